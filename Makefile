@@ -1,0 +1,61 @@
+# Two commands: `make book` and `make test`. Both make the environment first, if it is missing or older than its description.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# another interpreter: make book PYTHON=/path/to/python3.11
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	2>/dev/null && { echo $$p; break; }; done)
+
+CAMPAIGN ?= quick
+CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+# one torch thread in every process: contended loops are several times slower
+export OMP_NUM_THREADS ?= 1
+export PYTHONUTF8 = 1
+
+.PHONY: help venv book test lint format types reproduce bench clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
+
+venv: $(STAMP) ## make .venv with the versions of constraints.txt
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv and pip was found. Name one: make venv PYTHON=/path/to/python3.11"; exit 1; }
+	test -x $(BIN)/python && $(BIN)/python -c '' || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+book: $(STAMP) ## execute the notebooks and build the book; prints the address of its first page
+	$(BIN)/jupyter-book build . -n -W --keep-going
+	@echo; echo "The book: file://$(CURDIR)/_build/html/index.html"
+
+test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
+	$(BIN)/python -m pytest
+
+lint: $(STAMP) ## ruff over code and notebooks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m workflow.notebooks check
+
+format: $(STAMP) ## let ruff put code and notebooks into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/python -m workflow.notebooks format
+
+types: $(STAMP) ## mypy on gdlib
+	$(BIN)/mypy
+
+reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [CORES=2]
+	$(BIN)/snakemake --cores $(CORES) --keep-going --config campaign=$(CAMPAIGN)
+
+bench: $(STAMP) ## the benchmarks, side by side, as ratios
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+clean: ## remove what the commands made, except .venv and the records
+	rm -rf _build build .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

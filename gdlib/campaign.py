@@ -1,0 +1,276 @@
+"""What to run for which table: a campaign file becomes a list of jobs, and a count of what is done.
+
+A campaign is a YAML file; each of its jobs is one run of one notebook and leaves one record, ``results/records/<campaign>/<job>.json``::
+
+    name: mnist
+    title: GD-1 Table 1 and Figures 4-7, at the paper's scale
+    defaults: {dataset: mnist, epochs: 100}
+    entries:
+      - id: relu
+        answers: [E3, E4, E5]                  # rows of the claims ledger
+        template: train                        # notebooks/experiments/train.md
+        parameters: {activation: relu}
+        each: {seeds: [[0], [1], [2]]}         # one job for every value; several keys: for every combination
+        minutes: 2                             # expected time of one job
+
+A job is *done* when its record exists and was measured with the job's parameters. Nothing else counts: no file times, no notes of an earlier run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+__all__ = ["Campaign", "CampaignError", "Coverage", "Job", "coverage", "load", "read_parameters"]
+
+_TOP_KEYS = {"name": str, "title": str, "defaults": dict, "entries": list}
+_ENTRY_KEYS = {"id": str, "answers": list, "template": str, "parameters": dict, "each": dict, "minutes": (int, float), "title": str}
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+
+
+class CampaignError(ValueError):
+    """A campaign file or a record that cannot be used; the message names the file and says what to do."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of one notebook.
+
+    Attributes:
+        campaign: name of the campaign.
+        id: name of the job, unique in the campaign.
+        template: notebook of ``notebooks/experiments``, without its ending.
+        parameters: what the campaign sets; every other parameter keeps the notebook's default.
+        record: where the record is written.
+        answers: rows of the claims ledger.
+        minutes: expected time, or None.
+    """
+
+    campaign: str
+    id: str
+    template: str
+    parameters: Mapping[str, Any]
+    record: Path
+    answers: tuple[str, ...] = ()
+    minutes: float | None = None
+
+    def done(self, expected: Mapping[str, Any] | None = None) -> bool:
+        """Whether the record is there and was measured with this job's parameters.
+
+        Args:
+            expected: all parameters with the notebook's defaults filled in. They are compared where the record knows the name, so that a parameter
+                that was added later does not make old records worthless.
+
+        Raises:
+            CampaignError: if the record cannot be read.
+        """
+        if not self.record.exists():
+            return False
+        measured = read_parameters(self.record)
+        if any(name not in measured or not _same(measured[name], value) for name, value in self.parameters.items()):
+            return False
+        return all(_same(measured[name], value) for name, value in (expected or {}).items() if name in measured)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign file with its jobs, in the order of the file."""
+
+    name: str
+    title: str
+    path: Path
+    jobs: tuple[Job, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a plan is measured.
+
+    Example:
+        >>> print(Coverage(done=3, planned=5))
+        3 of 5 runs
+    """
+
+    done: int
+    planned: int
+
+    def __str__(self) -> str:
+        return f"{self.done} of {self.planned} runs"
+
+
+def load(path: str | Path, records: str | Path | None = None) -> Campaign:
+    """Read a campaign file and expand it into jobs.
+
+    Args:
+        path: the YAML file, ``campaigns/<name>.yml``.
+        records: folder of all records; by default ``results/records`` beside the file's folder.
+
+    Returns:
+        The campaign, with every job's parameters: the file's defaults, then the entry's, then the value of ``each``.
+
+    Raises:
+        CampaignError: for a file that is missing, is not YAML, has unknown or missing keys, or gives two jobs the same name.
+    """
+    path = Path(path)
+    raw = _read_yaml(path)
+    _check_keys(raw, _TOP_KEYS, {"name", "entries"}, str(path))
+    name = raw["name"]
+    if name != path.stem:
+        raise CampaignError(f"{path}: the name is {name!r}, but the file's name says {path.stem!r}; they must agree")
+    folder = (Path(records) if records is not None else path.resolve().parent.parent / "results" / "records") / name
+
+    jobs: list[Job] = []
+    for number, entry in enumerate(raw["entries"]):
+        where = f"{path}, entry {number + 1}" + (f" ({entry['id']})" if isinstance(entry, dict) and "id" in entry else "")
+        _check_keys(entry, _ENTRY_KEYS, {"id", "template"}, where)
+        each = entry.get("each") or {}
+        for key, values in each.items():
+            if not isinstance(values, list) or not values:
+                raise CampaignError(f"{where}: each: {key} must be a list of values, one job for each; got {values!r}")
+            if key in (entry.get("parameters") or {}):
+                raise CampaignError(f"{where}: {key} stands in `parameters` and in `each`; keep one of them")
+        for combination in itertools.product(*each.values()):
+            chosen = dict(zip(each, combination, strict=True))
+            job_id = "-".join([entry["id"], *(_slug(key, value) for key, value in chosen.items())])
+            if not _NAME.fullmatch(job_id):
+                raise CampaignError(f"{where}: {job_id!r} cannot name a file; use small letters, digits, dots and hyphens")
+            jobs.append(
+                Job(
+                    campaign=name,
+                    id=job_id,
+                    template=entry["template"],
+                    parameters={**(raw.get("defaults") or {}), **(entry.get("parameters") or {}), **chosen},
+                    record=folder / f"{job_id}.json",
+                    answers=tuple(str(row) for row in entry.get("answers") or ()),
+                    minutes=entry.get("minutes"),
+                )
+            )
+    seen: set[str] = set()
+    for job in jobs:
+        if job.id in seen:
+            raise CampaignError(f"{path}: two jobs are called {job.id!r}; give the entries different ids")
+        seen.add(job.id)
+    return Campaign(name=name, title=str(raw.get("title", name)), path=path, jobs=tuple(jobs))
+
+
+def coverage(path: str | Path, answers: str | None = None, *, entry: str | None = None, records: str | Path | None = None) -> Coverage:
+    """Count the runs of a campaign that are measured. A job with several betas, temperatures or seeds counts as that many runs.
+
+    Args:
+        path: the campaign file.
+        answers: count only the jobs for this row of the claims ledger, such as ``"E3"``.
+        entry: count only the jobs whose name is this or begins with this and a hyphen.
+        records: as in :func:`load`.
+
+    Returns:
+        The runs done and planned.
+
+    Raises:
+        CampaignError: as :func:`load`, and for a record that cannot be read.
+    """
+    jobs = [
+        job
+        for job in load(path, records).jobs
+        if (answers is None or answers in job.answers) and (entry is None or job.id == entry or job.id.startswith(entry + "-"))
+    ]
+    return Coverage(done=sum(_runs(job) for job in jobs if job.done()), planned=sum(_runs(job) for job in jobs))
+
+
+def read_parameters(record: Path) -> dict[str, Any]:
+    """The parameters that a record was measured with.
+
+    Args:
+        record: the JSON file.
+
+    Returns:
+        Its ``parameters``.
+
+    Raises:
+        CampaignError: if the file is not a record; the message names it.
+    """
+    try:
+        content = json.loads(record.read_text(encoding="utf-8"))
+        parameters = content["parameters"]
+        if not isinstance(parameters, dict):
+            raise TypeError("`parameters` is not a mapping")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CampaignError(
+            f"{record} is not a readable record ({type(error).__name__}: {error}). Restore it from git, or delete it and its job runs again."
+        ) from error
+    return parameters
+
+
+def _runs(job: Job) -> int:
+    """The size of the run axis: schedules x temperatures x seeds."""
+    lists = (job.parameters.get(name) for name in ("betas", "temperatures", "seeds"))
+    return math.prod(len(values) for values in lists if isinstance(values, list | tuple))
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equality of two parameter values, one of which went through JSON: 1 is 1.0, a tuple is a list; True is not 1."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    return bool(left == right)
+
+
+def _slug(key: str, value: Any) -> str:
+    """A value of ``each`` as a part of the job's name: seeds [0] is seed0, lr 0.01 is lr0.01."""
+    if isinstance(value, list | tuple):
+        if len(value) == 1 and key.endswith("s"):
+            key = key[:-1]
+        parts = [_plain(item) for item in value]
+    else:
+        parts = [_plain(value)]
+    return re.sub(r"[^a-z0-9.-]+", "-", f"{key}{'-'.join(parts)}".lower()).strip("-")
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _check_keys(mapping: Any, types: Mapping[str, type | tuple[type, ...]], required: set[str], where: str) -> None:
+    if not isinstance(mapping, dict):
+        raise CampaignError(f"{where}: expected a mapping with the keys {', '.join(types)}; got {mapping!r}")
+    if unknown := sorted(set(mapping) - set(types)):
+        raise CampaignError(f"{where}: unknown key {unknown[0]!r}; the valid ones are {', '.join(types)}")
+    if missing := sorted(required - set(mapping)):
+        raise CampaignError(f"{where}: the key {missing[0]!r} is missing")
+    for key, value in mapping.items():
+        if value is not None and not isinstance(value, types[key]):
+            raise CampaignError(f"{where}: {key} is {value!r}, which has the wrong type")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with 1e-3 as a number, as everyone expects, and without silent double keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice in one mapping", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789"))
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # _Loader is a SafeLoader
+    except FileNotFoundError as error:
+        found = ", ".join(sorted(other.stem for other in path.parent.glob("*.yml"))) or "none"
+        raise CampaignError(f"There is no campaign file {path}; the campaigns are: {found}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise CampaignError(f"{path} is not a readable campaign file: {error}") from error
