@@ -1,0 +1,84 @@
+"""The losses as modules: they keep hyperparameters and call :mod:`gdlib.functional`."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from gdlib import functional
+from gdlib.functional import Reduction
+
+__all__ = ["GDCrossEntropyLoss"]
+
+
+class GDCrossEntropyLoss(nn.Module):
+    r"""Cross-entropy with probability-dependent gradient decay, as a drop-in for :class:`torch.nn.CrossEntropyLoss`.
+
+    .. math:: J = -\log \frac{e^{z_c/\tau}}{\sum_{i \neq c} e^{z_i/\tau} + \beta\, e^{z_c/\tau}}
+
+    The attribute ``beta`` may be set between steps, for example from a schedule of :mod:`gdlib.schedules`.
+
+    Args:
+        beta: the gradient-decay factor > 0, a number or a tensor; an :class:`torch.nn.Parameter` is learnt with the model.
+        temperature: τ > 0.
+        weight: a factor for each class, of shape ``[C]``.
+        ignore_index: class index whose samples count for nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Shape:
+        Input ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``; target class indices without the class dimension, or class probabilities of the shape of the
+        input; output a scalar, or for ``reduction="none"`` the shape of the class indices.
+
+    Raises:
+        ValueError: when called, for whatever :func:`gdlib.functional.gd_cross_entropy` refuses.
+
+    Example:
+        >>> import torch
+        >>> loss_fn = GDCrossEntropyLoss(beta=0.1)
+        >>> loss = loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
+        >>> round(loss.item(), 4)
+        -1.4468
+        >>> loss_fn.beta = 1.0                                         # between steps
+        >>> round(loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)
+        0.1269
+
+    References:
+        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 and 8; version 2, eq. 5 and 7.
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        beta: float | Tensor = 1.0,
+        temperature: float | Tensor = 1.0,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.beta = beta
+        self.temperature = temperature
+        self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
+        self.reduction: Reduction = reduction
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` against ``target``; see :func:`gdlib.functional.gd_cross_entropy`."""
+        return functional.gd_cross_entropy(
+            input,
+            target,
+            self.beta,
+            temperature=self.temperature,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
+
+    def extra_repr(self) -> str:
+        """The hyperparameters that shape the loss."""
+        return f"beta={self.beta}, temperature={self.temperature}, reduction={self.reduction!r}"

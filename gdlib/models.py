@@ -1,0 +1,224 @@
+"""Networks that carry a leading run axis R: several trainings in one.
+
+Logits are ``[R, N, C]``. Inputs are ``[S, N, ...]``, where S divides R: run r sees the inputs ``r // (R // S)``. S = 1 shares one batch between all runs,
+S = R gives each run its own, and values between share a batch between the runs of one seed.
+
+A multilayer perceptron keeps its R copies in stacked parameters; any other module goes through the same door as a list of R modules.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["ACTIVATIONS", "INITIALIZATIONS", "ModuleStack", "RunModel", "StackedMLP", "mlp"]
+
+
+
+class _Tanh(torch.autograd.Function):
+    """tanh whose gradient is made of single multiplications and subtractions.
+
+    PyTorch's fused backward kernel rounds differently in the vectorised body of a tensor and in its tail, so that a run's gradient would depend on
+    where the run lies in the stack. Operation by operation it does not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor) -> Tensor:
+        output = torch.tanh(input)
+        ctx.save_for_backward(output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (output,) = ctx.saved_tensors
+        return gradient * (1 - output * output)
+
+
+def _tanh(input: Tensor) -> Tensor:
+    return cast(Tensor, _Tanh.apply(input))
+
+
+def _sigmoid(input: Tensor) -> Tensor:
+    return 0.5 * _tanh(0.5 * input) + 0.5
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": _tanh, "sigmoid": _sigmoid}
+
+INITIALIZATIONS = ("pytorch", "xavier", "he")
+
+
+class RunModel(nn.Module):
+    """A network with a run axis: what :mod:`gdlib.train` needs to know about it.
+
+    Attributes:
+        runs: R, the number of runs.
+    """
+
+    runs: int
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """The inputs of the last layer, ``[R, N, D]``."""
+        raise TypeError(f"{type(self).__name__} does not expose the inputs of its last layer")
+
+    def clip_gradients(self, max_norm: float) -> Tensor:
+        """Scale the gradients of each run to a Euclidean norm of at most ``max_norm``; return the R norms from before.
+
+        As :func:`torch.nn.utils.clip_grad_norm_`, run by run.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must say which gradients belong to which run")
+
+
+class StackedMLP(RunModel):
+    """R multilayer perceptrons in stacked parameters: weights ``[R, in, out]``, biases ``[R, out]``.
+
+    A run in a stack computes what it computes alone, bit for bit (on a CPU with one thread): every operation treats the runs one by one. A batch
+    that several runs share is expanded, not copied.
+
+    Args:
+        sizes: number of inputs, of units in each hidden layer, and of classes.
+        seeds: one seed for the initialisation of each run; runs with equal seeds start from equal weights.
+        activation: ``"relu"``, ``"tanh"`` or ``"sigmoid"``, after every layer but the last.
+        initialization: ``"pytorch"`` (weights and biases uniform within ±1/√in, as nn.Linear), ``"xavier"`` (uniform within ±√(6/(in+out)), biases
+            zero) or ``"he"`` (normal with variance 2/in, biases zero).
+        linear_features: leave out the activation of the last hidden layer, so that its units span the whole plane (or space).
+
+    Raises:
+        ValueError: for sizes, names or seeds that do not make a network; the message names the valid ones.
+
+    Example:
+        >>> model = StackedMLP([784, 50, 20, 10], seeds=[0, 0, 1])
+        >>> model(torch.zeros(1, 100, 784)).shape                # one batch for all three runs
+        torch.Size([3, 100, 10])
+        >>> sum(p.numel() for p in model.parameters()) // model.runs
+        40480
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        seeds: Sequence[int],
+        *,
+        activation: str = "relu",
+        initialization: str = "pytorch",
+        linear_features: bool = False,
+    ) -> None:
+        super().__init__()
+        if len(sizes) < 2 or min(sizes) < 1:
+            raise ValueError(f"sizes must name at least the inputs and the classes, all >= 1; got {list(sizes)}")
+        if not seeds:
+            raise ValueError("seeds is empty: give one seed for each run")
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"unknown activation {activation!r}; valid: {', '.join(ACTIVATIONS)}")
+        if initialization not in INITIALIZATIONS:
+            raise ValueError(f"unknown initialization {initialization!r}; valid: {', '.join(INITIALIZATIONS)}")
+        self.runs = len(seeds)
+        self.activation = ACTIVATIONS[activation]
+        self.linear_features = linear_features
+        copies = [_initial_layers(sizes, seed, initialization) for seed in seeds]
+        self.weights = nn.ParameterList(nn.Parameter(torch.stack(layer)) for layer in zip(*[c[0] for c in copies], strict=True))
+        self.biases = nn.ParameterList(nn.Parameter(torch.stack(layer)) for layer in zip(*[c[1] for c in copies], strict=True))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R)."""
+        return self._layer(len(self.weights) - 1, self.features(inputs))
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """The inputs of the last layer, ``[R, N, D]``."""
+        hidden = inputs
+        last_hidden = len(self.weights) - 2
+        for layer in range(last_hidden + 1):
+            hidden = self._layer(layer, hidden)
+            if not (self.linear_features and layer == last_hidden):
+                hidden = self.activation(hidden)
+        return hidden
+
+    def _layer(self, layer: int, inputs: Tensor) -> Tensor:
+        weight, bias = self.weights[layer], self.biases[layer]  # (R, in, out), (R, out)
+        groups, samples, width = inputs.shape
+        if self.runs % groups or width != weight.shape[1]:
+            raise ValueError(
+                f"inputs of shape {list(inputs.shape)} do not fit {self.runs} runs of a layer with {weight.shape[1]} inputs: expected "
+                f"[S, N, {weight.shape[1]}] with S a divisor of {self.runs}"
+            )
+        shared = self.runs // groups
+        if shared > 1:
+            inputs = inputs.unsqueeze(1).expand(groups, shared, samples, width).flatten(0, 1)  # (R, N, in)
+        return torch.baddbmm(bias.unsqueeze(1), inputs, weight)  # (R, N, out)
+
+    def clip_gradients(self, max_norm: float) -> Tensor:
+        """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before."""
+        gradients = [parameter.grad for parameter in self.parameters() if parameter.grad is not None]
+        squares = [torch.linalg.vector_norm(gradient.flatten(1), dim=1).square() for gradient in gradients]
+        norm = torch.sqrt(functools.reduce(torch.add, squares))  # added layer by layer, so that a run's norm does not depend on the stack
+        factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))
+        return norm
+
+
+class ModuleStack(RunModel):
+    """R modules of any kind, side by side behind the run axis.
+
+    Args:
+        modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
+
+    Example:
+        >>> stack = ModuleStack([nn.Linear(4, 3), nn.Linear(4, 3)])
+        >>> stack(torch.zeros(1, 5, 4)).shape
+        torch.Size([2, 5, 3])
+    """
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.copies = nn.ModuleList(modules)
+        if not self.copies:
+            raise ValueError("modules is empty: give one module for each run")
+        self.runs = len(self.copies)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R)."""
+        return torch.stack([copy(batch) for copy, batch in self._with_batches("forward", inputs)])
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """The inputs of the last layer, from modules that have a method ``features``."""
+        return torch.stack([copy.features(batch) for copy, batch in self._with_batches("features", inputs)])
+
+    def _with_batches(self, method: str, inputs: Tensor) -> list[tuple[nn.Module, Tensor]]:
+        groups = inputs.shape[0]
+        if self.runs % groups:
+            raise ValueError(f"inputs hold {groups} batches, which do not divide {self.runs} runs")
+        shared = self.runs // groups
+        return [(copy, inputs[run // shared]) for run, copy in enumerate(self.copies)]
+
+    def clip_gradients(self, max_norm: float) -> Tensor:
+        """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before."""
+        return torch.stack([nn.utils.clip_grad_norm_(copy.parameters(), max_norm) for copy in self.copies])
+
+
+def mlp(sizes: Sequence[int], seeds: Sequence[int], **options: object) -> StackedMLP:
+    """A stack of multilayer perceptrons; see :class:`StackedMLP`. The paper's MNIST network is ``mlp([784, 50, 20, 10], seeds)``."""
+    return StackedMLP(sizes, seeds, **options)  # type: ignore[arg-type]
+
+
+def _initial_layers(sizes: Sequence[int], seed: int, initialization: str) -> tuple[list[Tensor], list[Tensor]]:
+    """Weights ``[in, out]`` and biases ``[out]`` of one run, drawn layer by layer from its own generator."""
+    generator = torch.Generator().manual_seed(seed)
+    weights, biases = [], []
+    for width, units in zip(sizes[:-1], sizes[1:], strict=True):
+        if initialization == "pytorch":
+            bound = 1 / math.sqrt(width)
+            weights.append(torch.empty(width, units).uniform_(-bound, bound, generator=generator))
+            biases.append(torch.empty(units).uniform_(-bound, bound, generator=generator))
+        elif initialization == "xavier":
+            bound = math.sqrt(6 / (width + units))
+            weights.append(torch.empty(width, units).uniform_(-bound, bound, generator=generator))
+            biases.append(torch.zeros(units))
+        else:
+            weights.append(torch.empty(width, units).normal_(0, math.sqrt(2 / width), generator=generator))
+            biases.append(torch.zeros(units))
+    return weights, biases

@@ -1,0 +1,98 @@
+"""Schedules: a number as a function of the step. Pure: no torch, no state, no knowledge of the loss.
+
+A schedule is any callable that takes a step (0 for the first) and returns a float. Whether a step is an optimiser step or an epoch is the
+caller's choice: the schedule only counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Constant", "LinearWarmup", "Schedule"]
+
+Schedule = Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same value at every step.
+
+    Args:
+        value: the value.
+
+    Raises:
+        ValueError: for a value that is not finite.
+
+    Example:
+        >>> Constant(0.1)(0), Constant(0.1)(10_000)
+        (0.1, 0.1)
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        """Refuse a value that is not a number."""
+        _check_finite(value=self.value)
+
+    def __call__(self, step: float) -> float:
+        """The value."""
+        return self.value
+
+    def __str__(self) -> str:
+        """The label of the schedule in records and legends."""
+        return f"{self.value:g}"
+
+
+@dataclass(frozen=True)
+class LinearWarmup:
+    r"""A straight line from ``start`` to ``end`` over ``steps`` steps, then held at ``end``.
+
+    .. math:: \beta(t) = \beta_{start} + (\beta_{end} - \beta_{start}) \min(t / t_{end}, 1)
+
+    Args:
+        start: value at step 0.
+        end: value at step ``steps`` and after.
+        steps: :math:`t_{end}` > 0, in whatever unit the schedule is called with.
+
+    Raises:
+        ValueError: for values that are not finite, or ``steps`` ≤ 0.
+
+    Example:
+        >>> warmup = LinearWarmup(start=0.01, end=0.1, steps=10)
+        >>> warmup(0), warmup(5), warmup(10), warmup(1_000)
+        (0.01, 0.055, 0.1, 0.1)
+
+    References:
+        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 24; version 2, section 3.4. Neither says what happens
+        after :math:`t_{end}`; holding the end value is the reading used here.
+    """
+
+    start: float
+    end: float
+    steps: float
+
+    def __post_init__(self) -> None:
+        """Refuse values that are not numbers, and a warm-up without length."""
+        _check_finite(start=self.start, end=self.end, steps=self.steps)
+        if self.steps <= 0:
+            raise ValueError(f"steps must be > 0, got {self.steps}; use Constant({self.end}) for no warm-up")
+
+    def __call__(self, step: float) -> float:
+        """The value at ``step``; exact at both ends."""
+        if step < 0:
+            raise ValueError(f"step must be >= 0, got {step}")
+        if step >= self.steps:
+            return self.end
+        return self.start + (self.end - self.start) * (step / self.steps)
+
+    def __str__(self) -> str:
+        """The label of the schedule in records and legends."""
+        return f"warm-up {self.start:g}→{self.end:g}"
+
+
+def _check_finite(**values: float) -> None:
+    for name, value in values.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+            raise ValueError(f"{name} must be a finite number, got {value!r}")

@@ -1,0 +1,229 @@
+"""The training loop: the only one, for one run and for a stack of runs.
+
+It knows no names, no configurations and no data sets: it is handed a model, a loss, a schedule and tensors.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from gdlib.models import RunModel
+
+__all__ = ["Loss", "Measure", "batch_order", "predict", "train"]
+
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Maps logits ``[R, N, C]``, class indices ``[R, N]`` and one β for each run ``[R]`` to the loss of every sample ``[R, N]``."""
+
+Measure = Callable[[RunModel, int], Mapping[str, Tensor]]
+"""Called with the model and the number of finished epochs; returns tensors whose first dimension is R."""
+
+_log = logging.getLogger("gdlib.train")
+
+
+def train(
+    model: RunModel,
+    loss_fn: Loss,
+    schedule: Callable[[int], Sequence[float]],
+    inputs: Tensor,
+    labels: Tensor,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    milestones: Sequence[int] = (),
+    learning_rate_factor: float = 0.1,
+    max_grad_norm: float | None = None,
+    order_seeds: Sequence[int] = (0,),
+    measure: Measure | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 1,
+    identity: str = "",
+    progress: bool = False,
+) -> list[dict[str, Any]]:
+    """Train a stack of runs by stochastic gradient descent, in place.
+
+    The objective is the mean over the samples of a batch and the sum over the runs, so that every run gets the gradient that it would get alone. The
+    last batch of an epoch is smaller where the batch size does not divide the number of samples.
+
+    Args:
+        model: a stack of R runs.
+        loss_fn: per-sample loss of logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]``.
+        schedule: maps an optimiser step, counted from 0, to one β for each run.
+        inputs: training inputs ``[N, ...]``.
+        labels: class indices ``[N]``.
+        epochs: number of passes over the data.
+        batch_size: samples in a step.
+        learning_rate: step size of SGD.
+        momentum: heavy-ball momentum.
+        weight_decay: coefficient of the L2 penalty that SGD adds to the gradient.
+        milestones: after these numbers of finished epochs the learning rate is multiplied by ``learning_rate_factor``.
+        learning_rate_factor: that factor.
+        max_grad_norm: limit for the gradient norm of each run; None for no limit.
+        order_seeds: S seeds for the batch order, S a divisor of R; runs ``r // (R // S)`` share one. The order of an epoch depends on the
+            seed and the number of the epoch only.
+        measure: called before the first epoch and after each one; what it returns goes into the history.
+        checkpoint: a file that keeps the state between epochs. If it exists, training goes on from there and ends in the same weights, bit for bit,
+            as without the interruption (CPU, one thread). It is left in place at the end.
+        checkpoint_every: epochs between two checkpoints.
+        identity: describes this training; a checkpoint with another identity is refused.
+        progress: show a bar (terminal, notebook) or log one line for each epoch (anywhere else).
+
+    Returns:
+        The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` (the β of the next step, ``[R]``), ``learning_rate`` and what
+        ``measure`` returned.
+
+    Raises:
+        ValueError: for numbers that make no training, and for a checkpoint that is damaged or belongs to another training.
+
+    Example:
+        >>> from gdlib.functional import gd_cross_entropy
+        >>> from gdlib.models import mlp
+        >>> def loss_fn(logits, labels, beta):
+        ...     return gd_cross_entropy(logits.movedim(2, 1), labels, beta[:, None], reduction="none")
+        >>> inputs = torch.linspace(-1, 1, 20)[:, None]
+        >>> labels = (inputs[:, 0] > 0).long()
+        >>> model = mlp([1, 2], seeds=[0, 0])                     # two runs that differ in β only
+        >>> history = train(model, loss_fn, lambda step: (1.0, 0.1), inputs, labels, epochs=20, batch_size=5, learning_rate=1.0)
+        >>> (predict(model, inputs).argmax(2) == labels).float().mean(1)
+        tensor([1., 1.])
+    """
+    _check(model, inputs, labels, epochs, batch_size, order_seeds, checkpoint_every)
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=momentum, weight_decay=weight_decay)
+    decay = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=list(milestones), gamma=learning_rate_factor)
+    steps_per_epoch = -(-len(inputs) // batch_size)
+    shared = model.runs // len(order_seeds)
+    history: list[dict[str, Any]] = []
+    first_epoch = _resume(checkpoint, identity, model, optimizer, decay, history)
+
+    for epoch in _epochs(first_epoch, epochs, progress):
+        if epoch > 0:
+            model.train()
+            order = torch.stack([batch_order(seed, epoch, len(inputs)) for seed in order_seeds])  # (S, N)
+            for step, batch in enumerate(order.split(batch_size, dim=1), start=(epoch - 1) * steps_per_epoch):
+                beta = torch.tensor(schedule(step), device=inputs.device)  # (R,)
+                logits = model(inputs[batch])  # (R, B, C)
+                losses = loss_fn(logits, labels[batch].repeat_interleave(shared, 0), beta)  # (R, B)
+                optimizer.zero_grad()
+                losses.mean(1).sum().backward()
+                if max_grad_norm is not None:
+                    model.clip_gradients(max_grad_norm)
+                optimizer.step()
+            decay.step()
+        entry = {"epoch": epoch, "beta": torch.tensor(schedule(epoch * steps_per_epoch)), "learning_rate": decay.get_last_lr()[0]}
+        if measure is not None:
+            model.eval()
+            entry |= measure(model, epoch)
+        history.append(entry)
+        if checkpoint is not None and epoch % checkpoint_every == 0:
+            _save(checkpoint, identity, model, optimizer, decay, history)
+    return history
+
+
+@torch.no_grad()
+def predict(model: RunModel, inputs: Tensor, *, batch_size: int = 2_000, features: bool = False) -> Tensor:
+    """Logits ``[R, N, C]`` of inputs ``[N, ...]`` that all runs share; the model's mode is kept.
+
+    Args:
+        model: a stack of R runs.
+        inputs: inputs ``[N, ...]``.
+        batch_size: samples at a time.
+        features: return the inputs of the last layer, ``[R, N, D]``, instead of the logits.
+    """
+    mode = model.training
+    model.eval()
+    forward = model.features if features else model
+    outputs = torch.cat([forward(batch[None]) for batch in inputs.split(batch_size)], dim=1)
+    model.train(mode)
+    return outputs
+
+
+def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
+    """The order of the samples in an epoch, ``[N]``: a permutation that depends on the seed and the epoch only, so that nothing has to be remembered.
+
+    Example:
+        >>> sorted(batch_order(seed=0, epoch=1, samples=4).tolist())
+        [0, 1, 2, 3]
+    """
+    return torch.randperm(samples, generator=torch.Generator().manual_seed((seed << 20) + epoch))
+
+
+def _check(
+    model: RunModel, inputs: Tensor, labels: Tensor, epochs: int, batch_size: int, order_seeds: Sequence[int], checkpoint_every: int
+) -> None:
+    if len(inputs) != len(labels) or len(inputs) == 0:
+        raise ValueError(f"inputs and labels must hold the same number of samples, at least one; got {len(inputs)} and {len(labels)}")
+    if epochs < 0 or batch_size < 1 or checkpoint_every < 1:
+        raise ValueError(
+            f"epochs must be >= 0, batch_size and checkpoint_every >= 1; got epochs={epochs}, batch_size={batch_size}, "
+            f"checkpoint_every={checkpoint_every}"
+        )
+    if not order_seeds or model.runs % len(order_seeds):
+        raise ValueError(f"order_seeds must be as many as divide the {model.runs} runs, got {len(order_seeds)}")
+
+
+def _epochs(first: int, last: int, progress: bool) -> Iterator[int]:
+    """Epochs ``first`` to ``last``, with a bar where somebody looks on, and a line for each epoch in a log."""
+    interactive = sys.stderr.isatty() or "ipykernel" in sys.modules
+    for epoch in tqdm(range(first, last + 1), desc="epochs", disable=not (progress and interactive)):
+        yield epoch
+        if progress and not interactive:
+            _log.info("epoch %d of %d", epoch, last)
+
+
+def _save(
+    path: str | os.PathLike[str],
+    identity: str,
+    model: RunModel,
+    optimizer: torch.optim.Optimizer,
+    decay: torch.optim.lr_scheduler.LRScheduler,
+    history: list[dict[str, Any]],
+) -> None:
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    state = {
+        "identity": identity,
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "decay": decay.state_dict(),
+        "random": torch.get_rng_state(),
+        "history": history,
+    }
+    torch.save(state, partial)
+    partial.replace(path)
+
+
+def _resume(
+    path: str | os.PathLike[str] | None,
+    identity: str,
+    model: RunModel,
+    optimizer: torch.optim.Optimizer,
+    decay: torch.optim.lr_scheduler.LRScheduler,
+    history: list[dict[str, Any]],
+) -> int:
+    """Restore a checkpoint if there is one; return the epoch to go on with."""
+    if path is None or not Path(path).exists():
+        return 0
+    try:
+        state = torch.load(path, weights_only=True)
+    except Exception as error:
+        raise ValueError(f"the checkpoint {path} is damaged: {error}; delete it to start again") from error
+    if state["identity"] != identity:
+        raise ValueError(f"the checkpoint {path} belongs to another training ({state['identity']!r}, not {identity!r}); delete it or name another file")
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    decay.load_state_dict(state["decay"])
+    torch.set_rng_state(state["random"])
+    history.extend(state["history"])
+    return int(history[-1]["epoch"]) + 1
