@@ -13,13 +13,13 @@ A campaign is a YAML file; each of its jobs is one run of one notebook and leave
         each: {seeds: [[0], [1], [2]]}         # one job for every value; several keys: for every combination
         minutes: 2                             # expected time of one job
 
-A job is *done* when its record exists and was measured with the job's parameters. Nothing else counts: no file times, no notes of an earlier run.
+A job is *done* when its record exists and was measured with the job's parameters. Nothing else counts: no file times, no notes of an
+earlier run.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -29,10 +29,20 @@ from typing import Any
 
 import yaml
 
-__all__ = ["Campaign", "CampaignError", "Coverage", "Job", "coverage", "load", "read_parameters"]
+from gdlib import records
 
-_TOP_KEYS = {"name": str, "title": str, "defaults": dict, "entries": list}
-_ENTRY_KEYS = {"id": str, "answers": list, "template": str, "parameters": dict, "each": dict, "minutes": (int, float), "title": str}
+__all__ = ["Campaign", "CampaignError", "Coverage", "Job", "coverage", "load"]
+
+_TOP_KEYS: dict[str, type | tuple[type, ...]] = {"name": str, "title": str, "defaults": dict, "entries": list}
+_ENTRY_KEYS: dict[str, type | tuple[type, ...]] = {
+    "id": str,
+    "answers": list,
+    "template": str,
+    "parameters": dict,
+    "each": dict,
+    "minutes": (int, float),
+    "title": str,
+}
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
@@ -66,15 +76,18 @@ class Job:
         """Whether the record is there and was measured with this job's parameters.
 
         Args:
-            expected: all parameters with the notebook's defaults filled in. They are compared where the record knows the name, so that a parameter
-                that was added later does not make old records worthless.
+            expected: all parameters with the notebook's defaults filled in. They are compared where the record knows the name, so that a
+                parameter that was added later does not make old records worthless.
 
         Raises:
             CampaignError: if the record cannot be read.
         """
         if not self.record.exists():
             return False
-        measured = read_parameters(self.record)
+        try:
+            measured = records.load(self.record).parameters
+        except ValueError as error:
+            raise CampaignError(str(error)) from error
         if any(name not in measured or not _same(measured[name], value) for name, value in self.parameters.items()):
             return False
         return all(_same(measured[name], value) for name, value in (expected or {}).items() if name in measured)
@@ -106,12 +119,12 @@ class Coverage:
         return f"{self.done} of {self.planned} runs"
 
 
-def load(path: str | Path, records: str | Path | None = None) -> Campaign:
+def load(path: str | Path, folder: str | Path | None = None) -> Campaign:
     """Read a campaign file and expand it into jobs.
 
     Args:
         path: the YAML file, ``campaigns/<name>.yml``.
-        records: folder of all records; by default ``results/records`` beside the file's folder.
+        folder: of all records; by default ``results/records`` beside the file's folder.
 
     Returns:
         The campaign, with every job's parameters: the file's defaults, then the entry's, then the value of ``each``.
@@ -125,7 +138,7 @@ def load(path: str | Path, records: str | Path | None = None) -> Campaign:
     name = raw["name"]
     if name != path.stem:
         raise CampaignError(f"{path}: the name is {name!r}, but the file's name says {path.stem!r}; they must agree")
-    folder = (Path(records) if records is not None else path.resolve().parent.parent / "results" / "records") / name
+    home = (Path(folder) if folder is not None else path.resolve().parent.parent / "results" / "records") / name
 
     jobs: list[Job] = []
     for number, entry in enumerate(raw["entries"]):
@@ -148,7 +161,7 @@ def load(path: str | Path, records: str | Path | None = None) -> Campaign:
                     id=job_id,
                     template=entry["template"],
                     parameters={**(raw.get("defaults") or {}), **(entry.get("parameters") or {}), **chosen},
-                    record=folder / f"{job_id}.json",
+                    record=home / f"{job_id}.json",
                     answers=tuple(str(row) for row in entry.get("answers") or ()),
                     minutes=entry.get("minutes"),
                 )
@@ -161,14 +174,14 @@ def load(path: str | Path, records: str | Path | None = None) -> Campaign:
     return Campaign(name=name, title=str(raw.get("title", name)), path=path, jobs=tuple(jobs))
 
 
-def coverage(path: str | Path, answers: str | None = None, *, entry: str | None = None, records: str | Path | None = None) -> Coverage:
+def coverage(path: str | Path, answers: str | None = None, *, entry: str | None = None, folder: str | Path | None = None) -> Coverage:
     """Count the runs of a campaign that are measured. A job with several betas, temperatures or seeds counts as that many runs.
 
     Args:
         path: the campaign file.
         answers: count only the jobs for this row of the claims ledger, such as ``"E3"``.
         entry: count only the jobs whose name is this or begins with this and a hyphen.
-        records: as in :func:`load`.
+        folder: as in :func:`load`.
 
     Returns:
         The runs done and planned.
@@ -178,34 +191,10 @@ def coverage(path: str | Path, answers: str | None = None, *, entry: str | None 
     """
     jobs = [
         job
-        for job in load(path, records).jobs
+        for job in load(path, folder).jobs
         if (answers is None or answers in job.answers) and (entry is None or job.id == entry or job.id.startswith(entry + "-"))
     ]
     return Coverage(done=sum(_runs(job) for job in jobs if job.done()), planned=sum(_runs(job) for job in jobs))
-
-
-def read_parameters(record: Path) -> dict[str, Any]:
-    """The parameters that a record was measured with.
-
-    Args:
-        record: the JSON file.
-
-    Returns:
-        Its ``parameters``.
-
-    Raises:
-        CampaignError: if the file is not a record; the message names it.
-    """
-    try:
-        content = json.loads(record.read_text(encoding="utf-8"))
-        parameters = content["parameters"]
-        if not isinstance(parameters, dict):
-            raise TypeError("`parameters` is not a mapping")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CampaignError(
-            f"{record} is not a readable record ({type(error).__name__}: {error}). Restore it from git, or delete it and its job runs again."
-        ) from error
-    return parameters
 
 
 def _runs(job: Job) -> int:
@@ -215,13 +204,15 @@ def _runs(job: Job) -> int:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equality of two parameter values, one of which went through JSON: 1 is 1.0, a tuple is a list; True is not 1."""
+    """Equality of two values, one of which went through a record: 1 is 1.0, a tuple is a list, True is not 1, floats have six digits."""
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(_same, left, right))
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
+    if isinstance(left, float) or isinstance(right, float):
+        return isinstance(left, int | float) and isinstance(right, int | float) and math.isclose(left, right, rel_tol=1e-5)
     return bool(left == right)
 
 

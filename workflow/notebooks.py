@@ -1,0 +1,134 @@
+"""The notebooks as files: conversion from MyST Markdown, their parameters, and ruff over their code.
+
+From the root of the project::
+
+    python -m workflow.notebooks check      # ruff check and ruff format --check
+    python -m workflow.notebooks format     # let ruff put the code cells into shape
+    python -m workflow.notebooks convert notebooks/experiments/train.md run.ipynb
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+import papermill
+
+ROOT = Path(__file__).resolve().parent.parent
+# A notebook needs no docstrings: its prose stands in the cells between.
+RUFF = (
+    ("ruff", "check", "--no-respect-gitignore", "--extend-ignore", "D"),
+    ("ruff", "format", "--no-respect-gitignore"),
+)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line of a notebook's parameter cell: name, annotation as written (or ``None``), default value, trailing comment."""
+
+    name: str
+    annotation: str | None
+    default: Any
+    help: str
+
+
+def all_notebooks() -> list[Path]:
+    """Every notebook of the project."""
+    return sorted((ROOT / "notebooks").rglob("*.md"))
+
+
+def convert(source: Path, target: Path) -> None:
+    """Write a MyST Markdown notebook as ``.ipynb``, without outputs."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(jupytext.read(source), target)
+
+
+def parameters(source: Path) -> dict[str, Parameter]:
+    """The parameters of a notebook, as papermill sees them.
+
+    Args:
+        source: a MyST Markdown notebook with one cell tagged ``parameters``.
+
+    Returns:
+        The parameters by name, in the order of the cell.
+
+    Raises:
+        ValueError: if a default is not a literal; it could not be overridden or recorded.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        converted = Path(folder) / "notebook.ipynb"
+        convert(source, converted)
+        found = papermill.inspect_notebook(str(converted))
+    result = {}
+    for name, entry in found.items():
+        try:
+            default = ast.literal_eval(entry["default"])
+        except (ValueError, SyntaxError) as error:
+            raise ValueError(f"{source}: the default of {name} is {entry['default']}; a parameter needs a literal on one line") from error
+        annotation = entry["inferred_type_name"]
+        result[name] = Parameter(name, None if annotation == "None" else annotation, default, entry["help"])
+    return result
+
+
+def _ruff(folder: Path, *, write: bool) -> int:
+    """Run ruff over converted notebooks; returns how many of its commands failed."""
+    check, form = RUFF
+    commands = [(*check, "--fix") if write else check, form if write else (*form, "--check", "--diff")]
+    config = ("--config", str(ROOT / "pyproject.toml"))
+    return sum(subprocess.run([sys.executable, "-m", *command, *config, "."], cwd=folder).returncode != 0 for command in commands)
+
+
+def lint(*, write: bool = False) -> int:
+    """Run ruff over the code of all notebooks.
+
+    Args:
+        write: put the cells into shape, instead of saying what is wrong.
+
+    Returns:
+        An exit status, 0 if nothing is wrong.
+    """
+    notebooks = all_notebooks()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for source in notebooks:
+            convert(source, folder / source.relative_to(ROOT).with_suffix(".ipynb"))
+        failed = _ruff(folder, write=write) if notebooks else 0
+        for source in notebooks if write else []:
+            before = jupytext.read(source)
+            after = nbformat.read(folder / source.relative_to(ROOT).with_suffix(".ipynb"), as_version=4)
+            changed = False
+            for old, new in zip(before.cells, after.cells, strict=True):
+                if old.cell_type == "code" and old.source != new.source:
+                    old.source, changed = new.source, True
+            if changed:
+                jupytext.write(before, source, fmt="md:myst")
+                print(f"formatted {source.relative_to(ROOT)}")
+    return int(failed > 0)
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check")
+    commands.add_parser("format")
+    conversion = commands.add_parser("convert")
+    conversion.add_argument("source", type=Path)
+    conversion.add_argument("target", type=Path)
+    arguments = parser.parse_args()
+    if arguments.command == "convert":
+        convert(arguments.source, arguments.target)
+        return 0
+    return lint(write=arguments.command == "format")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
