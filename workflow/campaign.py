@@ -83,18 +83,14 @@ def check(job: Job, root: Path = ROOT) -> dict[str, Any]:
     folder = root / "notebooks" / "experiments"
     templates = sorted(path.stem for path in folder.glob("*.md"))
     if job.template not in templates:
-        raise CampaignError(
-            f"{where}: there is no notebook {job.template!r}{_nearest(job.template, templates)} {_valid('templates', templates)}"
-        )
+        raise CampaignError(f"{where}: there is no notebook {job.template!r}{_nearest(job.template, templates, 'templates')}")
     known = _parameters(folder / f"{job.template}.md")
     names = [name for name in known if name not in PLACES]
     for name, value in job.parameters.items():
         if name in PLACES:
             raise CampaignError(f"{where}: {name} is set by the workflow; leave it out of the campaign")
         if name not in names:
-            raise CampaignError(
-                f"{where}: the notebook {job.template} has no parameter {name!r}{_nearest(name, names)} {_valid('names', names)}"
-            )
+            raise CampaignError(f"{where}: the notebook {job.template} has no parameter {name!r}{_nearest(name, names, 'names')}")
         if not fits(value, known[name]):
             default = known[name].default
             kind = known[name].annotation or type(default).__name__
