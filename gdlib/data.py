@@ -81,6 +81,11 @@ class Dataset:
         """The number of values in one input."""
         return self.train.inputs[0].numel()
 
+    def flat(self) -> Dataset:
+        """The same data set with inputs of shape ``[N, D]``."""
+        valid = self.valid.flat() if self.valid is not None else None
+        return replace(self, train=self.train.flat(), valid=valid, test=self.test.flat())
+
 
 @dataclass(frozen=True)
 class _Parquet:

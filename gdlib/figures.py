@@ -9,10 +9,14 @@ from __future__ import annotations
 import math
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 
-__all__ = ["beta_color", "beta_label", "beta_linestyle", "schedule_color", "schedule_linestyle", "use_style"]
+__all__ = ["beta_color", "beta_label", "beta_linestyle", "curves", "schedule_color", "schedule_label", "schedule_linestyle", "use_style"]
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for the common colour deficiencies
 _SMALL = LinearSegmentedColormap.from_list("small beta", ["#9ecae1", "#4292c6", "#08519c", "#5e3c99"])
@@ -96,3 +100,56 @@ def schedule_linestyle(label: str) -> str:
         return beta_linestyle(float(label))
     except ValueError:
         return "-."
+
+
+def curves(
+    table: pd.DataFrame,
+    y: str,
+    *,
+    ylabel: str,
+    x: str = "epoch",
+    by: str = "schedule",
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """One curve for each schedule: the mean over the seeds, with a band of one standard deviation where there are several.
+
+    Args:
+        table: runs, as :func:`gdlib.records.read` gives them, of one setting.
+        y: name of a curve, without ``curve_``, such as ``test_accuracy``.
+        ylabel: label of the vertical axis, with its unit.
+        x: the curve that says when it was measured: ``epoch``, or ``train_epoch`` for what is measured on the training set.
+        by: column that tells the curves apart.
+        ax: axes to draw in; new ones by default.
+        legend: draw a legend.
+
+    Returns:
+        The axes.
+    """
+    ax = plt.subplots()[1] if ax is None else ax
+    for label, runs in table.groupby(by, sort=False):
+        values = np.array(runs[f"curve_{y}"].tolist(), dtype=float)  # (seeds, epochs)
+        epochs = np.array(runs[f"curve_{x}"].iloc[0])
+        mean = values.mean(0)
+        style = {"color": schedule_color(str(label)), "linestyle": schedule_linestyle(str(label))}
+        ax.plot(epochs, mean, label=schedule_label(str(label)), **style)
+        if len(values) > 1:
+            spread = values.std(0, ddof=1)
+            ax.fill_between(epochs, mean - spread, mean + spread, color=style["color"], alpha=0.15, linewidth=0)
+    ax.set(xlabel="epoch", ylabel=ylabel)
+    if legend:
+        ax.legend()
+    return ax
+
+
+def schedule_label(label: str) -> str:
+    """A schedule in a legend.
+
+    Example:
+        >>> schedule_label("0.1"), schedule_label("warm-up 0.01→0.1")
+        ('β = 0.1', 'warm-up 0.01→0.1')
+    """
+    try:
+        return beta_label(float(label))
+    except ValueError:
+        return label

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["SCALES", "Record", "environment", "load", "read"]
+__all__ = ["SCALES", "Record", "environment", "load", "read", "to_frame"]
 
 SCALES = ("paper", "reduced", "smoke")
 
@@ -66,7 +67,9 @@ class Record:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        partial.write_text(json.dumps(_plain(asdict(self)), indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        text = json.dumps(_plain(asdict(self)), indent=1, ensure_ascii=False, allow_nan=False)
+        text = re.sub(r"\[\s[^\[\]{}\"]*\]", lambda numbers: " ".join(numbers[0].split()), text)  # a list of numbers is one line
+        partial.write_text(text + "\n", encoding="utf-8")
         partial.replace(path)
         return path
 
@@ -108,23 +111,25 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
         paths: list[Path] = sorted(folder.rglob("*.json"))
     else:
         paths = [Path(path) for path in source]
+    frames = [to_frame(load(path)).assign(record=path.name, campaign=path.parent.name) for path in paths]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def to_frame(record: Record) -> pd.DataFrame:
+    """One record as a table with a row for each run; the columns are those of :func:`read`, without ``record`` and ``campaign``."""
+    job = {name: value for name, value in record.parameters.items() if name not in ("betas", "warmups", "temperatures", "seeds")}
+    job |= {
+        "template": record.template,
+        "scale": record.scale,
+        "wall_seconds": record.wall_seconds,
+        "data_source": record.data.get("source"),
+        "model_parameters": record.model.get("parameters"),
+    }
     rows = []
-    for path in paths:
-        record = load(path)
-        job = {name: value for name, value in record.parameters.items() if name not in ("betas", "warmups", "temperatures", "seeds")}
-        job |= {
-            "record": path.name,
-            "campaign": path.parent.name,
-            "template": record.template,
-            "scale": record.scale,
-            "wall_seconds": record.wall_seconds,
-            "data_source": record.data.get("source"),
-            "model_parameters": record.model.get("parameters"),
-        }
-        for run in record.runs:
-            own = {name: value for name, value in run.items() if name not in ("metrics", "curves")}
-            curves = {f"curve_{name}": values for name, values in run.get("curves", {}).items()}
-            rows.append(job | own | dict(run.get("metrics", {})) | curves)
+    for run in record.runs:
+        own = {name: value for name, value in run.items() if name not in ("metrics", "curves")}
+        curves = {f"curve_{name}": values for name, values in run.get("curves", {}).items()}
+        rows.append(job | own | dict(run.get("metrics", {})) | curves)
     return pd.DataFrame(rows)
 
 
