@@ -3,6 +3,7 @@
 # Which jobs run is decided in workflow/campaign.py and by the records alone: a job runs if its record is missing or was measured with other
 # parameters. File times and Snakemake's own notes play no part, so that a fresh clone runs nothing again.
 import sys
+from pathlib import Path
 
 sys.path.insert(0, str(workflow.basedir))
 
@@ -13,11 +14,11 @@ from workflow import campaign as campaigns
 PENDING = []
 if workflow.is_main_process:
     try:
-        PLAN = campaigns.plan(config.get("campaign", "quick"))
+        PLAN = campaigns.plan(config.get("campaign", "quick"), Path.cwd())
     except campaigns.CampaignError as error:
         raise WorkflowError(str(error)) from None
     PENDING = PLAN.pending
-    campaigns.clear_stamps(PENDING)
+    campaigns.clear_stamps(PENDING, Path.cwd())
     print(PLAN, file=sys.stderr)
 
 
@@ -34,4 +35,4 @@ rule job:
         "build/{campaign}/{job}.log",
     threads: 1
     shell:
-        "OMP_NUM_THREADS=1 {sys.executable:q} -m workflow.campaign run {wildcards.campaign} {wildcards.job} > {log} 2>&1"
+        "OMP_NUM_THREADS=1 PYTHONPATH={workflow.basedir:q} {sys.executable:q} -m workflow.campaign run {wildcards.campaign} {wildcards.job} > {log} 2>&1"

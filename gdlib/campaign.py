@@ -19,6 +19,7 @@ earlier run.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
@@ -30,6 +31,7 @@ from typing import Any
 import yaml
 
 from gdlib import records
+from gdlib.experiment import Experiment
 
 __all__ = ["Campaign", "CampaignError", "Coverage", "Job", "coverage", "load"]
 
@@ -198,9 +200,9 @@ def coverage(path: str | Path, answers: str | None = None, *, entry: str | None 
 
 
 def _runs(job: Job) -> int:
-    """The size of the run axis: schedules x temperatures x seeds."""
-    lists = (job.parameters.get(name) for name in ("betas", "temperatures", "seeds"))
-    return math.prod(len(values) for values in lists if isinstance(values, list | tuple))
+    """The size of the job's run axis: schedules x temperatures x seeds."""
+    fields = {field.name for field in dataclasses.fields(Experiment)}
+    return len(Experiment(**{name: value for name, value in job.parameters.items() if name in fields}).runs())
 
 
 def _same(left: Any, right: Any) -> bool:

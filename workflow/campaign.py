@@ -29,7 +29,6 @@ from gdlib.campaign import Campaign, CampaignError, Job, load
 from gdlib.experiment import Experiment
 from workflow.notebooks import Parameter, convert, parameters
 
-ROOT = Path(__file__).resolve().parent.parent
 # A template's parameters that the workflow sets itself; they say where things are written, not what is measured.
 PLACES = ("record", "checkpoint_dir")
 
@@ -51,7 +50,7 @@ class Plan:
         return text + f"; {len(self.pending)} to run" + (f", about {known:.3g} minutes on one core" if None not in minutes else "")
 
 
-def plan(name: str, root: Path = ROOT) -> Plan:
+def plan(name: str, root: Path) -> Plan:
     """Read and check a campaign.
 
     Args:
@@ -70,7 +69,7 @@ def plan(name: str, root: Path = ROOT) -> Plan:
     return Plan(campaign, done, tuple(job for job in campaign.jobs if job not in done))
 
 
-def check(job: Job, root: Path = ROOT) -> dict[str, Any]:
+def check(job: Job, root: Path) -> dict[str, Any]:
     """Hold a job to its notebook: every name exists, every value has the right type, and the experiment accepts the values.
 
     Returns:
@@ -119,7 +118,7 @@ def fits(value: Any, parameter: Parameter) -> bool:
     return _is_a(value, eval(parameter.annotation, {"__builtins__": {}, "None": None, **names}))  # an annotation of our own notebook
 
 
-def run(name: str, job_id: str, root: Path = ROOT) -> Path:
+def run(name: str, job_id: str, root: Path) -> Path:
     """Run one job: convert its notebook, execute it with the job's parameters, and make sure that the record is there.
 
     The executed notebook stays in ``build/<campaign>/<job>.ipynb``, also when it failed.
@@ -131,6 +130,7 @@ def run(name: str, job_id: str, root: Path = ROOT) -> Path:
         CampaignError: if there is no such job, or if the notebook ended without the record that was asked for.
         papermill.PapermillExecutionError: if a cell failed.
     """
+    root = root.resolve()
     campaign = load(root / "campaigns" / f"{name}.yml")
     by_id = {job.id: job for job in campaign.jobs}
     if job_id not in by_id:
@@ -165,7 +165,7 @@ def stamp(job: Job) -> str:
     return f"build/{job.campaign}/done/{job.id}"
 
 
-def clear_stamps(jobs: Iterable[Job], root: Path = ROOT) -> None:
+def clear_stamps(jobs: Iterable[Job], root: Path) -> None:
     """Remove the stamps of jobs that are to be run."""
     for job in jobs:
         (root / stamp(job)).unlink(missing_ok=True)
@@ -221,11 +221,11 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         if arguments.command == "plan":
-            found = plan(arguments.campaign)
+            found = plan(arguments.campaign, Path.cwd())
             print(found, *(f"  {job.id}" for job in found.pending), sep="\n")
         else:
             os.environ.setdefault("OMP_NUM_THREADS", "1")
-            print(run(arguments.campaign, arguments.job))
+            print(run(arguments.campaign, arguments.job, Path.cwd()))
     except CampaignError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

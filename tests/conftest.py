@@ -1,0 +1,38 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import matplotlib  # noqa: E402
+
+matplotlib.use("agg")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+
+torch.set_num_threads(1)
+settings.register_profile("project", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("project")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the project."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The local folder with real data, or a skip that says what was not tested."""
+    named = os.environ.get("GDLIB_DATA")
+    folder = Path(named) if named else ROOT.parent / "shared" / "data"
+    if not (folder / "mnist").is_dir():
+        pytest.skip("real MNIST was not tested: no local data folder; set GDLIB_DATA to one that has mnist/")
+    return folder
