@@ -51,7 +51,7 @@ types: $(STAMP) ## mypy on gdlib
 	$(BIN)/mypy
 
 reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [CORES=2]
-	$(BIN)/snakemake --cores $(CORES) --keep-going --config campaign=$(CAMPAIGN)
+	$(BIN)/snakemake --cores $(CORES) --keep-going --nolock --rerun-incomplete --config campaign=$(CAMPAIGN)
 
 bench: $(STAMP) ## the benchmarks, side by side, as ratios
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done

@@ -33,7 +33,7 @@ import yaml
 from gdlib import records
 from gdlib.experiment import Experiment
 
-__all__ = ["Campaign", "CampaignError", "Coverage", "Job", "coverage", "load"]
+__all__ = ["Campaign", "CampaignError", "Coverage", "Job", "coverage", "load", "names"]
 
 _TOP_KEYS: dict[str, type | tuple[type, ...]] = {"name": str, "title": str, "defaults": dict, "entries": list}
 _ENTRY_KEYS: dict[str, type | tuple[type, ...]] = {
@@ -119,6 +119,11 @@ class Coverage:
 
     def __str__(self) -> str:
         return f"{self.done} of {self.planned} runs"
+
+
+def names(folder: str | Path) -> list[str]:
+    """The campaigns of a folder: its YAML files that have entries."""
+    return sorted(path.stem for path in Path(folder).glob("*.yml") if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def load(path: str | Path, folder: str | Path | None = None) -> Campaign:
@@ -263,7 +268,6 @@ def _read_yaml(path: Path) -> Any:
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # _Loader is a SafeLoader
     except FileNotFoundError as error:
-        found = ", ".join(sorted(other.stem for other in path.parent.glob("*.yml"))) or "none"
-        raise CampaignError(f"There is no campaign file {path}; the campaigns are: {found}") from error
+        raise CampaignError(f"There is no campaign file {path}; the campaigns are: {', '.join(names(path.parent)) or 'none'}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise CampaignError(f"{path} is not a readable campaign file: {error}") from error

@@ -373,7 +373,7 @@ def test_a_job_that_leaves_no_record_fails(project: Path) -> None:
 # -- the campaigns of the project ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "campaigns").glob("*.yml")))
+@pytest.mark.parametrize("name", campaigns.names(ROOT / "campaigns"))
 def test_the_campaigns_of_the_project_are_valid(name: str) -> None:
     plan = workflow.plan(name, ROOT)
     assert plan.campaign.jobs
