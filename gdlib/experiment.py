@@ -20,11 +20,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib import calibration, data, models, records
+from gdlib.curriculum import true_class_probability
 from gdlib.functional import gd_cross_entropy
 from gdlib.schedules import Constant, LinearWarmup, Schedule
 from gdlib.train import Loss, predict, train
 
-__all__ = ["Experiment", "Finish", "MeasureRuns", "Run", "confidence_of_true_class", "gd_loss", "run"]
+__all__ = ["Experiment", "Finish", "MeasureRuns", "Run", "gd_loss", "run"]
 
 HISTOGRAM_EDGES = tuple(edge / 20 for edge in range(21))
 
@@ -311,17 +312,6 @@ def gd_loss(temperatures: Sequence[float]) -> Loss:
     return loss_fn
 
 
-def confidence_of_true_class(logits: Tensor, labels: Tensor) -> Tensor:
-    """The probability ``p_c`` of the true class, ``[R, N]``, from logits ``[R, N, C]`` and class indices ``[N]``.
-
-    Example:
-        >>> confidence_of_true_class(torch.zeros(1, 2, 4), torch.tensor([0, 3]))
-        tensor([[0.2500, 0.2500]])
-    """
-    index = labels.expand(len(logits), -1).unsqueeze(2)
-    return torch.softmax(logits, 2).gather(2, index).squeeze(2)
-
-
 def _accuracy_and_cross_entropy(model: models.RunModel, split: data.Split, name: str) -> dict[str, Tensor]:
     logits = predict(model, split.inputs)
     correct = (logits.argmax(2) == split.labels).double().mean(1)
@@ -334,7 +324,7 @@ def _final_measures(model: models.RunModel, dataset: data.Dataset) -> list[dict[
     splits = {"train": dataset.train, "test": dataset.test} | ({"valid": dataset.valid} if dataset.valid is not None else {})
     measures = {key: value for name, split in splits.items() for key, value in _accuracy_and_cross_entropy(model, split, name).items()}
     test_logits, train_logits = predict(model, dataset.test.inputs), predict(model, dataset.train.inputs)
-    confidence = confidence_of_true_class(train_logits, dataset.train.labels)
+    confidence = true_class_probability(train_logits, dataset.train.labels)
     final = []
     for index in range(model.runs):
         metrics = {name: float(values[index]) for name, values in measures.items()}

@@ -15,8 +15,9 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.figure import Figure
 
-__all__ = ["beta_color", "beta_label", "beta_linestyle", "curves", "schedule_color", "schedule_label", "schedule_linestyle", "use_style"]
+__all__ = ["beta_color", "beta_label", "beta_linestyle", "curves", "difficulty_groups", "feature_planes", "schedule_color", "schedule_label", "schedule_linestyle", "single_samples", "use_style"]
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for the common colour deficiencies
 _SMALL = LinearSegmentedColormap.from_list("small beta", ["#9ecae1", "#4292c6", "#08519c", "#5e3c99"])
@@ -153,3 +154,92 @@ def schedule_label(label: str) -> str:
         return beta_label(float(label))
     except ValueError:
         return label
+
+
+def difficulty_groups(table: pd.DataFrame, *, column: str = "group_confidence", columns: int = 4) -> Figure:
+    """Mean confidence of five groups of training samples, one panel for each schedule (GD-1 figure 5, GD-2 figure 3 e-h).
+
+    Args:
+        table: runs of the curriculum template, of one setting and any number of seeds; the band spans one standard deviation over them.
+        column: ``group_confidence`` (each run's own groups) or ``reference_group_confidence`` (the same samples in every run).
+        columns: panels in a row.
+
+    Returns:
+        The figure.
+    """
+    labels = list(dict.fromkeys(table["schedule"]))
+    figure, panels = _panels(len(labels), columns, width=2.9, height=2.8)
+    shades = sns.color_palette("viridis", 5)
+    for panel, label in zip(panels, labels, strict=False):
+        runs = table[table["schedule"] == label]
+        values = np.array(runs[column].tolist(), dtype=float)  # (seeds, groups, epochs)
+        epochs = np.array(runs["curve_epoch"].iloc[0])
+        for group in reversed(range(values.shape[1])):
+            mean = values[:, group].mean(0)
+            name = {0: "1 (hardest)", 4: "5 (easiest)"}.get(group, str(group + 1))
+            panel.plot(epochs, mean, color=shades[group], linestyle=_GROUP_LINES[group], label=name)
+            if len(values) > 1:
+                spread = values[:, group].std(0, ddof=1)
+                panel.fill_between(epochs, mean - spread, mean + spread, color=shades[group], alpha=0.2, linewidth=0)
+        panel.set(title=schedule_label(str(label)), xlabel="epoch", ylim=(0, 1.02))
+    for panel in panels[::columns]:
+        panel.set_ylabel("mean confidence")
+    figure.legend(*panels[0].get_legend_handles_labels(), title="fifth of the samples", loc="outside lower center", ncols=5)
+    return figure
+
+
+def single_samples(table: pd.DataFrame, *, columns: int = 3) -> Figure:
+    """Confidence of single training samples, one panel for each schedule (GD-1 figure 4, GD-2 figure 3 a-d), of the first seed of the table.
+
+    The samples are the same in every panel; the legend gives their rank in difficulty in the reference run.
+    """
+    table = table[table["seed"] == table["seed"].min()]
+    labels = list(dict.fromkeys(table["schedule"]))
+    figure, panels = _panels(len(labels), columns, width=3.2, height=2.8)
+    for panel, label in zip(panels, labels, strict=False):
+        run = table[table["schedule"] == label].iloc[0]
+        values = np.array(run["single_confidence"], dtype=float)  # (samples, epochs)
+        shades = sns.color_palette("viridis", len(values))
+        for index, (shade, curve) in enumerate(zip(shades, values, strict=True)):
+            panel.plot(run["curve_epoch"], curve, color=shade, linewidth=1.2, linestyle=_GROUP_LINES[index % len(_GROUP_LINES)], label=str(index + 1))
+        panel.set(title=schedule_label(str(label)), xlabel="epoch", ylim=(-0.02, 1.02))
+    for panel in panels[::columns]:
+        panel.set_ylabel("confidence $p_c$")
+    figure.legend(*panels[0].get_legend_handles_labels(), title="sample, from the hardest (1) to the easiest", loc="outside lower center", ncols=6)
+    return figure
+
+
+def feature_planes(table: pd.DataFrame, *, columns: int = 3) -> Figure:
+    """Two-dimensional features of test samples, one panel for each schedule (GD-1 figure 1, GD-2 figure 1), of the first seed of the table."""
+    table = table[table["seed"] == table["seed"].min()]
+    labels = list(dict.fromkeys(table["schedule"]))
+    figure, panels = _panels(len(labels), columns, width=3.1, height=3.1)
+    shades = sns.color_palette("colorblind", 10)
+    for panel, label in zip(panels, labels, strict=False):
+        points = table[table["schedule"] == label].iloc[0]["points"]
+        x, y, classes = (np.array(points[name]) for name in ("x", "y", "label"))
+        for index in np.unique(classes):
+            chosen = classes == index
+            panel.scatter(
+                x[chosen], y[chosen], s=14, color=shades[index % 10], marker=_CLASS_MARKERS[index % 10], label=str(index), alpha=0.8, linewidths=0.6
+            )
+        panel.set(title=schedule_label(str(label)), xlabel="feature 1")
+        panel.locator_params(nbins=5)
+    for panel in panels[::columns]:
+        panel.set_ylabel("feature 2")
+    figure.legend(*panels[0].get_legend_handles_labels(), title="class", loc="outside lower center", ncols=10, handletextpad=0.1, columnspacing=0.8)
+    return figure
+
+
+_GROUP_LINES = ("-", "--", "-.", ":", "-")
+_CLASS_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")
+
+
+def _panels(count: int, columns: int, *, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A grid of panels that share their scale in y; the ones that are not needed are hidden."""
+    rows = -(-count // columns)
+    figure, grid = plt.subplots(rows, min(columns, count), figsize=(width * min(columns, count), height * rows + 0.7), squeeze=False, layout="constrained")
+    panels = list(grid.flat)
+    for panel in panels[count:]:
+        panel.set_visible(False)
+    return figure, panels

@@ -1,0 +1,137 @@
+"""Which samples are learnt when: the confidence of single training samples through the epochs.
+
+The confidence of a sample is the probability :math:`p_c` of its true class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gdlib.models import RunModel
+from gdlib.train import predict
+
+__all__ = ["choose", "confidence", "difficulty_groups", "epoch_learnt", "summaries", "true_class_probability"]
+
+GROUPS = 5
+LEARNT = 0.5
+SINGLE_SAMPLES = 12
+
+
+def choose(samples: int, count: int) -> Tensor:
+    """Indices of ``count`` out of ``samples``, in ascending order: always the same ones, drawn with seed 0.
+
+    Example:
+        >>> choose(4, 10).tolist()
+        [0, 1, 2, 3]
+    """
+    if count < GROUPS:
+        raise ValueError(f"at least {GROUPS} samples must be followed, one for each group; got {count}")
+    return torch.randperm(samples, generator=torch.Generator().manual_seed(0))[:count].sort().values
+
+
+def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
+    """:math:`p_c` ``[R, N]`` from logits ``[R, N, C]`` and class indices ``[N]``.
+
+    Example:
+        >>> true_class_probability(torch.zeros(1, 2, 4), torch.tensor([0, 3]))
+        tensor([[0.2500, 0.2500]])
+    """
+    index = labels.expand(len(logits), -1).unsqueeze(2)
+    return torch.softmax(logits, 2).gather(2, index).squeeze(2)
+
+
+def confidence(model: RunModel, inputs: Tensor, labels: Tensor) -> Tensor:
+    """:math:`p_c` ``[R, N]`` of samples that all runs share."""
+    return true_class_probability(predict(model, inputs), labels)
+
+
+def epoch_learnt(confidences: Tensor, threshold: float = LEARNT) -> Tensor:
+    """The first epoch after which the confidence exceeds a threshold.
+
+    Args:
+        confidences: ``[..., E, N]``, after 0 to E - 1 epochs.
+        threshold: the confidence to exceed.
+
+    Returns:
+        The epoch ``[..., N]`` as int64; E for a sample that never exceeds it.
+
+    Example:
+        >>> epoch_learnt(torch.tensor([[0.1, 0.2], [0.6, 0.3], [0.9, 0.4]])).tolist()
+        [1, 3]
+    """
+    learnt = confidences > threshold
+    first = learnt.to(torch.int8).argmax(-2)
+    return torch.where(learnt.any(-2), first, confidences.shape[-2])
+
+
+def difficulty_groups(final_confidence: Tensor, groups: int = GROUPS) -> Tensor:
+    """Cut samples into groups of (nearly) equal size by their confidence: 0 is the hardest, ``groups - 1`` the easiest.
+
+    Args:
+        final_confidence: ``[N]``.
+        groups: number of groups.
+
+    Returns:
+        The group of each sample, ``[N]``; equal confidences are cut in the order of the samples.
+
+    Example:
+        >>> difficulty_groups(torch.tensor([0.9, 0.1, 0.5, 0.7, 0.3])).tolist()
+        [4, 0, 2, 3, 1]
+    """
+    rank = torch.empty(len(final_confidence), dtype=torch.long)
+    rank[final_confidence.argsort(stable=True)] = torch.arange(len(final_confidence))
+    return rank * groups // len(final_confidence)
+
+
+def summaries(confidences: Tensor, seeds: Sequence[int], betas: Sequence[float]) -> list[dict[str, Any]]:
+    """What a record keeps of the confidences of a stack.
+
+    Args:
+        confidences: ``[R, E, N]``: runs, after 0 to E - 1 epochs, samples.
+        seeds: the seed of each run.
+        betas: the β of each run. The reference of a seed is its run with β nearest to 1 (on a logarithmic scale).
+
+    Returns:
+        For each run: ``group_confidence`` (five lists over the epochs, grouped by the run's own last confidence), ``reference_group_confidence`` (grouped by
+        the reference run's), ``single_confidence`` (of twelve samples: those with the ranks
+        1 to N in difficulty in the reference run, evenly on a logarithmic scale, hardest first), ``epoch_learnt_counts`` (samples
+        learnt after 0, 1, … epochs, and never), ``never_learnt`` (share of the samples), ``median_epoch_learnt``, and ``group_epoch_learnt`` (mean over each own group
+        of the epoch learnt, E for never).
+    """
+    epochs = confidences.shape[1]
+    learnt = epoch_learnt(confidences)
+    kept = []
+    for run, values in enumerate(confidences):
+        reference = min((other for other, seed in enumerate(seeds) if seed == seeds[run]), key=lambda other: abs(np.log(betas[other])))
+        own, shared = difficulty_groups(values[-1]), difficulty_groups(confidences[reference, -1])
+        by_difficulty = confidences[reference, -1].argsort(stable=True)
+        ranks = torch.logspace(0, np.log10(len(by_difficulty)), SINGLE_SAMPLES, dtype=torch.float64).round().long() - 1
+        single = by_difficulty[ranks]
+        kept.append(
+            {
+                "group_confidence": _group_means(values, own),
+                "reference_group_confidence": _group_means(values, shared),
+                "single_confidence": _rounded(values[:, single].T),
+                "epoch_learnt_counts": torch.bincount(learnt[run], minlength=epochs + 1).tolist(),
+                "never_learnt": (learnt[run] == epochs).double().mean().item(),
+                "median_epoch_learnt": learnt[run].double().median().item(),
+                "group_epoch_learnt": [learnt[run][own == group].double().mean().item() for group in range(GROUPS)],
+            }
+        )
+    return kept
+
+
+def _group_means(values: Tensor, groups: Tensor) -> list[list[float]]:
+    """Mean confidence of each group after each epoch, from ``[E, N]``: five lists of E."""
+    return _rounded(torch.stack([values[:, groups == group].double().mean(1) for group in range(GROUPS)]))
+
+
+def _rounded(values: Tensor) -> list[list[float]]:
+    array: NDArray[np.float64] = values.double().numpy().round(4)
+    return array.tolist()
