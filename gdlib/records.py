@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["SCALES", "Record", "environment", "load", "read", "to_frame"]
+__all__ = ["SCALES", "Record", "default_folder", "environment", "load", "read", "to_frame"]
 
 SCALES = ("paper", "reduced", "smoke")
 
@@ -87,6 +87,11 @@ def load(path: str | os.PathLike[str]) -> Record:
         return Record(**content)
     except (ValueError, TypeError, KeyError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a whole record ({type(error).__name__}: {error}); delete it and run its job again") from error
+
+
+def default_folder() -> Path:
+    """``results/records`` of the repository that gdlib was installed from: the same folder from every page and every working directory."""
+    return Path(__file__).resolve().parents[1] / "results" / "records"
 
 
 def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
