@@ -155,6 +155,7 @@ class TestEdges:
     def test_a_confidence_rounded_above_one(self) -> None:
         p = np.float32([[1 + 1e-6, 0.0]])
         assert calibration_bins(p, [0]).count[9] == 1
+        assert confidence_histogram(np.float32([1 + 2e-7])).tolist() == [0, 0, 0, 0, 1]
 
 
 class TestHistogram:

@@ -1,0 +1,297 @@
+"""Confidence against accuracy, bin by bin, and the calibration errors that follow. The edges are explained in :mod:`gdlib.calibration`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from gdlib.calibration.inputs import FloatArray, IntArray, predictions, to_float64
+
+__all__ = [
+    "CalibrationBins",
+    "calibration_bins",
+    "classwise_calibration_error",
+    "confidence_histogram",
+    "expected_calibration_error",
+    "maximum_calibration_error",
+]
+
+Scheme = Literal["width", "mass"]
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationBins:
+    """Confidence against accuracy, bin by bin: the contents of a reliability diagram.
+
+    Attributes:
+        lower: lower edges, excluded (but 0 belongs to the first bin), shape ``[B]``.
+        upper: upper edges, included, shape ``[B]``.
+        count: samples in each bin, shape ``[B]``.
+        confidence: mean confidence in each bin, NaN where it is empty, shape ``[B]``.
+        accuracy: share of correct samples in each bin, NaN where it is empty, shape ``[B]``.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    count: IntArray
+    confidence: FloatArray
+    accuracy: FloatArray
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return int(self.count.sum())
+
+    @property
+    def gap(self) -> FloatArray:
+        """Confidence minus accuracy in each bin: positive is over-confident; NaN where the bin is empty."""
+        return self.confidence - self.accuracy
+
+    @property
+    def overconfidence(self) -> float:
+        """Mean confidence minus accuracy over all samples: the calibration error with its sign, and without the bins."""
+        return float(np.nansum(self.count * self.gap) / self.n)
+
+    @property
+    def expected_error(self) -> float:
+        """Expected calibration error: mean of ``|gap|``, weighted by ``count``."""
+        return float(np.nansum(self.count * np.abs(self.gap)) / self.n)
+
+    @property
+    def maximum_error(self) -> float:
+        """Maximum calibration error: the largest ``|gap|`` of a bin that is not empty."""
+        return float(np.nanmax(np.abs(self.gap)))
+
+    def to_dict(self) -> dict[str, list[float | None]]:
+        """The columns as lists for JSON; None stands for the mean of an empty bin."""
+        return {name: [None if np.isnan(value) else value for value in column.tolist()] for name, column in asdict(self).items()}
+
+
+def calibration_bins(
+    probs: ArrayLike | Tensor,
+    labels: ArrayLike | Tensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+) -> CalibrationBins:
+    r"""Sort samples by the confidence of the predicted class, and compare confidence with accuracy in each bin.
+
+    The prediction is :math:`\hat y = \arg\max_c p_c` (the first class in a tie), its confidence is :math:`\max_c p_c`.
+
+    * ``"width"``: bins ((i−1)/B, i/B], as in the papers.
+    * ``"mass"``: upper edges at the order statistics :math:`\lceil i N / B \rceil` of the confidences, so that bins hold about N/B
+      samples. Equal confidences always share a bin; where ties make edges coincide there are fewer bins than asked for, and none is empty.
+
+    Args:
+        probs: class probabilities, shape ``[N, C]``, rows summing to 1.
+        labels: true class indices, integers in [0, C), shape ``[N]``.
+        n_bins: B ≥ 1.
+        scheme: ``"width"`` or ``"mass"``.
+
+    Returns:
+        A :class:`CalibrationBins`.
+
+    Raises:
+        ValueError: for no samples, shapes that do not fit, probabilities that are NaN, outside [0, 1] or do not sum to 1, labels that
+            are no integers or out of range, fewer than one bin, or an unknown scheme.
+
+    Example:
+        Four samples, two bins: (0, 0.5] holds none; in (0.5, 1] the mean confidence is 0.8 and three of four are right.
+
+        >>> probs = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.2, 0.8]]
+        >>> bins = calibration_bins(probs, [0, 0, 1, 0], n_bins=2)
+        >>> bins.count.tolist(), bins.confidence.round(12).tolist(), bins.accuracy.tolist()
+        ([0, 4], [nan, 0.8], [nan, 0.75])
+        >>> round(bins.expected_error, 12)
+        0.05
+
+    References:
+        C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, *On calibration of modern neural networks*, ICML 2017, section 2.
+    """
+    p, y, dtype = predictions(probs, labels)
+    confidence, correct = p.max(axis=1), p.argmax(axis=1) == y
+    return _bins(confidence, correct, _upper_edges(confidence, n_bins, scheme, dtype))
+
+
+def expected_calibration_error(
+    probs: ArrayLike | Tensor,
+    labels: ArrayLike | Tensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+) -> float:
+    r"""Expected calibration error (ECE) of the predicted class.
+
+    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|
+
+    Args:
+        probs: class probabilities, shape ``[N, C]``.
+        labels: true class indices, shape ``[N]``.
+        n_bins: number of bins; the papers use 10.
+        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
+
+    Returns:
+        A number in [0, 1].
+
+    Raises:
+        ValueError: as :func:`calibration_bins`.
+
+    Example:
+        Always sure, half of the time right:
+
+        >>> expected_calibration_error([[1.0, 0.0], [1.0, 0.0]], [0, 1])
+        0.5
+
+    References:
+        Guo et al. 2017, eq. 3; GD-2, section 4.2.
+    """
+    return calibration_bins(probs, labels, n_bins, scheme).expected_error
+
+
+def maximum_calibration_error(
+    probs: ArrayLike | Tensor,
+    labels: ArrayLike | Tensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+) -> float:
+    r"""Maximum calibration error (MCE): the largest gap of a bin that is not empty.
+
+    .. math:: \mathrm{MCE} = \max_b \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr| \ge \mathrm{ECE}
+
+    One sample alone in its bin can decide it; ``scheme="mass"`` does not have that weakness.
+
+    Args:
+        probs: class probabilities, shape ``[N, C]``.
+        labels: true class indices, shape ``[N]``.
+        n_bins: number of bins; the papers use 10.
+        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
+
+    Returns:
+        A number in [0, 1].
+
+    Raises:
+        ValueError: as :func:`calibration_bins`.
+
+    Example:
+        >>> maximum_calibration_error([[0.75, 0.25], [1.0, 0.0]], [0, 0])      # gaps 0.25 and 0
+        0.25
+
+    References:
+        Guo et al. 2017, eq. 5; GD-2, section 4.2.
+    """
+    return calibration_bins(probs, labels, n_bins, scheme).maximum_error
+
+
+def classwise_calibration_error(
+    probs: ArrayLike | Tensor,
+    labels: ArrayLike | Tensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+) -> float:
+    r"""Classwise calibration error: the ECE of every class against the rest, averaged over the classes.
+
+    .. math:: \frac1C \sum_{c=1}^C \sum_b \frac{n_{b,c}}{N} \bigl| \mathrm{freq}_{b,c} - \bar p_{b,c} \bigr|
+
+    where the samples are binned by :math:`p_c`, :math:`\bar p_{b,c}` is its mean in a bin and :math:`\mathrm{freq}_{b,c}` the share of
+    samples whose label is c.
+
+    Args:
+        probs: class probabilities, shape ``[N, C]``.
+        labels: true class indices, shape ``[N]``.
+        n_bins: number of bins for each class.
+        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
+
+    Returns:
+        A number in [0, 1].
+
+    Raises:
+        ValueError: as :func:`calibration_bins`.
+
+    Example:
+        Each class is predicted with 1 and 0, and is there half of the time:
+
+        >>> classwise_calibration_error([[1.0, 0.0], [1.0, 0.0]], [0, 1])
+        0.5
+
+    References:
+        M. Kull et al., *Beyond temperature scaling*, NeurIPS 2019, definition of classwise-ECE.
+    """
+    p, y, dtype = predictions(probs, labels)
+    errors = [_bins(p_c, y == c, _upper_edges(p_c, n_bins, scheme, dtype)).expected_error for c, p_c in enumerate(p.T)]
+    return float(np.mean(errors))
+
+
+def confidence_histogram(
+    true_class_probability: ArrayLike | Tensor,
+    edges: Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
+) -> IntArray:
+    r"""How many samples have a true-class probability in each interval: Table 1 of the gradient-decay papers.
+
+    The intervals are (lo, hi]; the first edge itself belongs to the first interval. A value above the last edge by no more than rounding
+    (four units in the last place) belongs to the last.
+
+    Args:
+        true_class_probability: :math:`p_c` of each sample, shape ``[N]``, or with leading axes such as ``[R, N]``.
+        edges: strictly increasing, K + 1 of them; the default is the papers'.
+
+    Returns:
+        Counts, int64, shape ``[K]`` or with the same leading axes ``[R, K]``.
+
+    Raises:
+        ValueError: if there is no sample, if a value is NaN or outside the edges, or if the edges do not increase.
+
+    Example:
+        >>> confidence_histogram([0.0, 0.2, 0.21, 0.6, 1.0]).tolist()
+        [2, 1, 1, 0, 1]
+
+    References:
+        GD-1 and GD-2, Table 1.
+    """
+    values, dtype = to_float64(true_class_probability, "true_class_probability")
+    if values.ndim == 0 or values.size == 0:
+        raise ValueError(f"true_class_probability must hold at least one sample, shape [N] or [R, N], not {list(values.shape)}")
+    bounds = _in_precision(edges, dtype)
+    if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
+        raise ValueError(f"edges must be at least two strictly increasing numbers, not {edges}")
+    rounding = 4 * torch.finfo(dtype).eps * abs(bounds[-1])
+    if not ((values >= bounds[0]) & (values <= bounds[-1] + rounding)).all():  # also catches NaN
+        raise ValueError(
+            f"true_class_probability must lie within the edges [{edges[0]}, {edges[-1]}]; it reaches from {values.min()} to {values.max()}"
+        )
+    rows = values.reshape(-1, values.shape[-1])
+    index = np.minimum(np.searchsorted(bounds[1:], rows, side="left"), bounds.size - 2)  # the first upper edge that is not below the value
+    counts = np.stack([np.bincount(row, minlength=bounds.size - 1) for row in index])
+    return counts.reshape(*values.shape[:-1], bounds.size - 1).astype(np.int64)
+
+
+def _in_precision(edges: Sequence[float] | FloatArray, dtype: torch.dtype) -> FloatArray:
+    """Edges rounded to the type of the values, in float64: see the module's docstring."""
+    return torch.tensor(edges, dtype=torch.float64).to(dtype).to(torch.float64).numpy()
+
+
+def _upper_edges(values: FloatArray, n_bins: int, scheme: Scheme, dtype: torch.dtype) -> FloatArray:
+    """Upper edges of the bins for these values, strictly increasing."""
+    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
+        raise ValueError(f"n_bins must be a whole number, at least 1, not {n_bins!r}")
+    steps = np.arange(1, n_bins + 1)
+    if scheme == "width":
+        return _in_precision(steps / n_bins, dtype)
+    if scheme == "mass":
+        order_statistics = -(-steps * values.size // n_bins)  # ⌈i N / B⌉ in whole numbers
+        return np.unique(np.sort(values)[np.maximum(order_statistics, 1) - 1])
+    raise ValueError(f"scheme must be 'width' or 'mass', not {scheme!r}")
+
+
+def _bins(values: FloatArray, correct: NDArray[np.bool_], upper: FloatArray) -> CalibrationBins:
+    """Counts and means of ``values`` and ``correct`` in the bins with these upper edges."""
+    # The first upper edge that is not below the value; rounding may leave a confidence just above 1.
+    index = np.minimum(np.searchsorted(upper, values, side="left"), upper.size - 1)
+    count = np.bincount(index, minlength=upper.size)
+    with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
+        confidence = np.bincount(index, weights=values, minlength=upper.size) / count
+        accuracy = np.bincount(index, weights=correct, minlength=upper.size) / count
+    return CalibrationBins(np.concatenate([[0.0], upper[:-1]]), upper, count.astype(np.int64), confidence, accuracy)

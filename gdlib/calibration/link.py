@@ -1,0 +1,130 @@
+"""The β link: from the softmax of a network trained with gradient decay to the probabilities that it stands for, and back."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gdlib.calibration.inputs import FloatArray, check_probabilities, to_tensor
+
+__all__ = ["beta_link", "inverse_beta_link"]
+
+TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
+
+_BISECTIONS = 60  # halvings of [0, 1]; float64 has 53 bits
+
+
+def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
+    r"""The class probabilities that a softmax trained with the gradient-decay loss stands for.
+
+    The gradient-decay loss with factor β is a proper composite loss: for the true probabilities :math:`\pi`, the expected loss is least
+    at the softmax p with
+
+    .. math:: \pi_c \propto p_c \bigl(1 + (\beta - 1)\, p_c\bigr).
+
+    So β < 1 asks the softmax to be sharper than :math:`\pi`, β > 1 to be flatter, and this function undoes it with nothing to fit. β = 1
+    changes nothing. The order of the classes is kept. Gradients flow through it.
+
+    Args:
+        probs: softmax outputs p, shape ``[..., C]``: a tensor or an array of any floating type.
+        beta: the factor β > 0 of the training; a number, or values that broadcast to the shape of ``probs`` without its class dimension.
+
+    Returns:
+        :math:`\pi`, of the shape, type and kind (tensor or array) of ``probs``; computed in float64.
+
+    Raises:
+        ValueError: if ``probs`` are no probabilities, or if ``beta`` is not finite, not positive, or does not broadcast.
+
+    Example:
+        >>> import torch
+        >>> beta_link(torch.tensor([0.8, 0.2]), 0.5)      # 0.8 · 0.6 : 0.2 · 0.9 = 0.48 : 0.18
+        tensor([0.7273, 0.2727])
+
+    References:
+        Derived in the theory chapter on calibration; not in the papers.
+    """
+    p, b = _link_arguments(probs, beta)
+    weighted = p * ((1 - p) + b * p)  # not 1 + (β − 1) p, which cancels for p near 1 and small β
+    return _like(weighted / weighted.sum(dim=-1, keepdim=True), probs)
+
+
+def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
+    r"""The softmax p at which the expected gradient-decay loss is least for true probabilities :math:`\pi`.
+
+    The inverse of :func:`beta_link`. With :math:`f(p) = p (1 + (\beta - 1) p)`, m the most probable class and
+    :math:`r_c = \pi_c / \pi_m`, the other classes follow from :math:`t = p_m`,
+
+    .. math:: p_c = \frac{2 f(t)\, r_c}{1 + \sqrt{1 + 4 (\beta - 1) f(t)\, r_c}},
+
+    and t is the one root of :math:`t + \sum_{c \ne m} p_c(t) = 1` in [1/C, 1], found by bisection. (Only m can lie on the falling branch
+    of f, which β < 1/2 has: two classes above 1/2 do not exist. The root is unique because the expected loss is strictly convex in the
+    logits up to a shift.)
+
+    Args:
+        probs: probabilities :math:`\pi`, shape ``[..., C]``: a tensor or an array of any floating type.
+        beta: the factor β > 0; a number, or values that broadcast to the shape of ``probs`` without its class dimension.
+
+    Returns:
+        p, of the shape, type and kind of ``probs``; computed in float64, without gradients.
+
+    Raises:
+        ValueError: as :func:`beta_link`.
+
+    Example:
+        >>> import torch
+        >>> p = inverse_beta_link(torch.tensor([0.7, 0.2, 0.1]), 0.1)
+        >>> p
+        tensor([0.9340, 0.0443, 0.0217])
+        >>> beta_link(p, 0.1)
+        tensor([0.7000, 0.2000, 0.1000])
+
+    References:
+        Derived in the theory chapter on calibration; not in the papers.
+    """
+    with torch.no_grad():
+        pi, b = _link_arguments(probs, beta)
+        top, where = pi.max(dim=-1, keepdim=True)
+        ratio = (pi / top).scatter(-1, where, 0.0)  # (..., C), 0 at the most probable class
+
+        def others(t: Tensor) -> Tensor:
+            x = t * ((1 - t) + b * t) * ratio
+            return 2 * x / (1 + (1 + 4 * (b - 1) * x).clamp(min=0).sqrt())
+
+        low, high = torch.zeros_like(top), torch.ones_like(top)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            too_large = middle + others(middle).sum(dim=-1, keepdim=True) > 1
+            low, high = torch.where(too_large, low, middle), torch.where(too_large, middle, high)
+        p = others(high).scatter(-1, where, high)
+        return _like(p / p.sum(dim=-1, keepdim=True), probs)
+
+
+def _link_arguments(probs: Tensor | FloatArray, beta: float | Tensor | FloatArray) -> tuple[Tensor, Tensor]:
+    """Probabilities in float64, shape ``[..., C]``, and β in float64 with a class dimension to broadcast."""
+    tensor = to_tensor(probs, "probs")
+    if not tensor.is_floating_point():
+        tensor = tensor.to(torch.float64)
+    p = tensor.to(torch.float64)
+    check_probabilities(p.detach(), "probs", tensor.dtype)
+    b = torch.as_tensor(beta, dtype=torch.float64, device=p.device)
+    if not (torch.isfinite(b) & (b > 0)).all():
+        raise ValueError(f"beta must be finite and positive, not {beta}")
+    try:
+        fits = torch.broadcast_shapes(b.shape, p.shape[:-1]) == p.shape[:-1]
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, the shape of probs without its classes")
+    return p, b.unsqueeze(-1)
+
+
+def _like(result: Tensor, given: Any) -> Any:
+    """The result in the type and kind (tensor or array) of what was given."""
+    if isinstance(given, Tensor):
+        return result.to(given.dtype) if given.is_floating_point() else result
+    array = result.detach().numpy()
+    given = np.asarray(given)
+    return array.astype(given.dtype) if given.dtype.kind == "f" else array

@@ -1,0 +1,61 @@
+"""Proper scores: least, on average, for the true probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from gdlib.calibration.inputs import predictions
+
+__all__ = ["brier_score", "negative_log_likelihood"]
+
+
+def negative_log_likelihood(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> float:
+    r"""Mean negative log-likelihood in nats, :math:`-\frac1N \sum_i \log p_{i, y_i}`.
+
+    From logits, :func:`torch.nn.functional.cross_entropy` is the more accurate way to the same number.
+
+    Args:
+        probs: class probabilities, shape ``[N, C]``.
+        labels: true class indices, shape ``[N]``.
+
+    Returns:
+        A number ≥ 0; infinity if a true class has probability 0.
+
+    Raises:
+        ValueError: as :func:`calibration_bins`.
+
+    Example:
+        >>> round(negative_log_likelihood([[0.5, 0.5], [0.25, 0.75]], [0, 0]), 4)      # (log 2 + log 4) / 2
+        1.0397
+    """
+    p, y, _ = predictions(probs, labels)
+    with np.errstate(divide="ignore"):
+        return float(-np.log(p[np.arange(y.size), y]).mean())
+
+
+def brier_score(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> float:
+    r"""Brier score, :math:`\frac1N \sum_i \sum_c (p_{i,c} - [y_i = c])^2`, summed over the classes.
+
+    Args:
+        probs: class probabilities, shape ``[N, C]``.
+        labels: true class indices, shape ``[N]``.
+
+    Returns:
+        A number in [0, 2]; 0 is perfect.
+
+    Raises:
+        ValueError: as :func:`calibration_bins`.
+
+    Example:
+        >>> brier_score([[0.5, 0.5], [0.0, 1.0]], [0, 1])      # (1/4 + 1/4 + 0) / 2
+        0.25
+
+    References:
+        G. W. Brier, *Verification of forecasts expressed in terms of probability*, Monthly Weather Review 78 (1950) 1-3.
+    """
+    p, y, _ = predictions(probs, labels)
+    errors = p.copy()
+    errors[np.arange(y.size), y] -= 1
+    return float((errors**2).sum(axis=1).mean())
