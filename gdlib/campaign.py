@@ -123,7 +123,8 @@ class Coverage:
 
 def names(folder: str | Path) -> list[str]:
     """The campaigns of a folder: its YAML files that have entries."""
-    return sorted(path.stem for path in Path(folder).glob("*.yml") if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE))
+    files = sorted(Path(folder).glob("*.yml"))
+    return [path.stem for path in files if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE)]
 
 
 def load(path: str | Path, folder: str | Path | None = None) -> Campaign:
