@@ -169,14 +169,14 @@ def _reduce_classes(
         return loss.sum() if reduction == "sum" else loss.sum() / loss.numel()
 
     valid, index = _valid_index(target, ignore_index)
-    true_class = _gather_checked(weighted, index, class_dim)
-    loss = (1 - label_smoothing) * true_class + label_smoothing / classes * weighted.sum(class_dim)
-    loss = torch.where(valid, loss, 0.0)
-    if reduction == "none":
-        return loss
-    if reduction == "sum":
-        return loss.sum()
-    return loss.sum() / (valid.sum() if weight is None else (weight[index] * valid).sum())
+    true_class = torch.where(valid, _gather_checked(weighted, index, class_dim), 0.0)
+    every_class = torch.where(valid, weighted.sum(class_dim), 0.0)
+    if reduction != "none":
+        true_class, every_class = true_class.sum(), every_class.sum()
+    if reduction == "mean":
+        total_weight = valid.sum() if weight is None else (weight[index] * valid).sum()
+        true_class, every_class = true_class / total_weight, every_class / total_weight
+    return (1 - label_smoothing) * true_class + label_smoothing / classes * every_class
 
 
 def _valid_index(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
@@ -267,7 +267,7 @@ def _positive(name: str, value: float | Tensor, index_shape: torch.Size) -> floa
             number = float(value)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name} must be a number or a tensor, got {type(value).__name__}") from error
-        if isinstance(value, bool) or not (number > 0 and math.isfinite(number)):
+        if isinstance(value, bool) or not 0 < number < math.inf:
             raise ValueError(f"{name} must be a finite number > 0, got {value}")
         return number
     if value.is_complex() or value.dtype == torch.bool:

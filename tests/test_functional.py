@@ -1,0 +1,346 @@
+"""The loss against values worked out by hand, PyTorch's own cross-entropy, an obvious reference, and its limits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from decimal import Decimal, localcontext
+
+import pytest
+import torch
+from gdlib.functional import gd_cross_entropy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional as F
+
+SHAPES = [(5,), (1, 5), (4, 5), (3, 5, 2), (2, 5, 3, 2), (0, 5)]
+REDUCTIONS = ["none", "mean", "sum"]
+
+
+def exact(logits: list[float], target: int, beta: float) -> float:
+    """J with 60 decimal digits, from the definition: GD-1 eq. 8."""
+    with localcontext() as context:
+        context.prec, context.Emin, context.Emax = 60, -(10**6), 10**6
+        powers = [Decimal(z).exp() for z in logits]
+        others = sum(power for index, power in enumerate(powers) if index != target)
+        return float(((others + Decimal(beta) * powers[target]) / powers[target]).ln())
+
+
+def class_dim(shape: tuple[int, ...]) -> int:
+    return min(1, len(shape) - 1)
+
+
+def draw(shape: tuple[int, ...], soft: bool, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    dim = class_dim(shape)
+    logits = torch.randn(shape, generator=generator, dtype=torch.float64)
+    if soft:
+        return logits, torch.softmax(torch.randn(shape, generator=generator, dtype=torch.float64), dim)
+    return logits, torch.randint(0, shape[dim], shape[:dim] + shape[dim + 1 :], generator=generator)
+
+
+class TestByHand:
+    def test_two_classes(self):
+        # z = (2, 0), c = 0: J = log(e^-2 + β)
+        logits, target = torch.tensor([[2.0, 0.0]], dtype=torch.float64), torch.tensor([0])
+        for beta in (0.01, 0.1, 1.0, 5.0):
+            assert gd_cross_entropy(logits, target, beta).item() == pytest.approx(math.log(math.exp(-2) + beta), abs=1e-14)
+
+    def test_temperature_divides_the_logits(self):
+        logits, target = torch.tensor([[2.0, 0.0]], dtype=torch.float64), torch.tensor([0])
+        assert gd_cross_entropy(logits, target, 0.5, temperature=4.0).item() == pytest.approx(math.log(math.exp(-0.5) + 0.5), abs=1e-14)
+
+    def test_a_confident_sample_ends_at_log_beta(self):
+        logits, target = torch.tensor([[200.0, 0.0]]), torch.tensor([0])
+        assert gd_cross_entropy(logits, target, 0.001).item() == pytest.approx(math.log(0.001), rel=1e-6)
+
+    def test_soft_target_is_the_mixture(self):
+        logits, target = torch.tensor([[1.0, -0.5, 0.3]], dtype=torch.float64), torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64)
+        parts = [gd_cross_entropy(logits, torch.tensor([c]), 0.2).item() for c in range(3)]
+        assert gd_cross_entropy(logits, target, 0.2).item() == pytest.approx(0.2 * parts[0] + 0.5 * parts[1] + 0.3 * parts[2], abs=1e-14)
+
+    def test_one_class_is_log_beta(self):
+        for target in (torch.tensor([0]), torch.tensor([[1.0]])):
+            logits = torch.tensor([[3.0]], requires_grad=True)
+            loss = gd_cross_entropy(logits, target, 0.1)
+            loss.backward()
+            assert loss.item() == pytest.approx(math.log(0.1), rel=1e-6)
+            assert logits.grad.item() == 0.0
+
+
+class TestIsCrossEntropyAtBetaOne:
+    @pytest.mark.parametrize("shape", SHAPES)
+    @pytest.mark.parametrize("soft", [False, True])
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("reduction", REDUCTIONS)
+    @pytest.mark.parametrize("label_smoothing", [0.0, 0.15, 1.0])
+    @pytest.mark.parametrize("as_tensor", [False, True])
+    def test_value_and_gradient(self, shape, soft, weighted, reduction, label_smoothing, as_tensor):
+        logits, target = draw(shape, soft)
+        weight = torch.tensor([0.3, 0.0, 2.0, 1.0, 0.5], dtype=torch.float64) if weighted else None
+        beta = torch.tensor(1.0) if as_tensor else 1.0
+        results = []
+        for loss_fn in (lambda z, t, **k: gd_cross_entropy(z, t, beta, **k), F.cross_entropy):
+            z = logits.clone().requires_grad_()
+            loss = loss_fn(z, target, weight=weight, reduction=reduction, label_smoothing=label_smoothing)
+            loss.sum().backward()
+            results.append((loss.detach(), z.grad))
+        for ours, theirs in zip(*results, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12, equal_nan=True)
+
+    @pytest.mark.parametrize("ignore_index", [-100, -1, 2, 255])
+    @pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("reduction", REDUCTIONS)
+    @pytest.mark.parametrize("everything", [False, True])
+    def test_ignored_samples(self, ignore_index, label_smoothing, weighted, reduction, everything):
+        logits, target = draw((6, 5, 2), soft=False)
+        target[slice(None) if everything else slice(1, 3)] = ignore_index
+        weight = torch.rand(5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) if weighted else None
+        keywords = {"weight": weight, "ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
+        torch.testing.assert_close(
+            gd_cross_entropy(logits, target, 1.0, **keywords), F.cross_entropy(logits, target, **keywords), rtol=1e-12, atol=1e-12, equal_nan=True
+        )
+
+    def test_uint8_indices(self):
+        logits, target = draw((4, 5), soft=False)
+        assert gd_cross_entropy(logits, target.to(torch.uint8), 0.3) == gd_cross_entropy(logits, target, 0.3)
+
+    def test_masked_classes(self):
+        logits, target = torch.tensor([[0.5, -math.inf, 1.0]], dtype=torch.float64), torch.tensor([0])
+        torch.testing.assert_close(gd_cross_entropy(logits, target, 1.0), F.cross_entropy(logits, target))
+        assert gd_cross_entropy(logits, target, 0.1).item() == pytest.approx(math.log(math.exp(0.5) + 0.1), abs=1e-12)
+
+
+class TestAgainstTheDefinition:
+    @settings(deadline=None, max_examples=200)
+    @given(
+        st.lists(st.floats(-1e4, 1e4), min_size=2, max_size=6),
+        st.integers(0, 5),
+        st.floats(-6, 6),
+        st.sampled_from([torch.float32, torch.float64]),
+    )
+    def test_any_logits_and_beta(self, logits, target, exponent, dtype):
+        z, target, beta = torch.tensor(logits, dtype=dtype), target % len(logits), 10.0**exponent
+        expected = exact([value.item() for value in z], target, beta)
+        tolerance = 4e-6 if dtype is torch.float32 else 1e-13
+        for given_target in (torch.tensor(target), F.one_hot(torch.tensor(target), len(logits)).to(dtype)):
+            found = gd_cross_entropy(z, given_target, beta).item()
+            if math.isfinite(found):
+                assert abs(found - expected) <= tolerance * max(1.0, abs(expected))
+            else:  # a class without weight at a distance that float cannot hold: 0 times a finite number is never reached here
+                pytest.fail(f"not finite: {found}, expected {expected}")
+
+    @pytest.mark.parametrize("beta", [1e-6, 0.01, 0.5, 2.0, 100.0, 1e6])
+    def test_soft_and_hard_agree_for_a_confident_class(self, beta):
+        # the largest class keeps the digits of 1 - p_c, which softmax has lost: here p_c = 1 - 2e-9 in float32
+        z = torch.tensor([[20.0, 0.0, -1.0]])
+        hard = gd_cross_entropy(z, torch.tensor([0]), beta)
+        soft = gd_cross_entropy(z, torch.tensor([[1.0, 0.0, 0.0]]), beta)
+        assert hard.item() == pytest.approx(exact([20.0, 0.0, -1.0], 0, beta), rel=1e-6, abs=1e-6)
+        torch.testing.assert_close(soft, hard, rtol=1e-6, atol=1e-6)
+
+    @pytest.mark.parametrize("beta", [0.01, 1.0, 5.0])
+    def test_gradient_is_weighted_softmax_residual(self, beta):
+        # GD-1 eq. 11: w (p - e_c) with w = 1 / (1 + (β - 1) p_c)
+        logits, target = draw((50, 5), soft=False)
+        z = logits.clone().requires_grad_()
+        gd_cross_entropy(z, target, beta, reduction="sum").backward()
+        p = torch.softmax(logits, 1)
+        true = p.gather(1, target[:, None])
+        expected = (p - F.one_hot(target, 5)) / (1 + (beta - 1) * true)
+        torch.testing.assert_close(z.grad, expected, rtol=1e-12, atol=1e-14)
+
+
+class TestExtremes:
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+    @pytest.mark.parametrize("beta", [1e-6, 1.0, 1e6])
+    @pytest.mark.parametrize("soft", [False, True])
+    def test_finite_value_and_gradient(self, dtype, beta, soft):
+        z = torch.tensor([[1e4, -1e4, 0.0], [-1e4, 1e4, 0.0], [0.0, 0.0, 0.0], [1e4, 1e4, 1e4]], dtype=dtype, requires_grad=True)
+        target = torch.tensor([0, 0, 1, 2])
+        loss = gd_cross_entropy(z, torch.softmax(torch.eye(3)[target], 1).to(dtype) if soft else target, beta, reduction="none")
+        loss.float().sum().backward()
+        assert loss.dtype == dtype
+        assert torch.isfinite(loss).all()
+        assert torch.isfinite(z.grad).all()
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_half_is_computed_in_float32(self, dtype):
+        logits, target = draw((64, 10), soft=False)
+        half = logits.to(dtype)
+        found = gd_cross_entropy(half, target, 0.01)
+        torch.testing.assert_close(found, gd_cross_entropy(half.float(), target, 0.01).to(dtype), rtol=0, atol=0)
+
+
+class TestArguments:
+    def test_beta_for_each_sample(self):
+        logits, target = draw((4, 5), soft=False)
+        betas = torch.tensor([0.01, 0.1, 1.0, 5.0], dtype=torch.float64)
+        together = gd_cross_entropy(logits, target, betas, reduction="none")
+        alone = torch.stack([gd_cross_entropy(logits[i], target[i], betas[i].item()) for i in range(4)])
+        torch.testing.assert_close(together, alone, rtol=1e-13, atol=1e-13)
+
+    @pytest.mark.parametrize("shape", [(), (1,), (4,), (3, 1, 1), (3, 2, 1), (3, 2, 4)])
+    def test_beta_broadcasts_to_the_indices(self, shape):
+        logits, target = draw((3, 5, 2, 4), soft=False)
+        beta = torch.rand(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) + 0.1
+        found = gd_cross_entropy(logits, target, beta, reduction="none")
+        for index in itertools.product(range(3), range(2), range(4)):
+            alone = gd_cross_entropy(logits[index[0], :, index[1], index[2]], target[index], beta.expand(3, 2, 4)[index].item())
+            assert found[index].item() == pytest.approx(alone.item(), abs=1e-13)
+
+    def test_beta_can_be_learnt(self):
+        # dJ/dβ = p_c / (1 + (β - 1) p_c)
+        logits, target = draw((1, 5), soft=False)
+        beta = torch.tensor(0.2, dtype=torch.float64, requires_grad=True)
+        gd_cross_entropy(logits, target, beta).backward()
+        p = torch.softmax(logits, 1)[0, target[0]].item()
+        assert beta.grad.item() == pytest.approx(p / (1 + (0.2 - 1) * p), rel=1e-12)
+
+    def test_temperature_for_each_sample(self):
+        logits, target = draw((3, 5), soft=False)
+        tau = torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64)
+        torch.testing.assert_close(
+            gd_cross_entropy(logits, target, 0.1, temperature=tau, reduction="none"),
+            gd_cross_entropy(logits / tau[:, None], target, 0.1, reduction="none"),
+        )
+
+    @pytest.mark.parametrize(
+        ("beta", "message"),
+        [
+            (0, "finite number > 0"),
+            (-1.0, "finite number > 0"),
+            (math.nan, "finite number > 0"),
+            (math.inf, "finite number > 0"),
+            (True, "finite number > 0"),
+            ("small", "number or a tensor"),
+            (None, "number or a tensor"),
+            (torch.tensor([1.0, 2.0]), "broadcast"),
+            (torch.ones(4, 1), "broadcast"),
+            (torch.ones(1, 4), "broadcast"),
+            (torch.tensor([1.0, 1.0, 0.0, 1.0]), "finite and > 0"),
+            (torch.tensor([1.0, math.nan, 1.0, 1.0]), "finite and > 0"),
+            (torch.ones(4, dtype=torch.complex64), "real"),
+        ],
+    )
+    def test_bad_beta(self, beta, message):
+        logits, target = draw((4, 5), soft=False)
+        with pytest.raises(ValueError, match=message):
+            gd_cross_entropy(logits, target, beta)
+        if not isinstance(beta, Tensor):
+            with pytest.raises(ValueError, match="temperature"):
+                gd_cross_entropy(logits, target, temperature=beta)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"input": torch.zeros(4, 5, dtype=torch.int64)}, "float16, bfloat16, float32 or float64"),
+            ({"input": torch.zeros(4, 5, dtype=torch.complex64)}, "float16, bfloat16, float32 or float64"),
+            ({"input": [[0.0] * 5] * 4}, "tensor of logits"),
+            ({"input": torch.tensor(1.0)}, "class dimension"),
+            ({"input": torch.zeros(4, 0)}, "no classes"),
+            ({"target": [0, 1, 2, 3]}, "class indices or class probabilities"),
+            ({"target": torch.zeros(3, dtype=torch.long)}, "does not fit"),
+            ({"target": torch.zeros(4, 4)}, "does not fit"),
+            ({"target": torch.zeros(4, 5, dtype=torch.long)}, "floating point"),
+            ({"target": torch.zeros(4)}, "int64 or uint8"),
+            ({"target": torch.zeros(4, dtype=torch.int32)}, "int64 or uint8"),
+            ({"target": torch.tensor([0, 1, 2, 5])}, r"class index 5 lies outside \[0, 5\)"),
+            ({"target": torch.tensor([0, 1, 2, -1])}, r"class index -1 lies outside \[0, 5\)"),
+            ({"target": torch.tensor([0, 1, 2, 5]), "label_smoothing": 0.1}, r"class index 5 lies outside \[0, 5\)"),
+            ({"weight": torch.ones(4)}, r"shape \[5\]"),
+            ({"weight": torch.ones(5, dtype=torch.long)}, "floating"),
+            ({"weight": [1.0] * 5}, "one factor for each class"),
+            ({"reduction": "average"}, "'none', 'mean' or 'sum'"),
+            ({"label_smoothing": 1.5}, r"\[0, 1\]"),
+            ({"label_smoothing": -0.1}, r"\[0, 1\]"),
+            ({"target": torch.full((4, 5), 0.2), "ignore_index": 3}, "needs class indices"),
+        ],
+    )
+    def test_bad_input(self, change, message):
+        arguments = {"input": torch.zeros(4, 5), "target": torch.zeros(4, dtype=torch.long)} | change
+        with pytest.raises(ValueError, match=message):
+            gd_cross_entropy(**arguments)
+
+
+class TestDerivativesAndTransforms:
+    @pytest.mark.parametrize("soft", [False, True])
+    @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_first_and_second_derivatives(self, soft, label_smoothing, weighted):
+        logits, target = draw((4, 3, 2), soft)
+        beta = torch.tensor([[0.3], [1.0], [2.0], [0.05]], dtype=torch.float64, requires_grad=True)
+        weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64) if weighted else None
+
+        def loss_fn(z: Tensor, b: Tensor) -> Tensor:
+            return gd_cross_entropy(z, target, b, weight=weight, label_smoothing=label_smoothing, temperature=1.3)
+
+        z = logits.requires_grad_()
+        assert torch.autograd.gradcheck(loss_fn, (z, beta))
+        assert torch.autograd.gradgradcheck(loss_fn, (z, beta))
+
+    def test_gradient_flows_into_class_probabilities(self):
+        logits, target = draw((3, 4), soft=True)
+        assert torch.autograd.gradcheck(lambda t: gd_cross_entropy(logits, t, 0.3), (target.requires_grad_(),))
+
+    def test_vmap_and_grad(self):
+        logits, target = draw((6, 5), soft=False)
+        beta = torch.linspace(0.1, 2.0, 6, dtype=torch.float64)
+        per_sample = torch.func.vmap(torch.func.grad(lambda z, t, b: gd_cross_entropy(z, t, b)))(logits, target, beta)
+        z = logits.clone().requires_grad_()
+        gd_cross_entropy(z, target, beta, reduction="sum").backward()
+        torch.testing.assert_close(per_sample, z.grad)
+
+    @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # PyTorch's own, inside torch.func
+    def test_hessian_is_that_of_the_shifted_softmax(self):
+        logits, _ = draw((5,), soft=False)
+        hessian = torch.func.hessian(lambda z: gd_cross_entropy(z, torch.tensor(2), 0.05))(logits)
+        q = torch.softmax(logits + math.log(0.05) * F.one_hot(torch.tensor(2), 5).double(), 0)
+        torch.testing.assert_close(hessian, torch.diag(q) - torch.outer(q, q), rtol=1e-12, atol=1e-14)
+
+    @pytest.mark.parametrize("soft", [False, True])
+    def test_compiled(self, soft):
+        logits, target = draw((8, 5), soft)
+        compiled = torch.compile(gd_cross_entropy, fullgraph=True, backend="aot_eager")
+        for beta in (0.1, 0.2, 0.3, torch.full((8,), 0.1, dtype=torch.float64)):
+            ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+            found, expected = compiled(ours, target, beta), gd_cross_entropy(theirs, target, beta)
+            found.backward()
+            expected.backward()
+            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(ours.grad, theirs.grad)
+
+    def test_autocast_computes_in_float32(self):
+        logits, target = draw((8, 5), soft=False)
+        half = logits.bfloat16()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = gd_cross_entropy(half, target, 0.1)
+            reference = F.cross_entropy(half, target)
+        assert found.dtype == reference.dtype == torch.float32
+        torch.testing.assert_close(found, gd_cross_entropy(half.float(), target, 0.1))
+
+
+class TestProperties:
+    @settings(deadline=None, max_examples=60)
+    @given(st.integers(0, 10_000), st.floats(-3, 3), st.floats(-50, 50))
+    def test_shift_invariance(self, seed, exponent, shift):
+        logits, target = draw((4, 5), soft=False, seed=seed)
+        torch.testing.assert_close(gd_cross_entropy(logits + shift, target, 10**exponent), gd_cross_entropy(logits, target, 10**exponent))
+
+    @settings(deadline=None, max_examples=60)
+    @given(st.integers(0, 10_000), st.permutations(range(5)), st.floats(-3, 3))
+    def test_permutation_of_classes(self, seed, order, exponent):
+        logits, target = draw((4, 5), soft=False, seed=seed)
+        moved = torch.tensor([order.index(c) for c in target.tolist()])
+        torch.testing.assert_close(gd_cross_entropy(logits[:, order], moved, 10**exponent), gd_cross_entropy(logits, target, 10**exponent))
+
+    @settings(deadline=None, max_examples=60)
+    @given(st.integers(0, 10_000), st.floats(-4, 4), st.floats(0.01, 3))
+    def test_increasing_in_beta_and_between_its_bounds(self, seed, exponent, step):
+        logits, target = draw((4, 5), soft=False, seed=seed)
+        low, high = 10.0**exponent, 10.0 ** (exponent + step)
+        small, large = (gd_cross_entropy(logits, target, beta, reduction="none") for beta in (low, high))
+        assert (small < large).all()
+        assert (small > math.log(low)).all()
