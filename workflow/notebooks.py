@@ -45,10 +45,15 @@ def all_notebooks() -> list[Path]:
     return sorted((ROOT / "notebooks").rglob("*.md"))
 
 
+def read(source: Path) -> nbformat.NotebookNode:
+    """A MyST Markdown notebook, as cells."""
+    return jupytext.read(source)
+
+
 def convert(source: Path, target: Path) -> None:
     """Write a MyST Markdown notebook as ``.ipynb``, without outputs."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(jupytext.read(source), target)
+    nbformat.write(read(source), target)
 
 
 def parameters(source: Path) -> dict[str, Parameter]:
