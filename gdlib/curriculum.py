@@ -46,9 +46,9 @@ def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.softmax(logits, 2).gather(2, index).squeeze(2)
 
 
-def confidence(model: RunModel, inputs: Tensor, labels: Tensor) -> Tensor:
-    """:math:`p_c` ``[R, N]`` of samples that all runs share."""
-    return true_class_probability(predict(model, inputs), labels)
+def confidence(model: RunModel, inputs: Tensor, labels: Tensor, temperatures: Sequence[float]) -> Tensor:
+    """:math:`p_c` ``[R, N]`` of samples that all runs share, by ``softmax(z / τ)`` with the temperature of each run."""
+    return true_class_probability(predict(model, inputs) / torch.tensor(temperatures)[:, None, None], labels)
 
 
 def epoch_learnt(confidences: Tensor, threshold: float = LEARNT) -> Tensor:

@@ -232,10 +232,16 @@ def run(
             step -= step % steps_per_epoch
         return [member.schedule(step) for member in runs]
 
+    temperature = torch.tensor([member.temperature for member in runs])[:, None, None]
+
+    def scaled_logits(split: data.Split) -> Tensor:
+        """z / τ: what the loss, and so the probability of a run, is made of."""
+        return predict(model, split.inputs) / temperature
+
     def measure_all(model: models.RunModel, epoch: int) -> dict[str, Tensor]:
-        measured = _accuracy_and_cross_entropy(model, dataset.test, "test")
+        measured = _accuracy_and_cross_entropy(scaled_logits(dataset.test), dataset.test.labels, "test")
         if epoch <= 10 or epoch % experiment.train_every == 0 or epoch == experiment.epochs:
-            measured |= _accuracy_and_cross_entropy(model, dataset.train, "train")
+            measured |= _accuracy_and_cross_entropy(scaled_logits(dataset.train), dataset.train.labels, "train")
         return measured | dict(measure(model, dataset, epoch) if measure is not None else {})
 
     history = train(
@@ -259,7 +265,7 @@ def run(
         progress=progress,
     )
 
-    final = _final_measures(model, dataset)
+    final = _final_measures(dataset, scaled_logits)
     added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
     return records.Record(
         template=template,
@@ -312,21 +318,23 @@ def gd_loss(temperatures: Sequence[float]) -> Loss:
     return loss_fn
 
 
-def _accuracy_and_cross_entropy(model: models.RunModel, split: data.Split, name: str) -> dict[str, Tensor]:
-    logits = predict(model, split.inputs)
-    correct = (logits.argmax(2) == split.labels).double().mean(1)
-    cross_entropy = torch.stack([F.cross_entropy(run_logits, split.labels) for run_logits in logits])
+def _accuracy_and_cross_entropy(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
+    """Accuracy and plain cross-entropy of every run, ``[R]``, from logits ``[R, N, C]``."""
+    correct = (logits.argmax(2) == labels).double().mean(1)
+    cross_entropy = torch.stack([F.cross_entropy(run_logits, labels) for run_logits in logits])
     return {f"{name}_accuracy": correct, f"{name}_cross_entropy": cross_entropy}
 
 
-def _final_measures(model: models.RunModel, dataset: data.Dataset) -> list[dict[str, Any]]:
+def _final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], Tensor]) -> list[dict[str, Any]]:
     """Metrics of the last epoch, the distribution of the training confidence (Table 1 of the papers), and the reliability bins of the test set."""
-    splits = {"train": dataset.train, "test": dataset.test} | ({"valid": dataset.valid} if dataset.valid is not None else {})
-    measures = {key: value for name, split in splits.items() for key, value in _accuracy_and_cross_entropy(model, split, name).items()}
-    test_logits, train_logits = predict(model, dataset.test.inputs), predict(model, dataset.train.inputs)
+    test_logits, train_logits = scaled_logits(dataset.test), scaled_logits(dataset.train)
+    measures = _accuracy_and_cross_entropy(train_logits, dataset.train.labels, "train")
+    measures |= _accuracy_and_cross_entropy(test_logits, dataset.test.labels, "test")
+    if dataset.valid is not None:
+        measures |= _accuracy_and_cross_entropy(scaled_logits(dataset.valid), dataset.valid.labels, "valid")
     confidence = true_class_probability(train_logits, dataset.train.labels)
     final = []
-    for index in range(model.runs):
+    for index in range(len(test_logits)):
         metrics = {name: float(values[index]) for name, values in measures.items()}
         if not torch.isfinite(test_logits[index]).all() or not torch.isfinite(train_logits[index]).all():
             final.append({"diverged": True, "metrics": metrics})
