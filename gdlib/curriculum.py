@@ -98,11 +98,14 @@ def summaries(confidences: Tensor, seeds: Sequence[int], betas: Sequence[float])
         betas: the β of each run. The reference of a seed is its run with β nearest to 1 (on a logarithmic scale).
 
     Returns:
-        For each run: ``group_confidence`` (five lists over the epochs, grouped by the run's own last confidence), ``reference_group_confidence`` (grouped by
-        the reference run's), ``single_confidence`` (of twelve samples: those with the ranks
-        1 to N in difficulty in the reference run, evenly on a logarithmic scale, hardest first), ``epoch_learnt_counts`` (samples
-        learnt after 0, 1, … epochs, and never), ``never_learnt`` (share of the samples), ``median_epoch_learnt``, and ``group_epoch_learnt`` (mean over each own group
-        of the epoch learnt, E for never).
+        For each run:
+
+        * ``group_confidence``: mean confidence of five groups after each epoch, grouped by the run's own last confidence;
+        * ``reference_group_confidence``: the same, grouped by the last confidence of the reference run;
+        * ``single_confidence``: twelve samples, those with the ranks 1 to N in difficulty in the reference run, evenly on a logarithmic scale,
+          the hardest first;
+        * ``epoch_learnt_counts``: samples learnt after 0, 1, … epochs, and never;
+        * ``never_learnt``: share of the samples; ``median_epoch_learnt``; ``group_epoch_learnt``: mean over each own group, E for never.
     """
     epochs = confidences.shape[1]
     learnt = epoch_learnt(confidences)

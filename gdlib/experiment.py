@@ -58,8 +58,8 @@ class Run:
 class Experiment:
     """What is trained, on what, and how. Flat values only, so that papermill can set each of them.
 
-    A stack holds one run for each seed, each temperature and each schedule (constants and warm-ups). Runs that share a seed share the initialisation and
-    the batch order, so that β is compared on common random numbers.
+    A stack holds one run for each seed, each temperature and each schedule (constants and warm-ups). Runs that share a seed share the
+    initialisation and the batch order, so that β is compared on common random numbers.
 
     Attributes:
         dataset: a name of :func:`gdlib.data.names`.
@@ -160,7 +160,8 @@ class Experiment:
     def runs(self, steps_per_epoch: int = 1) -> list[Run]:
         """The members of the stack: for each seed, for each temperature, the constants and then the warm-ups."""
         schedules: list[tuple[Schedule, float]] = [(Constant(float(beta)), 0.0) for beta in self.betas]
-        schedules += [(LinearWarmup(float(start), float(end), epochs * steps_per_epoch), float(epochs)) for start, end, epochs in self.warmups]
+        for start, end, epochs in self.warmups:
+            schedules.append((LinearWarmup(float(start), float(end), epochs * steps_per_epoch), float(epochs)))
         return [
             Run(seed, float(temperature), schedule, str(schedule), epochs)
             for seed in self.seeds
@@ -175,7 +176,7 @@ class Experiment:
 
 
 MeasureRuns = Callable[[models.RunModel, data.Dataset, int], Mapping[str, Tensor]]
-"""Called with model, data and finished epochs; returns tensors ``[R, ...]``. Those of shape ``[R]`` become curves, all go into the history."""
+"""Called with model, data and finished epochs; returns tensors ``[R, ...]``, which go into the history. Those of shape ``[R]`` become curves."""
 
 Finish = Callable[[models.RunModel, data.Dataset, list[dict[str, Any]]], Sequence[Mapping[str, Any]]]
 """Called once at the end with model, data and history; returns what to add to the record of each run."""
@@ -235,7 +236,7 @@ def run(
     temperature = torch.tensor([member.temperature for member in runs])[:, None, None]
 
     def scaled_logits(split: data.Split) -> Tensor:
-        """z / τ: what the loss, and so the probability of a run, is made of."""
+        """The logits over τ, which the loss, and so the probability of a run, is made of."""
         return predict(model, split.inputs) / temperature
 
     def measure_all(model: models.RunModel, epoch: int) -> dict[str, Tensor]:
@@ -326,7 +327,7 @@ def _accuracy_and_cross_entropy(logits: Tensor, labels: Tensor, name: str) -> di
 
 
 def _final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], Tensor]) -> list[dict[str, Any]]:
-    """Metrics of the last epoch, the distribution of the training confidence (Table 1 of the papers), and the reliability bins of the test set."""
+    """Metrics of the last epoch, the distribution of the training confidence (the papers' Table 1), and the test set's reliability bins."""
     test_logits, train_logits = scaled_logits(dataset.test), scaled_logits(dataset.train)
     measures = _accuracy_and_cross_entropy(train_logits, dataset.train.labels, "train")
     measures |= _accuracy_and_cross_entropy(test_logits, dataset.test.labels, "test")
@@ -358,7 +359,7 @@ def _final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split],
 
 
 def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]:
-    """Everything in the history that is one number for each run, as lists, a constant β left out; ``epoch`` and ``train_epoch`` say when it was measured."""
+    """What is one number for each run in the history, as lists, a constant β left out; ``epoch`` and ``train_epoch`` say when it was measured."""
     curves: dict[str, list[float]] = {"epoch": [], "train_epoch": []}
     constant = len({float(entry["beta"][index]) for entry in history}) == 1
     for entry in history:
@@ -377,5 +378,3 @@ def _require(name: str, value: object, *, above: float | None = None, at_least: 
     holds = number > above if above is not None else number >= (at_least or 0)
     if not (holds and math.isfinite(number)):
         raise ValueError(f"{name} must be a finite number {bound}; got {value!r}")
-
-
