@@ -1,6 +1,7 @@
 """gdlib: softmax losses with probability-dependent gradient decay, and what is needed to study them.
 
-The loss is ``gdlib.GDCrossEntropyLoss``, a drop-in for ``torch.nn.CrossEntropyLoss``; as a function it is ``gdlib.functional.gd_cross_entropy``.
+The loss is ``gdlib.GDCrossEntropyLoss``, a drop-in for ``torch.nn.CrossEntropyLoss``; as a function it is
+``gdlib.functional.gd_cross_entropy``.
 """
 
 from gdlib import functional as functional

@@ -6,7 +6,8 @@ Three sources, tried in this order and never mixed silently:
 2. ``local``: a folder of Parquet files (the environment variable ``GDLIB_DATA``, else ``../shared/data`` beside the project);
 3. ``hub``: the same Parquet files from the public hub, through ``huggingface_hub``.
 
-Image files are decoded once and kept as arrays in the folder ``GDLIB_CACHE`` (else ``~/.cache/gdlib``), under the checksums of the files they came from.
+Image files are decoded once and kept as arrays in the folder ``GDLIB_CACHE`` (else ``~/.cache/gdlib``), under the checksums of the files
+they came from.
 """
 
 from __future__ import annotations
@@ -124,9 +125,10 @@ def load(
 
     Args:
         name: one of :func:`names`.
-        normalization: what is done to the inputs, with statistics of the training samples only. ``"unit"`` divides by the largest possible value, so
-            that images lie in [0, 1] (a table of features is mapped to [0, 1] feature by feature); ``"standard"`` gives mean 0 and standard
-            deviation 1 (over all pixels of all images together; a table feature by feature); ``"none"`` leaves the numbers as they are.
+        normalization: what is done to the inputs, with statistics of the training samples only. ``"unit"`` divides by the largest
+            possible value, so that images lie in [0, 1] (a table of features is mapped to [0, 1] feature by feature); ``"standard"``
+            gives mean 0 and standard deviation 1 (over all pixels of all images together; a table feature by feature); ``"none"`` leaves
+            the numbers as they are.
         validation_size: number of training samples to hold out, drawn without replacement, the same share of each class as far as whole
             samples allow.
         validation_seed: seed of that draw.
@@ -155,7 +157,7 @@ def load(
     return replace(raw, train=normalize(train), valid=normalize(valid) if valid is not None else None, test=normalize(raw.test))
 
 
-# --- sources ---------------------------------------------------------------------------------------------------------------------------------
+# --- sources ---
 
 
 def _load_raw(name: str, source: str | None, folder: Path | None) -> Dataset:
@@ -292,7 +294,9 @@ def _decode(files: list[Path], spec: _Parquet) -> tuple[NDArray[np.uint8], NDArr
                 images.append(pixels if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
             labels += table.column(spec.label).to_pylist()
         except Exception as error:
-            raise ValueError(f"{file} is damaged or has another layout (columns {spec.image!r} and {spec.label!r} expected): {error}") from error
+            raise ValueError(
+                f"{file} is damaged or has another layout (columns {spec.image!r} and {spec.label!r} expected): {error}"
+            ) from error
     return np.stack(images), np.asarray(labels, dtype=np.int64), _class_names(files[0], spec)
 
 
@@ -308,7 +312,7 @@ def _save_atomically(path: Path, array: NDArray[Any]) -> None:
         return
 
 
-# --- validation split and normalisation ------------------------------------------------------------------------------------------------------
+# --- validation split and normalisation ---
 
 
 def _hold_out(train: Split, size: int, seed: int) -> tuple[Split, Split | None]:

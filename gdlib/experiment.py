@@ -176,7 +176,8 @@ class Experiment:
 
 
 MeasureRuns = Callable[[models.RunModel, data.Dataset, int], Mapping[str, Tensor]]
-"""Called with model, data and finished epochs; returns tensors ``[R, ...]``, which go into the history. Those of shape ``[R]`` become curves."""
+"""Called with model, data and finished epochs; returns tensors ``[R, ...]``, which go into the history. Those of shape ``[R]`` become
+curves."""
 
 Finish = Callable[[models.RunModel, data.Dataset, list[dict[str, Any]]], Sequence[Mapping[str, Any]]]
 """Called once at the end with model, data and history; returns what to add to the record of each run."""
@@ -359,7 +360,7 @@ def _final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split],
 
 
 def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]:
-    """What is one number for each run in the history, as lists, a constant β left out; ``epoch`` and ``train_epoch`` say when it was measured."""
+    """What is one number for each run in the history, as lists, and when it was measured; a constant β is left out."""
     curves: dict[str, list[float]] = {"epoch": [], "train_epoch": []}
     constant = len({float(entry["beta"][index]) for entry in history}) == 1
     for entry in history:

@@ -17,7 +17,19 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
-__all__ = ["beta_color", "beta_label", "beta_linestyle", "curves", "difficulty_groups", "feature_planes", "schedule_color", "schedule_label", "schedule_linestyle", "single_samples", "use_style"]
+__all__ = [
+    "beta_color",
+    "beta_label",
+    "beta_linestyle",
+    "curves",
+    "difficulty_groups",
+    "feature_planes",
+    "schedule_color",
+    "schedule_label",
+    "schedule_linestyle",
+    "single_samples",
+    "use_style",
+]
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for the common colour deficiencies
 _SMALL = LinearSegmentedColormap.from_list("small beta", ["#9ecae1", "#4292c6", "#08519c", "#5e3c99"])
@@ -189,9 +201,9 @@ def difficulty_groups(table: pd.DataFrame, *, column: str = "group_confidence", 
 
 
 def single_samples(table: pd.DataFrame, *, columns: int = 3) -> Figure:
-    """Confidence of single training samples, one panel for each schedule (GD-1 figure 4, GD-2 figure 3 a-d), of the first seed of the table.
+    """Confidence of single training samples, one panel for each schedule (GD-1 figure 4, GD-2 figure 3 a-d).
 
-    The samples are the same in every panel; the legend gives their rank in difficulty in the reference run.
+    Only the first seed of the table is drawn. The samples are the same in every panel; the legend gives their rank in difficulty in the reference run.
     """
     table = table[table["seed"] == table["seed"].min()]
     labels = list(dict.fromkeys(table["schedule"]))
@@ -201,16 +213,25 @@ def single_samples(table: pd.DataFrame, *, columns: int = 3) -> Figure:
         values = np.array(run["single_confidence"], dtype=float)  # (samples, epochs)
         shades = sns.color_palette("viridis", len(values))
         for index, (shade, curve) in enumerate(zip(shades, values, strict=True)):
-            panel.plot(run["curve_epoch"], curve, color=shade, linewidth=1.2, linestyle=_GROUP_LINES[index % len(_GROUP_LINES)], label=str(index + 1))
+            panel.plot(
+                run["curve_epoch"],
+                curve,
+                color=shade,
+                linewidth=1.2,
+                linestyle=_GROUP_LINES[index % len(_GROUP_LINES)],
+                label=str(index + 1),
+            )
         panel.set(title=schedule_label(str(label)), xlabel="epoch", ylim=(-0.02, 1.02))
     for panel in panels[::columns]:
         panel.set_ylabel("confidence $p_c$")
-    figure.legend(*panels[0].get_legend_handles_labels(), title="sample, from the hardest (1) to the easiest", loc="outside lower center", ncols=6)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), title="sample, from the hardest (1) to the easiest", loc="outside lower center", ncols=6
+    )
     return figure
 
 
 def feature_planes(table: pd.DataFrame, *, columns: int = 3) -> Figure:
-    """Two-dimensional features of test samples, one panel for each schedule (GD-1 figure 1, GD-2 figure 1), of the first seed of the table."""
+    """Two-dimensional features of test samples, first seed, one panel for each schedule (GD-1 figure 1, GD-2 figure 1)."""
     table = table[table["seed"] == table["seed"].min()]
     labels = list(dict.fromkeys(table["schedule"]))
     figure, panels = _panels(len(labels), columns, width=3.1, height=3.1)
@@ -221,13 +242,22 @@ def feature_planes(table: pd.DataFrame, *, columns: int = 3) -> Figure:
         for index in np.unique(classes):
             chosen = classes == index
             panel.scatter(
-                x[chosen], y[chosen], s=14, color=shades[index % 10], marker=_CLASS_MARKERS[index % 10], label=str(index), alpha=0.8, linewidths=0.6
+                x[chosen],
+                y[chosen],
+                s=14,
+                color=shades[index % 10],
+                marker=_CLASS_MARKERS[index % 10],
+                label=str(index),
+                alpha=0.8,
+                linewidths=0.6,
             )
         panel.set(title=schedule_label(str(label)), xlabel="feature 1")
         panel.locator_params(nbins=5)
     for panel in panels[::columns]:
         panel.set_ylabel("feature 2")
-    figure.legend(*panels[0].get_legend_handles_labels(), title="class", loc="outside lower center", ncols=10, handletextpad=0.1, columnspacing=0.8)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), title="class", loc="outside lower center", ncols=10, handletextpad=0.1, columnspacing=0.8
+    )
     return figure
 
 
@@ -238,7 +268,9 @@ _CLASS_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")
 def _panels(count: int, columns: int, *, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """A grid of panels that share their scale in y; the ones that are not needed are hidden."""
     rows = -(-count // columns)
-    figure, grid = plt.subplots(rows, min(columns, count), figsize=(width * min(columns, count), height * rows + 0.7), squeeze=False, layout="constrained")
+    figure, grid = plt.subplots(
+        rows, min(columns, count), figsize=(width * min(columns, count), height * rows + 0.7), squeeze=False, layout="constrained"
+    )
     panels = list(grid.flat)
     for panel in panels[count:]:
         panel.set_visible(False)

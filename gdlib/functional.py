@@ -1,9 +1,9 @@
-"""Losses as pure functions of tensors: all the mathematics of the losses is in this file.
+r"""Losses as pure functions of tensors: all the mathematics of the losses is in this file.
 
 Every function follows the conventions of :func:`torch.nn.functional.cross_entropy`: the class dimension is the second one (the first,
 if there is only one), the target holds class indices or class probabilities, and ``reduction`` is the last thing that happens.
 
-Notation: :math:`z` are the logits, :math:`c` is the true class, :math:`p = \\mathrm{softmax}(z)`, :math:`\\ell = -\\log p_c`.
+Notation: :math:`z` are the logits, :math:`c` is the true class, :math:`p = \mathrm{softmax}(z)`, :math:`\ell = -\log p_c`.
 """
 
 from __future__ import annotations
@@ -40,22 +40,23 @@ def gd_cross_entropy(
 
     with :math:`p = \mathrm{softmax}(z / \tau)` and :math:`\ell = -\log p_c`. Its gradient with respect to :math:`z_c / \tau` has the
     magnitude :math:`G = (1 - p_c) / (1 + (\beta - 1) p_c)`: :math:`\beta < 1` keeps it large until a sample is confident, :math:`\beta > 1`
-    lets it fall early, :math:`\beta = 1` is the plain cross-entropy. The value tends to :math:`\log \beta` for a confident sample, and so is
-    negative for :math:`\beta < 1`.
+    lets it fall early, :math:`\beta = 1` is the plain cross-entropy. The value tends to :math:`\log \beta` for a confident sample, and so
+    is negative for :math:`\beta < 1`.
 
     For class probabilities :math:`t`, and for label smoothing, every class contributes as its :math:`-\log p_c` would:
     :math:`J = \sum_c t_c \left(-\log p_c + \log(1 + (\beta - 1) p_c)\right)`. With ``beta=1`` the function equals
     :func:`torch.nn.functional.cross_entropy` for every other argument, to rounding.
 
     Args:
-        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any floating type. float16 and bfloat16 are computed
-            in float32 and the result has the type of ``input`` (float32 under autocast, as PyTorch's own losses do).
-        target: class indices (int64 or uint8) of the shape of ``input`` without its class dimension, or class probabilities (floating) of the
-            shape of ``input``.
-        beta: the gradient-decay factor :math:`\beta > 0`; a number, or a tensor that broadcasts to the shape of the class indices: one value for
-            each sample. Gradients flow into a tensor that asks for them.
+        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any floating type. float16 and bfloat16 are
+            computed in float32 and the result has the type of ``input`` (float32 under autocast, as PyTorch's own losses do).
+        target: class indices (int64 or uint8) of the shape of ``input`` without its class dimension, or class probabilities (floating) of
+            the shape of ``input``.
+        beta: the gradient-decay factor :math:`\beta > 0`; a number, or a tensor that broadcasts to the shape of the class indices: one
+            value for each sample. Gradients flow into a tensor that asks for them.
         temperature: :math:`\tau > 0`, a number or a tensor, as ``beta``.
-        weight: a factor for each class, of shape ``[C]``. As in PyTorch, the mean over class indices divides by the sum of the weights used.
+        weight: a factor for each class, of shape ``[C]``. As in PyTorch, the mean over class indices divides by the sum of the weights
+            used.
         ignore_index: class index whose samples count for nothing. Only for class indices.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
@@ -64,8 +65,8 @@ def gd_cross_entropy(
         The loss in nats: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
 
     Raises:
-        ValueError: for a ``beta`` or ``temperature`` that is not a finite positive number or does not broadcast, for shapes or types that do not
-            fit, and for a class index outside ``[0, C)``. The values of a tensor are looked at only where that costs no device
+        ValueError: for a ``beta`` or ``temperature`` that is not a finite positive number or does not broadcast, for shapes or types that
+            do not fit, and for a class index outside ``[0, C)``. The values of a tensor are looked at only where that costs no device
             synchronisation: on the CPU, outside ``torch.compile`` and ``torch.func`` transforms.
 
     Example:
@@ -74,7 +75,7 @@ def gd_cross_entropy(
         >>> gd_cross_entropy(logits, labels, beta=1.0, reduction="none")      # the plain cross-entropy
         tensor([0.1269, 1.3133])
         >>> gd_cross_entropy(logits, labels, beta=0.1, reduction="none")      # log(exp(-2) + 0.1), log(e + 0.1)
-        tensor([-1.4468,  1.0361])
+        tensor([-1.4467,  1.0361])
 
     References:
         *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 (with its missing brackets) and 8-11; version 2,
@@ -102,7 +103,7 @@ def gd_cross_entropy(
     return loss.to(result_dtype)
 
 
-# --- the gradient-decay term -----------------------------------------------------------------------------------------------------------------
+# --- the gradient-decay term ---
 
 
 def _gd_true_class(logits: Tensor, true_logit: Tensor, index: Tensor, log_beta: Tensor | None, class_dim: int) -> Tensor:
@@ -116,8 +117,9 @@ def _gd_true_class(logits: Tensor, true_logit: Tensor, index: Tensor, log_beta: 
 def _gd_every_class(logits: Tensor, log_beta: Tensor | None, class_dim: int) -> Tensor:
     """J as if each class in turn were the true one, of the shape of the logits.
 
-    ``J_c = logaddexp(r_c, z_c + log β) - z_c``, where ``r_c`` is the log-sum-exp of the other classes. For all but the largest class ``r_c`` is the
-    full log-sum-exp plus ``log1p(-p_c)`` with ``p_c <= 1/2``; for the largest one it is summed afresh, because ``1 - p_c`` has lost its digits there.
+    ``J_c = logaddexp(r_c, z_c + log β) - z_c``, where ``r_c`` is the log-sum-exp of the other classes. For all but the largest class
+    ``r_c`` is the full log-sum-exp plus ``log1p(-p_c)`` with ``p_c <= 1/2``; for the largest one it is summed afresh, because ``1 - p_c``
+    has lost its digits there.
     """
     if log_beta is None:
         return -torch.log_softmax(logits, class_dim)
@@ -129,7 +131,7 @@ def _gd_every_class(logits: Tensor, log_beta: Tensor | None, class_dim: int) -> 
     return torch.logaddexp(log_others, logits + log_beta.unsqueeze(class_dim)) - logits
 
 
-# --- weights, ignored samples, smoothing and reduction: shared by every loss, as torch.nn.functional.cross_entropy defines them --------------
+# --- weights, ignored samples, smoothing and reduction: shared by every loss, as torch.nn.functional.cross_entropy defines them ---
 
 
 def _reduce_indices(per_sample: Tensor, index: Tensor, valid: Tensor, weight: Tensor | None, reduction: Reduction) -> Tensor:
@@ -203,7 +205,7 @@ def _gather_checked(values: Tensor, index: Tensor, class_dim: int) -> Tensor:
         ) from error
 
 
-# --- checks ----------------------------------------------------------------------------------------------------------------------------------
+# --- checks ---
 
 _COMPUTE_DTYPE = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float32, torch.float64: torch.float64}
 
@@ -213,7 +215,9 @@ def _check_logits(input: Tensor) -> int:
     if not isinstance(input, Tensor):
         raise ValueError(f"input must be a tensor of logits, got {type(input).__name__}")
     if input.dtype not in _COMPUTE_DTYPE:
-        raise ValueError(f"input must hold logits of type float16, bfloat16, float32 or float64, got {input.dtype}; convert it with .float()")
+        raise ValueError(
+            f"input must hold logits of type float16, bfloat16, float32 or float64, got {input.dtype}; convert it with .float()"
+        )
     if input.ndim == 0:
         raise ValueError("input must have a class dimension: shape [C], [N, C] or [N, C, d1, ...], got a scalar")
     class_dim = min(1, input.ndim - 1)

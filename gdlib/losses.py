@@ -26,8 +26,8 @@ class GDCrossEntropyLoss(nn.Module):
         label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
 
     Shape:
-        Input ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``; target class indices without the class dimension, or class probabilities of the shape of the
-        input; output a scalar, or for ``reduction="none"`` the shape of the class indices.
+        Input ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``; target class indices without the class dimension, or class probabilities of the
+        shape of the input; output a scalar, or for ``reduction="none"`` the shape of the class indices.
 
     Raises:
         ValueError: when called, for whatever :func:`gdlib.functional.gd_cross_entropy` refuses.
@@ -37,7 +37,7 @@ class GDCrossEntropyLoss(nn.Module):
         >>> loss_fn = GDCrossEntropyLoss(beta=0.1)
         >>> loss = loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
         >>> round(loss.item(), 4)
-        -1.4468
+        -1.4467
         >>> loss_fn.beta = 1.0                                         # between steps
         >>> round(loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)
         0.1269

@@ -1,7 +1,7 @@
 """Networks that carry a leading run axis R: several trainings in one.
 
-Logits are ``[R, N, C]``. Inputs are ``[S, N, ...]``, where S divides R: run r sees the inputs ``r // (R // S)``. S = 1 shares one batch between all runs,
-S = R gives each run its own, and values between share a batch between the runs of one seed.
+Logits are ``[R, N, C]``. Inputs are ``[S, N, ...]``, where S divides R: run r sees the inputs ``r // (R // S)``. S = 1 shares one batch
+between all runs, S = R gives each run its own, and values between share a batch between the runs of one seed.
 
 A multilayer perceptron keeps its R copies in stacked parameters; any other module goes through the same door as a list of R modules.
 """
@@ -19,12 +19,11 @@ from torch import Tensor, nn
 __all__ = ["ACTIVATIONS", "INITIALIZATIONS", "ModuleStack", "RunModel", "StackedMLP", "mlp"]
 
 
-
 class _Tanh(torch.autograd.Function):
     """tanh whose gradient is made of single multiplications and subtractions.
 
-    PyTorch's fused backward kernel rounds differently in the vectorised body of a tensor and in its tail, so that a run's gradient would depend on
-    where the run lies in the stack. Operation by operation it does not.
+    PyTorch's fused backward kernel rounds differently in the vectorised body of a tensor and in its tail, so that a run's gradient would
+    depend on where the run lies in the stack. Operation by operation it does not.
     """
 
     @staticmethod
@@ -76,15 +75,15 @@ class RunModel(nn.Module):
 class StackedMLP(RunModel):
     """R multilayer perceptrons in stacked parameters: weights ``[R, in, out]``, biases ``[R, out]``.
 
-    A run in a stack computes what it computes alone, bit for bit (on a CPU with one thread): every operation treats the runs one by one. A batch
-    that several runs share is expanded, not copied.
+    A run in a stack computes what it computes alone, bit for bit (on a CPU with one thread): every operation treats the runs one by one.
+    A batch that several runs share is expanded, not copied.
 
     Args:
         sizes: number of inputs, of units in each hidden layer, and of classes.
         seeds: one seed for the initialisation of each run; runs with equal seeds start from equal weights.
         activation: ``"relu"``, ``"tanh"`` or ``"sigmoid"``, after every layer but the last.
-        initialization: ``"pytorch"`` (weights and biases uniform within ±1/√in, as nn.Linear), ``"xavier"`` (uniform within ±√(6/(in+out)), biases
-            zero) or ``"he"`` (normal with variance 2/in, biases zero).
+        initialization: ``"pytorch"`` (weights and biases uniform within ±1/√in, as nn.Linear), ``"xavier"`` (uniform within
+            ±√(6/(in+out)), biases zero) or ``"he"`` (normal with variance 2/in, biases zero).
         linear_features: leave out the activation of the last hidden layer, so that its units span the whole plane (or space).
 
     Raises:

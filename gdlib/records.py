@@ -1,7 +1,7 @@
 """Records: what one job measured, small, complete and honest, as one JSON file.
 
-A job trains a stack of runs. Its record holds every parameter, the exact copy of the data, the model, the environment, and for each run its schedule, seed,
-final metrics and curves.
+A job trains a stack of runs. Its record holds every parameter, the exact copy of the data, the model, the environment, and for each run
+its schedule, seed, final metrics and curves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Record:
         parameters: every parameter of the experiment, as it was given.
         data: name, source and exact copy of the data set, and the number of samples in each split.
         model: its name and the number of parameters of one run.
-        runs: for each run a dictionary with ``schedule``, ``beta``, ``temperature``, ``seed``, ``metrics`` (numbers) and ``curves`` (lists).
+        runs: for each run a dictionary with ``schedule``, ``beta``, ``temperature``, ``seed``, ``metrics`` (numbers) and ``curves``
+            (lists).
         epochs_done: epochs that were finished; equal to the ones asked for, since an interrupted job leaves no record.
         wall_seconds: time of the whole job.
         scale: ``"paper"``, ``"reduced"`` or ``"smoke"``.
@@ -101,9 +102,9 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
         source: a folder, which is searched with its sub-folders, or paths of records.
 
     Returns:
-        A table with the parameters of the job, ``schedule`` (label), ``beta`` (at the end), ``temperature``, ``seed``, the metrics under their own names, the
-        curves as lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder), ``scale``, ``template``, ``wall_seconds``, ``data_source``,
-        ``model_parameters``. Empty if there are no records.
+        A table with the parameters of the job, ``schedule`` (label), ``beta`` (at the end), ``temperature``, ``seed``, the metrics under
+        their own names, the curves as lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder), ``scale``, ``template``,
+        ``wall_seconds``, ``data_source``, ``model_parameters``. Empty if there are no records.
 
     Raises:
         FileNotFoundError: for a folder that does not exist.

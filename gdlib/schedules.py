@@ -60,9 +60,9 @@ class LinearWarmup:
         ValueError: for values that are not finite, or ``steps`` ≤ 0.
 
     Example:
-        >>> warmup = LinearWarmup(start=0.01, end=0.1, steps=10)
+        >>> warmup = LinearWarmup(start=1.0, end=5.0, steps=10)
         >>> warmup(0), warmup(5), warmup(10), warmup(1_000)
-        (0.01, 0.055, 0.1, 0.1)
+        (1.0, 3.0, 5.0, 5.0)
 
     References:
         *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 24; version 2, section 3.4. Neither says what happens

@@ -53,8 +53,8 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train a stack of runs by stochastic gradient descent, in place.
 
-    The objective is the mean over the samples of a batch and the sum over the runs, so that every run gets the gradient that it would get alone. The
-    last batch of an epoch is smaller where the batch size does not divide the number of samples.
+    The objective is the mean over the samples of a batch and the sum over the runs, so that every run gets the gradient that it would get
+    alone. The last batch of an epoch is smaller where the batch size does not divide the number of samples.
 
     Args:
         model: a stack of R runs.
@@ -73,15 +73,15 @@ def train(
         order_seeds: S seeds for the batch order, S a divisor of R; runs ``r // (R // S)`` share one. The order of an epoch depends on the
             seed and the number of the epoch only.
         measure: called before the first epoch and after each one; what it returns goes into the history.
-        checkpoint: a file that keeps the state between epochs. If it exists, training goes on from there and ends in the same weights, bit for bit,
-            as without the interruption (CPU, one thread). It is left in place at the end.
+        checkpoint: a file that keeps the state between epochs. If it exists, training goes on from there and ends in the same weights,
+            bit for bit, as without the interruption (CPU, one thread). It is left in place at the end.
         checkpoint_every: epochs between two checkpoints.
         identity: describes this training; a checkpoint with another identity is refused.
         progress: show a bar (terminal, notebook) or log one line for each epoch (anywhere else).
 
     Returns:
-        The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` (the β of the next step, ``[R]``), ``learning_rate`` and what
-        ``measure`` returned.
+        The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` (the β of the next step, ``[R]``),
+        ``learning_rate`` and what ``measure`` returned.
 
     Raises:
         ValueError: for numbers that make no training, and for a checkpoint that is damaged or belongs to another training.
@@ -149,7 +149,9 @@ def predict(model: RunModel, inputs: Tensor, *, batch_size: int = 2_000, feature
 
 
 def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
-    """The order of the samples in an epoch, ``[N]``: a permutation that depends on the seed and the epoch only, so that nothing has to be remembered.
+    """The order of the samples in an epoch, ``[N]``.
+
+    A permutation that depends on the seed and the epoch only, so that an interrupted training has nothing to remember.
 
     Example:
         >>> sorted(batch_order(seed=0, epoch=1, samples=4).tolist())
@@ -220,7 +222,9 @@ def _resume(
     except Exception as error:
         raise ValueError(f"the checkpoint {path} is damaged: {error}; delete it to start again") from error
     if state["identity"] != identity:
-        raise ValueError(f"the checkpoint {path} belongs to another training ({state['identity']!r}, not {identity!r}); delete it or name another file")
+        raise ValueError(
+            f"the checkpoint {path} belongs to another training ({state['identity']!r}, not {identity!r}); delete it or name another file"
+        )
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     decay.load_state_dict(state["decay"])
