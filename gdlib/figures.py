@@ -203,7 +203,8 @@ def difficulty_groups(table: pd.DataFrame, *, column: str = "group_confidence", 
 def single_samples(table: pd.DataFrame, *, columns: int = 3) -> Figure:
     """Confidence of single training samples, one panel for each schedule (GD-1 figure 4, GD-2 figure 3 a-d).
 
-    Only the first seed of the table is drawn. The samples are the same in every panel; the legend gives their rank in difficulty in the reference run.
+    Only the first seed of the table is drawn. The samples are the same in every panel, and numbered from the hardest one of the
+    reference run on.
     """
     table = table[table["seed"] == table["seed"].min()]
     labels = list(dict.fromkeys(table["schedule"]))
