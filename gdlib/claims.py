@@ -141,7 +141,8 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         found["lost"] = [counts[0] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]
         found["sure"] = [counts[-1] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]
     if kind == "grid":
-        found["early_cross_entropy"] = [_mean_early(row.curve_train_epoch, row.curve_train_cross_entropy) for row in found.itertuples()]
+        curves = zip(found["curve_train_epoch"], found["curve_train_cross_entropy"], strict=True)
+        found["early_cross_entropy"] = [_mean_early(epochs, values) for epochs, values in curves]
     if kind == "curriculum":
         groups = np.array(found["group_confidence"].tolist())  # (runs, groups, epochs)
         reached = groups[:, -1] >= 0.9
@@ -159,7 +160,7 @@ def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
     Returns:
         The distance of each reading, the nearest first.
     """
-    printed = published.table("gd2", 1)
+    printed = published.table("GD-2", 1)
     distances = {}
     for reading, runs in grid.groupby("reading"):
         columns = []
@@ -215,8 +216,8 @@ def _temperature_cannot(reading: str, runs: pd.DataFrame) -> Finding:
     plain = runs[runs["beta"] == 1]
     small = runs[(runs["beta"] == 0.01) & (runs["temperature"] == 1)].set_index("seed")
     target = small["train_confidence"].mean()
-    means = plain.groupby("temperature")["train_confidence"].mean()
-    nearest = float(str((means - target).abs().idxmin()))
+    means = {float(tau): plain.loc[plain["temperature"] == tau, "train_confidence"].mean() for tau in plain["temperature"].unique()}
+    nearest = min(means, key=lambda tau: abs(means[tau] - target))
     tempered = plain[plain["temperature"] == nearest].set_index("seed")
     seeds = small.index.intersection(tempered.index)
     difference = statistics.paired_difference(small.loc[seeds, "lost"], tempered.loc[seeds, "lost"])
