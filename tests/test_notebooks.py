@@ -24,7 +24,7 @@ NAMES = {path.stem for path in TEMPLATES}
 
 
 def name_of(path: Path) -> str:
-    return path.relative_to(ROOT / "notebooks").with_suffix("").as_posix()
+    return path.relative_to(ROOT).with_suffix("").as_posix()
 
 
 @pytest.mark.parametrize("source", notebooks.all_notebooks(), ids=name_of)

@@ -41,8 +41,9 @@ class Parameter:
 
 
 def all_notebooks() -> list[Path]:
-    """Every notebook of the project."""
-    return sorted((ROOT / "notebooks").rglob("*.md"))
+    """Every notebook of the project: all of ``notebooks/``, and the pages of the book that compute something."""
+    computing = [path for path in (ROOT / "book").glob("*.md") if "```{code-cell}" in path.read_text(encoding="utf-8")]
+    return sorted([*(ROOT / "notebooks").rglob("*.md"), *computing])
 
 
 def read(source: Path) -> nbformat.NotebookNode:

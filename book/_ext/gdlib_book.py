@@ -40,7 +40,7 @@ def key_the_cache(app: Sphinx, config: Config) -> None:
 def offer_the_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
     """Put the executed notebook beside the page's source, where the theme's download button looks for it."""
     executed = Path(app.outdir).parent / "jupyter_execute" / f"{pagename}.ipynb"
-    if pagename.startswith("notebooks/") and executed.is_file():
+    if executed.is_file():
         target = Path(app.outdir) / "_sources" / f"{pagename}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(executed, target)
