@@ -100,6 +100,22 @@ class Verdict:
             phrases.append(f"{part.id}: {part.met}" + (f" ({met} of {len(part.findings)} readings)" if part.findings else ""))
         return "; ".join(phrases)
 
+    def to_frame(self) -> pd.DataFrame:
+        """A table with a row for each part and reading: criterion, comparison, difference with its interval, and whether it is met."""
+        rows = [
+            {
+                "part": part.id,
+                "criterion": part.criterion,
+                "reading": finding.reading,
+                "difference [95 % interval]": f"{finding.difference:.3g}",
+                "seeds": finding.difference.n,
+                "met": "yes" if finding.met else "no",
+            }
+            for part in self.parts
+            for finding in part.findings
+        ]
+        return pd.DataFrame(rows, columns=["part", "criterion", "reading", "difference [95 % interval]", "seeds", "met"])
+
 
 def criteria(folder: str | Path | None = None) -> dict[str, dict[str, str]]:
     """The sentences of ``campaigns/criteria.yml``: for each claim, for each part.

@@ -17,13 +17,21 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
+from gdlib import statistics
+
 __all__ = [
+    "against_beta",
     "beta_color",
     "beta_label",
     "beta_linestyle",
+    "confidence_counts",
     "curves",
+    "curves_by_reading",
+    "differences",
+    "differences_by_reading",
     "difficulty_groups",
     "feature_planes",
+    "outcome_plane",
     "schedule_color",
     "schedule_label",
     "schedule_linestyle",
@@ -144,11 +152,11 @@ def curves(
         values = np.array(runs[f"curve_{y}"].tolist(), dtype=float)  # (seeds, epochs)
         epochs = np.array(runs[f"curve_{x}"].iloc[0])
         mean = values.mean(0)
-        style = {"color": schedule_color(str(label)), "linestyle": schedule_linestyle(str(label))}
-        ax.plot(epochs, mean, label=schedule_label(str(label)), **style)
+        color = schedule_color(str(label))
+        ax.plot(epochs, mean, label=schedule_label(str(label)), color=color, linestyle=schedule_linestyle(str(label)))
         if len(values) > 1:
             spread = values.std(0, ddof=1)
-            ax.fill_between(epochs, mean - spread, mean + spread, color=style["color"], alpha=0.15, linewidth=0)
+            ax.fill_between(epochs, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
     ax.set(xlabel="epoch", ylabel=ylabel)
     if legend:
         ax.legend()
@@ -276,3 +284,129 @@ def _panels(count: int, columns: int, *, width: float, height: float) -> tuple[F
     for panel in panels[count:]:
         panel.set_visible(False)
     return figure, panels
+
+
+def differences(frame: pd.DataFrame, *, xlabel: str, ax: Axes | None = None) -> Axes:
+    """Differences with their intervals, one row for each, and a line at 0.
+
+    Args:
+        frame: columns ``label``, ``mean``, ``low``, ``high``, and optionally ``color``.
+        xlabel: label of the horizontal axis, with its unit.
+        ax: axes to draw in; new ones by default.
+
+    Returns:
+        The axes; the first row of the frame is at the top.
+    """
+    ax = plt.subplots(figsize=(7.0, 0.32 * len(frame) + 1.0))[1] if ax is None else ax
+    rows = np.arange(len(frame))[::-1]
+    shades = frame["color"] if "color" in frame else ["#000000"] * len(frame)
+    for row, shade, (_, line) in zip(rows, shades, frame.iterrows(), strict=True):
+        ax.plot([line["low"], line["high"]], [row, row], color=shade, linewidth=2)
+        ax.plot(line["mean"], row, "o", color=shade, markersize=5)
+    ax.axvline(0, color="0.4", linewidth=1)
+    ax.set(yticks=rows, yticklabels=frame["label"], xlabel=xlabel, ylim=(-0.7, len(frame) - 0.3))
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def confidence_counts(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Training samples in 20 intervals of the confidence, on a logarithmic scale: one line for each schedule, mean over the seeds."""
+    ax = plt.subplots()[1] if ax is None else ax
+    for label, runs in table.groupby("schedule", sort=False):
+        counts = np.array(runs["confidence_histogram"].tolist(), dtype=float).mean(0)
+        edges = np.linspace(0, 1, len(counts) + 1)
+        ax.stairs(
+            counts,
+            edges,
+            color=schedule_color(str(label)),
+            linestyle=schedule_linestyle(str(label)),
+            label=schedule_label(str(label)),
+            linewidth=1.6,
+        )
+    ax.set(xlabel="confidence $p_c$", ylabel="training samples", yscale="log", xlim=(0, 1))
+    ax.legend(ncols=2)
+    return ax
+
+
+def against_beta(
+    table: pd.DataFrame, column: str, *, ylabel: str, published: pd.DataFrame | None = None, log: bool = True, ax: Axes | None = None
+) -> Axes:
+    """A number against β, one curve for each reading: mean over the seeds with its 95 % Student interval where there are several.
+
+    Args:
+        table: runs with ``reading``, ``beta``, ``seed`` and ``column``; warm-ups are left out.
+        column: what to draw.
+        ylabel: label of the vertical axis.
+        published: the papers' values, with columns ``beta`` and ``value``; drawn in black.
+        log: logarithmic vertical axis.
+        ax: axes to draw in; new ones by default.
+    """
+    ax = plt.subplots()[1] if ax is None else ax
+    table = table[table["warmup_epochs"] == 0]
+    for index, (reading, runs) in enumerate(table.groupby("reading")):
+        by_beta = [(float(str(beta)), group[column].astype(float)) for beta, group in runs.groupby("beta")]
+        betas = [beta for beta, _ in by_beta]
+        means = [values.mean() for _, values in by_beta]
+        bars = [statistics.t_interval(values) if len(values) > 1 else None for _, values in by_beta]
+        spread = [[m - b.low if b else 0.0, b.high - m if b else 0.0] for m, b in zip(means, bars, strict=True)]
+        line = _READING_LINES[index % len(_READING_LINES)]
+        ax.errorbar(betas, means, yerr=np.array(spread).T, label=f"{reading} ({runs['seed'].nunique()})", capsize=2, markersize=5, **line)
+    if published is not None:
+        values = published.sort_values("beta")
+        ax.plot(values["beta"].astype(float), values["value"], "k*-", markersize=10, label="the papers (1)")
+    ax.set(xscale="log", xlabel="β", ylabel=ylabel, yscale="log" if log else "linear")
+    ax.legend(title="reading (seeds)", fontsize="small", bbox_to_anchor=(1.01, 1), loc="upper left")
+    return ax
+
+
+def curves_by_reading(
+    table: pd.DataFrame, y: str, *, ylabel: str, readings: list[str], x: str = "epoch", log: bool = False, columns: int = 2
+) -> Figure:
+    """:func:`curves` in one panel for each reading, with one legend."""
+    figure, panels = _panels(len(readings), columns, width=4.2, height=3.2)
+    for panel, reading in zip(panels, readings, strict=False):
+        curves(table[table["reading"] == reading], y, ylabel=ylabel, x=x, ax=panel, legend=False)
+        panel.set(title=reading, yscale="log" if log else "linear")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def differences_by_reading(
+    table: pd.DataFrame, column: str, *, reference: str, xlabel: str, scale: float = 1.0, columns: int = 2
+) -> Figure:
+    """Paired differences of every schedule to a reference, with 95 % Student intervals, one panel for each reading."""
+    readings = sorted(table["reading"].unique())
+    labels = [label for label in dict.fromkeys(table["schedule"]) if label != reference]
+    figure, panels = _panels(len(readings), columns, width=4.2, height=0.3 * len(labels) + 0.9)
+    for panel, reading in zip(panels, readings, strict=False):
+        runs = table[table["reading"] == reading].set_index(["schedule", "seed"])[column].astype(float) * scale
+        rows = []
+        for label in labels:
+            seeds = runs.loc[label].index.intersection(runs.loc[reference].index)
+            found = statistics.paired_difference(runs.loc[label].loc[seeds], runs.loc[reference].loc[seeds])
+            rows.append((schedule_label(label), found.mean, found.interval.low, found.interval.high, schedule_color(label)))
+        differences(pd.DataFrame(rows, columns=["label", "mean", "low", "high", "color"]), xlabel=xlabel, ax=panel)
+        panel.set_title(reading)
+    return figure
+
+
+_READING_LINES = tuple(
+    {"color": color, "marker": marker, "linestyle": "-"}
+    for color, marker in zip(sns.color_palette("colorblind", 9), ("o", "s", "^", "v", "D", "P", "X", "<", ">"), strict=True)
+)
+
+
+def outcome_plane(table: pd.DataFrame, x: str, y: str, *, xlabel: str, ylabel: str, ax: Axes | None = None) -> Axes:
+    """Two outcomes against each other, means over the seeds; a line joins the temperatures of one β, the smallest one is marked."""
+    ax = plt.subplots()[1] if ax is None else ax
+    for beta, runs in table.groupby("beta", sort=False):
+        means = runs.groupby("temperature")[[x, y]].mean().sort_index()
+        value = float(str(beta))
+        color = beta_color(value)
+        ax.plot(means[x], means[y], marker="o", label=beta_label(value), color=color, linestyle=beta_linestyle(value))
+        ax.plot(means[x].iloc[0], means[y].iloc[0], marker="o", markersize=11, markerfacecolor="none", color=color)
+        for tau, row in means.iterrows():
+            ax.annotate(f"τ = {tau:g}", (row[x], row[y]), textcoords="offset points", xytext=(6, 4), fontsize="x-small")
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.legend()
+    return ax
