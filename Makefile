@@ -17,7 +17,7 @@ CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
 
-.PHONY: help venv book test lint format types reproduce bench clean
+.PHONY: help venv book test coverage lint format types reproduce bench clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
@@ -36,6 +36,9 @@ book: $(STAMP) ## execute the notebooks and build the book; prints the address o
 
 test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
 	$(BIN)/python -m pytest
+
+coverage: $(STAMP) ## pytest with branch coverage of gdlib and workflow
+	$(BIN)/python -m pytest --cov --cov-report=term-missing
 
 lint: $(STAMP) ## ruff over code and notebooks
 	$(BIN)/ruff check .
