@@ -103,8 +103,7 @@ def summaries(confidences: Tensor, seeds: Sequence[int], betas: Sequence[float])
         * ``group_confidence``: mean confidence of five groups after each epoch, grouped by the run's own last confidence;
         * ``reference_group_confidence``: the same, grouped by the last confidence of the reference run;
         * ``single_confidence``: twelve samples, those with the ranks 1 to N in difficulty in the reference run, evenly on a logarithmic
-        scale,
-          the hardest first;
+          scale, the hardest first;
         * ``epoch_learnt_counts``: samples learnt after 0, 1, … epochs, and never;
         * ``never_learnt``: share of the samples; ``median_epoch_learnt``; ``group_epoch_learnt``: mean over each own group, E for never.
     """
