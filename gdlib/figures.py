@@ -227,7 +227,7 @@ def single_samples(table: pd.DataFrame, *, columns: int = 3) -> Figure:
                 curve,
                 color=shade,
                 linewidth=1.2,
-                linestyle=_GROUP_LINES[index % len(_GROUP_LINES)],
+                linestyle=_GROUP_LINES[index % 4],
                 label=str(index + 1),
             )
         panel.set(title=schedule_label(str(label)), xlabel="epoch", ylim=(-0.02, 1.02))
