@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+
 from gdlib import claims, published
 
 BETAS = ("5", "2", "1", "0.5", "0.2", "0.1", "0.01", "0.001")

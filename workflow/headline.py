@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+
 from gdlib import claims, published, records, statistics
 
 ROOT = Path(__file__).resolve().parents[1]
