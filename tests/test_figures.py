@@ -1,0 +1,91 @@
+"""Figures: one colour for each β, means and bands that are the data's, and axes that the caller can give."""
+
+from __future__ import annotations
+
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from gdlib import figures
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
+
+BETAS = [0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def runs() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "schedule": ["0.1", "0.1", "5", "warm-up 0.01→0.1"],
+            "seed": [0, 1, 0, 0],
+            "curve_epoch": [[0, 1, 2]] * 4,
+            "curve_test_accuracy": [[0.1, 0.5, 0.9], [0.1, 0.7, 0.9], [0.1, 0.2, 0.3], [0.1, 0.4, 0.8]],
+            "group_confidence": [[[0.1 * group, 0.5, 0.9] for group in range(5)]] * 4,
+            "single_confidence": [[[0.1, 0.5, 0.9]] * 12] * 4,
+            "points": [{"x": [0.0, 1.0, 2.0], "y": [0.0, 1.0, 0.5], "label": [0, 1, 1]}] * 4,
+        }
+    )
+
+
+class TestColors:
+    def test_one_is_black_and_all_differ(self):
+        colors = [figures.beta_color(beta) for beta in BETAS]
+        assert colors[BETAS.index(1.0)] == "#000000"
+        assert len(set(colors)) == len(BETAS)
+
+    @given(st.floats(1e-9, 1e9))
+    def test_small_is_blue_and_large_is_not(self, beta):
+        red, _, blue = to_rgb(figures.beta_color(beta))
+        if abs(math.log10(beta)) > 1e-6:
+            assert blue > red if beta < 1 else red > blue
+
+    def test_schedules(self):
+        assert figures.schedule_color("0.1") == figures.beta_color(0.1)
+        warmups = {figures.schedule_color(label) for label in ("warm-up 0.001→0.01", "warm-up 0.01→0.1")}
+        assert len(warmups) == 2
+        assert not warmups & {figures.beta_color(beta) for beta in BETAS}
+        assert [figures.schedule_linestyle(label) for label in ("0.1", "5", "warm-up 0.01→0.1")] == ["-", "--", "-."]
+
+
+class TestCurves:
+    def test_mean_band_and_legend(self):
+        ax = figures.curves(runs(), "test_accuracy", ylabel="accuracy")
+        first = ax.get_lines()[0]
+        np.testing.assert_allclose(first.get_ydata(), [0.1, 0.6, 0.9])
+        assert first.get_color() == figures.beta_color(0.1)
+        assert len(ax.collections) == 1  # a band only where there are several seeds
+        band = ax.collections[0].get_paths()[0].vertices
+        assert band[:, 1].max() == pytest.approx(0.9)
+        assert np.isclose(band[:, 1], 0.6 - math.sqrt(0.02)).any()
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == ["β = 0.1", "β = 5", "warm-up 0.01→0.1"]
+
+    def test_draws_where_it_is_told(self):
+        _, ax = plt.subplots()
+        assert figures.curves(runs(), "test_accuracy", ylabel="accuracy", ax=ax, legend=False) is ax
+        assert ax.get_legend() is None
+
+
+class TestPanels:
+    @pytest.mark.parametrize("draw", [figures.difficulty_groups, figures.single_samples, figures.feature_planes])
+    @pytest.mark.parametrize("columns", [2, 3])
+    def test_a_panel_for_each_schedule_and_a_legend(self, draw, columns):
+        figure = draw(runs(), columns=columns)
+        visible = [ax.get_title() for ax in figure.axes if ax.get_visible()]
+        assert visible == ["β = 0.1", "β = 5", "warm-up 0.01→0.1"]
+        assert figure.legends
+        figure.canvas.draw()
+
+    def test_style_can_be_set_twice(self):
+        with plt.rc_context():
+            figures.use_style()
+            figures.use_style()
+            assert plt.rcParams["legend.frameon"] is False

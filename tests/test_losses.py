@@ -1,0 +1,69 @@
+"""The module keeps hyperparameters and gives what the function gives."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from gdlib import GDCrossEntropyLoss
+from gdlib.functional import gd_cross_entropy
+from torch import nn
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(6, 4, generator=generator), torch.randint(0, 4, (6,), generator=generator)
+
+
+class TestModule:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"beta": 0.1},
+            {"beta": 5.0, "temperature": 2.0},
+            {"beta": 0.1, "weight": torch.tensor([1.0, 2.0, 0.0, 0.5])},
+            {"beta": 0.1, "ignore_index": 2, "reduction": "sum"},
+            {"beta": 0.1, "label_smoothing": 0.1, "reduction": "none"},
+        ],
+    )
+    def test_equals_the_function(self, options):
+        logits, target = batch()
+        torch.testing.assert_close(
+            GDCrossEntropyLoss(**options)(logits, target), gd_cross_entropy(logits, target, **options), rtol=0, atol=0
+        )
+
+    def test_stands_in_for_cross_entropy(self):
+        logits, target = batch()
+        weight = torch.tensor([1.0, 2.0, 0.3, 0.5])
+        ours = GDCrossEntropyLoss(weight=weight, ignore_index=1, reduction="sum", label_smoothing=0.2)
+        theirs = nn.CrossEntropyLoss(weight=weight, ignore_index=1, reduction="sum", label_smoothing=0.2)
+        torch.testing.assert_close(ours(logits, target), theirs(logits, target))
+
+    def test_beta_may_be_set_between_steps(self):
+        logits, target = batch()
+        loss_fn = GDCrossEntropyLoss(beta=0.1)
+        loss_fn(logits, target)
+        loss_fn.beta = 5.0
+        assert loss_fn(logits, target) == gd_cross_entropy(logits, target, 5.0)
+
+    def test_a_parameter_is_learnt(self):
+        logits, target = batch()
+        loss_fn = GDCrossEntropyLoss(beta=nn.Parameter(torch.tensor(0.5)))
+        assert [name for name, _ in loss_fn.named_parameters()] == ["beta"]
+        loss_fn(logits, target).backward()
+        assert loss_fn.beta.grad > 0  # the loss increases in β
+
+    def test_weight_moves_and_is_kept_with_the_module(self):
+        loss_fn = GDCrossEntropyLoss(weight=torch.ones(4))
+        assert loss_fn.double().weight.dtype == torch.float64
+        assert set(loss_fn.state_dict()) == {"weight"}
+
+    def test_no_state_without_weight(self):
+        assert GDCrossEntropyLoss().state_dict() == {}
+
+    def test_bad_beta_is_refused_when_called(self):
+        with pytest.raises(ValueError, match="beta must be a finite number > 0"):
+            GDCrossEntropyLoss(beta=0.0)(*batch())
+
+    def test_repr_names_what_shapes_the_loss(self):
+        assert repr(GDCrossEntropyLoss(beta=0.1)) == "GDCrossEntropyLoss(beta=0.1, temperature=1.0, reduction='mean')"
