@@ -177,9 +177,11 @@ def _load_raw(name: str, source: str | None, folder: Path | None) -> Dataset:
             missing.append(f"there is no folder {local}")
         if source in (None, "hub") and spec.repository is not None:
             try:
-                return _load_parquet(name, _download(spec), spec, "hub")
-            except OSError as error:  # every failure of the network and of the hub is one
-                missing.append(f"the hub could not be reached ({type(error).__name__})")
+                downloaded = _download(spec)
+            except Exception as error:  # the hub's client and its transport have error types of their own
+                missing.append(f"{spec.repository} could not be fetched from the hub ({type(error).__name__})")
+            else:
+                return _load_parquet(name, downloaded, spec, "hub")
     raise FileNotFoundError(
         f"data set {name!r} is nowhere to be found: {'; '.join(missing)}. Set GDLIB_DATA to a folder that holds it as Parquet files, "
         "or go online once so that it can be fetched from the hub; the embedded data set 'digits' always works"
@@ -220,7 +222,9 @@ def _download(spec: _Parquet) -> Path:
 
 
 def _load_parquet(name: str, folder: Path, spec: _Parquet, source: str) -> Dataset:
-    splits, checksums, class_names = [], [], ()
+    splits: list[Split] = []
+    checksums: list[str] = []
+    class_names: tuple[str, ...] = ()
     for split in ("train", spec.test_split):
         files = sorted(folder.glob(f"{split}-*.parquet"))
         if not files:
@@ -279,7 +283,7 @@ def _class_names(file: Path, spec: _Parquet) -> tuple[str, ...]:
         raise ValueError(f"{file} is damaged: {error}") from error
     try:
         return tuple(json.loads(metadata[b"huggingface"])["info"]["features"][spec.label]["names"])
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file} does not name its classes in the schema's 'huggingface' metadata (feature {spec.label!r})") from error
 
 

@@ -27,6 +27,8 @@ from gdlib.train import Loss, predict, train
 
 __all__ = ["Experiment", "Finish", "MeasureRuns", "Run", "gd_loss", "run"]
 
+_SEEDS = 2**31  # how many there are; the batch order shifts a seed by 20 bits
+
 HISTOGRAM_EDGES = tuple(edge / 20 for edge in range(21))
 
 
@@ -129,21 +131,32 @@ class Experiment:
             ("schedule_unit", self.schedule_unit, ("step", "epoch")),
             ("scale", self.scale, records.SCALES),
         ):
-            if value not in valid:
+            if not isinstance(value, str) or value not in valid:
                 raise ValueError(f"unknown {name} {value!r}; valid: {', '.join(valid)}")
         for name in ("epochs", "batch_size", "train_every", "learning_rate"):
             _require(name, getattr(self, name), above=0)
+        for name in ("epochs", "batch_size", "train_every", "validation_size"):
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(f"{name} must be a whole number; got {getattr(self, name)!r}")
+        if not isinstance(self.linear_features, bool):
+            raise ValueError(f"linear_features must be True or False; got {self.linear_features!r}")
         for name in ("validation_size", "momentum", "weight_decay", "max_grad_norm"):
             _require(name, getattr(self, name), at_least=0)
+        for name in ("hidden", "betas", "warmups", "temperatures", "seeds", "milestones"):
+            if not isinstance(getattr(self, name), tuple):
+                raise ValueError(f"{name} must be a list; got {getattr(self, name)!r}")
+        for units in self.hidden:
+            if not isinstance(units, int):
+                raise ValueError(f"hidden must be whole numbers of units; got {units!r}")
         for name in ("hidden", "betas", "temperatures"):
             for value in getattr(self, name):
                 _require(name, value, above=0)
         for share in self.milestones:
-            if not 0 < share < 1:
+            if not isinstance(share, (int, float)) or not 0 < share < 1:
                 raise ValueError(f"milestones are shares of the epochs, between 0 and 1; got {share}")
         for seed in self.seeds:
-            if not isinstance(seed, int) or seed < 0:
-                raise ValueError(f"seeds must be integers >= 0; got {seed!r}")
+            if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < _SEEDS:
+                raise ValueError(f"seeds must be integers from 0 to {_SEEDS - 1}; got {seed!r}")
         for warmup in self.warmups:
             if not isinstance(warmup, tuple) or len(warmup) != 3:
                 raise ValueError(f"a warm-up is [start, end, epochs]; got {warmup!r}")
@@ -259,11 +272,11 @@ def run(
         weight_decay=experiment.weight_decay,
         milestones=[round(share * experiment.epochs) for share in experiment.milestones],
         max_grad_norm=experiment.max_grad_norm or None,
-        order_seeds=list(dict.fromkeys(experiment.seeds)),
+        order_seeds=experiment.seeds,
         measure=measure_all,
         checkpoint=Path(checkpoint_dir) / f"{experiment.identity()}.pt" if checkpoint_dir else None,
         checkpoint_every=checkpoint_every,
-        identity=experiment.identity(),
+        identity=f"{template} {experiment.identity()}, data {dataset.copy}",
         progress=progress,
     )
 

@@ -185,7 +185,7 @@ class ModuleStack(RunModel):
 
     def features(self, inputs: Tensor) -> Tensor:
         """The inputs of the last layer, from modules that have a method ``features``."""
-        return torch.stack([copy.features(batch) for copy, batch in self._with_batches("features", inputs)])
+        return torch.stack([cast(Any, copy).features(batch) for copy, batch in self._with_batches("features", inputs)])
 
     def _with_batches(self, method: str, inputs: Tensor) -> list[tuple[nn.Module, Tensor]]:
         groups = inputs.shape[0]

@@ -28,6 +28,9 @@ SCALES = ("paper", "reduced", "smoke")
 
 _SCHEMA = 1
 _DIGITS = 6
+_STRING_OR_NUMBERS = re.compile(
+    r'"(?:[^"\\]|\\.)*"|\[\s[^\[\]{}"]*\]'
+)  # a list of numbers is written in one line; strings stay as they are
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,14 @@ class Record:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        text = json.dumps(_plain(asdict(self)), indent=1, ensure_ascii=False, allow_nan=False)
-        text = re.sub(r"\[\s[^\[\]{}\"]*\]", lambda numbers: " ".join(numbers[0].split()), text)  # a list of numbers is one line
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(path)
+        content = _plain(asdict(self)) | {"parameters": _plain(self.parameters, digits=17)}  # what was asked for is kept exactly
+        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+        text = _STRING_OR_NUMBERS.sub(lambda part: part[0] if part[0].startswith('"') else " ".join(part[0].split()), text)
+        try:
+            partial.write_text(text + "\n", encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
         return path
 
 
@@ -166,18 +173,18 @@ def _commit() -> str | None:
     return head + ("+" if changed else "")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digits: int = _DIGITS) -> Any:
     """The same value in JSON's types; floats are rounded to six digits, and those that are no number become null."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {str(name): _plain(item, digits) for name, item in value.items()}
     if isinstance(value, (str, bool)) or value is None:
         return value
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, (float, np.floating)):
-        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else None
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return _plain(value.tolist(), digits)
     if isinstance(value, Iterable):
-        return [_plain(item) for item in value]
+        return [_plain(item, digits) for item in value]
     raise TypeError(f"a record cannot hold a {type(value).__name__}")

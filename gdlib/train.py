@@ -202,8 +202,11 @@ def _save(
         "random": torch.get_rng_state(),
         "history": history,
     }
-    torch.save(state, partial)
-    partial.replace(path)
+    try:
+        torch.save(state, partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _resume(
@@ -219,6 +222,9 @@ def _resume(
         return 0
     try:
         state = torch.load(path, weights_only=True)
+        missing = {"identity", "model", "optimizer", "decay", "random", "history"} - set(state)
+        if missing:
+            raise KeyError(f"it lacks {', '.join(sorted(missing))}")
     except Exception as error:
         raise ValueError(f"the checkpoint {path} is damaged: {error}; delete it to start again") from error
     if state["identity"] != identity:
