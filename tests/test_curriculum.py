@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from gdlib import curriculum
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gdlib import curriculum
 
 
 class TestChoose:

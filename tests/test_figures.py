@@ -8,10 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from gdlib import figures
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
+
+from gdlib import figures
 
 BETAS = [0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
+
 from gdlib import GDCrossEntropyLoss
 from gdlib.functional import gd_cross_entropy
-from torch import nn
 
 
 def batch() -> tuple[torch.Tensor, torch.Tensor]:

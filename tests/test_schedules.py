@@ -6,10 +6,11 @@ import math
 from fractions import Fraction
 
 import pytest
-from gdlib.experiment import Experiment
-from gdlib.schedules import Constant, LinearWarmup
 from hypothesis import given
 from hypothesis import strategies as st
+
+from gdlib.experiment import Experiment
+from gdlib.schedules import Constant, LinearWarmup
 
 VALUES = st.floats(1e-6, 1e6)
 
