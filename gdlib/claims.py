@@ -242,7 +242,8 @@ def _temperature_cannot(reading: str, runs: pd.DataFrame) -> Finding:
 
 def _both_are_better(reading: str, runs: pd.DataFrame) -> Finding:
     """E14 b: the pair chosen on validation beats the best β alone and the best τ alone, chosen likewise."""
-    by_setting = {(float(beta), float(tau)): group.set_index("seed") for (beta, tau), group in runs.groupby(["beta", "temperature"])}
+    settings = sorted({(float(beta), float(tau)) for beta, tau in zip(runs["beta"], runs["temperature"], strict=True)})
+    by_setting = {(beta, tau): runs[(runs["beta"] == beta) & (runs["temperature"] == tau)].set_index("seed") for beta, tau in settings}
     score = {setting: group["valid_accuracy"].mean() for setting, group in by_setting.items()}
     pair = max(score, key=lambda setting: score[setting])
     found = []
