@@ -167,8 +167,29 @@ class Experiment:
 
     @classmethod
     def from_parameters(cls, namespace: Mapping[str, Any]) -> Experiment:
-        """Pick the experiment's values, by name, out of a notebook's namespace: ``Experiment.from_parameters(globals())``."""
-        return cls(**{field.name: namespace[field.name] for field in dataclasses.fields(cls)})
+        """Pick the experiment's values, by name, out of a notebook's namespace: ``Experiment.from_parameters(globals())``.
+
+        A list may also come as papermill's ``-p`` delivers it from a command line: as text, ``-p betas "[1, 0.1]"``, or, for a list of
+        one, as a number, ``-p betas 0.1``.
+
+        Example:
+            >>> given = dataclasses.asdict(Experiment()) | {"betas": "[1, 0.1]", "seeds": 3}
+            >>> experiment = Experiment.from_parameters(given)
+            >>> experiment.betas, experiment.seeds
+            ((1, 0.1), (3,))
+        """
+        values = {field.name: namespace[field.name] for field in dataclasses.fields(cls)}
+        for field in dataclasses.fields(cls):
+            value = values[field.name]
+            if isinstance(field.default, tuple) and isinstance(value, str):
+                try:
+                    value = json.loads(value)
+                except ValueError as error:
+                    raise ValueError(f"{field.name} must be a list, such as {list(field.default)}; got {value!r}") from error
+            if isinstance(field.default, tuple) and isinstance(value, (int, float)) and not isinstance(value, bool):
+                value = [value]
+            values[field.name] = value
+        return cls(**values)
 
     def runs(self, steps_per_epoch: int = 1) -> list[Run]:
         """The members of the stack: for each seed, for each temperature, the constants and then the warm-ups."""
