@@ -226,7 +226,7 @@ def _resume(
         if missing:
             raise KeyError(f"it lacks {', '.join(sorted(missing))}")
     except Exception as error:
-        raise ValueError(f"the checkpoint {path} is damaged: {error}; delete it to start again") from error
+        raise ValueError(f"the checkpoint {path} is damaged ({type(error).__name__}); delete it to start again") from error
     if state["identity"] != identity:
         raise ValueError(
             f"the checkpoint {path} belongs to another training ({state['identity']!r}, not {identity!r}); delete it or name another file"
