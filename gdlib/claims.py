@@ -102,18 +102,18 @@ class Verdict:
 
     def to_frame(self) -> pd.DataFrame:
         """A table with a row for each part and reading: criterion, comparison, difference with its interval, and whether it is met."""
-        rows = [
-            {
-                "part": part.id,
-                "criterion": part.criterion,
-                "reading": finding.reading,
-                "difference [95 % interval]": f"{finding.difference:.3g}",
-                "seeds": finding.difference.n,
-                "met": "yes" if finding.met else "no",
-            }
-            for part in self.parts
-            for finding in part.findings
-        ]
+        rows: list[dict[str, object]] = []
+        for part in self.parts:
+            common: dict[str, object] = {"part": part.id, "criterion": part.criterion}
+            for finding in part.findings:
+                difference = f"{finding.difference:.3g}"
+                met = "yes" if finding.met else "no"
+                rows.append(
+                    common
+                    | {"reading": finding.reading, "difference [95 % interval]": difference, "seeds": finding.difference.n, "met": met}
+                )
+            if not part.findings:
+                rows.append(common | {"met": "not tested"})
         return pd.DataFrame(rows, columns=["part", "criterion", "reading", "difference [95 % interval]", "seeds", "met"])
 
 
