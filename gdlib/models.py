@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
@@ -51,7 +52,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh"
 INITIALIZATIONS = ("pytorch", "xavier", "he")
 
 
-class RunModel(nn.Module):
+class RunModel(nn.Module, ABC):
     """A network with a run axis: what :mod:`gdlib.train` needs to know about it.
 
     Attributes:
@@ -64,12 +65,12 @@ class RunModel(nn.Module):
         """The inputs of the last layer, ``[R, N, D]``."""
         raise TypeError(f"{type(self).__name__} does not expose the inputs of its last layer")
 
+    @abstractmethod
     def clip_gradients(self, max_norm: float) -> Tensor:
         """Scale the gradients of each run to a Euclidean norm of at most ``max_norm``; return the R norms from before.
 
         As :func:`torch.nn.utils.clip_grad_norm_`, run by run.
         """
-        raise NotImplementedError(f"{type(self).__name__} must say which gradients belong to which run")
 
 
 class StackedMLP(RunModel):
