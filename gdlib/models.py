@@ -61,9 +61,9 @@ class RunModel(nn.Module, ABC):
 
     runs: int
 
+    @abstractmethod
     def features(self, inputs: Tensor) -> Tensor:
         """The inputs of the last layer, ``[R, N, D]``."""
-        raise TypeError(f"{type(self).__name__} does not expose the inputs of its last layer")
 
     @abstractmethod
     def clip_gradients(self, max_norm: float) -> Tensor:
@@ -184,13 +184,15 @@ class ModuleStack(RunModel):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R)."""
-        return torch.stack([copy(batch) for copy, batch in self._with_batches("forward", inputs)])
+        return torch.stack([copy(batch) for copy, batch in self._with_batches(inputs)])
 
     def features(self, inputs: Tensor) -> Tensor:
         """The inputs of the last layer, from modules that have a method ``features``."""
-        return torch.stack([cast(Any, copy).features(batch) for copy, batch in self._with_batches("features", inputs)])
+        if not all(hasattr(copy, "features") for copy in self.copies):
+            raise TypeError(f"{type(self.copies[0]).__name__} does not expose the inputs of its last layer: give it a method `features`")
+        return torch.stack([cast(Any, copy).features(batch) for copy, batch in self._with_batches(inputs)])
 
-    def _with_batches(self, method: str, inputs: Tensor) -> list[tuple[nn.Module, Tensor]]:
+    def _with_batches(self, inputs: Tensor) -> list[tuple[nn.Module, Tensor]]:
         groups = inputs.shape[0]
         if self.runs % groups:
             raise ValueError(f"inputs hold {groups} batches, which do not divide {self.runs} runs")
