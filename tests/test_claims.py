@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from gdlib import claims, published
+from workflow import headline
 
 BETAS = ("5", "2", "1", "0.5", "0.2", "0.1", "0.01", "0.001")
 WARMUPS = ("warm-up 0.001→0.01", "warm-up 0.01→0.1")
@@ -127,3 +128,9 @@ def test_unknown_names():
         claims.verdict("E99", grid())
     with pytest.raises(ValueError, match="valid: grid"):
         claims.runs_of(grid(), "everything")
+
+
+def test_the_readme_shows_what_the_records_say():
+    text = (headline.ROOT / "README.md").read_text(encoding="utf-8")
+    assert "| **E4**" in text
+    assert headline.redrawn(text) == text, "run `python -m workflow.headline`"

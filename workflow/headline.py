@@ -38,6 +38,11 @@ def headline() -> str:
     return "\n".join(lines) + "\n"
 
 
+def redrawn(text: str) -> str:
+    """The same text with the headline that the records give."""
+    return BLOCK.sub(lambda block: block[1] + "\n" + headline() + "\n" + block[2], text)
+
+
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -45,7 +50,7 @@ def main() -> int:
     arguments = parser.parse_args()
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
-    drawn = BLOCK.sub(lambda block: block[1] + "\n" + headline() + "\n" + block[2], text)
+    drawn = redrawn(text)
     if arguments.check:
         if drawn != text:
             print("README.md shows other numbers than the records: run `python -m workflow.headline`", file=sys.stderr)
