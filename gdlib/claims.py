@@ -17,7 +17,19 @@ import yaml
 
 from gdlib import published, records, statistics
 
-__all__ = ["CLAIMS", "Finding", "Part", "Verdict", "criteria", "distance_to_table_1", "nearest_reading", "runs_of", "verdict", "verdicts"]
+__all__ = [
+    "CLAIMS",
+    "Finding",
+    "Part",
+    "Verdict",
+    "criteria",
+    "criteria_text",
+    "distance_to_table_1",
+    "nearest_reading",
+    "runs_of",
+    "verdict",
+    "verdicts",
+]
 
 LEAST_SEEDS = 5
 TABLE_1_BETAS = ("1", "0.5", "0.1", "0.01", "0.001")
@@ -101,20 +113,18 @@ class Verdict:
         return "; ".join(phrases)
 
     def to_frame(self) -> pd.DataFrame:
-        """A table with a row for each part and reading: criterion, comparison, difference with its interval, and whether it is met."""
+        """A table with a row for each part and reading: what is compared, the difference with its interval, and whether the part is met."""
         rows: list[dict[str, object]] = []
         for part in self.parts:
-            common: dict[str, object] = {"part": part.id, "criterion": part.criterion}
+            common: dict[str, object] = {"part": part.id}
             for finding in part.findings:
                 difference = f"{finding.difference:.3g}"
                 met = "yes" if finding.met else "no"
-                rows.append(
-                    common
-                    | {"reading": finding.reading, "difference [95 % interval]": difference, "seeds": finding.difference.n, "met": met}
-                )
+                row = {"reading": finding.reading, "compared": finding.text.replace("_", " "), "difference [95 % interval]": difference}
+                rows.append(common | row | {"seeds": finding.difference.n, "met": met})
             if not part.findings:
                 rows.append(common | {"met": "not tested"})
-        return pd.DataFrame(rows, columns=["part", "criterion", "reading", "difference [95 % interval]", "seeds", "met"])
+        return pd.DataFrame(rows, columns=["part", "reading", "compared", "difference [95 % interval]", "seeds", "met"])
 
 
 def criteria(folder: str | Path | None = None) -> dict[str, dict[str, str]]:
@@ -127,6 +137,11 @@ def criteria(folder: str | Path | None = None) -> dict[str, dict[str, str]]:
     path = Path(folder) if folder is not None else Path(__file__).resolve().parents[1] / "campaigns"
     content = yaml.safe_load((path / "criteria.yml").read_text(encoding="utf-8"))
     return {claim: dict(entry["parts"]) for claim, entry in content.items()}
+
+
+def criteria_text(claim: str) -> str:
+    """The criteria of a claim as a Markdown list, for a page."""
+    return "\n".join(f"- **({part})** {sentence}" for part, sentence in criteria()[claim].items())
 
 
 def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
