@@ -29,9 +29,11 @@ __all__ = [
     "runs_of",
     "verdict",
     "verdicts",
+    "with_enough_seeds",
 ]
 
 LEAST_SEEDS = 5
+READINGS_ASKED = {"E1": 2, "E2": 2}  # relu-unit and the nearest (or next nearest) one; one reading is enough for the other claims
 TABLE_1_BETAS = ("1", "0.5", "0.1", "0.01", "0.001")
 
 Decision = Literal["holds", "holds in part", "does not hold", "not tested"]
@@ -95,9 +97,12 @@ class Verdict:
 
     @property
     def verdict(self) -> Decision:
-        """A claim holds if all its parts are met, does not hold if none is met in any reading, and holds in part otherwise."""
+        """A claim holds if all its parts are met, does not hold if none is met in any reading, and holds in part otherwise.
+
+        It is not tested until every part has a finding from as many readings as its criterion asks for.
+        """
         states = {part.met for part in self.parts}
-        if states <= {"not tested"}:
+        if min((len(part.findings) for part in self.parts), default=0) < READINGS_ASKED.get(self.claim, 1):
             return "not tested"
         if states == {"met"}:
             return "holds"
@@ -205,7 +210,7 @@ def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
 
 def nearest_reading(grid: pd.DataFrame) -> str:
     """The reading with at least five seeds whose Table 1 is nearest to the papers'."""
-    return str(distance_to_table_1(_with_enough_seeds(grid)).index[0])
+    return str(distance_to_table_1(with_enough_seeds(grid)).index[0])
 
 
 # --- criteria as code ---
@@ -336,7 +341,7 @@ def verdict(claim: str, runs: pd.DataFrame) -> Verdict:
     kind, rules = CLAIMS[claim]
     sentences = criteria()[claim]
     found = runs_of(runs, kind)
-    counted = _with_enough_seeds(found) if not found.empty else found
+    counted = with_enough_seeds(found)
     readings = sorted(counted["reading"].unique()) if not counted.empty else []
     parts = tuple(
         Part(part, sentences[part], tuple(decide(reading, counted[counted["reading"] == reading]) for reading in readings))
@@ -353,8 +358,10 @@ def verdicts(folder: str | Path | None = None) -> list[Verdict]:
     return [verdict(claim, runs) for claim in CLAIMS]
 
 
-def _with_enough_seeds(runs: pd.DataFrame) -> pd.DataFrame:
-    """The readings with at least five seeds."""
+def with_enough_seeds(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the readings that decide: those with at least five seeds."""
+    if runs.empty:
+        return runs
     return runs[runs.groupby("reading")["seed"].transform("nunique") >= LEAST_SEEDS]
 
 

@@ -105,6 +105,30 @@ def test_too_few_seeds_decide_nothing():
     assert claims.verdict("E4", pd.DataFrame()).verdict == "not tested"
 
 
+def test_a_claim_waits_for_the_readings_that_its_criterion_asks_for():
+    frame = pd.DataFrame(
+        [
+            {
+                "record": f"feature-plane-relu-unit-seed{seed}.json",
+                "campaign": "mnist",
+                "scale": "paper",
+                "activation": "relu",
+                "normalization": "unit",
+                "schedule": schedule,
+                "seed": seed,
+                "intra_inter_ratio": ratio + 0.001 * seed,
+                "minimum_to_mean_inter": 0.3 + 0.001 * seed,
+            }
+            for seed in range(5)
+            for schedule, ratio in (("1", 0.3), ("0.1", 0.2), ("0.01", 0.1))
+        ]
+    )
+    one = claims.verdict("E1", frame)
+    assert (one.verdict, len(one.to_frame())) == ("not tested", 2)
+    both = claims.verdict("E1", pd.concat([frame, frame.assign(activation="tanh", record=frame["record"].str.replace("relu", "tanh"))]))
+    assert both.verdict == "holds in part"
+
+
 def test_no_effect_is_not_met():
     frame = grid()
     frame["test_accuracy"] = 0.97 + np.random.default_rng(1).normal(0, 0.002, len(frame))

@@ -30,7 +30,7 @@ def headline() -> str:
     first = printed[printed["interval"] == printed["interval"].iloc[0]]
     cells = [f"{first.loc[np.isclose(first['beta'].astype(float), float(beta)), 'value'].iloc[0]:.0f}" for beta in claims.TABLE_1_BETAS]
     lines.append("| the papers | " + " | ".join(cells) + " |")
-    counted = grid[grid.groupby("reading")["seed"].transform("nunique") >= claims.LEAST_SEEDS] if not grid.empty else grid
+    counted = claims.with_enough_seeds(grid)
     for reading in claims.distance_to_table_1(counted).index if not counted.empty else []:
         of_reading = counted[counted["reading"] == reading]
         cells = [f"{statistics.t_interval(of_reading.loc[of_reading['schedule'] == beta, 'lost']):.0f}" for beta in claims.TABLE_1_BETAS]
