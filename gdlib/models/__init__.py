@@ -3,10 +3,32 @@
 Logits are ``[R, N, C]``. Inputs are ``[S, N, ...]``, where S divides R: run r sees the inputs ``r // (R // S)``. S = 1 shares one batch
 between all runs, S = R gives each run its own, and values between share a batch between the runs of one seed.
 
-A multilayer perceptron keeps its R copies in stacked parameters; any other module goes through the same door as a list of R modules.
+A multilayer perceptron keeps its R copies in stacked parameters; any other module goes through the same door as a list of R modules. So do
+the image networks: each is a plain module for one run, and :func:`image_stack` makes a stack of them.
 """
 
+from gdlib.models.convolutional import STEMS, ImageNetwork
+from gdlib.models.images import IMAGE_NETWORKS, image_stack
+from gdlib.models.mobilenet import mobilenet_v1
 from gdlib.models.perceptron import ACTIVATIONS, INITIALIZATIONS, StackedMLP, mlp
+from gdlib.models.resnet import resnet18, resnet34, resnet50
 from gdlib.models.runs import ModuleStack, RunModel
+from gdlib.models.vgg import vgg16
 
-__all__ = ["ACTIVATIONS", "INITIALIZATIONS", "ModuleStack", "RunModel", "StackedMLP", "mlp"]
+__all__ = [
+    "ACTIVATIONS",
+    "IMAGE_NETWORKS",
+    "INITIALIZATIONS",
+    "STEMS",
+    "ImageNetwork",
+    "ModuleStack",
+    "RunModel",
+    "StackedMLP",
+    "image_stack",
+    "mlp",
+    "mobilenet_v1",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "vgg16",
+]
