@@ -211,7 +211,7 @@ def _load_embedded(name: str) -> Dataset:
 def _local_folder() -> Path:
     if "GDLIB_DATA" in os.environ:
         return Path(os.environ["GDLIB_DATA"])
-    return Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def _download(spec: _Parquet) -> Path:
