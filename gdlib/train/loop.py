@@ -1,7 +1,4 @@
-"""The training loop: the only one, for one run and for a stack of runs.
-
-It knows no names, no configurations and no data sets: it is handed a model, a loss, a schedule and tensors.
-"""
+"""Epochs, batches, checkpoints, and the logits of a trained model."""
 
 from __future__ import annotations
 
@@ -17,14 +14,15 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gdlib.models import RunModel
+from gdlib.train.step import PRECISIONS, GraphedStep, Loss, Step, autocast, can_be_graphed
 
-__all__ = ["Loss", "Measure", "batch_order", "predict", "train"]
-
-Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Maps logits ``[R, N, C]``, class indices ``[R, N]`` and one β for each run ``[R]`` to the loss of every sample ``[R, N]``."""
+__all__ = ["Measure", "Prepare", "batch_order", "predict", "train"]
 
 Measure = Callable[[RunModel, int], Mapping[str, Tensor]]
 """Called with the model and the number of finished epochs; returns tensors whose first dimension is R."""
+
+Prepare = Callable[[Tensor, int], Tensor]
+"""Maps a batch ``[S, B, ...]`` as it lies in memory, and the number of the step, to what the model sees: normalised, augmented."""
 
 _log = logging.getLogger("gdlib.train")
 
@@ -45,6 +43,10 @@ def train(
     learning_rate_factor: float = 0.1,
     max_grad_norm: float | None = None,
     order_seeds: Sequence[int] = (0,),
+    prepare: Prepare | None = None,
+    precision: str = "float32",
+    fused: bool = False,
+    cuda_graph: bool = False,
     measure: Measure | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 1,
@@ -60,8 +62,8 @@ def train(
         model: a stack of R runs.
         loss_fn: per-sample loss of logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]``.
         schedule: maps an optimiser step, counted from 0, to one β for each run.
-        inputs: training inputs ``[N, ...]``.
-        labels: class indices ``[N]``.
+        inputs: training inputs ``[N, ...]``, on the device of the model.
+        labels: class indices ``[N]``, on the same device.
         epochs: number of passes over the data.
         batch_size: samples in a step.
         learning_rate: step size of SGD.
@@ -72,6 +74,10 @@ def train(
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
         order_seeds: S seeds for the batch order, S a divisor of R; runs ``r // (R // S)`` share one. The order of an epoch depends on the
             seed and the number of the epoch only.
+        prepare: makes of a batch what the model sees; by default the batch itself.
+        precision: ``"float32"``, or ``"bfloat16"`` for a model that runs under autocast; the weights and the loss stay in float32.
+        fused: let the optimiser update all parameters in one kernel; on a CPU this changes last bits.
+        cuda_graph: record one step on the GPU and replay it. On another device the steps are done one by one, and the log says so.
         measure: called before the first epoch and after each one; what it returns goes into the history.
         checkpoint: a file that keeps the state between epochs. If it exists, training goes on from there and ends in the same weights,
             bit for bit, as without the interruption (CPU, one thread). It is left in place at the end.
@@ -98,32 +104,32 @@ def train(
         >>> (predict(model, inputs).argmax(2) == labels).float().mean(1)
         tensor([1., 1.])
     """
-    _check(model, inputs, labels, epochs, batch_size, order_seeds, checkpoint_every)
-    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=momentum, weight_decay=weight_decay)
+    _check(model, inputs, labels, epochs, batch_size, order_seeds, checkpoint_every, precision)
+    device = inputs.device
+    graphed = cuda_graph and can_be_graphed(device)
+    rate = torch.tensor(learning_rate, device=device) if graphed else learning_rate  # a recorded step reads the learning rate from memory
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum, weight_decay=weight_decay, fused=fused or graphed or None)
     decay = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=list(milestones), gamma=learning_rate_factor)
     steps_per_epoch = -(-len(inputs) // batch_size)
     shared = model.runs // len(order_seeds)
+    single = Step(model, loss_fn, optimizer, max_grad_norm=max_grad_norm, precision=precision)
+    do_step = GraphedStep(single) if graphed else single
     history: list[dict[str, Any]] = []
     first_epoch = _resume(checkpoint, identity, model, optimizer, decay, history)
 
     for epoch in _epochs(first_epoch, epochs, progress):
         if epoch > 0:
             model.train()
-            order = torch.stack([batch_order(seed, epoch, len(inputs)) for seed in order_seeds])  # (S, N)
+            order = torch.stack([batch_order(seed, epoch, len(inputs)) for seed in order_seeds]).to(device)  # (S, N)
             for step, batch in enumerate(order.split(batch_size, dim=1), start=(epoch - 1) * steps_per_epoch):
-                beta = torch.tensor(schedule(step), device=inputs.device)  # (R,)
-                logits = model(inputs[batch])  # (R, B, C)
-                losses = loss_fn(logits, labels[batch].repeat_interleave(shared, 0), beta)  # (R, B)
-                optimizer.zero_grad()
-                losses.mean(1).sum().backward()
-                if max_grad_norm is not None:
-                    model.clip_gradients(max_grad_norm)
-                optimizer.step()
+                beta = torch.tensor(schedule(step), device=device)  # (R,)
+                chosen = inputs[batch] if prepare is None else prepare(inputs[batch], step)  # (S, B, ...)
+                do_step(chosen, labels[batch].repeat_interleave(shared, 0), beta)
             decay.step()
-        entry = {"epoch": epoch, "beta": torch.tensor(schedule(epoch * steps_per_epoch)), "learning_rate": decay.get_last_lr()[0]}
+        entry = {"epoch": epoch, "beta": torch.tensor(schedule(epoch * steps_per_epoch)), "learning_rate": float(decay.get_last_lr()[0])}
         if measure is not None:
             model.eval()
-            entry |= measure(model, epoch)
+            entry |= {name: value.cpu() for name, value in measure(model, epoch).items()}
         history.append(entry)
         if checkpoint is not None and epoch % checkpoint_every == 0:
             _save(checkpoint, identity, model, optimizer, decay, history)
@@ -131,21 +137,35 @@ def train(
 
 
 @torch.no_grad()
-def predict(model: RunModel, inputs: Tensor, *, batch_size: int = 2_000, features: bool = False) -> Tensor:
-    """Logits ``[R, N, C]`` of inputs ``[N, ...]`` that all runs share; the model's mode is kept.
+def predict(
+    model: RunModel,
+    inputs: Tensor,
+    *,
+    batch_size: int = 2_000,
+    features: bool = False,
+    prepare: Callable[[Tensor], Tensor] | None = None,
+    precision: str = "float32",
+) -> Tensor:
+    """Logits ``[R, N, C]`` of inputs ``[N, ...]`` that all runs share, in float32 at least; the model's mode is kept.
 
     Args:
         model: a stack of R runs.
         inputs: inputs ``[N, ...]``.
         batch_size: samples at a time.
         features: return the inputs of the last layer, ``[R, N, D]``, instead of the logits.
+        prepare: makes of a batch ``[B, ...]`` what the model sees; by default the batch itself.
+        precision: as in :func:`train`.
     """
     mode = model.training
     model.eval()
     forward = model.features if features else model
-    outputs = torch.cat([forward(batch[None]) for batch in inputs.split(batch_size)], dim=1)
+    outputs = []
+    with autocast(inputs.device, precision):
+        for batch in inputs.split(batch_size):
+            output = forward((batch if prepare is None else prepare(batch))[None])
+            outputs.append(output.float() if output.dtype == torch.bfloat16 else output)
     model.train(mode)
-    return outputs
+    return torch.cat(outputs, dim=1)
 
 
 def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
@@ -161,8 +181,17 @@ def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
 
 
 def _check(
-    model: RunModel, inputs: Tensor, labels: Tensor, epochs: int, batch_size: int, order_seeds: Sequence[int], checkpoint_every: int
+    model: RunModel,
+    inputs: Tensor,
+    labels: Tensor,
+    epochs: int,
+    batch_size: int,
+    order_seeds: Sequence[int],
+    checkpoint_every: int,
+    precision: str,
 ) -> None:
+    if precision not in PRECISIONS:
+        raise ValueError(f"unknown precision {precision!r}; valid: {', '.join(PRECISIONS)}")
     if len(inputs) != len(labels) or len(inputs) == 0:
         raise ValueError(f"inputs and labels must hold the same number of samples, at least one; got {len(inputs)} and {len(labels)}")
     if epochs < 0 or batch_size < 1 or checkpoint_every < 1:
@@ -221,7 +250,7 @@ def _resume(
     if path is None or not Path(path).exists():
         return 0
     try:
-        state = torch.load(path, weights_only=True)
+        state = torch.load(path, weights_only=True, map_location="cpu")
         missing = {"identity", "model", "optimizer", "decay", "random", "history"} - set(state)
         if missing:
             raise KeyError(f"it lacks {', '.join(sorted(missing))}")

@@ -1,0 +1,10 @@
+"""The training loop: the only one, for one run and for a stack of runs, on a CPU and on a GPU.
+
+It knows no names, no configurations and no data sets: it is handed a model, a loss, a schedule and tensors. Nothing that changes what is
+computed is on by default: reduced precision, fused updates and replayed steps are switches.
+"""
+
+from gdlib.train.loop import Measure, Prepare, batch_order, predict, train
+from gdlib.train.step import PRECISIONS, Loss
+
+__all__ = ["PRECISIONS", "Loss", "Measure", "Prepare", "batch_order", "predict", "train"]
