@@ -1,0 +1,125 @@
+r"""Random crops and flips, sample by sample, on the device where the images are.
+
+The random numbers and the work are apart: :func:`draw` makes the numbers on the CPU, from a seed and a step and from nothing else;
+:func:`apply` moves pixels, with tensor operations of fixed shapes, so that a recorded CUDA graph can replay it with new numbers.
+The same samples are therefore cropped in the same way on every device, in every stack of runs, and after a resume.
+
+A crop of the paper's kind (AG, section IV: crops of 32×32 after padding with 4 pixels on each side, flips with probability 1/2; He et al.
+2016, section 4.2) pads with zeros. Zero is what it is in the images that are given: black, where they are bytes; the value 0 where they
+were normalised before. The field's habit is black, so augment bytes and normalise afterwards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+__all__ = ["AUGMENTATIONS", "apply", "augment", "draw"]
+
+AUGMENTATIONS = ("none", "flip", "crop-flip")
+"""``"flip"`` mirrors a sample left to right with probability 1/2; ``"crop-flip"`` pads with zeros and crops at random before that."""
+
+
+def augment(images: Tensor, name: str, *, seed: int, step: int, padding: int = 4) -> Tensor:
+    """Augment a batch: :func:`draw`, then :func:`apply`.
+
+    Args:
+        images: images ``[N, C, H, W]`` of any type, on any device.
+        name: one of :data:`AUGMENTATIONS`; ``"none"`` gives the images back as they are.
+        seed: seed of the run, from 0.
+        step: number of the optimiser step, from 0.
+        padding: zeros on each side before the crop, in pixels.
+
+    Returns:
+        Images of the same shape and type, on the same device.
+
+    Raises:
+        ValueError: for a name that does not exist, a negative seed, step or padding, or images of another shape.
+
+    Example:
+        >>> images = torch.arange(2 * 1 * 2 * 3).reshape(2, 1, 2, 3)
+        >>> augment(images, "flip", seed=0, step=2)[:, 0].tolist()      # the second one is mirrored
+        [[[0, 1, 2], [3, 4, 5]], [[8, 7, 6], [11, 10, 9]]]
+    """
+    if images.ndim != 4:
+        raise ValueError(
+            f"images must have the shape [N, C, H, W]; got {list(images.shape)} (with_channels() adds the channel of grey ones)"
+        )
+    draws = draw(name, len(images), seed=seed, step=step, padding=padding)
+    return images if name == "none" else apply(images, draws.to(images.device), padding)
+
+
+def draw(name: str, samples: int, *, seed: int, step: int, padding: int = 4) -> Tensor:
+    """The random numbers of one step: for each sample the origin of its crop and whether it is mirrored.
+
+    They come from a counter-based generator (Philox) under the key (seed, step). The first n samples of a step get the same numbers
+    whatever the size of the batch, and a sample is mirrored under ``"flip"`` exactly if it is under ``"crop-flip"``.
+
+    Args:
+        name: one of :data:`AUGMENTATIONS`.
+        samples: how many samples the batch has.
+        seed: seed of the run, from 0.
+        step: number of the optimiser step, from 0.
+        padding: zeros on each side before the crop, in pixels.
+
+    Returns:
+        ``[N, 3]``, int64, on the CPU: dy and dx, from 0 to 2·padding (``padding`` is the image itself, unmoved), and 1 for a mirrored
+        sample, else 0.
+
+    Raises:
+        ValueError: for a name that does not exist, or a negative number.
+
+    Example:
+        >>> draw("crop-flip", 2, seed=0, step=0).tolist()
+        [[0, 2, 0], [5, 4, 0]]
+        >>> draw("none", 2, seed=0, step=0).tolist()
+        [[4, 4, 0], [4, 4, 0]]
+    """
+    if name not in AUGMENTATIONS:
+        raise ValueError(f"unknown augmentation {name!r}; valid: {', '.join(AUGMENTATIONS)}")
+    if min(samples, seed, step, padding) < 0:
+        raise ValueError(f"samples, seed, step and padding must be >= 0; got {samples}, {seed}, {step} and {padding}")
+    raw = np.random.Philox(key=np.array([seed, step], dtype=np.uint64)).random_raw(3 * samples).reshape(samples, 3)
+    choices = np.array([2 * padding + 1, 2 * padding + 1, 2], dtype=np.uint64)
+    draws = ((raw >> np.uint64(32)) * choices >> np.uint64(32)).astype(np.int64)  # the upper half of 64 bits, scaled to the choices
+    if name != "crop-flip":
+        draws[:, :2] = padding
+    if name == "none":
+        draws[:, 2] = 0
+    return torch.from_numpy(draws)
+
+
+def apply(images: Tensor, draws: Tensor, padding: int = 4) -> Tensor:
+    """Pad with zeros, crop to the size before, and mirror, sample by sample.
+
+    Nothing is read back from the device, and shapes depend on shapes only, so the call can be part of a CUDA graph. It does not check the
+    numbers for the same reason: a crop beyond the padding is an error of the indexing.
+
+    Args:
+        images: images ``[..., C, H, W]`` of any type: a batch ``[N, C, H, W]``, or the batches of a stack ``[S, N, C, H, W]``.
+        draws: dy, dx and flip, ``[..., 3]``, int64, on the device of the images (see :func:`draw`).
+        padding: zeros on each side, in pixels; the same number that the draws were made for.
+
+    Returns:
+        Images of the same shape and type, contiguous.
+
+    Raises:
+        ValueError: for shapes that do not belong together.
+
+    Example:
+        >>> image = torch.tensor([[[[1, 2], [3, 4]]]])
+        >>> apply(image, torch.tensor([[0, 1, 0]]), padding=1)[0, 0].tolist()       # one pixel down
+        [[0, 0], [1, 2]]
+    """
+    *batch, channels, height, width = images.shape
+    if images.ndim < 4 or list(draws.shape) != [*batch, 3]:
+        raise ValueError(f"images [..., C, H, W] need draws [..., 3]; got {list(images.shape)} and {list(draws.shape)}")
+    padded = F.pad(images, (padding, padding, padding, padding)).flatten(0, -4).flatten(2)  # (N, C, pixels of the padded image)
+    top, left, mirrored = draws.reshape(-1, 3, 1).unbind(1)  # (N, 1) each
+    column = torch.arange(width, device=images.device)
+    columns = left + torch.where(mirrored > 0, width - 1 - column, column)  # (N, W)
+    rows = top + torch.arange(height, device=images.device)  # (N, H)
+    pixels = (rows[:, :, None] * (width + 2 * padding) + columns[:, None, :]).flatten(1)  # (N, H * W)
+    return padded.gather(2, pixels[:, None].expand(-1, channels, -1)).view(images.shape)
