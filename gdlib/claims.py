@@ -123,7 +123,7 @@ class Verdict:
         for part in self.parts:
             common: dict[str, object] = {"part": part.id}
             for finding in part.findings:
-                difference = f"{finding.difference:.3g}"
+                difference = f"{finding.difference:u}".replace("-", "\N{MINUS SIGN}")
                 met = "yes" if finding.met else "no"
                 row = {"reading": finding.reading, "compared": finding.text.replace("_", " "), "difference [95 % interval]": difference}
                 rows.append(common | row | {"seeds": finding.difference.n, "met": met})

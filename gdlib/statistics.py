@@ -4,11 +4,13 @@ The runs of one setting are few (five seeds, say) and paired: runs that share a 
 statement about two settings is the mean of the paired differences with its Student-t interval (:func:`paired_difference`). The bootstrap
 interval and the sign-flip p-value stand beside it; both are coarse for five values, and their docstrings say how coarse.
 
-Every result is a frozen dataclass that prints itself: ``str(result)``, or ``f"{result:.2f}"`` to choose the digits.
+Every result is a frozen dataclass that prints itself: ``str(result)``, or ``f"{result:.2f}"`` to choose the digits. ``f"{result:u}"`` shows as
+many as the uncertainty allows: down to the second significant digit of the standard deviation, or of the interval's half-width.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,8 +33,18 @@ FloatArray = NDArray[np.float64]
 BootstrapMethod = Literal["bca", "percentile"]
 
 _DIGITS = ".4g"  # used by str(); a format specification overrides it
+_UNCERTAINTY = "u"  # the format specification for as many digits as the uncertainty allows
 _EXACT_UP_TO = 16  # pairs; 2^15 sign patterns, a few milliseconds
 _CHUNK_ELEMENTS = 4_000_000  # resampled values held in memory at once
+
+
+def _number_format(spec: str, spread: float) -> str:
+    """The format of a number: as asked for, or with two significant digits of its spread."""
+    if spec != _UNCERTAINTY:
+        return spec or _DIGITS
+    if not math.isfinite(spread) or spread <= 0:
+        return _DIGITS
+    return f".{max(0, 1 - math.floor(math.log10(spread)))}f"
 
 
 @dataclass(frozen=True)
@@ -50,8 +62,8 @@ class MeanSd:
     n: int
 
     def __format__(self, spec: str) -> str:
-        """Mean and standard deviation with one number format, such as ``.2f``; a single value stands alone."""
-        spec = spec or _DIGITS
+        """Mean and standard deviation with one number format, such as ``.2f`` or ``u``; a single value stands alone."""
+        spec = _number_format(spec, self.sd)
         return format(self.mean, spec) if self.n == 1 else f"{self.mean:{spec}} ± {self.sd:{spec}}"
 
     def __str__(self) -> str:
@@ -91,8 +103,8 @@ class Interval:
         return not self.low <= value <= self.high
 
     def __format__(self, spec: str) -> str:
-        """Estimate and interval with one number format, such as ``.2f``."""
-        spec = spec or _DIGITS
+        """Estimate and interval with one number format, such as ``.2f`` or ``u``."""
+        spec = _number_format(spec, (self.high - self.low) / 2)
         return f"{self.estimate:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
     def __str__(self) -> str:
@@ -123,8 +135,8 @@ class PairedDifference:
     exact: bool
 
     def __format__(self, spec: str) -> str:
-        """Mean difference with its sign, and the t interval, in one number format such as ``.2f``."""
-        spec = spec or _DIGITS
+        """Mean difference with its sign, and the t interval, in one number format such as ``.2f`` or ``u``."""
+        spec = _number_format(spec, (self.interval.high - self.interval.low) / 2)
         return f"{self.mean:+{spec}} [{self.interval.low:+{spec}}, {self.interval.high:+{spec}}]"
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ import html
 import math
 import numbers
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ import pandas as pd
 from gdlib import statistics
 from gdlib.statistics import Interval, MeanSd, PairedDifference
 
-__all__ = ["MISSING", "Table", "bold_best", "cell", "difference", "interval", "mean_sd", "table"]
+__all__ = ["MISSING", "Table", "bold_best", "cell", "cross", "difference", "interval", "mean_sd", "overview", "table"]
 
 MISSING = "–"
 """What stands in a cell without a number."""
@@ -157,6 +157,55 @@ def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -
     """
     kept = _kept(values, scale)
     return cell(statistics.mean_sd(kept), spec) if kept else MISSING
+
+
+def cross(runs: pd.DataFrame, value: str, *, rows: str, columns: str, spec: str = ".2f", scale: float = 1.0) -> pd.DataFrame:
+    """One outcome of every setting, mean ± standard deviation over its runs: one way of the setting down, the other across.
+
+    Args:
+        runs: one row for each run.
+        value: the column with the outcome.
+        rows: the column whose values go down, in the order in which they come.
+        columns: the column whose values go across, in the order in which they come.
+        spec: the number format.
+        scale: a factor, such as 100 from shares to per cent.
+
+    Returns:
+        Cells for :func:`table`; a dash for a setting without runs.
+
+    Example:
+        >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "reading": ["relu", "relu", "tanh"], "accuracy": [0.97, 0.98, 0.96]})
+        >>> cross(runs, "accuracy", rows="β", columns="reading", spec=".1f", scale=100).to_dict("list")
+        {'relu': ['97.5 ± 0.7', '–'], 'tanh': ['–', '96.0']}
+    """
+    down, across = list(dict.fromkeys(runs[rows])), list(dict.fromkeys(runs[columns]))
+    found = {setting: mean_sd(group[value], spec, scale=scale) for setting, group in runs.groupby([rows, columns], sort=False)}
+    return pd.DataFrame(
+        {second: [found.get((first, second), MISSING) for first in down] for second in across}, index=pd.Index(down, name=rows)
+    )
+
+
+def overview(runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]) -> pd.DataFrame:
+    """Several outcomes of every setting, mean ± standard deviation over its runs: one row for each setting.
+
+    Args:
+        runs: one row for each run.
+        by: the columns that make a setting; they come first, and settings in the order of the runs.
+        outcomes: for each column with an outcome its title, its number format and a factor.
+
+    Returns:
+        Cells for :func:`table`.
+
+    Example:
+        >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "accuracy": [0.97, 0.98, 0.96]})
+        >>> overview(runs, ["β"], {"accuracy": ("accuracy, %", ".1f", 100)}).to_dict("list")
+        {'β': ['1', '5'], 'accuracy, %': ['97.5 ± 0.7', '96.0']}
+    """
+    rows = []
+    for setting, group in runs.groupby(list(by), sort=False):
+        cells = {title: mean_sd(group[name], spec, scale=scale) for name, (title, spec, scale) in outcomes.items()}
+        rows.append(dict(zip(by, setting, strict=True)) | cells)
+    return pd.DataFrame(rows)
 
 
 def interval(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:

@@ -121,6 +121,7 @@ class TestPairedDifference:
         assert result.p_value == 2 / 2**5, "five pairs cannot give less"
         assert result.exact
         assert f"{result:.2f}" == "+0.18 [+0.08, +0.28]"
+        assert f"{result:u}" == "+0.18 [+0.08, +0.28]"
         assert str(result) == "+0.18 [+0.07611, +0.2839] (95 % t, sign-flip p = 0.0625, n = 5 pairs)"
 
     def test_pairing_matters(self) -> None:
@@ -178,3 +179,17 @@ class TestWilson:
     def test_bad_counts(self, k: float, n: float) -> None:
         with pytest.raises(ValueError, match="successes"):
             wilson_interval(k, n)
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([2054.0, 1938.0, 2170.0], "2054 ± 116"),
+        ([0.2301, 0.2514, 0.2087], "0.230 ± 0.021"),
+        ([0.00158, -0.00092, 0.00408], "0.0016 ± 0.0025"),
+        ([2.0, 2.0], "2 ± 0"),
+    ],
+)
+def test_as_many_digits_as_the_uncertainty_allows(values: list[float], shown: str) -> None:
+    assert f"{mean_sd(values):u}" == shown
+    assert f"{mean_sd(values[:1]):u}" == format(values[0], ".4g")
