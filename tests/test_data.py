@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from gdlib import data
-from gdlib.data import Split
+from gdlib.data import Split, decoding
+from gdlib.data.sampling import proportional
 
 CLASSES = ["zero", "one", "two"]
 
@@ -102,7 +103,8 @@ class TestValidationSplit:
     def test_partition_in_proportion(self, labels, seed, drawn):
         size = drawn.draw(st.integers(1, len(labels) - 1))
         whole = Split(torch.arange(len(labels)).float()[:, None], torch.tensor(labels))
-        train, valid = data._hold_out(whole, size, seed)
+        held = torch.from_numpy(proportional(whole.labels.numpy(), size, seed))
+        train, valid = (Split(whole.inputs[mask], whole.labels[mask]) for mask in (~held, held))
         assert len(valid) == size
         assert sorted([*train.inputs.flatten().tolist(), *valid.inputs.flatten().tolist()]) == list(range(len(labels)))
         for part in (train, valid):  # inputs and labels stay together
@@ -144,9 +146,9 @@ class TestNormalization:
         torch.testing.assert_close(standard.std(0, correction=0), torch.ones(13))
 
     def test_a_constant_feature_stays_finite(self):
-        constant = Split(torch.ones(4, 2), torch.zeros(4, dtype=torch.long))
-        for normalization in data.NORMALIZATIONS:
-            assert torch.isfinite(data._normalizer(constant.inputs, normalization)(constant).inputs).all()
+        constant = torch.ones(4, 2)
+        for normalization in ("unit", "standard", "none"):
+            assert torch.isfinite(data.fit_normalizer(constant, normalization)(constant)).all()
 
 
 class TestLocal:
@@ -215,10 +217,10 @@ class TestLocal:
 class TestCache:
     def load_and_count(self, monkeypatch) -> tuple[data.Dataset, int]:
         decoded = []
-        original = data._decode
-        monkeypatch.setattr(data, "_decode", lambda *arguments: decoded.append(arguments) or original(*arguments))
+        original = decoding._batches
+        monkeypatch.setattr(decoding, "_batches", lambda *arguments: decoded.append(arguments) or original(*arguments))
         dataset = data.load("mnist", normalization="none")
-        monkeypatch.setattr(data, "_decode", original)
+        monkeypatch.setattr(decoding, "_batches", original)
         return dataset, len(decoded)
 
     def test_the_second_time_nothing_is_decoded(self, folder, monkeypatch, own_cache):
@@ -273,7 +275,9 @@ class TestHub:
     def test_is_asked_where_there_is_no_local_folder(self, hub):
         dataset = data.load("mnist", normalization="none")
         assert dataset.source == "hub" and torch.equal(dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float())
-        assert hub == [{"repository": "ylecun/mnist", "repo_type": "dataset", "allow_patterns": ["mnist/*.parquet"]}]
+        assert hub == [
+            {"repository": "ylecun/mnist", "repo_type": "dataset", "allow_patterns": ["mnist/train-*.parquet", "mnist/test-*.parquet"]}
+        ]
 
     def test_is_not_asked_when_the_local_folder_is_wanted(self, hub):
         with pytest.raises(FileNotFoundError, match="'mnist' is nowhere to be found: there is no folder"):
@@ -302,7 +306,10 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"name": "mnits"}, "unknown data set 'mnits'; valid: breast_cancer, digits, iris, mnist, wine"),
+            (
+                {"name": "mnits"},
+                "unknown data set 'mnits'; valid: breast_cancer, cifar10, cifar10-jpeg, .*, wine",
+            ),
             ({"normalization": "minmax"}, "valid: unit, standard, none"),
             ({"source": "cloud"}, "valid: embedded, local, hub"),
         ],

@@ -44,9 +44,7 @@ def augment(images: Tensor, name: str, *, seed: int, step: int, padding: int = 4
         [[[0, 1, 2], [3, 4, 5]], [[8, 7, 6], [11, 10, 9]]]
     """
     if images.ndim != 4:
-        raise ValueError(
-            f"images must have the shape [N, C, H, W]; got {list(images.shape)} (with_channels() adds the channel of grey ones)"
-        )
+        raise ValueError(f"images must have the shape [N, C, H, W]; got {list(images.shape)} (with_channels() gives grey ones theirs)")
     draws = draw(name, len(images), seed=seed, step=step, padding=padding)
     return images if name == "none" else apply(images, draws.to(images.device), padding)
 
