@@ -29,7 +29,29 @@ def image_stack(
     """One image network for each seed, side by side behind the run axis.
 
     The initial weights of a run depend on its seed only, not on its place in the stack or on what was drawn before; runs with equal seeds
-    start from equal weights. PyTorch's generators are left as they were.
+    start from equal weights. PyTorch's generators are left as they were. On a CPU with one thread a run in the stack computes what it
+    computes alone, bit for bit, in either memory format; the tests hold a few steps of training to it.
+
+    Nothing is gained from stacking on a CPU: the runs compute one after the other, and the stack keeps what all of them need for the
+    backward pass. One step of one run (forward, backward, clipping, update; 100 images) took, on one core of a processor with AVX-512,
+    in milliseconds, at ``width=0.25``, the common memory format / ``torch.channels_last``:
+
+    ============================  ======  =============  =============
+    network and stem              pixels  contiguous     channels last
+    ============================  ======  =============  =============
+    resnet18, cifar               32      256            193
+    resnet18, tiny-imagenet       32      68             64
+    resnet18, tiny-imagenet       64      350            202
+    resnet18, imagenet            64      96             74
+    resnet18, imagenet            32      40             32
+    mobilenet_v1, cifar           32      125            88
+    mobilenet_v1, tiny-imagenet   32      74             38
+    vgg16, cifar                  32      157            122
+    vgg16, tiny-imagenet          32      45             35
+    ============================  ======  =============  =============
+
+    Full width costs up to 16 times as much. ``stack.to(memory_format=torch.channels_last)`` is enough: the images may stay as they are. The
+    two formats differ by rounding.
 
     Args:
         name: a name of :data:`IMAGE_NETWORKS`.

@@ -36,6 +36,9 @@ class RunModel(nn.Module, ABC):
 class ModuleStack(RunModel):
     """R modules of any kind, side by side behind the run axis.
 
+    The modules compute one after the other, each on its own memory, so that a run in a stack computes what it computes alone. Nothing waits
+    for a GPU: no number is read on the host, neither on the way forward nor in :meth:`clip_gradients`.
+
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
 
@@ -70,5 +73,8 @@ class ModuleStack(RunModel):
         return [(copy, inputs[run // shared]) for run, copy in enumerate(self.copies)]
 
     def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before."""
+        """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before.
+
+        A norm that is not finite is no error: it makes that run's gradients useless and leaves the others alone.
+        """
         return torch.stack([nn.utils.clip_grad_norm_(copy.parameters(), max_norm) for copy in self.copies])
