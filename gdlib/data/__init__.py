@@ -3,15 +3,34 @@
 Three sources, tried in this order and never mixed silently:
 
 1. ``embedded``: scikit-learn's ``digits``, ``iris``, ``wine`` and ``breast_cancer``, which need no file;
-2. ``local``: a folder of Parquet files (the environment variable ``GDLIB_DATA``, else ``../shared/data`` beside the project);
-3. ``hub``: the same Parquet files from the public hub, through ``huggingface_hub``.
+2. ``local``: a folder of Parquet and CSV files (the environment variable ``GDLIB_DATA``, else ``../shared/data`` beside the project);
+3. ``hub``: Parquet files of the same layout from the public hub, through ``huggingface_hub``.
 
 Image files are decoded once and kept as arrays in the folder ``GDLIB_CACHE`` (else ``~/.cache/gdlib``), under the checksums of the files
-they came from.
+they came from. Images are trained on as floats, or as bytes that :class:`Normalizer` turns into floats batch by batch.
+
+Tables of features come split (:func:`load`) or whole (:func:`table`), for a cross-validation with :func:`folds`.
 """
 
 from gdlib.data.loading import load, names
 from gdlib.data.normalization import NORMALIZATIONS, Normalizer, fit_normalizer
+from gdlib.data.partition import duplicate_groups, folds
 from gdlib.data.sets import Dataset, Split
+from gdlib.data.tables import NOMINAL, UCI, Table, table, table_names
 
-__all__ = ["NORMALIZATIONS", "Dataset", "Normalizer", "Split", "fit_normalizer", "load", "names"]
+__all__ = [
+    "NOMINAL",
+    "NORMALIZATIONS",
+    "UCI",
+    "Dataset",
+    "Normalizer",
+    "Split",
+    "Table",
+    "duplicate_groups",
+    "fit_normalizer",
+    "folds",
+    "load",
+    "names",
+    "table",
+    "table_names",
+]

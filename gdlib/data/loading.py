@@ -9,23 +9,25 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from gdlib.data.files import local_folder
 from gdlib.data.images import IMAGES, download, load_images
 from gdlib.data.normalization import NORMALIZATIONS, Normalization, fit_normalizer
 from gdlib.data.sampling import balanced, proportional
 from gdlib.data.sets import Dataset, Split
+from gdlib.data.tables import EMBEDDED_TABLES, UCI, table
 
 __all__ = ["load", "names"]
 
-_EMBEDDED = {"digits": "load_digits", "iris": "load_iris", "wine": "load_wine", "breast_cancer": "load_breast_cancer"}
+_EMBEDDED = ("digits", *EMBEDDED_TABLES)
 
 _TEST_SHARE = 0.2  # of a set that comes without a test set
 
 
 def names() -> list[str]:
     """The names that :func:`load` knows."""
-    return sorted({*_EMBEDDED, *IMAGES})
+    return sorted({*_EMBEDDED, *IMAGES, *UCI})
 
 
 def load(
@@ -41,6 +43,9 @@ def load(
     folder: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     r"""Load a data set by name.
+
+    Sets that come without a test set (scikit-learn's, and the UCI tables) are split 80/20, each class in proportion, with seed 0. A
+    cross-validation takes them whole, from :func:`gdlib.data.table`.
 
     The validation samples are drawn first, from the whole training set, so that they are the same for every subset; the subset is drawn
     from what is left.
@@ -120,6 +125,11 @@ def _load_raw(name: str, source: str | None, folder: Path | None) -> Dataset:
         if source in (None, "embedded"):
             return _load_embedded(name)
         missing.append("it is embedded in scikit-learn, and in no other source")
+    elif name in UCI:
+        if source in (None, "local"):
+            whole = table(name, folder=folder)
+            return _split_off_a_test_set(name, whole.features, whole.labels, whole.class_names, "local", whole.copy)
+        missing.append("it is a CSV file of the local folder, and in no other source")
     else:
         spec = IMAGES[name]
         if source in (None, "local"):
@@ -143,20 +153,28 @@ def _load_raw(name: str, source: str | None, folder: Path | None) -> Dataset:
 
 
 def _load_embedded(name: str) -> Dataset:
+    if name != "digits":
+        whole = table(name)
+        return _split_off_a_test_set(name, whole.features, whole.labels, whole.class_names, "embedded", whole.copy)
     import sklearn
-    from sklearn import datasets
+    from sklearn.datasets import load_digits
+
+    digits: Any = load_digits()
+    images, labels = torch.from_numpy(digits.images).float(), torch.from_numpy(digits.target).long()
+    class_names = tuple(str(label) for label in digits.target_names)
+    return _split_off_a_test_set(name, images, labels, class_names, "embedded", f"scikit-learn {sklearn.__version__}")
+
+
+def _split_off_a_test_set(name: str, inputs: Tensor, labels: Tensor, class_names: tuple[str, ...], source: str, copy: str) -> Dataset:
     from sklearn.model_selection import train_test_split
 
-    bunch: Any = getattr(datasets, _EMBEDDED[name])()
-    inputs = bunch.images if name == "digits" else bunch.data
-    train, test = train_test_split(np.arange(len(bunch.target)), test_size=_TEST_SHARE, stratify=bunch.target, random_state=0)
-    inputs, labels = torch.from_numpy(inputs).float(), torch.from_numpy(bunch.target).long()
+    train, test = train_test_split(np.arange(len(labels)), test_size=_TEST_SHARE, stratify=labels.numpy(), random_state=0)
     return Dataset(
         name=name,
         train=Split(inputs[train], labels[train]),
         valid=None,
         test=Split(inputs[test], labels[test]),
-        class_names=tuple(str(label) for label in bunch.target_names),
-        source="embedded",
-        copy=f"scikit-learn {sklearn.__version__}, stratified 80/20 split with seed 0",
+        class_names=class_names,
+        source=source,
+        copy=f"{copy}, stratified 80/20 split with seed 0",
     )

@@ -1,0 +1,119 @@
+"""Folds of a cross-validation, and samples that must not be torn apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+__all__ = ["duplicate_groups", "folds"]
+
+
+def folds(
+    labels: ArrayLike | Tensor, n_folds: int = 10, seed: int = 0, stratified: bool = True, groups: ArrayLike | Tensor | None = None
+) -> Tensor:
+    """Deal the samples out to the folds of a cross-validation, at random.
+
+    Without groups, the sizes of two folds differ by one at most; stratified, so do the numbers of each class in two folds. A class with
+    fewer samples than there are folds is missing in some of them.
+
+    With groups, no group is torn apart. The largest are dealt out first, each to the fold that has the fewest of its classes so far (or the
+    fewest samples, if not stratified), which makes the folds nearly even.
+
+    Args:
+        labels: class indices ``[N]``.
+        n_folds: number of folds, from 2 to the number of samples (or groups).
+        seed: seed of the draw.
+        stratified: keep the shares of the classes in every fold.
+        groups: a number for each sample, ``[N]``; samples that share it go into one fold. See :func:`duplicate_groups`.
+
+    Returns:
+        The fold of each sample, ``[N]``, int64, from 0.
+
+    Raises:
+        ValueError: for a number of folds that cannot be, or groups of another length.
+
+    Example:
+        >>> labels = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+        >>> fold = folds(labels, n_folds=4, seed=0)
+        >>> [sorted(labels[fold == index].tolist()) for index in range(4)]
+        [[0, 1], [0, 1], [0, 1], [0, 1]]
+    """
+    classes = np.unique(np.asarray(labels), return_inverse=True)[1].reshape(-1)
+    grouping = np.arange(len(classes)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
+    if len(grouping) != len(classes):
+        raise ValueError(f"groups must have one number for each of the {len(classes)} samples; got {len(grouping)}")
+    dealt = len(np.unique(grouping))
+    if not 2 <= n_folds <= dealt:
+        raise ValueError(f"n_folds must lie in [2, {dealt}], the number of {'samples' if groups is None else 'groups'}; got {n_folds}")
+    generator = np.random.default_rng(seed)
+    if not stratified:
+        classes = np.zeros_like(classes)
+    if groups is None:
+        return torch.from_numpy(_dealt_one_by_one(classes, n_folds, generator))
+    return torch.from_numpy(_dealt_by_group(classes, grouping, n_folds, generator))
+
+
+def duplicate_groups(features: ArrayLike | Tensor, labels: ArrayLike | Tensor | None = None) -> Tensor:
+    """Number the samples so that equal ones share a number.
+
+    Rows that occur twice can fall on both sides of a split, and then the test set holds what was trained on. As ``groups`` of
+    :func:`folds` these numbers prevent it.
+
+    Args:
+        features: ``[N, D]``.
+        labels: class indices ``[N]``; with them, rows must agree in their class too. Without, a row that occurs in two classes makes one
+            group.
+
+    Returns:
+        ``[N]``, int64: groups are counted from 0 in the order of their first sample.
+
+    Raises:
+        ValueError: for shapes that do not belong together.
+
+    Example:
+        >>> features, labels = torch.tensor([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0]]), torch.tensor([0, 1, 1])
+        >>> duplicate_groups(features).tolist(), duplicate_groups(features, labels).tolist()
+        ([0, 1, 0], [0, 1, 2])
+    """
+    rows = np.asarray(features, dtype=np.float64)
+    if rows.ndim != 2:
+        raise ValueError(f"features must have the shape [N, D]; got {list(rows.shape)}")
+    if labels is not None:
+        column = np.asarray(labels, dtype=np.float64)
+        if column.shape != rows.shape[:1]:
+            raise ValueError(f"labels must have the shape [{len(rows)}]; got {list(column.shape)}")
+        rows = np.concatenate([rows, column[:, None]], axis=1)
+    _, first, group = np.unique(rows + 0.0, axis=0, return_index=True, return_inverse=True)  # + 0.0: minus zero is zero
+    return torch.from_numpy(np.argsort(np.argsort(first))[group.reshape(-1)])
+
+
+def _dealt_one_by_one(classes: NDArray[np.int64], n_folds: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Like cards: the samples class by class, in random order, to one fold after the other."""
+    order = generator.permutation(len(classes))
+    rank = generator.permutation(classes.max() + 1)
+    order = order[np.argsort(rank[classes[order]], kind="stable")]
+    fold = np.empty(len(classes), dtype=np.int64)
+    fold[order] = generator.permutation(n_folds)[np.arange(len(classes)) % n_folds]
+    return fold
+
+
+def _dealt_by_group(
+    classes: NDArray[np.int64], groups: NDArray[np.int64], n_folds: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    counts = np.zeros((groups.max() + 1, classes.max() + 1))  # samples of each class in each group
+    np.add.at(counts, (groups, classes), 1)
+    order = generator.permutation(len(counts))
+    order = order[np.argsort(-counts.sum(1)[order], kind="stable")]
+    shares = counts / counts.sum(0)
+    taken = np.zeros((n_folds, counts.shape[1]))
+    size = np.zeros(n_folds)
+    fold_of_group = np.empty(len(counts), dtype=np.int64)
+    for group in order:
+        # the fold with the fewest of this group's classes, then the smallest, then any
+        chosen = np.lexsort((generator.random(n_folds), size, (taken @ shares[group]).round(9)))[0]
+        fold_of_group[group] = chosen
+        taken[chosen] += counts[group]
+        size[chosen] += counts[group].sum()
+    return fold_of_group[groups]
