@@ -123,8 +123,8 @@ def table(name: str, *, categorical: Literal["codes", "one-hot"] = "codes", fold
     if not file.is_file():
         raise FileNotFoundError(
             f"data set {name!r} is nowhere to be found: there is no file {file}. Set GDLIB_DATA to a folder that holds {name}.csv "
-            "(a header, the features, the column 'class' last). The UCI repository has the set, and so has OpenML (sklearn.datasets.fetch_openml); "
-            "the embedded tables iris, wine and breast_cancer always work"
+            "(a header, the features, the column 'class' last). The UCI repository has the set, and so has OpenML "
+            "(sklearn.datasets.fetch_openml); the embedded tables iris, wine and breast_cancer always work"
         )
     found = checksum(file)
     header, rows = _read(file)
