@@ -1,10 +1,11 @@
-"""Confidence against accuracy, bin by bin, and the calibration errors that follow. The edges are explained in :mod:`gdlib.calibration`."""
+"""Confidence against accuracy, bin by bin. The edges are explained in :mod:`gdlib.calibration`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -13,14 +14,7 @@ from torch import Tensor
 
 from gdlib.calibration.inputs import FloatArray, IntArray, predictions, to_float64
 
-__all__ = [
-    "CalibrationBins",
-    "calibration_bins",
-    "classwise_calibration_error",
-    "confidence_histogram",
-    "expected_calibration_error",
-    "maximum_calibration_error",
-]
+__all__ = ["CalibrationBins", "calibration_bins", "confidence_histogram", "reliability"]
 
 Scheme = Literal["width", "mass"]
 
@@ -68,9 +62,50 @@ class CalibrationBins:
         """Maximum calibration error: the largest ``|gap|`` of a bin that is not empty."""
         return float(np.nanmax(np.abs(self.gap)))
 
+    @property
+    def debiased_squared_error(self) -> float:
+        """Unbiased estimate of the mean squared gap; it may be negative. See :func:`debiased_calibration_error`."""
+        measured = self.count > 1
+        if not measured.any():
+            raise ValueError(f"no bin holds two of the {self.n} samples: the sampling error cannot be estimated; ask for fewer bins")
+        count, gap, accuracy = self.count[measured], self.gap[measured], self.accuracy[measured]
+        return float((count * (gap**2 - accuracy * (1 - accuracy) / (count - 1))).sum() / self.n)
+
+    def error(self, norm: float = 1.0) -> float:
+        """The power mean of ``|gap|`` with the exponent ``norm``, weighted by ``count``; see :func:`expected_calibration_error`."""
+        if isinstance(norm, bool) or not isinstance(norm, int | float | np.integer | np.floating) or not norm >= 1:
+            raise ValueError(f"norm must be a number, at least 1 (math.inf for the maximum), not {norm!r}")
+        if norm == 1 or math.isinf(norm):
+            return self.expected_error if norm == 1 else self.maximum_error
+        largest = self.maximum_error or 1.0  # taken out, so that no power underflows
+        return largest * float(np.nansum(self.count * (np.abs(self.gap) / largest) ** norm) / self.n) ** (1 / float(norm))
+
     def to_dict(self) -> dict[str, list[float | None]]:
         """The columns as lists for JSON; None stands for the mean of an empty bin."""
         return {name: [None if np.isnan(value) else value for value in column.tolist()] for name, column in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, columns: Mapping[str, Any]) -> Self:
+        """The bins from the columns of :meth:`to_dict`, as a record holds them.
+
+        Args:
+            columns: ``upper``, ``count``, ``confidence`` and ``accuracy``; ``lower`` follows from ``upper`` where it is not there.
+
+        Returns:
+            A :class:`CalibrationBins`.
+
+        Raises:
+            ValueError: if a column is missing, or if they differ in length.
+        """
+        missing = {"upper", "count", "confidence", "accuracy"} - set(columns)
+        if missing:
+            raise ValueError(f"the columns of calibration bins lack {', '.join(sorted(missing))}")
+        upper, confidence, accuracy = (np.array(columns[name], dtype=np.float64) for name in ("upper", "confidence", "accuracy"))
+        lower = np.array(columns.get("lower", [0.0, *upper[:-1]]), dtype=np.float64)
+        count = np.array(columns["count"], dtype=np.int64)
+        if len({column.shape for column in (lower, upper, count, confidence, accuracy)}) > 1 or count.ndim != 1:
+            raise ValueError(f"the columns of calibration bins must be lists of one length, not {[len(c) for c in columns.values()]}")
+        return cls(lower, upper, count, confidence, accuracy)
 
 
 def calibration_bins(
@@ -113,116 +148,51 @@ def calibration_bins(
     References:
         C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, *On calibration of modern neural networks*, ICML 2017, section 2.
     """
-    p, y, dtype = predictions(probs, labels)
-    confidence, correct = p.max(axis=1), p.argmax(axis=1) == y
-    return _bins(confidence, correct, _upper_edges(confidence, n_bins, scheme, dtype))
+    confidence, correct, dtype = top_label(probs, labels)
+    return bins_of(confidence, correct, n_bins, scheme, dtype)
 
 
-def expected_calibration_error(
-    probs: ArrayLike | Tensor,
-    labels: ArrayLike | Tensor,
-    n_bins: int = 10,
-    scheme: Scheme = "width",
-) -> float:
-    r"""Expected calibration error (ECE) of the predicted class.
-
-    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|
+def reliability(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor, n_bins: int = 10, histogram_bins: int = 20) -> dict[str, Any]:
+    r"""What a record keeps so that its reliability diagram and confidence histogram can be drawn again without the logits.
 
     Args:
         probs: class probabilities, shape ``[N, C]``.
         labels: true class indices, shape ``[N]``.
-        n_bins: number of bins; the papers use 10.
-        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
+        n_bins: bins of the two reliability diagrams.
+        histogram_bins: equal-width bins of the histogram.
 
     Returns:
-        A number in [0, 1].
+        Plain lists and numbers for JSON: ``width`` and ``mass``, the bins of either scheme as :meth:`CalibrationBins.to_dict` gives them
+        (and :meth:`CalibrationBins.from_dict` reads them); ``histogram``, with ``upper`` edges, ``count`` of the confidences of the
+        predicted class and ``correct`` for how many of them the prediction is right; and the mean ``confidence`` and ``accuracy``, the two
+        lines of the histogram.
 
     Raises:
         ValueError: as :func:`calibration_bins`.
 
     Example:
-        Always sure, half of the time right:
-
-        >>> expected_calibration_error([[1.0, 0.0], [1.0, 0.0]], [0, 1])
-        0.5
-
-    References:
-        Guo et al. 2017, eq. 3; GD-2, section 4.2.
-    """
-    return calibration_bins(probs, labels, n_bins, scheme).expected_error
-
-
-def maximum_calibration_error(
-    probs: ArrayLike | Tensor,
-    labels: ArrayLike | Tensor,
-    n_bins: int = 10,
-    scheme: Scheme = "width",
-) -> float:
-    r"""Maximum calibration error (MCE): the largest gap of a bin that is not empty.
-
-    .. math:: \mathrm{MCE} = \max_b \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr| \ge \mathrm{ECE}
-
-    One sample alone in its bin can decide it; ``scheme="mass"`` does not have that weakness.
-
-    Args:
-        probs: class probabilities, shape ``[N, C]``.
-        labels: true class indices, shape ``[N]``.
-        n_bins: number of bins; the papers use 10.
-        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
-
-    Returns:
-        A number in [0, 1].
-
-    Raises:
-        ValueError: as :func:`calibration_bins`.
-
-    Example:
-        >>> maximum_calibration_error([[0.75, 0.25], [1.0, 0.0]], [0, 0])      # gaps 0.25 and 0
-        0.25
+        >>> kept = reliability([[0.9, 0.1], [0.8, 0.2]], [0, 1], n_bins=2, histogram_bins=5)
+        >>> kept["width"]["count"], kept["width"]["accuracy"], kept["mass"]["upper"]
+        ([0, 2], [None, 0.5], [0.8, 0.9])
+        >>> kept["histogram"]["count"], kept["histogram"]["correct"], kept["accuracy"]
+        ([0, 0, 0, 1, 1], [0, 0, 0, 0, 1], 0.5)
 
     References:
-        Guo et al. 2017, eq. 5; GD-2, section 4.2.
+        Guo et al. 2017, figure 1; GD-2, figure 6.
     """
-    return calibration_bins(probs, labels, n_bins, scheme).maximum_error
-
-
-def classwise_calibration_error(
-    probs: ArrayLike | Tensor,
-    labels: ArrayLike | Tensor,
-    n_bins: int = 10,
-    scheme: Scheme = "width",
-) -> float:
-    r"""Classwise calibration error: the ECE of every class against the rest, averaged over the classes.
-
-    .. math:: \frac1C \sum_{c=1}^C \sum_b \frac{n_{b,c}}{N} \bigl| \mathrm{freq}_{b,c} - \bar p_{b,c} \bigr|
-
-    where the samples are binned by :math:`p_c`, :math:`\bar p_{b,c}` is its mean in a bin and :math:`\mathrm{freq}_{b,c}` the share of
-    samples whose label is c.
-
-    Args:
-        probs: class probabilities, shape ``[N, C]``.
-        labels: true class indices, shape ``[N]``.
-        n_bins: number of bins for each class.
-        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
-
-    Returns:
-        A number in [0, 1].
-
-    Raises:
-        ValueError: as :func:`calibration_bins`.
-
-    Example:
-        Each class is predicted with 1 and 0, and is there half of the time:
-
-        >>> classwise_calibration_error([[1.0, 0.0], [1.0, 0.0]], [0, 1])
-        0.5
-
-    References:
-        M. Kull et al., *Beyond temperature scaling*, NeurIPS 2019, definition of classwise-ECE.
-    """
-    p, y, dtype = predictions(probs, labels)
-    errors = [_bins(p_c, y == c, _upper_edges(p_c, n_bins, scheme, dtype)).expected_error for c, p_c in enumerate(p.T)]
-    return float(np.mean(errors))
+    confidence, correct, dtype = top_label(probs, labels)
+    fine = bins_of(confidence, correct, histogram_bins, "width", dtype)
+    return {
+        "width": bins_of(confidence, correct, n_bins, "width", dtype).to_dict(),
+        "mass": bins_of(confidence, correct, n_bins, "mass", dtype).to_dict(),
+        "histogram": {
+            "upper": fine.upper.tolist(),
+            "count": fine.count.tolist(),
+            "correct": np.rint(np.nan_to_num(fine.accuracy) * fine.count).astype(int).tolist(),
+        },
+        "confidence": float(confidence.mean()),
+        "accuracy": float(correct.mean()),
+    }
 
 
 def confidence_histogram(
@@ -268,6 +238,24 @@ def confidence_histogram(
     return counts.reshape(*values.shape[:-1], bounds.size - 1).astype(np.int64)
 
 
+def top_label(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> tuple[FloatArray, NDArray[np.bool_], torch.dtype]:
+    """The confidence of the predicted class, whether it is the true one, and the type that the probabilities came in."""
+    p, y, dtype = predictions(probs, labels)
+    return p.max(axis=1), p.argmax(axis=1) == y, dtype
+
+
+def bins_of(values: FloatArray, correct: NDArray[np.bool_], n_bins: int, scheme: Scheme, dtype: torch.dtype) -> CalibrationBins:
+    """Counts and means of ``values`` and ``correct`` in the bins of a scheme."""
+    upper = _upper_edges(values, n_bins, scheme, dtype)
+    # The first upper edge that is not below the value; rounding may leave a confidence just above 1.
+    index = np.minimum(np.searchsorted(upper, values, side="left"), upper.size - 1)
+    count = np.bincount(index, minlength=upper.size)
+    with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
+        confidence = np.bincount(index, weights=values, minlength=upper.size) / count
+        accuracy = np.bincount(index, weights=correct, minlength=upper.size) / count
+    return CalibrationBins(np.concatenate([[0.0], upper[:-1]]), upper, count.astype(np.int64), confidence, accuracy)
+
+
 def _in_precision(edges: Sequence[float] | FloatArray, dtype: torch.dtype) -> FloatArray:
     """Edges rounded to the type of the values, in float64: see the module's docstring."""
     return torch.tensor(edges, dtype=torch.float64).to(dtype).to(torch.float64).numpy()
@@ -284,14 +272,3 @@ def _upper_edges(values: FloatArray, n_bins: int, scheme: Scheme, dtype: torch.d
         order_statistics = -(-steps * values.size // n_bins)  # ⌈i N / B⌉ in whole numbers
         return np.unique(np.sort(values)[np.maximum(order_statistics, 1) - 1])
     raise ValueError(f"scheme must be 'width' or 'mass', not {scheme!r}")
-
-
-def _bins(values: FloatArray, correct: NDArray[np.bool_], upper: FloatArray) -> CalibrationBins:
-    """Counts and means of ``values`` and ``correct`` in the bins with these upper edges."""
-    # The first upper edge that is not below the value; rounding may leave a confidence just above 1.
-    index = np.minimum(np.searchsorted(upper, values, side="left"), upper.size - 1)
-    count = np.bincount(index, minlength=upper.size)
-    with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
-        confidence = np.bincount(index, weights=values, minlength=upper.size) / count
-        accuracy = np.bincount(index, weights=correct, minlength=upper.size) / count
-    return CalibrationBins(np.concatenate([[0.0], upper[:-1]]), upper, count.astype(np.int64), confidence, accuracy)

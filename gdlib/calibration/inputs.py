@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -23,13 +25,26 @@ def to_tensor(values: ArrayLike | Tensor, name: str) -> Tensor:
     if isinstance(values, Tensor):
         tensor = values
     else:
+        if np.ma.is_masked(values):
+            raise ValueError(f"{name} must not have masked values; select the samples that are there first")
         array = np.asarray(values)
         if array.dtype.kind not in "fiu":
             raise ValueError(f"{name} must be an array of real numbers, not of type {array.dtype}")
+        if array.dtype.kind == "f":
+            array = array.astype(array.dtype.newbyteorder("=") if array.itemsize <= 8 else np.float64)  # torch has no long double
         tensor = torch.tensor(array if array.dtype.kind == "f" else array.astype(np.int64))  # a copy: the array may be read-only
     if tensor.is_complex() or tensor.dtype == torch.bool:
         raise ValueError(f"{name} must hold real numbers, not {tensor.dtype}")
     return tensor
+
+
+def like(result: Tensor, given: Any) -> Any:
+    """The result in the type and kind (tensor or array) of what was given; float64 where integers were given."""
+    if isinstance(given, Tensor):
+        return result.to(given.dtype) if given.is_floating_point() else result
+    array = result.detach().numpy()
+    given = np.asarray(given)
+    return array.astype(given.dtype) if given.dtype.kind == "f" else array
 
 
 def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
@@ -52,12 +67,18 @@ def predictions(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> tuple[
     if p.ndim != 2:
         raise ValueError(f"probs must have the shape [N, C], not {list(p.shape)}")
     check_probabilities(torch.from_numpy(p), "probs", dtype)
+    return p, class_indices(labels, p.shape, "probs"), dtype
+
+
+def class_indices(labels: ArrayLike | Tensor, shape: tuple[int, ...], of: str) -> IntArray:
+    """Labels as int64 ``[N]``, checked to go with predictions of the shape ``[N, C]``."""
+    samples, classes = shape
     y = to_tensor(labels, "labels")
     if y.is_floating_point():
-        raise ValueError(f"labels must be class indices of an integer type, not {y.dtype}")
-    if list(y.shape) != [len(p)]:
-        raise ValueError(f"labels must have the shape [{len(p)}] to go with probs {list(p.shape)}, not {list(y.shape)}")
+        raise ValueError(f"labels must be class indices of an integer type, not {y.dtype}; for one-hot or soft labels, take argmax first")
+    if list(y.shape) != [samples]:
+        raise ValueError(f"labels must have the shape [{samples}] to go with {of} {list(shape)}, not {list(y.shape)}")
     indices = y.detach().to("cpu", torch.int64).numpy()
-    if indices.min() < 0 or indices.max() >= p.shape[1]:
-        raise ValueError(f"labels must lie in [0, {p.shape[1]}); they reach from {indices.min()} to {indices.max()}")
-    return p, indices, dtype
+    if indices.min() < 0 or indices.max() >= classes:
+        raise ValueError(f"labels must lie in [0, {classes}); they reach from {indices.min()} to {indices.max()}")
+    return indices

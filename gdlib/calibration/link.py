@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gdlib.calibration.inputs import FloatArray, check_probabilities, to_tensor
+from gdlib.calibration.inputs import FloatArray, check_probabilities, like, to_tensor
 
 __all__ = ["beta_link", "inverse_beta_link"]
 
@@ -48,7 +47,7 @@ def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> Tensor
     """
     p, b = _link_arguments(probs, beta)
     weighted = p * ((1 - p) + b * p)  # not 1 + (β − 1) p, which cancels for p near 1 and small β
-    return _like(weighted / weighted.sum(dim=-1, keepdim=True), probs)
+    return like(weighted / weighted.sum(dim=-1, keepdim=True), probs)
 
 
 def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
@@ -99,7 +98,7 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
             too_large = middle + others(middle).sum(dim=-1, keepdim=True) > 1
             low, high = torch.where(too_large, low, middle), torch.where(too_large, middle, high)
         p = others(high).scatter(-1, where, high)
-        return _like(p / p.sum(dim=-1, keepdim=True), probs)
+        return like(p / p.sum(dim=-1, keepdim=True), probs)
 
 
 def _link_arguments(probs: Tensor | FloatArray, beta: float | Tensor | FloatArray) -> tuple[Tensor, Tensor]:
@@ -119,12 +118,3 @@ def _link_arguments(probs: Tensor | FloatArray, beta: float | Tensor | FloatArra
     if not fits:
         raise ValueError(f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, the shape of probs without its classes")
     return p, b.unsqueeze(-1)
-
-
-def _like(result: Tensor, given: Any) -> Any:
-    """The result in the type and kind (tensor or array) of what was given."""
-    if isinstance(given, Tensor):
-        return result.to(given.dtype) if given.is_floating_point() else result
-    array = result.detach().numpy()
-    given = np.asarray(given)
-    return array.astype(given.dtype) if given.dtype.kind == "f" else array

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from gdlib.calibration.inputs import predictions
+from gdlib.calibration.inputs import FloatArray, IntArray, predictions
 
 __all__ = ["brier_score", "negative_log_likelihood"]
 
@@ -31,8 +31,7 @@ def negative_log_likelihood(probs: ArrayLike | Tensor, labels: ArrayLike | Tenso
         1.0397
     """
     p, y, _ = predictions(probs, labels)
-    with np.errstate(divide="ignore"):
-        return float(-np.log(p[np.arange(y.size), y]).mean())
+    return float(negative_log_likelihoods(p, y).mean())
 
 
 def brier_score(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> float:
@@ -56,6 +55,17 @@ def brier_score(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> float:
         G. W. Brier, *Verification of forecasts expressed in terms of probability*, Monthly Weather Review 78 (1950) 1-3.
     """
     p, y, _ = predictions(probs, labels)
+    return float(brier_scores(p, y).mean())
+
+
+def negative_log_likelihoods(p: FloatArray, y: IntArray) -> FloatArray:
+    """The negative log-likelihood of each sample, shape ``[N]``."""
+    with np.errstate(divide="ignore"):
+        return -np.log(p[np.arange(y.size), y])
+
+
+def brier_scores(p: FloatArray, y: IntArray) -> FloatArray:
+    """The Brier score of each sample, shape ``[N]``."""
     errors = p.copy()
     errors[np.arange(y.size), y] -= 1
-    return float((errors**2).sum(axis=1).mean())
+    return (errors**2).sum(axis=1)

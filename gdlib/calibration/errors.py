@@ -1,0 +1,210 @@
+"""Calibration errors: one number for the distance between confidence and frequency. They differ in what is binned and what is averaged."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+from torch import Tensor
+
+from gdlib.calibration.bins import CalibrationBins, Scheme, bins_of, calibration_bins
+from gdlib.calibration.inputs import predictions
+
+__all__ = [
+    "classwise_calibration_error",
+    "debiased_calibration_error",
+    "expected_calibration_error",
+    "maximum_calibration_error",
+]
+
+
+def expected_calibration_error(
+    probs: ArrayLike | Tensor,
+    labels: ArrayLike | Tensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+    *,
+    norm: float = 1.0,
+) -> float:
+    r"""Expected calibration error (ECE) of the predicted class.
+
+    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|
+
+    With another ``norm`` q it is
+
+    .. math:: \Bigl( \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|^q \Bigr)^{1/q}:
+
+    the root mean square calibration error for 2, the maximum for infinity.
+
+    Args:
+        probs: class probabilities, shape ``[N, C]``.
+        labels: true class indices, shape ``[N]``.
+        n_bins: number of bins; the papers use 10.
+        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
+        norm: q ≥ 1; 1 is the ECE of the papers.
+
+    Returns:
+        A number in [0, 1].
+
+    Raises:
+        ValueError: as :func:`calibration_bins`, or for a norm below 1.
+
+    Example:
+        Always sure, half of the time right:
+
+        >>> expected_calibration_error([[1.0, 0.0], [1.0, 0.0]], [0, 1])
+        0.5
+
+    References:
+        Guo et al. 2017, eq. 3; GD-2, section 4.2.
+    """
+    return calibration_bins(probs, labels, n_bins, scheme).error(norm)
+
+
+def maximum_calibration_error(
+    probs: ArrayLike | Tensor,
+    labels: ArrayLike | Tensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+) -> float:
+    r"""Maximum calibration error (MCE): the largest gap of a bin that is not empty.
+
+    .. math:: \mathrm{MCE} = \max_b \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr| \ge \mathrm{ECE}
+
+    One sample alone in its bin can decide it; ``scheme="mass"`` does not have that weakness.
+
+    Args:
+        probs: class probabilities, shape ``[N, C]``.
+        labels: true class indices, shape ``[N]``.
+        n_bins: number of bins; the papers use 10.
+        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
+
+    Returns:
+        A number in [0, 1].
+
+    Raises:
+        ValueError: as :func:`calibration_bins`.
+
+    Example:
+        >>> maximum_calibration_error([[0.75, 0.25], [1.0, 0.0]], [0, 0])      # gaps 0.25 and 0
+        0.25
+
+    References:
+        Guo et al. 2017, eq. 5; GD-2, section 4.2.
+    """
+    return calibration_bins(probs, labels, n_bins, scheme).maximum_error
+
+
+def classwise_calibration_error(
+    probs: ArrayLike | Tensor,
+    labels: ArrayLike | Tensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+) -> float:
+    r"""Classwise calibration error: the ECE of every class against the rest, averaged over the classes.
+
+    .. math:: \frac1C \sum_{c=1}^C \sum_b \frac{n_{b,c}}{N} \bigl| \mathrm{freq}_{b,c} - \bar p_{b,c} \bigr|
+
+    where the samples are binned by :math:`p_c`, :math:`\bar p_{b,c}` is its mean in a bin and :math:`\mathrm{freq}_{b,c}` the share of
+    samples whose label is c.
+
+    Args:
+        probs: class probabilities, shape ``[N, C]``.
+        labels: true class indices, shape ``[N]``.
+        n_bins: number of bins for each class.
+        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
+
+    Returns:
+        A number in [0, 1].
+
+    Raises:
+        ValueError: as :func:`calibration_bins`.
+
+    Example:
+        Each class is predicted with 1 and 0, and is there half of the time:
+
+        >>> classwise_calibration_error([[1.0, 0.0], [1.0, 0.0]], [0, 1])
+        0.5
+
+    References:
+        M. Kull et al., *Beyond temperature scaling*, NeurIPS 2019, definition of classwise-ECE.
+    """
+    p, y, dtype = predictions(probs, labels)
+    errors = [bins_of(p_c, y == c, n_bins, scheme, dtype).expected_error for c, p_c in enumerate(p.T)]
+    return float(np.mean(errors))
+
+
+def debiased_calibration_error(
+    probs: ArrayLike | Tensor,
+    labels: ArrayLike | Tensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+    *,
+    norm: int = 2,
+) -> float:
+    r"""Calibration error of the predicted class without the part that is due to the finite number of samples.
+
+    The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration: the ECE of a perfectly calibrated network
+    is positive, and grows with the number of bins.
+
+    * ``norm=2``: the squared error with the variance of each bin's accuracy taken off, and its root,
+
+      .. math:: \sqrt{\max\Bigl(0,\; \sum_b \frac{n_b}{N} \Bigl[ (\mathrm{acc}_b - \mathrm{conf}_b)^2
+                - \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b - 1} \Bigr]\Bigr)}.
+
+      The sum is an unbiased estimate for the given confidences, and may be negative: ``calibration_bins(...).debiased_squared_error`` gives
+      it as it is. A bin of one sample adds nothing. Its counterpart with the bias is ``expected_calibration_error(..., norm=2)``.
+    * ``norm=1``: in the units of the ECE. The bias of :math:`|\mathrm{acc}_b - \mathrm{conf}_b|` is estimated as that of the mean of
+      :math:`|X|` for a normal X around the gap :math:`\mathrm{acc}_b - \mathrm{conf}_b`,
+
+      .. math:: \max\Bigl(0,\; \sum_b \frac{n_b}{N} \bigl( 2\, |\mathrm{acc}_b - \mathrm{conf}_b| - \mathbb{E} |X_b| \bigr)\Bigr), \qquad
+                X_b \sim \mathcal{N}\Bigl(\mathrm{acc}_b - \mathrm{conf}_b,\; \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b}\Bigr).
+
+      This takes off most of the bias, not all of it; a bin whose samples are all right or all wrong keeps its gap.
+
+    Args:
+        probs: class probabilities, shape ``[N, C]``.
+        labels: true class indices, shape ``[N]``.
+        n_bins: number of bins.
+        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
+        norm: 1 or 2.
+
+    Returns:
+        A number in [0, 1], never above :func:`expected_calibration_error` with the same bins and norm.
+
+    Raises:
+        ValueError: as :func:`calibration_bins`, for another norm, or if no bin holds two samples.
+
+    Example:
+        Two of four are right at a confidence of 0.6: such a gap of 0.1 is less than chance gives.
+
+        >>> probs, labels = [[0.6, 0.4]] * 4, [0, 0, 1, 1]
+        >>> round(expected_calibration_error(probs, labels), 12), debiased_calibration_error(probs, labels)
+        (0.1, 0.0)
+
+    References:
+        A. Kumar, P. Liang, T. Ma, *Verified uncertainty calibration*, NeurIPS 2019, definition 5.2, for ``norm=2``; J. Bröcker, *Estimating
+        reliability and resolution of probability forecasts through decomposition of the empirical score*, Climate Dynamics 39 (2012)
+        655-667, where the estimator comes from. ``norm=1`` is what the library of Kumar et al. finds by resampling, in closed form.
+    """
+    bins = calibration_bins(probs, labels, n_bins, scheme)
+    return debiased_error(bins, norm)
+
+
+def debiased_error(bins: CalibrationBins, norm: int = 2) -> float:
+    """See :func:`debiased_calibration_error`."""
+    if norm not in (1, 2):
+        raise ValueError(f"norm must be 1 or 2, not {norm!r}")
+    squared = bins.debiased_squared_error  # also for norm 1: it raises where nothing can be said
+    if norm == 2:
+        return math.sqrt(max(0.0, squared))
+    filled = bins.count > 0
+    count, gap, accuracy = bins.count[filled], bins.gap[filled], bins.accuracy[filled]
+    sd = np.sqrt(accuracy * (1 - accuracy) / count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(sd > 0, np.abs(gap) / sd, np.inf)
+    # E|X| = sd sqrt(2/π) exp(-r²/2) + |gap| (2Φ(r) - 1), r = |gap| / sd
+    expected = sd * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + np.abs(gap) * special.erf(ratio / math.sqrt(2))
+    return max(0.0, float((count * (2 * np.abs(gap) - expected)).sum() / bins.n))
