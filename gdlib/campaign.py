@@ -225,7 +225,9 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _slug(key: str, value: Any) -> str:
-    """A value of ``each`` as a part of the job's name: seeds [0] is seed0, lr 0.01 is lr0.01."""
+    """A value of ``each`` as a part of the job's name: seeds [0] is seed0, lr 0.01 is lr0.01; a text stands alone."""
+    if isinstance(value, str):
+        key = ""
     if isinstance(value, list | tuple):
         if len(value) == 1 and key.endswith("s"):
             key = key[:-1]

@@ -1,0 +1,39 @@
+"""Verdicts on the papers' claims, from records and from criteria that were written down before the runs (``campaigns/criteria.yml``).
+
+A claim has parts. A part compares two settings run by run: paired over seeds, in each reading of what the papers leave unsaid. It is met
+in a reading if the 95 % Student interval of the mean difference lies on the right side of 0.
+"""
+
+from gdlib.claims.findings import Finding, Part, Verdict
+from gdlib.claims.images import image_runs
+from gdlib.claims.mnist import TABLE_1_BETAS, distance_to_table_1, mnist_runs
+from gdlib.claims.verdicts import (
+    CLAIMS,
+    criteria,
+    criteria_text,
+    least_seeds,
+    nearest_reading,
+    runs_of,
+    verdict,
+    verdicts,
+    with_enough_seeds,
+)
+
+__all__ = [
+    "CLAIMS",
+    "TABLE_1_BETAS",
+    "Finding",
+    "Part",
+    "Verdict",
+    "criteria",
+    "criteria_text",
+    "distance_to_table_1",
+    "image_runs",
+    "least_seeds",
+    "mnist_runs",
+    "nearest_reading",
+    "runs_of",
+    "verdict",
+    "verdicts",
+    "with_enough_seeds",
+]

@@ -1,0 +1,103 @@
+"""From criteria and records to verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from gdlib import records
+from gdlib.claims import images, mnist
+from gdlib.claims.findings import Decide, Part, Verdict
+
+__all__ = ["CLAIMS", "criteria", "criteria_text", "least_seeds", "nearest_reading", "runs_of", "verdict", "verdicts", "with_enough_seeds"]
+
+CLAIMS: Mapping[str, tuple[str, Mapping[str, Decide]]] = {**mnist.RULES, **images.RULES}
+"""For each claim the kind of runs that decide it, and a rule for each part."""
+
+
+def criteria(folder: str | Path | None = None) -> dict[str, dict[str, str]]:
+    """The sentences of ``campaigns/criteria.yml``: for each claim, for each part.
+
+    Example:
+        >>> criteria()["E4"]["a"]
+        'test accuracy is larger for beta 0.01 than for beta 1.'
+    """
+    path = Path(folder) if folder is not None else Path(__file__).resolve().parents[2] / "campaigns"
+    content = yaml.safe_load((path / "criteria.yml").read_text(encoding="utf-8"))
+    return {claim: dict(entry["parts"]) for claim, entry in content.items()}
+
+
+def criteria_text(claim: str) -> str:
+    """The criteria of a claim as a Markdown list, for a page."""
+    return "\n".join(f"- **({part})** {sentence}" for part, sentence in criteria()[claim].items())
+
+
+def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """The runs of one kind, each with its ``reading`` and the columns that the criteria speak of.
+
+    Args:
+        runs: as :func:`gdlib.records.read` gives them.
+        kind: of MNIST (:func:`gdlib.claims.mnist_runs`) ``"grid"``, ``"feature-plane"``, ``"curriculum"``, ``"temperature"`` or
+            ``"warmup-length"``; of image networks (:func:`gdlib.claims.image_runs`) ``"images"``, ``"cifar10"``, ``"many-classes"``,
+            ``"tiny-imagenet"``, ``"oscillation"`` or ``"matched"``.
+
+    Raises:
+        ValueError: for another kind.
+    """
+    if kind not in (*mnist.KINDS, *images.KINDS):
+        raise ValueError(f"unknown kind {kind!r}; valid: {', '.join((*mnist.KINDS, *images.KINDS))}")
+    if runs.empty:
+        return runs
+    return mnist.mnist_runs(runs, kind) if kind in mnist.KINDS else images.image_runs(runs, kind)
+
+
+def verdict(claim: str, runs: pd.DataFrame) -> Verdict:
+    """Decide a claim.
+
+    Args:
+        claim: one of :data:`CLAIMS`.
+        runs: as :func:`gdlib.records.read` gives them; readings with too few seeds do not count (see :func:`least_seeds`).
+
+    Raises:
+        ValueError: for a claim that has no criterion.
+    """
+    if claim not in CLAIMS:
+        raise ValueError(f"claim {claim!r} has no criterion; valid: {', '.join(CLAIMS)}")
+    kind, rules = CLAIMS[claim]
+    sentences = criteria()[claim]
+    found = runs_of(runs, kind)
+    counted = with_enough_seeds(found, least_seeds(kind))
+    readings = [(str(reading), of_reading) for reading, of_reading in counted.groupby("reading")] if not counted.empty else []
+    parts = tuple(
+        Part(part, sentences[part], tuple(finding for finding in (decide(*reading) for reading in readings) if finding is not None))
+        for part, decide in rules.items()
+    )
+    scales = sorted(counted["scale"].unique()) if readings else []
+    seeds = min((finding.difference.n for part in parts for finding in part.findings), default=0)
+    return Verdict(claim, parts, ", ".join(scales), seeds)
+
+
+def verdicts(folder: str | Path | None = None) -> list[Verdict]:
+    """The verdicts on all claims that have a criterion, from the records of a folder (by default the repository's)."""
+    runs = records.read(folder if folder is not None else records.default_folder())
+    return [verdict(claim, runs) for claim in CLAIMS]
+
+
+def least_seeds(kind: str) -> int:
+    """How many seeds a reading needs to decide anything: five on MNIST, three with image networks."""
+    return 5 if kind in mnist.KINDS else 3
+
+
+def with_enough_seeds(runs: pd.DataFrame, least: int = 5) -> pd.DataFrame:
+    """The runs of the readings that decide: those with at least so many seeds."""
+    if runs.empty:
+        return runs
+    return runs[runs.groupby("reading")["seed"].transform("nunique") >= least]
+
+
+def nearest_reading(grid: pd.DataFrame) -> str:
+    """The reading of MNIST with enough seeds whose Table 1 is nearest to the papers'."""
+    return str(mnist.distance_to_table_1(with_enough_seeds(grid)).index[0])

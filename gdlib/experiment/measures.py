@@ -1,0 +1,106 @@
+"""What is measured of a trained stack: scores, the distribution of the confidence, and calibration before and after post-processing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gdlib import calibration, data
+from gdlib.curriculum import true_class_probability
+
+__all__ = ["HISTOGRAM_EDGES", "final_measures", "scores"]
+
+HISTOGRAM_EDGES = tuple(edge / 20 for edge in range(21))
+
+TOP = 5
+_MANY_CLASSES = 10  # with more classes than this the top-5 accuracy says something
+
+
+def scores(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
+    """Accuracy and plain cross-entropy of every run, ``[R]``, from logits ``[R, N, C]``; with many classes also the top-5 accuracy."""
+    correct = (logits.argmax(2) == labels).double().mean(1)
+    cross_entropy = torch.stack([F.cross_entropy(run_logits, labels) for run_logits in logits])
+    measured = {f"{name}_accuracy": correct, f"{name}_cross_entropy": cross_entropy}
+    if logits.shape[2] > _MANY_CLASSES:
+        among = (logits.topk(TOP, 2).indices == labels[None, :, None]).any(2)
+        measured[f"{name}_top5_accuracy"] = among.double().mean(1)
+    return measured
+
+
+def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], Tensor], betas: Sequence[float]) -> list[dict[str, Any]]:
+    """Metrics of the last epoch, the distribution of the training confidence (the papers' Table 1), and the test set's calibration.
+
+    With a validation split, temperature and vector scaling are fitted on it, and their test metrics carry the suffixes ``_temperature`` and
+    ``_vector``; those of the β link carry ``_link``.
+
+    Args:
+        dataset: the splits.
+        scaled_logits: makes of a split the logits ``[R, N, C]`` over τ.
+        betas: β of each run at the end.
+    """
+    test_logits, train_logits = scaled_logits(dataset.test).cpu(), scaled_logits(dataset.train).cpu()
+    test_labels, train_labels = dataset.test.labels.cpu(), dataset.train.labels.cpu()
+    measures = scores(train_logits, train_labels, "train") | scores(test_logits, test_labels, "test")
+    valid_logits = valid_labels = None
+    if dataset.valid is not None:
+        valid_logits, valid_labels = scaled_logits(dataset.valid).cpu(), dataset.valid.labels.cpu()
+        measures |= scores(valid_logits, valid_labels, "valid")
+    confidence = true_class_probability(train_logits, train_labels)
+    final: list[dict[str, Any]] = []
+    for index, beta in enumerate(betas):
+        metrics = {name: float(values[index]) for name, values in measures.items()}
+        if not torch.isfinite(test_logits[index]).all() or not torch.isfinite(train_logits[index]).all():
+            final.append({"diverged": True, "metrics": metrics})
+            continue
+        metrics["train_confidence"] = float(confidence[index].double().mean())
+        run: dict[str, Any] = {
+            "diverged": False,
+            "metrics": metrics,
+            "confidence_counts": calibration.confidence_histogram(confidence[index]),
+            "confidence_histogram": calibration.confidence_histogram(confidence[index], HISTOGRAM_EDGES),
+        }
+        probabilities = {"": torch.softmax(test_logits[index].double(), 1)}
+        if valid_logits is not None and valid_labels is not None:
+            fitted, run["scaling_temperature"] = _post_processed(valid_logits[index], valid_labels, test_logits[index])
+            probabilities |= fitted
+            probabilities["_link"] = calibration.beta_link(probabilities[""], beta)
+            raw_valid = torch.softmax(valid_logits[index].double(), 1)
+            metrics["valid_ece"] = calibration.expected_calibration_error(raw_valid, valid_labels)
+        for suffix, probs in probabilities.items():
+            _calibrated(run, probs, test_labels, suffix)
+        final.append(run)
+    return final
+
+
+def _post_processed(valid_logits: Tensor, valid_labels: Tensor, test_logits: Tensor) -> tuple[dict[str, Tensor], float]:
+    """Test probabilities after temperature and after vector scaling, fitted on the validation split, and the temperature."""
+    temperature = calibration.TemperatureScaling().fit(valid_logits.double(), valid_labels)
+    vector = calibration.VectorScaling().fit(valid_logits.double(), valid_labels)
+    logits = test_logits.double()
+    fitted = {"_temperature": temperature.transform(logits), "_vector": vector.transform(logits)}
+    return {name: torch.softmax(values, 1) for name, values in fitted.items()}, float(temperature.temperature)
+
+
+def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suffix: str) -> None:
+    """Add the calibration of test probabilities to a run: errors, scores, and the bins by which a diagram can be drawn again."""
+    bins = calibration.calibration_bins(probabilities, labels)
+    metrics = run["metrics"]
+    metrics[f"test_ece{suffix}"] = calibration.expected_calibration_error(probabilities, labels)
+    metrics[f"test_mce{suffix}"] = calibration.maximum_calibration_error(probabilities, labels)
+    metrics[f"test_confidence{suffix}"] = float(probabilities.amax(1).mean())
+    if suffix:
+        metrics[f"test_nll{suffix}"] = calibration.negative_log_likelihood(probabilities, labels)
+    if suffix or "scaling_temperature" in run:
+        metrics[f"test_brier{suffix}"] = calibration.brier_score(probabilities, labels)
+        metrics[f"test_ece_mass{suffix}"] = calibration.expected_calibration_error(probabilities, labels, scheme="mass")
+        metrics[f"test_classwise_ece{suffix}"] = calibration.classwise_calibration_error(probabilities, labels)
+    run[f"reliability{suffix}"] = {
+        "upper": bins.upper,
+        "count": bins.count,
+        "confidence": bins.confidence,
+        "accuracy": bins.accuracy,
+    }
