@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from gdlib import data, experiment, records
-from gdlib.experiment import Experiment, Run
+from gdlib.experiment import Experiment, Run, gd_loss, running
+from gdlib.functional import gd_cross_entropy
 
 # 1,400 samples, 14 whole batches: all matrices fill whole vectors, see test_train
 SMALL: dict[str, Any] = {"validation_size": 37, "epochs": 3, "learning_rate": 0.05}
@@ -33,8 +34,18 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"dataset": "minst"}, "unknown dataset 'minst'; valid: breast_cancer, digits, iris, mnist, wine"),
-            ({"normalization": "minmax"}, "unknown normalization 'minmax'; valid: unit, standard, none"),
+            ({"dataset": "minst"}, "unknown dataset 'minst'; valid: breast_cancer, .*digits, .*mnist"),
+            ({"normalization": "minmax"}, "unknown normalization 'minmax'; valid: unit, standard, .*none"),
+            ({"model": "resnet19"}, "unknown model 'resnet19'; valid: mlp, resnet18, resnet34, resnet50, vgg16, mobilenet_v1"),
+            ({"stem": "none"}, "unknown stem 'none'; valid: cifar, tiny-imagenet, imagenet"),
+            ({"augmentation": "mixup"}, "unknown augmentation 'mixup'; valid: none, flip, crop-flip"),
+            ({"device": "gpu"}, "unknown device 'gpu'; valid: cpu, cuda, auto"),
+            ({"precision": "float16"}, "unknown precision 'float16'; valid: float32, bfloat16"),
+            ({"augmentation": "flip"}, "augmentation and channels_last are for images"),
+            ({"channels_last": True}, "augmentation and channels_last are for images"),
+            *(({"width": value}, "width must be a finite number > 0") for value in (0, -1, math.nan, "1")),
+            *(({"subset": value}, "subset") for value in (-1, 0.5, "10", None)),
+            *(({name: 1}, f"{name} must be True or False") for name in ("match_gradient", "channels_last", "fused", "cuda_graph")),
             ({"activation": "gelu"}, "unknown activation 'gelu'; valid: relu, tanh, sigmoid"),
             ({"activation": ["relu"]}, "unknown activation .*valid: relu, tanh, sigmoid"),
             ({"initialization": "zeros"}, "unknown initialization 'zeros'; valid: pytorch, xavier, he"),
@@ -42,7 +53,7 @@ class TestRefused:
             ({"scale": "big"}, "unknown scale 'big'; valid: paper, reduced, smoke"),
             *(
                 ({name: value}, name)
-                for name in ("epochs", "batch_size", "train_every")
+                for name in ("epochs", "batch_size", "test_every", "train_every")
                 for value in (0, -1, 1.5, "2", None, True, math.nan)
             ),
             *(
@@ -116,11 +127,11 @@ class TestSchedule:
         asked: list[float] = []
         original = experiment.gd_loss
 
-        def watched(temperatures):
-            inner = original(temperatures)
+        def watched(temperatures, **options):
+            inner = original(temperatures, **options)
             return lambda logits, labels, beta: (asked.append(beta.item()), inner(logits, labels, beta))[1]
 
-        monkeypatch.setattr(experiment, "gd_loss", watched)
+        monkeypatch.setattr(running, "gd_loss", watched)
         experiment.run(Experiment(betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500), template="test")
         expected = {"step": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.7, 0.7], "epoch": [0.1] * 3 + [0.4] * 3 + [0.7] * 3}[unit]
         assert asked == pytest.approx(expected, rel=1e-6)
@@ -210,6 +221,23 @@ class TestRecord:
         assert [run["own"] for run in found.runs] == [0, 1]
         assert found.runs[0]["curves"]["number"] == [0.0, 1.0] and "table" not in found.runs[0]["curves"]
 
+    def test_evaluations_are_thinned(self):
+        setting = Experiment(dataset="iris", betas=[1.0], epochs=7, test_every=3, hidden=[4])
+        curves = experiment.run(setting, template="test").runs[0]["curves"]
+        assert curves["epoch"] == curves["train_epoch"] == [0, 3, 6, 7]
+        assert len(curves["test_accuracy"]) == len(curves["train_accuracy"]) == 4
+
+    def test_what_is_fitted_on_the_validation_split(self, record):
+        for run in record.runs:
+            metrics = run["metrics"]
+            assert run["scaling_temperature"] > 0
+            for suffix in ("_temperature", "_vector", "_link"):
+                assert 0 <= metrics[f"test_ece{suffix}"] <= metrics[f"test_mce{suffix}"] <= 1
+                assert metrics[f"test_nll{suffix}"] > 0
+                assert sum(run[f"reliability{suffix}"]["count"]) == 360
+            changed = metrics["test_ece_link"] != pytest.approx(metrics["test_ece"], rel=1e-9)
+            assert changed == (run["beta"] != 1)
+
     def test_training_curve_is_thinned_after_ten_epochs(self):
         setting = Experiment(dataset="iris", betas=[1.0], epochs=13, train_every=5, hidden=[4])
         assert experiment.run(setting, template="test").runs[0]["curves"]["train_epoch"] == [*range(11), 13]
@@ -260,3 +288,106 @@ class TestCheckpoint:
         experiment.run(setting, template="train", checkpoint_dir=str(tmp_path), checkpoint_every=1)
         with pytest.raises(ValueError, match="belongs to another training"):
             experiment.run(setting, template="curriculum", checkpoint_dir=str(tmp_path))
+
+
+IMAGES: dict[str, Any] = {
+    "model": "resnet18",
+    "width": 0.05,
+    "stem": "cifar",
+    "normalization": "channel",
+    "subset": 200,
+    "validation_size": 200,
+    "epochs": 2,
+    "batch_size": 50,
+    "train_every": 2,
+    "learning_rate": 0.02,
+}
+
+
+class TestImageNetworks:
+    def test_record(self):
+        setting = Experiment(betas=[1.0, 0.1], warmups=[[0.1, 1, 1]], augmentation="crop-flip", max_grad_norm=3.0, **IMAGES)
+        record = experiment.run(setting, template="train")
+        assert record.model["name"] == "resnet18" and record.data["train"] == 200 and record.data["valid"] == 200
+        assert record.environment["precision"] == "float32" and record.environment["device"] == "cpu"
+        assert all(0 <= run["metrics"]["test_ece_temperature"] <= 1 for run in record.runs)
+        assert [run["metrics"] for run in experiment.run(setting, template="train").runs] == [run["metrics"] for run in record.runs]
+
+    def test_learns(self):
+        setting = Experiment(betas=[0.1], **(IMAGES | {"width": 0.125, "epochs": 6, "subset": 1000}))
+        assert experiment.run(setting, template="test").runs[0]["metrics"]["test_accuracy"] > 0.8
+
+    def test_a_stack_equals_its_runs_alone(self):
+        grid = {"augmentation": "crop-flip", "max_grad_norm": 1.0, "channels_last": True} | IMAGES
+        together = experiment.run(Experiment(betas=[5.0, 0.1], seeds=[3, 4], **grid), template="test").runs
+        alone = experiment.run(Experiment(betas=[0.1], seeds=[4], **grid), template="test").runs[0]
+        assert together[3]["metrics"] == alone["metrics"]
+        assert together[1]["metrics"] != together[3]["metrics"]
+
+    def test_an_interrupted_run_goes_on_with_the_same_crops(self, tmp_path):
+        setting = Experiment(betas=[1.0], augmentation="crop-flip", **(IMAGES | {"epochs": 3}))
+        broken = [2]
+
+        def measure(model, dataset, epoch):
+            if epoch in broken:
+                broken.clear()
+                raise KeyboardInterrupt
+            return {}
+
+        options: dict[str, Any] = {"template": "test", "checkpoint_dir": str(tmp_path), "checkpoint_every": 1}
+        with pytest.raises(KeyboardInterrupt):
+            experiment.run(setting, measure=measure, **options)
+        resumed = experiment.run(setting, measure=measure, **options)
+        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in experiment.run(setting, template="test").runs]
+
+    def test_reduced_precision_is_recorded(self):
+        found = experiment.run(Experiment(betas=[1.0], precision="bfloat16", **IMAGES), template="test")
+        exact = experiment.run(Experiment(betas=[1.0], **IMAGES), template="test")
+        assert found.environment["precision"] == "bfloat16"
+        assert found.runs[0]["metrics"] != exact.runs[0]["metrics"]
+        assert found.runs[0]["metrics"]["train_cross_entropy"] == pytest.approx(exact.runs[0]["metrics"]["train_cross_entropy"], rel=0.1)
+
+    def test_switches_of_a_gpu_fall_back(self, caplog):
+        with caplog.at_level("INFO", logger="gdlib.train"):
+            found = experiment.run(Experiment(betas=[1.0], device="auto", cuda_graph=True, fused=True, **IMAGES), template="test")
+        if found.environment["device"] == "cpu":
+            assert "no CUDA graphs" in caplog.text
+
+    def test_a_gpu_that_is_not_there(self, monkeypatch):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        with pytest.raises(ValueError, match="PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"):
+            experiment.run(Experiment(device="cuda", **IMAGES), template="test")
+
+
+class TestMatchedGradient:
+    @pytest.mark.parametrize("tau", [1.0, 2.0])
+    def test_mean_target_gradient_is_that_of_cross_entropy(self, tau):
+        generator = torch.Generator().manual_seed(0)
+        logits = (3 * torch.randn(4, 20, 5, generator=generator, dtype=torch.float64)).requires_grad_()
+        labels = torch.randint(0, 5, (4, 20), generator=generator)
+        beta = torch.tensor([5.0, 1.0, 0.1, 0.001], dtype=torch.float64)
+        target = labels.unsqueeze(2)
+
+        def target_gradient(loss):
+            (gradient,) = torch.autograd.grad(loss.sum(), logits)
+            return gradient.gather(2, target).squeeze(2)
+
+        matched = target_gradient(gd_loss([tau] * 4, match_gradient=True)(logits, labels, beta))
+        plain = target_gradient(gd_loss([tau] * 4)(logits, labels, torch.ones(4, dtype=torch.float64)))
+        assert torch.allclose(matched.sum(1), plain.sum(1), rtol=1e-9)
+        assert torch.allclose(matched[1], plain[1], rtol=1e-9)
+        unmatched = target_gradient(gd_loss([tau] * 4)(logits, labels, beta))
+        ratio = matched / unmatched
+        assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), rtol=1e-9)  # one factor for the whole batch of a run
+
+    def test_stays_finite_where_everything_is_learnt(self):
+        logits = torch.tensor([[[200.0, 0.0], [300.0, 0.0]]], requires_grad=True)
+        losses = gd_loss([1.0], match_gradient=True)(logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1]))
+        losses.sum().backward()
+        assert torch.isfinite(losses).all() and torch.isfinite(logits.grad).all()
+
+    def test_without_it_the_loss_is_the_function(self):
+        logits, labels = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([[0, 1, 2], [3, 0, 1]])
+        found = gd_loss([1.0, 1.0])(logits, labels, torch.tensor([0.1, 5.0]))
+        for run, beta in enumerate((0.1, 5.0)):
+            assert torch.allclose(found[run], gd_cross_entropy(logits[run], labels[run], beta, reduction="none"))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gdlib import data, models, records
 from gdlib.data import augmentation
+from gdlib.data.images import IMAGES
 from gdlib.experiment.definition import Experiment
 from gdlib.experiment.measures import final_measures, scores
 from gdlib.experiment.objective import gd_loss
@@ -186,7 +187,7 @@ def _load(experiment: Experiment, device: torch.device, folder: str | None) -> d
     }
     if experiment.model == "mlp":
         return _on(data.load(experiment.dataset, **options).flat(), device)
-    return _on(data.load(experiment.dataset, as_bytes=True, **options).with_channels(), device)
+    return _on(data.load(experiment.dataset, as_bytes=experiment.dataset in IMAGES, **options).with_channels(), device)
 
 
 def _on(dataset: data.Dataset, device: torch.device) -> data.Dataset:
