@@ -64,7 +64,7 @@ class CalibrationBins:
 
     @property
     def debiased_squared_error(self) -> float:
-        """Unbiased estimate of the mean squared gap; it may be negative. See :func:`debiased_calibration_error`."""
+        """Estimate of the mean squared gap without its bias; it may be negative. See :func:`debiased_calibration_error`."""
         measured = self.count > 1
         if not measured.any():
             raise ValueError(f"no bin holds two of the {self.n} samples: the sampling error cannot be estimated; ask for fewer bins")

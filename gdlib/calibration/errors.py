@@ -154,15 +154,17 @@ def debiased_calibration_error(
       .. math:: \sqrt{\max\Bigl(0,\; \sum_b \frac{n_b}{N} \Bigl[ (\mathrm{acc}_b - \mathrm{conf}_b)^2
                 - \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b - 1} \Bigr]\Bigr)}.
 
-      The sum is an unbiased estimate for the given confidences, and may be negative: ``calibration_bins(...).debiased_squared_error`` gives
-      it as it is. A bin of one sample adds nothing. Its counterpart with the bias is ``expected_calibration_error(..., norm=2)``.
+      The sum is an unbiased estimate where the samples of a bin share one confidence, and nearly so in narrow bins. It may be negative;
+      ``calibration_bins(...).debiased_squared_error`` gives it as it is. A bin of one sample adds nothing. With its bias, the error is
+      ``expected_calibration_error(..., norm=2)``.
     * ``norm=1``: in the units of the ECE. The bias of :math:`|\mathrm{acc}_b - \mathrm{conf}_b|` is estimated as that of the mean of
       :math:`|X|` for a normal X around the gap :math:`\mathrm{acc}_b - \mathrm{conf}_b`,
 
       .. math:: \max\Bigl(0,\; \sum_b \frac{n_b}{N} \bigl( 2\, |\mathrm{acc}_b - \mathrm{conf}_b| - \mathbb{E} |X_b| \bigr)\Bigr), \qquad
                 X_b \sim \mathcal{N}\Bigl(\mathrm{acc}_b - \mathrm{conf}_b,\; \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b}\Bigr).
 
-      This takes off most of the bias, not all of it; a bin whose samples are all right or all wrong keeps its gap.
+      This takes off a part of the bias: √2 − 1 of it, two fifths, where the gap is 0, and nearly all where the gap is large. A bin whose
+      samples are all right or all wrong keeps its gap.
 
     Args:
         probs: class probabilities, shape ``[N, C]``.

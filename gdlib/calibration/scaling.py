@@ -126,7 +126,7 @@ class VectorScaling:
 
     Attributes:
         weight: w, float64, shape ``[C]``, once fitted.
-        bias: b, float64, shape ``[C]``, once fitted. Only differences between classes matter.
+        bias: b, float64, shape ``[C]``, once fitted. Only differences between classes matter; the mean is 0.
 
     Example:
         The logits say nothing, but three quarters of the samples are of class 0:
@@ -333,7 +333,8 @@ def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
             break  # rounding leaves nothing to gain
         theta, loss, log_p = theta + step * direction, following, following_log_p
     weight = theta[:classes] / spread
-    return weight, theta[classes:] - weight * centre
+    bias = theta[classes:] - weight * centre
+    return weight, bias - bias.mean()
 
 
 def _hessian(p: Tensor, x: Tensor) -> Tensor:
