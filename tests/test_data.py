@@ -1,29 +1,19 @@
-"""Data: sizes, splits, normalisation, and the three sources with what can go wrong in each."""
+"""Data: what is embedded, splits, subsets and normalisation. Files of images and tables have tests of their own."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import shutil
-import struct
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 from gdlib import data
-from gdlib.data import Split, decoding
-from gdlib.data.sampling import proportional
-
-CLASSES = ["zero", "one", "two"]
+from gdlib.data import Normalizer, Split
+from gdlib.data.sampling import balanced, proportional
 
 
 @pytest.fixture(autouse=True)
@@ -32,42 +22,6 @@ def own_cache(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("GDLIB_DATA", str(tmp_path / "data"))
     return tmp_path / "cache"
-
-
-def pixels(split: str, count: int) -> np.ndarray:
-    return np.random.default_rng(len(split)).integers(0, 256, (count, 4, 4), dtype=np.uint8)
-
-
-def write_parquet(path: Path, images: np.ndarray, labels: list[int], metadata: Any = None) -> None:
-    cells = []
-    for index, image in enumerate(images):
-        stream = io.BytesIO()
-        Image.fromarray(image).save(stream, format="PNG")
-        cells.append({"bytes": stream.getvalue(), "path": f"{index}.png"})
-    table = pa.table(
-        {"image": pa.array(cells, pa.struct([("bytes", pa.binary()), ("path", pa.string())])), "label": pa.array(labels, pa.int64())}
-    )
-    info = {"info": {"features": {"label": {"names": CLASSES, "_type": "ClassLabel"}}}} if metadata is None else metadata
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(info)} if info else None), path)
-
-
-@pytest.fixture
-def folder(tmp_path) -> Path:
-    """A local folder in the layout of the real one: training images in two files, one file to test on, and checksums."""
-    root = tmp_path / "data"
-    train = pixels("train", 12)
-    labels = [index % 3 for index in range(12)]
-    write_parquet(root / "mnist" / "train-00000-of-00002.parquet", train[:7], labels[:7])
-    write_parquet(root / "mnist" / "train-00001-of-00002.parquet", train[7:], labels[7:])
-    write_parquet(root / "mnist" / "test-00000-of-00001.parquet", pixels("test", 5), [2, 1, 0, 1, 2])
-    write_checksums(root)
-    return root
-
-
-def write_checksums(root: Path) -> None:
-    files = sorted((root / "mnist").iterdir())
-    (root / "SHA256SUMS").write_text("".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  ./mnist/{file.name}\n" for file in files))
 
 
 class TestEmbedded:
@@ -123,6 +77,54 @@ class TestValidationSplit:
         with pytest.raises(ValueError, match=r"validation_size must lie in \[0, 1437\)"):
             data.load("digits", validation_size=size)
 
+    def test_the_draw_of_today(self):
+        # records are repeated with these samples; another draw must not pass unseen
+        labels = np.arange(40) % 3
+        assert np.flatnonzero(proportional(labels, 7, seed=3)).tolist() == [4, 12, 23, 25, 30, 32, 33]
+
+
+class TestSubset:
+    @settings(max_examples=25)
+    @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(0, 10_000), st.data())
+    def test_the_same_of_each_class(self, labels, seed, drawn):
+        labels = np.array([*range(4), *labels])
+        largest = 4 * np.bincount(labels).min()
+        size = drawn.draw(st.integers(1, int(largest)))
+        kept = balanced(labels, size, seed, classes=4)
+        counts = np.bincount(labels[kept], minlength=4)
+        assert counts.sum() == size and counts.max() - counts.min() <= 1
+        smaller = balanced(labels, drawn.draw(st.integers(1, size)), seed, classes=4)
+        assert not (smaller & ~kept).any()
+
+    def test_training_samples_that_are_not_held_out(self):
+        whole = data.load("digits", validation_size=300, normalization="none")
+        for size in (10, 200, 205):
+            part = data.load("digits", validation_size=300, subset=size, normalization="none")
+            counts = torch.bincount(part.train.labels)
+            assert len(part.train) == size and counts.max() - counts.min() <= 1
+            assert torch.equal(part.valid.inputs, whole.valid.inputs) and torch.equal(part.test.inputs, whole.test.inputs)
+            found = (part.train.inputs.flatten(1)[:, None] == whole.train.inputs.flatten(1)).all(2)
+            assert found.any(1).all()
+            assert torch.equal(whole.train.labels[found.int().argmax(1)], part.train.labels)
+
+    def test_seeds_draw_other_samples(self):
+        one, same, other = (data.load("digits", subset=50, subset_seed=seed).train.inputs for seed in (0, 0, 1))
+        assert torch.equal(one, same) and not torch.equal(one, other)
+
+    def test_statistics_are_those_of_the_subset(self):
+        dataset = data.load("digits", subset=50, normalization="standard")
+        assert dataset.train.inputs.mean().item() == pytest.approx(0, abs=1e-5)
+
+    @pytest.mark.parametrize("size", [-1, 1391, 5000])
+    def test_refused(self, size):
+        with pytest.raises(ValueError, match=r"subset must lie in \[0, 1390\]: 10 classes, the smallest with 139 samples .* got"):
+            data.load("digits", subset=size)
+        assert len(data.load("digits", subset=1390).train) == 1390
+
+    def test_a_class_that_is_gone(self):
+        with pytest.raises(ValueError, match=r"subset must lie in \[0, 0\]"):
+            balanced(np.array([0, 0, 2]), 1, seed=0, classes=3)
+
 
 class TestNormalization:
     def test_unit_and_none(self):
@@ -151,165 +153,98 @@ class TestNormalization:
             assert torch.isfinite(data.fit_normalizer(constant, normalization)(constant)).all()
 
 
-class TestLocal:
-    def test_pixels_labels_and_names(self, folder):
-        dataset = data.load("mnist", normalization="none")
-        assert torch.equal(dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float())
-        assert torch.equal(dataset.test.inputs, torch.from_numpy(pixels("test", 5)).float())
-        assert dataset.train.labels.tolist() == [0, 1, 2] * 4 and dataset.test.labels.tolist() == [2, 1, 0, 1, 2]
-        assert dataset.class_names == tuple(CLASSES) and dataset.source == "local"
-        sums = [line.split()[0][:16] for line in (folder / "SHA256SUMS").read_text().splitlines()]
-        assert dataset.copy == f"sha256 {sums[1]} {sums[2]} {sums[0]}"  # train, train, test
-
-    def test_unit_divides_by_255(self, folder):
-        torch.testing.assert_close(data.load("mnist").train.inputs * 255, torch.from_numpy(pixels("train", 12)).float())
-
-    def test_the_folder_can_be_named(self, folder, tmp_path, monkeypatch):
-        monkeypatch.setenv("GDLIB_DATA", str(tmp_path / "nothing"))
-        assert len(data.load("mnist", folder=folder).train) == 12
-
-    def test_colour_images_have_channels_first(self, folder):
-        colour = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 3), dtype=np.uint8)
-        write_parquet(folder / "mnist" / "test-00000-of-00001.parquet", colour, [0] * 5)
-        write_checksums(folder)
-        assert torch.equal(data.load("mnist", normalization="none").test.inputs, torch.from_numpy(colour.transpose(0, 3, 1, 2)).float())
-
-    @pytest.mark.parametrize("file", ["train-00001-of-00002.parquet", "test-00000-of-00001.parquet"])
-    def test_another_checksum_names_the_file(self, folder, file):
-        path = folder / "mnist" / file
-        path.write_bytes(path.read_bytes() + b"\0")
-        with pytest.raises(ValueError, match=f"{file} is damaged: its SHA-256 is .* copy the file again"):
-            data.load("mnist")
-
-    @pytest.mark.parametrize("file", ["train-00000-of-00002.parquet", "train-00001-of-00002.parquet", "test-00000-of-00001.parquet"])
-    def test_a_truncated_file_is_named(self, folder, file):
-        (folder / "SHA256SUMS").unlink()
-        path = folder / "mnist" / file
-        path.write_bytes(path.read_bytes()[:200])
-        with pytest.raises(ValueError, match=f"{file} is damaged"):
-            data.load("mnist")
-
-    @pytest.mark.parametrize("metadata", [{}, {"info": None}, {"info": {"features": {"other": {}}}}])
-    def test_no_class_names(self, folder, metadata):
-        (folder / "SHA256SUMS").unlink()
-        write_parquet(folder / "mnist" / "train-00000-of-00002.parquet", pixels("train", 7), [0] * 7, metadata)
-        with pytest.raises(ValueError, match="train-00000-of-00002.parquet does not name its classes"):
-            data.load("mnist")
-
-    def test_an_image_that_is_none(self, folder):
-        (folder / "SHA256SUMS").unlink()
-        path = folder / "mnist" / "test-00000-of-00001.parquet"
-        table = pa.table({"image": [{"bytes": b"no image", "path": ""}], "label": [0]}).replace_schema_metadata(
-            pq.read_schema(path).metadata
-        )
-        pq.write_table(table, path)
-        with pytest.raises(ValueError, match="test-00000-of-00001.parquet is damaged or has another layout"):
-            data.load("mnist")
-
-    @pytest.mark.parametrize("split", ["train", "test"])
-    def test_a_missing_split(self, folder, split):
-        for file in (folder / "mnist").glob(f"{split}-*"):
-            file.unlink()
-        with pytest.raises(FileNotFoundError, match=rf"holds no files {split}-\*.parquet: the data set 'mnist' is incomplete"):
-            data.load("mnist")
+def exact_moments(values: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation of integers, by fractions."""
+    numbers = [int(value) for value in values.flatten()]
+    mean = Fraction(sum(numbers), len(numbers))
+    return float(mean), float(sum((number - mean) ** 2 for number in numbers) / len(numbers)) ** 0.5
 
 
-class TestCache:
-    def load_and_count(self, monkeypatch) -> tuple[data.Dataset, int]:
-        decoded = []
-        original = decoding._batches
-        monkeypatch.setattr(decoding, "_batches", lambda *arguments: decoded.append(arguments) or original(*arguments))
-        dataset = data.load("mnist", normalization="none")
-        monkeypatch.setattr(decoding, "_batches", original)
-        return dataset, len(decoded)
+class TestFitNormalizer:
+    colour = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (7, 3, 4, 5), dtype=np.uint8))
 
-    def test_the_second_time_nothing_is_decoded(self, folder, monkeypatch, own_cache):
-        first, decoded = self.load_and_count(monkeypatch)
-        assert decoded == 2 and len(list(own_cache.iterdir())) == 4
-        second, decoded = self.load_and_count(monkeypatch)
-        assert decoded == 0
-        assert torch.equal(first.train.inputs, second.train.inputs) and torch.equal(first.test.labels, second.test.labels)
-        assert first.class_names == second.class_names
+    def test_each_channel(self):
+        normalize = data.fit_normalizer(self.colour, "channel")
+        assert normalize.shift.shape == normalize.scale.shape == (3, 1, 1) and normalize.shift.dtype == torch.float32
+        for channel in range(3):
+            mean, deviation = exact_moments(self.colour[:, channel].numpy())
+            assert normalize.shift[channel].item() == np.float32(mean) and normalize.scale[channel].item() == np.float32(deviation)
 
-    @pytest.mark.parametrize("which", ["images", "labels"])
-    @pytest.mark.parametrize("damage", ["half", "empty", "text", "gone"])
-    def test_a_damaged_cache_is_made_again(self, folder, monkeypatch, own_cache, which, damage):
-        first, _ = self.load_and_count(monkeypatch)
-        for file in own_cache.glob(f"*-{which}.npy"):
-            if damage == "gone":
-                file.unlink()
-            else:
-                file.write_bytes({"half": file.read_bytes()[:-10], "empty": b"", "text": b"not an array"}[damage])
-        again, decoded = self.load_and_count(monkeypatch)
-        assert decoded == 2 and torch.equal(first.train.inputs, again.train.inputs) and torch.equal(first.train.labels, again.train.labels)
-        assert self.load_and_count(monkeypatch)[1] == 0
+    def test_all_colours_together(self):
+        normalize = data.fit_normalizer(self.colour, "standard")
+        mean, deviation = exact_moments(self.colour.numpy())
+        assert (normalize.shift.item(), normalize.scale.item()) == (np.float32(mean), np.float32(deviation))
 
-    def test_other_files_have_another_cache(self, folder, monkeypatch):
-        self.load_and_count(monkeypatch)
-        write_parquet(folder / "mnist" / "test-00000-of-00001.parquet", pixels("other", 5), [0] * 5)
-        write_checksums(folder)
-        changed, decoded = self.load_and_count(monkeypatch)
-        assert decoded == 1 and torch.equal(changed.test.inputs, torch.from_numpy(pixels("other", 5)).float())
+    def test_many_pieces_are_one(self, monkeypatch):
+        whole = data.fit_normalizer(self.colour, "channel")
+        monkeypatch.setattr("gdlib.data.normalization._CHUNK", 3)
+        pieces = data.fit_normalizer(self.colour, "channel")
+        assert torch.equal(whole.shift, pieces.shift) and torch.equal(whole.scale, pieces.scale)
 
-    def test_a_cache_that_cannot_be_written(self, folder, monkeypatch, tmp_path):
-        (tmp_path / "file").write_text("in the way")
-        monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "file"))
-        assert len(data.load("mnist").train) == 12
+    def test_grey_images_are_one_channel(self):
+        grey = self.colour[:, 0].contiguous()
+        mean, deviation = exact_moments(grey.numpy())
+        for images in (grey, grey[:, None]):
+            normalize = data.fit_normalizer(images, "channel")
+            assert (normalize.shift.item(), normalize.scale.item()) == (np.float32(mean), np.float32(deviation))
+            assert normalize(images).shape == images.shape
+
+    def test_floats_too(self):
+        for images in (self.colour.float(), self.colour[:, 0].float()):
+            normalize, exact = data.fit_normalizer(images, "channel"), data.fit_normalizer(images.to(torch.uint8), "channel")
+            torch.testing.assert_close(normalize.shift, exact.shift)
+            torch.testing.assert_close(normalize.scale, exact.scale)
+
+    @pytest.mark.parametrize("normalization", data.NORMALIZATIONS)
+    def test_a_batch_is_a_slice_of_the_whole(self, normalization):
+        normalize = data.fit_normalizer(self.colour, normalization)
+        whole = normalize(self.colour)
+        assert whole.dtype == torch.float32
+        for batch in (slice(0, 1), slice(2, 5), [6, 0, 3]):
+            assert torch.equal(normalize(self.colour[batch]), whole[batch])
+        assert torch.equal(normalize.flat(self.colour.shape[1:])(self.colour.flatten(1)), whole.flatten(1))
+
+    def test_a_constant_channel_stays_finite(self):
+        images = torch.full((3, 2, 2, 2), 7, dtype=torch.uint8)
+        assert data.fit_normalizer(images, "channel")(images).count_nonzero() == 0
+
+    def test_the_inputs_stay(self):
+        inputs = torch.ones(2, 3)
+        Normalizer(torch.tensor(1.0), torch.tensor(2.0))(inputs)
+        assert torch.equal(inputs, torch.ones(2, 3))
+
+    def test_can_be_moved(self):
+        moved = data.fit_normalizer(self.colour, "channel").to("meta")
+        assert moved.shift.device.type == moved.scale.device.type == "meta"
+
+    def test_an_unknown_name(self):
+        with pytest.raises(ValueError, match="unknown normalization 'minmax'; valid: unit, standard, none, channel"):
+            data.fit_normalizer(self.colour, "minmax")
 
 
-class TestHub:
-    @pytest.fixture
-    def hub(self, folder, tmp_path, monkeypatch) -> list[dict[str, Any]]:
-        """A hub that hands out what the local folder held."""
-        asked: list[dict[str, Any]] = []
-        shutil.move(folder / "mnist", tmp_path / "snapshot" / "mnist")
-        shutil.rmtree(folder)
+class TestWithChannels:
+    def test_grey_images_get_one(self):
+        dataset = data.load("digits", validation_size=10)
+        shaped = dataset.with_channels()
+        assert shaped.train.inputs.shape == (1427, 1, 8, 8) and shaped.valid.inputs.shape == (10, 1, 8, 8)
+        assert torch.equal(shaped.test.inputs[:, 0], dataset.test.inputs)
 
-        def snapshot_download(repository: str, **options: Any) -> str:
-            asked.append({"repository": repository} | options)
-            return str(tmp_path / "snapshot")
+    def test_twice_is_once(self):
+        split = data.load("digits").with_channels().test
+        assert split.with_channels().inputs.shape == split.inputs.shape
 
-        monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-        return asked
-
-    def test_is_asked_where_there_is_no_local_folder(self, hub):
-        dataset = data.load("mnist", normalization="none")
-        assert dataset.source == "hub" and torch.equal(dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float())
-        assert hub == [
-            {"repository": "ylecun/mnist", "repo_type": "dataset", "allow_patterns": ["mnist/train-*.parquet", "mnist/test-*.parquet"]}
-        ]
-
-    def test_is_not_asked_when_the_local_folder_is_wanted(self, hub):
-        with pytest.raises(FileNotFoundError, match="'mnist' is nowhere to be found: there is no folder"):
-            data.load("mnist", source="local")
-        assert hub == []
-
-    def test_an_incomplete_copy_is_not_called_offline(self, hub, tmp_path):
-        # an OSError from reading what was fetched was once reported as an unreachable hub
-        (tmp_path / "snapshot" / "mnist" / "test-00000-of-00001.parquet").unlink()
-        with pytest.raises(FileNotFoundError, match=r"holds no files test-\*.parquet"):
-            data.load("mnist")
-
-    @pytest.mark.parametrize("error", [OSError("no route"), RuntimeError("transport")])
-    def test_offline_says_what_to_do(self, monkeypatch, error):
-        def fail(*arguments: Any, **options: Any) -> str:
-            raise error
-
-        monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
-        with pytest.raises(
-            FileNotFoundError, match="no folder .*; ylecun/mnist could not be fetched .*Set GDLIB_DATA .* 'digits' always works"
-        ):
-            data.load("mnist")
+    def test_a_table_has_none(self):
+        with pytest.raises(ValueError, match=r"only images .* have channels; got inputs of shape \[120, 4\]"):
+            data.load("iris").with_channels()
 
 
 class TestRefused:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (
-                {"name": "mnits"},
-                "unknown data set 'mnits'; valid: breast_cancer, cifar10, cifar10-jpeg, .*, wine",
-            ),
+            ({"name": "mnits"}, "unknown data set 'mnits'; valid: breast_cancer, cifar10, cifar10-jpeg, .*, wine"),
+            ({"as_bytes": True}, "'digits' holds no bytes; as_bytes is for cifar10, cifar10-jpeg, cifar100, mnist, svhn, tiny-imagenet"),
+            ({"name": "wine", "normalization": "channel"}, "'channel' is for images, .* valid: unit, standard, none"),
             ({"normalization": "minmax"}, "valid: unit, standard, none"),
             ({"source": "cloud"}, "valid: embedded, local, hub"),
         ],
@@ -322,14 +257,3 @@ class TestRefused:
     def test_embedded_is_nowhere_else(self, source):
         with pytest.raises(FileNotFoundError, match="embedded in scikit-learn"):
             data.load("digits", source=source)
-
-
-class TestRealMNIST:
-    def test_is_the_official_set(self, data_folder, tmp_path):
-        dataset = data.load("mnist", normalization="none", folder=data_folder)
-        assert (len(dataset.train), len(dataset.test), dataset.train.inputs.shape[1:]) == (60_000, 10_000, (28, 28))
-        assert torch.bincount(dataset.train.labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-        assert torch.bincount(dataset.test.labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
-        for split, expected in ((dataset.train, "6bbc9ace898e44ae57da46a324031adb"), (dataset.test, "2646ac647ad5339dbf082846283269ea")):
-            header = struct.pack(">4i", 0x803, len(split), 28, 28)  # of the official IDX file
-            assert hashlib.md5(header + split.inputs.to(torch.uint8).numpy().tobytes()).hexdigest() == expected
