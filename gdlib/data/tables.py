@@ -1,14 +1,4 @@
-"""Tables of features: the 15 UCI sets of ArcGrad's Table II from the local folder, and three that scikit-learn brings along.
-
-A UCI set is a CSV file: a header, the features, and the class in the last column. Rows with missing values were dropped when the files were
-made, as the paper's numbers of samples imply; the loader refuses one that is left. Nothing is scaled here: in a cross-validation that
-belongs to each training part (:func:`gdlib.data.fit_normalizer`).
-
-The paper does not say how it coded features that are no numbers. Table II counts one feature for each column, so ``"codes"``, the default,
-keeps one: y and n become 1 and 0, and a category keeps the number it has in the file. ``"one-hot"`` gives each category of the columns in
-:data:`NOMINAL` a feature of its own. Columns of two values and ordered ones (as the -1, 0, 1 of website-phishing) keep their numbers in
-both.
-"""
+"""Tables of features: the 15 UCI sets of ArcGrad's Table II from the local folder, and three that scikit-learn brings along."""
 
 from __future__ import annotations
 
@@ -99,9 +89,17 @@ def table_names() -> list[str]:
 def table(name: str, *, categorical: Literal["codes", "one-hot"] = "codes", folder: str | os.PathLike[str] | None = None) -> Table:
     """Load a table of features by name, whole and unscaled, for a cross-validation.
 
+    A UCI set is a CSV file: a header, the features, and the class in the last column. Rows with missing values were dropped when the files
+    were made, as the paper's numbers of samples imply; one that is left is refused. Nothing is scaled here: in a cross-validation that
+    belongs to each training part (:func:`fit_normalizer`).
+
+    The paper does not say how it coded features that are no numbers. Its Table II counts one feature for each column, so the default
+    keeps one. Columns of two values, and ordered ones (as the -1, 0, 1 of website-phishing), keep their numbers under either coding.
+
     Args:
         name: one of :func:`table_names`.
-        categorical: how nominal columns are coded; see :mod:`gdlib.data.tables`.
+        categorical: how columns are coded whose numbers mean categories (``NOMINAL`` lists them): ``"codes"`` keeps the numbers of the
+            file, ``"one-hot"`` gives each category a feature of its own. In both, y and n become 1 and 0.
         folder: the local folder, instead of ``GDLIB_DATA``; the files lie in ``uci/`` there.
 
     Raises:
