@@ -24,6 +24,8 @@ __all__ = ["MISSING", "Table", "bold_best", "cell", "cross", "difference", "inte
 MISSING = "–"
 """What stands in a cell without a number."""
 
+_LONG_CELL, _SHORT_KEY = 70, 22  # characters
+
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")  # the sign of a number in text, but not the hyphen of a word
 _NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\]|\s*%)?")
 
@@ -49,13 +51,19 @@ class Table:
         marks = ["---:" if self._is_numeric(column) else ":---" for column in range(len(self.header))]
         lines = [self.header, marks, *self.rows]
         body = "\n".join("| " + " | ".join(_one_line(text) for text in line) + " |" for line in lines)
-        return f":::::{{table}} {' '.join(self.caption.split())}\n:name: {self.name}\n:class: data-table\n\n{body}\n:::::\n"
+        return f":::::{{table}} {' '.join(self.caption.split())}\n:name: {self.name}\n:class: {self._classes()}\n\n{body}\n:::::\n"
 
     def _repr_html_(self) -> str:
         """The same for Jupyter, where MyST is not understood; the book prefers the Markdown."""
         head = "".join(f"<th>{html.escape(text)}</th>" for text in self.header)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in self.rows)
         return f"<table><caption>{html.escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _classes(self) -> str:
+        """How the style sheet treats it on a narrow screen: ``wordy`` rows are stacked, ``keyed`` ones keep their first cell in view."""
+        if max((len(text) for row in self.rows for text in row), default=0) > _LONG_CELL:
+            return "data-table wordy"
+        return "data-table keyed" if len(self.header) > 3 and max(len(row[0]) for row in self.rows) <= _SHORT_KEY else "data-table"
 
     def _is_numeric(self, column: int) -> bool:
         texts = [row[column].strip("*") for row in self.rows if row[column] not in ("", MISSING)]

@@ -85,8 +85,65 @@ class TestPanels:
         assert figure.legends
         figure.canvas.draw()
 
+    @pytest.mark.parametrize("draw", [figures.difficulty_groups, figures.feature_planes])
+    @pytest.mark.parametrize("asked", [["tanh-unit"], ["tanh-unit", "relu-unit"]])
+    def test_one_reading_at_a_time(self, draw, asked):
+        both = pd.concat([runs().assign(reading="relu-unit"), runs().assign(reading="tanh-unit")])
+        titles = [ax.get_title() for ax in draw(both, readings=asked).axes if ax.get_visible()]
+        schedules = ["β = 0.1", "β = 5", "warm-up 0.01→0.1"]
+        if len(asked) == 1:
+            assert titles == schedules
+        else:
+            assert sorted(titles) == sorted(f"{reading}, {label}" for reading in asked for label in schedules)
+
     def test_style_can_be_set_twice(self):
         with plt.rc_context():
             figures.use_style()
             figures.use_style()
             assert plt.rcParams["legend.frameon"] is False
+
+
+def settings() -> pd.DataFrame:
+    """Two readings with two β and two seeds; relu-unit has one seed less."""
+    rows = [
+        {"reading": reading, "schedule": f"{beta:g}", "beta": beta, "seed": seed, "warmup_epochs": 0, "lost": lost + seed}
+        for reading, factor in (("tanh-unit", 1), ("relu-unit", 10))
+        for beta, lost in ((1.0, 10.0 * factor), (0.1, 20.0 * factor))
+        for seed in range(2)
+    ]
+    return pd.DataFrame(rows[:-1])
+
+
+class TestReadings:
+    def test_a_reading_has_the_style_of_its_parts_and_any_other_name_has_one_too(self):
+        styles = figures.reading_styles(["tanh-unit", "tanh-none", "relu-unit", "resnet18", "vgg16"])
+        assert styles["tanh-unit"]["marker"] == styles["tanh-none"]["marker"] != styles["relu-unit"]["marker"]
+        assert styles["tanh-unit"]["color"] == styles["relu-unit"]["color"] != styles["tanh-none"]["color"]
+        assert styles["resnet18"] != styles["vgg16"]
+
+    def test_ratios_are_taken_seed_by_seed(self):
+        ax = figures.against_beta(settings(), "lost", ylabel="y", relative="ratio", readings=["tanh-unit"])
+        line = ax.get_lines()[0]
+        np.testing.assert_allclose(line.get_xdata(), [0.1, 1.0])
+        np.testing.assert_allclose(line.get_ydata(), [(20 / 10 + 21 / 11) / 2, 1.0])
+
+    def test_the_papers_are_put_on_the_same_scale(self):
+        printed = pd.DataFrame({"beta": [1.0, 0.1], "value": [100.0, 150.0]})
+        ax = figures.against_beta(settings(), "lost", ylabel="y", relative="difference", log=False, published=printed)
+        (papers,) = [line for line in ax.get_lines() if line.get_label() == "the papers"]
+        np.testing.assert_allclose(papers.get_ydata(), [50.0, 0.0])
+        assert {text.get_text() for text in ax.get_legend().get_texts()} == {"tanh-unit", "relu-unit", "the papers"}
+
+    def test_differences_have_a_panel_for_each_reading_in_the_order_asked_for(self):
+        figure = figures.differences_by_reading(settings(), "lost", reference="1", readings=["tanh-unit"], xlabel="samples", columns=2)
+        (panel,) = [ax for ax in figure.axes if ax.get_visible()]
+        assert panel.get_title() == "tanh-unit"
+        (mark,) = [line for line in panel.get_lines() if line.get_marker() == "o"]
+        assert mark.get_xdata()[0] == pytest.approx(10.0)
+
+    def test_curves_share_one_scale(self):
+        both = pd.concat([runs().assign(reading="relu-unit"), runs().assign(reading="tanh-unit")])
+        figure = figures.curves_by_reading(both, "test_accuracy", ylabel="accuracy", readings=["tanh-unit", "relu-unit"], ylim=(0, 2))
+        panels = [ax for ax in figure.axes if ax.get_visible()]
+        assert [panel.get_title() for panel in panels] == ["tanh-unit", "relu-unit"]
+        assert all(panel.get_ylim() == (0, 2) for panel in panels)

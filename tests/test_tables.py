@@ -85,3 +85,24 @@ def test_the_default_folder_of_the_records_is_that_of_the_repository() -> None:
     folder = records.default_folder()
     assert folder.parts[-2:] == ("results", "records")
     assert (folder.parents[1] / "campaigns").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("frame", "classes"),
+    [
+        (pd.DataFrame({"claim": ["E1"], "what": ["word " * 20], "verdict": ["holds"], "seeds": [5]}), "data-table wordy"),
+        (pd.DataFrame({"β": ["5"], "a": [1], "b": [2], "c": [3]}), "data-table keyed"),
+        (pd.DataFrame({"β": ["5"], "a": [1]}), "data-table"),
+    ],
+)
+def test_the_style_sheet_is_told_what_kind_of_table_it_is(frame: pd.DataFrame, classes: str) -> None:
+    assert f":class: {classes}\n" in tables.table(frame, "tab-x", "c")._repr_markdown_()
+
+
+def test_settings_are_shown_in_the_order_in_which_they_come() -> None:
+    runs = pd.DataFrame({"β": ["5", "1", "1"], "reading": ["b", "a", "a"], "x": [0.5, 0.25, 0.75]})
+    crossed = tables.cross(runs, "x", rows="β", columns="reading")
+    assert list(crossed.index) == ["5", "1"] and list(crossed.columns) == ["b", "a"]
+    assert crossed.loc["1"].tolist() == [tables.MISSING, "0.50 ± 0.35"]
+    listed = tables.overview(runs, ["reading", "β"], {"x": ("x, %", ".0f", 100)})
+    assert listed.to_numpy().tolist() == [["b", "5", "50"], ["a", "1", "50 ± 35"]]

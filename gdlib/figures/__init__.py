@@ -1,0 +1,43 @@
+"""From tables to matplotlib axes. The only part of gdlib that imports matplotlib and seaborn.
+
+One colour per β throughout the book: blue for β < 1, darker and more saturated as β falls; black for β = 1; orange to brown for β > 1. The
+order is also carried by lightness and by the line style, so that the figures can be read without colour. Readings of what the papers leave
+unsaid, or networks, have a colour, a marker and a line of their own, and are drawn where β is an axis.
+"""
+
+from __future__ import annotations
+
+from gdlib.figures.compare import against_beta, differences, differences_by_reading
+from gdlib.figures.curves import confidence_counts, curves, curves_by_reading, difficulty_groups, single_samples
+from gdlib.figures.planes import feature_planes, outcome_plane
+from gdlib.figures.style import (
+    beta_color,
+    beta_label,
+    beta_linestyle,
+    reading_styles,
+    schedule_color,
+    schedule_label,
+    schedule_linestyle,
+    use_style,
+)
+
+__all__ = [
+    "against_beta",
+    "beta_color",
+    "beta_label",
+    "beta_linestyle",
+    "confidence_counts",
+    "curves",
+    "curves_by_reading",
+    "differences",
+    "differences_by_reading",
+    "difficulty_groups",
+    "feature_planes",
+    "outcome_plane",
+    "reading_styles",
+    "schedule_color",
+    "schedule_label",
+    "schedule_linestyle",
+    "single_samples",
+    "use_style",
+]
