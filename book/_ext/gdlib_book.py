@@ -1,4 +1,4 @@
-"""What the book needs of Sphinx beyond its own settings: a cache that is never stale, notebooks to download, the style sheet."""
+"""What the book needs of Sphinx beyond its own settings: a cache that is never stale, notebooks to download, sharp figures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
 # What a page can show besides its own text. A change in any of these executes every notebook again.
 SOURCES = ("gdlib/**/*.py", "workflow/**/*.py", "campaigns/*.yml", "results/**/*", "constraints.txt")
+
+WIDE = 480  # pixels: a figure that is shrunk too much on a phone
 
 
 def state_of(root: Path) -> str:
@@ -47,9 +50,23 @@ def offer_the_notebook(app: Sphinx, pagename: str, templatename: str, context: d
         context["ipynb_source"] = f"{pagename}.ipynb"
 
 
+def size_the_figures(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
+    """Show a figure of a notebook at half its size in pixels, so that it is sharp on a fine screen; a click opens it in full.
+
+    On a phone a wide one is not shrunk until nobody can read it: it scrolls sideways (see the style sheet).
+    """
+    for image in doctree.findall(nodes.image):
+        path = Path(app.srcdir) / image["uri"]
+        if path.suffix == ".png" and "jupyter_execute" in path.parts and path.is_file():
+            width = int.from_bytes(path.read_bytes()[16:20], "big") // 2  # of the header of a PNG
+            image["width"] = f"{width}px"
+            image["classes"] += ["wide"] if width > WIDE else []
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("config-inited", key_the_cache)
+    app.connect("doctree-resolved", size_the_figures)
     app.connect("html-page-context", offer_the_notebook, priority=100)
     for sheet in sorted((Path(app.srcdir) / "book/_static").glob("*.css")):
         app.add_css_file(sheet.name)
