@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 __all__ = ["duplicate_groups", "folds"]
 
 
 def folds(
-    labels: ArrayLike | Tensor, n_folds: int = 10, seed: int = 0, stratified: bool = True, groups: ArrayLike | Tensor | None = None
+    labels: Tensor | Sequence[int], n_folds: int = 10, seed: int = 0, stratified: bool = True, groups: Tensor | Sequence[int] | None = None
 ) -> Tensor:
     """Deal the samples out to the folds of a cross-validation, at random.
 
@@ -55,7 +57,7 @@ def folds(
     return torch.from_numpy(_dealt_by_group(classes, grouping, n_folds, generator))
 
 
-def duplicate_groups(features: ArrayLike | Tensor, labels: ArrayLike | Tensor | None = None) -> Tensor:
+def duplicate_groups(features: Tensor, labels: Tensor | Sequence[int] | None = None) -> Tensor:
     """Number the samples so that equal ones share a number.
 
     Rows that occur twice can fall on both sides of a split, and then the test set holds what was trained on. As ``groups`` of
