@@ -7,6 +7,7 @@ Notation: :math:`z` are the logits, :math:`c` is the true class, :math:`p = \mat
 """
 
 from gdlib.functional.gradient_decay import gd_cross_entropy
+from gdlib.functional.linear import linear_gd_cross_entropy
 from gdlib.functional.reduction import Reduction as Reduction
 
-__all__ = ["gd_cross_entropy"]
+__all__ = ["gd_cross_entropy", "linear_gd_cross_entropy"]

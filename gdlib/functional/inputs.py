@@ -100,7 +100,7 @@ def compute_in(input: Tensor) -> tuple[Tensor, torch.dtype]:
     """The logits in the type to compute in, and the type of the result: that of the input, or float32 under autocast."""
     compute = _COMPUTE_DTYPE[input.dtype]
     result = compute if torch.is_autocast_enabled(input.device.type) else input.dtype
-    return input.to(compute), result
+    return input if input.dtype == compute else input.to(compute), result
 
 
 def over_classes(value: float | Tensor, class_dim: int, logits: Tensor) -> float | Tensor:
