@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from gdlib import claims, published
 from workflow import headline
@@ -158,3 +159,12 @@ def test_the_readme_shows_what_the_records_say():
     text = (headline.ROOT / "README.md").read_text(encoding="utf-8")
     assert "| **E4**" in text
     assert headline.redrawn(text) == text, "run `python -m workflow.headline`"
+
+
+def test_what_the_book_says_was_found_is_about_the_verdicts_that_the_records_give():
+    told = yaml.safe_load((headline.ROOT / "book" / "findings.yml").read_text(encoding="utf-8"))
+    given = {found.claim: found.verdict for found in claims.verdicts()}
+    assert set(told) == set(given)
+    for claim, entry in told.items():
+        if given[claim] != "not tested":
+            assert entry["verdict"] == given[claim], f"{claim}: read its sentence in book/findings.yml beside the new records"
