@@ -44,22 +44,22 @@ class CalibrationBins:
 
     @property
     def gap(self) -> FloatArray:
-        """Confidence minus accuracy in each bin: positive is over-confident; NaN where the bin is empty."""
+        """Confidence minus accuracy in each bin; positive is over-confident, NaN where the bin is empty."""
         return self.confidence - self.accuracy
 
     @property
     def overconfidence(self) -> float:
-        """Mean confidence minus accuracy over all samples: the calibration error with its sign, and without the bins."""
+        """Mean confidence minus accuracy over all samples; the calibration error with its sign, and without the bins."""
         return float(np.nansum(self.count * self.gap) / self.n)
 
     @property
     def expected_error(self) -> float:
-        """Expected calibration error: mean of ``|gap|``, weighted by ``count``."""
+        """Expected calibration error, the mean of ``|gap|`` weighted by ``count``."""
         return float(np.nansum(self.count * np.abs(self.gap)) / self.n)
 
     @property
     def maximum_error(self) -> float:
-        """Maximum calibration error: the largest ``|gap|`` of a bin that is not empty."""
+        """Maximum calibration error, the largest ``|gap|`` of a bin that is not empty."""
         return float(np.nanmax(np.abs(self.gap)))
 
     @property

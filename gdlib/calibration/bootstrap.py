@@ -40,13 +40,7 @@ _MEANS: dict[Measure, Callable[[FloatArray, IntArray], FloatArray]] = {
 
 
 class CalibrationInterval(NamedTuple):
-    """A calibration measure with a bootstrap interval.
-
-    Attributes:
-        estimate: the measure of the samples.
-        low: lower end.
-        high: upper end.
-    """
+    """A calibration measure with a bootstrap interval: a tuple of the measure of the samples, the lower and the upper end."""
 
     estimate: float
     low: float

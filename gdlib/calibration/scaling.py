@@ -37,9 +37,6 @@ class TemperatureScaling:
     Where the logits tell less than nothing about the class, the NLL falls as T → ∞; T stops at about 10⁹ times the largest difference
     between the logit of the true class and another. T is also so large that the scaled logits of the validation split do not overflow.
 
-    Attributes:
-        temperature: T, once fitted.
-
     Example:
         Three quarters of the samples are right, so the best logits differ by log 3; the given ones differ by twice as much:
 
@@ -59,7 +56,7 @@ class TemperatureScaling:
 
     @property
     def temperature(self) -> float:
-        """T > 0: above 1 for over-confident logits, below 1 for under-confident ones."""
+        """T > 0, above 1 for over-confident logits and below 1 for under-confident ones."""
         if self._temperature is None:
             raise _not_fitted(self)
         return self._temperature
@@ -124,10 +121,6 @@ class VectorScaling:
 
     With 2C numbers to fit, a validation split of a few samples for each class is over-fitted.
 
-    Attributes:
-        weight: w, float64, shape ``[C]``, once fitted.
-        bias: b, float64, shape ``[C]``, once fitted. Only differences between classes matter; the mean is 0.
-
     Example:
         The logits say nothing, but three quarters of the samples are of class 0:
 
@@ -152,7 +145,7 @@ class VectorScaling:
 
     @property
     def bias(self) -> Tensor:
-        """The bias of each class, float64, shape ``[C]``."""
+        """The bias of each class, float64, shape ``[C]``. Only differences between classes matter; the mean is 0."""
         if self._bias is None:
             raise _not_fitted(self)
         return self._bias
