@@ -427,7 +427,7 @@ class TestCache:
     def test_what_a_killed_process_left_is_cleared_away(self, folder, monkeypatch, own_cache):
         data.load("mnist")
         file = max(own_cache.glob("*-images.npy"), key=lambda path: path.stat().st_size)
-        old, new = (file.with_name(f"{file.name}.{name}.partial") for name in ("old", "new"))
+        old, new = own_cache / "of-other-files.npy.old.partial", file.with_name(f"{file.name}.new.partial")
         for partial in (old, new):
             partial.write_bytes(b"half")
         os.utime(old, (0, 0))

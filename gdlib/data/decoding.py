@@ -10,7 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -91,9 +91,10 @@ def _mapped(cache: Path, key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]
 
 def _write(cache: Path, key: str, files: Sequence[Path], layout: Layout, classes: int) -> None:
     cache.mkdir(parents=True, exist_ok=True)
-    for abandoned in cache.glob(f"{key}-*.partial"):
-        if time.time() - abandoned.stat().st_mtime > _ABANDONED:
-            abandoned.unlink(missing_ok=True)
+    for partial in cache.glob("*.partial"):
+        with suppress(OSError):  # gone already, or another user's
+            if time.time() - partial.stat().st_mtime > _ABANDONED:
+                partial.unlink()
     samples = _samples(files)
     _log.info("decoding %d images of %s into %s", samples, files[0].parent, cache)
     labels: list[NDArray[np.int64]] = []
