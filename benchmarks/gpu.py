@@ -1,7 +1,7 @@
 """Image networks on a GPU: first whether it computes what the CPU computes, then how fast.
 
     python benchmarks/gpu.py check        # a few steps on both; stops with an error where they differ
-    python benchmarks/gpu.py              # the check, then seconds for 200 epochs of ResNet18 on CIFAR-10, way by way, against an eager loop
+    python benchmarks/gpu.py              # the check, then seconds for 200 epochs of ResNet18 on CIFAR-10, way by way, against a loop
 
 The check comes first: a time of something wrong is worth nothing. Random images of CIFAR-10's shape; nothing is downloaded.
 """
