@@ -215,6 +215,12 @@ class TestScheduleAndHistory:
         assert not torch.equal(first, batch_order(1, 1, 100))
         assert torch.equal(first, batch_order(0, 1, 100))
 
+    @pytest.mark.parametrize(("seed", "epoch"), [(4096, 0), (-1, 0), (0, 2**20), (0, -1)])
+    def test_seeds_that_would_share_an_order_are_refused(self, seed, epoch):
+        # torch's generator keeps 32 bits of a seed: seeds 4096 apart once had the same orders
+        with pytest.raises(ValueError, match="a batch order needs a seed in"):
+            batch_order(seed, epoch, 3)
+
     def test_a_line_for_each_epoch_in_a_log(self, caplog):
         with caplog.at_level(logging.INFO, logger="gdlib.train"):
             fit(mlp([4, 3], [0]), [1.0], blobs(20), epochs=2, progress=True)
@@ -339,3 +345,71 @@ class TestDivergence:
         assert not all(torch.isfinite(parameter[0]).all() for parameter in together.parameters())
         assert all(torch.equal(both[1], single[0]) for both, single in zip(together.parameters(), alone.parameters(), strict=True))
         assert math.isfinite(sum(parameter.sum().item() for parameter in alone.parameters()))
+
+
+class TestPreparedBatches:
+    def test_the_model_sees_what_prepare_makes_of_a_batch(self):
+        inputs, labels = blobs(30)
+        steps: list[int] = []
+
+        def prepare(batch: Tensor, step: int) -> Tensor:
+            steps.append(step)
+            return batch / 2 + 1
+
+        prepared, plain = mlp([4, 3], seeds=[0]), mlp([4, 3], seeds=[0])
+        fit(prepared, [0.5], (inputs, labels), prepare=prepare)
+        fit(plain, [0.5], (inputs / 2 + 1, labels))
+        assert steps == list(range(9))
+        assert all(torch.equal(one, other) for one, other in zip(prepared.parameters(), plain.parameters(), strict=True))
+        logits = predict(prepared, inputs, prepare=lambda batch: batch / 2 + 1, batch_size=7)
+        assert torch.allclose(logits, predict(plain, inputs / 2 + 1))
+
+    def test_bytes_stay_bytes_until_they_are_prepared(self):
+        generator = torch.Generator().manual_seed(0)
+        pixels = torch.randint(0, 256, (20, 4), generator=generator, dtype=torch.uint8)
+        labels = torch.randint(0, 3, (20,), generator=generator)
+        fit(mlp([4, 3], seeds=[0]), [1.0], (pixels, labels), prepare=lambda batch, step: batch.float() / 255)
+
+
+class TestSwitches:
+    def test_unknown_precision(self):
+        with pytest.raises(ValueError, match="unknown precision 'half'; valid: float32, bfloat16"):
+            fit(mlp([4, 3], seeds=[0]), [1.0], blobs(10), precision="half")
+
+    def test_bfloat16_comes_near(self):
+        data = blobs(200)
+        exact, reduced, start = (mlp([4, 8, 3], seeds=[0]) for _ in range(3))
+        for model, precision in ((exact, "float32"), (reduced, "bfloat16")):
+            fit(model, [0.5], data, precision=precision)
+        assert all(parameter.dtype == torch.float32 for parameter in reduced.parameters())
+        first, second, origin = (torch.cat([parameter.flatten() for parameter in model.parameters()]) for model in (exact, reduced, start))
+        assert 0 < (first - second).norm() < 0.1 * (first - origin).norm()
+        logits = predict(reduced, data[0], precision="bfloat16")
+        assert logits.dtype == torch.float32 and not torch.equal(logits, predict(reduced, data[0]))
+
+    def test_fused_updates_come_near(self):
+        data = blobs(50)
+        plain, fused = mlp([4, 8, 3], seeds=[0]), mlp([4, 8, 3], seeds=[0])
+        fit(plain, [0.5], data, milestones=[2])
+        fit(fused, [0.5], data, milestones=[2], fused=True)
+        for one, other in zip(plain.parameters(), fused.parameters(), strict=True):
+            assert torch.allclose(one, other, atol=1e-6)
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+    def test_recorded_steps_fall_back_to_single_ones(self, caplog):
+        data = blobs(50)
+        plain, graphed = mlp([4, 8, 3], seeds=[0]), mlp([4, 8, 3], seeds=[0])
+        fit(plain, [0.5], data)
+        with caplog.at_level(logging.INFO, logger="gdlib.train"):
+            fit(graphed, [0.5], data, cuda_graph=True)
+        assert "no CUDA graphs" in caplog.text
+        assert all(torch.equal(one, other) for one, other in zip(plain.parameters(), graphed.parameters(), strict=True))
+
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU; benchmarks/gpu.py checks more there")
+    def test_recorded_steps_on_a_gpu(self):
+        data = tuple(tensor.cuda() for tensor in blobs(53))
+        plain, graphed = mlp([4, 8, 3], seeds=[0]).cuda(), mlp([4, 8, 3], seeds=[0]).cuda()
+        for model, graph in ((plain, False), (graphed, True)):
+            fit(model, [0.5], data, cuda_graph=graph, fused=True, milestones=[2], max_grad_norm=1.0, epochs=5)
+        for one, other in zip(plain.parameters(), graphed.parameters(), strict=True):
+            assert torch.allclose(one, other, atol=1e-6)

@@ -53,7 +53,8 @@ def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], 
     final: list[dict[str, Any]] = []
     for index, beta in enumerate(betas):
         metrics = {name: float(values[index]) for name, values in measures.items()}
-        if not torch.isfinite(test_logits[index]).all() or not torch.isfinite(train_logits[index]).all():
+        of_run = [logits[index] for logits in (test_logits, train_logits, valid_logits) if logits is not None]
+        if not all(bool(torch.isfinite(logits).all()) for logits in of_run):
             final.append({"diverged": True, "metrics": metrics})
             continue
         metrics["train_confidence"] = float(confidence[index].double().mean())
@@ -63,44 +64,46 @@ def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], 
             "confidence_counts": calibration.confidence_histogram(confidence[index]),
             "confidence_histogram": calibration.confidence_histogram(confidence[index], HISTOGRAM_EDGES),
         }
-        probabilities = {"": torch.softmax(test_logits[index].double(), 1)}
+        test_probs = torch.softmax(test_logits[index].double(), 1)
+        _calibrated(run, test_probs, test_labels, "")
         if valid_logits is not None and valid_labels is not None:
-            fitted, run["scaling_temperature"] = _post_processed(valid_logits[index], valid_labels, test_logits[index])
-            probabilities |= fitted
-            probabilities["_link"] = calibration.beta_link(probabilities[""], beta)
-            raw_valid = torch.softmax(valid_logits[index].double(), 1)
-            metrics["valid_ece"] = calibration.expected_calibration_error(raw_valid, valid_labels)
-        for suffix, probs in probabilities.items():
-            _calibrated(run, probs, test_labels, suffix)
+            _post_processed(run, valid_logits[index].double(), valid_labels, test_logits[index].double(), test_labels)
+            linked = calibration.beta_link(test_probs, beta)
+            metrics["test_nll_link"] = calibration.negative_log_likelihood(linked, test_labels)
+            _calibrated(run, linked, test_labels, "_link")
         final.append(run)
     return final
 
 
-def _post_processed(valid_logits: Tensor, valid_labels: Tensor, test_logits: Tensor) -> tuple[dict[str, Tensor], float]:
-    """Test probabilities after temperature and after vector scaling, fitted on the validation split, and the temperature."""
-    temperature = calibration.TemperatureScaling().fit(valid_logits.double(), valid_labels)
-    vector = calibration.VectorScaling().fit(valid_logits.double(), valid_labels)
-    logits = test_logits.double()
-    fitted = {"_temperature": temperature.transform(logits), "_vector": vector.transform(logits)}
-    return {name: torch.softmax(values, 1) for name, values in fitted.items()}, float(temperature.temperature)
+def _post_processed(run: dict[str, Any], valid_logits: Tensor, valid_labels: Tensor, test_logits: Tensor, test_labels: Tensor) -> None:
+    """Add to a run what temperature and vector scaling, fitted on the validation split, make of the test set."""
+    metrics = run["metrics"]
+    metrics["valid_ece"] = calibration.expected_calibration_error(torch.softmax(valid_logits, 1), valid_labels)
+    temperature = calibration.TemperatureScaling().fit(valid_logits, valid_labels)
+    run["scaling_temperature"] = temperature.temperature
+    for suffix, scaling in (("_temperature", temperature), ("_vector", calibration.VectorScaling().fit(valid_logits, valid_labels))):
+        scaled = scaling.transform(test_logits)
+        metrics[f"test_nll{suffix}"] = float(F.cross_entropy(scaled, test_labels))
+        _calibrated(run, torch.softmax(scaled, 1), test_labels, suffix)
 
 
 def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suffix: str) -> None:
-    """Add the calibration of test probabilities to a run: errors, scores, and the bins by which a diagram can be drawn again."""
-    bins = calibration.calibration_bins(probabilities, labels)
+    """Add the calibration of test probabilities to a run: errors, Brier score, and the bins by which a diagram can be drawn again."""
     metrics = run["metrics"]
+    metrics[f"test_confidence{suffix}"] = float(probabilities.amax(1).mean())
     metrics[f"test_ece{suffix}"] = calibration.expected_calibration_error(probabilities, labels)
     metrics[f"test_mce{suffix}"] = calibration.maximum_calibration_error(probabilities, labels)
-    metrics[f"test_confidence{suffix}"] = float(probabilities.amax(1).mean())
-    if suffix:
-        metrics[f"test_nll{suffix}"] = calibration.negative_log_likelihood(probabilities, labels)
-    if suffix or "scaling_temperature" in run:
-        metrics[f"test_brier{suffix}"] = calibration.brier_score(probabilities, labels)
-        metrics[f"test_ece_mass{suffix}"] = calibration.expected_calibration_error(probabilities, labels, scheme="mass")
-        metrics[f"test_classwise_ece{suffix}"] = calibration.classwise_calibration_error(probabilities, labels)
+    metrics[f"test_ece_mass{suffix}"] = calibration.expected_calibration_error(probabilities, labels, scheme="mass")
+    metrics[f"test_rmsce_debiased{suffix}"] = calibration.debiased_calibration_error(probabilities, labels)
+    metrics[f"test_classwise_ece{suffix}"] = calibration.classwise_calibration_error(probabilities, labels)
+    metrics[f"test_brier{suffix}"] = calibration.brier_score(probabilities, labels)
+    bins = calibration.calibration_bins(probabilities, labels)
     run[f"reliability{suffix}"] = {
         "upper": bins.upper,
         "count": bins.count,
         "confidence": bins.confidence,
         "accuracy": bins.accuracy,
     }
+    if not suffix:
+        interval = calibration.bootstrap_calibration(probabilities, labels)
+        run["test_ece_interval"] = [interval.low, interval.high]

@@ -173,10 +173,16 @@ def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
 
     A permutation that depends on the seed and the epoch only, so that an interrupted training has nothing to remember.
 
+    Raises:
+        ValueError: for a seed outside [0, 4096) or an epoch outside [0, 2**20): together they must fit into the 32 bits that PyTorch's
+            generator keeps of a seed, or two runs would share their orders.
+
     Example:
         >>> sorted(batch_order(seed=0, epoch=1, samples=4).tolist())
         [0, 1, 2, 3]
     """
+    if not (0 <= seed < 2**12 and 0 <= epoch < 2**20):
+        raise ValueError(f"a batch order needs a seed in [0, 4096) and an epoch in [0, {2**20}); got seed {seed}, epoch {epoch}")
     return torch.randperm(samples, generator=torch.Generator().manual_seed((seed << 20) + epoch))
 
 
