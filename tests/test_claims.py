@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from gdlib import claims, published
+from gdlib import claims, published, records
 from workflow import headline
 
 BETAS = ("5", "2", "1", "0.5", "0.2", "0.1", "0.01", "0.001")
@@ -163,8 +163,7 @@ def test_the_readme_shows_what_the_records_say():
 
 def test_what_the_book_says_was_found_is_about_the_verdicts_that_the_records_give():
     told = yaml.safe_load((headline.ROOT / "book" / "findings.yml").read_text(encoding="utf-8"))
-    given = {found.claim: found.verdict for found in claims.verdicts()}
-    assert set(told) == set(given)
+    runs = records.read(records.default_folder())
     for claim, entry in told.items():
-        if given[claim] != "not tested":
-            assert entry["verdict"] == given[claim], f"{claim}: read its sentence in book/findings.yml beside the new records"
+        given = claims.verdict(claim, runs).verdict
+        assert given in ("not tested", entry["verdict"]), f"{claim}: read its sentence in book/findings.yml beside the new records"
