@@ -120,10 +120,10 @@ class Comparison:
     larger: bool
 
     def decide(self, reading: str, runs: pd.DataFrame) -> Finding | None:
-        """The finding of one reading; None if it has no runs of one of the schedules."""
-        if not {self.left, self.right} <= set(runs["schedule"]):
-            return None
+        """The finding of one reading; None if the two schedules have no two seeds in common."""
         difference = paired(runs, self.metric, self.left, self.right)
+        if difference is None:
+            return None
         met = difference.interval.low > 0 if self.larger else difference.interval.high < 0
         return Finding(reading, met, difference, f"{self.metric}, {self.left} against {self.right}")
 
@@ -132,11 +132,11 @@ Decide = Callable[[str, pd.DataFrame], Finding | None]
 """From a reading and its runs to a finding, or to None if the reading lacks the runs."""
 
 
-def paired(runs: pd.DataFrame, metric: str, left: str, right: str) -> statistics.PairedDifference:
-    """Paired difference of a metric between two schedules, over the seeds that both have."""
-    columns = {name: runs[runs["schedule"] == name].set_index("seed")[metric] for name in (left, right)}
-    seeds = columns[left].index.intersection(columns[right].index)
-    return statistics.paired_difference(columns[left].loc[seeds].astype(float), columns[right].loc[seeds].astype(float))
+def paired(runs: pd.DataFrame, metric: str, left: str, right: str) -> statistics.PairedDifference | None:
+    """Paired difference of a metric between two schedules, over the seeds that both have; None if these are fewer than two."""
+    columns = [runs.loc[runs["schedule"] == name].set_index("seed")[metric].astype(float) for name in (left, right)]
+    seeds = columns[0].index.intersection(columns[1].index)
+    return statistics.paired_difference(columns[0].loc[seeds], columns[1].loc[seeds]) if len(seeds) > 1 else None
 
 
 def warmup_is_best(reading: str, runs: pd.DataFrame, warmups: list[str], constants: list[str]) -> Finding | None:

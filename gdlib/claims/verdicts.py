@@ -69,15 +69,16 @@ def verdict(claim: str, runs: pd.DataFrame) -> Verdict:
     kind, rules = CLAIMS[claim]
     sentences = criteria()[claim]
     found = runs_of(runs, kind)
-    counted = with_enough_seeds(found, least_seeds(kind))
+    least = least_seeds(kind)
+    counted = with_enough_seeds(found, least)
     readings = [(str(reading), of_reading) for reading, of_reading in counted.groupby("reading")] if not counted.empty else []
-    parts = tuple(
-        Part(part, sentences[part], tuple(finding for finding in (decide(*reading) for reading in readings) if finding is not None))
-        for part, decide in rules.items()
-    )
+    parts = []
+    for part, decide in rules.items():
+        findings = [decide(*reading) for reading in readings]
+        parts.append(Part(part, sentences[part], tuple(one for one in findings if one is not None and one.difference.n >= least)))
     scales = sorted(counted["scale"].unique()) if readings else []
     seeds = min((finding.difference.n for part in parts for finding in part.findings), default=0)
-    return Verdict(claim, parts, ", ".join(scales), seeds)
+    return Verdict(claim, tuple(parts), ", ".join(scales), seeds)
 
 
 def verdicts(folder: str | Path | None = None) -> list[Verdict]:
