@@ -1,13 +1,14 @@
 """gdlib: softmax losses with probability-dependent gradient decay, and what is needed to study them.
 
 The loss is ``gdlib.GDCrossEntropyLoss``, a drop-in for ``torch.nn.CrossEntropyLoss``; as a function it is
-``gdlib.functional.gd_cross_entropy``.
+``gdlib.functional.gd_cross_entropy``. The rest of the family is in ``gdlib.losses`` and ``gdlib.functional``.
 """
 
 from gdlib import functional as functional
+from gdlib import losses as losses
 from gdlib import schedules as schedules
 from gdlib.losses import GDCrossEntropyLoss as GDCrossEntropyLoss
 
-__all__ = ["GDCrossEntropyLoss", "functional", "schedules"]
+__all__ = ["GDCrossEntropyLoss", "functional", "losses", "schedules"]
 
 __version__ = "0.1.0"

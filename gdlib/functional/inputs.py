@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,13 +68,28 @@ def check_options(
 
 def positive(name: str, value: float | Tensor, index_shape: torch.Size) -> float | Tensor:
     """Refuse a value that is not positive and finite, or that does not broadcast to one value for each sample."""
+    return _parameter(name, value, index_shape, ("> 0", lambda number: number > 0))
+
+
+def nonnegative(name: str, value: float | Tensor, index_shape: torch.Size) -> float | Tensor:
+    """Refuse a value that is negative or not finite, or that does not broadcast to one value for each sample."""
+    return _parameter(name, value, index_shape, (">= 0", lambda number: number >= 0))
+
+
+def finite(name: str, value: float | Tensor, index_shape: torch.Size) -> float | Tensor:
+    """Refuse a value that is not finite, or that does not broadcast to one value for each sample."""
+    return _parameter(name, value, index_shape, ("> -inf", lambda number: number > -math.inf))
+
+
+def _parameter(name: str, value: float | Tensor, index_shape: torch.Size, bound: tuple[str, Callable[[Any], Any]]) -> float | Tensor:
+    words, within = bound
     if not isinstance(value, Tensor):
         try:
             number = float(value)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name} must be a number or a tensor, got {type(value).__name__}") from error
-        if isinstance(value, bool) or not 0 < number < math.inf:
-            raise ValueError(f"{name} must be a finite number > 0, got {value}")
+        if isinstance(value, bool) or not (within(number) and number < math.inf):
+            raise ValueError(f"{name} must be a finite number {words}, got {value}")
         return number
     if value.is_complex() or value.dtype == torch.bool:
         raise ValueError(f"{name} must be a real tensor, got {value.dtype}")
@@ -88,11 +105,11 @@ def positive(name: str, value: float | Tensor, index_shape: torch.Size) -> float
     if value.device.type == "cpu" and not torch.compiler.is_compiling():
         detached = value.detach()
         try:
-            accepted = bool(((detached > 0) & torch.isfinite(detached)).all())
+            accepted = bool((within(detached) & torch.isfinite(detached)).all())
         except RuntimeError:  # inside vmap a value cannot be looked at
             accepted = True
         if not accepted:
-            raise ValueError(f"{name} must be finite and > 0 everywhere, got {value}")
+            raise ValueError(f"{name} must be finite and {words} everywhere, got {value}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The losses as modules: they keep hyperparameters and call :mod:`gdlib.functional`."""
+"""The gradient-decay loss as a module."""
 
 from __future__ import annotations
 

@@ -1,0 +1,204 @@
+"""Layers that a loss needs before it: cosines, logits with their norms, class centres, a Gaussian for each class.
+
+Each keeps its class vectors for one run, or, with ``seeds``, for a stack of R runs; run r of a stack starts as the same run alone would.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from gdlib.functional import center_update
+
+__all__ = ["ClassCenters", "CosineLinear", "GaussianMixtureHead", "NormedLinear", "cosines"]
+
+_SMALLEST_NORM = 1e-12
+
+
+def cosines(features: Tensor, weight: Tensor) -> Tensor:
+    r"""Cosines of the angles between features and class vectors.
+
+    .. math:: \cos\theta_{n,c} = \frac{h_n^T w_c}{\lVert h_n \rVert\, \lVert w_c \rVert}
+
+    A vector of length 0 has the cosine 0 with every other, and gradients of the size that it would have without normalisation.
+
+    Args:
+        features: ``[..., N, D]``; leading dimensions are runs.
+        weight: class vectors as columns, ``[..., D, C]``.
+
+    Returns:
+        Cosines ``[..., N, C]``; rounding may put them outside [-1, 1] by some 1e-7.
+
+    Example:
+        >>> cosines(torch.tensor([[3.0, 4.0]]), torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
+        tensor([[0.6000, 0.8000]])
+
+    References:
+        *ArcGrad*, section II C.
+    """
+    return _unit(features, -1) @ _unit(weight, -2)
+
+
+class CosineLinear(nn.Module):
+    r"""Cosines between features and learnt class vectors: the last layer for the losses on angles.
+
+    Args:
+        in_features: D.
+        classes: C.
+        seeds: one seed for each run of a stack; None for one run from the global generator.
+
+    Shape:
+        One run: weight ``[C, D]`` as in :class:`torch.nn.Linear`, ``[N, D]`` to ``[N, C]``. A stack: weight ``[R, D, C]``, ``[R, N, D]`` to
+        ``[R, N, C]``. Class vectors start uniform in :math:`\pm 1/\sqrt D`, as those of :class:`torch.nn.Linear`.
+
+    Example:
+        >>> CosineLinear(4, 3)(torch.zeros(5, 4)).shape
+        torch.Size([5, 3])
+        >>> CosineLinear(4, 3, seeds=[0, 1])(torch.zeros(2, 5, 4)).shape
+        torch.Size([2, 5, 3])
+
+    References:
+        *ArcGrad*, section II C; there is no bias.
+    """
+
+    def __init__(self, in_features: int, classes: int, *, seeds: Sequence[int] | None = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(_initial_vectors(in_features, classes, seeds, columns=True))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """The cosines."""
+        return cosines(features, _columns(self.weight))
+
+
+class NormedLinear(nn.Module):
+    r"""Logits :math:`w_c^T h` without bias, and the products of the norms, for :func:`gdlib.functional.l_softmax_cross_entropy`.
+
+    Args:
+        in_features: D.
+        classes: C.
+        seeds: one seed for each run of a stack; None for one run from the global generator.
+
+    Shape:
+        As :class:`CosineLinear`; two outputs.
+
+    Example:
+        >>> logits, norms = NormedLinear(4, 3)(torch.ones(5, 4))
+        >>> bool((logits.abs() <= norms * 1.00001).all())
+        True
+    """
+
+    def __init__(self, in_features: int, classes: int, *, seeds: Sequence[int] | None = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(_initial_vectors(in_features, classes, seeds, columns=True))
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and norms, ``[..., N, C]`` each."""
+        weight = _columns(self.weight)
+        return features @ weight, _norm(features, -1) * _norm(weight, -2)
+
+
+class ClassCenters(nn.Module):
+    r"""One point for each class, for :func:`gdlib.functional.center_loss`.
+
+    The centres start at 0. With a ``rate`` they are a buffer that :meth:`update` moves, in training only; without, a parameter that the
+    optimiser moves by the gradients of the loss.
+
+    Args:
+        features: D.
+        classes: C.
+        rate: :math:`\alpha` of :func:`gdlib.functional.center_update`, or None.
+        runs: R for a stack, None for one run.
+
+    Shape:
+        ``centers`` is ``[C, D]`` or ``[R, C, D]``.
+
+    Example:
+        >>> from gdlib.functional import center_loss
+        >>> head = ClassCenters(features=1, classes=2, rate=1.0)
+        >>> features, labels = torch.tensor([[4.0]]), torch.tensor([1])
+        >>> center_loss(features, labels, head.centers).item()
+        8.0
+        >>> head.update(features, labels)
+        >>> head.centers.tolist()
+        [[0.0], [2.0]]
+    """
+
+    centers: Tensor
+
+    def __init__(self, features: int, classes: int, *, rate: float | None = 0.5, runs: int | None = None) -> None:
+        super().__init__()
+        start = torch.zeros(classes, features) if runs is None else torch.zeros(runs, classes, features)
+        self.rate = rate
+        if rate is None:
+            self.centers = nn.Parameter(start)
+        else:
+            self.register_buffer("centers", start)
+
+    def update(self, features: Tensor, target: Tensor, *, ignore_index: int = -100) -> None:
+        """Move the centres by one batch; nothing happens in evaluation mode, or where the optimiser moves them."""
+        if self.training and self.rate is not None:
+            self.centers.copy_(center_update(features, target, self.centers, self.rate, ignore_index=ignore_index))
+
+
+class GaussianMixtureHead(nn.Module):
+    r"""Distances from a Gaussian for each class, for :func:`gdlib.functional.gaussian_mixture_cross_entropy`.
+
+    :math:`d_c = \tfrac12 \sum_k (h_k - \mu_{c,k})^2 / \sigma_{c,k}^2` and :math:`\delta_c = \sum_k \log \sigma_{c,k}`. The logits of the
+    classifier are :math:`-d_c - \delta_c`. An array of ``[..., N, C, D]`` is made on the way.
+
+    Args:
+        features: D.
+        classes: C.
+        diagonal: learn a variance for each class and feature; otherwise all are 1.
+        seeds: one seed for each run of a stack; None for one run from the global generator.
+
+    Shape:
+        Means ``[C, D]`` or ``[R, C, D]``, uniform in :math:`\pm 1/\sqrt D` at the start; variances 1. Features ``[..., N, D]``; outputs
+        :math:`d` of ``[..., N, C]`` and :math:`\delta` of ``[..., 1, C]``.
+
+    Example:
+        >>> distance, half_log_determinant = GaussianMixtureHead(4, 3)(torch.zeros(5, 4))
+        >>> distance.shape, half_log_determinant
+        (torch.Size([5, 3]), tensor([[0., 0., 0.]]))
+    """
+
+    def __init__(self, features: int, classes: int, *, diagonal: bool = False, seeds: Sequence[int] | None = None) -> None:
+        super().__init__()
+        means = _initial_vectors(features, classes, seeds, columns=False)
+        self.means = nn.Parameter(means)
+        self.log_deviation = nn.Parameter(torch.zeros_like(means)) if diagonal else None
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Half the squared distances, and half the log-determinants."""
+        gaps = features.unsqueeze(-2) - self.means.unsqueeze(-3)  # (..., N, C, D)
+        if self.log_deviation is None:
+            return gaps.square().sum(-1) / 2, self.means.new_zeros(self.means.shape[:-1]).unsqueeze(-2)
+        gaps = gaps * torch.exp(-self.log_deviation).unsqueeze(-3)
+        return gaps.square().sum(-1) / 2, self.log_deviation.sum(-1).unsqueeze(-2)
+
+
+def _norm(vectors: Tensor, dim: int) -> Tensor:
+    return torch.linalg.vector_norm(vectors, dim=dim, keepdim=True)
+
+
+def _unit(vectors: Tensor, dim: int) -> Tensor:
+    length = _norm(vectors, dim)
+    return vectors / torch.where(length > _SMALLEST_NORM, length, 1.0)
+
+
+def _columns(weight: Tensor) -> Tensor:
+    """Class vectors as columns: a single run keeps them as rows."""
+    return weight.T if weight.ndim == 2 else weight
+
+
+def _initial_vectors(features: int, classes: int, seeds: Sequence[int] | None, *, columns: bool) -> Tensor:
+    """``[C, D]`` for one run, ``[R, D, C]`` or ``[R, C, D]`` for a stack."""
+    bound = 1 / math.sqrt(features)
+    if seeds is None:
+        return torch.empty(classes, features).uniform_(-bound, bound)
+    runs = [torch.empty(classes, features).uniform_(-bound, bound, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
+    stack = torch.stack(runs)
+    return stack.mT.contiguous() if columns else stack
