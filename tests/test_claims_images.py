@@ -111,6 +111,14 @@ def test_many_classes():
     assert claims.verdict("E8", grid()).verdict == "not tested"  # ten classes are not many
 
 
+def test_too_much_noise_to_say_anything_is_no_refutation():
+    runs = grid()
+    runs["test_accuracy"] = 0.9 + np.random.default_rng(3).normal(0, 0.02, len(runs))
+    assert claims.verdict("E6", runs).verdict == "undecided"
+    runs.loc[runs["schedule"] == "0.1", "test_accuracy"] -= 0.3
+    assert claims.verdict("E6", runs).verdict == "does not hold"
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_too_few_seeds(seeds):
     assert claims.verdict("E6", grid(seeds=seeds)).verdict == "not tested"

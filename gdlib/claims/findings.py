@@ -14,7 +14,7 @@ __all__ = ["Comparison", "Decide", "Finding", "Part", "Verdict", "paired", "warm
 
 READINGS_ASKED = {"E1": 2, "E2": 2}  # relu-unit and the nearest (or next nearest) one; one reading is enough for the other claims
 
-Decision = Literal["holds", "holds in part", "does not hold", "not tested"]
+Decision = Literal["holds", "holds in part", "does not hold", "undecided", "not tested"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Finding:
     met: bool
     difference: statistics.PairedDifference
     text: str
+
+    @property
+    def speaks_against(self) -> bool:
+        """Whether the criterion is not met and the interval leaves no doubt about it: it excludes 0."""
+        return not self.met and self.difference.interval.excludes(0)
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,8 @@ class Verdict:
     def verdict(self) -> Decision:
         """A claim holds if all its parts are met, does not hold if none is met in any reading, and holds in part otherwise.
 
+        Where none is met but every interval includes 0 the runs were too few to speak against it, and it is undecided.
+
         It is not tested until every part has a finding from as many readings as its criterion asks for.
         """
         states = {part.met for part in self.parts}
@@ -84,7 +91,9 @@ class Verdict:
             return "not tested"
         if states == {"met"}:
             return "holds"
-        return "does not hold" if states == {"not met"} else "holds in part"
+        if states == {"not met"}:
+            return "does not hold" if any(finding.speaks_against for part in self.parts for finding in part.findings) else "undecided"
+        return "holds in part"
 
     @property
     def why(self) -> str:
