@@ -23,17 +23,18 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from gdlib import records
-from gdlib.experiment import Experiment
+from gdlib.experiment import Experiment, of_template
 
-__all__ = ["Campaign", "CampaignError", "Coverage", "Job", "coverage", "load", "names"]
+__all__ = ["Campaign", "CampaignError", "Coverage", "Job", "coverage", "coverage_table", "load", "names"]
 
 _TOP_KEYS: dict[str, type | tuple[type, ...]] = {"name": str, "title": str, "defaults": dict, "entries": list}
 _ENTRY_KEYS: dict[str, type | tuple[type, ...]] = {
@@ -205,10 +206,38 @@ def coverage(path: str | Path, answers: str | None = None, *, entry: str | None 
     return Coverage(done=sum(_runs(job) for job in jobs if job.done()), planned=sum(_runs(job) for job in jobs))
 
 
+def coverage_table(folder: str | Path, answers: Iterable[str], *, records_folder: str | Path | None = None) -> pd.DataFrame:
+    """The runs done and planned for some rows of the claims ledger, campaign by campaign.
+
+    Args:
+        folder: of the campaign files.
+        answers: rows of the ledger, such as ``["E11", "E12"]``; a job that answers several of them counts once.
+        records_folder: as ``folder`` in :func:`load`.
+
+    Returns:
+        One row for each campaign and scale with ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``.
+
+    Raises:
+        CampaignError: as :func:`coverage`.
+    """
+    wanted = set(answers)
+    counts: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for name in names(folder):
+        found = load(Path(folder) / f"{name}.yml", records_folder)
+        for job in found.jobs:
+            if wanted & set(job.answers):
+                key = (name, found.title, str(job.parameters.get("scale", Experiment().scale)))
+                done, planned = counts.get(key, (0, 0))
+                counts[key] = (done + (_runs(job) if job.done() else 0), planned + _runs(job))
+    rows = [(f"`{name}`", title, scale, str(Coverage(done, planned))) for (name, title, scale), (done, planned) in counts.items()]
+    return pd.DataFrame(rows, columns=["campaign", "what", "scale", "runs"])
+
+
 def _runs(job: Job) -> int:
-    """The size of the job's run axis: schedules x temperatures x seeds."""
-    fields = {field.name for field in dataclasses.fields(Experiment)}
-    return len(Experiment(**{name: value for name, value in job.parameters.items() if name in fields}).runs())
+    """The number of the job's trainings: schedules x temperatures x seeds, or data sets x seeds x folds."""
+    kind = of_template(job.template)
+    fields = {field.name for field in dataclasses.fields(kind)}
+    return len(kind(**{name: value for name, value in job.parameters.items() if name in fields}).runs())
 
 
 def _same(left: Any, right: Any) -> bool:

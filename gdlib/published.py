@@ -5,11 +5,22 @@ The tables are tidy: one row for each printed number. ``results/published/README
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
-__all__ = ["claims", "table", "tables"]
+__all__ = ["DATASETS", "claims", "table", "tables"]
+
+DATASETS: Mapping[str, str] = {
+    "mnist": "MNIST",
+    "svhn": "SVHN",
+    "cifar10": "CIFAR-10",
+    "cifar10-jpeg": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "tiny-imagenet": "Tiny-ImageNet",
+}
+"""What the papers' tables call a data set of :mod:`gdlib.data`."""
 
 _FOLDER = Path(__file__).resolve().parents[1] / "results" / "published"
 _INDEX_COLUMNS = ["paper", "version", "number", "table", "file", "caption", "note"]

@@ -285,6 +285,16 @@ def test_coverage_counts_runs(project: Path) -> None:
     assert campaigns.coverage(path, "E9") == campaigns.Coverage(0, 0)
 
 
+def test_coverage_of_several_rows_counts_a_job_once(project: Path) -> None:
+    put_record(campaigns.load(project / "campaigns" / "small.yml").jobs[2])
+    frame = campaigns.coverage_table(project / "campaigns", ["E4"])
+    assert frame.values.tolist() == [["`small`", "For the tests", "smoke", "2 of 2 runs"]]
+    done, planned = (campaigns.coverage(project / "campaigns" / "small.yml", row) for row in ("E4", "E3"))
+    both = campaigns.coverage_table(project / "campaigns", ["E3", "E4", "E99"])
+    assert both["runs"].tolist() == [f"2 of {done.planned + planned.planned} runs"]
+    assert campaigns.coverage_table(project / "campaigns", ["E99"]).empty
+
+
 # -- jobs that run -------------------------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ unsaid, or networks, have a colour, a marker and a line of their own, and are dr
 
 from __future__ import annotations
 
+from gdlib.figures.calibration import not_run, oscillation_curves, outcomes_against_beta, post_hoc, reliability_diagrams
 from gdlib.figures.compare import against_beta, differences, differences_by_reading
 from gdlib.figures.curves import confidence_counts, curves, curves_by_reading, difficulty_groups, single_samples
 from gdlib.figures.planes import feature_planes, outcome_plane
@@ -33,8 +34,13 @@ __all__ = [
     "differences_by_reading",
     "difficulty_groups",
     "feature_planes",
+    "not_run",
+    "oscillation_curves",
     "outcome_plane",
+    "outcomes_against_beta",
+    "post_hoc",
     "reading_styles",
+    "reliability_diagrams",
     "schedule_color",
     "schedule_label",
     "schedule_linestyle",

@@ -47,7 +47,7 @@ def differences_by_reading(
         table: runs with ``reading``, ``schedule`` and ``seed``.
         column: the outcome.
         reference: the schedule that is subtracted.
-        readings: which ones, in order. Each has a horizontal scale of its own.
+        readings: which ones, in order. Each has a horizontal scale of its own, and an empty row for a schedule that it lacks.
         xlabel: label of the horizontal axes, with the unit.
         scale: a factor, such as 100 from shares to per cent.
         columns: panels in a row.
@@ -58,9 +58,12 @@ def differences_by_reading(
         runs = table[table["reading"] == reading].pivot_table(index="seed", columns="schedule", values=column) * scale
         rows = []
         for label in labels:
-            both = runs[[label, reference]].dropna()
-            found = statistics.paired_difference(both[label], both[reference])
-            rows.append((schedule_label(label), found.mean, found.interval.low, found.interval.high, schedule_color(label)))
+            both = runs.reindex(columns=[label, reference]).dropna()
+            mean, low, high = (float("nan"),) * 3
+            if len(both) > 1:
+                found = statistics.paired_difference(both[label], both[reference])
+                mean, low, high = found.mean, found.interval.low, found.interval.high
+            rows.append((schedule_label(label), mean, low, high, schedule_color(label)))
         differences(pd.DataFrame(rows, columns=["label", "mean", "low", "high", "color"]), xlabel="", ax=panel)
         panel.set_title(reading)
         panel.tick_params(labelsize="small")
