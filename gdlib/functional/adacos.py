@@ -91,7 +91,7 @@ def adacos_scale(
     index = torch.where(valid, target, 0).long().unsqueeze(-1)
     powers = (before[..., None, None] * cosine).scatter(-1, index, -math.inf).masked_fill(~valid.unsqueeze(-1), -math.inf)
     counted = valid.sum(-1)
-    log_mean = torch.logsumexp(powers.flatten(-2), -1) - torch.log(counted)
+    log_mean = torch.logsumexp(powers.flatten(-2), -1) - torch.log(counted.to(cosine))
     angle = arccos(cosine.gather(-1, index).squeeze(-1)).masked_fill(~valid, math.nan)
     median = torch.nanmedian(angle, -1).values if angle.shape[-1] else before
     after = log_mean / torch.cos(median.clamp(max=math.pi / 4))

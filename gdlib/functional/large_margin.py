@@ -79,12 +79,12 @@ def large_margin_cross_entropy(
         raise ValueError(f"divergence must be one of {', '.join(get_args(Divergence))}; got {divergence!r}")
     check_options(input, weight, ignore_index, reduction, label_smoothing, class_dim, False)
     reg_lambda = nonnegative("reg_lambda", reg_lambda, target.shape)
-    cross_entropy = soft_margin_cross_entropy(
-        input, target, margin, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
-    )
     logits, result_dtype = compute_in(input)
+    cross_entropy = soft_margin_cross_entropy(
+        logits, target, margin, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
     if logits.shape[class_dim] == 1:
-        return cross_entropy
+        return cross_entropy.to(result_dtype)
     valid, index = valid_index(target, ignore_index)
     log_q, wrong = _log_q(logits, index, class_dim)
     others = logits.shape[class_dim] - 1
@@ -97,7 +97,7 @@ def large_margin_cross_entropy(
     else:
         regulariser = -u_log_q - math.log(others)
     factor = reg_lambda.to(logits) if isinstance(reg_lambda, Tensor) else reg_lambda
-    return cross_entropy + reduce_indices(factor * regulariser, index, valid, weight, reduction).to(cross_entropy.dtype)
+    return (cross_entropy + reduce_indices(factor * regulariser, index, valid, weight, reduction)).to(result_dtype)
 
 
 def margin_bias(input: Tensor, target: Tensor) -> Tensor:

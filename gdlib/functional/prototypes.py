@@ -166,7 +166,7 @@ def gaussian_mixture_cross_entropy(
         return -(1 + given["margin"]) * at(values) - at(offset)
 
     classification = target_logit_loss(
-        distance,
+        values,
         target,
         parameters={"margin": (margin, nonnegative)},
         logits=lambda values, given: -values - offset,
@@ -179,13 +179,13 @@ def gaussian_mixture_cross_entropy(
     valid, index = valid_index(target, ignore_index)
     likelihood = gather_checked(values + offset, index, class_dim)
     factor = factor.to(values) if isinstance(factor, Tensor) else factor
-    return classification + reduce_indices(factor * likelihood, index, valid, weight, reduction).to(result_dtype)
+    return (classification + reduce_indices(factor * likelihood, index, valid, weight, reduction)).to(result_dtype)
 
 
 def _of_class(centers: Tensor, index: Tensor) -> Tensor:
     """The centre of every sample's class: ``[..., N, D]`` of ``[..., C, D]`` and ``[..., N]``."""
     try:
-        return torch.take_along_dim(centers, index.unsqueeze(-1), -2)
+        return centers.gather(-2, index.unsqueeze(-1).expand(*index.shape, centers.shape[-1]))
     except (RuntimeError, IndexError) as error:
         outside = index[(index < 0) | (index >= centers.shape[-2])]
         if outside.numel() == 0:

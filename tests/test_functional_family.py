@@ -1,0 +1,427 @@
+"""One battery for every loss of the family: references written out slowly, limits, derivatives, extremes, options, transforms, runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional as F
+
+from gdlib import functional, losses
+
+Row = Sequence[float]
+
+
+# --- slow references: one sample, python numbers, straight from the formulas ---
+
+
+def softmax_loss(logits: Row, c: int) -> float:
+    top = max(logits)
+    return math.log(sum(math.exp(z - top) for z in logits)) + top - logits[c]
+
+
+def with_true(logits: Row, c: int, value: float) -> list[float]:
+    return [value if i == c else z for i, z in enumerate(logits)]
+
+
+def angle(cosine: float) -> float:
+    return math.acos(min(1.0, max(-1.0, cosine)))
+
+
+def soft_margin(z: Row, c: int, margin: float) -> float:
+    return softmax_loss(with_true(z, c, z[c] - margin), c)
+
+
+def focal(z: Row, c: int, gamma: float) -> float:
+    p = math.exp(-softmax_loss(z, c))
+    return (1 - p) ** gamma * softmax_loss(z, c)
+
+
+def hinge(z: Row, c: int, margin: float) -> float:
+    return sum(max(0.0, z[i] - z[c] + margin) for i in range(len(z)) if i != c) / (len(z) - 1)
+
+
+def large_margin(z: Row, c: int, reg_lambda: float, divergence: str) -> float:
+    others = [value for i, value in enumerate(z) if i != c]
+    total = sum(math.exp(value) for value in others)
+    q, u = [math.exp(value) / total for value in others], 1 / len(others)
+    q_u = sum(a * math.log(a / u) for a in q)
+    u_q = sum(u * math.log(u / a) for a in q)
+    return softmax_loss(z, c) + reg_lambda * {"symmetric": (q_u + u_q) / 2, "q_u": q_u, "u_q": u_q}[divergence]
+
+
+def arcface(x: Row, c: int, scale: float, margin: float) -> float:
+    theta = angle(x[c])
+    moved = math.cos(theta + margin) if theta + margin <= math.pi else x[c] - margin * math.sin(margin)
+    return softmax_loss(with_true([scale * value for value in x], c, scale * moved), c)
+
+
+def cosface(x: Row, c: int, scale: float, margin: float) -> float:
+    return softmax_loss([scale * (value - margin * (i == c)) for i, value in enumerate(x)], c)
+
+
+def psi(cosine: float, multiple: int, annealing: float) -> float:
+    theta = angle(cosine)
+    k = min(multiple - 1, int(theta * multiple / math.pi))
+    return (annealing * cosine + (-1) ** k * math.cos(multiple * theta) - 2 * k) / (1 + annealing)
+
+
+def sphereface(x: Row, c: int, scale: float, margin: int, annealing: float) -> float:
+    return softmax_loss(with_true([scale * value for value in x], c, scale * psi(x[c], margin, annealing)), c)
+
+
+def l_softmax(z: Row, c: int, norm: float, margin: int) -> float:
+    return softmax_loss(with_true(z, c, norm * psi(z[c] / norm, margin, 0.0)), c)
+
+
+def l_softmax_with_norm(input: Tensor, target: Tensor, norm: float, margin: int, **options: Any) -> Tensor:
+    return functional.l_softmax_cross_entropy(input, target, input.new_tensor(norm), margin, **options)
+
+
+def arcgrad(x: Row, c: int, scale: float) -> float:
+    return softmax_loss([-scale * angle(value) for value in x], c)
+
+
+def gaussian(d: Row, c: int, margin: float, likelihood_weight: float) -> float:
+    return softmax_loss([-(1 + margin * (i == c)) * value for i, value in enumerate(d)], c) + likelihood_weight * d[c]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss with one setting of its parameters, and what it is compared with."""
+
+    name: str
+    function: Callable[..., Tensor]
+    parameters: dict[str, Any]
+    reference: Callable[..., float]
+    domain: str = "logits"
+    neutral: dict[str, Any] | None = None
+    neutral_logits: Callable[[Tensor], Tensor] = lambda z: z
+    module: type | None = None
+    soft: bool = True
+    smooths: bool = True
+    call: Callable[..., Tensor] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "call", partial(self.function, **self.parameters))
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+LARGE = functional.large_margin_cross_entropy
+FAMILY = [
+    Loss("soft margin", functional.soft_margin_cross_entropy, {"margin": 0.5}, soft_margin, neutral={"margin": 0.0},
+         module=losses.SoftMarginLoss),
+    Loss("negative margin", functional.soft_margin_cross_entropy, {"margin": -2.0}, soft_margin),
+    Loss("modified", functional.modified_cross_entropy, {}, partial(soft_margin, margin=1.0), module=losses.ModifiedCrossEntropyLoss),
+    Loss("focal", functional.focal_cross_entropy, {"gamma": 2.0}, focal, neutral={"gamma": 0.0}, module=losses.FocalLoss),
+    Loss("focal below 1", functional.focal_cross_entropy, {"gamma": 0.5}, focal),
+    Loss("hinge", functional.multi_class_hinge, {"margin": 1.0}, hinge, module=losses.MultiClassHingeLoss, soft=False, smooths=False),
+    *(
+        Loss(f"large margin {divergence}", LARGE, {"reg_lambda": 0.3, "divergence": divergence}, large_margin,
+             neutral={"reg_lambda": 0.0, "divergence": divergence}, module=losses.LargeMarginLoss, soft=False)
+        for divergence in ("symmetric", "q_u", "u_q")
+    ),
+    Loss("arcface", functional.arcface_cross_entropy, {"scale": 20.0, "margin": 0.4}, arcface, "cosines",
+         neutral={"scale": 20.0, "margin": 0.0}, neutral_logits=lambda x: 20 * x, module=losses.ArcFaceLoss),
+    Loss("cosface", functional.cosface_cross_entropy, {"scale": 8.0, "margin": 0.35}, cosface, "cosines",
+         neutral={"scale": 8.0, "margin": 0.0}, neutral_logits=lambda x: 8 * x, module=losses.CosFaceLoss),
+    Loss("sphereface", functional.sphereface_cross_entropy, {"scale": 3.0, "margin": 4, "annealing": 0.0}, sphereface, "cosines",
+         neutral={"scale": 3.0, "margin": 1}, neutral_logits=lambda x: 3 * x, module=losses.SphereFaceLoss),
+    Loss("sphereface annealed", functional.sphereface_cross_entropy, {"scale": 3.0, "margin": 3, "annealing": 5.0}, sphereface, "cosines"),
+    Loss("l-softmax", l_softmax_with_norm, {"norm": 9.0, "margin": 2}, l_softmax, neutral={"norm": 9.0, "margin": 1}),
+    Loss("adacos", functional.adacos_cross_entropy, {"scale": 3.0}, lambda x, c, scale: softmax_loss([scale * v for v in x], c), "cosines",
+         neutral={"scale": 3.0}, neutral_logits=lambda x: 3 * x),
+    Loss("arcgrad", functional.arcgrad_cross_entropy, {"scale": 5.0}, arcgrad, "cosines",
+         neutral={"scale": 5.0}, neutral_logits=lambda x: -5 * torch.arccos(x), module=losses.ArcGradLoss),
+    Loss("gaussian mixture", functional.gaussian_mixture_cross_entropy, {"margin": 0.3, "likelihood_weight": 0.1}, gaussian, "distances",
+         neutral={"margin": 0.0, "likelihood_weight": 0.0}, neutral_logits=lambda d: -d, module=losses.GaussianMixtureLoss, soft=False),
+]  # fmt: skip
+
+
+def each(kept: Callable[[Loss], bool] = lambda loss: True) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("loss", [loss for loss in FAMILY if kept(loss)], ids=repr)
+
+
+EVERY = each()
+
+
+def draw(loss: Loss, shape: tuple[int, ...], seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(shape, generator=generator, dtype=torch.float64) * 2
+    values = {"logits": values, "cosines": torch.tanh(values), "distances": values.square()}[loss.domain]
+    dim = min(1, len(shape) - 1)
+    return values.to(dtype), torch.randint(0, shape[dim], shape[:dim] + shape[dim + 1 :], generator=generator)
+
+
+def by_reference(loss: Loss, values: Tensor, target: Tensor) -> Tensor:
+    """Losses of samples ``[N]`` from values ``[N, C]``."""
+    rows = zip(values.tolist(), target.tolist(), strict=True)
+    return torch.tensor([loss.reference(row, c, **loss.parameters) for row, c in rows], dtype=torch.float64)
+
+
+class TestValues:
+    @EVERY
+    @pytest.mark.parametrize("classes", [2, 3, 7, 40])
+    def test_equals_the_slow_reference(self, loss, classes):
+        values, target = draw(loss, (60, classes))
+        found = loss.call(values, target, reduction="none")
+        torch.testing.assert_close(found, by_reference(loss, values, target), rtol=1e-9, atol=1e-9)
+
+    @each(lambda loss: loss.neutral is not None)
+    def test_the_neutral_parameter_gives_cross_entropy(self, loss):
+        values, target = draw(loss, (20, 5, 2))
+        weight = torch.tensor([0.3, 0.0, 2.0, 1.0, 0.5], dtype=torch.float64)
+        target[3] = -100
+        for options in ({}, {"weight": weight}, {"label_smoothing": 0.2, "weight": weight}, {"reduction": "none"}, {"reduction": "sum"}):
+            found = loss.function(values, target, **loss.neutral, **options)
+            expected = F.cross_entropy(loss.neutral_logits(values), target, **options)
+            torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+    @EVERY
+    def test_one_class_has_nothing_to_learn(self, loss):
+        values, target = draw(loss, (4, 1))
+        values.requires_grad_()
+        loss.call(values, target).backward()
+        expected = 0.1 / 4 if loss.name == "gaussian mixture" else 0.0  # its likelihood is of no use to the classification
+        torch.testing.assert_close(values.grad, torch.full_like(values, expected))
+
+
+class TestDerivatives:
+    @EVERY
+    @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+    def test_first_and_second(self, loss, label_smoothing):
+        values, target = draw(loss, (4, 3, 2), seed=3)
+        options = {"weight": torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)}
+        if loss.smooths:
+            options["label_smoothing"] = label_smoothing
+        values.requires_grad_()
+        assert torch.autograd.gradcheck(lambda v: loss.call(v, target, **options), (values,))
+        assert torch.autograd.gradgradcheck(lambda v: loss.call(v, target, **options), (values,))
+
+    @pytest.mark.parametrize(
+        ("function", "names"),
+        [
+            (functional.soft_margin_cross_entropy, ["margin"]),
+            (functional.focal_cross_entropy, ["gamma"]),
+            (functional.arcface_cross_entropy, ["scale", "margin"]),
+            (functional.cosface_cross_entropy, ["scale", "margin"]),
+            (functional.sphereface_cross_entropy, ["scale"]),
+            (functional.arcgrad_cross_entropy, ["scale"]),
+            (functional.large_margin_cross_entropy, ["reg_lambda"]),
+        ],
+    )
+    def test_gradients_flow_into_parameters(self, function, names):
+        generator = torch.Generator().manual_seed(0)
+        cosine = torch.rand(5, 3, generator=generator, dtype=torch.float64) - 0.5
+        target = torch.tensor([0, 1, 2, 0, 1])
+        given = [torch.rand(5, generator=generator, dtype=torch.float64).add(0.2).requires_grad_() for _ in names]
+        assert torch.autograd.gradcheck(lambda *values: function(cosine, target, **dict(zip(names, values, strict=True))), given)
+
+    @EVERY
+    def test_per_sample_gradients(self, loss):
+        values, target = draw(loss, (5, 4))
+        mapped = torch.func.vmap(torch.func.grad(lambda v, c: loss.call(v, c)))(values, target)
+        values.requires_grad_()
+        loss.call(values, target, reduction="sum").backward()
+        torch.testing.assert_close(mapped, values.grad)
+
+    @pytest.mark.parametrize("name", ["soft margin", "arcface", "large margin symmetric", "sphereface"])
+    def test_compiled(self, name):
+        loss = next(one for one in FAMILY if one.name == name)
+        values, target = draw(loss, (8, 5))
+        compiled = torch.compile(lambda v, c: loss.call(v, c), fullgraph=True, backend="aot_eager")
+        ours, theirs = values.clone().requires_grad_(), values.clone().requires_grad_()
+        found, expected = compiled(ours, target), loss.call(theirs, target)
+        found.backward()
+        expected.backward()
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+class TestExtremes:
+    @EVERY
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+    @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+    def test_finite_value_and_gradient(self, loss, dtype, label_smoothing):
+        size = {"logits": 1e4, "cosines": 1.0, "distances": 1e4}[loss.domain]
+        rows = [[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]]
+        values = torch.tensor(rows, dtype=dtype) * size
+        values = (values.abs() if loss.domain == "distances" else values).requires_grad_()
+        options = {"label_smoothing": label_smoothing} if loss.smooths else {}
+        found = loss.call(values, torch.tensor([0, 0, 1, 2, 1]), reduction="none", **options)
+        found.float().sum().backward()
+        assert found.dtype == dtype
+        assert torch.isfinite(found).all()
+        assert torch.isfinite(values.grad).all()
+
+    @EVERY
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_half_is_computed_in_float32(self, loss, dtype):
+        values, target = draw(loss, (64, 10), dtype=dtype)
+        torch.testing.assert_close(loss.call(values, target), loss.call(values.float(), target).to(dtype), rtol=0, atol=0)
+
+    @EVERY
+    def test_float32_keeps_its_digits(self, loss):
+        values, target = draw(loss, (200, 10), dtype=torch.float32)
+        exact = loss.call(values.double(), target, reduction="none")
+        torch.testing.assert_close(loss.call(values, target, reduction="none").double(), exact, rtol=2e-5, atol=1e-5)
+
+    @EVERY
+    def test_autocast_computes_in_float32(self, loss):
+        values, target = draw(loss, (8, 5), dtype=torch.bfloat16)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = loss.call(values, target)
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, loss.call(values.float(), target))
+
+
+class TestOptions:
+    @EVERY
+    def test_weighted_mean_over_what_counts(self, loss):
+        values, target = draw(loss, (12, 4))
+        target[2:5] = -100
+        weight = torch.tensor([0.5, 2.0, 0.0, 1.0], dtype=torch.float64)
+        counts = target != -100
+        alone = by_reference(loss, values[counts], target[counts])
+        used = weight[target[counts]]
+        none = loss.call(values, target, weight=weight, reduction="none")
+        torch.testing.assert_close(none[counts], alone * used, rtol=1e-9, atol=1e-9)
+        assert (none[~counts] == 0).all()
+        torch.testing.assert_close(loss.call(values, target, weight=weight, reduction="sum"), (alone * used).sum(), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(loss.call(values, target, weight=weight), (alone * used).sum() / used.sum(), rtol=1e-9, atol=1e-9)
+
+    @EVERY
+    def test_ignored_samples_have_no_gradient_and_no_say(self, loss):
+        values, target = draw(loss, (6, 4))
+        target[1] = 3
+        first = loss.call(values, target.where(target != 3, -100))
+        second = loss.call(values, target, ignore_index=3)
+        assert first == second
+        values.requires_grad_()
+        loss.call(values, target, ignore_index=3).backward()
+        assert (values.grad[target == 3] == 0).all()
+
+    @EVERY
+    def test_further_dimensions(self, loss):
+        values, target = draw(loss, (3, 5, 2, 4))
+        found = loss.call(values, target, reduction="none")
+        flat = loss.call(values.movedim(1, 3).reshape(-1, 5), target.reshape(-1), reduction="none")
+        torch.testing.assert_close(found, flat.reshape(3, 2, 4))
+        torch.testing.assert_close(loss.call(values[0, :, 0, 0], target[0, 0, 0]), found[0, 0, 0])
+
+    @each(lambda loss: loss.smooths and loss.soft)
+    def test_label_smoothing_mixes_the_classes(self, loss):
+        values, target = draw(loss, (7, 4))
+        alone = torch.stack([loss.call(values, torch.full((7,), c), reduction="none") for c in range(4)], 1)
+        expected = 0.8 * alone.gather(1, target[:, None])[:, 0] + 0.2 * alone.mean(1)
+        torch.testing.assert_close(loss.call(values, target, label_smoothing=0.2, reduction="none"), expected)
+        probabilities = torch.softmax(torch.arange(28.0, dtype=torch.float64).reshape(7, 4).cos(), 1)
+        torch.testing.assert_close(loss.call(values, probabilities, reduction="none"), (probabilities * alone).sum(1))
+
+    @each(lambda loss: loss.name.startswith("large margin"))
+    def test_smoothing_of_a_regularised_loss_acts_on_its_cross_entropy(self, loss):
+        values, target = draw(loss, (7, 4))
+        regulariser = by_reference(loss, values, target) - F.cross_entropy(values, target, reduction="none")
+        found = loss.call(values, target, label_smoothing=0.2, reduction="none")
+        torch.testing.assert_close(found, F.cross_entropy(values, target, label_smoothing=0.2, reduction="none") + regulariser)
+
+    @each(lambda loss: loss.module is not None)
+    def test_module_equals_function(self, loss):
+        values, target = draw(loss, (6, 4))
+        weight = torch.tensor([0.5, 2.0, 0.3, 1.0], dtype=torch.float64)
+        options = {"weight": weight, "ignore_index": 2, "reduction": "sum"} | ({"label_smoothing": 0.1} if loss.smooths else {})
+        module = loss.module(**loss.parameters, **options)
+        assert module(values, target) == loss.call(values, target, **options)
+        assert set(module.state_dict()) == {"weight"} and loss.module(**loss.parameters).state_dict() == {}
+        assert all(f"{name}=" in repr(module) for name in loss.parameters)
+
+    @EVERY
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"target": torch.tensor([0, 4, 1])}, r"class index 4 lies outside \[0, 4\)"),
+            ({"target": torch.tensor([0, 1])}, "does not fit"),
+            ({"target": torch.zeros(3, dtype=torch.int32)}, "int64 or uint8"),
+            ({"input": torch.zeros(3, 4, dtype=torch.long)}, "float16, bfloat16, float32 or float64"),
+            ({"weight": torch.ones(3)}, r"shape \[4\]"),
+            ({"reduction": "average"}, "'none', 'mean' or 'sum'"),
+        ],
+    )
+    def test_refusals(self, loss, change, message):
+        arguments = {"input": torch.zeros(3, 4), "target": torch.zeros(3, dtype=torch.long)} | change
+        with pytest.raises(ValueError, match=message):
+            loss.call(arguments.pop("input"), arguments.pop("target"), **arguments)
+
+    @EVERY
+    def test_class_probabilities_are_mixed_or_refused(self, loss):
+        values, _ = draw(loss, (3, 4))
+        if loss.soft:
+            assert loss.call(values, torch.full((3, 4), 0.25, dtype=torch.float64)).isfinite()
+        else:
+            with pytest.raises(ValueError, match="needs class indices"):
+                loss.call(values, torch.full((3, 4), 0.25, dtype=torch.float64))
+
+
+class TestRunAxis:
+    """R runs as one call with one value of each parameter for each sample equal R calls."""
+
+    @EVERY
+    def test_parameters_for_each_sample(self, loss):
+        numbers = {name: value for name, value in loss.parameters.items() if isinstance(value, float) and name not in {"norm", "annealing"}}
+        values, target = draw(loss, (6, 4), dtype=torch.float32)
+        factors = torch.tensor([1.0, 1.0, 1.5, 1.5, 2.0, 2.0])
+        together = loss.function(values, target, **loss.parameters | {n: v * factors for n, v in numbers.items()}, reduction="none")
+        for run in range(3):
+            rows = slice(2 * run, 2 * run + 2)
+            own = loss.parameters | {name: torch.full((2,), value) * factors[rows] for name, value in numbers.items()}
+            alone = loss.function(values[rows], target[rows], **own, reduction="none")
+            assert torch.equal(together[rows], alone)
+
+    @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, True, "wide", torch.ones(4), torch.tensor([-1.0, 1.0, 1.0])])
+    def test_bad_parameters(self, value):
+        cosine, target = torch.zeros(3, 5), torch.zeros(3, dtype=torch.long)
+        for function, name in (
+            (functional.arcface_cross_entropy, "scale"),
+            (functional.arcface_cross_entropy, "margin"),
+            (functional.focal_cross_entropy, "gamma"),
+            (functional.large_margin_cross_entropy, "reg_lambda"),
+            (functional.gaussian_mixture_cross_entropy, "likelihood_weight"),
+        ):
+            with pytest.raises(ValueError, match=name):
+                function(cosine, target, **{name: value})
+
+
+class TestProperties:
+    @settings(deadline=None, max_examples=25)
+    @given(st.integers(0, 10_000), st.permutations(range(5)))
+    def test_permutation_of_classes(self, seed, order):
+        for loss in FAMILY:
+            values, target = draw(loss, (4, 5), seed=seed)
+            moved = torch.tensor([order.index(c) for c in target.tolist()])
+            torch.testing.assert_close(loss.call(values[:, order], moved), loss.call(values, target))
+
+    @settings(deadline=None, max_examples=25)
+    @given(st.integers(0, 10_000), st.floats(-50, 50))
+    def test_shift_of_logits(self, seed, shift):
+        for loss in FAMILY:
+            if loss.domain == "logits" and loss.name != "l-softmax":
+                values, target = draw(loss, (4, 5), seed=seed)
+                torch.testing.assert_close(loss.call(values + shift, target), loss.call(values, target))
+
+    @settings(deadline=None, max_examples=25)
+    @given(st.integers(0, 10_000), st.floats(0.0, 3.0), st.floats(0.01, 1.0))
+    def test_increasing_in_the_margin(self, seed, margin, step):
+        for function in (functional.soft_margin_cross_entropy, functional.cosface_cross_entropy, functional.multi_class_hinge):
+            values, target = draw(FAMILY[0], (4, 5), seed=seed)
+            small, large = (function(values, target, margin=m, reduction="none") for m in (margin, margin + step))
+            assert (small <= large).all()
