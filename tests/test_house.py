@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "losses": {"functional"},
     "heads": {"functional"},
     "tables": {"statistics"},
+    "image_tables": {"published", "tables"},
     "claims": {"published", "records", "statistics"},
     "train": {"models"},
     "curriculum": {"train", "models", "calibration", "geometry"},
