@@ -23,6 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "calibration": set(),
     "geometry": set(),
     "statistics": set(),
+    "ranking": set(),
     "records": set(),
     "published": set(),
     "data": set(),
@@ -31,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "heads": {"functional"},
     "tables": {"statistics"},
     "image_tables": {"published", "tables"},
-    "claims": {"published", "records", "statistics"},
+    "claims": {"published", "ranking", "records", "statistics"},
     "train": {"models"},
     "curriculum": {"train", "models", "calibration", "geometry"},
     "experiment": {
@@ -39,11 +40,11 @@ ALLOWED: dict[str, set[str]] = {
         "curriculum",
     },
     "campaign": {"experiment", "records"},
-    "figures": {"statistics", "calibration", "geometry", "records", "published", "schedules"},
+    "figures": {"ranking", "statistics", "calibration", "geometry", "records", "published", "schedules"},
     "__init__": {"functional", "losses", "schedules", "calibration", "geometry", "statistics"},
 }
 FOREIGN = {"sympy", "papermill", "IPython", "nbformat", "nbclient", "jupytext", "notebooks", "workflow", "tests", "snakemake"}
-NO_TORCH = {"schedules", "records", "published", "statistics"}
+NO_TORCH = {"schedules", "records", "published", "ranking", "statistics"}
 
 
 def imports(path: Path) -> set[str]:

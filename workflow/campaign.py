@@ -26,7 +26,7 @@ from typing import Any
 import papermill
 
 from gdlib.campaign import Campaign, CampaignError, Job, load
-from gdlib.experiment import Experiment
+from gdlib.experiment import of_template
 from workflow.notebooks import Parameter, convert, parameters
 
 # A template's parameters that the workflow sets itself; they say where things are written, not what is measured.
@@ -95,9 +95,10 @@ def check(job: Job, root: Path) -> dict[str, Any]:
             kind = known[name].annotation or type(default).__name__
             raise CampaignError(f"{where}: {name} must be {kind}, such as {default!r}; got {value!r} ({type(value).__name__})")
     complete = {name: job.parameters.get(name, known[name].default) for name in names}
-    fields = {field.name for field in dataclasses.fields(Experiment)}
+    kind = of_template(job.template)
+    fields = {field.name for field in dataclasses.fields(kind)}
     try:
-        Experiment(**{name: value for name, value in complete.items() if name in fields})
+        kind(**{name: value for name, value in complete.items() if name in fields})
     except (TypeError, ValueError) as error:
         raise CampaignError(f"{where}: {error}") from error
     return complete

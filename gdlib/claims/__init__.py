@@ -7,6 +7,7 @@ in a reading if the 95 % Student interval of the mean difference lies on the rig
 from gdlib.claims.findings import Finding, Part, Verdict
 from gdlib.claims.images import image_runs
 from gdlib.claims.mnist import TABLE_1_BETAS, distance_to_table_1, mnist_runs
+from gdlib.claims.uci import TABLE_I, accuracies, average_by_seed, distance_to_table_i, paper_table_i, uci_runs, wins
 from gdlib.claims.verdicts import (
     CLAIMS,
     criteria,
@@ -22,18 +23,25 @@ from gdlib.claims.verdicts import (
 __all__ = [
     "CLAIMS",
     "TABLE_1_BETAS",
+    "TABLE_I",
     "Finding",
     "Part",
     "Verdict",
+    "accuracies",
+    "average_by_seed",
     "criteria",
     "criteria_text",
     "distance_to_table_1",
+    "distance_to_table_i",
     "image_runs",
     "least_seeds",
     "mnist_runs",
     "nearest_reading",
+    "paper_table_i",
     "runs_of",
+    "uci_runs",
     "verdict",
     "verdicts",
+    "wins",
     "with_enough_seeds",
 ]

@@ -9,12 +9,12 @@ import pandas as pd
 import yaml
 
 from gdlib import records
-from gdlib.claims import images, mnist
+from gdlib.claims import images, mnist, uci
 from gdlib.claims.findings import Decide, Part, Verdict
 
 __all__ = ["CLAIMS", "criteria", "criteria_text", "least_seeds", "nearest_reading", "runs_of", "verdict", "verdicts", "with_enough_seeds"]
 
-CLAIMS: Mapping[str, tuple[str, Mapping[str, Decide]]] = {**mnist.RULES, **images.RULES}
+CLAIMS: Mapping[str, tuple[str, Mapping[str, Decide]]] = {**mnist.RULES, **images.RULES, **uci.RULES}
 """For each claim the kind of runs that decide it, and a rule for each part."""
 
 
@@ -42,15 +42,17 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         runs: as :func:`gdlib.records.read` gives them.
         kind: of MNIST (:func:`gdlib.claims.mnist_runs`) ``"grid"``, ``"feature-plane"``, ``"curriculum"``, ``"temperature"`` or
             ``"warmup-length"``; of image networks (:func:`gdlib.claims.image_runs`) ``"images"``, ``"cifar10"``, ``"many-classes"``,
-            ``"tiny-imagenet"``, ``"oscillation"`` or ``"matched"``.
+            ``"tiny-imagenet"``, ``"oscillation"`` or ``"matched"``; of tables (:func:`gdlib.claims.uci_runs`) ``"uci"`` or ``"uci-depth"``.
 
     Raises:
         ValueError: for another kind.
     """
-    if kind not in (*mnist.KINDS, *images.KINDS):
-        raise ValueError(f"unknown kind {kind!r}; valid: {', '.join((*mnist.KINDS, *images.KINDS))}")
+    if kind not in (*mnist.KINDS, *images.KINDS, *uci.KINDS):
+        raise ValueError(f"unknown kind {kind!r}; valid: {', '.join((*mnist.KINDS, *images.KINDS, *uci.KINDS))}")
     if runs.empty:
         return runs
+    if kind in uci.KINDS:
+        return uci.uci_runs(runs, kind)
     return mnist.mnist_runs(runs, kind) if kind in mnist.KINDS else images.image_runs(runs, kind)
 
 
@@ -88,8 +90,8 @@ def verdicts(folder: str | Path | None = None) -> list[Verdict]:
 
 
 def least_seeds(kind: str) -> int:
-    """How many seeds a reading needs to decide anything: five on MNIST, three with image networks."""
-    return 5 if kind in mnist.KINDS else 3
+    """How many seeds a reading needs to decide anything: five on MNIST, three with image networks, ten cross-validations of tables."""
+    return 5 if kind in mnist.KINDS else 10 if kind in uci.KINDS else 3
 
 
 def with_enough_seeds(runs: pd.DataFrame, least: int = 5) -> pd.DataFrame:

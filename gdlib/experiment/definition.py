@@ -12,6 +12,7 @@ from typing import Any
 
 from gdlib import data, models, records
 from gdlib.data import augmentation
+from gdlib.experiment.values import require, values_of, with_tuples
 from gdlib.schedules import Constant, LinearWarmup, Schedule
 from gdlib.train import PRECISIONS
 
@@ -133,10 +134,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Check every value against what the parts accept, before anything is loaded."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, list):
-                object.__setattr__(self, field.name, tuple(tuple(item) if isinstance(item, list) else item for item in value))
+        with_tuples(self)
         for name, value, valid in (
             ("dataset", self.dataset, data.names()),
             ("normalization", self.normalization, data.NORMALIZATIONS),
@@ -153,7 +151,7 @@ class Experiment:
             if not isinstance(value, str) or value not in valid:
                 raise ValueError(f"unknown {name} {value!r}; valid: {', '.join(valid)}")
         for name in ("epochs", "batch_size", "test_every", "train_every", "learning_rate", "width"):
-            _require(name, getattr(self, name), above=0)
+            require(name, getattr(self, name), above=0)
         for name in ("epochs", "batch_size", "test_every", "train_every", "validation_size", "subset"):
             if not isinstance(getattr(self, name), int):
                 raise ValueError(f"{name} must be a whole number; got {getattr(self, name)!r}")
@@ -163,7 +161,7 @@ class Experiment:
         if self.model == "mlp" and (self.augmentation != "none" or self.channels_last):
             raise ValueError("augmentation and channels_last are for images; model='mlp' sees rows of numbers")
         for name in ("validation_size", "subset", "momentum", "weight_decay", "max_grad_norm"):
-            _require(name, getattr(self, name), at_least=0)
+            require(name, getattr(self, name), at_least=0)
         for name in ("hidden", "betas", "warmups", "temperatures", "seeds", "milestones"):
             if not isinstance(getattr(self, name), tuple):
                 raise ValueError(f"{name} must be a list; got {getattr(self, name)!r}")
@@ -172,7 +170,7 @@ class Experiment:
                 raise ValueError(f"hidden must be whole numbers of units; got {units!r}")
         for name in ("hidden", "betas", "temperatures"):
             for value in getattr(self, name):
-                _require(name, value, above=0)
+                require(name, value, above=0)
         for share in self.milestones:
             if not isinstance(share, (int, float)) or not 0 < share < 1:
                 raise ValueError(f"milestones are shares of the epochs, between 0 and 1; got {share}")
@@ -183,7 +181,7 @@ class Experiment:
             if not isinstance(warmup, tuple) or len(warmup) != 3:
                 raise ValueError(f"a warm-up is [start, end, epochs]; got {warmup!r}")
             for part in warmup:
-                _require("warmups", part, above=0)
+                require("warmups", part, above=0)
         if not self.runs():
             raise ValueError("there is nothing to train: give at least one seed, one temperature, and one β or warm-up")
 
@@ -200,20 +198,7 @@ class Experiment:
             >>> experiment.betas, experiment.seeds
             ((1, 0.1), (3,))
         """
-        values = {field.name: namespace[field.name] for field in dataclasses.fields(cls) if field.name in namespace}
-        for field in dataclasses.fields(cls):
-            if field.name not in values:
-                continue
-            value = values[field.name]
-            if isinstance(field.default, tuple) and isinstance(value, str):
-                try:
-                    value = json.loads(value)
-                except ValueError as error:
-                    raise ValueError(f"{field.name} must be a list, such as {list(field.default)}; got {value!r}") from error
-            if isinstance(field.default, tuple) and isinstance(value, (int, float)) and not isinstance(value, bool):
-                value = [value]
-            values[field.name] = value
-        return cls(**values)
+        return cls(**values_of(cls, namespace))
 
     def runs(self, steps_per_epoch: int = 1) -> list[Run]:
         """The members of the stack: for each seed, for each temperature, the constants and then the warm-ups."""
@@ -231,11 +216,3 @@ class Experiment:
         """A short name for exactly these values; equal experiments have equal names."""
         values = {name: value for name, value in dataclasses.asdict(self).items() if name != "scale"}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _require(name: str, value: object, *, above: float | None = None, at_least: float | None = None) -> None:
-    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
-    bound = f"> {above:g}" if above is not None else f">= {at_least:g}"
-    holds = number > above if above is not None else number >= (at_least or 0)
-    if not (holds and math.isfinite(number)):
-        raise ValueError(f"{name} must be a finite number {bound}; got {value!r}")

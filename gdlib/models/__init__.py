@@ -8,6 +8,7 @@ the image networks: each is a plain module for one run, and :func:`image_stack` 
 """
 
 from gdlib.models.convolutional import STEMS, ImageNetwork
+from gdlib.models.headed import HEADS, HeadedMLP
 from gdlib.models.images import IMAGE_NETWORKS, image_stack
 from gdlib.models.mobilenet import mobilenet_v1
 from gdlib.models.perceptron import ACTIVATIONS, INITIALIZATIONS, StackedMLP, mlp
@@ -17,9 +18,11 @@ from gdlib.models.vgg import vgg16
 
 __all__ = [
     "ACTIVATIONS",
+    "HEADS",
     "IMAGE_NETWORKS",
     "INITIALIZATIONS",
     "STEMS",
+    "HeadedMLP",
     "ImageNetwork",
     "ModuleStack",
     "RunModel",

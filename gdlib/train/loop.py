@@ -16,13 +16,18 @@ from tqdm import tqdm
 from gdlib.models import RunModel
 from gdlib.train.step import PRECISIONS, GraphedStep, Loss, Step, autocast, can_be_graphed
 
-__all__ = ["Measure", "Prepare", "batch_order", "predict", "train"]
+__all__ = ["OPTIMIZERS", "Measure", "Order", "Prepare", "batch_order", "predict", "train"]
+
+OPTIMIZERS = ("sgd", "adam")
 
 Measure = Callable[[RunModel, int], Mapping[str, Tensor]]
 """Called with the model and the number of finished epochs; returns tensors whose first dimension is R."""
 
 Prepare = Callable[[Tensor, int], Tensor]
 """Maps a batch ``[S, B, ...]`` as it lies in memory, and the number of the step, to what the model sees: normalised, augmented."""
+
+Order = Callable[[int], Tensor]
+"""Maps the number of an epoch, from 1, to the indices ``[S, n]`` of its samples; n is the same in every epoch."""
 
 _log = logging.getLogger("gdlib.train")
 
@@ -37,12 +42,14 @@ def train(
     epochs: int,
     batch_size: int,
     learning_rate: float,
+    optimizer: str = "sgd",
     momentum: float = 0.0,
     weight_decay: float = 0.0,
     milestones: Sequence[int] = (),
     learning_rate_factor: float = 0.1,
     max_grad_norm: float | None = None,
     order_seeds: Sequence[int] = (0,),
+    order: Order | None = None,
     prepare: Prepare | None = None,
     precision: str = "float32",
     fused: bool = False,
@@ -66,14 +73,17 @@ def train(
         labels: class indices ``[N]``, on the same device.
         epochs: number of passes over the data.
         batch_size: samples in a step.
-        learning_rate: step size of SGD.
-        momentum: heavy-ball momentum.
-        weight_decay: coefficient of the L2 penalty that SGD adds to the gradient.
+        learning_rate: step size.
+        optimizer: ``"sgd"``, or ``"adam"`` with its second decay rate at 0.999.
+        momentum: heavy-ball momentum of SGD; the first decay rate of Adam, whose usual value is 0.9.
+        weight_decay: coefficient of the L2 penalty that is added to the gradient.
         milestones: after these numbers of finished epochs the learning rate is multiplied by ``learning_rate_factor``.
         learning_rate_factor: that factor.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
         order_seeds: S seeds for the batch order, S a divisor of R; runs ``r // (R // S)`` share one. The order of an epoch depends on the
             seed and the number of the epoch only.
+        order: instead of seeds, the samples of each epoch, for runs that do not train on the same ones; S groups of runs as above. It must
+            depend on the epoch only.
         prepare: makes of a batch what the model sees; by default the batch itself.
         precision: ``"float32"``, or ``"bfloat16"`` for a model that runs under autocast; the weights and the loss stay in float32.
         fused: let the optimiser update all parameters in one kernel; on a CPU this changes last bits.
@@ -104,24 +114,32 @@ def train(
         >>> (predict(model, inputs).argmax(2) == labels).float().mean(1)
         tensor([1., 1.])
     """
-    _check(model, inputs, labels, epochs, batch_size, order_seeds, checkpoint_every, precision)
+    if order is None:
+
+        def order(epoch: int) -> Tensor:
+            return torch.stack([batch_order(seed, epoch, len(inputs)) for seed in order_seeds])
+
+        groups, samples = len(order_seeds), len(inputs)
+    else:
+        groups, samples = order(1).shape
+    _check(model, inputs, labels, epochs, batch_size, groups, checkpoint_every, precision, optimizer)
     device = inputs.device
     graphed = cuda_graph and can_be_graphed(device)
     rate = torch.tensor(learning_rate, device=device) if graphed else learning_rate  # a recorded step reads the learning rate from memory
-    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum, weight_decay=weight_decay, fused=fused or graphed or None)
-    decay = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=list(milestones), gamma=learning_rate_factor)
-    steps_per_epoch = -(-len(inputs) // batch_size)
-    shared = model.runs // len(order_seeds)
-    single = Step(model, loss_fn, optimizer, max_grad_norm=max_grad_norm, precision=precision)
+    update = _optimizer(optimizer, model, rate, momentum, weight_decay, fused or graphed or None)
+    decay = torch.optim.lr_scheduler.MultiStepLR(update, milestones=list(milestones), gamma=learning_rate_factor)
+    steps_per_epoch = -(-samples // batch_size)
+    shared = model.runs // groups
+    single = Step(model, loss_fn, update, max_grad_norm=max_grad_norm, precision=precision)
     do_step = GraphedStep(single) if graphed else single
     history: list[dict[str, Any]] = []
-    first_epoch = _resume(checkpoint, identity, model, optimizer, decay, history)
+    first_epoch = _resume(checkpoint, identity, model, update, decay, history)
 
     for epoch in _epochs(first_epoch, epochs, progress):
         if epoch > 0:
             model.train()
-            order = torch.stack([batch_order(seed, epoch, len(inputs)) for seed in order_seeds]).to(device)  # (S, N)
-            for step, batch in enumerate(order.split(batch_size, dim=1), start=(epoch - 1) * steps_per_epoch):
+            indices = order(epoch).to(device)  # (S, n)
+            for step, batch in enumerate(indices.split(batch_size, dim=1), start=(epoch - 1) * steps_per_epoch):
                 beta = torch.tensor(schedule(step), device=device)  # (R,)
                 chosen = inputs[batch] if prepare is None else prepare(inputs[batch], step)  # (S, B, ...)
                 do_step(chosen, labels[batch].repeat_interleave(shared, 0), beta)
@@ -132,7 +150,7 @@ def train(
             entry |= {name: value.cpu() for name, value in measure(model, epoch).items()}
         history.append(entry)
         if checkpoint is not None and epoch % checkpoint_every == 0:
-            _save(checkpoint, identity, model, optimizer, decay, history)
+            _save(checkpoint, identity, model, update, decay, history)
     return history
 
 
@@ -192,12 +210,15 @@ def _check(
     labels: Tensor,
     epochs: int,
     batch_size: int,
-    order_seeds: Sequence[int],
+    groups: int,
     checkpoint_every: int,
     precision: str,
+    optimizer: str,
 ) -> None:
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; valid: {', '.join(PRECISIONS)}")
+    if optimizer not in OPTIMIZERS:
+        raise ValueError(f"unknown optimizer {optimizer!r}; valid: {', '.join(OPTIMIZERS)}")
     if len(inputs) != len(labels) or len(inputs) == 0:
         raise ValueError(f"inputs and labels must hold the same number of samples, at least one; got {len(inputs)} and {len(labels)}")
     if epochs < 0 or batch_size < 1 or checkpoint_every < 1:
@@ -205,8 +226,17 @@ def _check(
             f"epochs must be >= 0, batch_size and checkpoint_every >= 1; got epochs={epochs}, batch_size={batch_size}, "
             f"checkpoint_every={checkpoint_every}"
         )
-    if not order_seeds or model.runs % len(order_seeds):
-        raise ValueError(f"order_seeds must be as many as divide the {model.runs} runs, got {len(order_seeds)}")
+    if not groups or model.runs % groups:
+        raise ValueError(f"order_seeds must be as many as divide the {model.runs} runs, got {groups}; so must the rows of an order")
+
+
+def _optimizer(
+    name: str, model: RunModel, rate: float | Tensor, momentum: float, weight_decay: float, fused: bool | None
+) -> torch.optim.Optimizer:
+    if name == "sgd":
+        return torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum, weight_decay=weight_decay, fused=fused)
+    decays, recordable = (momentum, 0.999), isinstance(rate, Tensor)
+    return torch.optim.Adam(model.parameters(), lr=rate, betas=decays, weight_decay=weight_decay, fused=fused, capturable=recordable)
 
 
 def _epochs(first: int, last: int, progress: bool) -> Iterator[int]:
