@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from gdlib import records
-from gdlib.experiment import Experiment
+from gdlib.experiment import Experiment, of_template
 from workflow import campaign as workflow
 from workflow import notebooks
 
@@ -51,24 +51,29 @@ def code(source: str) -> str:
 
 @pytest.mark.parametrize("source", TEMPLATES, ids=name_of)
 def test_the_parameter_cell_is_the_experiment(source: Path) -> None:
-    """Every field of Experiment that the template can use is a parameter, and the two places are there; the defaults are valid and small."""
+    """Every field that the template can use is a parameter, and the two places are there; the defaults are valid and small."""
     found = notebooks.parameters(source)
-    fields = [field.name for field in dataclasses.fields(Experiment) if source.stem == "train" or field.name not in ONLY_TRAIN]
-    assert [name for name in found if name in fields] == fields, "the parameter cell must name the fields of Experiment, in their order"
+    kind = of_template(source.stem)
+    fields = [field.name for field in dataclasses.fields(kind) if source.stem == "train" or field.name not in ONLY_TRAIN.get(kind, ())]
+    assert [name for name in found if name in fields] == fields, (
+        f"the parameter cell must name the fields of {kind.__name__}, in their order"
+    )
     assert set(workflow.PLACES) <= set(found)
     for parameter in found.values():
         assert parameter.annotation, f"{parameter.name} has no type"
         assert parameter.help, f"{parameter.name} has no comment that says what it is"
         assert workflow.fits(parameter.default, parameter), f"{parameter.name}: the default is no {parameter.annotation}"
-    experiment = Experiment(**{name: found[name].default for name in fields})
-    assert experiment.scale == "smoke" and experiment.dataset == "digits"
+    experiment = kind(**{name: found[name].default for name in fields})
+    assert experiment.scale == "smoke" and (experiment.dataset == "digits" if kind is Experiment else experiment.datasets == ("iris",))
     assert found["record"].default == "" and found["checkpoint_dir"].default == ""
 
 
 # Fields of Experiment that only the template `train` offers: image networks, the switches of a GPU, and what was asked of them alone.
 ONLY_TRAIN = {
-    *("subset", "augmentation", "model", "width", "stem", "match_gradient", "test_every"),
-    *("device", "precision", "channels_last", "fused", "cuda_graph"),
+    Experiment: {
+        *("subset", "augmentation", "model", "width", "stem", "match_gradient", "test_every"),
+        *("device", "precision", "channels_last", "fused", "cuda_graph"),
+    }
 }
 
 # Values that no template has as a default.
@@ -81,16 +86,17 @@ def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path) -> 
     record = tmp_path / "record.json"
     python, run = sys.executable, tmp_path / "run.ipynb"
     command = f"{python} -m jupytext --to ipynb -o - {source} | {python} -m papermill - {run} --no-progress-bar"
-    values = "".join(f" -y '{name}: {json.dumps(value)}'" for name, value in OTHER.items())
+    other = {name: value for name, value in OTHER.items() if name in notebooks.parameters(source)}
+    values = "".join(f" -y '{name}: {json.dumps(value)}'" for name, value in other.items())
     done = subprocess.run(f"{command} -p record {record}{values}", shell=True, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
 
-    assert all(value != notebooks.parameters(source)[name].default for name, value in OTHER.items())
+    assert all(value != notebooks.parameters(source)[name].default for name, value in other.items())
     written = records.load(record)
-    assert json.loads(json.dumps({name: written.parameters[name] for name in OTHER})) == OTHER
+    assert json.loads(json.dumps({name: written.parameters[name] for name in other})) == other
     assert written.template == source.stem and written.scale == "smoke" and written.epochs_done == 2
     table = records.read(tmp_path)
-    assert {0.3, 3.0} <= set(table["beta"]) and set(table["seed"]) == {7}
+    assert ("betas" not in other or {0.3, 3.0} <= set(table["beta"])) and set(table["seed"]) == {7}
     assert table["test_accuracy"].between(0, 1).all()
 
 
