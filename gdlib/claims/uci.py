@@ -25,6 +25,7 @@ TABLE_I: Mapping[str, tuple[str, float | None]] = {
 }
 """The methods of Table I by their names here, with what the paper calls them and its s."""
 
+EPOCHS_CONSIDERED = (10, 20, 50)
 OURS = "arcgrad 5"
 OTHERS = ("softmax", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
 _DEEP, _SHALLOW = 10, 3  # layers
@@ -87,7 +88,7 @@ def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
     for reading, of_reading in runs[runs["method"] == "softmax"].groupby("reading"):
         curves = np.array(of_reading["curve_test_accuracy"].tolist())
         for index, epochs in enumerate(of_reading["curve_epoch"].iloc[0]):
-            if epochs > 0:
+            if epochs in EPOCHS_CONSIDERED:
                 means = 100 * pd.Series(curves[:, index]).groupby(of_reading["title"].to_numpy()).mean()
                 rows.append((reading, int(epochs), float((means - printed).abs().mean())))
     frame = pd.DataFrame(rows, columns=["reading", "epochs", "distance"])
