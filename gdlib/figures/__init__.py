@@ -11,6 +11,7 @@ from gdlib.figures.calibration import not_run, oscillation_curves, outcomes_agai
 from gdlib.figures.compare import against_beta, differences, differences_by_reading
 from gdlib.figures.curves import confidence_counts, curves, curves_by_reading, difficulty_groups, single_samples
 from gdlib.figures.planes import feature_planes, outcome_plane
+from gdlib.figures.ranks import accuracy_against_depth, critical_difference
 from gdlib.figures.style import (
     beta_color,
     beta_label,
@@ -23,11 +24,13 @@ from gdlib.figures.style import (
 )
 
 __all__ = [
+    "accuracy_against_depth",
     "against_beta",
     "beta_color",
     "beta_label",
     "beta_linestyle",
     "confidence_counts",
+    "critical_difference",
     "curves",
     "curves_by_reading",
     "differences",
