@@ -322,6 +322,98 @@ class TestDerivativesAndTransforms:
         torch.testing.assert_close(found, gd_cross_entropy(half.float(), target, 0.1))
 
 
+class TestGradientInForward:
+    """The fast path of class indices: one array, made in the forward pass, and everything else as if it were not there."""
+
+    @pytest.mark.parametrize("classes", [1, 2, 5, 15, 16, 40, 1000])
+    @pytest.mark.parametrize("reduction", REDUCTIONS)
+    @pytest.mark.parametrize("beta", [0.01, 1.0, 7.0])
+    def test_many_and_few_classes_equal_the_shifted_cross_entropy(self, classes, reduction, beta):
+        logits, target = draw((9, classes), soft=False)
+        ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+        found = gd_cross_entropy(ours, target, beta, reduction=reduction)
+        shifted = theirs + math.log(beta) * F.one_hot(target, classes).double()
+        expected = F.cross_entropy(shifted, target, reduction=reduction) + math.log(beta) * (9 if reduction == "sum" else 1)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+        found.sum().mul(3).backward()
+        expected.sum().mul(3).backward()
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-11, atol=1e-14)
+
+    @pytest.mark.parametrize("classes", [10, 40])
+    @pytest.mark.parametrize("beta", [1e-6, 0.1, 1e6])
+    def test_true_classes_far_behind(self, classes, beta):
+        logits = torch.zeros(4, classes)
+        logits[:, 1] = torch.tensor([50.0, 90.0, 1e3, 1e4])
+        for reduction in REDUCTIONS:
+            z = logits.clone().requires_grad_()
+            found = gd_cross_entropy(z, torch.zeros(4, dtype=torch.long), beta, reduction=reduction)
+            each = torch.tensor([exact(row.tolist(), 0, beta) for row in logits])
+            expected = {"none": each, "sum": each.sum(), "mean": each.mean()}[reduction]
+            torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+            found.sum().backward()
+            torch.testing.assert_close(z.grad[2, :2] * (4 if reduction == "mean" else 1), torch.tensor([-1.0, 1.0]))
+
+    @pytest.mark.parametrize("reduction", REDUCTIONS)
+    def test_the_graph_may_be_used_again(self, reduction):
+        logits, target = draw((4, 5), soft=False)
+        logits.requires_grad_()
+        loss = gd_cross_entropy(logits, target, 0.1, reduction=reduction).sum()
+        first = torch.autograd.grad(loss, logits, retain_graph=True)[0].clone()
+        again = torch.autograd.grad(loss, logits, retain_graph=True, create_graph=True)[0]
+        torch.testing.assert_close(again, first)
+        hessian_row = torch.autograd.grad(again[0, 0], logits)[0][0]
+        q = torch.softmax(logits.detach()[0] + math.log(0.1) * F.one_hot(target[0], 5).double(), 0)
+        expected = q[0] * (F.one_hot(torch.tensor(0), 5) - q) / (4 if reduction == "mean" else 1)
+        torch.testing.assert_close(hessian_row, expected)
+
+    def test_forward_mode(self):
+        logits, target = draw((4, 5), soft=False)
+        z = logits.clone().requires_grad_()
+        gradient = torch.autograd.grad(gd_cross_entropy(z, target, 0.1), z)[0]
+        direction = torch.randn(4, 5, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(logits, direction)
+            tangent = torch.autograd.forward_ad.unpack_dual(gd_cross_entropy(dual, target, 0.1)).tangent
+        torch.testing.assert_close(tangent, (gradient * direction).sum())
+
+    @pytest.mark.parametrize("classes", [3, 10, 40])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_a_sample_does_not_depend_on_its_batch(self, classes, dtype):
+        logits, target = draw((37, classes), soft=False)
+        logits = (logits * 30).to(dtype)
+        beta = torch.linspace(0.01, 3.0, 37)
+        together = logits.clone().requires_grad_()
+        losses = gd_cross_entropy(together, target, beta, reduction="none")
+        losses.sum().backward()
+        for rows in (slice(0, 1), slice(5, 9), slice(20, 37)):
+            alone = logits[rows].clone().requires_grad_()
+            found = gd_cross_entropy(alone, target[rows], beta[rows], reduction="none")
+            found.sum().backward()
+            assert torch.equal(found, losses[rows]) and torch.equal(alone.grad, together.grad[rows])
+
+    def test_one_array_of_the_size_of_the_logits(self):
+        logits, target = draw((64, 100), soft=False)
+        logits.requires_grad_()
+        arrays: set[int] = set()
+
+        class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+                result = function(*arguments, **(keywords or {}))
+                for tensor in result if isinstance(result, (tuple, list)) else [result]:
+                    if isinstance(tensor, Tensor) and tensor.untyped_storage().nbytes() >= logits.nbytes:
+                        arrays.add(tensor.untyped_storage().data_ptr())
+                return result
+
+        with Watch():
+            gd_cross_entropy(logits, target, 0.1).backward()
+        assert arrays - {logits.untyped_storage().data_ptr()} == {logits.grad.untyped_storage().data_ptr()}
+
+    def test_a_temperature_for_each_sample_beside_the_usual_call(self):
+        logits, target = draw((3, 5), soft=False)
+        found = gd_cross_entropy(logits.float(), target, 0.1, temperature=torch.tensor([1.0, 1.0, 1.0]))
+        torch.testing.assert_close(found, gd_cross_entropy(logits.float(), target, 0.1))
+
+
 class TestProperties:
     @settings(deadline=None, max_examples=60)
     @given(st.integers(0, 10_000), st.floats(-3, 3), st.floats(-50, 50))

@@ -54,15 +54,26 @@ def loss_and_gradient(logits: Tensor, index: Tensor, beta: float | Tensor, class
     """
     if isinstance(beta, Tensor):
         beta = over_classes(beta, class_dim, logits)
-    if logits.ndim != 2 or logits.shape[1] >= _FEW_CLASSES or not on_cpu(logits):
+    if not _few(logits):
         return _relative_to_all_classes(logits, index, beta, class_dim)
     parts = _relative_to_the_true_class(logits, index, beta)
-    if not math.isfinite(parts[0].sum().item()):  # exp has overflowed: the true logit is far behind
-        far = ~parts[0].isfinite().squeeze(1)
-        again = _relative_to_all_classes(logits[far], index[far], beta[far] if isinstance(beta, Tensor) else beta, 1)
-        for part, better in zip(parts, again, strict=True):
-            part[far] = better
+    _repair(parts, parts[0].sum(), logits, index, beta)
     return parts
+
+
+def _few(logits: Tensor) -> bool:
+    return logits.ndim == 2 and logits.shape[1] < _FEW_CLASSES and on_cpu(logits)
+
+
+def _repair(parts: tuple[Tensor, Tensor, Tensor], total: Tensor, logits: Tensor, index: Tensor, beta: float | Tensor) -> bool:
+    """Whether exp has overflowed somewhere, because the true logit is far behind; those samples are made again."""
+    if math.isfinite(total.item()):
+        return False
+    far = ~parts[0].isfinite().squeeze(1)
+    again = _relative_to_all_classes(logits[far], index[far], beta[far] if isinstance(beta, Tensor) else beta, 1)
+    for part, better in zip(parts, again, strict=True):
+        part[far] = better
+    return True
 
 
 def _relative_to_all_classes(logits: Tensor, index: Tensor, beta: float | Tensor, class_dim: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -89,7 +100,7 @@ def _relative_to_the_true_class(logits: Tensor, index: Tensor, beta: float | Ten
     powers = (logits - logits.gather(1, true_class)).exp_()
     powers.scatter_(1, true_class, beta)
     total = powers.sum(1, keepdim=True)
-    powers.scatter_(1, true_class, beta - total)
+    powers.scatter_(1, true_class, total.neg().add_(beta))
     return total.log(), powers, total
 
 
@@ -99,17 +110,19 @@ class GradientInForward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, index: Tensor, beta: float | Tensor, class_dim: int, reduction: Reduction) -> Tensor:
         """The reduced loss, and the gradient for a gradient of 1."""
-        losses, gradient, divisor = loss_and_gradient(logits, index, beta, class_dim)
+        few = reduction != "none" and not isinstance(beta, Tensor) and _few(logits)
+        parts = _relative_to_the_true_class(logits, index, beta) if few else loss_and_gradient(logits, index, beta, class_dim)
+        loss = _reduced(parts[0], reduction, class_dim)
+        if few and _repair(parts, loss, logits, index, beta):
+            loss = _reduced(parts[0], reduction, class_dim)
         if ctx.needs_input_grad[0]:
+            losses, gradient, divisor = parts
             if reduction == "mean":
                 divisor.mul_(losses.numel())
-            few = gradient.shape[class_dim] < _FEW_CLASSES
             ctx.gradient = gradient.div_(divisor) if few else gradient.mul_(divisor.reciprocal_())
             ctx.save_for_backward(logits, index, beta if isinstance(beta, Tensor) else None)
             ctx.options = beta, class_dim, reduction
-        if reduction == "none":
-            return losses.squeeze(class_dim)
-        return losses.mean() if reduction == "mean" else losses.sum()
+        return loss
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
@@ -125,6 +138,12 @@ class GradientInForward(torch.autograd.Function):
         return gradient, None, None, None, None
 
 
+def _reduced(losses: Tensor, reduction: Reduction, class_dim: int) -> Tensor:
+    if reduction == "mean":
+        return losses.mean()
+    return losses.sum() if reduction == "sum" else losses.squeeze(class_dim)
+
+
 def _differentiable_gradient(ctx: Any, grad: Tensor) -> Tensor:
     """The gradient by composed functions: for second derivatives, and where a graph is used again."""
     logits, index, beta = ctx.saved_tensors
@@ -133,6 +152,5 @@ def _differentiable_gradient(ctx: Any, grad: Tensor) -> Tensor:
     with torch.enable_grad():
         logits = logits if again else logits.detach().requires_grad_()
         losses = gd_true_class(logits, index, number if beta is None else beta, class_dim)
-        loss = losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()
-        (gradient,) = torch.autograd.grad(loss, logits, grad, create_graph=again)
+        (gradient,) = torch.autograd.grad(_reduced(losses.unsqueeze(class_dim), reduction, class_dim), logits, grad, create_graph=again)
     return gradient
