@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gdlib import functional
 from gdlib.train import Loss
@@ -113,11 +113,11 @@ def _adacos(chosen: Method, classes: int) -> Loss:
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(0, labels.shape)
+    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(0, labels.shape)
 
 
 METHODS: Mapping[str, tuple[str, bool, tuple[str, ...], Maker]] = {
-    "softmax": ("linear", False, (), _pointwise(functional.gd_cross_entropy)),
+    "softmax": ("linear", False, (), _pointwise(F.cross_entropy)),
     "center": ("linear", True, ("lambda",), _center),
     "m-softmax": ("linear", False, ("margin",), _pointwise(functional.soft_margin_cross_entropy, "margin")),
     "arcface": ("cosine", False, ("scale", "margin"), _pointwise(functional.arcface_cross_entropy, "scale", "margin")),
