@@ -9,13 +9,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import NullLocator
 
 from gdlib import published, statistics
 from gdlib.calibration import CalibrationBins
-from gdlib.figures.style import reading_styles, schedule_color, schedule_label, schedule_linestyle
+from gdlib.figures.style import reading_styles, schedule_color, schedule_label, schedule_linestyle, two_lines
 
 Relative = Literal["difference"] | None
 
@@ -31,6 +32,7 @@ _PAPERS = (
     {"marker": "P", "markersize": 6},
     {"marker": "X", "markersize": 6},
     {"marker": "d", "markersize": 6},
+    {"marker": "v", "markersize": 6},
 )
 _GAP = "#cc3311"
 
@@ -144,7 +146,7 @@ def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str], schedu
                 0.04, 0.95, f"ECE {error:.1f} %", va="top", fontsize="small", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1}
             )
             heading = schedule_label(schedule)
-            upper.set_title(f"{_two_lines(reading)}\n{heading}" if row == 0 else heading, fontsize="small")
+            upper.set_title(f"{two_lines(reading)}\n{heading}" if row == 0 else heading, fontsize="small")
     for panel in panels[0::2, 0]:
         panel.set(ylim=(0, 1.5 * tallest), yticks=[tick for tick in (0, 20, 40, 60, 80, 100) if tick <= max(20, tallest)])
         panel.set_ylabel("images (%)", fontsize="small")
@@ -184,8 +186,10 @@ def post_hoc(table: pd.DataFrame, measure: str, *, ylabel: str, readings: Sequen
             column = f"{measure}{suffix}"
             if column in runs and runs[column].notna().any():
                 _means(panel, runs.pivot_table(index="seed", columns="beta", values=column) * scale, label=label, **style)
-        panel.set_title(_two_lines(reading), fontsize="small")
-        panel.set_ylim(bottom=0)
+        panel.set_title(two_lines(reading), fontsize="small")
+        lowest = min(float(np.min(line.get_ydata())) for line in panel.get_lines())
+        panel.set_ylim(bottom=0 if lowest >= 0 else None)
+        panel.axhline(0, color="0.3", linewidth=0.9, zorder=0)
         _beta_axis(panel)
     for panel in list(panels.flat)[len(readings) :]:
         panel.set_visible(False)
@@ -225,7 +229,7 @@ def oscillation_curves(table: pd.DataFrame, *, variants: Sequence[str], schedule
                     panel.plot(run["curve_epoch"], run["curve_test_accuracy"], color=color, linestyle=line, linewidth=1.1, label=label)
                     last = round(min(run["milestones"], default=1) * run["epochs"])
             panel.axvspan(0, last // 2, color="0.93", zorder=0)
-            panel.set_title(_two_lines(variant) if row == 0 else "", fontsize="small")
+            panel.set_title(two_lines(variant) if row == 0 else "", fontsize="small")
         chosen = table[(table["reading"] == reading) & table["schedule"].isin(schedules)]
         late = [value for curve in chosen["curve_test_accuracy"] for value in curve[len(curve) // 4 :]]
         panels[row, 0].set(ylabel="test accuracy", ylim=(min(late) - 0.03, max(late) + 0.02))
@@ -313,12 +317,9 @@ def _diagram(panel: Axes, bins: CalibrationBins, seeds: int, color: str) -> None
     panel.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
 
 
-def _two_lines(text: str) -> str:
-    """A reading or a variant, broken after its first comma."""
-    return text.replace(", ", ",\n", 1)
-
-
 def _one_legend(figure: Figure, panels: Sequence[Axes], *, title: str | None = None, ncols: int = 1) -> None:
     """One legend below the figure for all panels; what they share appears once."""
     entries = {name: handle for panel in panels for handle, name in zip(*panel.get_legend_handles_labels(), strict=True)}
+    if title is not None:  # readings of ours first
+        entries = dict(sorted(entries.items(), key=lambda entry: not isinstance(entry[1], ErrorbarContainer)))
     figure.legend(entries.values(), entries.keys(), title=title, loc="outside lower center", ncols=ncols, fontsize="small")

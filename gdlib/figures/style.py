@@ -122,6 +122,16 @@ def schedule_label(label: str) -> str:
         return label
 
 
+def two_lines(text: str) -> str:
+    r"""A long name, such as that of a reading of image networks, broken after its first comma.
+
+    Example:
+        >>> two_lines("cifar10, resnet18, plain"), two_lines("tanh-unit")
+        ('cifar10,\nresnet18, plain', 'tanh-unit')
+    """
+    return text.replace(", ", ",\n", 1)
+
+
 def reading_styles(readings: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Colour, marker and line of each reading.
 
