@@ -169,7 +169,7 @@ class TestMethods:
         labels = torch.tensor([[0, 1, 0, 1, 1, 0]])
         method("adacos").loss(2)(cosine, labels, torch.ones(1)).sum().backward()
         assert cosine.grad is not None and torch.equal(cosine.grad, torch.zeros_like(cosine))
-        method("adacos-guarded 0.98").loss(2)(cosine, labels, torch.ones(1)).sum().backward()
+        method("guarded-adacos 0.98").loss(2)(cosine, labels, torch.ones(1)).sum().backward()
         assert cosine.grad.abs().max() > 0.01
 
     @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ class TestCrossValidation:
             "center": "0.02",
             "m-softmax": "0.5",
             "arcface": "20 0.1",
-            "adacos-guarded": "1",
+            "guarded-adacos": "1",
             "arcgrad": "5",
             "gd": "0.1",
             "lm": "0.3",

@@ -122,7 +122,7 @@ METHODS: Mapping[str, tuple[str, bool, tuple[str, ...], Maker]] = {
     "m-softmax": ("linear", False, ("margin",), _pointwise(functional.soft_margin_cross_entropy, "margin")),
     "arcface": ("cosine", False, ("scale", "margin"), _pointwise(functional.arcface_cross_entropy, "scale", "margin")),
     "adacos": ("cosine", False, (), _adacos),
-    "adacos-guarded": ("cosine", False, ("smallest scale",), _adacos),
+    "guarded-adacos": ("cosine", False, ("smallest scale",), _adacos),
     "arcgrad": ("cosine", False, ("scale",), _pointwise(functional.arcgrad_cross_entropy, "scale")),
     "gd": ("linear", False, ("beta",), _pointwise(functional.gd_cross_entropy, "beta")),
     "lm": ("linear", False, ("lambda",), _pointwise(functional.large_margin_cross_entropy, "reg_lambda")),
