@@ -166,7 +166,7 @@ def span(runs: pd.DataFrame, column: str, schedule: str, *, less: str | None = N
     means = (scale * wanted).groupby(level=0).mean()
     if means.empty:
         return tables.MISSING
-    ends = [tables.cell(float(end), spec) for end in (means.min(), means.max())]
+    ends = [tables.cell(float(format(end, spec)) + 0.0, spec) for end in (means.min(), means.max())]  # not −0.0
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
