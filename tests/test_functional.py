@@ -366,6 +366,7 @@ class TestGradientInForward:
         expected = q[0] * (F.one_hot(torch.tensor(0), 5) - q) / (4 if reduction == "mean" else 1)
         torch.testing.assert_close(hessian_row, expected)
 
+    @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # PyTorch's own, inside forward mode
     def test_forward_mode(self):
         logits, target = draw((4, 5), soft=False)
         z = logits.clone().requires_grad_()

@@ -113,7 +113,9 @@ class _BlockwiseLinear(torch.autograd.Function):
         ctx.options = beta, temperature, rows
         ctx.gradients = None
         if scale is None or not any(ctx.needs_input_grad[:3]):
-            losses = torch.cat([part for _, part, _ in _blocks(features, weight, bias, index, beta, temperature, rows)])
+            losses = features.new_empty(len(features))
+            for block, part, _ in _blocks(features, weight, bias, index, beta, temperature, rows):
+                losses[block] = part
         else:
             losses, ctx.gradients = _gradients(features, weight, bias, index, beta, temperature, scale, rows, ctx.needs_input_grad[:3])
         return losses if scale is None else _weighted_sum(losses, scale)
@@ -155,6 +157,7 @@ def _blocks(
         losses, gradient, divisor = loss_and_gradient(logits, index[block], chosen, 1)
         del logits
         yield block, losses.squeeze(1), gradient.div_(divisor)
+        del gradient, losses, divisor
 
 
 def _gradients(
@@ -172,9 +175,9 @@ def _gradients(
     of_features = torch.empty_like(features) if needed[0] else None
     of_weight = torch.zeros_like(weight) if needed[1] else None
     of_bias = torch.zeros_like(bias) if bias is not None and needed[2] else None
-    losses = []
+    losses = features.new_empty(len(features))
     for block, block_losses, gradient in _blocks(features, weight, bias, index, beta, temperature, rows):
-        losses.append(block_losses)
+        losses[block] = block_losses
         gradient.mul_(factor[block].unsqueeze(1) / temperature)
         if of_features is not None:
             torch.mm(gradient, weight, out=of_features[block])
@@ -182,7 +185,8 @@ def _gradients(
             of_weight.addmm_(gradient.T, features[block])
         if of_bias is not None:
             of_bias.add_(gradient.sum(0))
-    return torch.cat(losses), [of_features, of_weight, of_bias]
+        del gradient  # before the next block is made
+    return losses, [of_features, of_weight, of_bias]
 
 
 def _check(features: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, block_rows: int | None) -> None:
