@@ -72,9 +72,8 @@ def main() -> None:
                     times[name].append((time.process_time() - start) / (runs * steps) * 1e6)
         ratios = sorted(slow / fast for slow, fast in zip(times["plain"], times["stacked"], strict=True))
         both = ", ".join(f"{name} {statistics.median(values):.1f}" for name, values in times.items())
-        print(
-            f"P1 {text}: {statistics.median(ratios):.0f} times faster (turns: {ratios[0]:.0f} to {ratios[-1]:.0f}); µs per run and step: {both}"
-        )
+        print(f"P1 {text}: {statistics.median(ratios):.0f} times faster (turns: {ratios[0]:.0f} to {ratios[-1]:.0f})")
+        print(f"   µs per run and step: {both}")
     print(f"{RUNS} runs in a stack; torch {torch.__version__}, {platform.machine()}, load {os.getloadavg()[0]:.1f}")
 
 
