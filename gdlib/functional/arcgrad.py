@@ -30,7 +30,7 @@ def arcgrad_cross_entropy(
 
     .. math:: J = -\log \frac{e^{-s \theta_c}}{\sum_j e^{-s \theta_j}}
 
-    There is no margin; the scale decides at which gap :math:`\theta_j - \theta_c` the gradient is largest, by :func:`arcgrad_scale`.
+    There is no margin. For each gap :math:`\theta_j - \theta_c` one scale gives the largest gradient: :func:`arcgrad_scale`.
 
     Args:
         cosine: as in :func:`gdlib.functional.arcface_cross_entropy`.
@@ -76,7 +76,7 @@ def arcgrad_cross_entropy(
 
 
 def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
-    r"""The scale of ArcGrad at which the gradient in the gap is largest there.
+    r"""The scale that gives ArcGrad the largest gradient at a given gap.
 
     .. math:: s = \frac{1 + W\bigl((C - 1)/e\bigr)}{\tilde m}
 
@@ -105,7 +105,7 @@ def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
 
 
 def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor:
-    r"""The gap in radians at which ArcGrad's gradient is largest for a given scale; see :func:`arcgrad_scale`.
+    r"""The gap in radians for which no other scale gives a larger gradient than this one; see :func:`arcgrad_scale`.
 
     Args:
         scale: s > 0 in 1/radian, a number or a tensor.
