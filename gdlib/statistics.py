@@ -4,8 +4,8 @@ The runs of one setting are few (five seeds, say) and paired: runs that share a 
 statement about two settings is the mean of the paired differences with its Student-t interval (:func:`paired_difference`). The bootstrap
 interval and the sign-flip p-value stand beside it; both are coarse for five values, and their docstrings say how coarse.
 
-Every result is a frozen dataclass that prints itself: ``str(result)``, or ``f"{result:.2f}"`` to choose the digits. ``f"{result:u}"`` shows as
-many as the uncertainty allows: down to the second significant digit of the standard deviation, or of the interval's half-width.
+Every result is a frozen dataclass that prints itself: ``str(result)``, or ``f"{result:.2f}"`` to choose the digits. ``f"{result:u}"``
+shows as many as the uncertainty allows: down to the second significant digit of the standard deviation, or of the interval's half-width.
 """
 
 from __future__ import annotations
