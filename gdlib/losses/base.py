@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from torch import Tensor, nn
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from gdlib.functional import Reduction
 
 
-class Options(nn.Module):
+class Options(nn.Module, ABC):
     """Keeps ``weight``, ``ignore_index``, ``reduction`` and ``label_smoothing``, and the hyperparameters of the loss; abstract.
 
     A hyperparameter is a number, a tensor, or an :class:`torch.nn.Parameter`, which is learnt with the model. It may be set between steps.
@@ -42,9 +43,9 @@ class Options(nn.Module):
         options |= {"weight": self.weight, "ignore_index": self.ignore_index, "reduction": self.reduction}
         return options | ({"label_smoothing": self.label_smoothing} if self.smooths else {})
 
+    @abstractmethod
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of a batch."""
-        raise NotImplementedError
 
     def extra_repr(self) -> str:
         """The hyperparameters that shape the loss."""
