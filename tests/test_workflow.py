@@ -144,10 +144,10 @@ def test_each_takes_every_combination(project: Path) -> None:
     entry = {"id": "a", "template": "tiny", "each": {"seeds": [[0], [1, 2]], "learning_rate": [0.1, 0.001], "dataset": ["digits"]}}
     path = write(project, {**CAMPAIGN, "entries": [entry]})
     assert [job.id for job in campaigns.load(path).jobs] == [
-        "a-seed0-learning-rate0.1-datasetdigits",
-        "a-seed0-learning-rate0.001-datasetdigits",
-        "a-seeds1-2-learning-rate0.1-datasetdigits",
-        "a-seeds1-2-learning-rate0.001-datasetdigits",
+        "a-seed0-learning-rate0.1-digits",
+        "a-seed0-learning-rate0.001-digits",
+        "a-seeds1-2-learning-rate0.1-digits",
+        "a-seeds1-2-learning-rate0.001-digits",
     ]
 
 
@@ -359,7 +359,7 @@ def test_an_interrupted_campaign_goes_on_where_it_was(project: Path, kill: signa
             break
         time.sleep(0.1)
     os.killpg(process.pid, kill)
-    process.wait(timeout=60)
+    process.wait(timeout=300)
     assert first.done() and not second.record.exists()
 
     (project / "slow").unlink()

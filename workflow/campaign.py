@@ -47,7 +47,7 @@ class Plan:
             return text + "; nothing to run"
         minutes = [job.minutes for job in self.pending]
         known = sum(value for value in minutes if value is not None)
-        return text + f"; {len(self.pending)} to run" + (f", about {known:.3g} minutes on one core" if None not in minutes else "")
+        return text + f"; {len(self.pending)} to run" + (f", about {known:.3g} minutes one after another" if None not in minutes else "")
 
 
 def plan(name: str, root: Path) -> Plan:
