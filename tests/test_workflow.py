@@ -353,7 +353,14 @@ def test_an_interrupted_campaign_goes_on_where_it_was(project: Path, kill: signa
         "--config",
         "campaign=small",
     ]
-    process = subprocess.Popen(command, cwd=project, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        cwd=project,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )
     for _ in range(600):
         if first.record.exists():
             break
