@@ -94,6 +94,8 @@ def test_the_diagram_shows_every_method_with_its_rank():
 
 def test_the_curves_against_depth():
     table = pd.DataFrame({"method": ["a", "a", "b", "b"] * 2, "depth": [2, 3] * 4, "test_accuracy": [0.9, 0.8, 0.7, 0.6] * 2})
-    ax = figures.accuracy_against_depth(table, labels={"a": "first"})
+    ax = figures.accuracy_against_depth(table, labels={"a": "first"}, chance=1 / 3)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["first", "b"]
     assert ax.lines[0].get_ydata().tolist() == pytest.approx([90, 80])
+    assert ax.lines[-1].get_ydata() == pytest.approx([100 / 3, 100 / 3])
+    assert len(figures.accuracy_against_depth(table).lines) == len(ax.lines) - 1

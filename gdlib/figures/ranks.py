@@ -59,12 +59,15 @@ def critical_difference(found: Ranking, *, labels: Mapping[str, str] | None = No
     return ax
 
 
-def accuracy_against_depth(table: pd.DataFrame, *, labels: Mapping[str, str] | None = None, ax: Axes | None = None) -> Axes:
+def accuracy_against_depth(
+    table: pd.DataFrame, *, labels: Mapping[str, str] | None = None, chance: float | None = None, ax: Axes | None = None
+) -> Axes:
     """Test accuracy against the number of layers, one curve for each method: mean over the seeds, bars of one standard deviation.
 
     Args:
         table: runs with ``method``, ``depth`` and ``test_accuracy``.
         labels: names to show instead of the methods' own.
+        chance: accuracy of a guess, drawn as a dotted line.
         ax: axes to draw in; new ones by default.
     """
     ax = plt.subplots()[1] if ax is None else ax
@@ -73,6 +76,8 @@ def accuracy_against_depth(table: pd.DataFrame, *, labels: Mapping[str, str] | N
         found = 100 * table[table["method"] == name].groupby("depth")["test_accuracy"].agg(["mean", "std"])
         bars = {"yerr": found["std"], "capsize": 2, "markersize": 4.5, "linewidth": 1.4, "elinewidth": 1}
         ax.errorbar(found.index, found["mean"], label=(labels or {}).get(name, name), **bars, **style)
+    if chance is not None:
+        ax.axhline(100 * chance, color="0.4", linewidth=1, linestyle=":", zorder=0)
     ax.set(xlabel="layers", ylabel="test accuracy, %")
     ax.legend(fontsize="small")
     return ax
