@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "records": set(),
     "published": set(),
     "data": set(),
-    "models": set(),
+    "models": {"heads", "functional"},
     "losses": {"functional"},
     "heads": {"functional"},
     "tables": {"statistics"},

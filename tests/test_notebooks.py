@@ -72,6 +72,7 @@ def test_the_parameter_cell_is_the_experiment(source: Path) -> None:
 ONLY_TRAIN = {
     Experiment: {
         *("subset", "augmentation", "model", "width", "stem", "match_gradient", "test_every"),
+        *("label_noise", "loss", "classifier_bias", "optimizer", "decay", "angles"),
         *("device", "precision", "channels_last", "fused", "cuda_graph"),
     }
 }

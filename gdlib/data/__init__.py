@@ -13,6 +13,7 @@ Tables of features come split (:func:`load`) or whole (:func:`table`), for a cro
 """
 
 from gdlib.data.loading import load, names
+from gdlib.data.noise import with_label_noise
 from gdlib.data.normalization import NORMALIZATIONS, Normalizer, fit_normalizer
 from gdlib.data.partition import duplicate_groups, folds
 from gdlib.data.sets import Dataset, Split
@@ -33,4 +34,5 @@ __all__ = [
     "names",
     "table",
     "table_names",
+    "with_label_noise",
 ]

@@ -12,9 +12,10 @@ from typing import Any
 
 from gdlib import data, models, records
 from gdlib.data import augmentation
+from gdlib.experiment.methods import Method, method
 from gdlib.experiment.values import require, values_of, with_tuples
 from gdlib.schedules import Constant, LinearWarmup, Schedule
-from gdlib.train import PRECISIONS
+from gdlib.train import DECAYS, OPTIMIZERS, PRECISIONS
 
 __all__ = ["Experiment", "Run"]
 
@@ -31,7 +32,7 @@ class Run:
         seed: seed of the initialisation and of the batch order.
         temperature: τ.
         schedule: β as a function of the optimiser step.
-        label: the schedule in words, such as ``0.1`` or ``warm-up 0.01→0.1``.
+        label: the schedule in words, such as ``0.1`` or ``warm-up 0.01→0.1``; with another loss than gradient decay its name.
         warmup_epochs: length of the warm-up, 0 for a constant β.
     """
 
@@ -59,6 +60,7 @@ class Experiment:
         normalization: of the inputs, a name of :data:`gdlib.data.NORMALIZATIONS`.
         validation_size: training samples held out.
         subset: training samples kept, the same number of each class; 0 for all.
+        label_noise: share of the kept training samples that get a wrong label, drawn once for all seeds.
         augmentation: of the training images, a name of :data:`gdlib.data.augmentation.AUGMENTATIONS`; image networks only.
         model: ``"mlp"``, or a name of :data:`gdlib.models.IMAGE_NETWORKS`.
         width: factor for the channels of an image network.
@@ -67,6 +69,8 @@ class Experiment:
         activation: a name of :data:`gdlib.models.ACTIVATIONS`.
         initialization: a name of :data:`gdlib.models.INITIALIZATIONS`.
         linear_features: no activation after the last hidden layer.
+        loss: ``"gd"``, gradient decay with the β below; or another one by :func:`gdlib.experiment.method`, with ``betas=[1]``.
+        classifier_bias: whether the last layer has a bias, with a loss other than gradient decay and where its last layer can have one.
         betas: constant gradient-decay factors.
         warmups: linear warm-ups of β, each as [start, end, epochs].
         schedule_unit: a warm-up changes β every ``"step"`` or every ``"epoch"``.
@@ -74,9 +78,11 @@ class Experiment:
         seeds: seeds of the initialisation and of the batch order.
         epochs: passes over the training data.
         batch_size: samples in a step.
-        learning_rate: of SGD.
-        momentum: heavy-ball momentum.
+        optimizer: a name of :data:`gdlib.train.OPTIMIZERS`.
+        learning_rate: of the optimizer.
+        momentum: heavy-ball momentum of SGD, or first decay rate of Adam.
         weight_decay: coefficient of the L2 penalty.
+        decay: how the learning rate falls, a name of :data:`gdlib.train.DECAYS`.
         milestones: shares of the epochs after which the learning rate falls to a tenth.
         max_grad_norm: limit for the gradient norm of a run; 0 for none.
         match_gradient: a learning rate matched to β in every step, see :func:`gdlib.experiment.gd_loss`.
@@ -85,6 +91,7 @@ class Experiment:
         channels_last: keep images and convolutions in this memory format.
         fused: let the optimiser update all parameters in one kernel.
         cuda_graph: record a step on the GPU and replay it.
+        angles: measure the angles between features, class centres and class vectors too.
         test_every: epochs between two evaluations; the last epoch is always evaluated.
         train_every: epochs between two evaluations on the whole training set too, after the first ten.
         scale: ``"paper"``, ``"reduced"`` or ``"smoke"``: how the setting relates to the paper's.
@@ -102,6 +109,7 @@ class Experiment:
     normalization: str = "unit"
     validation_size: int = 0
     subset: int = 0
+    label_noise: float = 0.0
     augmentation: str = "none"
     model: str = "mlp"
     width: float = 1.0
@@ -110,6 +118,8 @@ class Experiment:
     activation: str = "relu"
     initialization: str = "pytorch"
     linear_features: bool = False
+    loss: str = "gd"
+    classifier_bias: bool = True
     betas: Sequence[float] = (5.0, 1.0, 0.1, 0.01)
     warmups: Sequence[Sequence[float]] = ()
     schedule_unit: str = "step"
@@ -117,9 +127,11 @@ class Experiment:
     seeds: Sequence[int] = (0,)
     epochs: int = 10
     batch_size: int = 100
+    optimizer: str = "sgd"
     learning_rate: float = 0.1
     momentum: float = 0.9
     weight_decay: float = 1e-4
+    decay: str = "milestones"
     milestones: Sequence[float] = ()
     max_grad_norm: float = 0.0
     match_gradient: bool = False
@@ -128,6 +140,7 @@ class Experiment:
     channels_last: bool = False
     fused: bool = False
     cuda_graph: bool = False
+    angles: bool = False
     test_every: int = 1
     train_every: int = 5
     scale: str = "smoke"
@@ -143,6 +156,8 @@ class Experiment:
             ("stem", self.stem, models.STEMS),
             ("device", self.device, DEVICES),
             ("precision", self.precision, PRECISIONS),
+            ("optimizer", self.optimizer, OPTIMIZERS),
+            ("decay", self.decay, DECAYS),
             ("activation", self.activation, models.ACTIVATIONS),
             ("initialization", self.initialization, models.INITIALIZATIONS),
             ("schedule_unit", self.schedule_unit, ("step", "epoch")),
@@ -155,7 +170,10 @@ class Experiment:
         for name in ("epochs", "batch_size", "test_every", "train_every", "validation_size", "subset"):
             if not isinstance(getattr(self, name), int):
                 raise ValueError(f"{name} must be a whole number; got {getattr(self, name)!r}")
-        for name in ("linear_features", "match_gradient", "channels_last", "fused", "cuda_graph"):
+        for name in ("loss",):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} must be a text, such as 'gd' or 'arcface 20 0.1'; got {getattr(self, name)!r}")
+        for name in ("linear_features", "classifier_bias", "match_gradient", "angles", "channels_last", "fused", "cuda_graph"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
         if self.model == "mlp" and (self.augmentation != "none" or self.channels_last):
@@ -182,8 +200,33 @@ class Experiment:
                 raise ValueError(f"a warm-up is [start, end, epochs]; got {warmup!r}")
             for part in warmup:
                 require("warmups", part, above=0)
+        require("label_noise", self.label_noise, at_least=0)
+        if self.label_noise >= 1:
+            raise ValueError(f"label_noise is a share of the samples, below 1; got {self.label_noise!r}")
+        if self.decay != "milestones" and self.milestones:
+            raise ValueError(f"milestones have no meaning with decay={self.decay!r}; leave them empty")
+        if self.method is not None:
+            self._check_method(self.method)
         if not self.runs():
             raise ValueError("there is nothing to train: give at least one seed, one temperature, and one β or warm-up")
+
+    def _check_method(self, chosen: Method) -> None:
+        """Refuse what goes with gradient decay only, and a last layer that the network cannot have."""
+        if list(self.betas) != [1] or self.warmups or list(self.temperatures) != [1] or self.match_gradient:
+            raise ValueError(
+                f"β, τ, warm-ups and match_gradient are for loss='gd'; with {self.loss!r} set betas=[1], warmups=[] and temperatures=[1]"
+            )
+        if self.model == "mlp" and chosen.head not in models.MLP_HEADS:
+            raise ValueError(f"loss={self.loss!r} needs a last layer of the kind {chosen.head!r}, which only image networks have")
+        if self.cuda_graph and chosen.keeps_state:
+            raise ValueError(
+                f"loss={self.loss!r} remembers something from step to step, which a recorded step cannot: set cuda_graph=False"
+            )
+
+    @property
+    def method(self) -> Method | None:
+        """The loss, if it is not gradient decay."""
+        return None if self.loss == "gd" else method(self.loss)
 
     @classmethod
     def from_parameters(cls, namespace: Mapping[str, Any]) -> Experiment:
@@ -206,7 +249,7 @@ class Experiment:
         for start, end, epochs in self.warmups:
             schedules.append((LinearWarmup(float(start), float(end), epochs * steps_per_epoch), float(epochs)))
         return [
-            Run(seed, float(temperature), schedule, str(schedule), epochs)
+            Run(seed, float(temperature), schedule, str(schedule) if self.loss == "gd" else self.loss, epochs)
             for seed in self.seeds
             for temperature in self.temperatures
             for schedule, epochs in schedules

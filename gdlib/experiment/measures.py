@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from gdlib import calibration, data
 from gdlib.curriculum import true_class_probability
+from gdlib.functional import margin_bias
 
 __all__ = ["HISTOGRAM_EDGES", "final_measures", "scores"]
 
@@ -21,10 +22,11 @@ _MANY_CLASSES = 10  # with more classes than this the top-5 accuracy says someth
 
 
 def scores(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
-    """Accuracy and plain cross-entropy of every run, ``[R]``, from logits ``[R, N, C]``; with many classes also the top-5 accuracy."""
+    """Accuracy, plain cross-entropy and mean margin bias of every run, ``[R]``, from logits ``[R, N, C]``; with many classes top-5 too."""
     correct = (logits.argmax(2) == labels).double().mean(1)
     cross_entropy = torch.stack([F.cross_entropy(run_logits, labels) for run_logits in logits])
-    measured = {f"{name}_accuracy": correct, f"{name}_cross_entropy": cross_entropy}
+    bias = torch.stack([margin_bias(run_logits, labels).double().mean() for run_logits in logits])
+    measured = {f"{name}_accuracy": correct, f"{name}_cross_entropy": cross_entropy, f"{name}_margin_bias": bias}
     if logits.shape[2] > _MANY_CLASSES:
         among = (logits.topk(TOP, 2).indices == labels[None, :, None]).any(2)
         measured[f"{name}_top5_accuracy"] = among.double().mean(1)

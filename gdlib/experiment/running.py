@@ -15,6 +15,7 @@ from torch import Tensor
 from gdlib import data, models, records
 from gdlib.data import augmentation
 from gdlib.data.images import IMAGES
+from gdlib.experiment.angles import add_angles, target_angles
 from gdlib.experiment.definition import Experiment
 from gdlib.experiment.measures import final_measures, scores
 from gdlib.experiment.objective import gd_loss
@@ -88,13 +89,19 @@ def run(
 
     temperature = torch.tensor([member.temperature for member in runs], device=device)[:, None, None]
     of_images = experiment.model != "mlp"
+    other_loss = experiment.method.loss(dataset.classes).to(device) if experiment.method is not None else None
+    objective = other_loss or gd_loss([member.temperature for member in runs], match_gradient=experiment.match_gradient)
+
+    def outputs(split: data.Split, *, features: bool = False) -> Tensor:
+        """What the model makes of a split."""
+        if not of_images:
+            return predict(model, split.inputs, features=features)
+        options = {"prepare": normalize, "precision": experiment.precision, "batch_size": _IMAGES_AT_A_TIME}
+        return predict(model, split.inputs, features=features, **options)  # type: ignore[arg-type]
 
     def scaled_logits(split: data.Split) -> Tensor:
         """The logits over τ, which the loss, and so the probability of a run, is made of."""
-        if not of_images:
-            return predict(model, split.inputs) / temperature
-        options = {"prepare": normalize, "precision": experiment.precision, "batch_size": _IMAGES_AT_A_TIME}
-        return predict(model, split.inputs, **options) / temperature  # type: ignore[arg-type]
+        return other_loss.logits(outputs(split)) if other_loss is not None else outputs(split) / temperature
 
     def measure_all(model: models.RunModel, epoch: int) -> dict[str, Tensor]:
         measured = {}
@@ -103,19 +110,23 @@ def run(
             measured = scores(scaled_logits(dataset.test), dataset.test.labels, "test")
         if measured and (last or epoch <= 10 or epoch % experiment.train_every == 0):
             measured |= scores(scaled_logits(dataset.train), dataset.train.labels, "train")
+        if measured and experiment.angles:
+            measured |= target_angles(outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
         return measured | dict(measure(model, dataset, epoch) if measure is not None else {})
 
     history = train(
         model,
-        gd_loss([member.temperature for member in runs], match_gradient=experiment.match_gradient),
+        objective,
         schedule,
         dataset.train.inputs,
         dataset.train.labels,
         epochs=experiment.epochs,
         batch_size=experiment.batch_size,
         learning_rate=experiment.learning_rate,
+        optimizer=experiment.optimizer,
         momentum=experiment.momentum,
         weight_decay=experiment.weight_decay,
+        decay=experiment.decay,
         milestones=[round(share * experiment.epochs) for share in experiment.milestones],
         max_grad_norm=experiment.max_grad_norm or None,
         order_seeds=experiment.seeds,
@@ -131,6 +142,8 @@ def run(
     )
 
     final = final_measures(dataset, scaled_logits, [member.beta for member in runs])
+    if experiment.angles:
+        add_angles(final, history, outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
     added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
     return records.Record(
         template=template,
@@ -186,8 +199,13 @@ def _load(experiment: Experiment, device: torch.device, folder: str | None) -> d
         "folder": folder,
     }
     if experiment.model == "mlp":
-        return _on(data.load(experiment.dataset, **options).flat(), device)
-    return _on(data.load(experiment.dataset, as_bytes=experiment.dataset in IMAGES, **options).with_channels(), device)
+        dataset = data.load(experiment.dataset, **options).flat()
+    else:
+        dataset = data.load(experiment.dataset, as_bytes=experiment.dataset in IMAGES, **options).with_channels()
+    if experiment.label_noise:
+        noisy = data.with_label_noise(dataset.train.labels, experiment.label_noise, classes=dataset.classes)
+        dataset = dataclasses.replace(dataset, train=data.Split(dataset.train.inputs, noisy))
+    return _on(dataset, device)
 
 
 def _on(dataset: data.Dataset, device: torch.device) -> data.Dataset:
@@ -203,17 +221,22 @@ def _on(dataset: data.Dataset, device: torch.device) -> data.Dataset:
 
 
 def _model(experiment: Experiment, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
+    chosen = experiment.method
+    last: dict[str, Any] = {"with_features": chosen.with_features, "bias": experiment.classifier_bias} if chosen is not None else {}
     if experiment.model == "mlp":
-        return models.mlp(
-            [dataset.features, *experiment.hidden, dataset.classes],
-            seeds=seeds,
-            activation=experiment.activation,
-            initialization=experiment.initialization,
-            linear_features=experiment.linear_features,
-        )
+        sizes = [dataset.features, *experiment.hidden, dataset.classes]
+        form: dict[str, Any] = {
+            "activation": experiment.activation,
+            "initialization": experiment.initialization,
+            "linear_features": experiment.linear_features,
+        }
+        if chosen is None:
+            return models.mlp(sizes, seeds=seeds, **form)
+        return models.HeadedMLP(sizes, seeds, head=chosen.head, **last, **form)
     channels = dataset.train.inputs.shape[1]
     form = {"classes": dataset.classes, "width": experiment.width, "stem": experiment.stem, "channels": channels}
-    return models.image_stack(experiment.model, seeds, **form)  # type: ignore[arg-type]
+    stack = models.image_stack(experiment.model, seeds, **form)
+    return stack if chosen is None else models.with_heads(stack, chosen.head, **last)
 
 
 def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]:

@@ -8,7 +8,7 @@ the image networks: each is a plain module for one run, and :func:`image_stack` 
 """
 
 from gdlib.models.convolutional import STEMS, ImageNetwork
-from gdlib.models.headed import HEADS, HeadedMLP
+from gdlib.models.headed import HEADS, MLP_HEADS, Head, HeadedMLP, class_vectors, with_heads
 from gdlib.models.images import IMAGE_NETWORKS, image_stack
 from gdlib.models.mobilenet import mobilenet_v1
 from gdlib.models.perceptron import ACTIVATIONS, INITIALIZATIONS, StackedMLP, mlp
@@ -21,12 +21,15 @@ __all__ = [
     "HEADS",
     "IMAGE_NETWORKS",
     "INITIALIZATIONS",
+    "MLP_HEADS",
     "STEMS",
+    "Head",
     "HeadedMLP",
     "ImageNetwork",
     "ModuleStack",
     "RunModel",
     "StackedMLP",
+    "class_vectors",
     "image_stack",
     "mlp",
     "mobilenet_v1",
@@ -34,4 +37,5 @@ __all__ = [
     "resnet34",
     "resnet50",
     "vgg16",
+    "with_heads",
 ]

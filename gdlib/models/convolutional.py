@@ -31,7 +31,7 @@ class ImageNetwork(nn.Module):
     def __init__(self, body: nn.Sequential, units: int, classes: int) -> None:
         super().__init__()
         self.body = body
-        self.classifier = nn.Linear(units, classes)
+        self.classifier: nn.Module = nn.Linear(units, classes)
         for layer in body.modules():
             if isinstance(layer, nn.Conv2d):
                 fan_out = math.prod(layer.kernel_size) * layer.out_channels // layer.groups

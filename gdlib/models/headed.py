@@ -1,23 +1,28 @@
-"""A stack of perceptrons whose last layer is what margin losses need: without bias, or of cosines."""
+"""Last layers that margin losses need, on a stack of perceptrons and on image networks, and the class vectors in them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gdlib import heads
+from gdlib.functional import super_symmetric_projection
+from gdlib.models.convolutional import ImageNetwork
 from gdlib.models.perceptron import StackedMLP
-from gdlib.models.runs import RunModel
+from gdlib.models.runs import ModuleStack, RunModel
 
-__all__ = ["HEADS", "HeadedMLP"]
+__all__ = ["HEADS", "MLP_HEADS", "Head", "HeadedMLP", "class_vectors", "with_heads"]
 
-HEADS = ("linear", "cosine")
+HEADS = ("linear", "super-symmetric", "cosine", "normed", "gaussian")
+MLP_HEADS = ("linear", "cosine")
 
 
 class HeadedMLP(RunModel):
-    r"""R multilayer perceptrons with a last layer that has no bias.
+    r"""R multilayer perceptrons with a last layer of logits or of cosines, and by default without bias.
 
     With ``head="linear"`` the logits are :math:`w_i^T h`, with ``"cosine"`` they are :math:`\cos\theta_i = w_i^T h / (\lVert w_i \rVert
     \lVert h \rVert)`, where h are the features of a sample. Features of length 0 have the cosine 0 to everything. Seeds and options are
@@ -28,6 +33,7 @@ class HeadedMLP(RunModel):
         seeds: one seed for the initialisation of each run.
         head: ``"linear"`` or ``"cosine"``.
         with_features: append the features to the output, for a loss that looks at both: ``[R, N, C + D]``.
+        bias: let logits have a bias; cosines have none.
         activation: as there.
         initialization: as there.
         linear_features: as there.
@@ -52,16 +58,19 @@ class HeadedMLP(RunModel):
         *,
         head: str = "linear",
         with_features: bool = False,
+        bias: bool = False,
         activation: str = "relu",
         initialization: str = "pytorch",
         linear_features: bool = False,
     ) -> None:
         super().__init__()
-        if head not in HEADS:
-            raise ValueError(f"unknown head {head!r}; valid: {', '.join(HEADS)}")
+        if head not in MLP_HEADS:
+            raise ValueError(f"unknown head {head!r} for perceptrons; valid: {', '.join(MLP_HEADS)}")
         options = {"activation": activation, "initialization": initialization, "linear_features": linear_features}
         self.layers = StackedMLP(sizes, seeds, **options)  # type: ignore[arg-type]
-        self.layers.biases = nn.ParameterList(list(self.layers.biases)[:-1])
+        self.has_bias = bias and head == "linear"
+        if not self.has_bias:
+            self.layers.biases = nn.ParameterList(list(self.layers.biases)[:-1])
         self.runs = self.layers.runs
         self.head = head
         self.with_features = with_features
@@ -72,7 +81,7 @@ class HeadedMLP(RunModel):
         if self.head == "cosine":
             output = torch.bmm(F.normalize(features, dim=2), F.normalize(weight, dim=1))
         else:
-            output = torch.bmm(features, weight)
+            output = torch.baddbmm(self.layers.biases[-1][:, None], features, weight) if self.has_bias else torch.bmm(features, weight)
         return torch.cat([output, features], 2) if self.with_features else output
 
     def features(self, inputs: Tensor) -> Tensor:
@@ -82,3 +91,96 @@ class HeadedMLP(RunModel):
     def clip_gradients(self, max_norm: float) -> Tensor:
         """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before."""
         return self.layers.clip_gradients(max_norm)
+
+
+class Head(nn.Module):
+    r"""The last layer of one run, with first weights of a given linear layer, so that runs that differ in it alone start alike.
+
+    ====================== ========================================================================================================
+    kind
+    ====================== ========================================================================================================
+    ``linear``             logits :math:`w_c^T h + b_c`
+    ``super-symmetric``    the same with class vectors that :func:`gdlib.functional.super_symmetric_projection` holds to a simplex
+    ``cosine``             :math:`\cos\theta_c`, see :class:`gdlib.heads.CosineLinear`
+    ``normed``             :math:`w_c^T h`, followed by :math:`\lVert w_c \rVert \lVert h \rVert`, see :class:`gdlib.heads.NormedLinear`
+    ``gaussian``           :math:`-\tfrac12 \lVert h - \mu_c \rVert^2`, see :class:`gdlib.heads.GaussianMixtureHead`
+    ====================== ========================================================================================================
+
+    Args:
+        layer: linear layer whose weight and bias it starts with.
+        kind: one of :data:`HEADS`.
+        bias: keep the bias, where the kind has one.
+        with_features: append the features to the output.
+
+    Shape:
+        Features ``[N, D]`` to ``[N, K]``; the first C outputs classify.
+    """
+
+    def __init__(self, layer: nn.Linear, kind: str, *, bias: bool = True, with_features: bool = False) -> None:
+        super().__init__()
+        if kind not in HEADS:
+            raise ValueError(f"unknown head {kind!r}; valid: {', '.join(HEADS)}")
+        self.kind, self.with_features = kind, with_features
+        classes, features = layer.weight.shape
+        with torch.random.fork_rng(devices=[]):
+            self.layer: nn.Module
+            if kind == "cosine":
+                self.layer = heads.CosineLinear(features, classes)
+            elif kind == "normed":
+                self.layer = heads.NormedLinear(features, classes)
+            elif kind == "gaussian":
+                self.layer = heads.GaussianMixtureHead(features, classes)
+            else:
+                self.layer = nn.Linear(features, classes, bias=bias and layer.bias is not None)
+        with torch.no_grad():
+            self.vectors.copy_(layer.weight)
+            if isinstance(self.layer, nn.Linear) and self.layer.bias is not None:
+                self.layer.bias.copy_(layer.bias)
+
+    @property
+    def vectors(self) -> Tensor:
+        """The class vectors, ``[C, D]``."""
+        return cast(Tensor, self.layer.means if self.kind == "gaussian" else self.layer.weight)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """The outputs."""
+        if self.kind == "super-symmetric":
+            with torch.no_grad():
+                self.vectors.copy_(super_symmetric_projection(self.vectors))
+        outputs = self.layer(features)
+        if self.kind == "gaussian":
+            outputs = -outputs[0]
+        elif self.kind == "normed":
+            outputs = torch.cat(outputs, -1)
+        return torch.cat([outputs, features], -1) if self.with_features else cast(Tensor, outputs)
+
+
+def with_heads(stack: ModuleStack, kind: str, *, bias: bool = True, with_features: bool = False) -> ModuleStack:
+    """Replace the last layer of every image network of a stack, in place; returns the stack.
+
+    Example:
+        >>> from gdlib.models import image_stack
+        >>> stack = with_heads(image_stack("resnet18", seeds=[0], classes=10, width=0.25), "cosine")
+        >>> bool((stack(torch.zeros(1, 4, 3, 32, 32)).abs() <= 1).all())
+        True
+    """
+    for copy in stack.copies:
+        network = cast(ImageNetwork, copy)
+        network.classifier = Head(cast(nn.Linear, network.classifier), kind, bias=bias, with_features=with_features)
+    return stack
+
+
+def class_vectors(model: RunModel) -> Tensor:
+    """The vectors of the last layer that stand for the classes, ``[R, C, D]``.
+
+    Raises:
+        TypeError: for a model whose last layer is not known.
+    """
+    if isinstance(model, HeadedMLP):
+        model = model.layers
+    if isinstance(model, StackedMLP):
+        return model.weights[-1].mT
+    if isinstance(model, ModuleStack) and all(isinstance(copy, ImageNetwork) for copy in model.copies):
+        layers = [cast(ImageNetwork, copy).classifier for copy in model.copies]
+        return torch.stack([layer.vectors if isinstance(layer, Head) else cast(Tensor, layer.weight) for layer in layers])
+    raise TypeError(f"{type(model).__name__} has no last layer that is known here; valid: perceptrons and image networks of gdlib.models")

@@ -16,9 +16,10 @@ from tqdm import tqdm
 from gdlib.models import RunModel
 from gdlib.train.step import PRECISIONS, GraphedStep, Loss, Step, autocast, can_be_graphed
 
-__all__ = ["OPTIMIZERS", "Measure", "Order", "Prepare", "batch_order", "predict", "train"]
+__all__ = ["DECAYS", "OPTIMIZERS", "Measure", "Order", "Prepare", "batch_order", "predict", "train"]
 
 OPTIMIZERS = ("sgd", "adam")
+DECAYS = ("milestones", "exponential", "one-cycle")
 
 Measure = Callable[[RunModel, int], Mapping[str, Tensor]]
 """Called with the model and the number of finished epochs; returns tensors whose first dimension is R."""
@@ -28,6 +29,8 @@ Prepare = Callable[[Tensor, int], Tensor]
 
 Order = Callable[[int], Tensor]
 """Maps the number of an epoch, from 1, to the indices ``[S, n]`` of its samples; n is the same in every epoch."""
+
+_LAST_SHARE = 1e-3  # of the learning rate, in the last epoch of an exponential decay
 
 _log = logging.getLogger("gdlib.train")
 
@@ -45,6 +48,7 @@ def train(
     optimizer: str = "sgd",
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    decay: str = "milestones",
     milestones: Sequence[int] = (),
     learning_rate_factor: float = 0.1,
     max_grad_norm: float | None = None,
@@ -77,6 +81,9 @@ def train(
         optimizer: ``"sgd"``, or ``"adam"`` with its second decay rate at 0.999.
         momentum: heavy-ball momentum of SGD; the first decay rate of Adam, whose usual value is 0.9.
         weight_decay: coefficient of the L2 penalty that is added to the gradient.
+        decay: how the learning rate changes. ``"milestones"``: see there. ``"exponential"``: by the same factor after every epoch, down to
+            a thousandth in the last one. ``"one-cycle"``: from step to step up to ``learning_rate`` and down to nothing, while the momentum
+            goes from 0.95 to 0.85 and back, whatever ``momentum`` says (:class:`torch.optim.lr_scheduler.OneCycleLR`).
         milestones: after these numbers of finished epochs the learning rate is multiplied by ``learning_rate_factor``.
         learning_rate_factor: that factor.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
@@ -127,13 +134,16 @@ def train(
     graphed = cuda_graph and can_be_graphed(device)
     rate = torch.tensor(learning_rate, device=device) if graphed else learning_rate  # a recorded step reads the learning rate from memory
     update = _optimizer(optimizer, model, rate, momentum, weight_decay, fused or graphed or None)
-    decay = torch.optim.lr_scheduler.MultiStepLR(update, milestones=list(milestones), gamma=learning_rate_factor)
     steps_per_epoch = -(-samples // batch_size)
+    if decay == "one-cycle" and graphed:
+        raise ValueError("decay='one-cycle' changes the momentum in every step, which a recorded step would not see: set cuda_graph=False")
+    rates = _rates(decay, update, milestones, learning_rate_factor, learning_rate, epochs, steps_per_epoch)
     shared = model.runs // groups
     single = Step(model, loss_fn, update, max_grad_norm=max_grad_norm, precision=precision)
     do_step = GraphedStep(single) if graphed else single
     history: list[dict[str, Any]] = []
-    first_epoch = _resume(checkpoint, identity, model, update, decay, history)
+    state = {"model": model, "optimizer": update, "decay": rates} | ({"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {})
+    first_epoch = _resume(checkpoint, identity, state, history)
 
     for epoch in _epochs(first_epoch, epochs, progress):
         if epoch > 0:
@@ -143,14 +153,17 @@ def train(
                 beta = torch.tensor(schedule(step), device=device)  # (R,)
                 chosen = inputs[batch] if prepare is None else prepare(inputs[batch], step)  # (S, B, ...)
                 do_step(chosen, labels[batch].repeat_interleave(shared, 0), beta)
-            decay.step()
-        entry = {"epoch": epoch, "beta": torch.tensor(schedule(epoch * steps_per_epoch)), "learning_rate": float(decay.get_last_lr()[0])}
+                if decay == "one-cycle":
+                    rates.step()
+            if decay != "one-cycle":
+                rates.step()
+        entry = {"epoch": epoch, "beta": torch.tensor(schedule(epoch * steps_per_epoch)), "learning_rate": float(rates.get_last_lr()[0])}
         if measure is not None:
             model.eval()
             entry |= {name: value.cpu() for name, value in measure(model, epoch).items()}
         history.append(entry)
         if checkpoint is not None and epoch % checkpoint_every == 0:
-            _save(checkpoint, identity, model, update, decay, history)
+            _save(checkpoint, identity, state, history)
     return history
 
 
@@ -239,6 +252,26 @@ def _optimizer(
     return torch.optim.Adam(model.parameters(), lr=rate, betas=decays, weight_decay=weight_decay, fused=fused, capturable=recordable)
 
 
+def _rates(
+    decay: str,
+    optimizer: torch.optim.Optimizer,
+    milestones: Sequence[int],
+    factor: float,
+    learning_rate: float,
+    epochs: int,
+    steps_per_epoch: int,
+) -> torch.optim.lr_scheduler.LRScheduler:
+    """The schedule of the learning rate, which takes a step after every epoch, or, as one cycle, after every step."""
+    schedulers = torch.optim.lr_scheduler
+    if decay == "milestones":
+        return schedulers.MultiStepLR(optimizer, milestones=list(milestones), gamma=factor)
+    if decay == "exponential":
+        return schedulers.ExponentialLR(optimizer, gamma=_LAST_SHARE ** (1 / max(epochs - 1, 1)))
+    if decay == "one-cycle":
+        return schedulers.OneCycleLR(optimizer, max_lr=learning_rate, total_steps=max(epochs * steps_per_epoch, 1))
+    raise ValueError(f"unknown decay {decay!r} of the learning rate; valid: {', '.join(DECAYS)}")
+
+
 def _epochs(first: int, last: int, progress: bool) -> Iterator[int]:
     """Epochs ``first`` to ``last``, with a bar where somebody looks on, and a line for each epoch in a log."""
     interactive = sys.stderr.isatty() or "ipykernel" in sys.modules
@@ -248,22 +281,14 @@ def _epochs(first: int, last: int, progress: bool) -> Iterator[int]:
             _log.info("epoch %d of %d", epoch, last)
 
 
-def _save(
-    path: str | os.PathLike[str],
-    identity: str,
-    model: RunModel,
-    optimizer: torch.optim.Optimizer,
-    decay: torch.optim.lr_scheduler.LRScheduler,
-    history: list[dict[str, Any]],
-) -> None:
+def _save(path: str | os.PathLike[str], identity: str, parts: Mapping[str, Any], history: list[dict[str, Any]]) -> None:
+    """Write the states of the parts, the history and the state of the random numbers."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     state = {
         "identity": identity,
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "decay": decay.state_dict(),
+        **{name: part.state_dict() for name, part in parts.items()},
         "random": torch.get_rng_state(),
         "history": history,
     }
@@ -274,20 +299,13 @@ def _save(
         partial.unlink(missing_ok=True)
 
 
-def _resume(
-    path: str | os.PathLike[str] | None,
-    identity: str,
-    model: RunModel,
-    optimizer: torch.optim.Optimizer,
-    decay: torch.optim.lr_scheduler.LRScheduler,
-    history: list[dict[str, Any]],
-) -> int:
+def _resume(path: str | os.PathLike[str] | None, identity: str, parts: Mapping[str, Any], history: list[dict[str, Any]]) -> int:
     """Restore a checkpoint if there is one; return the epoch to go on with."""
     if path is None or not Path(path).exists():
         return 0
     try:
         state = torch.load(path, weights_only=True, map_location="cpu")
-        missing = {"identity", "model", "optimizer", "decay", "random", "history"} - set(state)
+        missing = {"identity", *parts, "random", "history"} - set(state)
         if missing:
             raise KeyError(f"it lacks {', '.join(sorted(missing))}")
     except Exception as error:
@@ -296,9 +314,8 @@ def _resume(
         raise ValueError(
             f"the checkpoint {path} belongs to another training ({state['identity']!r}, not {identity!r}); delete it or name another file"
         )
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    decay.load_state_dict(state["decay"])
+    for name, part in parts.items():
+        part.load_state_dict(state[name])
     torch.set_rng_state(state["random"])
     history.extend(state["history"])
     return int(history[-1]["epoch"]) + 1
