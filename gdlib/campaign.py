@@ -20,8 +20,10 @@ earlier run.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -60,6 +62,7 @@ class Job:
     Attributes:
         campaign: name of the campaign.
         id: name of the job, unique in the campaign.
+        entry: ``id`` of the entry that it was made from.
         template: notebook of ``notebooks/experiments``, without its ending.
         parameters: what the campaign sets; every other parameter keeps the notebook's default.
         record: where the record is written.
@@ -69,6 +72,7 @@ class Job:
 
     campaign: str
     id: str
+    entry: str
     template: str
     parameters: Mapping[str, Any]
     record: Path
@@ -85,15 +89,22 @@ class Job:
         Raises:
             CampaignError: if the record cannot be read.
         """
-        if not self.record.exists():
-            return False
         try:
-            measured = records.load(self.record).parameters
+            measured = _measured(self.record.absolute(), _stamp(self.record))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
         except ValueError as error:
             raise CampaignError(str(error)) from error
         if any(name not in measured or not _same(measured[name], value) for name, value in self.parameters.items()):
             return False
         return all(_same(measured[name], value) for name, value in (expected or {}).items() if name in measured)
+
+    @functools.cached_property
+    def trainings(self) -> int:
+        """How many networks it trains: schedules x temperatures x seeds, or data sets x seeds x folds."""
+        kind = of_template(self.template)
+        fields = {field.name for field in dataclasses.fields(kind)}
+        return len(kind(**{name: value for name, value in self.parameters.items() if name in fields}).runs())
 
 
 @dataclass(frozen=True)
@@ -168,6 +179,7 @@ def load(path: str | Path, folder: str | Path | None = None) -> Campaign:
                 Job(
                     campaign=name,
                     id=job_id,
+                    entry=entry["id"],
                     template=entry["template"],
                     parameters={**(raw.get("defaults") or {}), **(entry.get("parameters") or {}), **chosen},
                     record=home / f"{job_id}.json",
@@ -184,12 +196,14 @@ def load(path: str | Path, folder: str | Path | None = None) -> Campaign:
 
 
 def coverage(path: str | Path, answers: str | None = None, *, entry: str | None = None, folder: str | Path | None = None) -> Coverage:
-    """Count the runs of a campaign that are measured. A job with several betas, temperatures or seeds counts as that many runs.
+    """Count the runs of a campaign that are measured. A job counts as its :attr:`Job.trainings`.
+
+    The campaign and its records are read again only if they changed, so that this may be called for every row of a table.
 
     Args:
         path: the campaign file.
         answers: count only the jobs for this row of the claims ledger, such as ``"E3"``.
-        entry: count only the jobs whose name is this or begins with this and a hyphen.
+        entry: count only the jobs of the entry with this ``id``.
         folder: as in :func:`load`.
 
     Returns:
@@ -198,12 +212,8 @@ def coverage(path: str | Path, answers: str | None = None, *, entry: str | None 
     Raises:
         CampaignError: as :func:`load`, and for a record that cannot be read.
     """
-    jobs = [
-        job
-        for job in load(path, folder).jobs
-        if (answers is None or answers in job.answers) and (entry is None or job.id == entry or job.id.startswith(entry + "-"))
-    ]
-    return Coverage(done=sum(_runs(job) for job in jobs if job.done()), planned=sum(_runs(job) for job in jobs))
+    jobs = [job for job in load(path, folder).jobs if (answers is None or answers in job.answers) and (entry is None or job.entry == entry)]
+    return Coverage(done=sum(job.trainings for job in jobs if job.done()), planned=sum(job.trainings for job in jobs))
 
 
 def coverage_table(folder: str | Path, answers: Iterable[str], *, records_folder: str | Path | None = None) -> pd.DataFrame:
@@ -228,16 +238,24 @@ def coverage_table(folder: str | Path, answers: Iterable[str], *, records_folder
             if wanted & set(job.answers):
                 key = (name, found.title, str(job.parameters.get("scale", Experiment().scale)))
                 done, planned = counts.get(key, (0, 0))
-                counts[key] = (done + (_runs(job) if job.done() else 0), planned + _runs(job))
+                counts[key] = (done + (job.trainings if job.done() else 0), planned + job.trainings)
     rows = [(f"`{name}`", title, scale, str(Coverage(done, planned))) for (name, title, scale), (done, planned) in counts.items()]
     return pd.DataFrame(rows, columns=["campaign", "what", "scale", "runs"])
 
 
-def _runs(job: Job) -> int:
-    """The number of the job's trainings: schedules x temperatures x seeds, or data sets x seeds x folds."""
-    kind = of_template(job.template)
-    fields = {field.name for field in dataclasses.fields(kind)}
-    return len(kind(**{name: value for name, value in job.parameters.items() if name in fields}).runs())
+Stamp = tuple[int, int, int]  # time of change, size, inode
+
+
+def _stamp(path: Path) -> Stamp:
+    """What changes with a file's content: it says whether a file that was read has to be read again."""
+    found = os.stat(path)
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+@functools.cache
+def _measured(path: Path, stamp: Stamp) -> Mapping[str, Any]:
+    """The parameters of a record."""
+    return records.load(path).parameters
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -296,9 +314,14 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789"))
 
 
+@functools.cache
+def _parsed(path: Path, stamp: Stamp) -> Any:
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # _Loader is a SafeLoader
+
+
 def _read_yaml(path: Path) -> Any:
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # _Loader is a SafeLoader
+        return _parsed(path.absolute(), _stamp(path))
     except FileNotFoundError as error:
         raise CampaignError(f"There is no campaign file {path}; the campaigns are: {', '.join(names(path.parent)) or 'none'}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -281,8 +281,43 @@ def test_coverage_counts_runs(project: Path) -> None:
     assert campaigns.coverage(path, "E4") == campaigns.Coverage(done=2, planned=2)
     assert campaigns.coverage(path, entry="b").planned == 2
     put_record(first)
-    assert campaigns.coverage(path, "E3").done == campaigns.coverage(path, entry="a-seed0").done > 0
+    assert campaigns.coverage(path, "E3").done == campaigns.coverage(path, entry="a").done > 0
     assert campaigns.coverage(path, "E9") == campaigns.Coverage(0, 0)
+
+
+def test_coverage_of_an_entry_is_not_that_of_one_whose_name_begins_alike(project: Path) -> None:
+    first, second = ({"id": name, "template": "tiny", "each": {"seeds": [[0], [1]]}} for name in ("rate", "rate-halved"))
+    path = write(project, {**CAMPAIGN, "entries": [first, second]})
+    jobs = campaigns.load(path).jobs
+    assert [job.entry for job in jobs] == ["rate", "rate", "rate-halved", "rate-halved"]
+    put_record(jobs[2])
+    assert campaigns.coverage(path, entry="rate") == campaigns.Coverage(0, jobs[0].trainings + jobs[1].trainings)
+    assert campaigns.coverage(path, entry="rate-halved").done == jobs[2].trainings > 0
+    assert campaigns.coverage(path, entry="rate-seed0").planned == 0  # a job, not an entry
+
+
+def test_coverage_sees_what_changed_and_reads_nothing_twice(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project / "campaigns" / "small.yml"
+    third = campaigns.load(path).jobs[2]
+    assert campaigns.coverage(path, "E4").done == 0
+    put_record(third)
+    assert campaigns.coverage(path, "E4").done == third.trainings
+    put_record(third, betas=[7.0, 8.0, 9.0])  # measured with other parameters
+    assert campaigns.coverage(path, "E4").done == 0
+
+    read: list[Path] = []
+    whole = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda self, *options, **named: (read.append(self), whole(self, *options, **named))[1])
+    assert campaigns.coverage(path, "E4").done == 0
+    assert read == []
+    write(project, with_parameters(epochs=3))
+    assert campaigns.coverage(path, "E4").planned == 0
+    assert read == [path]
+
+
+def test_folds_are_trainings() -> None:
+    (job,) = [job for job in campaigns.load(ROOT / "campaigns" / "uci.yml").jobs if job.id == "table-softmax"]
+    assert job.trainings == 15 * 10 * 10
 
 
 def test_coverage_of_several_rows_counts_a_job_once(project: Path) -> None:
