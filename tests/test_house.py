@@ -23,16 +23,14 @@ ALLOWED: dict[str, set[str]] = {
     "calibration": set(),
     "geometry": set(),
     "statistics": set(),
-    "ranking": set(),
     "records": set(),
     "published": set(),
     "data": set(),
     "models": {"heads", "functional"},
     "losses": {"functional"},
     "heads": {"functional"},
-    "tables": {"statistics"},
-    "image_tables": {"published", "tables"},
-    "claims": {"published", "ranking", "records", "statistics"},
+    "tables": {"published", "statistics"},
+    "claims": {"published", "records", "statistics"},
     "train": {"models"},
     "curriculum": {"train", "models", "calibration", "geometry"},
     "experiment": {
@@ -40,11 +38,11 @@ ALLOWED: dict[str, set[str]] = {
         "curriculum",
     },
     "campaign": {"experiment", "records"},
-    "figures": {"ranking", "statistics", "calibration", "geometry", "records", "published", "schedules"},
+    "figures": {"statistics", "calibration", "geometry", "records", "published", "schedules"},
     "__init__": {"functional", "losses", "schedules", "calibration", "geometry", "statistics"},
 }
 FOREIGN = {"sympy", "papermill", "IPython", "nbformat", "nbclient", "jupytext", "notebooks", "workflow", "tests", "snakemake"}
-NO_TORCH = {"schedules", "records", "published", "ranking", "statistics"}
+NO_TORCH = {"schedules", "records", "published", "statistics"}
 
 
 def imports(path: Path) -> set[str]:

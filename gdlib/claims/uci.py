@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from gdlib import published, ranking, statistics
+from gdlib import published, statistics
 from gdlib.claims.findings import Decide, Finding
 
 __all__ = ["KINDS", "RULES", "TABLE_I", "accuracies", "average_by_seed", "distance_to_table_i", "paper_table_i", "uci_runs", "wins"]
@@ -133,8 +133,8 @@ def _ranks_before_softmax(reading: str, runs: pd.DataFrame) -> Finding | None:
     if not _complete(runs):
         return None
     scores = accuracies(runs, list(TABLE_I))
-    found = pd.DataFrame(ranking.ranks(scores.to_numpy(), decimals=_DECIMALS), columns=scores.columns)
-    limit = ranking.critical_difference(len(scores.columns), len(scores))
+    found = pd.DataFrame(statistics.ranks(scores.to_numpy(), decimals=_DECIMALS), columns=scores.columns)
+    limit = statistics.critical_difference(len(scores.columns), len(scores))
     difference = statistics.paired_difference(found["softmax"], found[OURS])
     text = f"rank of softmax minus rank of ArcGrad 5, over data sets (critical difference {limit:.2f})"
     return Finding(reading, difference.mean >= limit, difference, text)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from gdlib.figures.style import reading_styles
-from gdlib.ranking import Ranking
+from gdlib.statistics import Ranking
 
 __all__ = ["accuracy_against_depth", "critical_difference"]
 
@@ -18,7 +18,7 @@ def critical_difference(found: Ranking, *, labels: Mapping[str, str] | None = No
     """A critical-difference diagram: methods on the axis of their average rank, bars over those that cannot be told apart.
 
     Args:
-        found: as :func:`gdlib.ranking.ranking` gives it.
+        found: as :func:`gdlib.statistics.ranking` gives it.
         labels: names to show instead of the methods' own.
         ax: axes to draw in; new ones by default.
 

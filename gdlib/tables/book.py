@@ -1,8 +1,4 @@
-"""From tables of numbers to tables of the book: formatted cells, a caption, a number, a name to refer to.
-
-A notebook ends a cell with :func:`table`. In the book this is a numbered table, to which any page refers by its name with the role
-``numref``; in Jupyter it is a plain table with its caption above it. Cells are MyST text: they may hold mathematics, citations, references.
-"""
+"""Tables of the book and their cells."""
 
 from __future__ import annotations
 

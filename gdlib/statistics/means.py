@@ -1,148 +1,22 @@
-r"""Means over seeds, with their uncertainty: what the tables and the verdicts of the book rest on.
-
-The runs of one setting are few (five seeds, say) and paired: runs that share a seed share initialisation and batch order. So the primary
-statement about two settings is the mean of the paired differences with its Student-t interval (:func:`paired_difference`). The bootstrap
-interval and the sign-flip p-value stand beside it; both are coarse for five values, and their docstrings say how coarse.
-
-Every result is a frozen dataclass that prints itself: ``str(result)``, or ``f"{result:.2f}"`` to choose the digits. ``f"{result:u}"``
-shows as many as the uncertainty allows: down to the second significant digit of the standard deviation, or of the interval's half-width.
-"""
+"""Means, their intervals, and paired differences."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
-__all__ = [
-    "Interval",
-    "MeanSd",
-    "PairedDifference",
-    "bootstrap_interval",
-    "mean_sd",
-    "paired_difference",
-    "t_interval",
-    "wilson_interval",
-]
+from gdlib.statistics.inputs import FloatArray, checked_level, checked_values
+from gdlib.statistics.results import Interval, MeanSd, PairedDifference
 
-FloatArray = NDArray[np.float64]
+__all__ = ["bootstrap_interval", "mean_sd", "paired_difference", "t_interval"]
+
 BootstrapMethod = Literal["bca", "percentile"]
 
-_DIGITS = ".4g"  # used by str(); a format specification overrides it
-_UNCERTAINTY = "u"  # the format specification for as many digits as the uncertainty allows
 _EXACT_UP_TO = 16  # pairs; 2^15 sign patterns, a few milliseconds
 _CHUNK_ELEMENTS = 4_000_000  # resampled values held in memory at once
-
-
-def _number_format(spec: str, spread: float) -> str:
-    """The format of a number: as asked for, or with two significant digits of its spread."""
-    if spec != _UNCERTAINTY:
-        return spec or _DIGITS
-    if not math.isfinite(spread) or spread <= 0:
-        return _DIGITS
-    return f".{max(0, 1 - math.floor(math.log10(spread)))}f"
-
-
-@dataclass(frozen=True)
-class MeanSd:
-    """A mean with the sample standard deviation of its values.
-
-    Attributes:
-        mean: arithmetic mean.
-        sd: sample standard deviation (divisor n − 1); NaN for a single value.
-        n: number of values.
-    """
-
-    mean: float
-    sd: float
-    n: int
-
-    def __format__(self, spec: str) -> str:
-        """Mean and standard deviation with one number format, such as ``.2f`` or ``u``; a single value stands alone."""
-        spec = _number_format(spec, self.sd)
-        return format(self.mean, spec) if self.n == 1 else f"{self.mean:{spec}} ± {self.sd:{spec}}"
-
-    def __str__(self) -> str:
-        """Mean ± sd and the number of values."""
-        return f"{self:{_DIGITS}} (n = {self.n})"
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with a confidence interval.
-
-    Attributes:
-        estimate: the point estimate.
-        low: lower end.
-        high: upper end.
-        level: nominal coverage, such as 0.95.
-        n: number of values behind the estimate.
-        method: how the ends were found: ``"t"``, ``"bca"`` or ``"percentile"``.
-    """
-
-    estimate: float
-    low: float
-    high: float
-    level: float
-    n: int
-    method: str
-
-    def excludes(self, value: float = 0.0) -> bool:
-        """Whether ``value`` lies outside the closed interval.
-
-        Args:
-            value: the number asked about.
-
-        Returns:
-            True if the interval is entirely above or entirely below ``value``.
-        """
-        return not self.low <= value <= self.high
-
-    def __format__(self, spec: str) -> str:
-        """Estimate and interval with one number format, such as ``.2f`` or ``u``."""
-        spec = _number_format(spec, (self.high - self.low) / 2)
-        return f"{self.estimate:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
-
-    def __str__(self) -> str:
-        """Estimate, interval, level, method and number of values."""
-        return f"{self:{_DIGITS}} ({100 * self.level:g} % {self.method}, n = {self.n})"
-
-
-@dataclass(frozen=True)
-class PairedDifference:
-    """The difference of two settings over the seeds that they share.
-
-    Attributes:
-        mean: mean of a − b.
-        sd: sample standard deviation of the differences.
-        n: number of pairs.
-        interval: Student-t interval of the mean difference; the primary statement.
-        bootstrap: bootstrap interval of the mean difference.
-        p_value: two-sided sign-flip permutation p-value of "the differences are symmetric about 0".
-        exact: whether every sign pattern was counted (up to 16 pairs) or a sample of them.
-    """
-
-    mean: float
-    sd: float
-    n: int
-    interval: Interval
-    bootstrap: Interval
-    p_value: float
-    exact: bool
-
-    def __format__(self, spec: str) -> str:
-        """Mean difference with its sign, and the t interval, in one number format such as ``.2f`` or ``u``."""
-        spec = _number_format(spec, (self.interval.high - self.interval.low) / 2)
-        return f"{self.mean:+{spec}} [{self.interval.low:+{spec}}, {self.interval.high:+{spec}}]"
-
-    def __str__(self) -> str:
-        """Mean difference, t interval, p-value and number of pairs."""
-        about = "=" if self.exact else "≈"
-        return f"{self:{_DIGITS}} ({100 * self.interval.level:g} % t, sign-flip p {about} {self.p_value:.3g}, n = {self.n} pairs)"
 
 
 def mean_sd(values: ArrayLike) -> MeanSd:
@@ -165,7 +39,7 @@ def mean_sd(values: ArrayLike) -> MeanSd:
         >>> f"{mean_sd([97.0, 97.2, 97.4]):.2f}"
         '97.20 ± 0.20'
     """
-    x = _values(values, "values", at_least=1)
+    x = checked_values(values, "values", at_least=1)
     return MeanSd(mean=float(x.mean()), sd=float(x.std(ddof=1)) if x.size > 1 else float("nan"), n=x.size)
 
 
@@ -190,9 +64,9 @@ def t_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
         >>> print(f"{t_interval([1.0, 3.0]):.3f}")
         2.000 [-10.706, 14.706]
     """
-    x = _values(values, "values", at_least=2)
+    x = checked_values(values, "values", at_least=2)
     mean = float(x.mean())
-    half = float(stats.t.ppf((1 + _level(level)) / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size))
+    half = float(stats.t.ppf((1 + checked_level(level)) / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size))
     return Interval(mean, mean - half, mean + half, level, x.size, "t")
 
 
@@ -243,8 +117,8 @@ def bootstrap_interval(
         raise ValueError(f"method must be 'bca' or 'percentile', not {method!r}")
     if resamples < 1:
         raise ValueError(f"resamples must be at least 1, not {resamples}")
-    x = _values(values, "values", at_least=2)
-    alphas = np.array([(1 - _level(level)) / 2, (1 + level) / 2])
+    x = checked_values(values, "values", at_least=2)
+    alphas = np.array([(1 - checked_level(level)) / 2, (1 + level) / 2])
     mean = float(x.mean())
     deviations = x - mean
     if not np.any(x != x[0]):
@@ -303,7 +177,7 @@ def paired_difference(
     References:
         R. A. Fisher, *The Design of Experiments* (1935), section 21: the sign-flip test.
     """
-    first, second = _values(a, "a", at_least=2), _values(b, "b", at_least=2)
+    first, second = checked_values(a, "a", at_least=2), checked_values(b, "b", at_least=2)
     if first.size != second.size:
         raise ValueError(f"a and b are paired by seed and must have one length; a has {first.size} values, b has {second.size}")
     d = first - second
@@ -317,69 +191,6 @@ def paired_difference(
         p_value=p_value,
         exact=exact,
     )
-
-
-def wilson_interval(successes: ArrayLike, trials: ArrayLike, *, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-    r"""Wilson score interval of a proportion, elementwise: the error bars of a reliability diagram.
-
-    .. math:: \frac{1}{1 + z^2/n} \left( \hat p + \frac{z^2}{2n} \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4 n^2}} \right)
-
-    with :math:`\hat p` the share of successes, n the number of trials, z the normal quantile of (1 + level)/2. It stays within [0, 1]
-    and is sensible for small n and for shares near 0 and 1.
-
-    Args:
-        successes: numbers of successes, any shape.
-        trials: numbers of trials, broadcast against ``successes``. 0 trials give the interval [0, 1].
-        level: nominal coverage, between 0 and 1.
-
-    Returns:
-        The lower and the upper ends, float64 arrays of the common shape.
-
-    Raises:
-        ValueError: if a count is negative or not finite, if there are more successes than trials, or for a level outside (0, 1).
-
-    Example:
-        >>> low, high = wilson_interval([0, 5, 10], 10)
-        >>> low.round(3).tolist(), high.round(3).tolist()
-        ([0.0, 0.237, 0.722], [0.278, 0.763, 1.0])
-
-    References:
-        E. B. Wilson, *Probable inference, the law of succession, and statistical inference*, JASA 22 (1927) 209-212.
-    """
-    k, n = np.broadcast_arrays(np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64))
-    if not (np.isfinite(k).all() and np.isfinite(n).all()):
-        raise ValueError("successes and trials must be finite")
-    if np.any(k < 0) or np.any(k > n):
-        raise ValueError("each number of successes must lie between 0 and its number of trials")
-    z = float(stats.norm.ppf((1 + _level(level)) / 2))
-    counted = np.maximum(n, 1)  # 0 trials are set to [0, 1] below
-    share = k / counted
-    centre = share + z**2 / (2 * counted)
-    half = z * np.sqrt(share * (1 - share) / counted + z**2 / (4 * counted**2))
-    scale = 1 + z**2 / counted
-    # The ends for no success and for no failure are exactly 0 and 1; rounding must not leave them beside.
-    low = np.where((k == 0) | (n == 0), 0.0, (centre - half) / scale)
-    high = np.where((k == n) | (n == 0), 1.0, (centre + half) / scale)
-    return low, high
-
-
-def _values(values: ArrayLike, name: str, *, at_least: int) -> FloatArray:
-    """A checked one-dimensional float64 array."""
-    x = np.asarray(values, dtype=np.float64)
-    if x.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, not shape {x.shape}")
-    if x.size < at_least:
-        raise ValueError(f"{name} must hold at least {at_least} value{'s' if at_least > 1 else ''}, not {x.size}")
-    if not np.isfinite(x).all():
-        raise ValueError(f"{name} must be finite; found {x[~np.isfinite(x)][0]} at index {int(np.argmin(np.isfinite(x)))}")
-    return x
-
-
-def _level(level: float) -> float:
-    """The level, checked."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, such as 0.95, not {level}")
-    return level
 
 
 def _resampled_means(x: FloatArray, resamples: int, seed: int) -> FloatArray:

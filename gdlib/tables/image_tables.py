@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from gdlib import published, tables
+from gdlib import published
+from gdlib.tables.book import MISSING, cell, mean_sd, overview
 
 __all__ = ["beside", "chosen_beta", "or_not_run", "ordered", "outcomes", "printed", "settings", "span"]
 
@@ -80,16 +81,16 @@ def beside(runs: pd.DataFrame, outcome: str, *, datasets: Sequence[str], spec: s
     for (dataset, paper, model), group in theirs.groupby(["dataset", "paper", "model"], sort=False):
         source = ", ".join([str(paper), *([str(dataset)] if name_dataset else []), str(model)])
         cells = {label: f"{100 * value:.1f}" for label, value in zip(group["schedule"], group["value"], strict=True)}
-        rows[source, "paper", tables.MISSING] = cells
+        rows[source, "paper", MISSING] = cells
     if not runs.empty and outcome in runs:
         ours = runs[runs["dataset"].map(published.DATASETS).isin(datasets) & runs[outcome].notna()]
         for (reading, scale), group in ours.groupby(["reading", "scale"], sort=False):
-            cells = {str(label): tables.mean_sd(at[outcome], spec, scale=100) for label, at in group.groupby("schedule", sort=False)}
+            cells = {str(label): mean_sd(at[outcome], spec, scale=100) for label, at in group.groupby("schedule", sort=False)}
             rows[str(reading), str(scale), str(group["seed"].nunique())] = cells
     labels = sorted({label for cells in rows.values() for label in cells}, key=_order)
     return pd.DataFrame(
         [
-            {"source": source, "scale": scale, "seeds": seeds} | {_heading(label): cells.get(label, tables.MISSING) for label in labels}
+            {"source": source, "scale": scale, "seeds": seeds} | {_heading(label): cells.get(label, MISSING) for label in labels}
             for (source, scale, seeds), cells in rows.items()
         ]
     )
@@ -129,7 +130,7 @@ def outcomes(
     if runs.empty:
         return or_not_run(runs)
     there = {name: how for name, how in columns.items() if name in runs and runs[name].notna().any()}
-    return tables.overview(runs.rename(columns={"schedule": "β"}), list(by), there)
+    return overview(runs.rename(columns={"schedule": "β"}), list(by), there)
 
 
 def chosen_beta(runs: pd.DataFrame) -> dict[str, str]:
@@ -158,15 +159,15 @@ def span(runs: pd.DataFrame, column: str, schedule: str, *, less: str | None = N
         ('80.0 to 90.0', '−20.0 to 10.0', '–')
     """
     if runs.empty or column not in runs:
-        return tables.MISSING
+        return MISSING
     values = runs.pivot_table(index=["reading", "seed"], columns="schedule", values=column)
     if schedule not in values or (less is not None and less not in values):
-        return tables.MISSING
+        return MISSING
     wanted = (values[schedule] if less is None else values[schedule] - values[less]).dropna()
     means = (scale * wanted).groupby(level=0).mean()
     if means.empty:
-        return tables.MISSING
-    ends = [tables.cell(float(format(end, spec)) + 0.0, spec) for end in (means.min(), means.max())]  # not −0.0
+        return MISSING
+    ends = [cell(float(format(end, spec)) + 0.0, spec) for end in (means.min(), means.max())]  # not −0.0
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from gdlib import figures
-from gdlib.ranking import critical_difference, ranking, ranks
+from gdlib.statistics import critical_difference, ranking, ranks
 
 # Demšar (2006), table 6: AUC of C4.5 and three variants on 14 data sets, and the average ranks and statistics of section 3.2.4.
 DEMSAR = np.array(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from gdlib import image_tables, published, tables
+from gdlib import published, tables
+from gdlib.tables import image_tables
 
 
 def runs() -> pd.DataFrame:
