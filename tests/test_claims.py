@@ -45,6 +45,11 @@ def grid(reading="relu-unit", seeds=5, noise=0.0005):
     return pd.DataFrame(rows)
 
 
+def test_runs_with_another_loss_do_not_count():
+    runs = pd.concat([grid(), grid().assign(loss="softmax", test_accuracy=0.1)], ignore_index=True)
+    assert claims.mnist_runs(runs, "grid")["test_accuracy"].min() > 0.9
+
+
 def test_criteria_file_and_code_have_the_same_parts():
     written = claims.criteria()
     assert set(written) == set(claims.CLAIMS)

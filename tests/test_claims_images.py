@@ -130,6 +130,16 @@ def test_smoke_runs_and_diverged_runs_do_not_count():
     assert claims.verdict("E6", pd.DataFrame({"record": ["a-seed0.json"], "campaign": ["mnist"]})).verdict == "not tested"
 
 
+def test_runs_with_another_loss_do_not_count():
+    runs = grid()
+    before = claims.verdict("E6", runs).to_frame()
+    other = grid(loss="arcgrad 10").assign(test_accuracy=0.1)
+    assert claims.image_runs(other, "images").empty
+    both = pd.concat([runs, runs.assign(loss="gd", seed=runs["seed"] + 3), other], ignore_index=True)  # old records do not name the loss
+    assert set(claims.image_runs(both, "cifar10")["seed"]) == set(range(6))
+    assert claims.verdict("E6", pd.concat([runs, other], ignore_index=True)).to_frame().equals(before)
+
+
 def test_a_reading_without_a_schedule_does_not_decide():
     runs = grid()
     other = grid(augmentation="crop-flip")

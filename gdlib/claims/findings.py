@@ -10,7 +10,7 @@ import pandas as pd
 
 from gdlib import statistics
 
-__all__ = ["Comparison", "Decide", "Finding", "Part", "Verdict", "paired", "warmup_is_best"]
+__all__ = ["Comparison", "Decide", "Finding", "Part", "Verdict", "of_gradient_decay", "paired", "warmup_is_best"]
 
 READINGS_ASKED = {"E1": 2, "E2": 2}  # relu-unit and the nearest (or next nearest) one; one reading is enough for the other claims
 
@@ -139,6 +139,11 @@ class Comparison:
 
 Decide = Callable[[str, pd.DataFrame], Finding | None]
 """From a reading and its runs to a finding, or to None if the reading lacks the runs."""
+
+
+def of_gradient_decay(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs that were trained with gradient decay; records from before there was another loss do not name it."""
+    return runs[runs["loss"].isna() | (runs["loss"] == "gd")] if "loss" in runs else runs
 
 
 def paired(runs: pd.DataFrame, metric: str, left: str, right: str) -> statistics.PairedDifference | None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gdlib import statistics
-from gdlib.claims.findings import Comparison, Decide, Finding, paired, warmup_is_best
+from gdlib.claims.findings import Comparison, Decide, Finding, of_gradient_decay, paired, warmup_is_best
 
 __all__ = ["KINDS", "RULES", "image_runs"]
 
@@ -42,6 +42,7 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     if "width" not in runs:
         return runs.iloc[:0]
+    runs = of_gradient_decay(runs)
     found = runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")].copy()
     found = found[~found["diverged"].astype(bool)].dropna(axis=1, how="all")
     if found.empty:

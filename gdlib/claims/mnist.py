@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gdlib import published, statistics
-from gdlib.claims.findings import Comparison, Decide, Finding, warmup_is_best
+from gdlib.claims.findings import Comparison, Decide, Finding, of_gradient_decay, warmup_is_best
 
 __all__ = ["KINDS", "RULES", "TABLE_1_BETAS", "distance_to_table_1", "mnist_runs"]
 
@@ -30,6 +30,7 @@ def mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         after which the easiest fifth reaches a mean confidence of 0.9; one more than the epochs if never) and ``gap`` (easiest minus
         hardest fifth, mean over the epochs).
     """
+    runs = of_gradient_decay(runs)
     entry = runs["record"].str.replace(r"-seed\d+\.json$", "", regex=True)
     chosen = entry.str.startswith(kind) if kind != "grid" else ~entry.str.startswith(KINDS[1:])
     found = runs[chosen & (runs["campaign"] == "mnist")].dropna(axis=1, how="all").copy()
