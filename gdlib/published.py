@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-__all__ = ["DATASETS", "claims", "table", "tables"]
+__all__ = ["DATASETS", "claims", "loss_name", "table", "tables"]
 
 DATASETS: Mapping[str, str] = {
     "mnist": "MNIST",
@@ -21,6 +21,28 @@ DATASETS: Mapping[str, str] = {
     "tiny-imagenet": "Tiny-ImageNet",
 }
 """What the papers' tables call a data set of :mod:`gdlib.data`."""
+
+_LOSSES: Mapping[str, tuple[str, ...]] = {
+    "softmax": ("softmax",),
+    "gd": ("gradient decay", "β"),
+    "label-smoothing": ("label smoothing", "λ"),
+    "super-symmetry": ("super-symmetry",),
+    "hinge": ("hinge",),
+    "modified": ("modified loss",),
+    "lm": ("LM", "λ"),
+    "lm-qu": ("LM with D(q‖u)", "λ"),
+    "lm-uq": ("LM with D(u‖q)", "λ"),
+    "modified-lm": ("modified loss + LM", "λ"),
+    "m-softmax": ("M-Softmax", "m"),
+    "center": ("center loss", "λ"),
+    "l-softmax": ("L-Softmax", "m"),
+    "a-softmax": ("A-Softmax", "m"),
+    "lgm": ("LGM", "α", "λ"),
+    "arcface": ("ArcFace", "s", "m"),
+    "adacos": ("AdaCos",),
+    "guarded-adacos": ("AdaCos", "s ≥"),
+    "arcgrad": ("ArcGrad", "s"),
+}
 
 _FOLDER = Path(__file__).resolve().parents[1] / "results" / "published"
 _INDEX_COLUMNS = ["paper", "version", "number", "table", "file", "caption", "note"]
@@ -113,6 +135,29 @@ def claims(folder: str | Path | None = None) -> pd.DataFrame:
     if frame.index.has_duplicates:
         raise ValueError(f"claims.csv has these ids more than once: {', '.join(frame.index[frame.index.duplicated()].unique())}")
     return frame
+
+
+def loss_name(loss: str) -> str:
+    """What the papers call a loss of an experiment, with its hyperparameters.
+
+    Args:
+        loss: a name with its numbers, as :func:`gdlib.experiment.method` takes it.
+
+    Returns:
+        The name for a figure or a table; a text that is no loss comes back as it is.
+
+    Example:
+        >>> loss_name("lm 0.3"), loss_name("arcface 20 0.1"), loss_name("softmax")
+        ('LM, λ = 0.3', 'ArcFace, s = 20, m = 0.1', 'softmax')
+    """
+    name, *numbers = loss.split() or [""]
+    if name not in _LOSSES or len(numbers) != len(_LOSSES[name]) - 1:
+        return loss
+    title, *symbols = _LOSSES[name]
+    values = [
+        f"{symbol} {number}" if symbol.endswith("≥") else f"{symbol} = {number}" for symbol, number in zip(symbols, numbers, strict=True)
+    ]
+    return ", ".join([title, *values])
 
 
 def _read(name: str, columns: list[str], folder: str | Path | None) -> pd.DataFrame:

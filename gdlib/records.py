@@ -111,7 +111,7 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
     Returns:
         A table with the parameters of the job, ``schedule`` (label), ``beta`` (at the end), ``temperature``, ``seed``, the metrics under
         their own names, the curves as lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder), ``scale``, ``template``,
-        ``wall_seconds``, ``data_source``, ``model_parameters``. Empty if there are no records.
+        ``wall_seconds``, ``data_source``, ``model_parameters``, ``train_samples``. Empty if there are no records.
 
     Raises:
         FileNotFoundError: for a folder that does not exist.
@@ -137,6 +137,7 @@ def to_frame(record: Record) -> pd.DataFrame:
         "wall_seconds": record.wall_seconds,
         "data_source": record.data.get("source"),
         "model_parameters": record.model.get("parameters"),
+        "train_samples": record.data.get("train"),
     }
     rows = []
     for run in record.runs:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
 from gdlib import figures
+from gdlib.experiment.methods import METHODS
 
 BETAS = [0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
 
@@ -55,6 +56,14 @@ class TestColors:
         assert len(warmups) == 2
         assert not warmups & {figures.beta_color(beta) for beta in BETAS}
         assert [figures.schedule_linestyle(label) for label in ("0.1", "5", "warm-up 0.01→0.1")] == ["-", "--", "-."]
+
+    def test_losses(self):
+        losses = [name for name in METHODS if name != "gd"]
+        looks = [(figures.schedule_color(f"{name} 1"), figures.schedule_linestyle(f"{name} 1")) for name in losses]
+        assert len({color for color, _ in looks}) == len(losses)  # one for each, whatever its numbers
+        assert figures.schedule_color("lm 0.3") == figures.schedule_color("lm 0.9")
+        assert figures.schedule_color("softmax") == figures.beta_color(1.0)
+        assert figures.schedule_label("label-smoothing 0.1") == "label smoothing, λ = 0.1"
 
 
 class TestCurves:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from gdlib import published
+from gdlib.experiment.methods import METHODS
 
 ALL = [(row.paper, row.number) for row in published.tables().itertuples()]
 PRINTED_NUMBERS = {  # counted in the papers
@@ -235,3 +236,16 @@ class TestErrors:
         (tmp_path / "claims.csv").write_text("id,paper,claim,where,needs,data_here\nT1,a,b,c,d,e\nT1,a,b,c,d,e\n")
         with pytest.raises(ValueError, match="more than once: T1"):
             published.claims(tmp_path)
+
+
+class TestNamesOfLosses:
+    def test_every_loss_of_an_experiment_has_one_of_its_own(self) -> None:
+        losses = [" ".join([name, *map(str, range(1, 1 + len(kind.numbers)))]) for name, kind in METHODS.items()]
+        names = [published.loss_name(loss) for loss in losses]
+        assert len(set(names)) == len(names)
+        assert all(name.count("=") + name.count("≥") == len(loss.split()) - 1 for name, loss in zip(names, losses, strict=True))
+        assert [name for name, loss in zip(names, losses, strict=True) if name == loss] == ["softmax", "super-symmetry", "hinge"]
+
+    @pytest.mark.parametrize("text", ["", "0.1", "warm-up 0.1→1", "lm", "lm 0.3 4"])
+    def test_what_is_no_loss_stays_as_it_is(self, text: str) -> None:
+        assert published.loss_name(text) == text

@@ -145,11 +145,11 @@ class TestReading:
     def test_columns(self, tmp_path):
         table = records.to_frame(record())
         assert set(table.columns) == {
-            *("dataset", "epochs", "template", "scale", "wall_seconds", "data_source", "model_parameters"),
+            *("dataset", "epochs", "template", "scale", "wall_seconds", "data_source", "model_parameters", "train_samples"),
             *("schedule", "beta", "temperature", "seed", "test_accuracy", "curve_epoch", "curve_test_accuracy"),
         }
         assert table["curve_test_accuracy"].iloc[1] == [0.1, 0.5, 0.8]
-        assert table["model_parameters"].tolist() == [30, 30]
+        assert table["model_parameters"].tolist() == [30, 30] and table["train_samples"].tolist() == [10, 10]
 
     def test_paths(self, tmp_path):
         paths = [record().write(tmp_path / f"{name}.json") for name in "ab"]
