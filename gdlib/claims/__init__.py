@@ -4,8 +4,11 @@ A claim has parts. A part compares two settings run by run: paired over seeds, i
 in a reading if the 95 % Student interval of the mean difference lies on the right side of 0.
 """
 
+from gdlib.claims.angular import ARCGRAD, ARCGRAD_OTHERS, angular_runs, cost_ratios
 from gdlib.claims.findings import Finding, Part, Verdict
 from gdlib.claims.images import image_runs
+from gdlib.claims.large_margin import large_margin_runs
+from gdlib.claims.margins import RIVALS, margin_runs
 from gdlib.claims.mnist import TABLE_1_BETAS, distance_to_table_1, mnist_runs
 from gdlib.claims.uci import TABLE_I, accuracies, average_by_seed, distance_to_table_i, paper_table_i, uci_runs, wins
 from gdlib.claims.verdicts import (
@@ -21,20 +24,27 @@ from gdlib.claims.verdicts import (
 )
 
 __all__ = [
+    "ARCGRAD",
+    "ARCGRAD_OTHERS",
     "CLAIMS",
+    "RIVALS",
     "TABLE_1_BETAS",
     "TABLE_I",
     "Finding",
     "Part",
     "Verdict",
     "accuracies",
+    "angular_runs",
     "average_by_seed",
+    "cost_ratios",
     "criteria",
     "criteria_text",
     "distance_to_table_1",
     "distance_to_table_i",
     "image_runs",
+    "large_margin_runs",
     "least_seeds",
+    "margin_runs",
     "mnist_runs",
     "nearest_reading",
     "paper_table_i",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 
 from gdlib import statistics
+from gdlib.published import loss_name
 
-__all__ = ["Comparison", "Decide", "Finding", "Part", "Verdict", "of_gradient_decay", "paired", "warmup_is_best"]
+__all__ = ["Comparison", "Decide", "Finding", "Part", "Verdict", "least_of", "of_gradient_decay", "paired", "warmup_is_best"]
 
 READINGS_ASKED = {"E1": 2, "E2": 2}  # relu-unit and the nearest (or next nearest) one; one reading is enough for the other claims
 
@@ -134,7 +135,7 @@ class Comparison:
         if difference is None:
             return None
         met = difference.interval.low > 0 if self.larger else difference.interval.high < 0
-        return Finding(reading, met, difference, f"{self.metric}, {self.left} against {self.right}")
+        return Finding(reading, met, difference, f"{self.metric}, {loss_name(self.left)} against {loss_name(self.right)}")
 
 
 Decide = Callable[[str, pd.DataFrame], Finding | None]
@@ -151,6 +152,17 @@ def paired(runs: pd.DataFrame, metric: str, left: str, right: str) -> statistics
     columns = [runs.loc[runs["schedule"] == name].set_index("seed")[metric].astype(float) for name in (left, right)]
     seeds = columns[0].index.intersection(columns[1].index)
     return statistics.paired_difference(columns[0].loc[seeds], columns[1].loc[seeds]) if len(seeds) > 1 else None
+
+
+def least_of(found: Sequence[Finding], *, larger: bool = True) -> Finding:
+    """One finding of several that must all be met: the one that comes nearest to failing, or fails worst.
+
+    Args:
+        found: the findings, of one reading.
+        larger: whether the differences are to be larger than 0.
+    """
+    worst = (min if larger else max)(found, key=lambda finding: finding.difference.mean)
+    return Finding(worst.reading, all(finding.met for finding in found), worst.difference, worst.text)
 
 
 def warmup_is_best(reading: str, runs: pd.DataFrame, warmups: list[str], constants: list[str]) -> Finding | None:

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 import yaml
 
 from gdlib import records
-from gdlib.claims import images, mnist, uci
+from gdlib.claims import angular, images, large_margin, margins, mnist, uci
 from gdlib.claims.findings import Decide, Part, Verdict
 
 __all__ = ["CLAIMS", "criteria", "criteria_text", "least_seeds", "nearest_reading", "runs_of", "verdict", "verdicts", "with_enough_seeds"]
 
-CLAIMS: Mapping[str, tuple[str, Mapping[str, Decide]]] = {**mnist.RULES, **images.RULES, **uci.RULES}
+CLAIMS: Mapping[str, tuple[str, Mapping[str, Decide]]] = {
+    **mnist.RULES,
+    **images.RULES,
+    **margins.RULES,
+    **uci.RULES,
+    **large_margin.RULES,
+    **angular.RULES,
+}
 """For each claim the kind of runs that decide it, and a rule for each part."""
+
+_KINDS: Sequence[tuple[Sequence[str], Callable[[pd.DataFrame, str], pd.DataFrame]]] = (
+    (mnist.KINDS, mnist.mnist_runs),
+    (images.KINDS, images.image_runs),
+    (margins.KINDS, lambda runs, kind: margins.margin_runs(runs)),
+    (uci.KINDS, uci.uci_runs),
+    (large_margin.KINDS, large_margin.large_margin_runs),
+    (angular.KINDS, angular.angular_runs),
+)
 
 
 def criteria(folder: str | Path | None = None) -> dict[str, dict[str, str]]:
@@ -42,18 +58,18 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         runs: as :func:`gdlib.records.read` gives them.
         kind: of MNIST (:func:`gdlib.claims.mnist_runs`) ``"grid"``, ``"feature-plane"``, ``"curriculum"``, ``"temperature"`` or
             ``"warmup-length"``; of image networks (:func:`gdlib.claims.image_runs`) ``"images"``, ``"cifar10"``, ``"many-classes"``,
-            ``"tiny-imagenet"``, ``"oscillation"`` or ``"matched"``; of tables (:func:`gdlib.claims.uci_runs`) ``"uci"`` or ``"uci-depth"``.
+            ``"tiny-imagenet"``, ``"oscillation"`` or ``"matched"``, and beside other losses (:func:`gdlib.claims.margin_runs`)
+            ``"margins"``; of tables (:func:`gdlib.claims.uci_runs`) ``"uci"`` or ``"uci-depth"``; of the large-margin losses
+            (:func:`gdlib.claims.large_margin_runs`) ``"large-margin"`` or ``"degraded"``; of ArcGrad's images
+            (:func:`gdlib.claims.angular_runs`) ``"angular"``, ``"angular-images"``, ``"angular-cuts"`` or ``"cost"``.
 
     Raises:
         ValueError: for another kind.
     """
-    if kind not in (*mnist.KINDS, *images.KINDS, *uci.KINDS):
-        raise ValueError(f"unknown kind {kind!r}; valid: {', '.join((*mnist.KINDS, *images.KINDS, *uci.KINDS))}")
-    if runs.empty:
-        return runs
-    if kind in uci.KINDS:
-        return uci.uci_runs(runs, kind)
-    return mnist.mnist_runs(runs, kind) if kind in mnist.KINDS else images.image_runs(runs, kind)
+    for kinds, of_kind in _KINDS:
+        if kind in kinds:
+            return runs if runs.empty else of_kind(runs, kind)
+    raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(name for kinds, _ in _KINDS for name in kinds)}")
 
 
 def verdict(claim: str, runs: pd.DataFrame) -> Verdict:
@@ -71,14 +87,14 @@ def verdict(claim: str, runs: pd.DataFrame) -> Verdict:
     kind, rules = CLAIMS[claim]
     sentences = criteria()[claim]
     found = runs_of(runs, kind)
-    least = least_seeds(kind)
-    counted = with_enough_seeds(found, least)
-    readings = [(str(reading), of_reading) for reading, of_reading in counted.groupby("reading")] if not counted.empty else []
+    readings = [(str(reading), of_reading) for reading, of_reading in found.groupby("reading")] if not found.empty else []
+    readings = [(name, of_reading) for name, of_reading in readings if of_reading["seed"].nunique() >= least_seeds(kind, name)]
     parts = []
     for part, decide in rules.items():
-        findings = [decide(*reading) for reading in readings]
-        parts.append(Part(part, sentences[part], tuple(one for one in findings if one is not None and one.difference.n >= least)))
-    scales = sorted(counted["scale"].unique()) if readings else []
+        findings = [finding for reading in readings if (finding := decide(*reading)) is not None]
+        counted = tuple(finding for finding in findings if finding.difference.n >= least_seeds(kind, finding.reading))
+        parts.append(Part(part, sentences[part], counted))
+    scales = sorted({scale for _, of_reading in readings for scale in of_reading["scale"].unique()})
     seeds = min((finding.difference.n for part in parts for finding in part.findings), default=0)
     return Verdict(claim, tuple(parts), ", ".join(scales), seeds)
 
@@ -89,9 +105,15 @@ def verdicts(folder: str | Path | None = None) -> list[Verdict]:
     return [verdict(claim, runs) for claim in CLAIMS]
 
 
-def least_seeds(kind: str) -> int:
-    """How many seeds a reading needs to decide anything: five on MNIST, three with image networks, ten cross-validations of tables."""
-    return 5 if kind in mnist.KINDS else 10 if kind in uci.KINDS else 3
+def least_seeds(kind: str, reading: str = "") -> int:
+    """How many seeds a reading needs to decide anything.
+
+    Five on MNIST, three with image networks, ten cross-validations of tables, five repetitions of a time. A kind that has readings of MNIST
+    beside those of image networks needs the name of the reading.
+    """
+    if kind in uci.KINDS:
+        return 10
+    return 5 if kind in mnist.KINDS or kind == "cost" or reading.startswith("mnist") else 3
 
 
 def with_enough_seeds(runs: pd.DataFrame, least: int = 5) -> pd.DataFrame:
