@@ -37,7 +37,7 @@ def large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
             trained with fewer samples or with wrong labels).
 
     Returns:
-        The runs with ``reading`` (data set, network × width, augmentation, epochs, samples, share of wrong labels), ``share`` (of all the
+        The runs with ``reading`` (data set, network × width, augmentation, samples, epochs, share of wrong labels), ``share`` (of all the
         training samples that the setting has elsewhere), ``overconfidence`` (mean test confidence minus test accuracy) and ``bias_rise``
         (the bias on the training samples at the end minus the smallest one that was measured).
     """
@@ -71,7 +71,7 @@ def _kinds(runs: pd.DataFrame) -> pd.Series[str]:
 def _readings(runs: pd.DataFrame) -> pd.Series[str]:
     network = runs["model"] + [f"×{width:g}" if width != 1 else "" for width in runs["width"]]
     augmentation = runs["augmentation"].map({"none": "plain", "crop-flip": "crops and flips"}).fillna(runs["augmentation"])
-    length = [f"{epochs} epochs, {samples:,.0f} images" for epochs, samples in zip(runs["epochs"], runs["train_samples"], strict=True)]
+    length = [f"{samples:,.0f} images, {epochs} epochs" for epochs, samples in zip(runs["epochs"], runs["train_samples"], strict=True)]
     noise = [f", {100 * share:g} % wrong labels" if share > 0 else "" for share in runs["label_noise"]]
     return runs["dataset"] + ", " + network + ", " + augmentation + ", " + pd.Series(length, runs.index) + noise
 
