@@ -33,6 +33,7 @@ def grid(**settings) -> pd.DataFrame:
                 "learning_rate": 0.01,
                 "milestones": [0.5, 0.75],
                 "epochs": 8,
+                "subset": 6000,
                 "match_gradient": False,
                 "diverged": False,
                 "seed": seed,
@@ -62,7 +63,7 @@ def states(claim: str, runs: pd.DataFrame) -> dict[str, str]:
 def test_holds(claim):
     found = claims.verdict(claim, grid())
     assert (found.verdict, found.scale, found.seeds) == ("holds", "reduced", 3)
-    assert set(found.to_frame()["reading"]) == {"cifar10-jpeg, resnet18×0.25, plain"}
+    assert set(found.to_frame()["reading"]) == {"cifar10-jpeg, resnet18×0.25, plain, 6,000 images, 8 epochs"}
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,21 @@ def test_a_reading_without_a_schedule_does_not_decide():
     assert [len(part.findings) for part in found.parts] == [2, 2, 1]
 
 
+def test_runs_of_two_sizes_are_two_readings():
+    longer, larger, paper = grid(epochs=16), grid(subset=0), grid(scale="paper", subset=0, epochs=200)
+    runs = claims.runs_of(pd.concat([grid(), longer, larger, paper], ignore_index=True), "cifar10")
+    name = "cifar10-jpeg, resnet18×0.25, plain"
+    assert runs.groupby("reading").size().to_dict() == {
+        name: 18,
+        f"{name}, 6,000 images, 8 epochs": 18,
+        f"{name}, 6,000 images, 16 epochs": 18,
+        f"{name}, 8 epochs": 18,
+    }
+    apart = pd.concat([grid(), longer], ignore_index=True)
+    apart = apart[(apart["epochs"] == 8) == (apart["schedule"] == "1")]  # β = 1 in one, the rest in the other
+    assert claims.verdict("E6", apart).verdict == "not tested"
+
+
 def oscillating(momentum: float, rate: float, sizes: dict[str, float]) -> pd.DataFrame:
     runs = grid(momentum=momentum, learning_rate=rate, milestones=())
     runs = runs[runs["schedule"].isin(list(sizes))].copy()
@@ -166,7 +182,7 @@ class TestOscillation:
         found = claims.verdict("E13", pd.concat([grid(), *runs], ignore_index=True))
         assert found.verdict == "holds"
         assert {finding.reading for part in found.parts for finding in part.findings} == {
-            "cifar10-jpeg, resnet18×0.25, plain, constant learning rate"
+            "cifar10-jpeg, resnet18×0.25, plain, 6,000 images, 8 epochs, constant learning rate"
         }
 
     def test_larger_at_the_same_step_without_momentum(self):

@@ -36,9 +36,10 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
             to β, together with the plain runs of the same readings).
 
     Returns:
-        The runs with ``reading`` (data set, network × width, augmentation), ``overconfidence`` (mean test confidence minus test accuracy);
-        for the oscillation ``variant`` and ``oscillation`` (standard deviation of the change of test accuracy from epoch to epoch, over the
-        second half of the epochs before the learning rate falls); for the matched ones ``matched``.
+        The runs with ``reading`` (data set, network × width, augmentation, and for reduced runs the training images, if not all, and the
+        epochs, so that runs of two sizes are two readings), ``overconfidence`` (mean test confidence minus test accuracy); for the
+        oscillation ``variant`` and ``oscillation`` (standard deviation of the change of test accuracy from epoch to epoch, over the second
+        half of the epochs before the learning rate falls); for the matched ones ``matched``.
     """
     if "width" not in runs:
         return runs.iloc[:0]
@@ -49,7 +50,7 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         return found
     network = found["model"] + [f"×{width:g}" if width != 1 else "" for width in found["width"]]
     augmentation = found["augmentation"].map({"none": "plain", "crop-flip": "crops and flips"}).fillna(found["augmentation"])
-    found["reading"] = found["dataset"] + ", " + network + ", " + augmentation
+    found["reading"] = found["dataset"] + ", " + network + ", " + augmentation + _reduction(found)
     found["overconfidence"] = found["test_confidence"] - found["test_accuracy"]
     matched = found["match_gradient"].astype(bool)
     at_constant_rate = found["milestones"].map(len) == 0
@@ -61,6 +62,15 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         return _oscillations(found[~matched].assign(at_constant_rate=at_constant_rate[~matched]))
     chosen = found[usual & ~matched]
     return chosen if kind == "images" else chosen[chosen["dataset"].isin(_DATA_SETS[kind])]
+
+
+def _reduction(runs: pd.DataFrame) -> list[str]:
+    """What a reading of reduced runs has in its name beside the rest; nothing at the papers' scale."""
+    texts = []
+    for scale, images, epochs in zip(runs["scale"], runs["subset"], runs["epochs"], strict=True):
+        images = f", {images:,.0f} images" if images > 0 else ""
+        texts.append(f"{images}, {epochs:.0f} epochs" if scale == "reduced" else "")
+    return texts
 
 
 def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from matplotlib.ticker import NullLocator
 
 from gdlib import published, statistics
 from gdlib.calibration import CalibrationBins
-from gdlib.figures.style import reading_styles, schedule_color, schedule_label, schedule_linestyle, two_lines
+from gdlib.figures.style import in_lines, reading_styles, schedule_color, schedule_label, schedule_linestyle
 
 Relative = Literal["difference"] | None
 
@@ -146,7 +146,7 @@ def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str], schedu
                 0.04, 0.95, f"ECE {error:.1f} %", va="top", fontsize="small", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1}
             )
             heading = schedule_label(schedule)
-            upper.set_title(f"{two_lines(reading)}\n{heading}" if row == 0 else heading, fontsize="small")
+            upper.set_title(f"{in_lines(reading)}\n{heading}" if row == 0 else heading, fontsize="small")
     for panel in panels[0::2, 0]:
         panel.set(ylim=(0, 1.5 * tallest), yticks=[tick for tick in (0, 20, 40, 60, 80, 100) if tick <= max(20, tallest)])
         panel.set_ylabel("images (%)", fontsize="small")
@@ -186,7 +186,7 @@ def post_hoc(table: pd.DataFrame, measure: str, *, ylabel: str, readings: Sequen
             column = f"{measure}{suffix}"
             if column in runs and runs[column].notna().any():
                 _means(panel, runs.pivot_table(index="seed", columns="beta", values=column) * scale, label=label, **style)
-        panel.set_title(two_lines(reading), fontsize="small")
+        panel.set_title(in_lines(reading), fontsize="small")
         lowest = min(float(np.min(line.get_ydata())) for line in panel.get_lines())
         panel.set_ylim(bottom=0 if lowest >= 0 else None)
         panel.axhline(0, color="0.3", linewidth=0.9, zorder=0)
@@ -229,12 +229,14 @@ def oscillation_curves(table: pd.DataFrame, *, variants: Sequence[str], schedule
                     panel.plot(run["curve_epoch"], run["curve_test_accuracy"], color=color, linestyle=line, linewidth=1.1, label=label)
                     last = round(min(run["milestones"], default=1) * run["epochs"])
             panel.axvspan(0, last // 2, color="0.93", zorder=0)
-            panel.set_title(two_lines(variant) if row == 0 else "", fontsize="small")
+            panel.set_title(in_lines(variant) if row == 0 else "", fontsize="small")
         chosen = table[(table["reading"] == reading) & table["schedule"].isin(schedules)]
         late = [value for curve in chosen["curve_test_accuracy"] for value in curve[len(curve) // 4 :]]
         panels[row, 0].set(ylabel="test accuracy", ylim=(min(late) - 0.03, max(late) + 0.02))
         if len(readings) > 1:
-            panels[row, -1].annotate(reading, (1.03, 0.5), xycoords="axes fraction", rotation=270, va="center", fontsize="x-small")
+            panels[row, -1].annotate(
+                in_lines(reading), (1.03, 0.5), xycoords="axes fraction", rotation=270, va="center", fontsize="x-small"
+            )
     for panel in panels[-1]:
         panel.set_xlabel("epoch")
     _one_legend(figure, list(panels.flat), ncols=4)

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gdlib import statistics
-from gdlib.figures.style import grid, reading_styles, schedule_color, schedule_label, two_lines
+from gdlib.figures.style import grid, in_lines, reading_styles, schedule_color, schedule_label
 
 
 def differences(frame: pd.DataFrame, *, xlabel: str, ax: Axes | None = None) -> Axes:
@@ -65,7 +65,7 @@ def differences_by_reading(
                 mean, low, high = found.mean, found.interval.low, found.interval.high
             rows.append((schedule_label(label), mean, low, high, schedule_color(label)))
         differences(pd.DataFrame(rows, columns=["label", "mean", "low", "high", "color"]), xlabel="", ax=panel)
-        panel.set_title(two_lines(reading))
+        panel.set_title(in_lines(reading))
         panel.tick_params(labelsize="small")
         if index % columns:
             panel.set_yticklabels([])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -149,14 +150,20 @@ def schedule_label(label: str) -> str:
         return loss_name(label)
 
 
-def two_lines(text: str) -> str:
-    r"""A long name, such as that of a reading of image networks, broken after its first comma.
+def in_lines(text: str, width: int = 30) -> str:
+    r"""A long name, such as that of a reading of image networks, broken after commas into lines of at most so many characters.
 
     Example:
-        >>> two_lines("cifar10, resnet18, plain"), two_lines("tanh-unit")
-        ('cifar10,\nresnet18, plain', 'tanh-unit')
+        >>> in_lines("cifar10, resnet18, plain, 6,000 images"), in_lines("tanh-unit")
+        ('cifar10, resnet18, plain,\n6,000 images', 'tanh-unit')
     """
-    return text.replace(", ", ",\n", 1)
+    lines: list[str] = []
+    for part in re.split("(?<=,) ", text):
+        if lines and len(lines[-1]) + 1 + len(part) <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part)
+    return "\n".join(lines)
 
 
 def reading_styles(readings: Iterable[str]) -> dict[str, dict[str, Any]]:
