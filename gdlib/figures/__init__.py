@@ -10,6 +10,7 @@ from __future__ import annotations
 from gdlib.figures.calibration import not_run, oscillation_curves, outcomes_against_beta, post_hoc, reliability_diagrams
 from gdlib.figures.compare import against_beta, differences, differences_by_reading
 from gdlib.figures.curves import confidence_counts, curves, curves_by_reading, difficulty_groups, single_samples
+from gdlib.figures.losses import accuracy_against_calibration, margin_bias
 from gdlib.figures.planes import feature_planes, outcome_plane
 from gdlib.figures.ranks import accuracy_against_depth, critical_difference
 from gdlib.figures.style import (
@@ -24,6 +25,7 @@ from gdlib.figures.style import (
 )
 
 __all__ = [
+    "accuracy_against_calibration",
     "accuracy_against_depth",
     "against_beta",
     "beta_color",
@@ -37,6 +39,7 @@ __all__ = [
     "differences_by_reading",
     "difficulty_groups",
     "feature_planes",
+    "margin_bias",
     "not_run",
     "oscillation_curves",
     "outcome_plane",
