@@ -12,6 +12,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c '
 	2>/dev/null && { echo $$p; break; }; done)
 
 CAMPAIGN ?= quick
+# where `make bench` writes its numbers; results/benchmarks replaces those that the book shows
+INTO ?= build/benchmarks
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # one torch thread in every process: contended loops are several times slower
 export OMP_NUM_THREADS ?= 1
@@ -56,8 +58,10 @@ types: $(STAMP) ## mypy on gdlib
 reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [CORES=2]
 	$(BIN)/snakemake --cores $(CORES) --keep-going --nolock --rerun-incomplete --config campaign=$(CAMPAIGN)
 
-bench: $(STAMP) ## the benchmarks, side by side, as ratios
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
+	@for script in sweep tables loss parts reproduce; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into $(INTO); done
+	@echo "== gpu"; $(BIN)/python -m benchmarks.gpu
+	@echo "== goals"; $(BIN)/python -m benchmarks.summary $(INTO)
 
 clean: ## remove what the commands made, except .venv and the records
 	rm -rf _build build .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov

@@ -1,8 +1,8 @@
-"""The losses against PyTorch's cross-entropy and against a public library that has the same ones: time and memory, as ratios.
+"""P4, P5: the losses against PyTorch's cross-entropy and against a public library that has the same ones: time and memory, as ratios.
 
 Forward and backward pass. Times are processor times of one thread in one process; all candidates take turns, and the median of the turns'
-ratios is printed. Memory is what a fresh process takes at its peak beyond what it held before the pass, divided by the size of the logits.
-P4 and P5 are the goals that a row answers to.
+ratios counts. Memory is what a fresh process takes at its peak beyond what it held before the pass, in sizes of the logits.
+The library is pytorch-metric-learning (`pip install pytorch-metric-learning`); without it, its rows are left out.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import math
 import multiprocessing
 import os
 import platform
-import statistics
-import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -23,14 +21,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from benchmarks.measuring import Row, arguments, compared, finish, take_turns
 from gdlib import functional
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.heads import cosines
 
-SHAPES = {(128, 10): ("P5", 200, 31), (4096, 1000): ("P4", 1, 15), (1024, 32000): ("P4", 1, 7)}  # goal, passes in a turn, turns
-MEMORY_SHAPES = [(16384, 1000), (1024, 32000)]
+SHAPES = {(128, 10): ("P5", 1.4, 200, 41), (4096, 1000): ("P4", 0.5, 1, 31), (1024, 32000): ("P4", 0.5, 1, 7)}  # goal, limit, passes, turns
+LINEAR_SHAPES = {(4096, 1000): 11, (1024, 32000): 5}  # turns
+MEMORY_SHAPES, MEMORY_TURNS = [(16384, 1000), (1024, 32000)], 2
+LIBRARY_SHAPES = {(128, 10): (50, 15), (1024, 1000): (1, 15)}  # passes, turns
 WIDTH = 64  # of the features of the linear layer
 Pass = Callable[[], None]
+Shape = tuple[int, int]
 
 
 def decayed(logits: Tensor, labels: Tensor) -> Tensor:
@@ -46,9 +48,15 @@ def linear_decayed(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
 
 
 LOSSES = {"plain": F.cross_entropy, "decayed": decayed, "linear then plain": linear_then_plain, "linear decayed": linear_decayed}
+TITLES = {
+    "plain": "F.cross_entropy",
+    "decayed": "gd_cross_entropy",
+    "linear then plain": "F.linear and F.cross_entropy",
+    "linear decayed": "linear_gd_cross_entropy",
+}
 
 
-def inputs(shape: tuple[int, int], linear: bool) -> list[Tensor]:
+def inputs(shape: Shape, linear: bool) -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
     samples, classes = shape
     labels = torch.randint(0, classes, (samples,), generator=generator)
@@ -66,22 +74,23 @@ def backward_pass(loss_fn: Callable[..., Tensor], arguments: list[Tensor]) -> Pa
     return one
 
 
-def compare(candidates: dict[str, Pass], passes: int, turns: int) -> dict[str, list[float]]:
-    """Seconds of each pass in each turn; one turn before them warms up."""
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    for turn in range(turns + 1):
-        for name, one in candidates.items():
-            start = time.process_time()
-            for _ in range(passes):
-                one()
-            if turn > 0:
-                seconds[name].append((time.process_time() - start) / passes)
-    return seconds
-
-
-def ratio(seconds: dict[str, list[float]], name: str, base: str) -> str:
-    ratios = sorted(ours / theirs for ours, theirs in zip(seconds[name], seconds[base], strict=True))
-    return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}), {statistics.median(seconds[name]) * 1e6:.0f} µs"
+def against_cross_entropy(
+    ours: str, theirs: str, shape: Shape, *, passes: int, turns: int, goal: str = "", limit: float | None = None
+) -> Row:
+    given = inputs(shape, ours.startswith("linear"))
+    seconds = take_turns({name: backward_pass(LOSSES[name], given) for name in (ours, theirs)}, turns, passes=passes)
+    return compared(
+        seconds[ours],
+        seconds[theirs],
+        what=f"{TITLES[ours]} {list(shape)}",
+        against=TITLES[theirs],
+        kind="share of the time",
+        goal=goal,
+        limit=limit,
+        scale=1e6,
+        unit="µs",
+        group="time",
+    )
 
 
 def resident_bytes(which: str) -> int:
@@ -90,7 +99,7 @@ def resident_bytes(which: str) -> int:
         return next(1024 * int(line.split()[1]) for line in file if line.startswith(which))
 
 
-def extra_memory(name: str, shape: tuple[int, int]) -> float:
+def extra_memory(name: str, shape: Shape) -> float:
     """Bytes beyond those held before the pass, at the peak; to be called in a process of its own."""
     torch.set_num_threads(1)
     linear = name.startswith("linear")
@@ -101,71 +110,93 @@ def extra_memory(name: str, shape: tuple[int, int]) -> float:
     return float(resident_bytes("VmHWM") - before)
 
 
-def in_a_fresh_process(name: str, shape: tuple[int, int]) -> float:
+def in_a_fresh_process(name: str, shape: Shape) -> float:
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(extra_memory, name, shape).result()
 
 
-def against_cross_entropy() -> None:
-    print("gd_cross_entropy(β = 0.1) against F.cross_entropy, time (1 is equal, below 1 is faster):")
-    for shape, (goal, passes, turns) in SHAPES.items():
-        candidates = {name: backward_pass(LOSSES[name], inputs(shape, False)) for name in ("plain", "decayed")}
-        print(f"  {goal} {list(shape)}: {ratio(compare(candidates, passes, turns), 'decayed', 'plain')}")
-    print("linear_gd_cross_entropy(β = 0.1) against F.linear and F.cross_entropy, time:")
-    for shape in list(SHAPES)[1:]:
-        candidates = {name: backward_pass(LOSSES[name], inputs(shape, True)) for name in ("linear then plain", "linear decayed")}
-        print(f"  {list(shape)}, {WIDTH} features: {ratio(compare(candidates, 1, 7), 'linear decayed', 'linear then plain')}")
+def memory(ours: str, theirs: str, shape: Shape, *, turns: int) -> Row:
+    taken = {name: [in_a_fresh_process(name, shape) for _ in range(turns)] for name in (ours, theirs)}
+    return compared(
+        taken[ours],
+        taken[theirs],
+        what=f"{TITLES[ours]} {list(shape)}",
+        against=TITLES[theirs],
+        kind="share of the memory",
+        goal="P4" if ours == "decayed" else "",
+        limit=1 / 3 if ours == "decayed" else None,
+        scale=1 / (4 * math.prod(shape)),
+        unit="sizes of the logits",
+        group="memory",
+    )
 
 
-def memory() -> None:
-    if platform.system() != "Linux":
-        print("memory is measured on Linux only")
-        return
-    print("extra memory at the peak, in sizes of the logits:")
-    for shape in MEMORY_SHAPES:
-        size = 4 * math.prod(shape)
-        for ours, theirs in (("decayed", "plain"), ("linear decayed", "linear then plain")):
-            taken = {name: in_a_fresh_process(name, shape) for name in (ours, theirs)}
-            numbers = ", ".join(f"{name} {value / size:.2f}" for name, value in taken.items())
-            print(f"  {'P4 ' if ours == 'decayed' else ''}{list(shape)}: {numbers}; ratio {taken[ours] / taken[theirs]:.2f}")
+def against_the_library(shape: Shape, *, passes: int, turns: int) -> list[Row]:
+    from pytorch_metric_learning import losses as library
 
-
-def against_a_library() -> None:
-    try:
-        from pytorch_metric_learning import losses as library
-    except ImportError:
-        print("pytorch-metric-learning is not installed: no comparison with it (pip install pytorch-metric-learning)")
-        return
-    print("against pytorch-metric-learning, head and loss, time:")
     functions = {
         "ArcFace": (library.ArcFaceLoss, lambda x, c, h: functional.arcface_cross_entropy(x, c, 64.0, math.radians(28.6))),
         "CosFace": (library.CosFaceLoss, lambda x, c, h: functional.cosface_cross_entropy(x, c, 64.0, 0.35)),
         "SphereFace": (library.SphereFaceLoss, lambda x, c, h: functional.sphereface_cross_entropy(x, c, h.norm(dim=1), 4)),
     }
-    for shape, passes in (((128, 10), 50), ((1024, 1000), 1)):
-        for name, (theirs, function) in functions.items():
-            torch.manual_seed(0)
-            reference = theirs(shape[1], WIDTH)
-            features, weight, labels = inputs(shape, True)
-            with torch.no_grad():
-                weight.copy_(reference.W.T)
+    rows = []
+    for name, (theirs, function) in functions.items():
+        torch.manual_seed(0)
+        reference = theirs(shape[1], WIDTH)
+        features, weight, labels = inputs(shape, True)
+        with torch.no_grad():
+            weight.copy_(reference.W.T)
 
-            def ours(h: Tensor, w: Tensor, c: Tensor, function: Callable[..., Tensor] = function) -> Tensor:
-                return function(cosines(h, w.T), c, h)
+        def ours(h: Tensor, w: Tensor, c: Tensor, function: Callable[..., Tensor] = function) -> Tensor:
+            return function(cosines(h, w.T), c, h)
 
-            other = backward_pass(lambda h, c, reference=reference: reference(h, c), [features, labels])
-            same = torch.allclose(ours(features, weight, labels), reference(features, labels), rtol=1e-4)
-            seconds = compare({"theirs": other, "ours": backward_pass(ours, [features, weight, labels])}, passes, 9)
-            print(f"  {name} {list(shape)}: {ratio(seconds, 'ours', 'theirs')}; {'equal' if same else 'DIFFERENT'} values")
+        def other(h: Tensor, w: Tensor, c: Tensor, reference: Callable[[Tensor, Tensor], Tensor] = reference) -> Tensor:
+            return reference(h, c)
+
+        values = ours(features, weight, labels), other(features, weight, labels)
+        # the weight of the library is its own; it is named here so that it too starts each pass without a gradient
+        sides = {"ours": backward_pass(ours, [features, weight, labels]), "theirs": backward_pass(other, [features, reference.W, labels])}
+        seconds = take_turns(sides, turns, passes=passes)
+        rows.append(
+            compared(
+                seconds["ours"],
+                seconds["theirs"],
+                what=f"{name} {list(shape)}",
+                against="pytorch-metric-learning",
+                kind="share of the time",
+                scale=1e6,
+                unit="µs",
+                group="library",
+                remark="" if torch.allclose(*values, rtol=1e-4) else "the values DIFFER",
+            )
+        )
+    return rows
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
+    options = arguments(__doc__, given)
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    against_cross_entropy()
-    memory()
-    against_a_library()
-    print(f"torch {torch.__version__}, {platform.machine()}, 1 thread of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    pairs = (("decayed", "plain"), ("linear decayed", "linear then plain"))
+    rows = []
+    for shape, (goal, limit, passes, turns) in SHAPES.items():
+        if not options.smoke or shape == (128, 10):
+            rows.append(against_cross_entropy(*pairs[0], shape, passes=passes, turns=1 if options.smoke else turns, goal=goal, limit=limit))
+    for shape, turns in {(128, 10): 1}.items() if options.smoke else LINEAR_SHAPES.items():
+        rows.append(against_cross_entropy(*pairs[1], shape, passes=1, turns=turns))
+    if platform.system() == "Linux":
+        for shape in [(256, 1000)] if options.smoke else MEMORY_SHAPES:
+            rows += [memory(*pair, shape, turns=1 if options.smoke else MEMORY_TURNS) for pair in pairs[: 1 if options.smoke else 2]]
+    else:
+        print("  memory is measured on Linux only")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for shape, (passes, turns) in LIBRARY_SHAPES.items():
+                if not options.smoke or shape == (128, 10):
+                    rows += against_the_library(shape, passes=passes, turns=1 if options.smoke else turns)
+    except ImportError:
+        print("  pytorch-metric-learning is not installed: no comparison with it (pip install pytorch-metric-learning)")
+    finish("loss", rows, options)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
-"""A sweep over β as one stacked training, against the same runs one after another in a plain PyTorch loop.
+"""P2: a sweep over β as one stacked training, against the same runs one after another in a plain PyTorch loop.
 
 The network and batch of the MNIST experiments (784-50-20-10, batch 100), ten schedules on shared batches, random data of MNIST's shape.
-All three ways train the same runs and take turns; the medians of the ratios of each turn are printed. Times are processor times of this one
-thread, in which other processes count little.
+All three ways train the same runs and take turns. Times are processor times of this one thread. The goal is judged against the faster loop.
 """
 
 from __future__ import annotations
 
 import os
-import platform
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -19,13 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from benchmarks.measuring import arguments, compared, finish, take_turns
 from gdlib import GDCrossEntropyLoss
 from gdlib.experiment import gd_loss
 from gdlib.models import mlp
 from gdlib.train import train
 
 BETAS = [5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.01, 0.005, 0.001]
-SAMPLES, BATCH, TURNS = 5_000, 100, 7
+SAMPLES, BATCH, TURNS = 5_000, 100, 15
 OPTIONS = {"momentum": 0.9, "weight_decay": 1e-4}
 
 
@@ -54,30 +51,37 @@ def slices(inputs: Tensor, labels: Tensor) -> object:
     return ((inputs[chosen], labels[chosen]) for chosen in torch.randperm(len(inputs)).split(BATCH))
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
+    options = arguments(__doc__, given)
     torch.set_num_threads(1)
+    samples, turns = (200, 1) if options.smoke else (SAMPLES, TURNS)
     generator = torch.Generator().manual_seed(0)
-    inputs, labels = torch.rand(SAMPLES, 784, generator=generator), torch.randint(0, 10, (SAMPLES,), generator=generator)
-    ways: dict[str, Callable[[Tensor, Tensor], None]] = {
-        "stacked": stacked,
-        "plain loop with DataLoader": lambda x, y: one_by_one(loader, x, y),
-        "plain loop with slicing": lambda x, y: one_by_one(slices, x, y),
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(TURNS + 1):
-        for name, way in ways.items():
-            start = time.process_time()
-            way(inputs, labels)
-            if turn > 0:  # the first turn warms up
-                seconds[name].append(time.process_time() - start)
-
-    for name in list(ways)[1:]:
-        ratios = sorted(slow / fast for slow, fast in zip(seconds[name], seconds["stacked"], strict=True))
-        print(f"stacked sweep against a {name}: {statistics.median(ratios):.1f} times faster (turns: {ratios[0]:.1f} to {ratios[-1]:.1f})")
-    steps = SAMPLES // BATCH * len(BETAS)
-    print("µs per run and step:", ", ".join(f"{name} {statistics.median(times) / steps * 1e6:.0f}" for name, times in seconds.items()))
-    print(f"{len(BETAS)} runs, {TURNS} turns; torch {torch.__version__}, {platform.machine()}")
-    print(f"1 thread of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    inputs, labels = torch.rand(samples, 784, generator=generator), torch.randint(0, 10, (samples,), generator=generator)
+    seconds = take_turns(
+        {
+            "stacked": lambda: stacked(inputs, labels),
+            "slicing": lambda: one_by_one(slices, inputs, labels),
+            "DataLoader": lambda: one_by_one(loader, inputs, labels),
+        },
+        turns,
+    )
+    per_step = 1e6 / (samples // BATCH * len(BETAS))
+    rows = [
+        compared(
+            seconds["stacked"],
+            seconds[name],
+            what=f"stacked sweep of {len(BETAS)} β",
+            against=f"plain loop with {name}",
+            kind="times faster",
+            goal="P2" if name == "slicing" else "",
+            limit=4.0 if name == "slicing" else None,
+            scale=per_step,
+            unit="µs per run and step",
+            group="MNIST sweep",
+        )
+        for name in ("slicing", "DataLoader")
+    ]
+    finish("sweep", rows, options)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 """P1: a cross-validation on a small table as one stacked training, against its trainings one after another in a plain PyTorch loop.
 
-A network 4-16-16-3 with batches of 16, as in ArcGrad's Table I: 100 trainings (ten runs of ten folds) in a stack, and a few of them one by
-one. Both ways do the same steps and take turns; the medians of the ratios of each turn, per run and step, are printed. Times are processor
-times of this one thread.
+A network 4-16-16-3 with batches of 16, ten epochs, as in ArcGrad's Table I: 100 trainings (ten runs of ten folds) in a stack, and a few of
+them one by one. Both ways do the same steps and take turns; the ratio is that of the times per run and step. Times are processor times of
+this one thread. Compiled means ``torch.compile`` of the model and of the loss; how long the compiler takes is not counted.
 """
 
 from __future__ import annotations
 
 import os
-import platform
-import statistics
-import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -18,37 +18,79 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from benchmarks.measuring import Row, arguments, compared, finish, take_turns
+from gdlib import functional
 from gdlib.experiment import method
 from gdlib.experiment.cross_validation import order_of_parts
-from gdlib.functional import gd_cross_entropy
-from gdlib.losses import AdaCosLoss, ArcGradLoss
+from gdlib.losses import AdaCosLoss
 from gdlib.models import HeadedMLP
 from gdlib.train import train
 
-RUNS, SAMPLES, BATCH, EPOCHS, TURNS, ALONE = 100, 135, 16, 5, 5, 2
+RUNS, SAMPLES, BATCH, EPOCHS, TURNS, ALONE = 100, 135, 16, 10, 7, 2
+SIZES = [4, 16, 16, 3]
+COMPILED = ("softmax", "gd 0.1", "arcgrad 5", "adacos")  # the compiler takes half a minute for each
+TITLES = {
+    "softmax": "softmax",
+    "m-softmax 0.5": "soft margin",
+    "gd 0.1": "gradient decay",
+    "lm 0.3": "large margin",
+    "arcface 20 0.1": "ArcFace",
+    "arcgrad 5": "ArcGrad",
+    "adacos": "AdaCos",
+}
 
 
-def stacked(text: str, inputs: Tensor, labels: Tensor) -> None:
-    chosen = method(text)
-    model = HeadedMLP([4, 16, 16, 3], seeds=range(RUNS), head=chosen.head)
-    order = order_of_parts([torch.randperm(len(inputs))[:SAMPLES] for _ in range(RUNS)], range(RUNS))
-    options = {"epochs": EPOCHS, "batch_size": BATCH, "learning_rate": 0.1, "momentum": 0.9}
-    train(model, chosen.loss(3), lambda step: [1.0] * RUNS, inputs, labels, order=order, **options)
-
-
-def one_by_one(text: str, inputs: Tensor, labels: Tensor) -> None:
-    losses = {
-        "softmax": F.cross_entropy,
-        "gd 0.1": lambda z, y: gd_cross_entropy(z, y, 0.1),
-        "arcgrad 5": ArcGradLoss(5.0),
-        "adacos": AdaCosLoss(3),
+def plain_loss(text: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """The same loss for a single run."""
+    losses: dict[str, Callable[[], Callable[[Tensor, Tensor], Tensor]]] = {
+        "softmax": lambda: F.cross_entropy,
+        "m-softmax 0.5": lambda: partial(functional.soft_margin_cross_entropy, margin=0.5),
+        "gd 0.1": lambda: partial(functional.gd_cross_entropy, beta=0.1),
+        "lm 0.3": lambda: partial(functional.large_margin_cross_entropy, reg_lambda=0.3),
+        "arcface 20 0.1": lambda: partial(functional.arcface_cross_entropy, scale=20.0, margin=0.1),
+        "arcgrad 5": lambda: partial(functional.arcgrad_cross_entropy, scale=5.0),
+        "adacos": lambda: AdaCosLoss(SIZES[-1]),
     }
-    cosine, loss_fn = method(text).head == "cosine", losses[text]
+    return losses[text]()
+
+
+class Stack:
+    """The stacked training of one method; each call starts anew from the same weights."""
+
+    def __init__(self, text: str, inputs: Tensor, labels: Tensor, *, runs: int, epochs: int, compiled: bool = False) -> None:
+        self.method, self.inputs, self.labels, self.epochs = method(text), inputs, labels, epochs
+        self.parts = [torch.randperm(len(inputs))[:SAMPLES] for _ in range(runs)]
+        self.compiled: tuple[nn.Module, Any] | None = None
+        if compiled:
+            torch._dynamo.reset()
+            model, loss_fn = self.model(), torch.compile(self.method.loss(SIZES[-1]), dynamic=False)
+            model.compile(dynamic=False)
+            self.compiled = model, loss_fn
+
+    def model(self) -> HeadedMLP:
+        """The model before its training."""
+        return HeadedMLP(SIZES, seeds=range(len(self.parts)), head=self.method.head)
+
+    def __call__(self) -> None:
+        """Train."""
+        model, loss_fn = self.model(), self.method.loss(SIZES[-1])
+        if self.compiled is not None:
+            start = model.state_dict()
+            model, loss_fn = self.compiled  # type: ignore[assignment]
+            model.load_state_dict(start)
+        order, beta = order_of_parts(self.parts, range(len(self.parts))), [1.0] * len(self.parts)
+        options = {"epochs": self.epochs, "batch_size": BATCH, "learning_rate": 0.1, "momentum": 0.9}
+        train(model, loss_fn, lambda step: beta, self.inputs, self.labels, order=order, **options)
+
+
+def one_by_one(text: str, inputs: Tensor, labels: Tensor, *, epochs: int) -> None:
+    cosine = method(text).head == "cosine"
     for _ in range(ALONE):
+        loss_fn = plain_loss(text)
         body = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU())
         head = nn.Linear(16, 3, bias=False)
         optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.1, momentum=0.9)
-        for _ in range(EPOCHS):
+        for _ in range(epochs):
             for chosen in torch.randperm(SAMPLES).split(BATCH):
                 optimizer.zero_grad()
                 features = body(inputs[chosen])
@@ -57,24 +99,55 @@ def one_by_one(text: str, inputs: Tensor, labels: Tensor) -> None:
                 optimizer.step()
 
 
-def main() -> None:
+def measure(
+    text: str,
+    inputs: Tensor,
+    labels: Tensor,
+    *,
+    runs: int = RUNS,
+    epochs: int = EPOCHS,
+    turns: int = TURNS,
+    compiled: Sequence[str] = COMPILED,
+) -> list[Row]:
+    ways: dict[str, Callable[[], object]] = {
+        "stacked": Stack(text, inputs, labels, runs=runs, epochs=epochs),
+        "plain": lambda: one_by_one(text, inputs, labels, epochs=epochs),
+    }
+    if text in compiled:
+        try:
+            ways["compiled"] = Stack(text, inputs, labels, runs=runs, epochs=epochs, compiled=True)
+            ways["compiled"]()
+        except Exception as error:  # no C++ compiler, or something that the compiler cannot do: said, and the rest goes on
+            del ways["compiled"]
+            print(f"  {text}: not measured compiled ({type(error).__name__}: {str(error).splitlines()[0][:120]})")
+    seconds = take_turns(ways, turns)
+    steps = epochs * -(-SAMPLES // BATCH)
+    plain = [value / (ALONE * steps) for value in seconds["plain"]]
+    return [
+        compared(
+            [value / (runs * steps) for value in seconds[way]],
+            plain,
+            what=f"{TITLES[text]}, {'compiled' if way == 'compiled' else 'eager'}",
+            against="plain loop with slicing",
+            kind="times faster",
+            goal="P1",
+            limit={"stacked": 30.0, "compiled": 60.0}[way],
+            scale=1e6,
+            unit="µs per run and step",
+            group="compiled" if way == "compiled" else "eager",
+        )
+        for way in ("stacked", "compiled")
+        if way in seconds
+    ]
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    options = arguments(__doc__, given)
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
     inputs, labels = torch.rand(150, 4, generator=generator), torch.randint(0, 3, (150,), generator=generator)
-    steps = EPOCHS * -(-SAMPLES // BATCH)
-    for text in ("softmax", "gd 0.1", "arcgrad 5", "adacos"):
-        times: dict[str, list[float]] = {"stacked": [], "plain": []}
-        for turn in range(TURNS + 1):
-            for name, way, runs in (("stacked", stacked, RUNS), ("plain", one_by_one, ALONE)):
-                start = time.process_time()
-                way(text, inputs, labels)
-                if turn > 0:  # the first turn warms up
-                    times[name].append((time.process_time() - start) / (runs * steps) * 1e6)
-        ratios = sorted(slow / fast for slow, fast in zip(times["plain"], times["stacked"], strict=True))
-        both = ", ".join(f"{name} {statistics.median(values):.1f}" for name, values in times.items())
-        print(f"P1 {text}: {statistics.median(ratios):.0f} times faster (turns: {ratios[0]:.0f} to {ratios[-1]:.0f})")
-        print(f"   µs per run and step: {both}")
-    print(f"{RUNS} runs in a stack; torch {torch.__version__}, {platform.machine()}, load {os.getloadavg()[0]:.1f}")
+    size: dict[str, Any] = {"runs": 3, "epochs": 1, "turns": 1, "compiled": ()} if options.smoke else {}
+    finish("tables", [row for text in TITLES for row in measure(text, inputs, labels, **size)], options)
 
 
 if __name__ == "__main__":

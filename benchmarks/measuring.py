@@ -1,0 +1,194 @@
+"""What the benchmarks share: taking turns, rows that say which goal they answer, and the files that the closing table and the book read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gdlib import records
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "results" / "benchmarks"
+SCHEMA = 1
+
+GOALS: Mapping[str, str] = {
+    "P1": "a sweep on a small table against its trainings one after another: 30 times faster with any loss, 60 times compiled",
+    "P2": "a sweep over β on MNIST against its trainings one after another, batches shared: 4 times faster",
+    "P4": "the gradient-decay loss of 1,000 classes and more: half the time and a third of the extra memory of F.cross_entropy",
+    "P5": "the gradient-decay loss of a small batch: 1.4 times the time of F.cross_entropy",
+    "P6": "200 epochs of ResNet18 on CIFAR-10 on one GPU: 150 seconds, and 3 times faster than an eager loop",
+    "P7": "ArcGrad's whole Table I, 10,500 trainings, on two cores: 15 minutes",
+}
+"""The goals that a benchmark answers to, in words; their numbers are with the rows."""
+
+KINDS = {"times faster": math.inf, "share of the time": 0.0, "share of the memory": 0.0, "seconds": 0.0}
+"""What the number of a row is, and which end of the axis is the better one."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number: ours against something else.
+
+    Attributes:
+        what: what was measured.
+        against: what it was measured against; empty for an absolute number.
+        kind: what the number is, a name of :data:`KINDS`.
+        value: the median over the repetitions.
+        low: the smallest of them.
+        high: the largest of them.
+        repetitions: how many there are.
+        goal: the goal that it answers, a name of :data:`GOALS`; empty for none.
+        limit: the number of the goal; None for none.
+        ours: the median of our side alone.
+        theirs: the median of the other side alone.
+        unit: the unit of both.
+        group: what it belongs to, for a figure.
+        remark: what the reader of the number must know.
+    """
+
+    what: str
+    against: str
+    kind: str
+    value: float
+    low: float
+    high: float
+    repetitions: int
+    goal: str = ""
+    limit: float | None = None
+    ours: float | None = None
+    theirs: float | None = None
+    unit: str = ""
+    group: str = ""
+    remark: str = ""
+
+    def __post_init__(self) -> None:
+        """A row of a kind or of a goal that does not exist is an error of the script."""
+        if self.kind not in KINDS or (self.goal and self.goal not in GOALS):
+            raise ValueError(f"no such kind or goal: {self.kind!r}, {self.goal!r}; valid: {', '.join([*KINDS, *GOALS])}")
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is met, with both numbers at two decimals, as they are printed; None without a goal."""
+        if self.limit is None:
+            return None
+        value, limit = round(self.value, 2), round(self.limit, 2)
+        return value >= limit if KINDS[self.kind] else value <= limit
+
+    def __str__(self) -> str:
+        """One line."""
+        unit = " s" if self.kind == "seconds" else ""
+        text = f"{self.goal or '  '} {self.what}: {self.value:.2f}{unit} {'' if unit else self.kind}".rstrip()
+        text += f" ({self.low:.2f} to {self.high:.2f})" if self.repetitions > 1 else ""
+        text += f" against {self.against}" if self.against else ""
+        if self.ours is not None and self.theirs is not None:
+            text += f"; {self.ours:.4g} and {self.theirs:.4g} {self.unit}"
+        if self.limit is not None:
+            text += f"; goal {'≥' if KINDS[self.kind] else '≤'} {self.limit:.2f}{unit}: {'met' if self.met else 'MISSED'}"
+        return text + (f" [{self.remark}]" if self.remark else "")
+
+
+def take_turns(
+    candidates: Mapping[str, Callable[[], object]], turns: int, *, passes: int = 1, seconds: Callable[[], float] = time.process_time
+) -> dict[str, list[float]]:
+    """Seconds of a pass of each candidate in each turn.
+
+    All candidates have their turn before the next turn begins, so that a slow moment of the machine meets all of them. One more turn, which
+    is not counted, comes first and warms up. Processor time is measured, in which other processes count little.
+    """
+    found: dict[str, list[float]] = {name: [] for name in candidates}
+    for turn in range(turns + 1):
+        for name, one in candidates.items():
+            start = seconds()
+            for _ in range(passes):
+                one()
+            if turn > 0:
+                found[name].append((seconds() - start) / passes)
+    return found
+
+
+def compared(ours: Sequence[float], theirs: Sequence[float], *, what: str, against: str, kind: str, scale: float = 1.0, **more: Any) -> Row:
+    """The row of two sides that took turns: the median of the ratios of each turn.
+
+    Args:
+        ours: one number for each turn.
+        theirs: the other side's.
+        what: see :class:`Row`; so are the other texts.
+        against: of the row.
+        kind: of the row; for ``"times faster"`` the ratio is theirs to ours, otherwise ours to theirs.
+        scale: from the numbers given to ``unit``.
+        more: further fields of the row.
+    """
+    ratios = [b / a if KINDS[kind] else a / b for a, b in zip(ours, theirs, strict=True)]
+    return Row(
+        what=what,
+        against=against,
+        kind=kind,
+        value=statistics.median(ratios),
+        low=min(ratios),
+        high=max(ratios),
+        repetitions=len(ratios),
+        ours=statistics.median(ours) * scale,
+        theirs=statistics.median(theirs) * scale,
+        **more,
+    )
+
+
+def arguments(doc: str | None, given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options that all scripts share: ``into``, ``smoke``."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--into", type=Path, help="folder for a file with the numbers; the book reads results/benchmarks")
+    parser.add_argument("--smoke", action="store_true", help="only see whether it runs: tiny sizes, one turn, numbers without worth")
+    return parser.parse_args(given)
+
+
+def finish(script: str, rows: Iterable[Row], options: argparse.Namespace, *, device: str = "cpu", precision: str = "float32") -> None:
+    """Print the rows, and write them where asked."""
+    import torch
+
+    rows = list(rows)
+    for row in rows:
+        print(f"  {row}")
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+    environment = records.environment(device=device, precision=precision, threads=torch.get_num_threads())
+    environment |= {"cores": os.cpu_count(), "load": load}
+    print(f"  torch {torch.__version__}, {environment['platform']}, {device}, {environment['threads']} thread, load {load}")
+    if options.into is not None:
+        write(options.into, {"script": script, "smoke": options.smoke, "environment": environment, "rows": rows})
+
+
+def write(folder: Path, content: Mapping[str, Any]) -> None:
+    """Write the file of a script; beside the rows it has what they mean: the goals in words, and the verdicts."""
+    rows = content["rows"]
+    goals = {goal: words for goal, words in GOALS.items() if goal in {row.goal for row in rows}}
+    told = [{**{name: _rounded(value) for name, value in asdict(row).items()}, "met": row.met} for row in rows]
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"schema": SCHEMA, **content, "goals": goals, "rows": told}, indent=1, ensure_ascii=False)
+    (folder / f"{content['script']}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> dict[str, dict[str, Any]]:
+    """The files of a folder by their script; the rows are :class:`Row` again.
+
+    Raises:
+        ValueError: for a file of another schema.
+    """
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.get("schema") != SCHEMA:
+            raise ValueError(f"{path.name} has schema {content.get('schema')!r}, expected {SCHEMA}: measure it again with `make bench`")
+        content["rows"] = [Row(**{name: value for name, value in row.items() if name != "met"}) for row in content["rows"]]
+        found[path.stem] = content
+    return found
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.4g}") if isinstance(value, float) else value

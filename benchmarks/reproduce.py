@@ -1,0 +1,85 @@
+"""P7: how long ArcGrad's Table I takes, as `make reproduce CAMPAIGN=uci` does it: 10,500 trainings.
+
+The project is cloned to a temporary folder, the records of Table I are deleted there, and the campaign makes them again on two cores. The
+time on the clock counts, from the start of the command to its end, with one job at a time on each core. Then the new runs are held against
+the kept ones. It measures what is committed, and needs git, the data of the tables (`GDLIB_DATA`) and two idle cores.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.measuring import ROOT, Row, arguments, finish
+
+CORES, LIMIT = 2, 15 * 60.0
+TABLE = "results/records/uci"
+
+
+def jobs(root: Path) -> list[Path]:
+    """The records of Table I."""
+    return sorted((root / TABLE).glob("table-*.json"))
+
+
+def kept() -> Row:
+    """The seconds that the kept records of Table I say they took, shared between the cores. Other programs ran beside them."""
+    seconds = [json.loads(path.read_text(encoding="utf-8"))["wall_seconds"] for path in jobs(ROOT)]
+    total = sum(seconds) / CORES
+    what = f"Table I, sum over the {len(seconds)} kept records on {CORES} cores"
+    return Row(what=what, against="", kind="seconds", value=total, low=total, high=total, repetitions=1, group="table")
+
+
+def anew(folder: Path) -> Row:
+    """The seconds of the campaign in a fresh clone."""
+    clone = folder / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    before = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in jobs(clone)}
+    for path in jobs(clone):
+        path.unlink()
+    from gdlib.data.files import local_folder
+
+    environment = os.environ | {"PYTHONPATH": str(clone), "OMP_NUM_THREADS": "1", "GDLIB_DATA": str(local_folder().resolve())}
+    command = [sys.executable, "-m", "snakemake", "--cores", str(CORES), "--keep-going", "--nolock", "--config", "campaign=uci"]
+    started = time.perf_counter()
+    done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)
+    seconds = time.perf_counter() - started
+    after = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in jobs(clone)}
+    if done.returncode or set(after) != set(before):
+        raise RuntimeError(f"the campaign made {len(after)} of {len(before)} records; it ended with:\n{done.stderr[-1500:]}")
+    equal = sum(after[name]["runs"] == before[name]["runs"] for name in before)
+    trainings = sum(len(record["runs"]) * record["parameters"]["folds"] for record in after.values())
+    return Row(
+        what=f"Table I, {trainings:,} trainings on {CORES} cores",
+        against="",
+        kind="seconds",
+        value=seconds,
+        low=seconds,
+        high=seconds,
+        repetitions=1,
+        goal="P7",
+        limit=LIMIT,
+        group="table",
+        remark=f"{equal} of {len(before)} records hold the same runs as the kept ones",
+    )
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    options = arguments(__doc__, given)
+    rows = [kept()]
+    if not options.smoke:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                rows.insert(0, anew(Path(folder)))
+            except (OSError, subprocess.CalledProcessError, RuntimeError) as error:
+                print(f"  P7 is not measured here: {error}")
+    finish("reproduce", rows, options)
+
+
+if __name__ == "__main__":
+    main()

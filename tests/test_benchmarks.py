@@ -1,0 +1,169 @@
+"""The benchmarks: their kept numbers say what they must, and every script runs. Nothing here is timed."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import measuring, summary
+from benchmarks.measuring import GOALS, KEPT, KINDS, Row, compared, load
+
+SCRIPTS = ["sweep", "tables", "loss", "parts", "reproduce"]
+FIELDS = {"schema", "script", "smoke", "environment", "goals", "rows"}
+ENVIRONMENT = {"time", "commit", "python", "versions", "platform", "device", "precision", "threads", "cores", "load"}
+FILES = sorted(KEPT.glob("*.json"))
+
+
+def row(**other: object) -> Row:
+    values = {"what": "a", "against": "b", "kind": "times faster", "value": 3.0, "low": 2.0, "high": 4.0, "repetitions": 5}
+    return Row(**{**values, **other})  # type: ignore[arg-type]
+
+
+# -- what is kept --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_every_script_has_kept_numbers() -> None:
+    assert {path.stem for path in FILES} == set(SCRIPTS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_kept_file_has_the_schema_and_says_where_it_was_measured(path: Path) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert set(content) == FIELDS and content["schema"] == measuring.SCHEMA and content["script"] == path.stem
+    assert content["smoke"] is False, "numbers of a smoke run are worth nothing"
+    assert set(content["environment"]) == ENVIRONMENT and content["environment"]["threads"] == 1
+    assert content["rows"]
+    assert set(content["goals"].items()) <= set(GOALS.items())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_rows_of_a_kept_file_fit_together(path: Path) -> None:
+    told = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    for one, found in zip(told, load(path.parent)[path.stem]["rows"], strict=True):
+        assert 0 < found.low <= found.value <= found.high
+        assert found.repetitions >= 1
+        assert (found.limit is None) == (found.goal == "") and one["met"] == found.met
+        if found.ours is not None and found.theirs is not None:
+            ratio = found.theirs / found.ours if KINDS[found.kind] else found.ours / found.theirs
+            assert 0.5 < ratio / found.value < 2, "the median of the ratios and the ratio of the medians are far apart"
+
+
+@pytest.mark.parametrize("goal", ["P1", "P2", "P4", "P5", "P7"])
+def test_every_goal_has_a_number(goal: str) -> None:
+    rows = [found for content in load(KEPT).values() for found in content["rows"] if found.goal == goal]
+    assert rows, f"{goal} was not measured"
+    if goal == "P1":
+        assert {found.limit for found in rows} == {30.0, 60.0} and any("softmax" in found.what for found in rows)
+    if goal == "P4":
+        assert {found.kind for found in rows} == {"share of the time", "share of the memory"}
+
+
+def test_the_public_library_was_compared() -> None:
+    names = {found.what.split()[0] for found in load(KEPT)["loss"]["rows"] if found.against == "pytorch-metric-learning"}
+    assert names == {"ArcFace", "CosFace", "SphereFace"}
+
+
+# -- rows, turns, the closing table --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "limit", "met"),
+    [
+        ("times faster", 30.0, 30.0, True),
+        ("times faster", 29.9, 30.0, False),
+        ("share of the time", 1.4, 1.4, True),
+        ("share of the time", 1.41, 1.4, False),
+        ("share of the memory", 0.334, 1 / 3, True),  # both are 0.33
+        ("share of the memory", 0.336, 1 / 3, False),
+        ("seconds", 900.1, 900.0, False),
+        ("seconds", 50.0, None, None),
+    ],
+)
+def test_a_goal_is_met_at_two_decimals(kind: str, value: float, limit: float | None, met: bool | None) -> None:
+    found = row(kind=kind, value=value, limit=limit, goal="" if limit is None else "P1")
+    assert found.met is met
+    assert ("MISSED" in str(found)) == (met is False)
+
+
+def test_the_ratio_is_the_median_over_turns_and_its_direction_is_that_of_the_kind() -> None:
+    ours, theirs = [1.0, 2.0, 4.0], [10.0, 10.0, 10.0]
+    faster = compared(ours, theirs, what="a", against="b", kind="times faster", scale=10.0)
+    assert (faster.value, faster.low, faster.high, faster.ours, faster.theirs, faster.repetitions) == (5.0, 2.5, 10.0, 20.0, 100.0, 3)
+    share = compared(ours, theirs, what="a", against="b", kind="share of the time")
+    assert (share.value, share.low, share.high) == (0.2, 0.1, 0.4)
+
+
+def test_a_row_of_no_goal_is_refused() -> None:
+    with pytest.raises(ValueError, match="no such kind or goal: 'times faster', 'P3'"):
+        row(goal="P3")
+
+
+def test_candidates_take_turns_and_the_first_turn_does_not_count() -> None:
+    calls: list[str] = []
+    clock = iter(range(100))
+    found = measuring.take_turns(
+        {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2, passes=2, seconds=lambda: float(next(clock))
+    )
+    assert calls == ["a", "a", "b", "b"] * 3
+    assert found == {"a": [0.5, 0.5], "b": [0.5, 0.5]}
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row(goal="P2", limit=4.0), row(kind="seconds", against="", repetitions=1)]
+    measuring.finish("some", rows, argparse.Namespace(into=tmp_path, smoke=False))
+    assert load(tmp_path)["some"]["rows"] == rows
+    assert "P2 a: 3.00 times faster (2.00 to 4.00) against b; goal ≥ 4.00: MISSED" in capsys.readouterr().out
+    summary.main([str(tmp_path)])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].split() == ["P2", "a", "b", "≥4×", "3×", "missed"]
+    assert printed[2].startswith("not measured here: P1, P4, P5, P6, P7")
+
+
+def test_a_file_of_another_schema_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text('{"schema": 0}', encoding="utf-8")
+    with pytest.raises(ValueError, match="old.json has schema 0, expected 1"):
+        load(tmp_path)
+
+
+def test_the_closing_table_of_nothing_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="run `make bench` first"):
+        summary.main([str(tmp_path)])
+
+
+# -- the scripts ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_runs(script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    importlib.import_module(f"benchmarks.{script}").main(["--smoke", "--into", str(tmp_path)])
+    content = load(tmp_path)[script]
+    assert content["smoke"] is True and content["rows"]
+    assert "DIFFER" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_says_what_it_measures(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        importlib.import_module(f"benchmarks.{script}").main(["--help"])
+    assert stopped.value.code == 0
+    printed = capsys.readouterr().out
+    assert "--into" in printed and "--smoke" in printed
+
+
+def test_make_bench_runs_every_script() -> None:
+    recipe = (KEPT.parents[1] / "Makefile").read_text(encoding="utf-8").split("\nbench:")[1].split("\n\n")[0]
+    assert f"for script in {' '.join(SCRIPTS)};" in recipe and "benchmarks.summary" in recipe and "benchmarks.gpu" in recipe
