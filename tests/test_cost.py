@@ -24,10 +24,10 @@ class Clock:
 
 def test_a_record_has_a_run_for_each_network_loss_and_repetition(monkeypatch, tmp_path):
     monkeypatch.setattr(cost.time, "process_time", Clock())
-    setting = StepCost(**QUICK | {"repetitions": 2})
+    setting = StepCost(**QUICK | {"repetitions": 2, "first": 5})
     table = records.to_frame(records.load(measure_cost(setting, template="cost").write(tmp_path / "record.json")))
     assert list(zip(table["model"], table["loss"], table["seed"], strict=True)) == [
-        ("resnet18", loss, repetition) for repetition in range(2) for loss in ("softmax", "arcgrad 10", "center 0.02")
+        ("resnet18", loss, repetition) for repetition in (5, 6) for loss in ("softmax", "arcgrad 10", "center 0.02")
     ]
     assert len(table) == len(setting.runs())
     assert set(table["step_seconds"]) == set(table["criterion_seconds"]) == {1.0}  # two readings of the clock for each
@@ -70,6 +70,7 @@ def test_networks_of_two_losses_start_alike():
         ({"steps": 0}, "steps must be a finite number > 0"),
         ({"repetitions": 1.5}, "repetitions must be a whole number"),
         ({"classes": 1}, "classes must be a finite number >= 2"),
+        ({"first": -1}, "first must be a finite number >= 0"),
         ({"channels_last": "yes"}, "channels_last must be True or False"),
         ({"device": "tpu"}, "unknown device 'tpu'"),
         ({"scale": "large"}, "unknown scale"),
@@ -92,5 +93,7 @@ def test_the_campaign_counts_its_measurements():
     assert of_template("cost") is StepCost
     read = StepCost.from_parameters({"losses": '["softmax"]', "repetitions": 5, "record": ""})
     assert read == StepCost(losses=["softmax"], repetitions=5)
-    (job,) = campaign.load("campaigns/angular-cost.yml").jobs
-    assert job.trainings == 2 * 2 * 10
+    jobs = {job.id: job for job in campaign.load("campaigns/angular-cost.yml").jobs}
+    assert jobs["reduced"].trainings == 2 * 2 * 10
+    first, more = (StepCost(**jobs[name].parameters).runs() for name in ("reduced", "more"))
+    assert not set(first) & set(more)  # the repetitions of the second add to those of the first

@@ -40,6 +40,7 @@ class StepCost:
         batch_size: images in a step.
         steps: in a repetition, for each network and loss.
         repetitions: how often everything is measured.
+        first: number of the first repetition, for a measurement that adds to an earlier one.
         learning_rate: of Adam.
         channels_last: keep images and convolutions in this memory format.
         device: a name of :data:`DEVICES`. On a CPU processor time is measured, on a GPU the time between two of its events.
@@ -61,6 +62,7 @@ class StepCost:
     batch_size: int = 8
     steps: int = 2
     repetitions: int = 3
+    first: int = 0
     learning_rate: float = 0.001
     channels_last: bool = False
     device: str = "cpu"
@@ -81,12 +83,13 @@ class StepCost:
             for value in values:
                 if not isinstance(value, str) or value not in valid:
                     raise ValueError(f"unknown {name} {value!r}; valid: {', '.join(valid)}")
-        for name in ("classes", "batch_size", "steps", "repetitions"):
+        for name in ("classes", "batch_size", "steps", "repetitions", "first"):
             if not isinstance(getattr(self, name), int):
                 raise ValueError(f"{name} must be a whole number; got {getattr(self, name)!r}")
         for name in ("width", "batch_size", "steps", "repetitions", "learning_rate"):
             require(name, getattr(self, name), above=0)
         require("classes", self.classes, at_least=2)
+        require("first", self.first, at_least=0)
         if not isinstance(self.channels_last, bool):
             raise ValueError(f"channels_last must be True or False; got {self.channels_last!r}")
         for loss in self.losses:
@@ -99,7 +102,7 @@ class StepCost:
 
     def runs(self) -> list[tuple[str, str, int]]:
         """Everything that is measured: network, loss and repetition."""
-        return list(itertools.product(self.models, self.losses, range(self.repetitions)))
+        return list(itertools.product(self.models, self.losses, range(self.first, self.first + self.repetitions)))
 
 
 def measure_cost(setting: StepCost, *, template: str, progress: bool = False) -> records.Record:
@@ -131,12 +134,12 @@ def measure_cost(setting: StepCost, *, template: str, progress: bool = False) ->
             parameters[name] = sum(parameter.numel() for parameter in steps[0].model.parameters())
             for step in steps:
                 step(*_batch(setting, generator, device))  # libraries choose their kernels, Adam makes its buffers
-            for repetition in range(setting.repetitions):
-                first = repetition % len(steps)
+            for repetition in range(setting.first, setting.first + setting.repetitions):
+                turn = repetition % len(steps)
                 seconds = {step.loss: [0.0, 0.0] for step in steps}
                 for _ in range(setting.steps):
                     batch = _batch(setting, generator, device)
-                    for step in steps[first:] + steps[:first]:
+                    for step in steps[turn:] + steps[:turn]:
                         seconds[step.loss][0] += _timed(step, batch, device) / setting.steps
                         seconds[step.loss][1] += _timed(step.criterion, batch, device) / setting.steps
                 for loss, (whole, criterion) in seconds.items():
