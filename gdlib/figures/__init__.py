@@ -7,6 +7,7 @@ unsaid, or networks, have a colour, a marker and a line of their own, and are dr
 
 from __future__ import annotations
 
+from gdlib.figures.angles import accuracy_against_amount, angle_slices
 from gdlib.figures.calibration import not_run, oscillation_curves, outcomes_against_beta, post_hoc, reliability_diagrams
 from gdlib.figures.compare import against_beta, differences, differences_by_reading
 from gdlib.figures.curves import confidence_counts, curves, curves_by_reading, difficulty_groups, single_samples
@@ -26,8 +27,10 @@ from gdlib.figures.style import (
 
 __all__ = [
     "accuracy_against_calibration",
+    "accuracy_against_amount",
     "accuracy_against_depth",
     "against_beta",
+    "angle_slices",
     "beta_color",
     "beta_label",
     "beta_linestyle",
