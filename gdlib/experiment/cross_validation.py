@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from gdlib import data, models, records
@@ -266,7 +266,10 @@ def order_of_parts(parts: Sequence[Tensor], seeds: Sequence[int]) -> Callable[[i
     """
     smallest = min(len(part) for part in parts)
 
+    padded = nn.utils.rnn.pad_sequence(list(parts), batch_first=True)  # (S, size of the largest part)
+
     def order(epoch: int) -> Tensor:
-        return torch.stack([part[batch_order(seed, epoch, len(part))[:smallest]] for part, seed in zip(parts, seeds, strict=True)])
+        drawn = [batch_order(seed, epoch, len(part))[:smallest] for part, seed in zip(parts, seeds, strict=True)]
+        return padded.gather(1, torch.stack(drawn))  # one call for all runs
 
     return order

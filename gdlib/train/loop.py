@@ -145,14 +145,20 @@ def train(
     state = {"model": model, "optimizer": update, "decay": rates} | ({"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {})
     first_epoch = _resume(checkpoint, identity, state, history)
 
+    last: list[float] = []
+    beta = torch.empty(0, device=device)
     for epoch in _epochs(first_epoch, epochs, progress):
         if epoch > 0:
             model.train()
             indices = order(epoch).to(device)  # (S, n)
-            for step, batch in enumerate(indices.split(batch_size, dim=1), start=(epoch - 1) * steps_per_epoch):
-                beta = torch.tensor(schedule(step), device=device)  # (R,)
+            expected = labels[indices] if shared == 1 else labels[indices].repeat_interleave(shared, 0)  # (R, n)
+            batches = zip(indices.split(batch_size, dim=1), expected.split(batch_size, dim=1), strict=True)
+            for step, (batch, target) in enumerate(batches, start=(epoch - 1) * steps_per_epoch):
+                values = list(schedule(step))
+                if values != last:  # a tensor of many numbers takes longer to make than to compare
+                    last, beta = values, torch.tensor(values, device=device)  # (R,)
                 chosen = inputs[batch] if prepare is None else prepare(inputs[batch], step)  # (S, B, ...)
-                do_step(chosen, labels[batch].repeat_interleave(shared, 0), beta)
+                do_step(chosen, target, beta)
                 if decay == "one-cycle":
                     rates.step()
             if decay != "one-cycle":
