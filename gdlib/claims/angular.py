@@ -56,7 +56,7 @@ def angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     )
     found["augmented"] = np.where(is_mlp, "", found["augmentation"].replace({"none": "plain", "crop-flip": "crops and flips"}))
     found["reading"] = (found["dataset"] + ", " + found["network"] + ", " + found["augmented"]).str.removesuffix(", ")
-    found["samples"] = found["train_samples"].astype(int)
+    found["samples"], found["epochs"] = found["train_samples"].astype(int), found["epochs"].astype(int)
     found["mean_target_angle"] = [float(np.mean(angles[1:])) for angles in found["curve_target_angle"]]
     if kind == "angular-cuts":
         return found

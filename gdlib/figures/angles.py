@@ -57,7 +57,7 @@ def accuracy_against_amount(
         )
     amounts = sorted(table[what].unique())
     ax.set(xscale="log", xlabel={"samples": "training samples", "epochs": "epochs"}[what], ylabel="test accuracy, %")
-    ax.set_xticks(amounts, [f"{amount:,}".replace(",", "\u2009") for amount in amounts])
+    ax.set_xticks(amounts, [f"{amount:,.0f}".replace(",", "\u2009") for amount in amounts])
     ax.xaxis.set_minor_locator(NullLocator())
     if legend:
         ax.legend(fontsize="small")
