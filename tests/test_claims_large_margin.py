@@ -221,8 +221,10 @@ def test_records_of_gradient_decay_decide_nothing():
     assert claims.verdict("L6", pd.DataFrame({"record": ["a-seed0.json"], "campaign": ["mnist"]})).verdict == "not tested"
     old = grid().drop(columns=["loss"])
     assert claims.verdict("L6", old).verdict == "not tested"
-    both = pd.concat([grid(), old.assign(loss=np.nan, test_accuracy=0.1), grid().assign(loss="gd", test_accuracy=0.1)], ignore_index=True)
+    other = old.assign(loss=np.nan, test_accuracy=0.1, epochs=np.nan)  # records of another kind, which have no epochs
+    both = pd.concat([grid(), other, grid().assign(loss="gd", test_accuracy=0.1)], ignore_index=True)
     assert claims.verdict("L6", both).verdict == "holds"
+    assert set(claims.runs_of(both, "large-margin")["reading"]) == {READING}
 
 
 def test_a_run_that_diverged_is_a_failure_of_its_loss():

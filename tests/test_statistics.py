@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gdlib.statistics import Interval, MeanSd, bootstrap_interval, mean_sd, paired_difference, t_interval, wilson_interval
+from gdlib.statistics import Interval, MeanSd, bootstrap_interval, contrast, mean_sd, paired_difference, t_interval, wilson_interval
 
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
 SAMPLES = st.lists(NUMBERS, min_size=2, max_size=12)
@@ -193,3 +193,38 @@ class TestWilson:
 def test_as_many_digits_as_the_uncertainty_allows(values: list[float], shown: str) -> None:
     assert f"{mean_sd(values):u}" == shown
     assert f"{mean_sd(values[:1]):u}" == format(values[0], ".4g")
+
+
+class TestContrast:
+    @given(st.lists(NUMBERS, min_size=2, max_size=8), st.lists(NUMBERS, min_size=2, max_size=8))
+    def test_a_difference_is_that_of_scipy(self, first: list, second: list) -> None:
+        if np.std(first) == 0 or np.std(second) == 0:
+            return
+        found = contrast([mean_sd(first), mean_sd(second)], [1, -1], level=0.9)
+        expected = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.9)
+        assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+        assert (found.method, found.n) == ("welch", len(first) + len(second))
+
+    def test_one_mean_alone_is_students(self) -> None:
+        values = [0.2, 0.5, 0.4]
+        found, known = contrast([mean_sd(values)], [1]), t_interval(values)
+        assert (found.estimate, found.low, found.high) == pytest.approx((known.estimate, known.low, known.high))
+
+    def test_an_average_of_equal_means_is_narrower(self) -> None:
+        one = MeanSd(1.0, 0.2, 3)
+        two = contrast([one, one], [0.5, 0.5])
+        assert two.estimate == 1.0
+        assert two.high - 1.0 == pytest.approx(stats.t.ppf(0.975, 4) * 0.2 / np.sqrt(6))
+
+    @pytest.mark.parametrize(
+        ("means", "weights", "message"),
+        [
+            ([], [], "at least one"),
+            ([MeanSd(1.0, 0.1, 3)], [1, -1], "1 means and 2 weights"),
+            ([MeanSd(1.0, float("nan"), 1)], [1], "two values or more"),
+            ([MeanSd(1.0, 0.0, 3)], [1], "above 0"),
+        ],
+    )
+    def test_bad_values(self, means: list, weights: list, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            contrast(means, weights)

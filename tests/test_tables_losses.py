@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from gdlib import published, tables
+from gdlib import claims, published, tables
 from gdlib.tables import loss_tables
 
 READING = "cifar10-jpeg, vgg16×0.25, plain, 6,000 images, 20 epochs"
@@ -84,3 +84,20 @@ class TestDivergences:
 
     def test_without_runs(self):
         assert len(loss_tables.divergences(pd.DataFrame())) == 4
+
+
+class TestAsPrinted:
+    def test_parts_are_those_of_the_criteria(self):
+        found = loss_tables.as_printed()
+        for text in found["part"]:
+            claim, part = text.split()
+            assert part in claims.criteria()[claim]
+
+    def test_differences_and_what_they_tell(self):
+        found = loss_tables.as_printed().set_index(["part", "where"])
+        assert found.loc[("L6 c", "CIFAR-10, WideResNet-28-10")].tolist() == ["LM, λ = 0.3 less L-Softmax", "0.11 [−0.17, 0.39]"]
+        assert found.loc[("L3 d", "CIFAR-100, 13-layer network")].iloc[1].startswith("**−1.34 [")  # 26.87 - 28.21
+        averages = published.table("LM", 1).groupby("divergence")["value"].mean()
+        text = found.loc[("L3 b", "CIFAR-100, 13-layer network")]
+        assert text.iloc[0] == "LM with D(u‖q), mean over λ less LM with D(q‖u), mean over λ"
+        assert text.iloc[1].startswith(f"**−{averages['q_u'] - averages['u_q']:.2f} [")

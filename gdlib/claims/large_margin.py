@@ -71,7 +71,7 @@ def _kinds(runs: pd.DataFrame) -> pd.Series[str]:
 def _readings(runs: pd.DataFrame) -> pd.Series[str]:
     network = runs["model"] + [f"×{width:g}" if width != 1 else "" for width in runs["width"]]
     augmentation = runs["augmentation"].map({"none": "plain", "crop-flip": "crops and flips"}).fillna(runs["augmentation"])
-    length = [f"{samples:,.0f} images, {epochs} epochs" for epochs, samples in zip(runs["epochs"], runs["train_samples"], strict=True)]
+    length = [f"{samples:,.0f} images, {epochs:.0f} epochs" for epochs, samples in zip(runs["epochs"], runs["train_samples"], strict=True)]
     noise = [f", {100 * share:g} % wrong labels" if share > 0 else "" for share in runs["label_noise"]]
     return runs["dataset"] + ", " + network + ", " + augmentation + ", " + pd.Series(length, runs.index) + noise
 

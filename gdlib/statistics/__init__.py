@@ -10,7 +10,7 @@ shows as many as the uncertainty allows: down to the second significant digit of
 Over data sets, methods are compared by their ranks (:func:`ranking`).
 """
 
-from gdlib.statistics.means import bootstrap_interval, mean_sd, paired_difference, t_interval
+from gdlib.statistics.means import bootstrap_interval, contrast, mean_sd, paired_difference, t_interval
 from gdlib.statistics.proportions import wilson_interval
 from gdlib.statistics.rank_tests import Ranking, critical_difference, ranking, ranks
 from gdlib.statistics.results import Interval, MeanSd, PairedDifference
@@ -21,6 +21,7 @@ __all__ = [
     "PairedDifference",
     "Ranking",
     "bootstrap_interval",
+    "contrast",
     "critical_difference",
     "mean_sd",
     "paired_difference",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import stats
 from gdlib.statistics.inputs import FloatArray, checked_level, checked_values
 from gdlib.statistics.results import Interval, MeanSd, PairedDifference
 
-__all__ = ["bootstrap_interval", "mean_sd", "paired_difference", "t_interval"]
+__all__ = ["bootstrap_interval", "contrast", "mean_sd", "paired_difference", "t_interval"]
 
 BootstrapMethod = Literal["bca", "percentile"]
 
@@ -68,6 +69,44 @@ def t_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
     mean = float(x.mean())
     half = float(stats.t.ppf((1 + checked_level(level)) / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size))
     return Interval(mean, mean - half, mean + half, level, x.size, "t")
+
+
+def contrast(means: Sequence[MeanSd], weights: Sequence[float], *, level: float = 0.95) -> Interval:
+    r"""Welch's interval of a weighted sum of means of independent samples, from what a paper prints of them: mean ± standard deviation.
+
+    .. math:: \sum_i w_i \bar x_i \pm t_{\nu,\,(1+\text{level})/2} \sqrt{\textstyle\sum_i v_i}, \qquad
+        v_i = \frac{w_i^2 s_i^2}{n_i}, \qquad \nu = \frac{(\sum_i v_i)^2}{\sum_i v_i^2 / (n_i - 1)}
+
+    Args:
+        means: at least one, each of two values or more.
+        weights: one for each mean, such as [1, -1] for a difference.
+        level: nominal coverage, between 0 and 1.
+
+    Returns:
+        An :class:`Interval` with ``method="welch"``; n is the number of all values.
+
+    Raises:
+        ValueError: for another number of weights than means, a single value, a standard deviation that is not above 0, or a level outside
+            (0, 1).
+
+    Example:
+        >>> print(f"{contrast([MeanSd(28.62, 0.24, 3), MeanSd(27.27, 0.15, 3)], [1, -1]):.2f}")
+        1.35 [0.86, 1.84]
+
+    References:
+        B. L. Welch, *The generalization of Student's problem when several different population variances are involved*, Biometrika 34
+        (1947) 28-35.
+    """
+    if len(means) != len(weights) or not means:
+        raise ValueError(f"give one weight for each mean, and at least one; got {len(means)} means and {len(weights)} weights")
+    for mean in means:
+        if mean.n < 2 or not mean.sd > 0:
+            raise ValueError(f"every mean needs two values or more and a standard deviation above 0; got sd = {mean.sd}, n = {mean.n}")
+    parts = np.array([weight**2 * mean.sd**2 / mean.n for mean, weight in zip(means, weights, strict=True)])
+    freedom = parts.sum() ** 2 / (parts**2 / (np.array([mean.n for mean in means]) - 1)).sum()
+    estimate = sum(weight * mean.mean for mean, weight in zip(means, weights, strict=True))
+    half = float(stats.t.ppf((1 + checked_level(level)) / 2, freedom) * np.sqrt(parts.sum()))
+    return Interval(estimate, estimate - half, estimate + half, level, sum(mean.n for mean in means), "welch")
 
 
 def bootstrap_interval(

@@ -54,7 +54,7 @@ class Interval:
         high: upper end.
         level: nominal coverage, such as 0.95.
         n: number of values behind the estimate.
-        method: how the ends were found: ``"t"``, ``"bca"`` or ``"percentile"``.
+        method: how the ends were found: ``"t"``, ``"welch"``, ``"bca"`` or ``"percentile"``.
     """
 
     estimate: float
