@@ -1,0 +1,115 @@
+"""Last layers for margin losses: what each computes, and that networks which differ in nothing else start alike."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gdlib.functional import super_symmetric_projection
+from gdlib.models import HEADS, Head, HeadedMLP, class_vectors, image_stack, mlp, with_heads
+
+
+def layer(classes: int = 4, features: int = 6) -> nn.Linear:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Linear(features, classes)
+
+
+def draw(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+
+
+FEATURES = draw(5, 6)
+
+
+class TestHead:
+    @pytest.mark.parametrize("kind", HEADS)
+    def test_starts_with_the_weights_of_the_layer(self, kind):
+        plain, state = layer(), torch.get_rng_state()
+        head = Head(plain, kind)
+        assert torch.equal(head.vectors, plain.weight) and head.vectors is not plain.weight
+        assert torch.equal(torch.get_rng_state(), state)
+
+    def test_linear(self):
+        plain = layer()
+        torch.testing.assert_close(Head(plain, "linear")(FEATURES), plain(FEATURES))
+        torch.testing.assert_close(Head(plain, "linear", bias=False)(FEATURES), FEATURES @ plain.weight.T)
+
+    def test_cosine(self):
+        found = Head(layer(), "cosine")(FEATURES)
+        expected = F.normalize(FEATURES, dim=1) @ F.normalize(layer().weight, dim=1).T
+        torch.testing.assert_close(found, expected)
+        assert (found.abs() <= 1 + 1e-6).all() and not any("bias" in name for name, _ in Head(layer(), "cosine").named_parameters())
+
+    def test_normed(self):
+        logits, norms = Head(layer(), "normed")(FEATURES).split(4, dim=1)
+        torch.testing.assert_close(logits, FEATURES @ layer().weight.T)
+        torch.testing.assert_close(norms, FEATURES.norm(dim=1, keepdim=True) * layer().weight.norm(dim=1))
+
+    def test_gaussian(self):
+        found = Head(layer(), "gaussian")(FEATURES)
+        torch.testing.assert_close(found, -0.5 * torch.cdist(FEATURES, layer().weight) ** 2, rtol=1e-4, atol=1e-5)
+
+    def test_super_symmetric_vectors_are_held_to_the_simplex(self):
+        head = Head(layer(), "super-symmetric")
+        found = head(FEATURES)
+        projected = super_symmetric_projection(layer().weight.detach())
+        torch.testing.assert_close(head.vectors, projected)
+        torch.testing.assert_close(found, FEATURES @ projected.T + layer().bias)
+        optimizer = torch.optim.SGD(head.parameters(), lr=0.5)
+        F.cross_entropy(found, torch.tensor([0, 1, 2, 3, 0])).backward()
+        optimizer.step()
+        assert not torch.allclose(head.vectors, super_symmetric_projection(head.vectors.detach()), atol=1e-4)  # the step left it
+        head(FEATURES)
+        torch.testing.assert_close(head.vectors, super_symmetric_projection(head.vectors.detach()))  # and it is back
+
+    @pytest.mark.parametrize("kind", HEADS)
+    def test_features_stand_behind_the_outputs(self, kind):
+        alone, both = Head(layer(), kind)(FEATURES), Head(layer(), kind, with_features=True)(FEATURES)
+        assert torch.equal(both, torch.cat([alone, FEATURES], 1))
+
+    def test_an_unknown_kind(self):
+        with pytest.raises(ValueError, match="unknown head 'sine'; valid: linear, super-symmetric, cosine, normed, gaussian"):
+            Head(layer(), "sine")
+
+
+class TestWithHeads:
+    @pytest.mark.parametrize("kind", HEADS)
+    def test_image_networks_start_alike(self, kind):
+        form = {"classes": 10, "width": 0.0625, "stem": "tiny-imagenet"}
+        plain = image_stack("resnet18", [0, 1], **form)
+        headed = with_heads(image_stack("resnet18", [0, 1], **form), kind)
+        assert torch.equal(class_vectors(headed), class_vectors(plain)) and class_vectors(plain).shape[:2] == (2, 10)
+        same = dict(plain.named_parameters())
+        others = [(name, parameter) for name, parameter in headed.named_parameters() if "classifier" not in name]
+        assert others and all(torch.equal(parameter, same[name]) for name, parameter in others)
+
+    def test_a_linear_head_changes_nothing(self):
+        plain = image_stack("resnet18", [3], classes=5, width=0.0625, stem="tiny-imagenet")
+        images = draw(1, 2, 3, 32, 32)
+        expected = plain(images)
+        assert torch.equal(with_heads(plain, "linear")(images), expected)
+
+
+class TestClassVectors:
+    def test_perceptrons_have_them_as_rows(self):
+        plain, headed = mlp([4, 8, 3], seeds=[0, 1]), HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine")
+        assert class_vectors(plain).shape == (2, 3, 8)
+        assert torch.equal(class_vectors(plain), class_vectors(headed))
+        features = headed.features(draw(1, 5, 4))
+        expected = F.normalize(features, dim=2) @ F.normalize(class_vectors(headed), dim=2).mT
+        torch.testing.assert_close(headed(draw(1, 5, 4)), expected)
+
+    def test_another_model(self):
+        with pytest.raises(TypeError, match="Linear has no last layer that is known here"):
+            class_vectors(nn.Linear(2, 2))
+
+
+class TestBiasOfPerceptrons:
+    def test_logits_can_have_one_and_cosines_cannot(self):
+        plain, headed = mlp([4, 8, 3], seeds=[0, 1]), HeadedMLP([4, 8, 3], seeds=[0, 1], bias=True)
+        torch.testing.assert_close(headed(draw(1, 5, 4)), plain(draw(1, 5, 4)))
+        cosine = HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine", bias=True)
+        assert not cosine.has_bias and len(cosine.layers.biases) == 1
