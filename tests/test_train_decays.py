@@ -1,0 +1,96 @@
+"""How the learning rate falls: worked out by hand, and gone on with after an interruption."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from gdlib.models import RunModel, mlp
+from gdlib.train import train
+
+
+class Stop(Exception):
+    """Breaks a training off."""
+
+
+def fitted(path: Path | None = None, stop_at: int = -1, *, epochs: int = 4, **options) -> tuple[RunModel, list[dict]]:
+    """Train two runs on 21 samples in batches of 5, that is five steps an epoch; return the model and the history."""
+    generator = torch.Generator().manual_seed(0)
+    inputs, labels = torch.randn(21, 4, generator=generator), torch.randint(0, 3, (21,), generator=generator)
+    model = mlp([4, 6, 3], [0, 1])
+
+    def loss(logits, labels, beta):
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(0, labels.shape)
+
+    def measure(model, epoch):
+        if epoch == stop_at:
+            raise Stop
+        return {}
+
+    common = {"epochs": epochs, "batch_size": 5, "learning_rate": 0.1, "checkpoint": path, "measure": measure}
+    return model, train(model, loss, lambda step: [1.0, 1.0], inputs, labels, **common | options)
+
+
+def rates(**options) -> list[float]:
+    return [entry["learning_rate"] for entry in fitted(**options)[1]]
+
+
+class TestExponential:
+    def test_falls_to_a_thousandth_in_the_last_epoch(self):
+        """The rate of the history is that of the next epoch: four epochs at 0.1, 0.01, 0.001 and 0.0001."""
+        first, *found = rates(decay="exponential")  # epoch 0 trains nothing
+        assert first == 0.1
+        assert found[:3] == pytest.approx([0.01, 0.001, 0.0001], rel=1e-6)
+
+    def test_one_epoch_alone(self):
+        assert rates(decay="exponential", epochs=1)[0] == pytest.approx(0.1)
+
+
+def one_cycle(step: int, total: int, peak: float = 0.1) -> float:
+    """PyTorch's one cycle with its usual numbers: from 1/25 of the peak up over 30 % of the steps, down to 1/250,000, along cosines."""
+    last_up = 0.3 * total - 1
+    start, end = peak / 25, peak / 25 / 1e4
+    if step <= last_up:
+        return peak + (start - peak) * (1 + math.cos(math.pi * step / last_up)) / 2
+    return end + (peak - end) * (1 + math.cos(math.pi * (step - last_up) / (total - 1 - last_up))) / 2
+
+
+class TestOneCycle:
+    def test_goes_up_and_down_from_step_to_step(self):
+        """After an epoch of five steps the history has the rate of the next step; the last step has been done at the end."""
+        found = rates(decay="one-cycle")
+        assert found[:4] == pytest.approx([one_cycle(5 * epoch, 20) for epoch in range(4)], rel=1e-6)
+        assert max(found) <= 0.1 and found[0] == pytest.approx(0.1 / 25)
+
+    @pytest.mark.parametrize(("optimizer", "momentum"), [("sgd", 0.3), ("adam", 0.3)])
+    def test_the_momentum_is_that_of_the_cycle(self, optimizer, momentum):
+        first, _ = fitted(decay="one-cycle", optimizer=optimizer, momentum=momentum)
+        second, _ = fitted(decay="one-cycle", optimizer=optimizer, momentum=0.9)
+        assert all(torch.equal(one, other) for one, other in zip(first.parameters(), second.parameters(), strict=True))
+
+    def test_a_recorded_step_is_refused(self, monkeypatch):
+        monkeypatch.setattr("gdlib.train.loop.can_be_graphed", lambda device: True)
+        with pytest.raises(ValueError, match="one-cycle' changes the momentum in every step"):
+            fitted(decay="one-cycle", cuda_graph=True)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("decay", ["exponential", "one-cycle"])
+@pytest.mark.parametrize("stop_at", [1, 3])
+def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, decay, optimizer, stop_at):
+    options = {"decay": decay, "optimizer": optimizer, "momentum": 0.9, "weight_decay": 1e-3}
+    straight, expected = fitted(**options)
+    with pytest.raises(Stop):
+        fitted(tmp_path / "state.pt", stop_at, **options)
+    resumed, history = fitted(tmp_path / "state.pt", **options)
+    assert [entry["learning_rate"] for entry in history] == [entry["learning_rate"] for entry in expected]
+    assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), resumed.parameters(), strict=True))
+
+
+def test_an_unknown_decay():
+    with pytest.raises(ValueError, match="unknown decay 'cosine' of the learning rate; valid: milestones, exponential, one-cycle"):
+        fitted(decay="cosine")
