@@ -158,7 +158,7 @@ class _Center(MethodLoss):
         logits, features = outputs.split([self.classes, outputs.shape[2] - self.classes], dim=2)
         if self.state is None:
             self.state = features.new_zeros(len(features), self.classes, features.shape[2])
-        centers = self.state
+        centers = self.state.to(features.device)  # a checkpoint is read on the CPU
         distance = functional.center_loss(features, labels, centers, reduction="none")
         self.state = functional.center_update(features.detach(), labels, centers, _CENTER_RATE)
         return _cross_entropy(logits, labels) + self.factor * distance
@@ -182,7 +182,7 @@ class _AdaCos(MethodLoss):
         return self._scale(outputs)[:, None, None] * outputs
 
     def _scale(self, outputs: Tensor) -> Tensor:
-        return outputs.new_full((len(outputs),), self.start) if self.state is None else self.state
+        return outputs.new_full((len(outputs),), self.start) if self.state is None else self.state.to(outputs.device)
 
 
 class _Annealed(MethodLoss):
