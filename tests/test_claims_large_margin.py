@@ -152,6 +152,11 @@ def test_best_means_the_best_value_of_a_loss_too():
     assert finding.text == "test_accuracy, LM, λ = 0.3 against label smoothing, λ = 0.3"
 
 
+def test_a_variant_with_one_seed_is_no_rival():
+    variant = grid(["lgm 0.3 0.1"], seeds=1).assign(loss="lgm 0 0", schedule="lgm 0 0", test_accuracy=0.99)
+    assert claims.verdict("L6", pd.concat([variant, grid()], ignore_index=True)).verdict == "holds"
+
+
 def test_fewer_samples_and_wrong_labels():
     found = claims.verdict("L5", degraded())
     assert (found.verdict, [len(part.findings) for part in found.parts]) == ("holds", [1, 1, 2, 2])

@@ -62,6 +62,11 @@ class TestBeside:
         ]
         assert found["L-Softmax"].iloc[0] == "4.49 ± 0.13" and found["L-Softmax"].iloc[-2] == "47.99 ± 1.01"
 
+    def test_of_two_variants_the_one_with_most_seeds_is_shown(self):
+        one = runs().query("loss == 'l-softmax 2' and seed == 0").assign(loss="l-softmax 3", test_accuracy=0.9)
+        for table in (pd.concat([one, runs()]), pd.concat([runs(), one])):
+            assert loss_tables.beside(table, 4)["L-Softmax"].iloc[-2] == "47.99 ± 1.01"
+
     @pytest.mark.parametrize("number", [2, 3, 4])
     def test_without_runs_the_papers_numbers_stand_alone(self, number):
         found = loss_tables.beside(pd.DataFrame(), number)

@@ -102,7 +102,12 @@ def _compare(
 
 
 def _best(runs: pd.DataFrame, names: Sequence[str]) -> str | None:
-    """The loss with the largest mean test accuracy, of those whose first word is one of these; None unless each of them is there."""
+    """The loss with the largest mean test accuracy, of those whose first word is one of these; None unless each of them is there.
+
+    A loss with fewer seeds than another of the reading was run for another purpose, and is no rival.
+    """
+    seeds = runs.groupby("loss")["seed"].transform("nunique")
+    runs = runs[seeds == seeds.max()]
     kinds = _kinds(runs)
     if not set(names) <= set(kinds):
         return None
