@@ -46,9 +46,8 @@ def add_angles(
         if run["diverged"]:
             continue
         found = geometry.class_geometry(features[index], labels, len(vectors[index]))
-        between = geometry.angles_between(vectors[index], vectors[index])
-        different = ~torch.eye(len(between), dtype=torch.bool).numpy()
-        run["metrics"]["w_inter"] = float(between[different].mean())
+        each = geometry.class_geometry(vectors[index], torch.arange(len(vectors[index])))  # a vector is the centre of itself
+        run["metrics"]["w_inter"] = float(each.mean_inter_angle)
         run["metrics"]["c_inter"] = float(found.mean_inter_angle)
         run["metrics"]["wc_intra"] = float(geometry.angles_between(found.centres, vectors[index]).diagonal().mean())
         run["target_angle_epochs"] = [entry["epoch"] for entry in measured]

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from gdlib import models, records
 from gdlib.experiment.definition import DEVICES
 from gdlib.experiment.methods import method
-from gdlib.experiment.values import require, values_of, with_tuples
+from gdlib.experiment.values import device_of, require, require_one_of, values_of, with_tuples
 from gdlib.train.step import Step
 
 __all__ = ["StepCost", "measure_cost"]
@@ -81,8 +81,7 @@ class StepCost:
             ("scale", [self.scale], records.SCALES),
         ):
             for value in values:
-                if not isinstance(value, str) or value not in valid:
-                    raise ValueError(f"unknown {name} {value!r}; valid: {', '.join(valid)}")
+                require_one_of(name, value, valid)
         for name in ("classes", "batch_size", "steps", "repetitions", "first"):
             if not isinstance(getattr(self, name), int):
                 raise ValueError(f"{name} must be a whole number; got {getattr(self, name)!r}")
@@ -121,9 +120,7 @@ def measure_cost(setting: StepCost, *, template: str, progress: bool = False) ->
         ValueError: for a GPU that is not there.
     """
     started = time.perf_counter()
-    if setting.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'")
-    device = torch.device("cuda" if setting.device != "cpu" and torch.cuda.is_available() else "cpu")
+    device = device_of(setting.device)
     measured_on = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     generator = torch.Generator().manual_seed(0)
     runs: list[dict[str, Any]] = []

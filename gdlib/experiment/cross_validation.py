@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from gdlib import data, models, records
 from gdlib.experiment.methods import method
-from gdlib.experiment.values import require, values_of, with_tuples
+from gdlib.experiment.values import require, require_one_of, values_of, with_tuples
 from gdlib.train import OPTIMIZERS, batch_order, train
 
 __all__ = ["CrossValidation", "cross_validate"]
@@ -97,8 +97,7 @@ class CrossValidation:
             ("scale", [self.scale], records.SCALES),
         ):
             for value in values:
-                if not isinstance(value, str) or value not in valid:
-                    raise ValueError(f"unknown {name} {value!r}; valid: {', '.join(valid)}")
+                require_one_of(name, value, valid)
         for name in ("epochs", "batch_size", "test_every", "folds"):
             if not isinstance(getattr(self, name), int):
                 raise ValueError(f"{name} must be a whole number; got {getattr(self, name)!r}")

@@ -13,7 +13,7 @@ from typing import Any
 from gdlib import data, models, records
 from gdlib.data import augmentation
 from gdlib.experiment.methods import Method, method
-from gdlib.experiment.values import require, values_of, with_tuples
+from gdlib.experiment.values import require, require_one_of, values_of, with_tuples
 from gdlib.schedules import Constant, LinearWarmup, Schedule
 from gdlib.train import DECAYS, OPTIMIZERS, PRECISIONS
 
@@ -163,8 +163,7 @@ class Experiment:
             ("schedule_unit", self.schedule_unit, ("step", "epoch")),
             ("scale", self.scale, records.SCALES),
         ):
-            if not isinstance(value, str) or value not in valid:
-                raise ValueError(f"unknown {name} {value!r}; valid: {', '.join(valid)}")
+            require_one_of(name, value, valid)
         for name in ("epochs", "batch_size", "test_every", "train_every", "learning_rate", "width"):
             require(name, getattr(self, name), above=0)
         for name in ("epochs", "batch_size", "test_every", "train_every", "validation_size", "subset"):

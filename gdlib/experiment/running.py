@@ -19,6 +19,7 @@ from gdlib.experiment.angles import add_angles, target_angles
 from gdlib.experiment.definition import Experiment
 from gdlib.experiment.measures import final_measures, scores
 from gdlib.experiment.objective import gd_loss
+from gdlib.experiment.values import device_of
 from gdlib.train import predict, train
 
 __all__ = ["Finish", "MeasureRuns", "run"]
@@ -62,7 +63,7 @@ def run(
         The record; nothing is written but the checkpoint.
     """
     started = time.perf_counter()
-    device = _device(experiment.device)
+    device = device_of(experiment.device)
     dataset = _load(experiment, device, data_folder)
     steps_per_epoch = math.ceil(len(dataset.train) / experiment.batch_size)
     runs = experiment.runs(steps_per_epoch)
@@ -179,15 +180,6 @@ def run(
             threads=torch.get_num_threads(),
         ),
     )
-
-
-def _device(name: str) -> torch.device:
-    """The device of this name; ``auto`` is a GPU where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'")
-    return torch.device(name)
 
 
 def _load(experiment: Experiment, device: torch.device, folder: str | None) -> data.Dataset:

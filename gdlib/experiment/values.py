@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-__all__ = ["require", "values_of", "with_tuples"]
+import torch
+
+__all__ = ["device_of", "require", "require_one_of", "values_of", "with_tuples"]
 
 
 def values_of(kind: Any, namespace: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,3 +52,22 @@ def require(name: str, value: object, *, above: float | None = None, at_least: f
     holds = number > above if above is not None else number >= (at_least or 0)
     if not (holds and math.isfinite(number)):
         raise ValueError(f"{name} must be a finite number {bound}; got {value!r}")
+
+
+def require_one_of(name: str, value: object, valid: Collection[str]) -> None:
+    """Refuse what is none of these names."""
+    if not isinstance(value, str) or value not in valid:
+        raise ValueError(f"unknown {name} {value!r}; valid: {', '.join(valid)}")
+
+
+def device_of(name: str) -> torch.device:
+    """The device of this name; ``auto`` is a GPU where there is one.
+
+    Raises:
+        ValueError: for a GPU that is not there.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'")
+    return torch.device(name)
