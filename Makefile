@@ -39,18 +39,18 @@ book: $(STAMP) ## execute the notebooks and build the book; prints the address o
 test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
 	$(BIN)/python -m pytest
 
-coverage: $(STAMP) ## pytest with branch coverage of gdlib and workflow
+coverage: $(STAMP) ## pytest with branch coverage of gdlib and study
 	$(BIN)/python -m pytest --cov --cov-report=term-missing
 
 lint: $(STAMP) ## ruff over code and notebooks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m workflow.notebooks check
+	$(BIN)/python -m study.notebooks check
 
 format: $(STAMP) ## let ruff put code and notebooks into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/python -m workflow.notebooks format
+	$(BIN)/python -m study.notebooks format
 
 types: $(STAMP) ## mypy on gdlib
 	$(BIN)/mypy

@@ -1,6 +1,6 @@
 # A campaign becomes papermill jobs, and each job one record:   snakemake --cores 2 --config campaign=mnist
 #
-# Which jobs run is decided in workflow/campaign.py and by the records alone: a job runs if its record is missing or was measured with other
+# Which jobs run is decided in study/jobs.py and by the records alone: a job runs if its record is missing or was measured with other
 # parameters. File times and Snakemake's own notes play no part, so that a fresh clone runs nothing again.
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ sys.path.insert(0, str(workflow.basedir))
 
 from snakemake.exceptions import WorkflowError
 
-from workflow import campaign as campaigns
+from study import jobs as campaigns
 
 PENDING = []
 if workflow.is_main_process:
@@ -35,4 +35,4 @@ rule job:
         "build/{campaign}/{job}.log",
     threads: 1
     shell:
-        "OMP_NUM_THREADS=1 PYTHONPATH={workflow.basedir:q} {sys.executable:q} -m workflow.campaign run {wildcards.campaign} {wildcards.job} > {log} 2>&1"
+        "OMP_NUM_THREADS=1 PYTHONPATH={workflow.basedir:q} {sys.executable:q} -m study.jobs run {wildcards.campaign} {wildcards.job} > {log} 2>&1"

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gdlib import records
+from study import records
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "results" / "benchmarks"

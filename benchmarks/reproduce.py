@@ -42,7 +42,7 @@ def anew(folder: Path) -> Row:
     before = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in jobs(clone)}
     for path in jobs(clone):
         path.unlink()
-    from gdlib.data.files import local_folder
+    from study.data.files import local_folder
 
     environment = os.environ | {"PYTHONPATH": str(clone), "OMP_NUM_THREADS": "1", "GDLIB_DATA": str(local_folder().resolve())}
     command = [sys.executable, "-m", "snakemake", "--cores", str(CORES), "--keep-going", "--nolock", "--config", "campaign=uci"]

@@ -20,11 +20,11 @@ from torch.nn import functional as F
 
 from benchmarks.measuring import Row, arguments, compared, finish, take_turns
 from gdlib import functional
-from gdlib.experiment import method
-from gdlib.experiment.cross_validation import order_of_parts
 from gdlib.losses import AdaCosLoss
 from gdlib.models import HeadedMLP
 from gdlib.train import train
+from study.experiment import method
+from study.experiment.cross_validation import order_of_parts
 
 RUNS, SAMPLES, BATCH, EPOCHS, TURNS, ALONE = 100, 135, 16, 10, 7, 2
 SIZES = [4, 16, 16, 3]

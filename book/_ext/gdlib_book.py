@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 # What a page can show besides its own text. A change in any of these executes every notebook again.
-SOURCES = ("gdlib/**/*.py", "workflow/**/*.py", "campaigns/*.yml", "results/**/*", "constraints.txt")
+SOURCES = ("gdlib/**/*.py", "study/**/*.py", "campaigns/*.yml", "results/**/*", "constraints.txt")
 
 WIDE = 480  # pixels: a figure that is shrunk too much on a phone
 
@@ -32,6 +33,7 @@ def key_the_cache(app: Sphinx, config: Config) -> None:
     every page again, so that no page keeps an old number.
     """
     root = Path(app.srcdir)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])  # study is used where it lies
     caches = Path(app.outdir).parent / ".jupyter_cache"
     current = caches / state_of(root)
     for other in caches.glob("*"):

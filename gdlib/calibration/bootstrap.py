@@ -67,7 +67,7 @@ def bootstrap_calibration(
     * ``"percentile"``: :math:`[q_{\alpha/2}, q_{1-\alpha/2}]`. For the ECE it carries the bias twice: for a well calibrated network it lies
       above the estimate and above the truth. It is right for means over the samples, such as the NLL.
 
-    The interval speaks of the test samples, not of the seeds of the training; for those see :mod:`gdlib.statistics`. Near perfect
+    The interval speaks of the test samples, not of the seeds of the training; for those see :mod:`study.statistics`. Near perfect
     calibration neither method keeps its level for the ECE. In a simulation with ten bins and 5,000 samples, 95 % ``"basic"`` intervals held
     the true ECE in 95 % of cases when it was 0.11, in 83 % when it was 0.02, and in 61 % when it was 0; ``"percentile"`` in 96, 88 and 0 %.
 

@@ -1,0 +1,180 @@
+"""From a name to a data set: sources, held-out samples, subset, normalisation."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from study.data.files import local_folder
+from study.data.images import IMAGES, download, load_images
+from study.data.normalization import NORMALIZATIONS, Normalization, fit_normalizer
+from study.data.sampling import balanced, proportional
+from study.data.sets import Dataset, Split
+from study.data.tables import EMBEDDED_TABLES, UCI, table
+
+__all__ = ["load", "names"]
+
+_EMBEDDED = ("digits", *EMBEDDED_TABLES)
+
+_TEST_SHARE = 0.2  # of a set that comes without a test set
+
+
+def names() -> list[str]:
+    """The names that :func:`load` knows."""
+    return sorted({*_EMBEDDED, *IMAGES, *UCI})
+
+
+def load(
+    name: str,
+    *,
+    normalization: Normalization = "unit",
+    validation_size: int = 0,
+    validation_seed: int = 0,
+    subset: int = 0,
+    subset_seed: int = 0,
+    as_bytes: bool = False,
+    source: Literal["embedded", "local", "hub"] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> Dataset:
+    r"""Load a data set by name.
+
+    Sets that come without a test set (scikit-learn's, and the UCI tables) are split 80/20, each class in proportion, with seed 0. A
+    cross-validation takes them whole, from :func:`study.data.table`.
+
+    The validation samples are drawn first, from the whole training set, so that they are the same for every subset; the subset is drawn
+    from what is left.
+
+    Args:
+        name: one of :func:`names`.
+        normalization: what is done to the inputs, with statistics of the training samples only (those that are kept). ``"unit"`` divides
+            by the largest possible value, so that images lie in [0, 1] (a table of features is mapped to [0, 1] feature by feature);
+            ``"standard"`` gives mean 0 and standard deviation 1 (over all pixels of all images together; a table feature by feature);
+            ``"channel"`` does the same for each colour channel, which is the habit for colour images; ``"none"`` leaves the numbers as
+            they are.
+        validation_size: number of training samples to hold out, drawn without replacement, the same share of each class as far as whole
+            samples allow.
+        validation_seed: seed of that draw.
+        subset: number of training samples to keep, the same number of each class as far as whole samples allow; 0 keeps all. Subsets of
+            one seed are nested.
+        subset_seed: seed of that draw.
+        as_bytes: leave images as bytes (uint8), and let the data set carry ``normalize``, which makes floats of a batch. Splits that are
+            not drawn from are mapped from the cache and not read into memory.
+        source: take the data from this source only; by default the first one that has them.
+        folder: the local folder, instead of ``GDLIB_DATA``.
+
+    Returns:
+        The data set, float32 inputs (or bytes) and int64 labels. Grey images are ``[N, H, W]``, colour images ``[N, C, H, W]``.
+
+    Raises:
+        ValueError: for a name or option that does not exist, or a file that is damaged; the message names the valid ones, or the file.
+        FileNotFoundError: for a data set that no source has; the message says what to do.
+
+    Example:
+        >>> digits = load("digits", validation_size=100, subset=500)
+        >>> digits.train.inputs.shape, len(digits.valid), len(digits.test), digits.source
+        (torch.Size([500, 8, 8]), 100, 360, 'embedded')
+        >>> digits.train.labels.bincount().tolist()
+        [50, 50, 50, 50, 50, 50, 50, 50, 50, 50]
+    """
+    if name not in names():
+        raise ValueError(f"unknown data set {name!r}; valid: {', '.join(names())}")
+    if normalization not in NORMALIZATIONS:
+        raise ValueError(f"unknown normalization {normalization!r}; valid: {', '.join(NORMALIZATIONS)}")
+    if as_bytes and name not in IMAGES:
+        raise ValueError(f"the data set {name!r} holds no bytes; as_bytes is for {', '.join(sorted(IMAGES))}")
+    raw = _load_raw(name, source, Path(folder) if folder is not None else None)
+    train, valid = _drawn(raw, validation_size, validation_seed, subset, subset_seed)
+    normalize = fit_normalizer(train.inputs, normalization)
+    if as_bytes:
+        return replace(raw, train=train, valid=valid, normalize=normalize)
+    train, test = (replace(split, inputs=normalize(split.inputs)) for split in (train, raw.test))
+    return replace(raw, train=train, valid=replace(valid, inputs=normalize(valid.inputs)) if valid is not None else None, test=test)
+
+
+def _drawn(raw: Dataset, validation_size: int, validation_seed: int, subset: int, subset_seed: int) -> tuple[Split, Split | None]:
+    """The training samples that are kept, and those that are held out, each in their own order."""
+    labels = raw.train.labels.numpy()
+    held = proportional(labels, validation_size, validation_seed)
+    kept = ~held
+    if subset != 0:
+        (left,) = np.nonzero(kept)
+        kept[left[~balanced(labels[left], subset, subset_seed, raw.classes)]] = False
+    train = raw.train if kept.all() else _samples(raw.train, kept)
+    return train, _samples(raw.train, held) if validation_size else None
+
+
+def _samples(split: Split, mask: np.ndarray) -> Split:
+    index = torch.from_numpy(np.nonzero(mask)[0])
+    return Split(split.inputs.index_select(0, index), split.labels[index])
+
+
+# --- sources ---
+
+
+def _load_raw(name: str, source: str | None, folder: Path | None) -> Dataset:
+    if source not in (None, "embedded", "local", "hub"):
+        raise ValueError(f"unknown source {source!r}; valid: embedded, local, hub")
+    missing = []
+    if name in _EMBEDDED:
+        if source in (None, "embedded"):
+            return _load_embedded(name)
+        missing.append("it is embedded in scikit-learn, and in no other source")
+    elif name in UCI:
+        if source in (None, "local"):
+            whole = table(name, folder=folder)
+            return _split_off_a_test_set(name, whole.features, whole.labels, whole.class_names, "local", whole.copy)
+        missing.append("it is a CSV file of the local folder, and in no other source")
+    else:
+        spec = IMAGES[name]
+        if source in (None, "local"):
+            local = (folder or local_folder()) / spec.folder
+            if local.is_dir():
+                return load_images(name, local, spec, "local")
+            missing.append(f"there is no folder {local}")
+        if source in (None, "hub") and spec.repository is not None:
+            try:
+                downloaded = download(spec)
+            except Exception as error:  # the hub's client and its transport have error types of their own
+                missing.append(f"{spec.repository} could not be fetched from the hub ({type(error).__name__})")
+            else:
+                return load_images(name, downloaded, spec, "hub")
+        if source in (None, "hub") and spec.repository is None:
+            missing.append("it is not on the hub")
+    raise FileNotFoundError(
+        f"data set {name!r} is nowhere to be found: {'; '.join(missing)}. Set GDLIB_DATA to a folder that holds it as Parquet files, "
+        "or go online once so that it can be fetched from the hub; the embedded data set 'digits' always works"
+    )
+
+
+def _load_embedded(name: str) -> Dataset:
+    if name != "digits":
+        whole = table(name)
+        return _split_off_a_test_set(name, whole.features, whole.labels, whole.class_names, "embedded", whole.copy)
+    import sklearn
+    from sklearn.datasets import load_digits
+
+    digits: Any = load_digits()
+    images, labels = torch.from_numpy(digits.images).float(), torch.from_numpy(digits.target).long()
+    class_names = tuple(str(label) for label in digits.target_names)
+    return _split_off_a_test_set(name, images, labels, class_names, "embedded", f"scikit-learn {sklearn.__version__}")
+
+
+def _split_off_a_test_set(name: str, inputs: Tensor, labels: Tensor, class_names: tuple[str, ...], source: str, copy: str) -> Dataset:
+    from sklearn.model_selection import train_test_split
+
+    train, test = train_test_split(np.arange(len(labels)), test_size=_TEST_SHARE, stratify=labels.numpy(), random_state=0)
+    return Dataset(
+        name=name,
+        train=Split(inputs[train], labels[train]),
+        valid=None,
+        test=Split(inputs[test], labels[test]),
+        class_names=class_names,
+        source=source,
+        copy=f"{copy}, stratified 80/20 split with seed 0",
+    )

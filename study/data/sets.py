@@ -1,0 +1,87 @@
+"""What a data set is once it is loaded: splits of inputs and labels, and where they came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from study.data.normalization import Normalizer
+
+__all__ = ["Dataset", "Split"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Inputs ``[N, ...]`` and class indices ``[N]`` (int64)."""
+
+    inputs: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        """The number of samples."""
+        return len(self.labels)
+
+    def flat(self) -> Split:
+        """The same split with inputs of shape ``[N, D]``."""
+        return replace(self, inputs=self.inputs.flatten(1))
+
+    def with_channels(self) -> Split:
+        """The same split with images of shape ``[N, C, H, W]``; grey ones get one channel.
+
+        Raises:
+            ValueError: for a table of features, which has no pixels.
+        """
+        if self.inputs.ndim not in (3, 4):
+            raise ValueError(f"only images [N, H, W] or [N, C, H, W] have channels; got inputs of shape {list(self.inputs.shape)}")
+        return replace(self, inputs=self.inputs[:, None] if self.inputs.ndim == 3 else self.inputs)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set, ready to train on.
+
+    Attributes:
+        name: the name it was asked for.
+        train: the samples to train on.
+        valid: samples held out of the training set, or None.
+        test: the samples to test on.
+        class_names: one name for each class.
+        source: ``"embedded"``, ``"local"`` or ``"hub"``.
+        copy: which exact copy this is: a package version, the checksum of a file, or a revision.
+        normalize: makes float inputs of the bytes, batch by batch, where the inputs are bytes; None where they are floats already.
+    """
+
+    name: str
+    train: Split
+    valid: Split | None
+    test: Split
+    class_names: tuple[str, ...]
+    source: str
+    copy: str
+    normalize: Normalizer | None = None
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return len(self.class_names)
+
+    @property
+    def features(self) -> int:
+        """The number of values in one input."""
+        return self.train.inputs[0].numel()
+
+    def flat(self) -> Dataset:
+        """The same data set with inputs of shape ``[N, D]``."""
+        return replace(
+            self,
+            train=self.train.flat(),
+            valid=self.valid.flat() if self.valid is not None else None,
+            test=self.test.flat(),
+            normalize=self.normalize.flat(self.train.inputs.shape[1:]) if self.normalize is not None else None,
+        )
+
+    def with_channels(self) -> Dataset:
+        """The same data set with images of shape ``[N, C, H, W]``; grey ones get one channel (see :meth:`Split.with_channels`)."""
+        valid = self.valid.with_channels() if self.valid is not None else None
+        return replace(self, train=self.train.with_channels(), valid=valid, test=self.test.with_channels())

@@ -1,0 +1,112 @@
+"""What is measured of a trained stack: scores, the distribution of the confidence, and calibration before and after post-processing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gdlib import calibration
+from gdlib.functional import margin_bias
+from study import data
+from study.curriculum import true_class_probability
+
+__all__ = ["HISTOGRAM_EDGES", "final_measures", "scores"]
+
+HISTOGRAM_EDGES = tuple(edge / 20 for edge in range(21))
+
+TOP = 5
+_MANY_CLASSES = 10  # with more classes than this the top-5 accuracy says something
+
+
+def scores(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
+    """Accuracy, plain cross-entropy and mean margin bias of every run, ``[R]``, from logits ``[R, N, C]``; with many classes top-5 too."""
+    correct = (logits.argmax(2) == labels).double().mean(1)
+    cross_entropy = torch.stack([F.cross_entropy(run_logits, labels) for run_logits in logits])
+    bias = torch.stack([margin_bias(run_logits, labels).double().mean() for run_logits in logits])
+    measured = {f"{name}_accuracy": correct, f"{name}_cross_entropy": cross_entropy, f"{name}_margin_bias": bias}
+    if logits.shape[2] > _MANY_CLASSES:
+        among = (logits.topk(TOP, 2).indices == labels[None, :, None]).any(2)
+        measured[f"{name}_top5_accuracy"] = among.double().mean(1)
+    return measured
+
+
+def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], Tensor], betas: Sequence[float]) -> list[dict[str, Any]]:
+    """Metrics of the last epoch, the distribution of the training confidence (the papers' Table 1), and the test set's calibration.
+
+    With a validation split, temperature and vector scaling are fitted on it, and their test metrics carry the suffixes ``_temperature`` and
+    ``_vector``; those of the β link carry ``_link``.
+
+    Args:
+        dataset: the splits.
+        scaled_logits: makes of a split the logits ``[R, N, C]`` over τ.
+        betas: β of each run at the end.
+    """
+    test_logits, train_logits = scaled_logits(dataset.test).cpu(), scaled_logits(dataset.train).cpu()
+    test_labels, train_labels = dataset.test.labels.cpu(), dataset.train.labels.cpu()
+    measures = scores(train_logits, train_labels, "train") | scores(test_logits, test_labels, "test")
+    valid_logits = valid_labels = None
+    if dataset.valid is not None:
+        valid_logits, valid_labels = scaled_logits(dataset.valid).cpu(), dataset.valid.labels.cpu()
+        measures |= scores(valid_logits, valid_labels, "valid")
+    confidence = true_class_probability(train_logits, train_labels)
+    final: list[dict[str, Any]] = []
+    for index, beta in enumerate(betas):
+        metrics = {name: float(values[index]) for name, values in measures.items()}
+        of_run = [logits[index] for logits in (test_logits, train_logits, valid_logits) if logits is not None]
+        if not all(bool(torch.isfinite(logits).all()) for logits in of_run):
+            final.append({"diverged": True, "metrics": metrics})
+            continue
+        metrics["train_confidence"] = float(confidence[index].double().mean())
+        run: dict[str, Any] = {
+            "diverged": False,
+            "metrics": metrics,
+            "confidence_counts": calibration.confidence_histogram(confidence[index]),
+            "confidence_histogram": calibration.confidence_histogram(confidence[index], HISTOGRAM_EDGES),
+        }
+        test_probs = torch.softmax(test_logits[index].double(), 1)
+        _calibrated(run, test_probs, test_labels, "")
+        if valid_logits is not None and valid_labels is not None:
+            _post_processed(run, valid_logits[index].double(), valid_labels, test_logits[index].double(), test_labels)
+            linked = calibration.beta_link(test_probs, beta)
+            metrics["test_nll_link"] = calibration.negative_log_likelihood(linked, test_labels)
+            _calibrated(run, linked, test_labels, "_link")
+        final.append(run)
+    return final
+
+
+def _post_processed(run: dict[str, Any], valid_logits: Tensor, valid_labels: Tensor, test_logits: Tensor, test_labels: Tensor) -> None:
+    """Add to a run what temperature and vector scaling, fitted on the validation split, make of the test set."""
+    metrics = run["metrics"]
+    metrics["valid_ece"] = calibration.expected_calibration_error(torch.softmax(valid_logits, 1), valid_labels)
+    temperature = calibration.TemperatureScaling().fit(valid_logits, valid_labels)
+    run["scaling_temperature"] = temperature.temperature
+    for suffix, scaling in (("_temperature", temperature), ("_vector", calibration.VectorScaling().fit(valid_logits, valid_labels))):
+        scaled = scaling.transform(test_logits)
+        metrics[f"test_nll{suffix}"] = float(F.cross_entropy(scaled, test_labels))
+        _calibrated(run, torch.softmax(scaled, 1), test_labels, suffix)
+
+
+def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suffix: str) -> None:
+    """Add the calibration of test probabilities to a run: errors, Brier score, and the bins by which a diagram can be drawn again."""
+    metrics = run["metrics"]
+    metrics[f"test_confidence{suffix}"] = float(probabilities.amax(1).mean())
+    metrics[f"test_ece{suffix}"] = calibration.expected_calibration_error(probabilities, labels)
+    metrics[f"test_mce{suffix}"] = calibration.maximum_calibration_error(probabilities, labels)
+    metrics[f"test_ece_mass{suffix}"] = calibration.expected_calibration_error(probabilities, labels, scheme="mass")
+    metrics[f"test_rmsce_debiased{suffix}"] = calibration.debiased_calibration_error(probabilities, labels)
+    metrics[f"test_classwise_ece{suffix}"] = calibration.classwise_calibration_error(probabilities, labels)
+    metrics[f"test_brier{suffix}"] = calibration.brier_score(probabilities, labels)
+    bins = calibration.calibration_bins(probabilities, labels)
+    run[f"reliability{suffix}"] = {
+        "upper": bins.upper,
+        "count": bins.count,
+        "confidence": bins.confidence,
+        "accuracy": bins.accuracy,
+    }
+    if not suffix:
+        interval = calibration.bootstrap_calibration(probabilities, labels)
+        run["test_ece_interval"] = [interval.low, interval.high]

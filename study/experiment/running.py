@@ -1,0 +1,247 @@
+"""Train the stack of an experiment and measure it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gdlib import models
+from gdlib.train import predict, train
+from study import data, records
+from study.data import augmentation
+from study.data.images import IMAGES
+from study.experiment.angles import add_angles, target_angles
+from study.experiment.definition import Experiment
+from study.experiment.measures import final_measures, scores
+from study.experiment.objective import gd_loss
+from study.experiment.values import device_of
+
+__all__ = ["Finish", "MeasureRuns", "run"]
+
+_IMAGES_AT_A_TIME = 500
+
+MeasureRuns = Callable[[models.RunModel, data.Dataset, int], Mapping[str, Tensor]]
+"""Called with model, data and finished epochs; returns tensors ``[R, ...]``, which go into the history. Those of shape ``[R]`` become
+curves."""
+
+Finish = Callable[[models.RunModel, data.Dataset, list[dict[str, Any]]], Sequence[Mapping[str, Any]]]
+"""Called once at the end with model, data and history; returns what to add to the record of each run."""
+
+
+def run(
+    experiment: Experiment,
+    *,
+    template: str,
+    measure: MeasureRuns | None = None,
+    finish: Finish | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    checkpoint_dir: str = "",
+    checkpoint_every: int = 10,
+    progress: bool = False,
+    data_folder: str | None = None,
+) -> records.Record:
+    """Train the stack of an experiment and measure it.
+
+    Args:
+        experiment: what to do.
+        template: name of the notebook, for the record.
+        measure: what to measure after each epoch beyond accuracy and cross-entropy.
+        finish: what to add to the record of each run at the end.
+        parameters: parameters of the notebook beyond the experiment's, for the record.
+        checkpoint_dir: folder for the checkpoint, by which an interrupted job goes on; empty for none.
+        checkpoint_every: epochs between two checkpoints.
+        progress: show a progress bar, or log a line for each epoch.
+        data_folder: the local data folder, instead of the usual one.
+
+    Returns:
+        The record; nothing is written but the checkpoint.
+    """
+    started = time.perf_counter()
+    device = device_of(experiment.device)
+    dataset = _load(experiment, device, data_folder)
+    steps_per_epoch = math.ceil(len(dataset.train) / experiment.batch_size)
+    runs = experiment.runs(steps_per_epoch)
+    model = _model(experiment, dataset, [member.seed for member in runs]).to(device)
+    if experiment.channels_last:
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def schedule(step: int) -> list[float]:
+        if experiment.schedule_unit == "epoch":
+            step -= step % steps_per_epoch
+        return [member.schedule(step) for member in runs]
+
+    def normalize(images: Tensor) -> Tensor:
+        """What the model sees of images ``[..., C, H, W]``."""
+        inputs = images if dataset.normalize is None else dataset.normalize(images)
+        return inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs) if experiment.channels_last else inputs
+
+    def prepare(images: Tensor, step: int) -> Tensor:
+        """Augment the batch ``[S, B, C, H, W]`` of each seed by that seed and the step, then normalise it."""
+        if experiment.augmentation != "none":
+            draws = [augmentation.draw(experiment.augmentation, images.shape[1], seed=seed, step=step) for seed in experiment.seeds]
+            images = augmentation.apply(images, torch.stack(draws).to(images.device))
+        return normalize(images)
+
+    temperature = torch.tensor([member.temperature for member in runs], device=device)[:, None, None]
+    of_images = experiment.model != "mlp"
+    other_loss = experiment.method.loss(dataset.classes).to(device) if experiment.method is not None else None
+    objective = other_loss or gd_loss([member.temperature for member in runs], match_gradient=experiment.match_gradient)
+
+    def outputs(split: data.Split, *, features: bool = False) -> Tensor:
+        """What the model makes of a split."""
+        if not of_images:
+            return predict(model, split.inputs, features=features)
+        options = {"prepare": normalize, "precision": experiment.precision, "batch_size": _IMAGES_AT_A_TIME}
+        return predict(model, split.inputs, features=features, **options)  # type: ignore[arg-type]
+
+    def scaled_logits(split: data.Split) -> Tensor:
+        """The logits over τ, which the loss, and so the probability of a run, is made of."""
+        return other_loss.logits(outputs(split)) if other_loss is not None else outputs(split) / temperature
+
+    def measure_all(model: models.RunModel, epoch: int) -> dict[str, Tensor]:
+        measured = {}
+        last = epoch == experiment.epochs
+        if last or epoch % experiment.test_every == 0:
+            measured = scores(scaled_logits(dataset.test), dataset.test.labels, "test")
+        if measured and (last or epoch <= 10 or epoch % experiment.train_every == 0):
+            measured |= scores(scaled_logits(dataset.train), dataset.train.labels, "train")
+        if measured and experiment.angles:
+            measured |= target_angles(outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
+        return measured | dict(measure(model, dataset, epoch) if measure is not None else {})
+
+    history = train(
+        model,
+        objective,
+        schedule,
+        dataset.train.inputs,
+        dataset.train.labels,
+        epochs=experiment.epochs,
+        batch_size=experiment.batch_size,
+        learning_rate=experiment.learning_rate,
+        optimizer=experiment.optimizer,
+        momentum=experiment.momentum,
+        weight_decay=experiment.weight_decay,
+        decay=experiment.decay,
+        milestones=[round(share * experiment.epochs) for share in experiment.milestones],
+        max_grad_norm=experiment.max_grad_norm or None,
+        order_seeds=experiment.seeds,
+        prepare=prepare if of_images else None,
+        precision=experiment.precision,
+        fused=experiment.fused,
+        cuda_graph=experiment.cuda_graph,
+        measure=measure_all,
+        checkpoint=Path(checkpoint_dir) / f"{experiment.identity()}.pt" if checkpoint_dir else None,
+        checkpoint_every=checkpoint_every,
+        identity=f"{template} {experiment.identity()}, data {dataset.copy}",
+        progress=progress,
+    )
+
+    final = final_measures(dataset, scaled_logits, [member.beta for member in runs])
+    if experiment.angles:
+        add_angles(final, history, outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
+    added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
+    return records.Record(
+        template=template,
+        parameters=dataclasses.asdict(experiment) | dict(parameters or {}),
+        data={
+            "name": dataset.name,
+            "source": dataset.source,
+            "copy": dataset.copy,
+            "train": len(dataset.train),
+            "valid": len(dataset.valid) if dataset.valid is not None else 0,
+            "test": len(dataset.test),
+        },
+        model={"name": experiment.model, "parameters": sum(parameter.numel() for parameter in model.parameters()) // model.runs},
+        runs=[
+            {
+                "schedule": member.label,
+                "beta": member.beta,
+                "warmup_epochs": member.warmup_epochs,
+                "temperature": member.temperature,
+                "seed": member.seed,
+                **final[index],
+                "curves": _curves(history, index),
+                **added[index],
+            }
+            for index, member in enumerate(runs)
+        ],
+        epochs_done=history[-1]["epoch"],
+        wall_seconds=round(time.perf_counter() - started, 2),
+        scale=experiment.scale,
+        environment=records.environment(
+            device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+            precision=experiment.precision,
+            threads=torch.get_num_threads(),
+        ),
+    )
+
+
+def _load(experiment: Experiment, device: torch.device, folder: str | None) -> data.Dataset:
+    """The data as the model takes them: rows of numbers, or images as they lie in their files, to be normalised batch by batch."""
+    options: dict[str, Any] = {
+        "normalization": experiment.normalization,
+        "validation_size": experiment.validation_size,
+        "subset": experiment.subset,
+        "folder": folder,
+    }
+    if experiment.model == "mlp":
+        dataset = data.load(experiment.dataset, **options).flat()
+    else:
+        dataset = data.load(experiment.dataset, as_bytes=experiment.dataset in IMAGES, **options).with_channels()
+    if experiment.label_noise:
+        noisy = data.with_label_noise(dataset.train.labels, experiment.label_noise, classes=dataset.classes)
+        dataset = dataclasses.replace(dataset, train=data.Split(dataset.train.inputs, noisy))
+    return _on(dataset, device)
+
+
+def _on(dataset: data.Dataset, device: torch.device) -> data.Dataset:
+    """The data set with all tensors on the device."""
+    if device.type == "cpu":
+        return dataset
+
+    def moved(split: data.Split) -> data.Split:
+        return data.Split(split.inputs.to(device), split.labels.to(device))
+
+    valid = moved(dataset.valid) if dataset.valid is not None else None
+    return dataclasses.replace(dataset, train=moved(dataset.train), valid=valid, test=moved(dataset.test))
+
+
+def _model(experiment: Experiment, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
+    chosen = experiment.method
+    last: dict[str, Any] = {"with_features": chosen.with_features, "bias": experiment.classifier_bias} if chosen is not None else {}
+    if experiment.model == "mlp":
+        sizes = [dataset.features, *experiment.hidden, dataset.classes]
+        form: dict[str, Any] = {
+            "activation": experiment.activation,
+            "initialization": experiment.initialization,
+            "linear_features": experiment.linear_features,
+        }
+        if chosen is None:
+            return models.mlp(sizes, seeds=seeds, **form)
+        return models.HeadedMLP(sizes, seeds, head=chosen.head, **last, **form)
+    channels = dataset.train.inputs.shape[1]
+    form = {"classes": dataset.classes, "width": experiment.width, "stem": experiment.stem, "channels": channels}
+    stack = models.image_stack(experiment.model, seeds, **form)
+    return stack if chosen is None else models.with_heads(stack, chosen.head, **last)
+
+
+def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]:
+    """What is one number for each run in the history, as lists, and when it was measured; a constant β is left out."""
+    curves: dict[str, list[float]] = {"epoch": [], "train_epoch": []}
+    history = [entry for entry in history if "test_accuracy" in entry]
+    constant = len({float(entry["beta"][index]) for entry in history}) == 1
+    for entry in history:
+        curves["epoch"].append(entry["epoch"])
+        if "train_accuracy" in entry:
+            curves["train_epoch"].append(entry["epoch"])
+        for name, value in entry.items():
+            if isinstance(value, Tensor) and value.ndim == 1 and not (name == "beta" and constant):
+                curves.setdefault(name, []).append(float(value[index]))
+    return curves

@@ -1,0 +1,245 @@
+"""What every figure of the book shares: sizes, one colour per β, one mark per reading, grids of panels."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.figure import Figure
+
+from study.published import loss_name
+
+# ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for the common colour deficiencies
+_SMALL = LinearSegmentedColormap.from_list("small beta", ["#9ecae1", "#4292c6", "#08519c", "#5e3c99"])
+_LARGE = LinearSegmentedColormap.from_list("large beta", ["#fdb863", "#e66101", "#8c2d04"])
+_WARMUPS = ("#009e73", "#cc79a7", "#7f7f00", "#d55e00")
+
+# Losses other than gradient decay: colour and line by the first word of their name; softmax is black, as β = 1 is
+_LOSSES = {
+    "softmax": ("#000000", "-"),
+    "lm": ("#0072b2", "--"),
+    "lm-qu": ("#56b4e9", "--"),
+    "lm-uq": ("#004c80", "--"),
+    "label-smoothing": ("#d55e00", "-."),
+    "super-symmetry": ("#999933", ":"),
+    "hinge": ("#8c564b", ":"),
+    "modified": ("#009e73", "-."),
+    "modified-lm": ("#5e3c99", "--"),
+    "l-softmax": ("#cc79a7", ":"),
+    "lgm": ("#882255", ":"),
+    "a-softmax": ("#117733", ":"),
+    "center": ("#7f7f00", "-."),
+    "m-softmax": ("#44aa99", "--"),
+    "arcface": ("#aa4499", ":"),
+    "adacos": ("#b8860b", "-."),
+    "guarded-adacos": ("#6b4f06", ":"),
+    "arcgrad": ("#332288", "-"),
+}
+
+# a reading has the marker of its activation, and the colour and the line of its normalisation
+_ACTIVATIONS = {"relu": "o", "tanh": "s", "sigmoid": "^"}
+_NORMALIZATIONS = {"unit": ("#117733", "-"), "standard": ("#666666", "--"), "none": ("#aa3377", ":")}
+_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")
+_LINES = ("-", "--", "-.", ":")
+
+
+def use_style() -> None:
+    """Set the fonts, grid and sizes that every figure of the book shares.
+
+    Figures are drawn with 200 dots an inch. The book shows them at half their size, so that they are sharp on a fine screen.
+    """
+    sns.set_theme(context="notebook", style="whitegrid")
+    mpl.rcParams.update(
+        {
+            "figure.figsize": (6.2, 4.0),
+            "figure.dpi": 200,
+            "figure.constrained_layout.use": True,
+            "savefig.facecolor": "white",
+            "grid.linewidth": 0.6,
+            "axes.linewidth": 0.8,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.titlesize": "medium",
+            "legend.frameon": False,
+            "lines.linewidth": 1.8,
+            "svg.hashsalt": "gdlib",
+        }
+    )
+
+
+def beta_color(beta: float) -> str:
+    """The colour of a gradient-decay factor, the same in every figure.
+
+    Args:
+        beta: the factor, > 0.
+
+    Returns:
+        A hex colour; black for β = 1.
+
+    Example:
+        >>> beta_color(1.0)
+        '#000000'
+        >>> beta_color(0.1) != beta_color(0.01)
+        True
+    """
+    position = math.log10(beta)
+    if abs(position) < 1e-9:
+        return "#000000"
+    if position < 0:
+        return to_hex(_SMALL(min(1.0, -position / 3.0)))
+    return to_hex(_LARGE(min(1.0, position / 1.7)))
+
+
+def beta_linestyle(beta: float) -> str:
+    """Solid for β ≤ 1, dashed for β > 1."""
+    return "--" if beta > 1 else "-"
+
+
+def beta_label(beta: float) -> str:
+    """The label of a β in a legend.
+
+    Example:
+        >>> beta_label(0.1), beta_label(5.0)
+        ('β = 0.1', 'β = 5')
+    """
+    return f"β = {beta:g}"
+
+
+def schedule_color(label: str) -> str:
+    """The colour of a schedule by its label: that of β for a constant, one of its own for a warm-up, and for each other loss.
+
+    Example:
+        >>> schedule_color("0.1") == beta_color(0.1), schedule_color("lm 0.3") == schedule_color("lm 0.9")
+        (True, True)
+    """
+    try:
+        return beta_color(float(label))
+    except ValueError:
+        loss = label.partition(" ")[0]
+        if loss in _LOSSES:
+            return _LOSSES[loss][0]
+        return _WARMUPS[0] if "0.001" in label else _WARMUPS[1] if "0.01" in label else _WARMUPS[2]
+
+
+def schedule_linestyle(label: str) -> str:
+    """The line style of a schedule by its label: dash-dotted for a warm-up, that of the loss, or that of β."""
+    try:
+        return beta_linestyle(float(label))
+    except ValueError:
+        return _LOSSES.get(label.partition(" ")[0], ("", "-."))[1]
+
+
+def schedule_label(label: str) -> str:
+    """A schedule in a legend.
+
+    Example:
+        >>> schedule_label("0.1"), schedule_label("warm-up 0.01→0.1"), schedule_label("lm 0.3")
+        ('β = 0.1', 'warm-up 0.01→0.1', 'LM, λ = 0.3')
+    """
+    try:
+        return beta_label(float(label))
+    except ValueError:
+        return loss_name(label)
+
+
+def in_lines(text: str, width: int = 30) -> str:
+    r"""A long name, such as that of a reading of image networks, broken after commas into lines of at most so many characters.
+
+    Example:
+        >>> in_lines("cifar10, resnet18, plain, 6,000 images"), in_lines("tanh-unit")
+        ('cifar10, resnet18, plain,\n6,000 images', 'tanh-unit')
+    """
+    lines: list[str] = []
+    for part in re.split("(?<=,) ", text):
+        if lines and len(lines[-1]) + 1 + len(part) <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part)
+    return "\n".join(lines)
+
+
+def reading_styles(readings: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Colour, marker and line of each reading.
+
+    A reading of MNIST, such as ``tanh-unit``, has the marker of its activation, and the colour and the line of its normalisation. Any other
+    name, such as that of a network, has a style by its place in the list.
+
+    Example:
+        >>> reading_styles(["tanh-unit", "relu-unit"])["relu-unit"]
+        {'color': '#117733', 'linestyle': '-', 'marker': 'o'}
+        >>> reading_styles(["resnet18", "vgg16"])["vgg16"]["marker"]
+        's'
+    """
+    styles = {}
+    shades = sns.color_palette("colorblind", 10).as_hex()
+    for index, reading in enumerate(readings):
+        activation, _, normalization = reading.partition("-")
+        if activation in _ACTIVATIONS and normalization in _NORMALIZATIONS:
+            color, line = _NORMALIZATIONS[normalization]
+            styles[reading] = {"color": color, "linestyle": line, "marker": _ACTIVATIONS[activation]}
+        else:
+            styles[reading] = {"color": shades[index % 10], "linestyle": _LINES[index % 4], "marker": _MARKERS[index % 10]}
+    return styles
+
+
+def grid(count: int, columns: int, *, width: float, height: float, sharex: bool = False, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    """A grid of panels; those of the last row that are not needed are hidden.
+
+    Args:
+        count: number of panels.
+        columns: most panels in a row.
+        width: of a panel, in inches.
+        height: of a panel, in inches.
+        sharex: one horizontal scale for all.
+        sharey: one vertical scale for all.
+
+    Returns:
+        The figure, and the panels row by row, the hidden ones included.
+    """
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure, panels = plt.subplots(
+        *(rows, columns), figsize=(width * columns, height * rows + 0.7), squeeze=False, layout="constrained", sharex=sharex, sharey=sharey
+    )
+    for panel in list(panels.flat)[count:]:
+        panel.set_visible(False)
+    for panel in list(panels.flat)[:count][-columns:]:
+        panel.xaxis.set_tick_params(labelbottom=True)  # the lowest panel of its column, also where a hidden one is below it
+    return figure, list(panels.flat)
+
+
+def settings(table: pd.DataFrame, readings: Sequence[str] | None, *, across: str) -> tuple[int, list[tuple[str, pd.DataFrame]]]:
+    """The runs of every pair of a reading and a schedule, with a title, in the order of a grid.
+
+    Args:
+        table: runs with ``schedule``, and with ``reading`` if several are asked for.
+        readings: in order; none to take the table as one.
+        across: what changes along a row of the grid: ``"schedule"`` or ``"reading"``.
+
+    Returns:
+        The number of columns that the grid needs for that (0 for one reading, which can be wrapped anywhere), and the settings.
+    """
+    schedules = list(dict.fromkeys(table["schedule"]))
+    if readings is None or len(readings) < 2:
+        chosen = table if not readings else table[table["reading"] == readings[0]]
+        return 0, [(schedule_label(str(label)), chosen[chosen["schedule"] == label]) for label in schedules]
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        if across == "schedule":
+            yield from ((reading, label) for reading in readings for label in schedules)
+        else:
+            yield from ((reading, label) for label in schedules for reading in readings)
+
+    found = [
+        (f"{reading}, {schedule_label(str(label))}", table[(table["reading"] == reading) & (table["schedule"] == label)])
+        for reading, label in pairs()
+    ]
+    return len(schedules) if across == "schedule" else len(readings), found

@@ -1,0 +1,11 @@
+"""From tables of numbers to tables of the book: formatted cells, a caption, a number, a name to refer to.
+
+A notebook ends a cell with :func:`table`. In the book this is a numbered table, to which any page refers by its name with the role
+``numref``; in Jupyter it is a plain table with its caption above it. Cells are MyST text: they may hold mathematics, citations, references.
+
+What the pages on image networks print is in :mod:`study.tables.image_tables`.
+"""
+
+from study.tables.book import MISSING, Table, bold_best, cell, cross, difference, interval, mean_sd, overview, table
+
+__all__ = ["MISSING", "Table", "bold_best", "cell", "cross", "difference", "interval", "mean_sd", "overview", "table"]

@@ -1,0 +1,294 @@
+"""Tables of the book and their cells."""
+
+from __future__ import annotations
+
+import html
+import math
+import numbers
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from study import statistics
+from study.statistics import Interval, MeanSd, PairedDifference
+
+__all__ = ["MISSING", "Table", "bold_best", "cell", "cross", "difference", "interval", "mean_sd", "overview", "table"]
+
+MISSING = "–"
+"""What stands in a cell without a number."""
+
+_LONG_CELL, _SHORT_KEY = 70, 22  # characters
+
+_MINUS = re.compile(r"(?<![\w.])-(?=\d)")  # the sign of a number in text, but not the hyphen of a word
+_NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\]|\s*%)?")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that shows itself in a notebook and in the book.
+
+    Attributes:
+        header: one text for each column.
+        rows: the cells, as MyST text.
+        name: label for cross references, such as ``"tab-accuracy"``.
+        caption: what the table shows and how to read it, as MyST text.
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    name: str
+    caption: str
+
+    def _repr_markdown_(self) -> str:
+        """A MyST ``table`` directive; numbers stand to the right."""
+        marks = ["---:" if self._is_numeric(column) else ":---" for column in range(len(self.header))]
+        lines = [self.header, marks, *self.rows]
+        body = "\n".join("| " + " | ".join(_one_line(text) for text in line) + " |" for line in lines)
+        return f":::::{{table}} {' '.join(self.caption.split())}\n:name: {self.name}\n:class: {self._classes()}\n\n{body}\n:::::\n"
+
+    def _repr_html_(self) -> str:
+        """The same for Jupyter, where MyST is not understood; the book prefers the Markdown."""
+        head = "".join(f"<th>{html.escape(text)}</th>" for text in self.header)
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in self.rows)
+        return f"<table><caption>{html.escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _classes(self) -> str:
+        """How the style sheet treats it on a narrow screen: ``wordy`` rows are stacked, ``keyed`` ones keep their first cell in view."""
+        if max((len(text) for row in self.rows for text in row), default=0) > _LONG_CELL:
+            return "data-table wordy"
+        return "data-table keyed" if len(self.header) > 3 and max(len(row[0]) for row in self.rows) <= _SHORT_KEY else "data-table"
+
+    def _is_numeric(self, column: int) -> bool:
+        texts = [row[column].strip("*") for row in self.rows if row[column] not in ("", MISSING)]
+        return bool(texts) and all(_NUMBER.fullmatch(text) for text in texts)
+
+
+def table(frame: pd.DataFrame, name: str, caption: str, *, formats: str | Mapping[Hashable, str] = "", index: bool | None = None) -> Table:
+    """A table of the book from a DataFrame.
+
+    Args:
+        frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`. NaN and None become a dash. Column names are the
+            header; two levels of names are joined by a comma.
+        name: label for cross references; it begins with ``tab-``.
+        caption: what the table shows and how to read it; one paragraph of MyST.
+        formats: the number format of every column, such as ``".2f"``, or of single columns by their name.
+        index: whether the index is shown as the first columns; by default if it has a name.
+
+    Returns:
+        A :class:`Table`; as the last expression of a cell it is shown.
+
+    Raises:
+        ValueError: for a name that does not begin with ``tab-``, an empty caption, an empty frame, or the format of an unknown column.
+
+    Example:
+        >>> accuracy = [mean_sd(values, scale=100) for values in ([0.970, 0.972], [0.975, 0.976])]
+        >>> frame = pd.DataFrame({"β": ["1", "0.1"], "accuracy (%)": accuracy})
+        >>> print(table(frame, "tab-example", "Test accuracy, mean ± standard deviation.")._repr_markdown_())
+        :::::{table} Test accuracy, mean ± standard deviation.
+        :name: tab-example
+        :class: data-table
+        <BLANKLINE>
+        | β | accuracy (%) |
+        | ---: | ---: |
+        | 1 | 97.10 ± 0.14 |
+        | 0.1 | 97.55 ± 0.07 |
+        :::::
+        <BLANKLINE>
+    """
+    if not re.fullmatch(r"tab-[a-z0-9-]+", name):
+        raise ValueError(f"a table's name is tab- and then small letters, digits and hyphens; got {name!r}")
+    if not caption.strip():
+        raise ValueError(f"{name} has no caption; say what the table shows")
+    if frame.empty:
+        raise ValueError(f"{name} has no rows; a page without its data shows no table")
+    if index if index is not None else any(level is not None for level in frame.index.names):
+        frame = frame.reset_index()
+    if not isinstance(formats, str) and (unknown := [column for column in formats if column not in frame.columns]):
+        raise ValueError(f"{name}: no column {unknown[0]!r} to format; the columns are {', '.join(map(str, frame.columns))}")
+    specs = [formats if isinstance(formats, str) else formats.get(column, "") for column in frame.columns]
+    return Table(
+        header=tuple(_column_name(column) for column in frame.columns),
+        rows=tuple(tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True)) for row in frame.itertuples(index=False)),
+        name=name,
+        caption=caption.strip(),
+    )
+
+
+def cell(value: Any, spec: str = "") -> str:
+    """One value as the text of a cell.
+
+    Args:
+        value: a text, which stays as it is; a number or a result of :mod:`study.statistics`; None or NaN.
+        spec: a number format; without one, floats have up to four significant digits and counts a thin space between thousands.
+
+    Returns:
+        The text, with a true minus sign, or a dash for a value that is not there.
+
+    Example:
+        >>> cell(-0.12345, ".2f"), cell(60000), cell(None), cell(0.1)
+        ('−0.12', '60\u2009000', '–', '0.1')
+    """
+    if isinstance(value, str):
+        return value
+    if value is None or value is pd.NA or (isinstance(value, numbers.Real) and math.isnan(float(value))):
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, numbers.Integral) and not spec:
+        return _sign(f"{int(value):,}".replace(",", "\u2009"))
+    if isinstance(value, numbers.Real):
+        return _sign(format(float(value), spec or ".4g"))
+    return _sign(format(value, spec) if isinstance(value, (MeanSd, Interval, PairedDifference)) else str(value))
+
+
+def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
+    """Mean ± standard deviation over seeds, the field's usual cell.
+
+    Args:
+        values: one for each seed; those that are not there (NaN) are left out, and no value at all gives a dash.
+        spec: the number format of both.
+        scale: a factor, such as 100 from shares to per cent.
+
+    Returns:
+        The cell; a single value stands alone.
+
+    Example:
+        >>> mean_sd([0.970, 0.972, 0.974], scale=100), mean_sd([])
+        ('97.20 ± 0.20', '–')
+    """
+    kept = _kept(values, scale)
+    return cell(statistics.mean_sd(kept), spec) if kept else MISSING
+
+
+def cross(runs: pd.DataFrame, value: str, *, rows: str, columns: str, spec: str = ".2f", scale: float = 1.0) -> pd.DataFrame:
+    """One outcome of every setting, mean ± standard deviation over its runs: one way of the setting down, the other across.
+
+    Args:
+        runs: one row for each run.
+        value: the column with the outcome.
+        rows: the column whose values go down, in the order in which they come.
+        columns: the column whose values go across, in the order in which they come.
+        spec: the number format.
+        scale: a factor, such as 100 from shares to per cent.
+
+    Returns:
+        Cells for :func:`table`; a dash for a setting without runs.
+
+    Example:
+        >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "reading": ["relu", "relu", "tanh"], "accuracy": [0.97, 0.98, 0.96]})
+        >>> cross(runs, "accuracy", rows="β", columns="reading", spec=".1f", scale=100).to_dict("list")
+        {'relu': ['97.5 ± 0.7', '–'], 'tanh': ['–', '96.0']}
+    """
+    down, across = list(dict.fromkeys(runs[rows])), list(dict.fromkeys(runs[columns]))
+    found = {setting: mean_sd(group[value], spec, scale=scale) for setting, group in runs.groupby([rows, columns], sort=False)}
+    return pd.DataFrame(
+        {second: [found.get((first, second), MISSING) for first in down] for second in across}, index=pd.Index(down, name=rows)
+    )
+
+
+def overview(runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]) -> pd.DataFrame:
+    """Several outcomes of every setting, mean ± standard deviation over its runs: one row for each setting.
+
+    Args:
+        runs: one row for each run.
+        by: the columns that make a setting; they come first, and settings in the order of the runs.
+        outcomes: for each column with an outcome its title, its number format and a factor.
+
+    Returns:
+        Cells for :func:`table`.
+
+    Example:
+        >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "accuracy": [0.97, 0.98, 0.96]})
+        >>> overview(runs, ["β"], {"accuracy": ("accuracy, %", ".1f", 100)}).to_dict("list")
+        {'β': ['1', '5'], 'accuracy, %': ['97.5 ± 0.7', '96.0']}
+    """
+    rows = []
+    for setting, group in runs.groupby(list(by), sort=False):
+        cells = {title: mean_sd(group[name], spec, scale=scale) for name, (title, spec, scale) in outcomes.items()}
+        rows.append(dict(zip(by, setting, strict=True)) | cells)
+    return pd.DataFrame(rows)
+
+
+def interval(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
+    """Mean with its 95 % Student interval over seeds.
+
+    Args:
+        values: as in :func:`mean_sd`; fewer than two give a dash.
+        spec: the number format of the three numbers.
+        scale: a factor.
+
+    Returns:
+        The cell.
+
+    Example:
+        >>> interval([1.0, 3.0], ".1f")
+        '2.0 [−10.7, 14.7]'
+    """
+    kept = _kept(values, scale)
+    return cell(statistics.t_interval(kept), spec) if len(kept) > 1 else MISSING
+
+
+def difference(a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
+    """Paired difference a − b over seeds with its 95 % Student interval; bold where the interval excludes 0.
+
+    Args:
+        a: values of one setting in the order of the seeds.
+        b: values of the other one, in the same order.
+        spec: the number format of the three numbers.
+        scale: a factor.
+
+    Returns:
+        The cell; a dash for fewer than two pairs.
+
+    Example:
+        >>> difference([3.0, 3.1, 3.2], [1.0, 1.2, 1.1], ".1f")
+        '**+2.0 [+1.8, +2.2]**'
+    """
+    first, second = [scale * float(value) for value in a], [scale * float(value) for value in b]
+    if len(first) < 2:
+        return MISSING
+    result = statistics.paired_difference(first, second, resamples=1)
+    text = cell(result, spec)
+    return f"**{text}**" if result.interval.excludes(0.0) else text
+
+
+def bold_best(values: Mapping[Any, float], texts: Mapping[Any, str], *, largest: bool = True) -> dict[Any, str]:
+    """Put the best of several cells in bold; ties, to the printed digits, are all bold.
+
+    Args:
+        values: what decides, for each cell.
+        texts: the cells.
+        largest: whether the largest value is the best one.
+
+    Returns:
+        The cells, by the same keys.
+
+    Example:
+        >>> bold_best({"1": 97.0, "0.1": 97.5}, {"1": "97.0", "0.1": "97.5"})
+        {'1': '97.0', '0.1': '**97.5**'}
+    """
+    there = {key: value for key, value in values.items() if not math.isnan(value)}
+    if not there:
+        return dict(texts)
+    best = (max if largest else min)(there, key=lambda key: there[key])
+    return {key: f"**{text}**" if text != MISSING and text == texts[best] else text for key, text in texts.items()}
+
+
+def _kept(values: Iterable[float], scale: float) -> list[float]:
+    return [scale * float(value) for value in values if value is not None and not math.isnan(value)]
+
+
+def _column_name(column: Hashable) -> str:
+    return ", ".join(str(part) for part in column if str(part)) if isinstance(column, tuple) else str(column)
+
+
+def _one_line(text: str) -> str:
+    """A text that cannot end its cell: no line breaks, no bare bar."""
+    return re.sub(r"(?<!\\)\|", r"\\|", re.sub(r"\s*\n\s*", " ", text))
+
+
+def _sign(text: str) -> str:
+    return _MINUS.sub("−", text)

@@ -1,0 +1,415 @@
+"""The loop: a stack equals its runs alone, bit for bit; against a plain PyTorch loop; interrupted and gone on with."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gdlib.models import ModuleStack, RunModel, StackedMLP, mlp
+from gdlib.train import batch_order, predict, train
+from study.experiment import gd_loss
+
+# MKL's matrix products give the same bits for the same numbers wherever they lie in memory only if it is asked to, and never for layers of
+# one unit. Sizes whose matrices fill whole vectors, such as those of the MNIST experiments, get there without asking.
+REPRODUCIBLE = {"MKL_CBWR": "AUTO", "OMP_NUM_THREADS": "1"}
+
+
+def blobs(samples: int, features: int = 4, classes: int = 3, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, classes, (samples,), generator=generator)
+    return torch.randn(samples, features, generator=generator) + 2 * F.one_hot(labels, features), labels
+
+
+def fit(model: RunModel, betas: list[float], data: tuple[Tensor, Tensor], **options: Any) -> list[dict[str, Any]]:
+    settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | options
+    return train(model, gd_loss([1.0] * model.runs), lambda step: betas, *data, **settings)
+
+
+def differing_runs(sizes: list[int], data: tuple[Tensor, Tensor], groups: int, activation: str, **options: Any) -> list[int]:
+    """The runs of a stack of six whose weights differ from those of the same run trained alone."""
+    betas, taus = [5.0, 1.0, 0.01, 0.1, 0.001, 2.0], [1.0, 1.0, 1.0, 2.0, 1.0, 0.5]
+    seeds = {1: [7] * 6, 2: [7, 7, 7, 8, 8, 8], 6: [3, 4, 5, 6, 7, 8]}[groups]
+
+    def trained(members: list[int], order: list[int]) -> StackedMLP:
+        model = mlp(sizes, [seeds[member] for member in members], activation=activation)
+        loss_fn = gd_loss([taus[member] for member in members])
+        train(model, loss_fn, lambda step: [betas[member] for member in members], *data, order_seeds=order, **options)
+        return model
+
+    stack = trained(list(range(6)), list(dict.fromkeys(seeds)))
+    different = []
+    for run in (0, 2, 3, 5):
+        alone = trained([run], [seeds[run]])
+        if not all(torch.equal(together[run], single[0]) for together, single in zip(stack.parameters(), alone.parameters(), strict=True)):
+            different.append(run)
+    return different
+
+
+ANY_SIZE = """
+import torch
+torch.set_num_threads(1)
+from test_train import blobs, differing_runs
+cases = [
+    ([4, 3], 33, 10, 1, "relu"), ([16, 128, 7, 5], 50, 7, 6, "tanh"),
+    ([30, 16, 10], 101, 100, 2, "sigmoid"),
+    ([64, 50, 20, 10], 137, 100, 6, "relu"),
+    ([5, 20, 33, 11], 66, 33, 1, "tanh"), ([300, 7, 5], 67, 33, 2, "relu"), ([2, 33, 2], 31, 3, 6, "sigmoid"),
+    ([13, 8, 8, 8, 3], 31, 10, 1, "relu"),
+]
+for number, (sizes, samples, batch, groups, activation) in enumerate(cases):
+    options = {"max_grad_norm": 0.5 if number % 2 else None, "weight_decay": 1e-3 * (number % 3), "momentum": 0.9 * (number % 2)}
+    found = differing_runs(sizes, blobs(samples, sizes[0], min(sizes[0], sizes[-1])), groups, activation,
+                           epochs=10, batch_size=batch, learning_rate=0.05, **options)
+    assert not found, (sizes, samples, batch, groups, activation, options, found)
+print("equal")
+"""
+
+
+class TestAStackEqualsItsRunsAlone:
+    @pytest.mark.parametrize("groups", [1, 2, 6])
+    @pytest.mark.parametrize(
+        ("activation", "options"),
+        [
+            ("relu", {}),
+            ("relu", {"max_grad_norm": 0.5, "weight_decay": 1e-4, "momentum": 0.9}),
+            ("tanh", {"max_grad_norm": 0.05, "momentum": 0.9}),
+            ("sigmoid", {"weight_decay": 1e-2, "milestones": [5]}),
+        ],
+    )
+    def test_bit_for_bit(self, groups, activation, options):
+        settings = {"epochs": 40, "batch_size": 100, "learning_rate": 0.05} | options
+        assert differing_runs([64, 50, 20, 10], blobs(500, 64, 10), groups, activation, **settings) == []
+
+    def test_bit_for_bit_at_the_size_of_the_experiments(self):
+        options = {"epochs": 4, "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 1e-4}
+        assert differing_runs([784, 50, 20, 10], blobs(500, 784, 10), 2, "relu", **options) == []
+
+    def test_bit_for_bit_at_any_size(self):
+        here = Path(__file__).resolve().parent
+        environment = os.environ | REPRODUCIBLE | {"PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
+        done = subprocess.run([sys.executable, "-c", ANY_SIZE], env=environment, capture_output=True, text=True)
+        assert done.stdout == "equal\n", done.stderr[-2000:]
+
+    def test_the_order_of_the_runs_does_not_matter(self):
+        data = blobs(200, 64, 10)
+        forward, backward = mlp([64, 50, 20, 10], seeds=[0, 1, 2]), mlp([64, 50, 20, 10], seeds=[2, 1, 0])
+        fit(forward, [5.0, 1.0, 0.1], data, batch_size=100, order_seeds=[0, 1, 2])
+        fit(backward, [0.1, 1.0, 5.0], data, batch_size=100, order_seeds=[2, 1, 0])
+        for one, other in zip(forward.parameters(), backward.parameters(), strict=True):
+            assert torch.equal(one, other.flip(0))
+
+    def test_a_stack_of_modules_equals_the_plain_loop(self):
+        data, betas = blobs(53), [0.1, 5.0]
+
+        def modules() -> list[nn.Module]:
+            torch.manual_seed(3)
+            return [nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)) for _ in betas]
+
+        stack, plain = ModuleStack(modules()), modules()
+        fit(stack, betas, data, order_seeds=[5], max_grad_norm=0.7)
+        for module, beta in zip(plain, betas, strict=True):
+            fit(ModuleStack([module]), [beta], data, order_seeds=[5], max_grad_norm=0.7)
+        for together, alone in zip(stack.copies, plain, strict=True):
+            assert all(torch.equal(one, other) for one, other in zip(together.parameters(), alone.parameters(), strict=True))
+
+
+class TestAgainstAPlainLoop:
+    @pytest.mark.parametrize("options", [{}, {"momentum": 0.0, "weight_decay": 0.0}, {"milestones": [1, 2]}, {"max_grad_norm": 0.3}])
+    @pytest.mark.parametrize("samples", [40, 33])  # 33: the last batch of an epoch has three samples
+    def test_linear_layers_and_sgd(self, options, samples):
+        (inputs, labels), betas, seeds = blobs(samples), [0.1, 1.0, 5.0, 0.01], [0, 0, 1, 1]
+        settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | options
+        stack = mlp([4, 6, 3], seeds, activation="tanh")
+        nets = []
+        for run in range(4):
+            net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+            with torch.no_grad():
+                for layer, linear in enumerate([net[0], net[2]]):
+                    linear.weight.copy_(stack.weights[layer][run].T)
+                    linear.bias.copy_(stack.biases[layer][run])
+            nets.append(net)
+        fit(stack, betas, (inputs, labels), order_seeds=[0, 1], **options)
+
+        for run, net in enumerate(nets):
+            rate = settings["learning_rate"]
+            optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=settings["momentum"], weight_decay=settings["weight_decay"])
+            for epoch in range(1, 4):
+                order = batch_order(seeds[run], epoch, samples).tolist()
+                for start in range(0, samples, 10):
+                    batch = order[start : start + 10]
+                    losses = []
+                    for sample in batch:  # the definition, sample by sample
+                        p = torch.softmax(net(inputs[sample]), 0)[labels[sample]]
+                        losses.append(-torch.log(p / (1 + (betas[run] - 1) * p)))
+                    optimizer.zero_grad()
+                    (sum(losses) / len(batch)).backward()
+                    if "max_grad_norm" in options:
+                        nn.utils.clip_grad_norm_(net.parameters(), options["max_grad_norm"])
+                    optimizer.step()
+                if epoch in settings.get("milestones", []):
+                    rate *= 0.1
+                    optimizer.param_groups[0]["lr"] = rate
+            for layer, linear in enumerate([net[0], net[2]]):
+                torch.testing.assert_close(stack.weights[layer][run].T, linear.weight, rtol=1e-4, atol=1e-5)
+                torch.testing.assert_close(stack.biases[layer][run], linear.bias, rtol=1e-4, atol=1e-5)
+
+
+class TestScheduleAndHistory:
+    def test_steps_are_counted_from_zero_without_a_gap(self):
+        asked: list[int] = []
+
+        def schedule(step: int) -> list[float]:
+            asked.append(step)
+            return [0.1 + step]
+
+        history = train(mlp([4, 3], [0]), gd_loss([1.0]), schedule, *blobs(25), epochs=2, batch_size=10, learning_rate=0.1)
+        assert asked == [0, 0, 1, 2, 3, 3, 4, 5, 6]  # the first one, and after each epoch the next one, is for the history
+        assert [entry["beta"].item() for entry in history] == pytest.approx([0.1, 3.1, 6.1])
+        assert [entry["epoch"] for entry in history] == [0, 1, 2]
+
+    def test_milestones(self):
+        history = fit(mlp([4, 3], [0]), [1.0], blobs(20), epochs=4, milestones=[1, 3], learning_rate=1.0, learning_rate_factor=0.5)
+        assert [entry["learning_rate"] for entry in history] == [1.0, 0.5, 0.5, 0.25, 0.25]
+
+    def test_measure_sees_a_model_in_evaluation(self):
+        modes, dropout = [], nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
+
+        def measure(model: RunModel, epoch: int) -> dict[str, Tensor]:
+            modes.append(model.training)
+            return {"epochs": torch.tensor([float(epoch)])}
+
+        history = fit(ModuleStack([dropout]), [1.0], blobs(20), epochs=2, measure=measure)
+        assert modes == [False] * 3
+        assert [entry["epochs"].item() for entry in history] == [0.0, 1.0, 2.0]
+
+    def test_no_epoch_measures_only(self):
+        model = mlp([4, 3], [0])
+        before = [parameter.clone() for parameter in model.parameters()]
+        assert [entry["epoch"] for entry in fit(model, [1.0], blobs(20), epochs=0)] == [0]
+        assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
+
+    def test_predict_in_pieces_and_keeps_the_mode(self):
+        model = mlp([4, 6, 3], [0, 1])
+        inputs, _ = blobs(23)
+        torch.testing.assert_close(predict(model, inputs, batch_size=5), predict(model, inputs))
+        assert predict(model, inputs, features=True).shape == (2, 23, 6)
+        assert model.training
+        model.eval()
+        predict(model, inputs)
+        assert not model.training
+
+    def test_order(self):
+        first, second = batch_order(0, 1, 100), batch_order(0, 2, 100)
+        assert sorted(first.tolist()) == list(range(100)) == sorted(second.tolist())
+        assert not torch.equal(first, second)
+        assert not torch.equal(first, batch_order(1, 1, 100))
+        assert torch.equal(first, batch_order(0, 1, 100))
+
+    @pytest.mark.parametrize(("seed", "epoch"), [(4096, 0), (-1, 0), (0, 2**20), (0, -1)])
+    def test_seeds_that_would_share_an_order_are_refused(self, seed, epoch):
+        # torch's generator keeps 32 bits of a seed: seeds 4096 apart once had the same orders
+        with pytest.raises(ValueError, match="a batch order needs a seed in"):
+            batch_order(seed, epoch, 3)
+
+    def test_a_line_for_each_epoch_in_a_log(self, caplog):
+        with caplog.at_level(logging.INFO, logger="gdlib.train"):
+            fit(mlp([4, 3], [0]), [1.0], blobs(20), epochs=2, progress=True)
+        lines = [record.message for record in caplog.records]
+        assert lines in ([], ["epoch 0 of 2", "epoch 1 of 2", "epoch 2 of 2"])  # none where a bar is shown instead
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"epochs": -1}, "epochs must be >= 0"),
+            ({"batch_size": 0}, "batch_size and checkpoint_every >= 1"),
+            ({"checkpoint_every": 0}, "checkpoint_every"),
+            ({"order_seeds": []}, "divide the 2 runs"),
+            ({"order_seeds": [0, 1, 2]}, "divide the 2 runs"),
+            ({"data": (torch.zeros(3, 4), torch.zeros(2, dtype=torch.long))}, "same number of samples"),
+            ({"data": (torch.zeros(0, 4), torch.zeros(0, dtype=torch.long))}, "at least one"),
+        ],
+    )
+    def test_refused(self, change, message):
+        data = change.pop("data", blobs(20))
+        with pytest.raises(ValueError, match=message):
+            fit(mlp([4, 3], [0, 0]), [1.0, 1.0], data, **change)
+
+
+class InterruptedError_(Exception):
+    """Raised by the tests, as a power cut would."""
+
+
+class TestCheckpoint:
+    OPTIONS = {"epochs": 5, "milestones": [2, 4], "order_seeds": [0, 1], "identity": "this one", "max_grad_norm": 1.0}
+
+    def interrupted(self, path: Path, at: int, **options: Any) -> tuple[RunModel, list[dict[str, Any]]]:
+        """Train up to an epoch, break off, and go on with a fresh model."""
+        data, betas = blobs(33), [0.1, 5.0]
+
+        def measure(model: RunModel, epoch: int) -> dict[str, Tensor]:
+            return {"norm": torch.stack([parameter.detach().flatten(1).norm(dim=1) for parameter in model.parameters()]).sum(0)}
+
+        def breaking(model: RunModel, epoch: int) -> dict[str, Tensor]:
+            if epoch == at:
+                raise InterruptedError_
+            return measure(model, epoch)
+
+        settings = self.OPTIONS | {"checkpoint": path} | options
+        if at >= 0:
+            with pytest.raises(InterruptedError_):
+                fit(mlp([4, 6, 3], [0, 1]), betas, data, measure=breaking, **settings)
+        model = mlp([4, 6, 3], [0, 1])
+        return model, fit(model, betas, data, measure=measure, **settings)
+
+    @pytest.mark.parametrize("at", range(6))
+    @pytest.mark.parametrize("every", [1, 2])
+    def test_ends_in_the_same_weights_and_history(self, tmp_path, at, every):
+        straight, expected = self.interrupted(tmp_path / "straight.pt", at=-1)
+        resumed, history = self.interrupted(tmp_path / "resumed.pt", at=at, checkpoint_every=every)
+        for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
+            assert torch.equal(one, other)
+        assert len(history) == len(expected) == 6
+        for ours, theirs in zip(history, expected, strict=True):
+            assert ours.keys() == theirs.keys()
+            assert all(torch.equal(torch.as_tensor(ours[name]), torch.as_tensor(theirs[name])) for name in ours)
+
+    def test_the_state_of_dropout_goes_on(self, tmp_path):
+        def trained(epochs: list[int], path: Path) -> ModuleStack:
+            for count in epochs:
+                torch.manual_seed(1)
+                model = ModuleStack([nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3))])
+                fit(model, [0.1], blobs(20), epochs=count, checkpoint=path)
+            return model
+
+        straight, resumed = trained([4], tmp_path / "straight.pt"), trained([2, 4], tmp_path / "resumed.pt")
+        assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), resumed.parameters(), strict=True))
+
+    def test_a_finished_training_is_not_repeated(self, tmp_path):
+        _, history = self.interrupted(tmp_path / "done.pt", at=-1)
+        _, again = self.interrupted(tmp_path / "done.pt", at=-1)
+        assert [entry["epoch"] for entry in again] == [entry["epoch"] for entry in history]
+
+    def test_of_another_training(self, tmp_path):
+        self.interrupted(tmp_path / "state.pt", at=-1)
+        with pytest.raises(ValueError, match="state.pt belongs to another training.*'this one', not 'that one'"):
+            self.interrupted(tmp_path / "state.pt", at=-1, identity="that one")
+
+    @pytest.mark.parametrize("damage", ["half", "text", "empty", "other"])
+    def test_damaged(self, tmp_path, damage):
+        path = tmp_path / "state.pt"
+        self.interrupted(path, at=-1)
+        if damage == "half":
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        elif damage == "text":
+            path.write_text("not a checkpoint")
+        elif damage == "empty":
+            path.write_bytes(b"")
+        else:
+            torch.save({"weights": torch.zeros(3)}, path)
+        with pytest.raises(ValueError, match="state.pt is damaged.*delete it to start again"):
+            self.interrupted(path, at=-1)
+
+    def test_a_failing_disk_leaves_the_last_whole_one(self, tmp_path, monkeypatch):
+        path = tmp_path / "state.pt"
+        self.interrupted(path, at=3)
+        whole = path.read_bytes()
+
+        def half(state: object, target: Path) -> None:
+            Path(target).write_bytes(b"half")
+            raise OSError("no space left")
+
+        monkeypatch.setattr(torch, "save", half)
+        with pytest.raises(OSError, match="no space"):
+            self.interrupted(tmp_path / "new.pt", at=-1)
+        assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
+        assert path.read_bytes() == whole
+
+
+class TestDivergence:
+    def test_one_run_does_not_touch_the_others(self):
+        data = blobs(200, 64, 10)
+        together, alone = mlp([64, 50, 20, 10], [0, 0]), mlp([64, 50, 20, 10], [0])
+        for model, temperatures in ((together, [1e-30, 1.0]), (alone, [1.0])):
+            betas = [0.1] * model.runs
+            train(model, gd_loss(temperatures), lambda step, betas=betas: betas, *data, epochs=3, batch_size=100, learning_rate=0.1)
+        assert not all(torch.isfinite(parameter[0]).all() for parameter in together.parameters())
+        assert all(torch.equal(both[1], single[0]) for both, single in zip(together.parameters(), alone.parameters(), strict=True))
+        assert math.isfinite(sum(parameter.sum().item() for parameter in alone.parameters()))
+
+
+class TestPreparedBatches:
+    def test_the_model_sees_what_prepare_makes_of_a_batch(self):
+        inputs, labels = blobs(30)
+        steps: list[int] = []
+
+        def prepare(batch: Tensor, step: int) -> Tensor:
+            steps.append(step)
+            return batch / 2 + 1
+
+        prepared, plain = mlp([4, 3], seeds=[0]), mlp([4, 3], seeds=[0])
+        fit(prepared, [0.5], (inputs, labels), prepare=prepare)
+        fit(plain, [0.5], (inputs / 2 + 1, labels))
+        assert steps == list(range(9))
+        assert all(torch.equal(one, other) for one, other in zip(prepared.parameters(), plain.parameters(), strict=True))
+        logits = predict(prepared, inputs, prepare=lambda batch: batch / 2 + 1, batch_size=7)
+        assert torch.allclose(logits, predict(plain, inputs / 2 + 1))
+
+    def test_bytes_stay_bytes_until_they_are_prepared(self):
+        generator = torch.Generator().manual_seed(0)
+        pixels = torch.randint(0, 256, (20, 4), generator=generator, dtype=torch.uint8)
+        labels = torch.randint(0, 3, (20,), generator=generator)
+        fit(mlp([4, 3], seeds=[0]), [1.0], (pixels, labels), prepare=lambda batch, step: batch.float() / 255)
+
+
+class TestSwitches:
+    def test_unknown_precision(self):
+        with pytest.raises(ValueError, match="unknown precision 'half'; valid: float32, bfloat16"):
+            fit(mlp([4, 3], seeds=[0]), [1.0], blobs(10), precision="half")
+
+    def test_bfloat16_comes_near(self):
+        data = blobs(200)
+        exact, reduced, start = (mlp([4, 8, 3], seeds=[0]) for _ in range(3))
+        for model, precision in ((exact, "float32"), (reduced, "bfloat16")):
+            fit(model, [0.5], data, precision=precision)
+        assert all(parameter.dtype == torch.float32 for parameter in reduced.parameters())
+        first, second, origin = (torch.cat([parameter.flatten() for parameter in model.parameters()]) for model in (exact, reduced, start))
+        assert 0 < (first - second).norm() < 0.1 * (first - origin).norm()
+        logits = predict(reduced, data[0], precision="bfloat16")
+        assert logits.dtype == torch.float32 and not torch.equal(logits, predict(reduced, data[0]))
+
+    def test_fused_updates_come_near(self):
+        data = blobs(50)
+        plain, fused = mlp([4, 8, 3], seeds=[0]), mlp([4, 8, 3], seeds=[0])
+        fit(plain, [0.5], data, milestones=[2])
+        fit(fused, [0.5], data, milestones=[2], fused=True)
+        for one, other in zip(plain.parameters(), fused.parameters(), strict=True):
+            assert torch.allclose(one, other, atol=1e-6)
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+    def test_recorded_steps_fall_back_to_single_ones(self, caplog):
+        data = blobs(50)
+        plain, graphed = mlp([4, 8, 3], seeds=[0]), mlp([4, 8, 3], seeds=[0])
+        fit(plain, [0.5], data)
+        with caplog.at_level(logging.INFO, logger="gdlib.train"):
+            fit(graphed, [0.5], data, cuda_graph=True)
+        assert "no CUDA graphs" in caplog.text
+        assert all(torch.equal(one, other) for one, other in zip(plain.parameters(), graphed.parameters(), strict=True))
+
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU; benchmarks/gpu.py checks more there")
+    def test_recorded_steps_on_a_gpu(self):
+        data = tuple(tensor.cuda() for tensor in blobs(53))
+        plain, graphed = mlp([4, 8, 3], seeds=[0]).cuda(), mlp([4, 8, 3], seeds=[0]).cuda()
+        for model, graph in ((plain, False), (graphed, True)):
+            fit(model, [0.5], data, cuda_graph=graph, fused=True, milestones=[2], max_grad_norm=1.0, epochs=5)
+        for one, other in zip(plain.parameters(), graphed.parameters(), strict=True):
+            assert torch.allclose(one, other, atol=1e-6)

@@ -1,0 +1,300 @@
+"""Cross-validation on tables: stack equals alone, against a plain loop, nothing of the held-out fold is seen, and every method learns."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gdlib import functional
+from gdlib.models import MLP_HEADS, HeadedMLP, mlp
+from gdlib.train import batch_order, train
+from study import data, records
+from study.experiment import METHODS, CrossValidation, Experiment, cross_validate, method, of_template
+from study.experiment.cross_validation import order_of_parts
+
+QUICK = {"datasets": ["iris"], "folds": 3, "seeds": [0], "epochs": 4, "hidden": [8]}
+
+
+def blobs(samples: int = 53) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(0, 3, (samples,), generator=generator)
+    return torch.randn(samples, 4, generator=generator) + 2 * F.one_hot(labels, 4), labels
+
+
+class TestRunsWithSamplesOfTheirOwn:
+    """The argument `order` of the loop."""
+
+    def parts(self) -> list[Tensor]:
+        everything = torch.arange(53)
+        return [everything[everything % 4 != left_out] for left_out in range(4)]  # 39, 40, 40, 40 samples
+
+    @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+    def test_a_stack_equals_its_runs_alone(self, optimizer):
+        (inputs, labels), parts = blobs(), self.parts()
+        order = order_of_parts(parts, [5, 6, 7, 8])
+
+        def trained(members: list[int]) -> HeadedMLP:
+            model = HeadedMLP([4, 16, 16, 3], [5 + member for member in members])
+            train(
+                model,
+                method("softmax").loss(3),
+                lambda step: [1.0] * len(members),
+                *(inputs, labels),
+                epochs=5,
+                batch_size=16,
+                learning_rate=0.05,
+                optimizer=optimizer,
+                momentum=0.9,
+                order=lambda epoch: order(epoch)[members],
+            )
+            return model
+
+        together = trained([0, 1, 2, 3])
+        for member in range(4):
+            for stacked, alone in zip(together.parameters(), trained([member]).parameters(), strict=True):
+                torch.testing.assert_close(stacked[member], alone[0], rtol=1e-5, atol=1e-6)
+
+    @pytest.mark.parametrize(("optimizer", "kind"), [("sgd", torch.optim.SGD), ("adam", torch.optim.Adam)])
+    def test_against_a_plain_loop(self, optimizer, kind):
+        (inputs, labels), parts = blobs(), self.parts()
+        model = HeadedMLP([4, 6, 3], [0, 1, 2, 3], activation="tanh")
+        plain = []
+        for run in range(4):
+            net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3, bias=False))
+            with torch.no_grad():
+                net[0].weight.copy_(model.layers.weights[0][run].T)
+                net[0].bias.copy_(model.layers.biases[0][run])
+                net[2].weight.copy_(model.layers.weights[1][run].T)
+            plain.append(net)
+        settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.02, "optimizer": optimizer, "momentum": 0.9, "weight_decay": 1e-3}
+        train(
+            model, method("softmax").loss(3), lambda step: [1.0] * 4, inputs, labels, order=order_of_parts(parts, [0, 1, 2, 3]), **settings
+        )
+        for run, net in enumerate(plain):
+            own = {"momentum": 0.9} if kind is torch.optim.SGD else {}
+            update = kind(net.parameters(), lr=0.02, weight_decay=1e-3, **own)
+            for epoch in range(1, 4):
+                for batch in parts[run][batch_order(run, epoch, len(parts[run]))][:39].split(10):
+                    update.zero_grad()
+                    F.cross_entropy(net(inputs[batch]), labels[batch]).backward()
+                    update.step()
+            torch.testing.assert_close(model.layers.weights[0][run].T, net[0].weight, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(model.layers.weights[1][run].T, net[2].weight, rtol=1e-4, atol=1e-5)
+
+    def test_an_epoch_takes_as_many_of_each_part_and_each_once(self):
+        parts = self.parts()
+        order = order_of_parts(parts, [0, 0, 1, 2])
+        drawn = [order(epoch) for epoch in range(1, 30)]
+        for of_epoch in drawn:
+            assert of_epoch.shape == (4, 39)
+            for row, part in zip(of_epoch.tolist(), parts, strict=True):
+                assert len(set(row)) == 39 and set(row) <= set(part.tolist())
+        assert set(torch.cat(drawn, 1)[1].tolist()) == set(parts[1].tolist())  # what one epoch leaves out, another takes
+        assert torch.equal(order(3), drawn[2])
+
+    def test_wrong_numbers_are_refused(self):
+        inputs, labels = blobs()
+        arguments = {"epochs": 1, "batch_size": 5, "learning_rate": 0.1}
+        with pytest.raises(ValueError, match="so must the rows of an order"):
+            order = order_of_parts(self.parts()[:3], [0, 1, 2])
+            train(mlp([4, 3], [0, 1]), method("softmax").loss(3), lambda step: [1.0] * 2, inputs, labels, order=order, **arguments)
+        with pytest.raises(ValueError, match="unknown optimizer 'lbfgs'; valid: sgd, adam"):
+            train(mlp([4, 3], [0]), method("softmax").loss(3), lambda step: [1.0], inputs, labels, optimizer="lbfgs", **arguments)
+
+
+class TestHeads:
+    def test_linear_is_the_perceptron_without_its_last_bias(self):
+        inputs, seeds = blobs()[0][None], [3, 4]
+        whole, headed = mlp([4, 8, 3], seeds), HeadedMLP([4, 8, 3], seeds)
+        torch.testing.assert_close(headed(inputs), whole(inputs) - whole.biases[-1][:, None])
+        assert sum(p.numel() for p in whole.parameters()) - sum(p.numel() for p in headed.parameters()) == 2 * 3
+
+    def test_cosine(self):
+        inputs = blobs()[0][None]
+        model = HeadedMLP([4, 8, 3], [3, 4], head="cosine", with_features=True)
+        output = model(inputs)
+        cosine, features = output[..., :3], output[..., 3:]
+        torch.testing.assert_close(features, model.features(inputs))
+        for run in range(2):
+            for index in range(3):
+                expected = F.cosine_similarity(features[run], model.layers.weights[-1][run, :, index][None], dim=1)
+                torch.testing.assert_close(cosine[run, :, index], expected)
+
+    def test_unknown(self):
+        with pytest.raises(ValueError, match="unknown head 'round' for perceptrons; valid: linear, cosine"):
+            HeadedMLP([4, 3], [0], head="round")
+
+
+class TestMethods:
+    def test_center_loss_step_by_step(self):
+        generator = torch.Generator().manual_seed(1)
+        loss_fn = method("center 0.02").loss(3)
+        centers = torch.zeros(2, 3, 5)
+        for _ in range(3):
+            outputs = torch.randn(2, 7, 3 + 5, generator=generator)
+            labels = torch.randint(0, 3, (2, 7), generator=generator)
+            losses = loss_fn(outputs, labels, torch.ones(2))
+            for run in range(2):
+                for sample in range(7):
+                    logits, features, label = outputs[run, sample, :3], outputs[run, sample, 3:], labels[run, sample]
+                    expected = F.cross_entropy(logits, label) + 0.01 * (features - centers[run, label]).square().sum()
+                    torch.testing.assert_close(losses[run, sample], expected)
+            for run in range(2):
+                moved = centers[run].clone()
+                for label in range(3):
+                    of_class = outputs[run, labels[run] == label, 3:]
+                    moved[label] -= 0.5 * (centers[run, label] - of_class).sum(0) / (1 + len(of_class))
+                centers[run] = moved
+
+    def test_adacos_step_by_step(self):
+        generator = torch.Generator().manual_seed(1)
+        loss_fn, scale = method("adacos").loss(4), [2**0.5 * torch.log(torch.tensor(3.0))] * 2
+        for _ in range(3):
+            cosine = torch.rand(2, 9, 4, generator=generator)
+            labels = torch.randint(0, 4, (2, 9), generator=generator)
+            losses = loss_fn(cosine, labels, torch.ones(2))
+            for run in range(2):
+                wrong = [
+                    torch.exp(scale[run] * cosine[run, sample, j]) for sample in range(9) for j in range(4) if j != labels[run, sample]
+                ]
+                median = torch.arccos(cosine[run].gather(1, labels[run][:, None]).squeeze(1)).median()
+                scale[run] = torch.log(sum(wrong) / 9) / torch.cos(median.clamp(max=torch.pi / 4))
+                torch.testing.assert_close(losses[run], F.cross_entropy(scale[run] * cosine[run], labels[run], reduction="none"))
+
+    def test_adacos_learns_nothing_from_two_classes_unless_guarded(self):
+        cosine = torch.rand(1, 6, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        labels = torch.tensor([[0, 1, 0, 1, 1, 0]])
+        method("adacos").loss(2)(cosine, labels, torch.ones(1)).sum().backward()
+        assert cosine.grad is not None and torch.equal(cosine.grad, torch.zeros_like(cosine))
+        method("guarded-adacos 0.98").loss(2)(cosine, labels, torch.ones(1)).sum().backward()
+        assert cosine.grad.abs().max() > 0.01
+
+    @pytest.mark.parametrize(
+        ("text", "reference"),
+        [
+            ("arcface 20 0.1", lambda c, y: functional.arcface_cross_entropy(c, y, 20.0, 0.1, reduction="none")),
+            ("arcgrad 5", lambda c, y: functional.arcgrad_cross_entropy(c, y, 5.0, reduction="none")),
+            ("m-softmax 0.5", lambda c, y: functional.soft_margin_cross_entropy(c, y, 0.5, reduction="none")),
+            ("gd 0.1", lambda c, y: functional.gd_cross_entropy(c, y, 0.1, reduction="none")),
+            ("lm 0.3", lambda c, y: functional.large_margin_cross_entropy(c, y, 0.3, reduction="none")),
+            ("softmax", lambda c, y: F.cross_entropy(c, y, reduction="none")),
+        ],
+    )
+    def test_the_numbers_arrive(self, text, reference):
+        cosine = torch.rand(2, 5, 3, generator=torch.Generator().manual_seed(0))
+        labels = torch.tensor([[0, 1, 2, 0, 1], [2, 2, 1, 0, 0]])
+        expected = torch.stack([reference(of_run, y) for of_run, y in zip(cosine, labels, strict=True)])
+        torch.testing.assert_close(method(text).loss(3)(cosine, labels, torch.ones(2)), expected)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("softmaxx", "unknown method 'softmaxx'; valid: softmax"),
+            ("arcface 20", "has 2 numbers"),
+            ("gd x", "come numbers"),
+            ("", "unknown"),
+        ],
+    )
+    def test_wrong_texts(self, text, message):
+        with pytest.raises(ValueError, match=message):
+            method(text)
+
+
+class TestCrossValidation:
+    @pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if kind.head in MLP_HEADS])
+    def test_every_method_learns(self, name):
+        numbers = {
+            "center": "0.02",
+            "m-softmax": "0.5",
+            "arcface": "20 0.1",
+            "guarded-adacos": "1",
+            "arcgrad": "5",
+            "gd": "0.1",
+            "lm": "0.3",
+            "lm-qu": "0.3",
+            "lm-uq": "0.3",
+            "modified-lm": "0.3",
+            "label-smoothing": "0.1",
+            "a-softmax": "2",
+        }
+        setting = CrossValidation(**QUICK | {"method": f"{name} {numbers.get(name, '')}", "epochs": 12, "hidden": [16, 16]})
+        (run,) = cross_validate(setting, template="x").runs
+        assert run["metrics"]["test_accuracy"] > 0.8
+        assert run["metrics"]["diverged_folds"] == 0
+
+    def test_what_is_held_out_is_not_seen(self, monkeypatch):
+        table = data.table("iris")
+        fold = data.folds(table.labels, 3, seed=0)
+        setting = CrossValidation(**QUICK)
+        before = cross_validate(setting, template="x").runs[0]["fold_accuracies"]
+        spoilt = table.features.clone()
+        spoilt[fold == 0] += 1e3  # changes the scaling and the training of the other two trainings, but not of this one
+        models_seen = {}
+
+        def spy(model, *arguments, **options):
+            history = train(model, *arguments, **options)
+            models_seen[len(models_seen)] = [parameter.detach().clone() for parameter in model.parameters()]
+            return history
+
+        monkeypatch.setattr("study.experiment.cross_validation.train", spy)
+        cross_validate(setting, template="x")
+        monkeypatch.setattr("study.data.table", lambda *_, **__: dataclasses.replace(table, features=spoilt))
+        cross_validate(setting, template="x")
+        clean, other = models_seen[0], models_seen[1]
+        assert all(torch.equal(one[0], two[0]) for one, two in zip(clean, other, strict=True))
+        assert not torch.equal(clean[0][1], other[0][1])
+        assert len(before) == 3
+
+    def test_the_record(self, tmp_path):
+        setting = CrossValidation(**QUICK | {"datasets": ["iris", "wine"], "seeds": [0, 3], "test_every": 2})
+        record = cross_validate(setting, template="cross-validation")
+        frame = records.read([record.write(tmp_path / "one.json")])
+        assert list(frame["dataset"]) == ["iris", "iris", "wine", "wine"] and list(frame["seed"]) == [0, 3, 0, 3]
+        assert frame["curve_epoch"].iloc[0] == [0, 2, 4]
+        for _, run in frame.iterrows():
+            assert run["test_accuracy"] == pytest.approx(sum(run["fold_accuracies"]) / 3, rel=1e-5)
+            assert run["curve_test_accuracy"][-1] == run["test_accuracy"]
+        again = cross_validate(setting, template="cross-validation")
+        assert [run["fold_accuracies"].tolist() for run in again.runs] == [run["fold_accuracies"].tolist() for run in record.runs]
+
+    def test_equal_rows_stay_together(self, monkeypatch):
+        asked = []
+        folds = data.folds
+
+        def spy(labels, n_folds, seed, stratified, groups):
+            asked.append(groups)
+            return folds(labels, n_folds, seed, stratified, groups)
+
+        monkeypatch.setattr("study.data.folds", spy)
+        cross_validate(CrossValidation(**QUICK | {"epochs": 1}), template="x")
+        cross_validate(CrossValidation(**QUICK | {"epochs": 1, "duplicates_together": True}), template="x")
+        assert asked[0] is None and len(set(asked[1].tolist())) == 149  # scikit-learn's iris has one row twice
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            ({"datasets": ["irises"]}, "unknown datasets 'irises'"),
+            ({"method": "arcgrad"}, "has 1 numbers"),
+            ({"optimizer": "lbfgs"}, "valid: sgd, adam"),
+            ({"normalization": "channel"}, "valid: standard, unit, none"),
+            ({"seeds": [409]}, "from 0 to 408"),
+            ({"seeds": []}, "at least one entry"),
+            ({"hidden": [0]}, "at least 1"),
+            ({"folds": 1}, ">= 2"),
+            ({"epochs": 1.5}, "whole number"),
+            ({"learning_rate": 0.0}, "> 0"),
+        ],
+    )
+    def test_impossible_values(self, values, message):
+        with pytest.raises(ValueError, match=message):
+            CrossValidation(**values)
+
+    def test_from_a_command_line(self):
+        assert CrossValidation.from_parameters({"seeds": 3, "hidden": "[4, 4]"}) == CrossValidation(seeds=[3], hidden=[4, 4])
+
+    def test_templates(self):
+        assert of_template("cross-validation") is CrossValidation and of_template("train") is Experiment

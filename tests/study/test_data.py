@@ -1,0 +1,259 @@
+"""Data: what is embedded, splits, subsets and normalisation. Files of images and tables have tests of their own."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from study import data
+from study.data import Normalizer, Split
+from study.data.sampling import balanced, proportional
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch) -> Path:
+    """No test reads or writes the user's cache, or the real data folder unless it names it."""
+    monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GDLIB_DATA", str(tmp_path / "data"))
+    return tmp_path / "cache"
+
+
+class TestEmbedded:
+    @pytest.mark.parametrize(
+        ("name", "train", "test", "classes"),
+        [("digits", 1437, 360, 10), ("iris", 120, 30, 3), ("wine", 142, 36, 3), ("breast_cancer", 455, 114, 2)],
+    )
+    def test_sizes_and_types(self, name, train, test, classes):
+        dataset = data.load(name)
+        assert (len(dataset.train), len(dataset.test), dataset.classes, dataset.valid) == (train, test, classes, None)
+        assert dataset.train.inputs.dtype == torch.float32 and dataset.train.labels.dtype == torch.int64
+        assert dataset.source == "embedded" and dataset.copy.startswith("scikit-learn ")
+        assert dataset.train.labels.unique().tolist() == list(range(classes))
+
+    def test_the_same_every_time(self):
+        first, second = data.load("digits", validation_size=100), data.load("digits", validation_size=100)
+        for split in ("train", "valid", "test"):
+            assert torch.equal(getattr(first, split).inputs, getattr(second, split).inputs)
+            assert torch.equal(getattr(first, split).labels, getattr(second, split).labels)
+
+    def test_flat(self):
+        dataset = data.load("digits", validation_size=10).flat()
+        assert dataset.train.inputs.shape == (1427, 64) and dataset.valid.inputs.shape == (10, 64) and dataset.features == 64
+
+    def test_needs_no_file(self, own_cache):
+        data.load("digits")
+        assert not own_cache.exists()
+
+
+class TestValidationSplit:
+    @settings(max_examples=25)
+    @given(st.lists(st.integers(0, 3), min_size=2, max_size=60), st.integers(0, 10_000), st.data())
+    def test_partition_in_proportion(self, labels, seed, drawn):
+        size = drawn.draw(st.integers(1, len(labels) - 1))
+        whole = Split(torch.arange(len(labels)).float()[:, None], torch.tensor(labels))
+        held = torch.from_numpy(proportional(whole.labels.numpy(), size, seed))
+        train, valid = (Split(whole.inputs[mask], whole.labels[mask]) for mask in (~held, held))
+        assert len(valid) == size
+        assert sorted([*train.inputs.flatten().tolist(), *valid.inputs.flatten().tolist()]) == list(range(len(labels)))
+        for part in (train, valid):  # inputs and labels stay together
+            assert torch.equal(whole.labels[part.inputs.flatten().long()], part.labels)
+        for label in set(labels):
+            exact = labels.count(label) * size / len(labels)
+            assert abs((valid.labels == label).sum().item() - exact) < 1
+
+    def test_seeds_draw_other_samples(self):
+        one, other = (data.load("digits", validation_size=100, validation_seed=seed) for seed in (0, 1))
+        assert not torch.equal(one.valid.inputs, other.valid.inputs)
+        assert torch.equal(one.test.inputs, other.test.inputs)
+
+    @pytest.mark.parametrize("size", [-1, 1437, 5000])
+    def test_refused(self, size):
+        with pytest.raises(ValueError, match=r"validation_size must lie in \[0, 1437\)"):
+            data.load("digits", validation_size=size)
+
+    def test_the_draw_of_today(self):
+        # records are repeated with these samples; another draw must not pass unseen
+        labels = np.arange(40) % 3
+        assert np.flatnonzero(proportional(labels, 7, seed=3)).tolist() == [4, 12, 23, 25, 30, 32, 33]
+
+
+class TestSubset:
+    @settings(max_examples=25)
+    @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(0, 10_000), st.data())
+    def test_the_same_of_each_class(self, labels, seed, drawn):
+        labels = np.array([*range(4), *labels])
+        largest = 4 * np.bincount(labels).min()
+        size = drawn.draw(st.integers(1, int(largest)))
+        kept = balanced(labels, size, seed, classes=4)
+        counts = np.bincount(labels[kept], minlength=4)
+        assert counts.sum() == size and counts.max() - counts.min() <= 1
+        smaller = balanced(labels, drawn.draw(st.integers(1, size)), seed, classes=4)
+        assert not (smaller & ~kept).any()
+
+    def test_training_samples_that_are_not_held_out(self):
+        whole = data.load("digits", validation_size=300, normalization="none")
+        for size in (10, 200, 205):
+            part = data.load("digits", validation_size=300, subset=size, normalization="none")
+            counts = torch.bincount(part.train.labels)
+            assert len(part.train) == size and counts.max() - counts.min() <= 1
+            assert torch.equal(part.valid.inputs, whole.valid.inputs) and torch.equal(part.test.inputs, whole.test.inputs)
+            found = (part.train.inputs.flatten(1)[:, None] == whole.train.inputs.flatten(1)).all(2)
+            assert found.any(1).all()
+            assert torch.equal(whole.train.labels[found.int().argmax(1)], part.train.labels)
+
+    def test_seeds_draw_other_samples(self):
+        one, same, other = (data.load("digits", subset=50, subset_seed=seed).train.inputs for seed in (0, 0, 1))
+        assert torch.equal(one, same) and not torch.equal(one, other)
+
+    def test_statistics_are_those_of_the_subset(self):
+        dataset = data.load("digits", subset=50, normalization="standard")
+        assert dataset.train.inputs.mean().item() == pytest.approx(0, abs=1e-5)
+
+    @pytest.mark.parametrize("size", [-1, 1391, 5000])
+    def test_refused(self, size):
+        with pytest.raises(ValueError, match=r"subset must lie in \[0, 1390\]: 10 classes, the smallest with 139 samples .* got"):
+            data.load("digits", subset=size)
+        assert len(data.load("digits", subset=1390).train) == 1390
+
+    def test_a_class_that_is_gone(self):
+        with pytest.raises(ValueError, match=r"subset must lie in \[0, 0\]"):
+            balanced(np.array([0, 0, 2]), 1, seed=0, classes=3)
+
+
+class TestNormalization:
+    def test_unit_and_none(self):
+        raw, unit = data.load("digits", normalization="none"), data.load("digits")
+        torch.testing.assert_close(unit.test.inputs * 16, raw.test.inputs)
+        assert (unit.train.inputs.min(), unit.train.inputs.max()) == (0, 1)
+
+    def test_standard_uses_the_training_samples_only(self):
+        dataset = data.load("digits", normalization="standard", validation_size=200)
+        assert dataset.train.inputs.mean().item() == pytest.approx(0, abs=1e-5)
+        assert dataset.train.inputs.std().item() == pytest.approx(1, abs=1e-3)
+        raw = data.load("digits", normalization="none", validation_size=200)
+        mean, deviation = raw.train.inputs.mean(), raw.train.inputs.std(correction=0)
+        torch.testing.assert_close(dataset.test.inputs, (raw.test.inputs - mean) / deviation)
+        torch.testing.assert_close(dataset.valid.inputs, (raw.valid.inputs - mean) / deviation)
+
+    def test_a_table_feature_by_feature(self):
+        unit, standard = data.load("wine").train.inputs, data.load("wine", normalization="standard").train.inputs
+        assert unit.amin(0).tolist() == [0.0] * 13 and unit.amax(0).tolist() == [1.0] * 13
+        torch.testing.assert_close(standard.mean(0), torch.zeros(13), rtol=0, atol=1e-5)
+        torch.testing.assert_close(standard.std(0, correction=0), torch.ones(13))
+
+    def test_a_constant_feature_stays_finite(self):
+        constant = torch.ones(4, 2)
+        for normalization in ("unit", "standard", "none"):
+            assert torch.isfinite(data.fit_normalizer(constant, normalization)(constant)).all()
+
+
+def exact_moments(values: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation of integers, by fractions."""
+    numbers = [int(value) for value in values.flatten()]
+    mean = Fraction(sum(numbers), len(numbers))
+    return float(mean), float(sum((number - mean) ** 2 for number in numbers) / len(numbers)) ** 0.5
+
+
+class TestFitNormalizer:
+    colour = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (7, 3, 4, 5), dtype=np.uint8))
+
+    def test_each_channel(self):
+        normalize = data.fit_normalizer(self.colour, "channel")
+        assert normalize.shift.shape == normalize.scale.shape == (3, 1, 1) and normalize.shift.dtype == torch.float32
+        for channel in range(3):
+            mean, deviation = exact_moments(self.colour[:, channel].numpy())
+            assert normalize.shift[channel].item() == np.float32(mean) and normalize.scale[channel].item() == np.float32(deviation)
+
+    def test_all_colours_together(self):
+        normalize = data.fit_normalizer(self.colour, "standard")
+        mean, deviation = exact_moments(self.colour.numpy())
+        assert (normalize.shift.item(), normalize.scale.item()) == (np.float32(mean), np.float32(deviation))
+
+    def test_many_pieces_are_one(self, monkeypatch):
+        whole = data.fit_normalizer(self.colour, "channel")
+        monkeypatch.setattr("study.data.normalization._CHUNK", 3)
+        pieces = data.fit_normalizer(self.colour, "channel")
+        assert torch.equal(whole.shift, pieces.shift) and torch.equal(whole.scale, pieces.scale)
+
+    def test_grey_images_are_one_channel(self):
+        grey = self.colour[:, 0].contiguous()
+        mean, deviation = exact_moments(grey.numpy())
+        for images in (grey, grey[:, None]):
+            normalize = data.fit_normalizer(images, "channel")
+            assert (normalize.shift.item(), normalize.scale.item()) == (np.float32(mean), np.float32(deviation))
+            assert normalize(images).shape == images.shape
+
+    def test_floats_too(self):
+        for images in (self.colour.float(), self.colour[:, 0].float()):
+            normalize, exact = data.fit_normalizer(images, "channel"), data.fit_normalizer(images.to(torch.uint8), "channel")
+            torch.testing.assert_close(normalize.shift, exact.shift)
+            torch.testing.assert_close(normalize.scale, exact.scale)
+
+    @pytest.mark.parametrize("normalization", data.NORMALIZATIONS)
+    def test_a_batch_is_a_slice_of_the_whole(self, normalization):
+        normalize = data.fit_normalizer(self.colour, normalization)
+        whole = normalize(self.colour)
+        assert whole.dtype == torch.float32
+        for batch in (slice(0, 1), slice(2, 5), [6, 0, 3]):
+            assert torch.equal(normalize(self.colour[batch]), whole[batch])
+        assert torch.equal(normalize.flat(self.colour.shape[1:])(self.colour.flatten(1)), whole.flatten(1))
+
+    def test_a_constant_channel_stays_finite(self):
+        images = torch.full((3, 2, 2, 2), 7, dtype=torch.uint8)
+        assert data.fit_normalizer(images, "channel")(images).count_nonzero() == 0
+
+    def test_the_inputs_stay(self):
+        inputs = torch.ones(2, 3)
+        Normalizer(torch.tensor(1.0), torch.tensor(2.0))(inputs)
+        assert torch.equal(inputs, torch.ones(2, 3))
+
+    def test_can_be_moved(self):
+        moved = data.fit_normalizer(self.colour, "channel").to("meta")
+        assert moved.shift.device.type == moved.scale.device.type == "meta"
+
+    def test_an_unknown_name(self):
+        with pytest.raises(ValueError, match="unknown normalization 'minmax'; valid: unit, standard, none, channel"):
+            data.fit_normalizer(self.colour, "minmax")
+
+
+class TestWithChannels:
+    def test_grey_images_get_one(self):
+        dataset = data.load("digits", validation_size=10)
+        shaped = dataset.with_channels()
+        assert shaped.train.inputs.shape == (1427, 1, 8, 8) and shaped.valid.inputs.shape == (10, 1, 8, 8)
+        assert torch.equal(shaped.test.inputs[:, 0], dataset.test.inputs)
+
+    def test_twice_is_once(self):
+        split = data.load("digits").with_channels().test
+        assert split.with_channels().inputs.shape == split.inputs.shape
+
+    def test_a_table_has_none(self):
+        with pytest.raises(ValueError, match=r"only images .* have channels; got inputs of shape \[120, 4\]"):
+            data.load("iris").with_channels()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"name": "mnits"}, "unknown data set 'mnits'; valid: breast_cancer, cifar10, cifar10-jpeg, .*, wine"),
+            ({"as_bytes": True}, "'digits' holds no bytes; as_bytes is for cifar10, cifar10-jpeg, cifar100, mnist, svhn, tiny-imagenet"),
+            ({"name": "wine", "normalization": "channel"}, "'channel' is for images, .* valid: unit, standard, none"),
+            ({"normalization": "minmax"}, "valid: unit, standard, none"),
+            ({"source": "cloud"}, "valid: embedded, local, hub"),
+        ],
+    )
+    def test_names_the_valid_ones(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            data.load(**({"name": "digits"} | options))
+
+    @pytest.mark.parametrize("source", ["local", "hub"])
+    def test_embedded_is_nowhere_else(self, source):
+        with pytest.raises(FileNotFoundError, match="embedded in scikit-learn"):
+            data.load("digits", source=source)

@@ -1,0 +1,554 @@
+"""Sets of images: Parquet files in the local folder and on the hub, what can go wrong with them, and the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from study import data
+from study.data import decoding
+from study.data.images import IMAGES
+
+CLASSES = ["zero", "one", "two"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch) -> Path:
+    """No test reads or writes the user's cache, or the real data folder unless it names it."""
+    monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GDLIB_DATA", str(tmp_path / "data"))
+    return tmp_path / "cache"
+
+
+def pixels(split: str, count: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(len(split)).integers(0, 256, (count, *(shape or (4, 4))), dtype=np.uint8)
+
+
+def encoded(image: np.ndarray, kind: str = "PNG") -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, format=kind)
+    return stream.getvalue()
+
+
+def class_names(label: str = "label", names: Sequence[str] = CLASSES) -> dict[str, Any]:
+    return {"info": {"features": {label: {"names": list(names), "_type": "ClassLabel"}}}}
+
+
+def write_parquet(
+    path: Path,
+    images: Sequence[np.ndarray | bytes],
+    labels: Sequence[int],
+    metadata: Any = None,
+    *,
+    image: str = "image",
+    label: str = "label",
+    **others: Sequence[int],
+) -> None:
+    """A file of the hub's layout."""
+    cells = [
+        {"bytes": content if isinstance(content, bytes) else encoded(content), "path": f"{index}.png"}
+        for index, content in enumerate(images)
+    ]
+    columns = {image: pa.array(cells, pa.struct([("bytes", pa.binary()), ("path", pa.string())])), label: pa.array(labels, pa.int64())}
+    info = class_names(label) if metadata is None else metadata
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table(columns | {name: pa.array(values, pa.int64()) for name, values in others.items()})
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(info)} if info else None), path)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A local folder in the layout of the real one: training images in two files, one file to test on, and checksums."""
+    root = tmp_path / "data"
+    train = pixels("train", 12)
+    labels = [index % 3 for index in range(12)]
+    write_parquet(root / "mnist" / "train-00000-of-00002.parquet", train[:7], labels[:7])
+    write_parquet(root / "mnist" / "train-00001-of-00002.parquet", train[7:], labels[7:])
+    write_parquet(root / "mnist" / "test-00000-of-00001.parquet", pixels("test", 5), [2, 1, 0, 1, 2])
+    write_checksums(root)
+    return root
+
+
+def write_checksums(root: Path) -> None:
+    files = sorted((root / "mnist").iterdir())
+    (root / "SHA256SUMS").write_text("".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  ./mnist/{file.name}\n" for file in files))
+
+
+class TestLocal:
+    def test_pixels_labels_and_names(self, folder):
+        dataset = data.load("mnist", normalization="none")
+        assert torch.equal(dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float())
+        assert torch.equal(dataset.test.inputs, torch.from_numpy(pixels("test", 5)).float())
+        assert dataset.train.labels.tolist() == [0, 1, 2] * 4 and dataset.test.labels.tolist() == [2, 1, 0, 1, 2]
+        assert dataset.class_names == tuple(CLASSES) and dataset.source == "local"
+        sums = [line.split()[0][:16] for line in (folder / "SHA256SUMS").read_text().splitlines()]
+        assert dataset.copy == f"sha256 {sums[1]} {sums[2]} {sums[0]}"  # train, train, test
+
+    def test_unit_divides_by_255(self, folder):
+        torch.testing.assert_close(data.load("mnist").train.inputs * 255, torch.from_numpy(pixels("train", 12)).float())
+
+    def test_the_folder_can_be_named(self, folder, tmp_path, monkeypatch):
+        monkeypatch.setenv("GDLIB_DATA", str(tmp_path / "nothing"))
+        assert len(data.load("mnist", folder=folder).train) == 12
+
+    def test_colour_images_have_channels_first(self, folder):
+        colour = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 3), dtype=np.uint8)
+        write_parquet(folder / "mnist" / "test-00000-of-00001.parquet", colour, [0] * 5)
+        write_checksums(folder)
+        assert torch.equal(data.load("mnist", normalization="none").test.inputs, torch.from_numpy(colour.transpose(0, 3, 1, 2)).float())
+
+    @pytest.mark.parametrize("file", ["train-00001-of-00002.parquet", "test-00000-of-00001.parquet"])
+    def test_another_checksum_names_the_file(self, folder, file):
+        path = folder / "mnist" / file
+        path.write_bytes(path.read_bytes() + b"\0")
+        with pytest.raises(ValueError, match=f"{file} is damaged: its SHA-256 is .* copy the file again"):
+            data.load("mnist")
+
+    @pytest.mark.parametrize("file", ["train-00000-of-00002.parquet", "train-00001-of-00002.parquet", "test-00000-of-00001.parquet"])
+    def test_a_truncated_file_is_named(self, folder, file):
+        (folder / "SHA256SUMS").unlink()
+        path = folder / "mnist" / file
+        path.write_bytes(path.read_bytes()[:200])
+        with pytest.raises(ValueError, match=f"{file} is damaged"):
+            data.load("mnist")
+
+    @pytest.mark.parametrize("metadata", [{}, {"info": None}, {"info": {"features": {"other": {}}}}])
+    def test_no_class_names(self, folder, metadata):
+        (folder / "SHA256SUMS").unlink()
+        write_parquet(folder / "mnist" / "train-00000-of-00002.parquet", pixels("train", 7), [0] * 7, metadata)
+        with pytest.raises(ValueError, match="train-00000-of-00002.parquet does not name its classes"):
+            data.load("mnist")
+
+    def test_an_image_that_is_none(self, folder):
+        (folder / "SHA256SUMS").unlink()
+        path = folder / "mnist" / "test-00000-of-00001.parquet"
+        table = pa.table({"image": [{"bytes": b"no image", "path": ""}], "label": [0]}).replace_schema_metadata(
+            pq.read_schema(path).metadata
+        )
+        pq.write_table(table, path)
+        with pytest.raises(ValueError, match="test-00000-of-00001.parquet is damaged or has another layout"):
+            data.load("mnist")
+
+    @pytest.mark.parametrize("split", ["train", "test"])
+    def test_a_missing_split(self, folder, split):
+        for file in (folder / "mnist").glob(f"{split}-*"):
+            file.unlink()
+        with pytest.raises(FileNotFoundError, match=rf"holds no files {split}-\*.parquet: the data set 'mnist' is incomplete"):
+            data.load("mnist")
+
+
+def write_set(root: Path, config: str, test_split: str = "test", **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Training and test images, 9 and 4 of them, of 6 by 5 pixels in colour; as the loader should give them."""
+    train, test = pixels("train", 9, 6, 5, 3), pixels("test", 4, 6, 5, 3)
+    write_parquet(root / config / "train-00000-of-00001-1359597a978bc4fa.parquet", list(train), [0, 1, 2] * 3, **options)
+    write_parquet(root / config / f"{test_split}-00000-of-00001.parquet", list(test), [0, 1, 2, 0], **options)
+    return train.transpose(0, 3, 1, 2), test.transpose(0, 3, 1, 2)
+
+
+class TestColour:
+    @pytest.mark.parametrize(
+        ("name", "repository", "config", "test_split", "options"),
+        [
+            ("cifar10", "uoft-cs/cifar10", "plain_text", "test", {"image": "img"}),
+            ("cifar100", "uoft-cs/cifar100", "cifar100", "test", {"image": "img", "label": "fine_label"}),
+            ("svhn", "ufldl-stanford/svhn", "cropped_digits", "test", {}),
+            ("tiny-imagenet", "zh-plus/tiny-imagenet", "data", "valid", {}),
+        ],
+    )
+    def test_the_layouts_of_the_hub(self, tmp_path, monkeypatch, name, repository, config, test_split, options):
+        train, test = write_set(tmp_path / "snapshot", config, test_split, **options)
+        write_parquet(tmp_path / "snapshot" / config / "extra-00000-of-00001.parquet", [b""], [7])  # SVHN has a third split
+        asked = []
+
+        def snapshot_download(*arguments: Any, **named: Any) -> str:
+            asked.append((*arguments, named))
+            return str(tmp_path / "snapshot")
+
+        monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+        dataset = data.load(name, normalization="none")
+        patterns = [f"{config}/train-*.parquet", f"{config}/{test_split}-*.parquet"]
+        assert asked == [(repository, {"repo_type": "dataset", "allow_patterns": patterns})]
+        assert (dataset.source, dataset.class_names) == ("hub", tuple(CLASSES))
+        assert np.array_equal(dataset.train.inputs, train) and np.array_equal(dataset.test.inputs, test)
+        assert dataset.train.labels.tolist() == [0, 1, 2] * 3 and dataset.test.labels.tolist() == [0, 1, 2, 0]
+
+    @pytest.mark.parametrize("name", [name for name in IMAGES if name != "mnist"])
+    def test_the_local_folder_has_the_same_layout(self, tmp_path, name):
+        spec = IMAGES[name]
+        train, test = write_set(tmp_path / "data", name, spec.test_split, image=spec.layout.image, label=spec.layout.label)
+        dataset = data.load(name, normalization="none")
+        assert dataset.source == "local" and np.array_equal(dataset.train.inputs, train) and np.array_equal(dataset.test.inputs, test)
+
+    def test_the_fine_labels_of_cifar100(self, tmp_path):
+        for split in ("train", "test"):
+            write_parquet(
+                tmp_path / "data" / "cifar100" / f"{split}-00000-of-00001.parquet",
+                list(pixels("", 3, 4, 4, 3)),
+                [2, 0, 1],
+                {"info": {"features": {"fine_label": {"names": CLASSES}, "coarse_label": {"names": ["coarse"]}}}},
+                image="img",
+                label="fine_label",
+                coarse_label=[0, 0, 0],
+            )
+        dataset = data.load("cifar100")
+        assert dataset.train.labels.tolist() == [2, 0, 1] and dataset.class_names == tuple(CLASSES)
+
+    def test_grey_images_among_coloured_ones(self, tmp_path):
+        write_set(tmp_path / "data", "tiny-imagenet", "valid")
+        grey, colour = pixels("grey", 2, 6, 5), pixels("train", 9, 6, 5, 3)[:2]
+        mixture = [colour[0], grey[0], encoded(np.array(Image.fromarray(colour[1]).convert("RGBA"))), grey[1]]
+        write_parquet(tmp_path / "data" / "tiny-imagenet" / "valid-00000-of-00001.parquet", mixture, [0, 1, 2, 0])
+        images = data.load("tiny-imagenet", normalization="none").test.inputs.numpy()
+        assert images.shape == (4, 3, 6, 5)
+        for found, expected in zip(images, (colour[0], grey[0][:, :, None], colour[1], grey[1][:, :, None]), strict=True):
+            assert np.array_equal(found, np.broadcast_to(expected, (6, 5, 3)).transpose(2, 0, 1))
+
+    def test_jpeg(self, tmp_path):
+        write_set(tmp_path / "data", "cifar10-jpeg")
+        files = [encoded(image, "JPEG") for image in pixels("jpeg", 3, 8, 8, 3)]
+        write_parquet(tmp_path / "data" / "cifar10-jpeg" / "test-00000-of-00001.parquet", files, [0, 1, 2])
+        expected = [np.asarray(Image.open(io.BytesIO(file))).transpose(2, 0, 1) for file in files]
+        assert np.array_equal(data.load("cifar10-jpeg", normalization="none").test.inputs, expected)
+
+    def test_a_set_that_is_not_on_the_hub(self):
+        for options in ({}, {"source": "hub"}):
+            with pytest.raises(FileNotFoundError, match="'cifar10-jpeg' is nowhere to be found: .*it is not on the hub. Set GDLIB_DATA"):
+                data.load("cifar10-jpeg", **options)
+
+
+class TestLayout:
+    """Files that can be read, but hold something else."""
+
+    def refused(self, tmp_path: Path, message: str, images: Sequence[Any], labels: Sequence[int], metadata: Any = None, **options: Any):
+        write_set(tmp_path / "data", "svhn")
+        write_parquet(tmp_path / "data" / "svhn" / "test-00000-of-00001.parquet", images, labels, metadata, **options)
+        with pytest.raises(ValueError, match=message):
+            data.load("svhn")
+
+    @pytest.mark.parametrize("batch", [1, 1_000])
+    def test_images_of_two_sizes(self, tmp_path, monkeypatch, own_cache, batch):
+        monkeypatch.setattr(decoding, "_BATCH", batch)
+        images = [pixels("a", 1, 4, 4, 3)[0], pixels("b", 1, 4, 5, 3)[0]]
+        self.refused(tmp_path, "test-00000-of-00001.parquet is damaged or has another layout .*shape", images, [0, 1])
+        assert not list(own_cache.glob("*.partial")) and len(list(own_cache.iterdir())) == 2  # the training images alone
+
+    @pytest.mark.parametrize("label", [-1, 3])
+    def test_a_label_without_a_class(self, tmp_path, label):
+        self.refused(tmp_path, "test-00000-of-00001.parquet .* labels from .* for 3 classes", list(pixels("", 2, 4, 4, 3)), [0, label])
+
+    @pytest.mark.parametrize("column", ["image", "label"])
+    def test_another_column(self, tmp_path, column):
+        self.refused(
+            tmp_path,
+            "test-00000-of-00001.parquet is damaged or has another layout .*'image' and 'label' expected",
+            list(pixels("", 2, 4, 4, 3)),
+            [0, 1],
+            class_names(),
+            **{column: "other"},
+        )
+
+    def test_a_path_without_bytes(self, tmp_path):
+        write_set(tmp_path / "data", "svhn")
+        file = tmp_path / "data" / "svhn" / "test-00000-of-00001.parquet"
+        cells = pa.array([{"bytes": None, "path": "0.png"}], pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+        pq.write_table(pa.table({"image": cells, "label": [0]}).replace_schema_metadata(pq.read_schema(file).metadata), file)
+        with pytest.raises(ValueError, match="test-00000-of-00001.parquet is damaged"):
+            data.load("svhn")
+
+    def test_sixteen_bits(self, folder):
+        (folder / "SHA256SUMS").unlink()
+        deep = np.arange(16, dtype=np.uint16).reshape(1, 4, 4)
+        write_parquet(folder / "mnist" / "test-00000-of-00001.parquet", list(deep), [0])
+        with pytest.raises(ValueError, match="images of type .*; 8 bits for each channel expected"):
+            data.load("mnist")
+
+    def test_no_samples(self, tmp_path):
+        self.refused(tmp_path, "test-00000-of-00001.parquet holds no samples", [], [])
+
+    def test_other_classes_to_test_on(self, tmp_path):
+        other = class_names(names=["one", "zero", "two"])
+        self.refused(tmp_path, "to train on and to test on name different classes", list(pixels("", 2, 4, 4, 3)), [0, 1], other)
+
+    def test_other_classes_in_the_second_file(self, folder):
+        (folder / "SHA256SUMS").unlink()
+        other = class_names(names=["one", "zero", "two"])
+        write_parquet(folder / "mnist" / "train-00001-of-00002.parquet", list(pixels("train", 5)), [0] * 5, other)
+        with pytest.raises(ValueError, match="train-00001-of-00002.parquet names other classes than train-00000-of-00002.parquet"):
+            data.load("mnist")
+
+
+class TestBytes:
+    @pytest.mark.parametrize("normalization", data.NORMALIZATIONS)
+    @pytest.mark.parametrize("options", [{}, {"validation_size": 3}, {"validation_size": 2, "subset": 3}])
+    @pytest.mark.parametrize("name", ["mnist", "svhn"])
+    def test_normalised_by_batch_they_are_the_floats(self, folder, name, normalization, options):
+        write_set(folder, "svhn")
+        floats = data.load(name, normalization=normalization, **options)
+        stored = data.load(name, normalization=normalization, as_bytes=True, **options)
+        assert floats.normalize is None and floats.train.inputs.dtype == torch.float32
+        for split in ("train", "valid", "test"):
+            part, whole = getattr(stored, split), getattr(floats, split)
+            if whole is None:
+                assert part is None
+                continue
+            assert part.inputs.dtype == torch.uint8 and torch.equal(part.labels, whole.labels)
+            for batch in (slice(0, 1), slice(1, 3), slice(None)):
+                assert torch.equal(stored.normalize(part.inputs[batch]), whole.inputs[batch])
+
+    def test_shapes_follow(self, folder):
+        write_set(folder, "svhn")
+        stored, floats = (data.load("svhn", normalization="channel", as_bytes=choice) for choice in (True, False))
+        flat = stored.flat()
+        assert flat.test.inputs.shape == (4, 90) and torch.equal(flat.normalize(flat.test.inputs), floats.flat().test.inputs)
+        grey = data.load("mnist", normalization="channel", as_bytes=True).with_channels()
+        assert grey.normalize(grey.train.inputs).shape == (12, 1, 4, 4)
+
+    def test_what_is_not_drawn_from_is_mapped(self, folder, own_cache):
+        if not Path("/proc/self/maps").is_file():
+            pytest.skip("the memory map of the process was not looked at: this system does not show it")
+
+        def mapped(inputs: torch.Tensor) -> bool:
+            lines = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if str(own_cache) in line]
+            spans = [[int(end, 16) for end in line[0].split("-")] for line in lines]
+            return any(start <= inputs.data_ptr() < end for start, end in spans)
+
+        whole = data.load("mnist", normalization="channel", as_bytes=True)
+        assert mapped(whole.train.inputs) and mapped(whole.test.inputs)
+        held_out = data.load("mnist", normalization="channel", as_bytes=True, validation_size=2)
+        assert mapped(held_out.test.inputs) and not mapped(held_out.train.inputs)
+
+    def test_what_is_written_stays_in_memory(self, folder):
+        first = data.load("mnist", as_bytes=True)
+        expected = first.train.inputs.clone()
+        first.train.inputs.zero_()
+        assert torch.equal(data.load("mnist", as_bytes=True).train.inputs, expected)
+
+
+class TestCache:
+    def load_and_count(self, monkeypatch) -> tuple[data.Dataset, int]:
+        decoded = []
+        original = decoding._batches
+        monkeypatch.setattr(decoding, "_batches", lambda *arguments: decoded.append(arguments) or original(*arguments))
+        dataset = data.load("mnist", normalization="none")
+        monkeypatch.setattr(decoding, "_batches", original)
+        return dataset, len(decoded)
+
+    def test_the_second_time_nothing_is_decoded(self, folder, monkeypatch, own_cache):
+        first, decoded = self.load_and_count(monkeypatch)
+        assert decoded == 2 and len(list(own_cache.iterdir())) == 4
+        second, decoded = self.load_and_count(monkeypatch)
+        assert decoded == 0
+        assert torch.equal(first.train.inputs, second.train.inputs) and torch.equal(first.test.labels, second.test.labels)
+        assert first.class_names == second.class_names
+
+    @pytest.mark.parametrize("which", ["images", "labels"])
+    @pytest.mark.parametrize("damage", ["half", "empty", "text", "gone"])
+    def test_a_damaged_cache_is_made_again(self, folder, monkeypatch, own_cache, which, damage):
+        first, _ = self.load_and_count(monkeypatch)
+        for file in own_cache.glob(f"*-{which}.npy"):
+            if damage == "gone":
+                file.unlink()
+            else:
+                file.write_bytes({"half": file.read_bytes()[:-10], "empty": b"", "text": b"not an array"}[damage])
+        again, decoded = self.load_and_count(monkeypatch)
+        assert decoded == 2 and torch.equal(first.train.inputs, again.train.inputs) and torch.equal(first.train.labels, again.train.labels)
+        assert self.load_and_count(monkeypatch)[1] == 0
+
+    def test_other_files_have_another_cache(self, folder, monkeypatch):
+        self.load_and_count(monkeypatch)
+        write_parquet(folder / "mnist" / "test-00000-of-00001.parquet", pixels("other", 5), [0] * 5)
+        write_checksums(folder)
+        changed, decoded = self.load_and_count(monkeypatch)
+        assert decoded == 1 and torch.equal(changed.test.inputs, torch.from_numpy(pixels("other", 5)).float())
+
+    def test_a_cache_that_cannot_be_written(self, folder, monkeypatch, tmp_path):
+        (tmp_path / "file").write_text("in the way")
+        monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "file"))
+        assert len(data.load("mnist").train) == 12
+
+    @pytest.mark.parametrize("which", ["images", "labels"])
+    def test_arrays_that_do_not_belong_there_are_made_again(self, folder, monkeypatch, own_cache, which):
+        first, _ = self.load_and_count(monkeypatch)
+        for file in own_cache.glob(f"*-{which}.npy"):
+            np.save(file, np.zeros(3))
+        again, decoded = self.load_and_count(monkeypatch)
+        assert decoded == 2 and torch.equal(first.train.inputs, again.train.inputs) and torch.equal(first.test.labels, again.test.labels)
+
+    @pytest.mark.parametrize("batch", [1, 2, 5, 7])
+    def test_the_size_of_the_pieces_does_not_matter(self, folder, monkeypatch, tmp_path, batch):
+        first, _ = self.load_and_count(monkeypatch)
+        monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "other"))
+        monkeypatch.setattr(decoding, "_BATCH", batch)
+        again, decoded = self.load_and_count(monkeypatch)
+        assert decoded == 2 and torch.equal(first.train.inputs, again.train.inputs) and torch.equal(first.train.labels, again.train.labels)
+
+    def test_another_layout_of_the_same_file_has_its_own(self, folder, own_cache):
+        # the grey files of mnist under another name are converted to colours
+        shutil.copytree(folder / "mnist", folder / "svhn")
+        assert data.load("mnist").train.inputs.shape == (12, 4, 4)
+        assert data.load("svhn").train.inputs.shape == (12, 3, 4, 4)
+        assert data.load("mnist").train.inputs.shape == (12, 4, 4)
+
+    def interrupted(self, monkeypatch, error: BaseException) -> None:
+        """Load with an error after the first images."""
+        original, calls = decoding._decode, []
+
+        def fail(*arguments: Any) -> Any:
+            calls.append(arguments)
+            if len(calls) == 2:
+                raise error
+            return original(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(decoding, "_decode", fail)
+            patch.setattr(decoding, "_BATCH", 2)
+            with pytest.raises(type(error)):
+                data.load("mnist")
+
+    def test_an_interruption_leaves_nothing(self, folder, monkeypatch, own_cache):
+        self.interrupted(monkeypatch, KeyboardInterrupt())
+        assert list(own_cache.iterdir()) == []
+        assert torch.equal(data.load("mnist", normalization="none").train.inputs, torch.from_numpy(pixels("train", 12)).float())
+
+    def test_what_a_killed_process_left_is_cleared_away(self, folder, monkeypatch, own_cache):
+        data.load("mnist")
+        file = max(own_cache.glob("*-images.npy"), key=lambda path: path.stat().st_size)
+        old, new = own_cache / "of-other-files.npy.old.partial", file.with_name(f"{file.name}.new.partial")
+        for partial in (old, new):
+            partial.write_bytes(b"half")
+        os.utime(old, (0, 0))
+        file.unlink()
+        data.load("mnist")
+        assert file.exists() and not old.exists() and new.exists()  # the new one may belong to somebody who is at work
+
+    def test_two_at_once(self, folder, monkeypatch, own_cache):
+        """A second process that decodes the same files, start to end, while the first is in the middle."""
+        original, inner = decoding._decode, []
+
+        def decode(*arguments: Any) -> Any:
+            if len(inner) == 0:
+                inner.append(None)
+                inner[0] = data.load("mnist", as_bytes=True)
+            return original(*arguments)
+
+        monkeypatch.setattr(decoding, "_decode", decode)
+        monkeypatch.setattr(decoding, "_BATCH", 2)
+        outer = data.load("mnist", as_bytes=True)
+        for dataset in (outer, inner[0], data.load("mnist", as_bytes=True)):
+            assert np.array_equal(dataset.train.inputs, pixels("train", 12)) and np.array_equal(dataset.test.inputs, pixels("test", 5))
+        assert len(list(own_cache.iterdir())) == 4
+
+    def test_a_full_disk(self, folder, monkeypatch, own_cache, caplog):
+        def full(*arguments: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(np.lib.format, "write_array_header_1_0", full)
+        with caplog.at_level("WARNING", logger="study.data"):
+            dataset = data.load("mnist", normalization="none")
+        assert torch.equal(dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float()) and len(dataset.test) == 5
+        assert list(own_cache.iterdir()) == [] and "decoding into memory" in caplog.text
+
+
+class TestHub:
+    @pytest.fixture
+    def hub(self, folder, tmp_path, monkeypatch) -> list[dict[str, Any]]:
+        """A hub that hands out what the local folder held."""
+        asked: list[dict[str, Any]] = []
+        shutil.move(folder / "mnist", tmp_path / "snapshot" / "mnist")
+        shutil.rmtree(folder)
+
+        def snapshot_download(repository: str, **options: Any) -> str:
+            asked.append({"repository": repository} | options)
+            return str(tmp_path / "snapshot")
+
+        monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+        return asked
+
+    def test_is_asked_where_there_is_no_local_folder(self, hub):
+        dataset = data.load("mnist", normalization="none")
+        assert dataset.source == "hub" and torch.equal(dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float())
+        assert hub == [
+            {"repository": "ylecun/mnist", "repo_type": "dataset", "allow_patterns": ["mnist/train-*.parquet", "mnist/test-*.parquet"]}
+        ]
+
+    def test_is_not_asked_when_the_local_folder_is_wanted(self, hub):
+        with pytest.raises(FileNotFoundError, match="'mnist' is nowhere to be found: there is no folder"):
+            data.load("mnist", source="local")
+        assert hub == []
+
+    def test_an_incomplete_copy_is_not_called_offline(self, hub, tmp_path):
+        # an OSError from reading what was fetched was once reported as an unreachable hub
+        (tmp_path / "snapshot" / "mnist" / "test-00000-of-00001.parquet").unlink()
+        with pytest.raises(FileNotFoundError, match=r"holds no files test-\*.parquet"):
+            data.load("mnist")
+
+    @pytest.mark.parametrize("error", [OSError("no route"), RuntimeError("transport")])
+    def test_offline_says_what_to_do(self, monkeypatch, error):
+        def fail(*arguments: Any, **options: Any) -> str:
+            raise error
+
+        monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+        with pytest.raises(
+            FileNotFoundError, match="no folder .*; ylecun/mnist could not be fetched .*Set GDLIB_DATA .* 'digits' always works"
+        ):
+            data.load("mnist")
+
+
+class TestRealMNIST:
+    def test_is_the_official_set(self, data_folder, tmp_path):
+        dataset = data.load("mnist", normalization="none", folder=data_folder)
+        assert (len(dataset.train), len(dataset.test), dataset.train.inputs.shape[1:]) == (60_000, 10_000, (28, 28))
+        assert torch.bincount(dataset.train.labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+        assert torch.bincount(dataset.test.labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+        for split, expected in ((dataset.train, "6bbc9ace898e44ae57da46a324031adb"), (dataset.test, "2646ac647ad5339dbf082846283269ea")):
+            header = struct.pack(">4i", 0x803, len(split), 28, 28)  # of the official IDX file
+            assert hashlib.md5(header + split.inputs.to(torch.uint8).numpy().tobytes()).hexdigest() == expected
+
+
+class TestRealColour:
+    @pytest.mark.parametrize(
+        ("name", "sizes", "classes", "side"), [("cifar10-jpeg", (50_000, 10_000), 10, 32), ("tiny-imagenet", (100_000, 10_000), 200, 64)]
+    )
+    def test_the_first_images_and_all_labels(self, data_folder, name, sizes, classes, side):
+        # decoding the whole set takes minutes; the loader's own path is held on the first images, and the labels are read without them
+        spec, folder = IMAGES[name], data_folder / name
+        if not folder.is_dir():
+            pytest.skip(f"real {name} was not tested: the local data folder has no {name}/")
+        named = set()
+        for split, size in zip(("train", spec.test_split), sizes, strict=True):
+            files = sorted(folder.glob(f"{split}-*.parquet"))
+            labels = np.concatenate([pq.read_table(file, columns=["label"]).column("label").to_numpy() for file in files])
+            assert np.bincount(labels).tolist() == [size // classes] * classes
+            names = decoding._class_names(files, spec.layout)
+            images, first_labels = next(decoding._batches(files, spec.layout, classes))
+            assert images.shape == (1_000, 3, side, side) and np.array_equal(first_labels, labels[:1_000])
+            assert 60 < images.mean() < 190 and 40 < images.std() < 100
+            named.add(names)
+        assert len(named) == 1 and len(set(names)) == classes
+
+    def test_grey_ones_among_the_coloured(self, data_folder):
+        folder = data_folder / "tiny-imagenet"
+        if not folder.is_dir():
+            pytest.skip("real tiny-imagenet was not tested: the local data folder has no tiny-imagenet/")
+        (file,) = folder.glob("valid-*.parquet")
+        with pq.ParquetFile(file) as parquet:
+            batch = next(parquet.iter_batches(batch_size=500))
+        modes = [Image.open(io.BytesIO(cell["bytes"])).mode for cell in batch.column("image").to_pylist()]
+        grey = [index for index, mode in enumerate(modes) if mode == "L"]
+        assert set(modes) == {"L", "RGB"} and 0 < len(grey) < 50
+        images, _ = decoding._decode(batch, IMAGES["tiny-imagenet"].layout)
+        assert all((images[index] == images[index, :1]).all() for index in grey)

@@ -1,0 +1,393 @@
+"""From flat values to a record: what is refused, what is kept, and that a stack is its runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from gdlib.functional import gd_cross_entropy
+from study import data, experiment, records
+from study.experiment import Experiment, Run, gd_loss, running
+
+# 1,400 samples, 14 whole batches: all matrices fill whole vectors, see test_train
+SMALL: dict[str, Any] = {"validation_size": 37, "epochs": 3, "learning_rate": 0.05}
+
+
+def weights(setting: Experiment) -> list[Tensor]:
+    """The parameters, ``[R, ...]`` each, after the experiment."""
+    kept: list[Tensor] = []
+
+    def finish(model, dataset, history):
+        kept.extend(parameter.detach().clone() for parameter in model.parameters())
+        return [{} for _ in range(model.runs)]
+
+    experiment.run(setting, template="test", finish=finish)
+    return kept
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"dataset": "minst"}, "unknown dataset 'minst'; valid: breast_cancer, .*digits, .*mnist"),
+            ({"normalization": "minmax"}, "unknown normalization 'minmax'; valid: unit, standard, .*none"),
+            ({"model": "resnet19"}, "unknown model 'resnet19'; valid: mlp, resnet18, resnet34, resnet50, vgg16, mobilenet_v1"),
+            ({"stem": "none"}, "unknown stem 'none'; valid: cifar, tiny-imagenet, imagenet"),
+            ({"augmentation": "mixup"}, "unknown augmentation 'mixup'; valid: none, flip, crop-flip"),
+            ({"device": "gpu"}, "unknown device 'gpu'; valid: cpu, cuda, auto"),
+            ({"precision": "float16"}, "unknown precision 'float16'; valid: float32, bfloat16"),
+            ({"augmentation": "flip"}, "augmentation and channels_last are for images"),
+            ({"channels_last": True}, "augmentation and channels_last are for images"),
+            *(({"width": value}, "width must be a finite number > 0") for value in (0, -1, math.nan, "1")),
+            *(({"subset": value}, "subset") for value in (-1, 0.5, "10", None)),
+            *(({name: 1}, f"{name} must be True or False") for name in ("match_gradient", "channels_last", "fused", "cuda_graph")),
+            ({"activation": "gelu"}, "unknown activation 'gelu'; valid: relu, tanh, sigmoid"),
+            ({"activation": ["relu"]}, "unknown activation .*valid: relu, tanh, sigmoid"),
+            ({"initialization": "zeros"}, "unknown initialization 'zeros'; valid: pytorch, xavier, he"),
+            ({"schedule_unit": "batch"}, "unknown schedule_unit 'batch'; valid: step, epoch"),
+            ({"scale": "big"}, "unknown scale 'big'; valid: paper, reduced, smoke"),
+            *(
+                ({name: value}, name)
+                for name in ("epochs", "batch_size", "test_every", "train_every")
+                for value in (0, -1, 1.5, "2", None, True, math.nan)
+            ),
+            *(
+                ({"learning_rate": value}, "learning_rate must be a finite number > 0")
+                for value in (0, -0.1, math.nan, math.inf, "0.1", None, True)
+            ),
+            *(
+                ({name: value}, name)
+                for name in ("momentum", "weight_decay", "max_grad_norm")
+                for value in (-0.1, math.nan, math.inf, "1", None)
+            ),
+            *(({"validation_size": value}, "validation_size") for value in (-1, 0.5, "10", None)),
+            *(({"hidden": value}, "hidden must be") for value in ([0], [-3], [2.5], ["50"], 50, "50")),
+            *(
+                ({"betas": value}, "betas must be")
+                for value in ([0.0], [-1.0], [math.nan], [math.inf], ["0.1"], [True], [[0.1]], 0.1, "0.1")
+            ),
+            *(({"temperatures": value}, "temperatures must be") for value in ([0.0], [math.nan], 1.0, None)),
+            *(({"seeds": value}, "seeds must be") for value in ([-1], [0.0], [True], ["0"], [2**12], 0)),
+            *(({"milestones": value}, "milestones") for value in ([0], [1], [-0.5], [math.nan], ["0.5"], 0.5)),
+            *(({"warmups": value}, "a warm-up is") for value in ([[0.01, 0.1]], [0.01, 0.1, 5], [[]])),
+            *(
+                ({"warmups": value}, "warmups must be")
+                for value in ([[0.01, 0.1, 0]], [[0, 0.1, 5]], [[0.01, math.inf, 5]], [["a", 0.1, 5]], 5)
+            ),
+            ({"linear_features": "no"}, "linear_features must be True or False"),
+            *((change, "nothing to train") for change in ({"betas": []}, {"seeds": []}, {"temperatures": []})),
+        ],
+    )
+    def test_before_data_is_loaded(self, monkeypatch, change, message):
+        monkeypatch.setattr(data, "load", lambda *_, **__: pytest.fail("data was loaded"))
+        with pytest.raises(ValueError, match=message):
+            Experiment(**change)
+
+    def test_too_many_samples_held_out(self):
+        with pytest.raises(ValueError, match="validation_size must lie in"):
+            experiment.run(Experiment(validation_size=1437), template="test")
+
+
+class TestExperiment:
+    def test_lists_become_tuples(self):
+        setting = Experiment(betas=[1.0], warmups=[[0.01, 0.1, 5]], hidden=[3])
+        assert (setting.betas, setting.warmups, setting.hidden) == ((1.0,), ((0.01, 0.1, 5),), (3,))
+        assert hash(setting) == hash(Experiment(betas=(1.0,), warmups=((0.01, 0.1, 5),), hidden=(3,)))
+
+    def test_the_runs_in_their_order(self):
+        setting = Experiment(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], temperatures=[1.0, 2.0], seeds=[3, 1])
+        found = [(run.seed, run.temperature, run.label, run.warmup_epochs) for run in setting.runs(7)]
+        labels = [("1", 0.0), ("0.1", 0.0), ("warm-up 0.01→0.1", 5.0)]
+        assert found == [(seed, tau, *label) for seed in (3, 1) for tau in (1.0, 2.0) for label in labels]
+
+    def test_beta_is_that_of_the_end(self):
+        assert [run.beta for run in Experiment(betas=[5], warmups=[[0.01, 0.1, 5]]).runs()] == [5.0, 0.1]
+        assert Run(0, 1.0, lambda step: 0.3, "0.3", 0).beta == 0.3
+
+    def test_identity(self):
+        setting = Experiment(betas=[0.1])
+        assert setting.identity() == Experiment(betas=(0.1,)).identity() == Experiment(betas=[0.1], scale="paper").identity()
+        assert setting.identity() != Experiment(betas=[0.1], epochs=11).identity()
+
+    def test_from_a_namespace(self):
+        setting = Experiment(betas=[0.1], epochs=3)
+        names = {name: getattr(setting, name) for name in setting.__dataclass_fields__}
+        assert Experiment.from_parameters(names | {"record": "", "unrelated": 3}) == setting
+
+
+class TestSchedule:
+    @pytest.mark.parametrize("unit", ["step", "epoch"])
+    def test_beta_of_every_step(self, monkeypatch, unit):
+        # 1,437 samples in batches of 500: three steps an epoch; a warm-up of two epochs is six steps
+        asked: list[float] = []
+        original = experiment.gd_loss
+
+        def watched(temperatures, **options):
+            inner = original(temperatures, **options)
+            return lambda logits, labels, beta: (asked.append(beta.item()), inner(logits, labels, beta))[1]
+
+        monkeypatch.setattr(running, "gd_loss", watched)
+        experiment.run(Experiment(betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500), template="test")
+        expected = {"step": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.7, 0.7], "epoch": [0.1] * 3 + [0.4] * 3 + [0.7] * 3}[unit]
+        assert asked == pytest.approx(expected, rel=1e-6)
+
+
+class TestAStackEqualsItsRunsAlone:
+    def test_bit_for_bit(self):
+        grid = {"betas": [5.0, 0.01], "warmups": [[0.01, 0.1, 2]], "temperatures": [1.0, 2.0], "seeds": [4, 9]} | SMALL
+        together, members = weights(Experiment(**grid)), Experiment(**grid).runs()
+        for index in (0, 2, 4, 7, 11):
+            member = members[index]
+            one = {"betas": [], "warmups": []} | ({"warmups": [[0.01, 0.1, 2]]} if member.warmup_epochs else {"betas": [member.beta]})
+            alone = weights(Experiment(**(grid | one | {"temperatures": [member.temperature], "seeds": [member.seed]})))
+            assert all(torch.equal(stack[index], single[0]) for stack, single in zip(together, alone, strict=True)), member
+
+    def test_repeated_seeds_are_repeated_runs(self):
+        # runs of seeds [0, 1, 0, 1] once got the batch order of their neighbours
+        setting = {"betas": [0.1], "seeds": [0, 1, 0, 1]} | SMALL
+        for parameter in weights(Experiment(**setting)):
+            assert torch.equal(parameter[0], parameter[2]) and torch.equal(parameter[1], parameter[3])
+            assert not torch.equal(parameter[0], parameter[1])
+
+    def test_beta_does_not_change_start_and_order(self):
+        first, second = (weights(Experiment(betas=[beta], **(SMALL | {"learning_rate": 1e-30}))) for beta in (0.01, 5.0))
+        assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+
+
+@pytest.fixture(scope="module")
+def setting() -> Experiment:
+    grid = {"betas": [1.0, 0.1], "warmups": [[0.01, 0.1, 2]], "seeds": [0, 1]}
+    return Experiment(hidden=[16], epochs=3, validation_size=100, train_every=2, **grid)
+
+
+@pytest.fixture(scope="module")
+def record(setting) -> records.Record:
+    return experiment.run(setting, template="train", parameters={"record": "somewhere.json"})
+
+
+class TestRecord:
+    def test_is_complete(self, setting, record):
+        assert set(record.parameters) == {*setting.__dataclass_fields__, "record"}
+        assert record.template == "train" and record.scale == "smoke" and record.epochs_done == 3 and record.wall_seconds > 0
+        assert record.data["name"] == "digits" and record.data["source"] == "embedded" and "scikit-learn" in record.data["copy"]
+        assert [record.data[split] for split in ("train", "valid", "test")] == [1337, 100, 360]
+        assert record.model == {"name": "mlp", "parameters": 64 * 16 + 16 + 16 * 10 + 10}
+        assert {"device", "precision", "versions", "commit", "threads", "python", "time"} <= set(record.environment)
+        assert [(run["seed"], run["schedule"], run["beta"]) for run in record.runs] == [
+            (seed, *member) for seed in (0, 1) for member in (("1", 1.0), ("0.1", 0.1), ("warm-up 0.01→0.1", 0.1))
+        ]
+
+    def test_metrics_and_curves_fit_together(self, record):
+        for run in record.runs:
+            metrics, curves = run["metrics"], run["curves"]
+            assert curves["epoch"] == curves["train_epoch"] == [0, 1, 2, 3]
+            for name in ("test_accuracy", "test_cross_entropy", "train_accuracy", "train_cross_entropy"):
+                assert len(curves[name]) == 4 and curves[name][-1] == pytest.approx(metrics[name], rel=1e-6)
+            assert {"valid_accuracy", "valid_cross_entropy", "test_ece", "test_mce", "test_confidence", "train_confidence"} <= set(metrics)
+            assert 0 <= metrics["test_ece"] <= metrics["test_mce"] <= 1
+            assert sum(run["confidence_counts"]) == sum(run["confidence_histogram"]) == 1337
+            assert sum(run["reliability"]["count"]) == 360
+            assert run["diverged"] is False
+            assert ("beta" in curves) == (run["warmup_epochs"] > 0)
+
+    def test_is_written_and_read(self, record, tmp_path):
+        table = records.read([record.write(tmp_path / "a.json")])
+        assert table["schedule"].tolist() == [run["schedule"] for run in record.runs]
+        assert json.loads((tmp_path / "a.json").read_text())["parameters"]["betas"] == [1.0, 0.1]
+
+    def test_the_same_twice(self, setting, record):
+        again = experiment.run(setting, template="train")
+        assert [run["metrics"] for run in again.runs] == [run["metrics"] for run in record.runs]
+        assert [run["curves"] for run in again.runs] == [run["curves"] for run in record.runs]
+
+    def test_learns(self):
+        (run,) = experiment.run(Experiment(betas=[0.1], epochs=10), template="test").runs
+        assert run["metrics"]["test_accuracy"] > 0.9
+
+    def test_measure_and_finish_add_to_it(self):
+        def measure(model, dataset, epoch):
+            return {"number": torch.full((model.runs,), float(epoch)), "table": torch.zeros(model.runs, 2)}
+
+        def finish(model, dataset, history):
+            assert history[-1]["table"].shape == (2, 2)
+            return [{"own": index} for index in range(model.runs)]
+
+        found = experiment.run(Experiment(betas=[1.0, 0.1], epochs=1), template="test", measure=measure, finish=finish)
+        assert [run["own"] for run in found.runs] == [0, 1]
+        assert found.runs[0]["curves"]["number"] == [0.0, 1.0] and "table" not in found.runs[0]["curves"]
+
+    def test_evaluations_are_thinned(self):
+        setting = Experiment(dataset="iris", betas=[1.0], epochs=7, test_every=3, hidden=[4])
+        curves = experiment.run(setting, template="test").runs[0]["curves"]
+        assert curves["epoch"] == curves["train_epoch"] == [0, 3, 6, 7]
+        assert len(curves["test_accuracy"]) == len(curves["train_accuracy"]) == 4
+
+    def test_what_is_fitted_on_the_validation_split(self, record):
+        for run in record.runs:
+            metrics = run["metrics"]
+            assert run["scaling_temperature"] > 0
+            for suffix in ("_temperature", "_vector", "_link"):
+                assert 0 <= metrics[f"test_ece{suffix}"] <= metrics[f"test_mce{suffix}"] <= 1
+                assert metrics[f"test_nll{suffix}"] > 0
+                assert sum(run[f"reliability{suffix}"]["count"]) == 360
+            changed = metrics["test_ece_link"] != pytest.approx(metrics["test_ece"], rel=1e-9)
+            assert changed == (run["beta"] != 1)
+
+    def test_training_curve_is_thinned_after_ten_epochs(self):
+        setting = Experiment(dataset="iris", betas=[1.0], epochs=13, train_every=5, hidden=[4])
+        assert experiment.run(setting, template="test").runs[0]["curves"]["train_epoch"] == [*range(11), 13]
+
+
+class TestDivergence:
+    def test_one_run_of_a_stack(self, tmp_path):
+        setting = Experiment(betas=[0.1], temperatures=[1e-30, 1.0], epochs=2)
+        found = experiment.run(setting, template="test")
+        lost, kept = found.runs
+        assert lost["diverged"] is True and kept["diverged"] is False
+        (alone,) = experiment.run(Experiment(betas=[0.1], epochs=2), template="test").runs
+        assert kept["metrics"]["test_accuracy"] == pytest.approx(alone["metrics"]["test_accuracy"], abs=0.01)
+        assert "NaN" not in found.write(tmp_path / "a.json").read_text()
+        assert records.read([tmp_path / "a.json"])["diverged"].tolist() == [True, False]
+
+    def test_a_learning_rate_of_a_million(self, tmp_path):
+        found = experiment.run(
+            Experiment(betas=[5.0, 0.01], activation="relu", learning_rate=1e6, epochs=3, normalization="none"), template="test"
+        )
+        assert len(found.runs) == 2 and found.epochs_done == 3
+        assert any(run["diverged"] for run in found.runs)
+        records.load(found.write(tmp_path / "a.json"))
+
+
+class TestCheckpoint:
+    def test_goes_on_after_an_interruption(self, tmp_path):
+        setting = Experiment(betas=[1.0, 0.1], seeds=[0, 1], epochs=4, hidden=[8])
+        broken = [2]
+
+        def measure(model, dataset, epoch):
+            if epoch in broken:
+                broken.clear()
+                raise KeyboardInterrupt
+            return {}
+
+        options = {"template": "test", "checkpoint_dir": str(tmp_path), "checkpoint_every": 1}
+        with pytest.raises(KeyboardInterrupt):
+            experiment.run(setting, measure=measure, **options)
+        assert [file.name for file in tmp_path.iterdir()] == [f"{setting.identity()}.pt"]
+        resumed = experiment.run(setting, measure=measure, **options)
+        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in experiment.run(setting, template="test").runs]
+        assert resumed.runs[0]["curves"]["epoch"] == [0, 1, 2, 3, 4]
+
+    def test_another_template_does_not_take_it(self, tmp_path):
+        # what a template measures is part of the history that a checkpoint keeps
+        setting = Experiment(betas=[1.0], epochs=1, hidden=[8])
+        experiment.run(setting, template="train", checkpoint_dir=str(tmp_path), checkpoint_every=1)
+        with pytest.raises(ValueError, match="belongs to another training"):
+            experiment.run(setting, template="curriculum", checkpoint_dir=str(tmp_path))
+
+
+IMAGES: dict[str, Any] = {
+    "model": "resnet18",
+    "width": 0.05,
+    "stem": "cifar",
+    "normalization": "channel",
+    "subset": 200,
+    "validation_size": 200,
+    "epochs": 2,
+    "batch_size": 50,
+    "train_every": 2,
+    "learning_rate": 0.02,
+}
+
+
+class TestImageNetworks:
+    def test_record(self):
+        setting = Experiment(betas=[1.0, 0.1], warmups=[[0.1, 1, 1]], augmentation="crop-flip", max_grad_norm=3.0, **IMAGES)
+        record = experiment.run(setting, template="train")
+        assert record.model["name"] == "resnet18" and record.data["train"] == 200 and record.data["valid"] == 200
+        assert record.environment["precision"] == "float32" and record.environment["device"] == "cpu"
+        assert all(0 <= run["metrics"]["test_ece_temperature"] <= 1 for run in record.runs)
+        assert [run["metrics"] for run in experiment.run(setting, template="train").runs] == [run["metrics"] for run in record.runs]
+
+    def test_learns(self):
+        setting = Experiment(betas=[0.1], **(IMAGES | {"width": 0.125, "epochs": 6, "subset": 1000}))
+        assert experiment.run(setting, template="test").runs[0]["metrics"]["test_accuracy"] > 0.8
+
+    def test_a_stack_equals_its_runs_alone(self):
+        grid = {"augmentation": "crop-flip", "max_grad_norm": 1.0, "channels_last": True} | IMAGES
+        together = experiment.run(Experiment(betas=[5.0, 0.1], seeds=[3, 4], **grid), template="test").runs
+        alone = experiment.run(Experiment(betas=[0.1], seeds=[4], **grid), template="test").runs[0]
+        assert together[3]["metrics"] == alone["metrics"]
+        assert together[1]["metrics"] != together[3]["metrics"]
+
+    def test_an_interrupted_run_goes_on_with_the_same_crops(self, tmp_path):
+        setting = Experiment(betas=[1.0], augmentation="crop-flip", **(IMAGES | {"epochs": 3}))
+        broken = [2]
+
+        def measure(model, dataset, epoch):
+            if epoch in broken:
+                broken.clear()
+                raise KeyboardInterrupt
+            return {}
+
+        options: dict[str, Any] = {"template": "test", "checkpoint_dir": str(tmp_path), "checkpoint_every": 1}
+        with pytest.raises(KeyboardInterrupt):
+            experiment.run(setting, measure=measure, **options)
+        resumed = experiment.run(setting, measure=measure, **options)
+        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in experiment.run(setting, template="test").runs]
+
+    def test_reduced_precision_is_recorded(self):
+        found = experiment.run(Experiment(betas=[1.0], precision="bfloat16", **IMAGES), template="test")
+        exact = experiment.run(Experiment(betas=[1.0], **IMAGES), template="test")
+        assert found.environment["precision"] == "bfloat16"
+        assert found.runs[0]["metrics"] != exact.runs[0]["metrics"]
+        assert found.runs[0]["metrics"]["train_cross_entropy"] == pytest.approx(exact.runs[0]["metrics"]["train_cross_entropy"], rel=0.1)
+
+    def test_switches_of_a_gpu_fall_back(self, caplog):
+        with caplog.at_level("INFO", logger="gdlib.train"):
+            found = experiment.run(Experiment(betas=[1.0], device="auto", cuda_graph=True, fused=True, **IMAGES), template="test")
+        if found.environment["device"] == "cpu":
+            assert "no CUDA graphs" in caplog.text
+
+    def test_a_gpu_that_is_not_there(self, monkeypatch):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        with pytest.raises(ValueError, match="PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"):
+            experiment.run(Experiment(device="cuda", **IMAGES), template="test")
+
+
+class TestMatchedGradient:
+    @pytest.mark.parametrize("tau", [1.0, 2.0])
+    def test_mean_target_gradient_is_that_of_cross_entropy(self, tau):
+        generator = torch.Generator().manual_seed(0)
+        logits = (3 * torch.randn(4, 20, 5, generator=generator, dtype=torch.float64)).requires_grad_()
+        labels = torch.randint(0, 5, (4, 20), generator=generator)
+        beta = torch.tensor([5.0, 1.0, 0.1, 0.001], dtype=torch.float64)
+        target = labels.unsqueeze(2)
+
+        def target_gradient(loss):
+            (gradient,) = torch.autograd.grad(loss.sum(), logits)
+            return gradient.gather(2, target).squeeze(2)
+
+        matched = target_gradient(gd_loss([tau] * 4, match_gradient=True)(logits, labels, beta))
+        plain = target_gradient(gd_loss([tau] * 4)(logits, labels, torch.ones(4, dtype=torch.float64)))
+        assert torch.allclose(matched.sum(1), plain.sum(1), rtol=1e-9)
+        assert torch.allclose(matched[1], plain[1], rtol=1e-9)
+        unmatched = target_gradient(gd_loss([tau] * 4)(logits, labels, beta))
+        ratio = matched / unmatched
+        assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), rtol=1e-9)  # one factor for the whole batch of a run
+
+    def test_stays_finite_where_everything_is_learnt(self):
+        logits = torch.tensor([[[200.0, 0.0], [300.0, 0.0]]], requires_grad=True)
+        losses = gd_loss([1.0], match_gradient=True)(logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1]))
+        losses.sum().backward()
+        assert torch.isfinite(losses).all() and torch.isfinite(logits.grad).all()
+
+    def test_without_it_the_loss_is_the_function(self):
+        logits, labels = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([[0, 1, 2], [3, 0, 1]])
+        found = gd_loss([1.0, 1.0])(logits, labels, torch.tensor([0.1, 5.0]))
+        for run, beta in enumerate((0.1, 5.0)):
+            assert torch.allclose(found[run], gd_cross_entropy(logits[run], labels[run], beta, reduction="none"))

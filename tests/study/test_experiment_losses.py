@@ -1,0 +1,271 @@
+"""Every loss of an experiment: what it minimises, what its probabilities are, what it remembers, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gdlib import functional
+from study import data, experiment, records
+from study.experiment import METHODS, Experiment, method, running
+
+CLASSES, WIDTH = 4, 6
+LABELS = torch.tensor([[0, 1, 2, 3, 0], [3, 3, 1, 0, 2]])
+NUMBERS = {
+    **dict.fromkeys(("label-smoothing", "lm", "lm-qu", "lm-uq", "modified-lm", "m-softmax"), "0.3"),
+    **{"gd": "0.1", "center": "0.02", "l-softmax": "2", "a-softmax": "4", "lgm": "0.3 0.1", "arcface": "20 0.1"},
+    **{"guarded-adacos": "0.98", "arcgrad": "10"},
+}
+TEXTS = [f"{name} {NUMBERS.get(name, '')}".strip() for name in METHODS]
+BETA = torch.ones(2)
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def outputs(text: str) -> Tensor:
+    """What a last layer of the right kind could give, for two runs of five samples."""
+    chosen = method(text)
+    values = draw(2, 5, CLASSES)
+    if chosen.head == "cosine":
+        values = torch.tanh(values)
+    elif chosen.head == "gaussian":
+        values = -values.square()
+    elif chosen.head == "normed":
+        values = torch.cat([values, values.abs() + 1], 2)
+    return torch.cat([values, draw(2, 5, WIDTH, seed=1)], 2) if chosen.with_features else values
+
+
+def of_every_run(loss, *arguments: Tensor, **options) -> Tensor:
+    """A loss of gdlib.functional, run by run."""
+    runs = zip(*arguments, LABELS, strict=True)
+    return torch.stack([loss(values, labels, *rest, reduction="none", **options) for values, *rest, labels in runs])
+
+
+class TestAgainstTheFunctions:
+    @pytest.mark.parametrize(
+        ("text", "loss", "options"),
+        [
+            ("softmax", F.cross_entropy, {}),
+            ("super-symmetry", F.cross_entropy, {}),
+            ("label-smoothing 0.3", F.cross_entropy, {"label_smoothing": 0.3}),
+            ("hinge", functional.multi_class_hinge, {}),
+            ("modified", functional.modified_cross_entropy, {}),
+            ("gd 0.1", functional.gd_cross_entropy, {"beta": 0.1}),
+            ("lm 0.3", functional.large_margin_cross_entropy, {"reg_lambda": 0.3}),
+            ("lm-qu 0.3", functional.large_margin_cross_entropy, {"reg_lambda": 0.3, "divergence": "q_u"}),
+            ("lm-uq 0.3", functional.large_margin_cross_entropy, {"reg_lambda": 0.3, "divergence": "u_q"}),
+            ("modified-lm 0.3", functional.large_margin_cross_entropy, {"reg_lambda": 0.3, "margin": 1.0}),
+            ("m-softmax 0.5", functional.soft_margin_cross_entropy, {"margin": 0.5}),
+            ("arcface 20 0.1", functional.arcface_cross_entropy, {"scale": 20.0, "margin": 0.1}),
+            ("arcgrad 10", functional.arcgrad_cross_entropy, {"scale": 10.0}),
+        ],
+    )
+    def test_losses_of_single_samples(self, text, loss, options):
+        given = outputs(text)
+        torch.testing.assert_close(method(text).loss(CLASSES)(given, LABELS, BETA), of_every_run(loss, given, **options))
+
+    def test_gaussian_mixture(self):
+        given = outputs("lgm 0.3 0.1")
+        expected = of_every_run(functional.gaussian_mixture_cross_entropy, -given, margin=0.3, likelihood_weight=0.1)
+        torch.testing.assert_close(method("lgm 0.3 0.1").loss(CLASSES)(given, LABELS, BETA), expected)
+
+    @pytest.mark.parametrize("name", ["l-softmax", "a-softmax"])
+    def test_the_margin_comes_in_with_the_steps(self, name):
+        given, loss = outputs(f"{name} 4"), method(f"{name} 4").loss(CLASSES)
+        values, rest = given[..., :CLASSES], given[..., CLASSES:]
+        for step in (0, 1, 2):
+            annealing = 1500 / (1 + 0.1 * step)
+            if name == "a-softmax":
+                arguments, function = (values, rest.norm(dim=2)), functional.sphereface_cross_entropy
+            else:
+                arguments, function = (values, rest), functional.l_softmax_cross_entropy
+            expected = torch.stack(
+                [
+                    function(of_run, labels, more, 4, annealing=annealing, reduction="none")
+                    for of_run, more, labels in zip(*arguments, LABELS, strict=True)
+                ]
+            )
+            torch.testing.assert_close(loss(given, LABELS, BETA), expected)
+        assert float(loss.state) == 3
+        loss.state = torch.tensor(1e6)  # long after: the weight of the plain cosine is 5 and stays
+        found = loss(given, LABELS, BETA)
+        loss.state = torch.tensor(1e7)
+        torch.testing.assert_close(loss(given, LABELS, BETA), found)
+
+    def test_a_multiple_that_is_not_whole(self):
+        with pytest.raises(ValueError, match="must be a whole number; got 2.5"):
+            method("l-softmax 2.5").loss(CLASSES)
+
+    def test_center_loss_moves_its_centres(self):
+        given, loss = outputs("center 0.02"), method("center 0.02").loss(CLASSES)
+        logits, features = given.split([CLASSES, WIDTH], 2)
+        first = loss(given, LABELS, BETA)
+        expected = of_every_run(F.cross_entropy, logits) + 0.02 * features.square().sum(2) / 2  # from centres at 0
+        torch.testing.assert_close(first, expected)
+        run, label = 1, 3  # the samples 0 and 1 of run 1: the centre moves by 1/2 of their sum over 1 + 2
+        torch.testing.assert_close(loss.state[run, label], 0.5 * features[run, :2].sum(0) / 3)
+        assert loss(given, LABELS, BETA).mean() < first.mean()
+
+    def test_adacos_sets_its_scale_batch_by_batch_and_run_by_run(self):
+        given, loss = outputs("adacos"), method("adacos").loss(CLASSES)
+        scale = torch.full((2,), math.sqrt(2) * math.log(CLASSES - 1))
+        torch.testing.assert_close(loss.logits(given), scale[0] * given)
+        for _ in range(2):
+            scale = functional.adacos_scale(given, LABELS, scale)
+            torch.testing.assert_close(loss(given, LABELS, BETA), of_every_run(F.cross_entropy, scale[:, None, None] * given))
+        torch.testing.assert_close(loss.logits(given), scale[:, None, None] * given)
+        assert scale[0] != scale[1]
+
+    def test_guarded_adacos_does_not_fall_below_its_bound(self):
+        loss = method("guarded-adacos 5").loss(CLASSES)
+        loss(outputs("adacos"), LABELS, BETA)
+        assert (loss.state >= 5).all()
+
+
+class TestLogits:
+    @pytest.mark.parametrize("text", TEXTS)
+    def test_there_is_one_for_each_class(self, text):
+        found = method(text).loss(CLASSES).logits(outputs(text))
+        assert found.shape == (2, 5, CLASSES) and torch.isfinite(found).all()
+
+    @pytest.mark.parametrize("text", [text for text in TEXTS if not text.startswith("a-softmax")])
+    def test_the_largest_is_the_largest_output(self, text):
+        given = outputs(text)
+        assert torch.equal(method(text).loss(CLASSES).logits(given).argmax(2), given[..., :CLASSES].argmax(2))
+
+    @pytest.mark.parametrize(
+        ("text", "plain"),
+        [
+            ("softmax", "softmax"),
+            ("gd 1", "gd 1"),
+            ("m-softmax 0", "m-softmax 0"),
+            ("arcface 20 0", "arcface 20 0"),
+            ("arcgrad 10", "arcgrad 10"),
+            ("label-smoothing 0", "label-smoothing 0"),
+            ("lgm 0 0", "lgm 0 0"),
+            ("l-softmax 1", "l-softmax 1"),
+            ("a-softmax 1", "a-softmax 1"),
+        ],
+    )
+    def test_without_a_margin_the_loss_is_their_cross_entropy(self, text, plain):
+        """So what is called a probability is the one that the loss is made of."""
+        given, loss = outputs(text), method(text).loss(CLASSES)
+        torch.testing.assert_close(loss(given, LABELS, BETA), of_every_run(F.cross_entropy, loss.logits(given)), rtol=1e-4, atol=1e-5)
+
+    def test_a_softmax_has_the_length_of_the_feature_for_its_scale(self):
+        given = outputs("a-softmax 4")
+        found = method("a-softmax 4").loss(CLASSES).logits(given)
+        torch.testing.assert_close(found, given[..., :CLASSES] * given[..., CLASSES:].norm(dim=2, keepdim=True))
+
+
+class TestMemory:
+    @pytest.mark.parametrize("text", TEXTS)
+    def test_what_is_remembered_is_in_the_state(self, text):
+        given, loss = outputs(text), method(text).loss(CLASSES)
+        loss(given, LABELS, BETA)
+        loss(given.flip(1), LABELS, BETA)
+        other = method(text).loss(CLASSES)
+        other.load_state_dict(loss.state_dict())
+        assert (loss.state is not None) == method(text).keeps_state
+        assert torch.equal(loss(given, LABELS, BETA), other(given, LABELS, BETA))
+
+    @pytest.mark.parametrize("text", ["center 0.02", "adacos"])
+    @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+    def test_an_interrupted_training_ends_in_the_same_weights(self, tmp_path, text, optimizer):
+        setting = Experiment(
+            **{"loss": text, "betas": [1], "classifier_bias": False, "seeds": [0, 1], "epochs": 4, "hidden": [8]},
+            **{"optimizer": optimizer, "learning_rate": 0.01, "decay": "one-cycle", "test_every": 4},
+        )
+        stop = [True]
+        weights: list[list[Tensor]] = []
+
+        def measure(model, dataset, epoch):
+            if epoch == 2 and stop:
+                stop.clear()
+                raise KeyboardInterrupt
+            return {}
+
+        def finish(model, dataset, history):
+            weights.append([parameter.detach().clone() for parameter in model.parameters()])
+            return [{} for _ in range(model.runs)]
+
+        options = {"template": "test", "measure": measure, "finish": finish}
+        with pytest.raises(KeyboardInterrupt):
+            experiment.run(setting, checkpoint_dir=str(tmp_path), checkpoint_every=1, **options)
+        resumed = experiment.run(setting, checkpoint_dir=str(tmp_path), checkpoint_every=1, **options)
+        straight = experiment.run(setting, **options)
+        assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
+        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in straight.runs]
+
+
+class TestExperiments:
+    def test_softmax_is_gradient_decay_with_beta_one(self):
+        common = {"betas": [1], "seeds": [0], "epochs": 2, "hidden": [8]}
+        one, other = (experiment.run(Experiment(loss=loss, **common), template="test").runs[0] for loss in ("softmax", "gd"))
+        assert (one["schedule"], other["schedule"]) == ("softmax", "1")
+        assert one["metrics"] == pytest.approx(other["metrics"], rel=1e-4, abs=1e-5)
+
+    @pytest.mark.parametrize(
+        "text", [text for text in TEXTS if METHODS[text.partition(" ")[0]].head in ("linear", "cosine") and text != "gd 0.1"]
+    )
+    def test_a_perceptron_learns_with_it(self, text):
+        setting = Experiment(
+            **{"loss": text, "betas": [1], "classifier_bias": False, "epochs": 8, "hidden": [16]},
+            **{"optimizer": "adam", "learning_rate": 0.01, "normalization": "unit"},
+        )
+        (row,) = records.to_frame(experiment.run(setting, template="test")).to_dict("records")
+        assert row["schedule"] == row["loss"] == text
+        assert row["test_accuracy"] > 0.6  # of ten classes
+
+    @pytest.mark.parametrize("text", ["super-symmetry", "l-softmax 2", "a-softmax 4", "lgm 0.3 0.1", "center 0.003"])
+    def test_an_image_network_trains_with_it(self, text):
+        setting = Experiment(
+            **{"loss": text, "betas": [1], "model": "resnet18", "width": 0.0625, "stem": "tiny-imagenet", "normalization": "channel"},
+            **{"subset": 100, "epochs": 1, "batch_size": 50, "channels_last": True, "angles": True},
+        )
+        (run,) = experiment.run(setting, template="test").runs
+        assert not run["diverged"] and run["schedule"] == text
+        assert {"test_accuracy", "w_inter", "c_inter", "wc_intra"} <= set(run["metrics"])
+
+    def test_wrong_labels_are_the_same_for_every_seed_and_only_for_training(self):
+        clean, noisy = (running._load(Experiment(label_noise=share, subset=200), torch.device("cpu"), None) for share in (0.0, 0.25))
+        assert int((clean.train.labels != noisy.train.labels).sum()) == 50
+        assert torch.equal(clean.train.inputs, noisy.train.inputs) and torch.equal(clean.test.labels, noisy.test.labels)
+        expected = data.with_label_noise(clean.train.labels, 0.25, classes=10)
+        assert torch.equal(noisy.train.labels, expected)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"loss": "arcgrid 5"}, "unknown method 'arcgrid 5'; valid: softmax, label-smoothing lambda"),
+            ({"loss": "arcface 20"}, r"arcface has 2 numbers \(scale, margin\); got 1"),
+            ({"loss": "arcgrad ten"}, "after the name come numbers"),
+            ({"loss": 5}, "loss must be a text, such as 'gd'"),
+            ({"loss": "softmax"}, "β, τ, warm-ups and match_gradient are for loss='gd'; with 'softmax' set betas="),
+            ({"loss": "softmax", "betas": [0.1]}, "are for loss='gd'"),
+            ({"loss": "softmax", "betas": [1], "warmups": [[0.1, 1, 2]]}, "are for loss='gd'"),
+            ({"loss": "softmax", "betas": [1], "temperatures": [2.0]}, "are for loss='gd'"),
+            ({"loss": "softmax", "betas": [1], "match_gradient": True}, "are for loss='gd'"),
+            ({"loss": "lgm 0.3 0.1", "betas": [1]}, "needs a last layer of the kind 'gaussian', which only image networks have"),
+            ({"loss": "l-softmax 2", "betas": [1]}, "'normed', which only image networks have"),
+            ({"loss": "adacos", "betas": [1], "cuda_graph": True}, "remembers something from step to step"),
+            ({"classifier_bias": 1}, "classifier_bias must be True or False"),
+            ({"angles": "yes"}, "angles must be True or False"),
+            ({"label_noise": 1.0}, "label_noise is a share of the samples, below 1"),
+            ({"label_noise": -0.1}, "label_noise must be a finite number >= 0"),
+            ({"decay": "one-cycle", "milestones": [0.5]}, "milestones have no meaning with decay='one-cycle'"),
+            ({"decay": "linear"}, "unknown decay 'linear'; valid: milestones, exponential, one-cycle"),
+            ({"optimizer": "lion"}, "unknown optimizer 'lion'; valid: sgd, adam"),
+        ],
+    )
+    def test_before_anything_is_loaded(self, change, message):
+        with pytest.raises(ValueError, match=message):
+            Experiment(**change)

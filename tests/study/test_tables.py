@@ -1,0 +1,108 @@
+"""Tables of the book: what a cell shows, and that nothing in a cell can break the table."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from study import records, statistics, tables
+
+
+def rows(table: tables.Table) -> list[str]:
+    return [line for line in table._repr_markdown_().splitlines() if line.startswith("|")]
+
+
+def test_cells_are_formatted_column_by_column_and_holes_are_dashes() -> None:
+    frame = pd.DataFrame({"a": [1.23456, math.nan], "b": [0.5, -0.5], "n": [60000, 7]})
+    head, marks, first, second = rows(tables.table(frame, "tab-x", "What it shows.", formats={"a": ".2f"}))
+    assert head == "| a | b | n |"
+    assert marks == "| ---: | ---: | ---: |"
+    assert first == "| 1.23 | 0.5 | 60\u2009000 |"
+    assert second == "| – | −0.5 | 7 |"
+
+
+def test_text_stands_left_and_numbers_right() -> None:
+    frame = pd.DataFrame({"claim": ["E1", "E2"], "effect": ["+0.1 [−0.2, +0.3]", "–"], "accuracy": ["97.2 ± 0.1", "**97.5 ± 0.2**"]})
+    assert rows(tables.table(frame, "tab-x", "c"))[1] == "| :--- | ---: | ---: |"
+
+
+def test_bars_and_line_breaks_stay_inside_their_cell() -> None:
+    frame = pd.DataFrame({"a": ["$|x|$", "one\ntwo"], "b": ["\\|", "4"]})
+    assert rows(tables.table(frame, "tab-x", "c"))[2:] == ["| $\\|x\\|$ | \\| |", "| one two | 4 |"]
+
+
+def test_a_named_index_and_two_levels_of_columns_are_shown() -> None:
+    frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_product([["ours"], ["mean", "sd"]]), index=pd.Index(["0.1"], name="β"))
+    assert rows(tables.table(frame, "tab-x", "c"))[0] == "| β | ours, mean | ours, sd |"
+
+
+def test_results_of_statistics_are_cells() -> None:
+    assert tables.cell(statistics.mean_sd([1.0, 2.0, 3.0]), ".1f") == "2.0 ± 1.0"
+    assert tables.cell(statistics.t_interval([1.0, 3.0]), ".1f") == "2.0 [−10.7, 14.7]"
+    assert tables.cell(True) == "yes"
+    assert tables.cell(pd.NA) == tables.MISSING
+
+
+def test_a_difference_is_bold_only_where_its_interval_excludes_zero() -> None:
+    assert tables.difference([3.0, 3.1, 3.2], [1.0, 1.2, 1.1]).startswith("**+")
+    assert not tables.difference([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]).startswith("**")
+    assert tables.difference([1.0], [2.0]) == tables.MISSING
+
+
+def test_the_best_cell_is_bold_and_so_are_ties() -> None:
+    texts = {"a": "97.5", "b": "97.5", "c": "97.1", "d": tables.MISSING}
+    marked = tables.bold_best({"a": 97.51, "b": 97.49, "c": 97.1, "d": math.nan}, texts)
+    assert marked == {"a": "**97.5**", "b": "**97.5**", "c": "97.1", "d": tables.MISSING}
+    assert tables.bold_best({"a": 1.0, "b": 2.0}, {"a": "1", "b": "2"}, largest=False) == {"a": "**1**", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "caption", "formats", "message"),
+    [
+        ("accuracy", "c", "", "tab-"),
+        ("tab-x", " ", "", "caption"),
+        ("tab-x", "c", {"nothing": ".2f"}, "no column 'nothing'"),
+    ],
+)
+def test_mistakes_are_named(name: str, caption: str, formats: dict[str, str] | str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tables.table(pd.DataFrame({"a": [1]}), name, caption, formats=formats)
+
+
+def test_an_empty_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="no rows"):
+        tables.table(pd.DataFrame({"a": []}), "tab-x", "c")
+
+
+def test_html_is_escaped_for_jupyter() -> None:
+    shown = tables.table(pd.DataFrame({"p < 0.2": ["<b>"]}), "tab-x", "a & b")._repr_html_()
+    assert "&lt;b&gt;" in shown and "p &lt; 0.2" in shown and "a &amp; b" in shown
+
+
+def test_the_default_folder_of_the_records_is_that_of_the_repository() -> None:
+    folder = records.default_folder()
+    assert folder.parts[-2:] == ("results", "records")
+    assert (folder.parents[1] / "campaigns").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("frame", "classes"),
+    [
+        (pd.DataFrame({"claim": ["E1"], "what": ["word " * 20], "verdict": ["holds"], "seeds": [5]}), "data-table wordy"),
+        (pd.DataFrame({"β": ["5"], "a": [1], "b": [2], "c": [3]}), "data-table keyed"),
+        (pd.DataFrame({"β": ["5"], "a": [1]}), "data-table"),
+    ],
+)
+def test_the_style_sheet_is_told_what_kind_of_table_it_is(frame: pd.DataFrame, classes: str) -> None:
+    assert f":class: {classes}\n" in tables.table(frame, "tab-x", "c")._repr_markdown_()
+
+
+def test_settings_are_shown_in_the_order_in_which_they_come() -> None:
+    runs = pd.DataFrame({"β": ["5", "1", "1"], "reading": ["b", "a", "a"], "x": [0.5, 0.25, 0.75]})
+    crossed = tables.cross(runs, "x", rows="β", columns="reading")
+    assert list(crossed.index) == ["5", "1"] and list(crossed.columns) == ["b", "a"]
+    assert crossed.loc["1"].tolist() == [tables.MISSING, "0.50 ± 0.35"]
+    listed = tables.overview(runs, ["reading", "β"], {"x": ("x, %", ".0f", 100)})
+    assert listed.to_numpy().tolist() == [["b", "5", "50"], ["a", "1", "50 ± 35"]]
