@@ -43,7 +43,7 @@ def criteria(folder: str | Path | None = None) -> dict[str, dict[str, str]]:
     """
     path = Path(folder) if folder is not None else Path(__file__).resolve().parents[2] / "campaigns"
     content = yaml.safe_load((path / "criteria.yml").read_text(encoding="utf-8"))
-    return {claim: dict(entry["parts"]) for claim, entry in content.items()}
+    return {claim: dict(entry["parts"]) for claim, entry in content.items() if claim != "planned"}  # planned: no runs yet, no code yet
 
 
 def criteria_text(claim: str) -> str:
