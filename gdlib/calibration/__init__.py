@@ -19,12 +19,13 @@ from gdlib.calibration.errors import (
     maximum_calibration_error,
 )
 from gdlib.calibration.link import beta_link, inverse_beta_link
-from gdlib.calibration.scaling import TemperatureScaling, VectorScaling
+from gdlib.calibration.scaling import NotFittedError, TemperatureScaling, VectorScaling
 from gdlib.calibration.scores import brier_score, negative_log_likelihood
 
 __all__ = [
     "CalibrationBins",
     "CalibrationInterval",
+    "NotFittedError",
     "TemperatureScaling",
     "VectorScaling",
     "beta_link",

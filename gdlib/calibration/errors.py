@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
-from scipy import special
 from torch import Tensor
 
 from gdlib.calibration.bins import CalibrationBins, Scheme, bins_of, calibration_bins
@@ -207,6 +207,6 @@ def debiased_error(bins: CalibrationBins, norm: int = 2) -> float:
     sd = np.sqrt(accuracy * (1 - accuracy) / count)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(sd > 0, np.abs(gap) / sd, np.inf)
-    # E|X| = sd sqrt(2/π) exp(-r²/2) + |gap| (2Φ(r) - 1), r = |gap| / sd
-    expected = sd * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + np.abs(gap) * special.erf(ratio / math.sqrt(2))
+    erf = torch.erf(torch.from_numpy(ratio / math.sqrt(2))).numpy()  # 2Φ(r) - 1, r = |gap| / sd
+    expected = sd * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + np.abs(gap) * erf  # E|X|
     return max(0.0, float((count * (2 * np.abs(gap) - expected)).sum() / bins.n))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gdlib.calibration.inputs import FloatArray, class_indices, like, to_tensor
 
-__all__ = ["TemperatureScaling", "VectorScaling"]
+__all__ = ["NotFittedError", "TemperatureScaling", "VectorScaling"]
 
 TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
 
@@ -20,6 +20,10 @@ _ROUNDING = 1e-15  # nats; a gain that cannot be seen
 _RANGE = 1e9  # the temperature lies within this factor of the largest difference of two logits
 _RIDGE = 1e-10  # curvature that holds the directions which the data leave open; θ is in units of one logit's standard deviation
 _ITERATIONS = 200  # of Newton's method; about ten are used
+
+
+class NotFittedError(ValueError, AttributeError):
+    """Something was asked of a scaling that :meth:`fit` has not seen yet; scikit-learn's error of this name has the same bases."""
 
 
 class TemperatureScaling:
@@ -89,7 +93,7 @@ class TemperatureScaling:
 
         Raises:
             ValueError: for logits that are not finite, or scaled logits that their type cannot hold.
-            sklearn.exceptions.NotFittedError: before :meth:`fit`. It is a ValueError and an AttributeError.
+            NotFittedError: before :meth:`fit`.
         """
         inverse = 1 / self.temperature
         return _transformed(logits, torch.tensor(inverse, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64))
@@ -182,7 +186,7 @@ class VectorScaling:
         Raises:
             ValueError: for another number of classes than was fitted, logits that are not finite, or scaled logits that their type cannot
                 hold.
-            sklearn.exceptions.NotFittedError: before :meth:`fit`. It is a ValueError and an AttributeError.
+            NotFittedError: before :meth:`fit`.
         """
         return _transformed(logits, self.weight, self.bias)
 
@@ -196,8 +200,6 @@ class VectorScaling:
 
 
 def _not_fitted(scaling: object) -> Exception:
-    from sklearn.exceptions import NotFittedError  # only here: it takes half a second to import
-
     return NotFittedError(f"{type(scaling).__name__} is not fitted yet; call fit(logits, labels) with a validation split first")
 
 

@@ -11,11 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
-from sklearn.exceptions import NotFittedError
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib.calibration import TemperatureScaling, VectorScaling
+from gdlib.calibration import NotFittedError, TemperatureScaling, VectorScaling
 
 SCALINGS = [TemperatureScaling, VectorScaling]
 TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
