@@ -124,12 +124,17 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
         paths: list[Path] = sorted(folder.rglob("*.json"))
     else:
         paths = [Path(path) for path in source]
-    frames = [to_frame(load(path)).assign(record=path.name, campaign=path.parent.name) for path in paths]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    # one frame of all rows: a frame for each record and their concatenation take ten times as long as reading the files
+    return pd.DataFrame([row | {"record": path.name, "campaign": path.parent.name} for path in paths for row in _rows(load(path))])
 
 
 def to_frame(record: Record) -> pd.DataFrame:
     """One record as a table with a row for each run; the columns are those of :func:`read`, without ``record`` and ``campaign``."""
+    return pd.DataFrame(_rows(record))
+
+
+def _rows(record: Record) -> list[dict[str, Any]]:
+    """One record as a row for each run."""
     job = {name: value for name, value in record.parameters.items() if name not in ("betas", "warmups", "temperatures", "seeds")}
     job |= {
         "template": record.template,
@@ -144,7 +149,7 @@ def to_frame(record: Record) -> pd.DataFrame:
         own = {name: value for name, value in run.items() if name not in ("metrics", "curves")}
         curves = {f"curve_{name}": values for name, values in run.get("curves", {}).items()}
         rows.append(job | own | dict(run.get("metrics", {})) | curves)
-    return pd.DataFrame(rows)
+    return rows
 
 
 def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
