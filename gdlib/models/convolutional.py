@@ -65,13 +65,15 @@ def check_form(classes: int, width: float, stem: str, channels: int) -> None:
 
 
 def scaled(units: int, width: float) -> int:
-    """``units · width``, rounded to the nearest multiple of 4 (a tie goes to the even multiple), and at least 4.
+    """``units · width``, rounded to the nearest multiple of 4 (a tie goes to the even multiple), and at least 8.
 
     Example:
-        >>> [scaled(64, width) for width in (1, 0.25, 0.1, 0.01)]
-        [64, 16, 8, 4]
+        >>> [scaled(64, width) for width in (1, 0.25, 0.2, 0.01)]
+        [64, 16, 12, 8]
     """
-    return 4 * max(1, round(units * width / 4))
+    # At least 8: with fewer input channels in channels_last, the backward pass of a 1×1 convolution of stride 2, as in the shortcuts of the
+    # residual networks, writes past its memory on a CPU without AVX-512 (oneDNN in torch 2.13) and ends the process.
+    return 4 * max(2, round(units * width / 4))
 
 
 def convolution(inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1, bias: bool = False) -> list[nn.Module]:

@@ -22,7 +22,7 @@ def mobilenet_v1(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", 
 
     Args:
         classes: number of classes.
-        width: multiplies every number of channels (Howard et al.'s α), which is then rounded to a multiple of 4 and at least 4.
+        width: multiplies every number of channels (Howard et al.'s α), which is then rounded to a multiple of 4 and at least 8.
         stem: stride of the first convolution: 1 for ``"cifar"``, 2 for ``"tiny-imagenet"`` and ``"imagenet"``, which are the same network
             here because the printed one has no pooling. The four strides of the separable layers always stay, so that 32 pixels with
             ``"cifar"`` and 64 pixels with ``"tiny-imagenet"`` end in 2×2 positions.

@@ -20,7 +20,7 @@ def resnet18(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", chan
 
     Args:
         classes: number of classes.
-        width: multiplies every number of channels, which is then rounded to a multiple of 4 and at least 4.
+        width: multiplies every number of channels, which is then rounded to a multiple of 4 and at least 8.
         stem: ``"cifar"`` (3×3 convolution, stride 1), ``"tiny-imagenet"`` (3×3, stride 2) or ``"imagenet"`` (as published: 7×7, stride 2,
             then 3×3 max pooling, stride 2). The papers on gradient decay do not name theirs.
         channels: of the images.

@@ -22,7 +22,7 @@ def vgg16(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channel
 
     Args:
         classes: number of classes.
-        width: multiplies every number of channels, which is then rounded to a multiple of 4 and at least 4.
+        width: multiplies every number of channels, which is then rounded to a multiple of 4 and at least 8.
         stem: stride of the first convolution: 1 for ``"cifar"`` and ``"imagenet"``, which are the same network here because the printed one
             begins at full resolution, 2 for ``"tiny-imagenet"``, so that 64 pixels give the sizes that 32 pixels give with ``"cifar"``.
         channels: of the images.

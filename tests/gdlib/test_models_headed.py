@@ -78,7 +78,7 @@ class TestHead:
 class TestWithHeads:
     @pytest.mark.parametrize("kind", HEADS)
     def test_image_networks_start_alike(self, kind):
-        form = {"classes": 10, "width": 0.0625, "stem": "tiny-imagenet"}
+        form = {"classes": 10, "width": 0.125, "stem": "tiny-imagenet"}
         plain = image_stack("resnet18", [0, 1], **form)
         headed = with_heads(image_stack("resnet18", [0, 1], **form), kind)
         assert torch.equal(class_vectors(headed), class_vectors(plain)) and class_vectors(plain).shape[:2] == (2, 10)
@@ -87,7 +87,7 @@ class TestWithHeads:
         assert others and all(torch.equal(parameter, same[name]) for name, parameter in others)
 
     def test_a_linear_head_changes_nothing(self):
-        plain = image_stack("resnet18", [3], classes=5, width=0.0625, stem="tiny-imagenet")
+        plain = image_stack("resnet18", [3], classes=5, width=0.125, stem="tiny-imagenet")
         images = draw(1, 2, 3, 32, 32)
         expected = plain(images)
         assert torch.equal(with_heads(plain, "linear")(images), expected)

@@ -8,7 +8,7 @@ import torch
 from study import campaign, records
 from study.experiment import StepCost, cost, measure_cost, of_template
 
-QUICK = {"losses": ["softmax", "arcgrad 10", "center 0.02"], "width": 0.0625, "stem": "tiny-imagenet", "batch_size": 2, "steps": 1}
+QUICK = {"losses": ["softmax", "arcgrad 10", "center 0.02"], "width": 0.125, "stem": "tiny-imagenet", "batch_size": 2, "steps": 1}
 
 
 class Clock:

@@ -292,7 +292,7 @@ class TestCheckpoint:
 
 IMAGES: dict[str, Any] = {
     "model": "resnet18",
-    "width": 0.05,
+    "width": 0.125,
     "stem": "cifar",
     "normalization": "channel",
     "subset": 200,
@@ -314,7 +314,7 @@ class TestImageNetworks:
         assert [run["metrics"] for run in experiment.run(setting, template="train").runs] == [run["metrics"] for run in record.runs]
 
     def test_learns(self):
-        setting = Experiment(betas=[0.1], **(IMAGES | {"width": 0.125, "epochs": 6, "subset": 1000}))
+        setting = Experiment(betas=[0.1], **(IMAGES | {"epochs": 6, "subset": 1000}))
         assert experiment.run(setting, template="test").runs[0]["metrics"]["test_accuracy"] > 0.8
 
     def test_a_stack_equals_its_runs_alone(self):

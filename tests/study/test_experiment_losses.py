@@ -226,7 +226,7 @@ class TestExperiments:
     @pytest.mark.parametrize("text", ["super-symmetry", "l-softmax 2", "a-softmax 4", "lgm 0.3 0.1", "center 0.003"])
     def test_an_image_network_trains_with_it(self, text):
         setting = Experiment(
-            **{"loss": text, "betas": [1], "model": "resnet18", "width": 0.0625, "stem": "tiny-imagenet", "normalization": "channel"},
+            **{"loss": text, "betas": [1], "model": "resnet18", "width": 0.125, "stem": "tiny-imagenet", "normalization": "channel"},
             **{"subset": 100, "epochs": 1, "batch_size": 50, "channels_last": True, "angles": True},
         )
         (run,) = experiment.run(setting, template="test").runs
