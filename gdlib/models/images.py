@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from gdlib.models.convolutional import ImageNetwork, check_form
+from gdlib.models.fast import fast, fast_wide
 from gdlib.models.mobilenet import mobilenet_v1
 from gdlib.models.resnet import resnet18, resnet34, resnet50
 from gdlib.models.runs import ModuleStack
@@ -15,6 +16,8 @@ from gdlib.models.vgg import vgg16
 __all__ = ["IMAGE_NETWORKS", "image_stack"]
 
 IMAGE_NETWORKS: dict[str, Callable[..., ImageNetwork]] = {
+    "fast": fast,
+    "fast_wide": fast_wide,
     "resnet18": resnet18,
     "resnet34": resnet34,
     "resnet50": resnet50,

@@ -94,7 +94,7 @@ class Experiment:
         cuda_graph: record a step on the GPU and replay it.
         angles: measure the angles between features, class centres and class vectors too.
         test_every: epochs between two evaluations; the last epoch is always evaluated.
-        train_every: epochs between two evaluations on the whole training set too, after the first ten.
+        train_every: epochs between two evaluations on the whole training set too, after the first ten; 0 for the last epoch alone.
         scale: ``"paper"``, ``"reduced"`` or ``"smoke"``: how the setting relates to the paper's.
 
     Raises:
@@ -165,7 +165,7 @@ class Experiment:
             ("scale", self.scale, records.SCALES),
         ):
             require_one_of(name, value, valid)
-        for name in ("epochs", "batch_size", "test_every", "train_every", "learning_rate", "width"):
+        for name in ("epochs", "batch_size", "test_every", "learning_rate", "width"):
             require(name, getattr(self, name), above=0)
         for name in ("epochs", "batch_size", "test_every", "train_every", "validation_size", "subset"):
             if not isinstance(getattr(self, name), int):
@@ -178,7 +178,7 @@ class Experiment:
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
         if self.model == "mlp" and (self.augmentation != "none" or self.channels_last):
             raise ValueError("augmentation and channels_last are for images; model='mlp' sees rows of numbers")
-        for name in ("validation_size", "subset", "momentum", "weight_decay", "max_grad_norm"):
+        for name in ("train_every", "validation_size", "subset", "momentum", "weight_decay", "max_grad_norm"):
             require(name, getattr(self, name), at_least=0)
         for name in ("hidden", "betas", "warmups", "temperatures", "seeds", "milestones"):
             if not isinstance(getattr(self, name), tuple):

@@ -69,6 +69,9 @@ def run(
     steps_per_epoch = math.ceil(len(dataset.train) / experiment.batch_size)
     runs = experiment.runs(steps_per_epoch)
     model = _model(experiment, dataset, [member.seed for member in runs]).to(device)
+    for network in model.copies if isinstance(model, models.ModuleStack) else []:
+        if isinstance(network, models.FastNetwork):
+            network.whiten(dataset.train.inputs[:5_000] if dataset.normalize is None else dataset.normalize(dataset.train.inputs[:5_000]))
     if experiment.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
@@ -110,7 +113,7 @@ def run(
         last = epoch == experiment.epochs
         if last or epoch % experiment.test_every == 0:
             measured = scores(scaled_logits(dataset.test), dataset.test.labels, "test")
-        if measured and (last or epoch <= 10 or epoch % experiment.train_every == 0):
+        if measured and (last or (experiment.train_every and (epoch <= 10 or epoch % experiment.train_every == 0))):
             measured |= scores(scaled_logits(dataset.train), dataset.train.labels, "train")
         if measured and experiment.angles:
             measured |= target_angles(outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())

@@ -1,0 +1,55 @@
+"""The small image network: its cost, its whitening filters, and what stays fixed in training."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from gdlib.functional import gd_cross_entropy
+from gdlib.models import fast, fast_wide, image_stack
+from gdlib.train import train
+
+
+def images(number: int, seed: int = 0, channels: int = 3) -> torch.Tensor:
+    """Neighbouring pixels are correlated, as in photographs."""
+    noise = torch.randn(number, channels, 33, 33, generator=torch.Generator().manual_seed(seed))
+    return noise[..., :-1, :-1] + 0.8 * noise[..., 1:, :-1] + 0.5 * noise[..., :-1, 1:]
+
+
+@pytest.mark.parametrize(("network", "millions"), [(fast, 19.6), (fast_wide, 27.5)])
+def test_multiply_adds_of_an_image(network, millions: float) -> None:
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        network(classes=10)(torch.empty(1, 3, 32, 32))
+    assert counter.get_total_flops() / 2 == pytest.approx(millions * 1e6, rel=0.02)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_whitened_patches_are_uncorrelated_with_variance_one(channels: int) -> None:
+    network = fast(channels=channels)
+    network.whiten(images(200, channels=channels))
+    outputs = network.body.whitening(images(200, channels=channels)).double()
+    half = outputs.shape[1] // 2
+    torch.testing.assert_close(outputs[:, half:], -outputs[:, :half])
+    flat = outputs[:, :half].movedim(1, 0).flatten(1)
+    torch.testing.assert_close(flat @ flat.mT / flat.shape[1], torch.eye(half, dtype=torch.float64), atol=0.02, rtol=0)
+
+
+def test_the_filters_are_those_of_the_first_images_and_no_optimiser_moves_them() -> None:
+    stack = image_stack("fast", seeds=[0, 0], classes=2, width=0.25)
+    many = images(5_100)
+    for network in stack.copies:
+        network.whiten(many)
+    alone = fast(classes=2)
+    alone.whiten(many[:5_000])
+    inputs, labels = many[:40], (many[:40].mean((1, 2, 3)) > 0).long()
+    before = [copy.body.block1[0].weight.clone() for copy in stack.copies]
+
+    def loss_fn(logits, labels, beta):
+        return gd_cross_entropy(logits.movedim(2, 1), labels, beta[:, None], reduction="none")
+
+    train(stack, loss_fn, lambda step: (1.0, 0.1), inputs, labels, epochs=1, batch_size=20, learning_rate=0.1, weight_decay=0.1)
+    for copy, start in zip(stack.copies, before, strict=True):
+        assert torch.equal(copy.body.whitening.weight, alone.body.whitening.weight)
+        assert not torch.equal(copy.body.block1[0].weight, start)
+    assert not torch.equal(stack.copies[0].body.block1[0].weight, stack.copies[1].body.block1[0].weight)  # β differs
