@@ -20,9 +20,9 @@ class FastNetwork(ImageNetwork):
     """Whitening filters, three convolutional blocks, the maximum over the positions, one linear layer.
 
     The first layer is a fixed 2×2 convolution: the whitening filters of 2×2 patches and their negatives, 24 for colour images. They are
-    random, and fixed too, until :meth:`whiten` computes them from training images. A block is a 3×3 convolution, 2×2 max pooling, batch normalisation, ReLU,
-    another 3×3 convolution, batch normalisation, ReLU. At 32×32 pixels with 32, 64 and 128 channels an image costs 19.6 million
-    multiply-adds, a thirtieth of ResNet18.
+    random, and fixed too, until :meth:`whiten` computes them from training images. A block is a 3×3 convolution, 2×2 max pooling, batch
+    normalisation, ReLU, another 3×3 convolution, batch normalisation, ReLU. At 32×32 pixels with 32, 64 and 128 channels an image costs
+    19.6 million multiply-adds, a thirtieth of ResNet18.
 
     Args:
         blocks: channels of the three blocks.
