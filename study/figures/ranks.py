@@ -15,7 +15,9 @@ __all__ = ["accuracy_against_depth", "critical_difference"]
 
 
 def critical_difference(found: Ranking, *, labels: Mapping[str, str] | None = None, ax: Axes | None = None) -> Axes:
-    """A critical-difference diagram: methods on the axis of their average rank, bars over those that cannot be told apart.
+    """Draw a critical-difference diagram: methods on the axis of their average rank, bars over those that cannot be told apart.
+
+    By :func:`scikit_posthocs.critical_difference_diagram`.
 
     Args:
         found: as :func:`study.statistics.ranking` gives it.
@@ -28,34 +30,21 @@ def critical_difference(found: Ranking, *, labels: Mapping[str, str] | None = No
     References:
         J. Demšar, *Statistical comparisons of classifiers over multiple data sets*, JMLR 7 (2006), figure 1.
     """
-    average = {str(name): float(value) for name, value in found.average.items()}
-    names, values = list(average), list(average.values())
-    count, groups = len(names), found.groups()
-    rows = -(-count // 2)
-    height = 0.30 * (rows + len(groups)) + 1.1
-    ax = plt.subplots(figsize=(6.4, height))[1] if ax is None else ax
-    low, high = 1.0, float(count)
-    top = 0.55 * len(groups) + 0.6
-    for position, group in enumerate(groups):
-        ends = [average[group[0]] - 0.06, average[group[-1]] + 0.06]
-        ax.plot(ends, [-0.35 - 0.55 * position] * 2, color="#333333", linewidth=4, solid_capstyle="butt")
-    for index, (name, value) in enumerate(zip(names, values, strict=True)):
-        left = index < rows
-        depth = -top - 0.8 * (index if left else count - 1 - index)
-        edge = low - 0.15 if left else high + 0.15
-        ax.plot([value, value, edge], [0, depth, depth], color="#666666", linewidth=1)
-        text = f"{(labels or {}).get(name, name)}  {value:.2f}"
-        ax.text(edge + (-0.08 if left else 0.08), depth, text, ha="right" if left else "left", va="center", fontsize="small")
-    ax.plot([low, low + found.critical_difference], [1.5, 1.5], color="#aa3377", linewidth=3, solid_capstyle="butt")
-    ax.text(
-        low + found.critical_difference + 0.1, 1.5, f"critical difference {found.critical_difference:.2f}", va="center", fontsize="small"
+    from scikit_posthocs import critical_difference_diagram  # here, since it takes two seconds to import and one page needs it
+
+    names = {name: (labels or {}).get(str(name), str(name)) for name in found.average.index}
+    ax = plt.subplots(figsize=(6.4, 0.2 * len(names) + 1.2))[1] if ax is None else ax
+    critical_difference_diagram(
+        found.average.rename(names),
+        found.nemenyi.rename(index=names, columns=names),
+        alpha=found.level,
+        ax=ax,
+        label_fmt_left="{label}  {rank:.2f}",
+        label_fmt_right="{rank:.2f}  {label}",
+        color_palette={name: "#333333" for name in names.values()},
+        text_h_margin=0.1,
     )
-    ax.plot([low, high], [0, 0], color="black", linewidth=1)
-    for rank in range(1, count + 1):
-        ax.plot([rank, rank], [0, 0.15], color="black", linewidth=1)
-        ax.text(rank, 0.3, str(rank), ha="center", va="bottom", fontsize="small")
-    ax.set(xlim=(low - 2.4, high + 2.4), ylim=(-top - 0.8 * rows, 2.0))
-    ax.axis("off")
+    ax.set_title(f"critical difference {found.critical_difference:.2f}", fontsize="small")
     return ax
 
 
@@ -65,15 +54,15 @@ def accuracy_against_depth(
     """Test accuracy against the number of layers, one curve for each method: mean over the seeds, bars of one standard deviation.
 
     Args:
-        table: runs with ``method``, ``depth`` and ``test_accuracy``.
+        table: runs with ``loss``, ``depth`` and ``test_accuracy``.
         labels: names to show instead of the methods' own.
         chance: accuracy of a guess, drawn as a dotted line.
         ax: axes to draw in; new ones by default.
     """
     ax = plt.subplots()[1] if ax is None else ax
-    methods = list(dict.fromkeys(table["method"]))
+    methods = list(dict.fromkeys(table["loss"]))
     for name, style in zip(methods, reading_styles([f"method {index}" for index in range(len(methods))]).values(), strict=True):
-        found = 100 * table[table["method"] == name].groupby("depth")["test_accuracy"].agg(["mean", "std"])
+        found = 100 * table[table["loss"] == name].groupby("depth")["test_accuracy"].agg(["mean", "std"])
         bars = {"yerr": found["std"], "capsize": 2, "markersize": 4.5, "linewidth": 1.4, "elinewidth": 1}
         ax.errorbar(found.index, found["mean"], label=(labels or {}).get(name, name), **bars, **style)
     if chance is not None:

@@ -1,27 +1,144 @@
-"""Means, their intervals, and paired differences."""
+"""Means, their intervals, paired differences and tests."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from study.statistics.inputs import FloatArray, checked_level, checked_values
-from study.statistics.results import Interval, MeanSd, PairedDifference
+__all__ = [
+    "FloatArray",
+    "Interval",
+    "MeanSd",
+    "PairedDifference",
+    "contrast",
+    "holm",
+    "mean_sd",
+    "paired_difference",
+    "sign_flip_p",
+    "t_interval",
+    "wilson_interval",
+]
 
-__all__ = ["bootstrap_interval", "contrast", "mean_sd", "paired_difference", "t_interval"]
+FloatArray = NDArray[np.float64]
 
-BootstrapMethod = Literal["bca", "percentile"]
+_DIGITS, _UNCERTAINTY = ".4g", "u"
 
-_EXACT_UP_TO = 16  # pairs; 2^15 sign patterns, a few milliseconds
-_CHUNK_ELEMENTS = 4_000_000  # resampled values held in memory at once
+
+# --- results ---
+
+
+@dataclass(frozen=True)
+class MeanSd:
+    """A mean with the sample standard deviation of its values.
+
+    Attributes:
+        mean: arithmetic mean.
+        sd: sample standard deviation (divisor n − 1); NaN for a single value.
+        n: number of values.
+    """
+
+    mean: float
+    sd: float
+    n: int
+
+    def __format__(self, spec: str) -> str:
+        """Mean and standard deviation with one number format, such as ``.2f`` or ``u``; a single value stands alone."""
+        spec = _number_format(spec, self.sd)
+        return format(self.mean, spec) if self.n == 1 else f"{self.mean:{spec}} ± {self.sd:{spec}}"
+
+    def __str__(self) -> str:
+        """Mean ± sd and the number of values."""
+        return f"{self:{_DIGITS}} (n = {self.n})"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with a confidence interval.
+
+    Attributes:
+        estimate: the point estimate.
+        low: lower end.
+        high: upper end.
+        level: nominal coverage, such as 0.95.
+        n: number of values behind the estimate.
+        method: ``"t"`` or ``"welch"``.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+    n: int
+    method: str
+
+    def excludes(self, value: float = 0.0) -> bool:
+        """Tell if the closed interval is entirely above or entirely below ``value``."""
+        return not self.low <= value <= self.high
+
+    def __format__(self, spec: str) -> str:
+        """Estimate and interval with one number format, such as ``.2f`` or ``u``."""
+        spec = _number_format(spec, (self.high - self.low) / 2)
+        return f"{self.estimate:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+
+    def __str__(self) -> str:
+        """Estimate, interval, level, method and number of values."""
+        return f"{self:{_DIGITS}} ({100 * self.level:g} % {self.method}, n = {self.n})"
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The difference of two settings over the seeds that they share.
+
+    Attributes:
+        values: a − b, pair by pair.
+        interval: Student-t interval of their mean.
+    """
+
+    values: tuple[float, ...]
+    interval: Interval
+
+    @property
+    def mean(self) -> float:
+        """Mean of a − b."""
+        return self.interval.estimate
+
+    @property
+    def sd(self) -> float:
+        """Sample standard deviation of the differences."""
+        return float(np.std(self.values, ddof=1))
+
+    @property
+    def n(self) -> int:
+        """Number of pairs."""
+        return len(self.values)
+
+    def p_value(self, threshold: float = 0.0) -> float:
+        """Two-sided p-value of Student's t-test that the mean difference is ``threshold``."""
+        error = self.sd / math.sqrt(self.n)
+        if error == 0:
+            return float(self.mean == threshold)
+        return float(2 * stats.t.sf(abs(self.mean - threshold) / error, self.n - 1))
+
+    def __format__(self, spec: str) -> str:
+        """Mean difference with its sign, and the t interval, in one number format such as ``.2f`` or ``u``."""
+        spec = _number_format(spec, (self.interval.high - self.interval.low) / 2)
+        return f"{self.mean:+{spec}} [{self.interval.low:+{spec}}, {self.interval.high:+{spec}}]"
+
+    def __str__(self) -> str:
+        """Mean difference, t interval, p-value and number of pairs."""
+        return f"{self:{_DIGITS}} ({100 * self.interval.level:g} % t, p = {self.p_value():.3g}, n = {self.n} pairs)"
+
+
+# --- means ---
 
 
 def mean_sd(values: ArrayLike) -> MeanSd:
-    r"""Mean and sample standard deviation.
+    r"""Compute mean and sample standard deviation.
 
     .. math:: \bar x = \frac1n \sum_i x_i, \qquad s = \sqrt{\frac{1}{n-1} \sum_i (x_i - \bar x)^2}
 
@@ -40,12 +157,12 @@ def mean_sd(values: ArrayLike) -> MeanSd:
         >>> f"{mean_sd([97.0, 97.2, 97.4]):.2f}"
         '97.20 ± 0.20'
     """
-    x = checked_values(values, "values", at_least=1)
+    x = _checked_values(values, "values", at_least=1)
     return MeanSd(mean=float(x.mean()), sd=float(x.std(ddof=1)) if x.size > 1 else float("nan"), n=x.size)
 
 
 def t_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
-    r"""Student-t confidence interval of the mean.
+    r"""Compute Student's confidence interval of the mean.
 
     .. math:: \bar x \pm t_{n-1,\,(1+\text{level})/2} \; \frac{s}{\sqrt n}
 
@@ -65,14 +182,39 @@ def t_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
         >>> print(f"{t_interval([1.0, 3.0]):.3f}")
         2.000 [-10.706, 14.706]
     """
-    x = checked_values(values, "values", at_least=2)
+    x = _checked_values(values, "values", at_least=2)
     mean = float(x.mean())
-    half = float(stats.t.ppf((1 + checked_level(level)) / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size))
+    half = float(stats.t.ppf((1 + _checked_level(level)) / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size))
     return Interval(mean, mean - half, mean + half, level, x.size, "t")
 
 
+def paired_difference(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> PairedDifference:
+    r"""Compute the mean difference of two settings that were run with the same seeds, with its Student-t interval.
+
+    Args:
+        a: values of one setting, shape ``[n]``, in the order of the seeds.
+        b: values of the other setting, shape ``[n]``, in the same order.
+        level: nominal coverage of the interval.
+
+    Returns:
+        A :class:`PairedDifference` for a − b.
+
+    Raises:
+        ValueError: for different lengths, fewer than two pairs, NaN or infinity, or a level outside (0, 1).
+
+    Example:
+        >>> difference = paired_difference([3, 5, 4, 6, 7], [2, 4, 4, 3, 5])
+        >>> print(f"{difference:.2f}, p = {difference.p_value():.2f}")
+        +1.40 [-0.02, +2.82], p = 0.05
+    """
+    first, second = _checked_values(a, "a", at_least=2), _checked_values(b, "b", at_least=2)
+    if first.size != second.size:
+        raise ValueError(f"a and b are paired by seed and must have one length; a has {first.size} values, b has {second.size}")
+    return PairedDifference(tuple((first - second).tolist()), t_interval(first - second, level=level))
+
+
 def contrast(means: Sequence[MeanSd], weights: Sequence[float], *, level: float = 0.95) -> Interval:
-    r"""Welch's interval of a weighted sum of means of independent samples, from what a paper prints of them: mean ± standard deviation.
+    r"""Compute Welch's interval of a weighted sum of means of independent samples, from what a paper prints: mean ± standard deviation.
 
     .. math:: \sum_i w_i \bar x_i \pm t_{\nu,\,(1+\text{level})/2} \sqrt{\textstyle\sum_i v_i}, \qquad
         v_i = \frac{w_i^2 s_i^2}{n_i}, \qquad \nu = \frac{(\sum_i v_i)^2}{\sum_i v_i^2 / (n_i - 1)}
@@ -105,151 +247,114 @@ def contrast(means: Sequence[MeanSd], weights: Sequence[float], *, level: float 
     parts = np.array([weight**2 * mean.sd**2 / mean.n for mean, weight in zip(means, weights, strict=True)])
     freedom = parts.sum() ** 2 / (parts**2 / (np.array([mean.n for mean in means]) - 1)).sum()
     estimate = sum(weight * mean.mean for mean, weight in zip(means, weights, strict=True))
-    half = float(stats.t.ppf((1 + checked_level(level)) / 2, freedom) * np.sqrt(parts.sum()))
+    half = float(stats.t.ppf((1 + _checked_level(level)) / 2, freedom) * np.sqrt(parts.sum()))
     return Interval(estimate, estimate - half, estimate + half, level, sum(mean.n for mean in means), "welch")
 
 
-def bootstrap_interval(
-    values: ArrayLike,
-    *,
-    level: float = 0.95,
-    method: BootstrapMethod = "bca",
-    resamples: int = 9_999,
-    seed: int = 0,
-) -> Interval:
-    r"""Bootstrap confidence interval of the mean.
+# --- tests ---
 
-    ``"percentile"`` takes the :math:`\alpha/2` and :math:`1-\alpha/2` quantiles of the resampled means. ``"bca"`` (bias-corrected and
-    accelerated) takes the quantiles at
 
-    .. math:: \Phi\!\left(z_0 + \frac{z_0 + z_{\alpha}}{1 - a\,(z_0 + z_{\alpha})}\right), \qquad
-              z_0 = \Phi^{-1}\bigl(\text{share of resampled means below } \bar x\bigr), \qquad
-              a = \frac{\sum_i (x_i - \bar x)^3}{6 \left(\sum_i (x_i - \bar x)^2\right)^{3/2}}
+def sign_flip_p(values: ArrayLike) -> float:
+    r"""Compute the two-sided sign-flip p-value: if nothing distinguishes two settings, each difference is as likely as its opposite.
 
-    where half of the resampled means equal to :math:`\bar x` count as below.
-
-    With five values there are only 126 different resamples, and the interval is too short: prefer :func:`t_interval` for a handful of
-    seeds, and the bootstrap for hundreds of samples.
+    By :func:`scipy.stats.permutation_test`, exact for up to 13 values. The smallest value that n differences can give is :math:`2^{1-n}`:
+    0.0625 for five pairs, so five seeds cannot reach p < 0.05 in this test; six can.
 
     Args:
-        values: numbers of shape ``[n]``, n ≥ 2.
+        values: paired differences, shape ``[n]``, n ≥ 2.
+
+    Raises:
+        ValueError: for fewer than two values, NaN or infinity.
+
+    Example:
+        >>> sign_flip_p([1, 1, 0, 3, 2])                # 4 of the 32 sign patterns: the zero may have either sign
+        0.125
+    """
+    x = _checked_values(values, "values", at_least=2)
+    if not x.any():
+        return 1.0
+    found = stats.permutation_test((x,), np.mean, permutation_type="samples", vectorized=True, n_resamples=9_999, rng=0)
+    return float(found.pvalue)
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Correct p-values for their number by Holm's method, by :func:`statsmodels.stats.multitest.multipletests`.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
+        [0.03, 0.06, 0.06]
+
+    References:
+        S. Holm, *A simple sequentially rejective multiple test procedure*, Scandinavian Journal of Statistics 6 (1979) 65-70.
+    """
+    from statsmodels.stats.multitest import multipletests  # here, since it takes a second to import and one page needs it
+
+    return np.asarray(multipletests(np.asarray(p_values, dtype=np.float64), method="holm")[1], dtype=np.float64)
+
+
+def wilson_interval(successes: ArrayLike, trials: ArrayLike, *, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+    r"""Compute the Wilson score interval of a proportion, elementwise: the error bars of a reliability diagram.
+
+    .. math:: \frac{1}{1 + z^2/n} \left( \hat p + \frac{z^2}{2n} \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4 n^2}} \right)
+
+    with :math:`\hat p` the share of successes, n the number of trials, z the normal quantile of (1 + level)/2.
+
+    Args:
+        successes: numbers of successes, any shape; means over runs need not be whole numbers.
+        trials: numbers of trials, broadcast against ``successes``. 0 trials give the interval [0, 1].
         level: nominal coverage, between 0 and 1.
-        method: ``"bca"`` or ``"percentile"``.
-        resamples: number of resamples.
-        seed: of the resampling; the same seed gives the same interval.
 
     Returns:
-        An :class:`Interval`. Constant values give an interval of length 0.
+        The lower and the upper ends, float64 arrays of the common shape.
 
     Raises:
-        ValueError: for fewer than two values, NaN or infinity, a level outside (0, 1), an unknown method, or no resamples.
+        ValueError: if a count is negative or not finite, if there are more successes than trials, or for a level outside (0, 1).
 
     Example:
-        >>> interval = bootstrap_interval([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], method="percentile")
-        >>> interval.estimate, interval.low < 5.5 < interval.high, interval.excludes(0.0)
-        (5.5, True, True)
+        >>> low, high = wilson_interval([0, 5, 10], 10)
+        >>> low.round(3).tolist(), high.round(3).tolist()
+        ([0.0, 0.237, 0.722], [0.278, 0.763, 1.0])
 
     References:
-        B. Efron, *Better bootstrap confidence intervals*, JASA 82 (1987) 171-185, eq. 2.3 and 6.6.
+        E. B. Wilson, *Probable inference, the law of succession, and statistical inference*, JASA 22 (1927) 209-212.
     """
-    if method not in ("bca", "percentile"):
-        raise ValueError(f"method must be 'bca' or 'percentile', not {method!r}")
-    if resamples < 1:
-        raise ValueError(f"resamples must be at least 1, not {resamples}")
-    x = checked_values(values, "values", at_least=2)
-    alphas = np.array([(1 - checked_level(level)) / 2, (1 + level) / 2])
-    mean = float(x.mean())
-    deviations = x - mean
-    if not np.any(x != x[0]):
-        return Interval(mean, mean, mean, level, x.size, method)
-    means = _resampled_means(x, resamples, seed)
-    if method == "bca":
-        ties = np.isclose(means, mean, rtol=0, atol=1e-12 * np.abs(x).max())
-        below = np.mean(~ties & (means < mean)) + 0.5 * np.mean(ties)
-        bias = stats.norm.ppf(np.clip(below, 0.5 / resamples, 1 - 0.5 / resamples))
-        acceleration = np.sum(deviations**3) / (6 * np.sum(deviations**2) ** 1.5)
-        shifted = bias + stats.norm.ppf(alphas)
-        alphas = stats.norm.cdf(bias + shifted / (1 - acceleration * shifted))
-    low, high = np.quantile(means, alphas)
-    return Interval(mean, float(low), float(high), level, x.size, method)
+    from statsmodels.stats.proportion import proportion_confint  # here, since it takes a second to import and few pages need it
+
+    k, n = np.broadcast_arrays(np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64))
+    if not (np.isfinite(k).all() and np.isfinite(n).all()):
+        raise ValueError("successes and trials must be finite")
+    if np.any(k < 0) or np.any(k > n):
+        raise ValueError("each number of successes must lie between 0 and its number of trials")
+    low, high = proportion_confint(k, np.maximum(n, 1), alpha=1 - _checked_level(level), method="wilson")
+    # The ends for no success and for no failure are exactly 0 and 1; rounding must not leave them beside.
+    return np.where((k == 0) | (n == 0), 0.0, low), np.where((k == n) | (n == 0), 1.0, high)
 
 
-def paired_difference(
-    a: ArrayLike,
-    b: ArrayLike,
-    *,
-    level: float = 0.95,
-    resamples: int = 9_999,
-    seed: int = 0,
-) -> PairedDifference:
-    r"""Mean difference of two settings that were run with the same seeds.
-
-    With :math:`d_i = a_i - b_i`, the statement to read first is the Student-t interval of :math:`\bar d`. The bootstrap interval (BCa)
-    stands beside it. The p-value is that of the sign-flip test: if nothing distinguishes ``a`` from ``b``, each :math:`d_i` is as likely as
-    :math:`-d_i`, and
-
-    .. math:: p = \frac{1}{2^n}\, \#\Bigl\{ s \in \{-1, 1\}^n : \bigl|\textstyle\sum_i s_i d_i\bigr| \ge \bigl|\sum_i d_i\bigr| \Bigr\}.
-
-    All sign patterns are counted for up to 16 pairs; beyond that, ``resamples`` random ones plus the observed one. The smallest value
-    that n pairs can give is :math:`2^{1-n}`: 0.0625 for five pairs, so **five seeds cannot reach p < 0.05 in this test**; six can.
-
-    Args:
-        a: values of one setting, shape ``[n]``, in the order of the seeds.
-        b: values of the other setting, shape ``[n]``, in the same order.
-        level: nominal coverage of both intervals.
-        resamples: number of bootstrap resamples, and of sign patterns for more than 16 pairs.
-        seed: of the resampling.
-
-    Returns:
-        A :class:`PairedDifference` for a − b.
-
-    Raises:
-        ValueError: for different lengths, fewer than two pairs, NaN or infinity, or a level outside (0, 1).
-
-    Example:
-        >>> difference = paired_difference([3, 5, 4, 6, 7], [2, 4, 4, 3, 5])
-        >>> print(f"{difference:.2f}")
-        +1.40 [-0.02, +2.82]
-        >>> difference.p_value, difference.exact             # 4 of the 32 sign patterns: the zero may have either sign
-        (0.125, True)
-
-    References:
-        R. A. Fisher, *The Design of Experiments* (1935), section 21: the sign-flip test.
-    """
-    first, second = checked_values(a, "a", at_least=2), checked_values(b, "b", at_least=2)
-    if first.size != second.size:
-        raise ValueError(f"a and b are paired by seed and must have one length; a has {first.size} values, b has {second.size}")
-    d = first - second
-    p_value, exact = _sign_flip_p_value(d, resamples, seed)
-    return PairedDifference(
-        mean=float(d.mean()),
-        sd=float(d.std(ddof=1)),
-        n=d.size,
-        interval=t_interval(d, level=level),
-        bootstrap=bootstrap_interval(d, level=level, resamples=resamples, seed=seed),
-        p_value=p_value,
-        exact=exact,
-    )
+# --- checks ---
 
 
-def _resampled_means(x: FloatArray, resamples: int, seed: int) -> FloatArray:
-    """Means of ``resamples`` draws with replacement, in chunks so that many values need no more memory than few."""
-    generator = np.random.default_rng(seed)
-    rows = max(1, _CHUNK_ELEMENTS // x.size)
-    sizes = [min(rows, resamples - start) for start in range(0, resamples, rows)]
-    return np.concatenate([x[generator.integers(x.size, size=(size, x.size))].mean(axis=1) for size in sizes])
+def _number_format(spec: str, spread: float) -> str:
+    """The format of a number: as asked for, or with two significant digits of its spread."""
+    if spec != _UNCERTAINTY:
+        return spec or _DIGITS
+    if not math.isfinite(spread) or spread <= 0:
+        return _DIGITS
+    return f".{max(0, 1 - math.floor(math.log10(spread)))}f"
 
 
-def _sign_flip_p_value(d: FloatArray, resamples: int, seed: int) -> tuple[float, bool]:
-    """Two-sided p-value of the mean under random signs, and whether it counts every pattern."""
-    exact = d.size <= _EXACT_UP_TO
-    # Sums that are equal in exact arithmetic may differ by rounding; they must count as "at least as large".
-    threshold = abs(d.sum()) - 1e-12 * np.abs(d).sum()
-    if exact:
-        # A pattern and its opposite have the same |sum|, so the first sign is held at +1.
-        bits = np.arange(2 ** (d.size - 1))[:, None] >> np.arange(d.size - 1) & 1
-        sums = d[0] + (1 - 2 * bits) @ d[1:]
-        return float(np.mean(np.abs(sums) >= threshold)), True
-    generator = np.random.default_rng(seed)
-    signs = 1 - 2 * generator.integers(2, size=(resamples, d.size))
-    return float((1 + np.sum(np.abs(signs @ d) >= threshold)) / (1 + resamples)), False
+def _checked_values(values: ArrayLike, name: str, *, at_least: int) -> FloatArray:
+    """A checked one-dimensional float64 array."""
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, not shape {x.shape}")
+    if x.size < at_least:
+        raise ValueError(f"{name} must hold at least {at_least} value{'s' if at_least > 1 else ''}, not {x.size}")
+    if not np.isfinite(x).all():
+        raise ValueError(f"{name} must be finite; found {x[~np.isfinite(x)][0]} at index {int(np.argmin(np.isfinite(x)))}")
+    return x
+
+
+def _checked_level(level: float) -> float:
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, such as 0.95, not {level}")
+    return level

@@ -10,41 +10,39 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
+
+from study.statistics.means import FloatArray
 
 __all__ = ["Ranking", "critical_difference", "ranking", "ranks"]
 
 
 @dataclass(frozen=True)
 class Ranking:
-    r"""How methods rank over data sets.
+    r"""How methods rank over data sets; the best has rank 1.
 
     Attributes:
         average: the average rank of each method, the best one first.
         statistic: Friedman's :math:`\chi^2_F`, corrected for ties.
         p_value: of the hypothesis that all methods are alike, by the :math:`\chi^2` distribution with k - 1 degrees of freedom.
-        critical_difference: two average ranks that differ by less than this are not told apart.
-        level: the level of that statement, such as 0.05.
+        nemenyi: p-value of each pair of methods, by Nemenyi's test.
+        critical_difference: two average ranks that differ by less than this are not told apart at ``level``.
+        level: such as 0.05.
         datasets: number of data sets.
     """
 
     average: pd.Series[float]
     statistic: float
     p_value: float
+    nemenyi: pd.DataFrame
     critical_difference: float
     level: float
     datasets: int
 
-    def groups(self) -> list[tuple[str, ...]]:
-        """The longest runs of neighbouring methods whose average ranks differ by less than the critical difference, of two or more."""
-        names, values = list(self.average.index), self.average.to_numpy()
-        ends = [int(np.searchsorted(values, value + self.critical_difference, side="left")) for value in values]
-        return [tuple(names[start:end]) for start, end in enumerate(ends) if end - start > 1 and (start == 0 or end > ends[start - 1])]
 
-
-def ranks(scores: ArrayLike, *, decimals: int | None = None) -> NDArray[np.float64]:
-    """Ranks of the methods on each data set; the largest score has rank 1, ties share their mean.
+def ranks(scores: ArrayLike, *, decimals: int | None = None) -> FloatArray:
+    """Rank the methods on each data set; the largest score has rank 1, ties share their mean.
 
     Args:
         scores: ``[data sets, methods]``.
@@ -64,7 +62,7 @@ def ranks(scores: ArrayLike, *, decimals: int | None = None) -> NDArray[np.float
 
 
 def critical_difference(methods: int, datasets: int, *, level: float = 0.05) -> float:
-    r"""Nemenyi's critical difference of two average ranks.
+    r"""Compute Nemenyi's critical difference of two average ranks.
 
     .. math:: \mathrm{CD} = \frac{q_\alpha}{\sqrt 2} \sqrt{\frac{k (k + 1)}{6 N}}
 
@@ -92,11 +90,7 @@ def critical_difference(methods: int, datasets: int, *, level: float = 0.05) -> 
 
 
 def ranking(scores: pd.DataFrame, *, level: float = 0.05, decimals: int | None = None) -> Ranking:
-    r"""Average ranks with Friedman's test and Nemenyi's critical difference.
-
-    .. math:: \chi^2_F = \frac{12 N}{k (k + 1)} \Bigl[\sum_j R_j^2 - \frac{k (k + 1)^2}{4}\Bigr]
-
-    for N data sets, k methods and average ranks :math:`R_j`, divided by :math:`1 - \sum (t^3 - t) / (N (k^3 - k))` for ties of t methods.
+    """Compute average ranks with Friedman's test (SciPy) and Nemenyi's (scikit-posthocs).
 
     Args:
         scores: one row for each data set, one column for each method; larger is better.
@@ -104,7 +98,7 @@ def ranking(scores: pd.DataFrame, *, level: float = 0.05, decimals: int | None =
         decimals: round the scores before, so that what differs by rounding counts as a tie.
 
     Raises:
-        ValueError: for fewer than two data sets or methods, or scores that are no finite numbers.
+        ValueError: for fewer than two data sets or three methods, or scores that are no finite numbers.
 
     Example:
         >>> found = ranking(pd.DataFrame({"a": [0.9, 0.8, 0.7], "b": [0.8, 0.7, 0.6], "c": [0.7, 0.6, 0.5]}))
@@ -114,14 +108,15 @@ def ranking(scores: pd.DataFrame, *, level: float = 0.05, decimals: int | None =
     References:
         M. Friedman, *The use of ranks to avoid the assumption of normality implicit in the analysis of variance*, JASA 32 (1937).
     """
+    from scikit_posthocs import posthoc_nemenyi_friedman  # here, since it takes two seconds to import and one page needs it
+
     datasets, methods = scores.shape
-    if datasets < 2 or methods < 2:
-        raise ValueError(f"a ranking needs at least two data sets and two methods; got {datasets} and {methods}")
+    if datasets < 2 or methods < 3:
+        raise ValueError(f"a ranking needs at least two data sets and three methods; got {datasets} and {methods}")
     found = ranks(scores.to_numpy(), decimals=decimals)
     average = pd.Series(found.mean(0), index=scores.columns, name="average rank").sort_values(kind="stable")
-    spread = 12 * datasets / (methods * (methods + 1)) * float(((found.mean(0) - (methods + 1) / 2) ** 2).sum())
-    tied = sum(float((counts**3 - counts).sum()) for counts in (np.unique(row, return_counts=True)[1] for row in found))
-    correction = 1 - tied / (datasets * (methods**3 - methods))
-    statistic = spread / correction if correction > 0 else 0.0
-    p_value = float(stats.chi2.sf(statistic, methods - 1))
-    return Ranking(average, statistic, p_value, critical_difference(methods, datasets, level=level), level, datasets)
+    alike = bool((found == found[0, 0]).all())  # every method ties everywhere: Friedman's statistic is 0 / 0
+    statistic, p_value = (0.0, 1.0) if alike else stats.friedmanchisquare(*found.T)
+    nemenyi = posthoc_nemenyi_friedman(found)
+    nemenyi.index = nemenyi.columns = scores.columns
+    return Ranking(average, float(statistic), float(p_value), nemenyi, critical_difference(methods, datasets, level=level), level, datasets)

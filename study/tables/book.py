@@ -250,7 +250,7 @@ def difference(a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, sca
     first, second = [scale * float(value) for value in a], [scale * float(value) for value in b]
     if len(first) < 2:
         return MISSING
-    result = statistics.paired_difference(first, second, resamples=1)
+    result = statistics.paired_difference(first, second)
     text = cell(result, spec)
     return f"**{text}**" if result.interval.excludes(0.0) else text
 
