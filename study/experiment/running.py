@@ -89,7 +89,7 @@ def run(
         """Augment the batch ``[S, B, C, H, W]`` of each seed by that seed and the step, then normalise it."""
         if experiment.augmentation != "none":
             draws = [augmentation.draw(experiment.augmentation, images.shape[1], seed=seed, step=step) for seed in experiment.seeds]
-            images = augmentation.apply(images, torch.stack(draws).to(images.device))
+            images = augmentation.apply(images, torch.stack(draws).to(images.device), augmentation.PADDING[experiment.augmentation])
         return normalize(images)
 
     temperature = torch.tensor([member.temperature for member in runs], device=device)[:, None, None]
