@@ -1,31 +1,36 @@
-"""Records: what one job measured, small, complete and honest, as one JSON file.
-
-A job trains a stack of runs. Its record holds every parameter, the exact copy of the data, the model, the environment, and for each run
-its schedule, seed, final metrics and curves.
-"""
+"""Records: one JSON file for each job, with its parameters, data version, environment, metrics and curves."""
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import math
 import os
 import platform
 import re
+import socket
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, field, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
-__all__ = ["SCALES", "Record", "default_folder", "environment", "load", "read", "to_frame"]
+__all__ = ["NAME", "SCALES", "Record", "default_folder", "environment", "load", "probe", "read", "same", "to_frame", "write_whole"]
 
 SCALES = ("paper", "reduced", "smoke")
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+"""What a campaign, a job and a record may be called: it reaches paths and a shell."""
+
+_OLD_NAMES = {"decay": "lr_schedule", "method": "loss"}  # of parameters, in records that were written before they were renamed
 _SCHEMA = 1
 _DIGITS = 6
 _STRING_OR_NUMBERS = re.compile(
@@ -33,7 +38,7 @@ _STRING_OR_NUMBERS = re.compile(
 )  # a list of numbers is written in one line; strings stay as they are
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
 class Record:
     """The outcome of one job.
 
@@ -51,14 +56,14 @@ class Record:
     """
 
     template: str
-    parameters: Mapping[str, Any]
-    data: Mapping[str, Any]
-    model: Mapping[str, Any]
-    runs: Sequence[Mapping[str, Any]]
-    epochs_done: int
-    wall_seconds: float
+    parameters: dict[str, Any]
+    data: dict[str, Any]
+    model: dict[str, Any]
+    runs: list[dict[str, Any]]
+    epochs_done: Annotated[int, Field(ge=0)]
+    wall_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     scale: str
-    environment: Mapping[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
     schema: int = _SCHEMA
 
     def __post_init__(self) -> None:
@@ -68,37 +73,99 @@ class Record:
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the record atomically: the file is there whole, or it is not there."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
         content = _plain(asdict(self)) | {"parameters": _plain(self.parameters, digits=17)}  # what was asked for is kept exactly
         text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
         text = _STRING_OR_NUMBERS.sub(lambda part: part[0] if part[0].startswith('"') else " ".join(part[0].split()), text)
-        try:
-            partial.write_text(text + "\n", encoding="utf-8")
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-        return path
+        return write_whole(path, text + "\n")
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> Path:
+    """Write a file atomically, also where several machines write to one folder: it is there whole, or it is not there."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{socket.gethostname()}.{uuid.uuid4().hex}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
 
 
 def load(path: str | os.PathLike[str]) -> Record:
-    """One record.
+    """Read one record.
+
+    Parameters that were renamed since it was written get their new names, and the ends of a warm-up stand as numbers beside its label.
 
     Raises:
+        OSError: for a file that cannot be read.
         ValueError: for a file that is not a whole record; the message names it.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["schema"] != _SCHEMA:
             raise ValueError(f"schema {content['schema']} instead of {_SCHEMA}")
-        return Record(**content)
-    except (ValueError, TypeError, KeyError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a whole record ({type(error).__name__}: {error}); delete it and run its job again") from error
+        record = Record(**content)
+        renamed = {_OLD_NAMES.get(name, name): value for name, value in record.parameters.items()}
+        if record.epochs_done != renamed.get("epochs", record.epochs_done):
+            raise ValueError(f"{record.epochs_done} of {renamed['epochs']} epochs were done")
+        for run in record.runs:
+            _check_metrics(run)
+            if run.get("warmup_epochs") and "warmup_start" not in run:
+                (ends,) = {(start, end) for start, end, _ in renamed["warmups"] if f"warm-up {start:g}→{end:g}" == run["schedule"]}
+                run |= dict(zip(("warmup_start", "warmup_end"), ends, strict=True))
+        return replace(record, parameters=renamed)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
+        raise ValueError(f"{path} is not a whole record ({reason}); delete it and run its job again") from error
+
+
+def _check_metrics(run: Mapping[str, Any]) -> None:
+    """Refuse metrics that no training can leave: null where it did not diverge, a text, an accuracy outside [0, 1]."""
+    for name, value in run["metrics"].items():
+        if value is None and (run.get("diverged") or run["metrics"].get("diverged_folds")):
+            continue
+        if not isinstance(value, int | float) or not math.isfinite(value) or ("accuracy" in name and not 0 <= value <= 1):
+            raise ValueError(f"{name} is {value!r}")
+
+
+def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any]) -> None:
+    """Find out before a training whether its record can be written afterwards.
+
+    Args:
+        path: where the record is to be; empty for nowhere.
+        parameters: of the training. A record of another training is not overwritten.
+
+    Raises:
+        OSError: if nothing can be written there.
+        ValueError: if another record, or something that is none, is there already.
+    """
+    if not path:
+        return
+    if Path(path).exists() and not same(load(path).parameters, _plain(parameters, digits=17)):
+        raise ValueError(f"{path} is the record of a training with other parameters; delete it, or name another file")
+    write_whole(f"{path}.probe", "")
+    Path(f"{path}.probe").unlink(missing_ok=True)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Compare two values, one of which went through a record: 1 is 1.0, a tuple is a list, True is not 1, floats have six digits."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, float) or isinstance(right, float):
+        return isinstance(left, int | float) and isinstance(right, int | float) and math.isclose(left, right, rel_tol=1e-5)
+    return bool(left == right)
 
 
 def default_folder() -> Path:
-    """``results/records`` of the repository that gdlib was installed from: the same folder from every page and every working directory."""
+    """``results/records`` of this repository: the same folder from every page and every working directory."""
     return Path(__file__).resolve().parents[1] / "results" / "records"
 
 
@@ -109,13 +176,14 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
         source: a folder, which is searched with its sub-folders, or paths of records.
 
     Returns:
-        A table with the parameters of the job, ``schedule`` (label), ``beta`` (at the end), ``temperature``, ``seed``, the metrics under
-        their own names, the curves as lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder), ``scale``, ``template``,
+        A table with the parameters of the job, ``schedule`` (label), ``beta`` (at the end), ``warmup_start``, ``warmup_end`` and
+        ``warmup_epochs`` (NaN, NaN and 0 for a constant β), ``temperature``, ``seed``, the metrics under their own names, the curves as
+        lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder), ``scale``, ``template``,
         ``wall_seconds``, ``data_source``, ``model_parameters``, ``train_samples``. Empty if there are no records.
 
     Raises:
         FileNotFoundError: for a folder that does not exist.
-        ValueError: for a damaged record; the message names it.
+        ValueError: for a damaged record, a file that no job is called after, and one that is the copy of another; the message names it.
     """
     if isinstance(source, (str, os.PathLike)):
         folder = Path(source)
@@ -124,6 +192,12 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
         paths: list[Path] = sorted(folder.rglob("*.json"))
     else:
         paths = [Path(path) for path in source]
+    contents: dict[str, Path] = {}
+    for path in paths:
+        if not NAME.fullmatch(path.name):
+            raise ValueError(f"{path}: no record is called that; delete the copy, or move it away")
+        if (twin := contents.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), path)) is not path:
+            raise ValueError(f"{path} is a copy of {twin}: its runs would count twice; delete it")
     # one frame of all rows: a frame for each record and their concatenation take ten times as long as reading the files
     return pd.DataFrame([row | {"record": path.name, "campaign": path.parent.name} for path in paths for row in _rows(load(path))])
 
@@ -147,6 +221,8 @@ def _rows(record: Record) -> list[dict[str, Any]]:
     rows = []
     for run in record.runs:
         own = {name: value for name, value in run.items() if name not in ("metrics", "curves")}
+        if "warmup_epochs" in own:
+            own = {"warmup_start": math.nan, "warmup_end": math.nan} | own
         curves = {f"curve_{name}": values for name, values in run.get("curves", {}).items()}
         rows.append(job | own | dict(run.get("metrics", {})) | curves)
     return rows
@@ -168,12 +244,14 @@ def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout, with ``+`` where the package's own sources differ from it; None outside a checkout."""
+    """The commit of the checkout, with ``+`` where the sources differ from it; None outside a checkout."""
     root = Path(__file__).resolve().parents[1]
     git = ["git", "-C", str(root)]
     try:
         head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run([*git, "status", "--porcelain", "--", "gdlib"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--", "gdlib", "study"], capture_output=True, text=True, check=True
+        ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
     return head + ("+" if changed else "")

@@ -44,7 +44,7 @@ def large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     if "loss" not in runs or "width" not in runs:
         return runs.iloc[:0]
     of_images = runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")
-    found = runs[of_images & _kinds(runs).isin(_LOSSES) & (runs["decay"] == "exponential")].dropna(axis=1, how="all").copy()
+    found = runs[of_images & _kinds(runs).isin(_LOSSES) & (runs["lr_schedule"] == "exponential")].dropna(axis=1, how="all").copy()
     if found.empty:
         return found
     by_setting = found.groupby(_SETTING)

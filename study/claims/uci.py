@@ -71,7 +71,7 @@ def paper_table_i() -> pd.DataFrame:
 
 def accuracies(runs: pd.DataFrame, methods: Sequence[str] | None = None) -> pd.DataFrame:
     """Mean test accuracy over all runs and folds, in per cent: data sets by the paper's names, in its order, and methods."""
-    means = 100 * runs.pivot_table(index="title", columns="method", values="test_accuracy", sort=False)
+    means = 100 * runs.pivot_table(index="title", columns="loss", values="test_accuracy", sort=False)
     order = [name for name in paper_table_i().index if name in means.index]
     return means.loc[order, list(methods) if methods is not None else list(means.columns)]
 
@@ -85,7 +85,7 @@ def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
     """
     printed = paper_table_i()["softmax"]
     rows = []
-    for reading, of_reading in runs[runs["method"] == "softmax"].groupby("reading"):
+    for reading, of_reading in runs[runs["loss"] == "softmax"].groupby("reading"):
         curves = np.array(of_reading["curve_test_accuracy"].tolist())
         for index, epochs in enumerate(of_reading["curve_epoch"].iloc[0]):
             if epochs in EPOCHS_CONSIDERED:
@@ -103,7 +103,7 @@ def wins(scores: pd.DataFrame) -> pd.Series[float]:
 
 def average_by_seed(runs: pd.DataFrame, method: str) -> pd.Series[float]:
     """Test accuracy of a method averaged over the data sets, for each seed."""
-    return runs[runs["method"] == method].groupby("seed")["test_accuracy"].mean()
+    return runs[runs["loss"] == method].groupby("seed")["test_accuracy"].mean()
 
 
 # --- criteria as code ---
@@ -150,8 +150,8 @@ def _softmax_beats_discriminative(reading: str, runs: pd.DataFrame) -> Finding |
 def _tolerates_depth(reading: str, runs: pd.DataFrame) -> Finding | None:
     """A3 a: more accurate than each of the others with ten layers."""
     deep = runs[runs["depth"] == _DEEP]
-    others = [name for name in ("softmax", "arcface 20 0.1", "adacos") if name in set(deep["method"])]
-    if OURS not in set(deep["method"]) or len(others) < 3:
+    others = [name for name in ("softmax", "arcface 20 0.1", "adacos") if name in set(deep["loss"])]
+    if OURS not in set(deep["loss"]) or len(others) < 3:
         return None
     return _least([_larger(reading, deep, OURS, other, "accuracy with 10 layers") for other in others])
 
@@ -187,8 +187,8 @@ def _least(found: list[Finding]) -> Finding:
 
 def _complete(runs: pd.DataFrame) -> bool:
     """Whether every method of Table I has every seed on all of its data sets."""
-    asked = runs[runs["method"].isin(TABLE_I)]
-    counts = asked.groupby(["method", "seed"])["dataset"].nunique()
+    asked = runs[runs["loss"].isin(TABLE_I)]
+    counts = asked.groupby(["loss", "seed"])["dataset"].nunique()
     return len(counts) == len(TABLE_I) * asked["seed"].nunique() and bool((counts == len(paper_table_i())).all())
 
 

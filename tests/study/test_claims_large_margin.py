@@ -35,7 +35,7 @@ def grid(losses: list[str] | None = None, seeds: int = 3, **settings) -> pd.Data
                 "model": "vgg16",
                 "width": 0.25,
                 "augmentation": "crop-flip",
-                "decay": "exponential",
+                "lr_schedule": "exponential",
                 "learning_rate": 0.03,
                 "momentum": 0.9,
                 "milestones": [],
@@ -216,7 +216,7 @@ def test_the_learning_rate_of_the_choice_does_not_count():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"seeds": 2}, {"scale": "smoke"}, {"model": "mlp"}, {"decay": "milestones"}, {"decay": "one-cycle"}, {"loss": "arcface 20 0.1"}],
+    [{"seeds": 2}, {"scale": "smoke"}, {"model": "mlp"}, {"lr_schedule": "milestones"}, {"lr_schedule": "one-cycle"}, {"loss": "arcface 20 0.1"}],
 )
 def test_what_decides_nothing(settings):
     assert claims.verdict("L3", grid(**settings)).verdict == "not tested"

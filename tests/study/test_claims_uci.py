@@ -26,7 +26,7 @@ def table_i(changes: dict[str, float] | None = None, seeds: int = 10, campaign: 
                         "dataset": f"uci/{title}",
                         "title": title,
                         "classes": 2,
-                        "method": method,
+                        "loss": method,
                         "seed": seed,
                         "normalization": "standard",
                         "optimizer": "sgd",
@@ -75,8 +75,8 @@ def test_a_part_that_is_not_met(changes, part):
 def test_what_decides_nothing():
     assert claims.verdict("A2", table_i(seeds=9)).verdict == "not tested"
     whole = table_i()
-    assert claims.verdict("A2", whole[whole["method"] != "adacos"]).verdict == "not tested"
-    assert claims.verdict("A2", whole[(whole["title"] != "Iris") | (whole["method"] != "softmax")]).verdict == "not tested"
+    assert claims.verdict("A2", whole[whole["loss"] != "adacos"]).verdict == "not tested"
+    assert claims.verdict("A2", whole[(whole["title"] != "Iris") | (whole["loss"] != "softmax")]).verdict == "not tested"
     assert claims.verdict("A2", table_i(duplicates_together=True)).verdict == "not tested"
     assert claims.verdict("A2", pd.DataFrame({"campaign": ["mnist"], "record": ["a"]})).verdict == "not tested"
 
@@ -113,7 +113,7 @@ def depth(ten: dict[str, float]) -> pd.DataFrame:
     shallow = shallow[shallow["title"] == "Iris"]
     deep = shallow.assign(hidden=[[16] * 9] * len(shallow))
     for method, accuracy in ten.items():
-        rows = deep["method"] == method
+        rows = deep["loss"] == method
         deep.loc[rows, "test_accuracy"] = accuracy + 1e-4 * deep.loc[rows, "seed"]
     return pd.concat([shallow, deep], ignore_index=True)
 

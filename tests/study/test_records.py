@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,13 @@ def record(**changes: Any) -> Record:
     return Record(**(values | changes))
 
 
+def damaged(tmp_path: Path, **changes: Any) -> Path:
+    """A record with another content than :class:`Record` would have written."""
+    path = record().write(tmp_path / "broken.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    return path
+
+
 class TestWriting:
     def test_round_trip(self, tmp_path):
         path = record().write(tmp_path / "deep" / "folder" / "a.json")
@@ -61,68 +69,63 @@ class TestWriting:
         path = record(parameters=parameters).write(tmp_path / "a.json")
         assert records.load(path).parameters == parameters
 
-    def test_measured_numbers_have_six_digits(self, tmp_path):
-        metrics = {"a": 1 / 3, "b": 123456789.0, "c": 1.23456789e-12, "d": 7, "e": True}
-        found = records.load(record(runs=[{"metrics": metrics}]).write(tmp_path / "a.json")).runs[0]["metrics"]
-        assert found == {"a": 0.333333, "b": 123457000.0, "c": 1.23457e-12, "d": 7, "e": True}
-        assert isinstance(found["d"], int) and found["e"] is True
-
-    def test_what_is_no_number_is_null(self, tmp_path):
-        metrics = {
-            "nan": math.nan,
-            "inf": math.inf,
-            "array": np.array([1.0, math.nan]),
-            "tensor": torch.tensor([-math.inf, 2.0]),
-            "np": np.float32("nan"),
+    def test_numbers_texts_arrays_and_tensors_are_json(self, tmp_path):
+        # measured numbers have six digits; what is no number is null; a list of numbers is one line
+        metrics = {"a": 1 / 3, "b": 123456789.0, "c": 1.23456789e-12, "d": 7, "nan": math.nan, "inf": math.inf, "np": np.float32("nan")}
+        more = {"array": np.array([1.0, math.nan]), "tensor": torch.tensor([-math.inf, 2.0]), "nested": torch.tensor([[0.5, 0.25]])}
+        plain = {"range": np.arange(3), "float": np.float32(0.5), "int": np.int64(3), "tuple": (1, 2), "bool": np.bool_(True)}
+        path = record(runs=[{"diverged": True, "metrics": metrics, **more, **plain}]).write(tmp_path / "a.json")
+        assert "NaN" not in path.read_text() and "Infinity" not in path.read_text() and '"array": [ 1.0, null ]' in path.read_text()
+        (run,) = records.load(path).runs
+        assert run.pop("metrics") == {"a": 0.333333, "b": 123457000.0, "c": 1.23457e-12, "d": 7, "nan": None, "inf": None, "np": None}
+        assert run == {
+            **{"diverged": True, "array": [1.0, None], "tensor": [None, 2.0], "nested": [[0.5, 0.25]]},
+            **{"range": [0, 1, 2], "float": 0.5, "int": 3, "tuple": [1, 2], "bool": True},
         }
-        path = record(runs=[{"metrics": metrics}]).write(tmp_path / "a.json")
-        assert "NaN" not in path.read_text() and "Infinity" not in path.read_text()
-        assert records.load(path).runs[0]["metrics"] == {"nan": None, "inf": None, "array": [1.0, None], "tensor": [None, 2.0], "np": None}
-
-    def test_arrays_and_tensors_become_lists(self, tmp_path):
-        run = {
-            "a": np.arange(3),
-            "b": torch.tensor([[0.5, 0.25]]),
-            "c": np.float32(0.5),
-            "d": np.int64(3),
-            "e": (1, 2),
-            "f": np.bool_(True),
-        }
-        found = records.load(record(runs=[run]).write(tmp_path / "a.json")).runs[0]
-        assert found == {"a": [0, 1, 2], "b": [[0.5, 0.25]], "c": 0.5, "d": 3, "e": [1, 2], "f": True}
-
-    def test_a_list_of_numbers_is_one_line(self, tmp_path):
-        text = record().write(tmp_path / "a.json").read_text()
-        assert '"test_accuracy": [ 0.1, 0.5, 0.9 ]' in text
 
     def test_a_hundred_epochs_of_fifty_runs_are_small(self, tmp_path):
         curves = {name: [1 / (3 + epoch) for epoch in range(101)] for name in ("test_accuracy", "test_cross_entropy", "train_accuracy")}
-        path = record(runs=[{"schedule": "1", "curves": curves}] * 50).write(tmp_path / "a.json")
+        path = record(runs=[{"schedule": "1", "metrics": {}, "curves": curves}] * 50).write(tmp_path / "a.json")
         assert path.stat().st_size < 300_000
 
     def test_what_json_does_not_know(self, tmp_path):
-        with pytest.raises(TypeError, match="cannot hold a object"):
+        with pytest.raises(TypeError, match="cannot hold an? object"):
             record(parameters={"a": object()}).write(tmp_path / "a.json")
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize("step", ["write_text", "replace"])
-    def test_a_failure_in_the_middle_leaves_nothing(self, tmp_path, monkeypatch, step):
-        def fail(path: Path, *arguments: Any, **keywords: Any) -> None:
-            if step == "write_text":
-                path.write_bytes(b'{"schema": 1, "temp')
+    @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+    def test_a_failure_in_the_middle_leaves_the_record_from_before(self, tmp_path, monkeypatch, step):
+        path = record().write(tmp_path / "a.json")
+
+        def fail(*arguments: Any, **keywords: Any) -> None:
             raise OSError("no space left")
 
-        monkeypatch.setattr(Path, step, fail)
+        monkeypatch.setattr(*{"write": (json, "dumps"), "fsync": (os, "fsync"), "replace": (Path, "replace")}[step], fail)
         with pytest.raises(OSError, match="no space"):
-            record().write(tmp_path / "a.json")
-        assert list(tmp_path.iterdir()) == []
+            record(wall_seconds=9.0).write(path)
+        monkeypatch.undo()
+        assert [file.name for file in tmp_path.iterdir()] == ["a.json"] and records.load(path) == record()
 
-    def test_a_failure_leaves_the_record_from_before(self, tmp_path, monkeypatch):
+    def test_two_machines_do_not_share_a_partial_file(self, tmp_path, monkeypatch):
+        seen = []
+        monkeypatch.setattr(Path, "replace", lambda self, target: seen.append(self.name))
+        for _ in range(2):
+            record().write(tmp_path / "a.json")
+        assert len(set(seen)) == 2 and all(name.startswith(f"a.json.{socket.gethostname()}.") for name in seen)
+
+    def test_a_path_is_probed_before_a_training(self, tmp_path):
+        parameters = record().parameters
+        records.probe("", {})
+        records.probe(tmp_path / "new" / "a.json", parameters)
+        assert list((tmp_path / "new").iterdir()) == []
         path = record().write(tmp_path / "a.json")
-        monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
-        with pytest.raises(OSError, match="no space"):
-            record(epochs_done=1).write(path)
-        assert records.load(path).epochs_done == 2
+        records.probe(path, {**parameters, "betas": (1, 0.1)})  # the same training again
+        with pytest.raises(ValueError, match="a.json is the record of a training with other parameters"):
+            records.probe(path, {**parameters, "epochs": 3})
+        with pytest.raises(OSError, match="a.json"):
+            records.probe(path / "b.json", parameters)
+        with pytest.raises(OSError, match="Is a directory"):
+            records.probe(tmp_path / "new", parameters)
 
     def test_unknown_scale(self):
         with pytest.raises(ValueError, match="valid: paper, reduced, smoke"):
@@ -152,12 +155,15 @@ class TestReading:
         assert table["model_parameters"].tolist() == [30, 30] and table["train_samples"].tolist() == [10, 10]
 
     def test_paths(self, tmp_path):
-        paths = [record().write(tmp_path / f"{name}.json") for name in "ab"]
+        paths = [record(wall_seconds=seconds).write(tmp_path / f"{name}.json") for name, seconds in (("a", 1.0), ("b", 2.0))]
         assert records.read(paths)["record"].tolist() == ["a.json", "a.json", "b.json", "b.json"]
         assert records.read([]).empty
 
     def test_a_run_that_diverged_is_missing_not_an_error(self, tmp_path):
-        runs = [{"schedule": "1", "metrics": {"test_cross_entropy": math.nan}}, {"schedule": "5", "metrics": {"test_cross_entropy": 0.5}}]
+        runs = [
+            {"schedule": label, "diverged": math.isnan(value), "metrics": {"test_cross_entropy": value}}
+            for label, value in (("1", math.nan), ("5", 0.5))
+        ]
         record(runs=runs).write(tmp_path / "a.json")
         record(runs=runs[:1]).write(tmp_path / "b.json")
         values = records.read(tmp_path)["test_cross_entropy"].astype(float)
@@ -172,22 +178,46 @@ class TestReading:
         with pytest.raises(FileNotFoundError, match="no folder of records.*nowhere"):
             records.read(tmp_path / "nowhere")
 
-    @pytest.mark.parametrize("damage", ["half", "empty", "binary", "list", "schema", "field", "missing", "scale"])
-    def test_damaged(self, tmp_path, damage):
-        path = record().write(tmp_path / "broken.json")
-        content = json.loads(path.read_text())
-        if damage == "half":
-            path.write_bytes(path.read_bytes()[:100])
-        elif damage in ("empty", "binary"):
-            path.write_bytes(b"" if damage == "empty" else b"\xff\xfe\x00")
-        elif damage == "missing":
-            del content["runs"]
-            path.write_text(json.dumps(content))
-        elif damage == "list":
-            path.write_text("[1, 2]")
-        else:
-            path.write_text(json.dumps(content | {"schema": {"schema": 0}, "field": {"surplus": 1}, "scale": {"scale": "huge"}}[damage]))
+    def test_a_copy_and_a_file_that_is_no_job_are_refused(self, tmp_path):
+        path = record().write(tmp_path / "a.json")
+        (tmp_path / "b.json").write_bytes(path.read_bytes())
+        with pytest.raises(ValueError, match=r"b\.json is a copy of .*a\.json"):
+            records.read(tmp_path)
+        (tmp_path / "b.json").rename(tmp_path / "a (copy).json")
+        with pytest.raises(ValueError, match="no record is called that"):
+            records.read(tmp_path)
+
+    def test_old_names_and_labels_are_read_as_the_new_ones(self, tmp_path):
+        parameters = {"decay": "one-cycle", "method": "arcgrad 5", "warmups": [[0.01, 0.1, 5], [0.01, 0.1, 10]], "epochs": 2}
+        warmed = {"schedule": "warm-up 0.01→0.1", "beta": 0.1, "warmup_epochs": 10.0, "metrics": {}}
+        constant = {"schedule": "0.1", "beta": 0.1, "warmup_epochs": 0.0, "metrics": {}}
+        path = damaged(tmp_path, parameters=parameters, runs=[warmed, constant])
+        before = path.read_bytes()
+        table = records.read([path])
+        assert set(table["lr_schedule"]) == {"one-cycle"} and set(table["loss"]) == {"arcgrad 5"} and not {"decay", "method"} & set(table)
+        assert table[["warmup_start", "warmup_end", "warmup_epochs", "beta"]].values.tolist()[0] == [0.01, 0.1, 10.0, 0.1]
+        assert table[["warmup_start", "warmup_end"]].isna().all(axis=1).tolist() == [False, True]
+        assert path.read_bytes() == before
+
+    @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[1, 2]", b'{"schema": 1', b"[" * 100_000])
+    def test_what_is_no_record(self, tmp_path, content):
+        (tmp_path / "broken.json").write_bytes(content)
         record().write(tmp_path / "whole.json")
+        with pytest.raises(ValueError, match="broken.json is not a whole record.*run its job again"):
+            records.read(tmp_path)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            *({"schema": 0}, {"surplus": 1}, {"scale": "huge"}, {"parameters": None}, {"parameters": [1]}, {"template": None}),
+            *({"runs": None}, {"runs": [1]}, {"runs": [{}]}, {"epochs_done": 1}, {"epochs_done": "2"}, {"wall_seconds": -1}),
+            *({"runs": [{"metrics": {"test_accuracy": value}}]} for value in (97, -0.1, "0.9", None)),
+            {"runs": [{"metrics": {"test_ece": None}}]},
+        ],
+        ids=str,
+    )
+    def test_damaged(self, tmp_path, changes):
+        damaged(tmp_path, **changes)
         with pytest.raises(ValueError, match="broken.json is not a whole record.*run its job again"):
             records.read(tmp_path)
 
