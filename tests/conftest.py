@@ -32,7 +32,7 @@ def root() -> Path:
 def data_folder() -> Path:
     """The local folder with real data, or a skip that says what was not tested."""
     named = os.environ.get("GDLIB_DATA")
-    folder = Path(named) if named else ROOT.parent / "shared" / "data"
+    folder = Path(named) if named else ROOT / "data"
     if not (folder / "mnist").is_dir():
-        pytest.skip("real MNIST was not tested: no local data folder; set GDLIB_DATA to one that has mnist/")
+        pytest.skip("real MNIST was not tested: there is no mnist/ in GDLIB_DATA or data/")
     return folder

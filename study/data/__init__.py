@@ -3,19 +3,20 @@
 Three sources, tried in this order and never mixed silently:
 
 1. ``embedded``: scikit-learn's ``digits``, ``iris``, ``wine`` and ``breast_cancer``, which need no file;
-2. ``local``: a folder of Parquet and CSV files (the environment variable ``GDLIB_DATA``, else ``../shared/data`` beside the project);
+2. ``local``: a folder of Parquet and CSV files (the environment variable ``GDLIB_DATA``, else ``data/`` in the project);
 3. ``hub``: Parquet files of the same layout from the public hub, through ``huggingface_hub``.
 
 Image files are decoded once and kept as arrays in the folder ``GDLIB_CACHE`` (else ``~/.cache/gdlib``), under the checksums of the files
-they came from. Images are trained on as floats, or as bytes that :class:`Normalizer` turns into floats batch by batch.
+they came from, with a checksum of their own. Images are trained on as floats, or as bytes that :class:`Normalizer` turns into floats
+batch by batch.
 
 Tables of features come split (:func:`load`) or whole (:func:`table`), for a cross-validation with :func:`folds`.
 """
 
 from study.data.loading import load, names
-from study.data.noise import with_label_noise
 from study.data.normalization import NORMALIZATIONS, Normalizer, fit_normalizer
 from study.data.partition import duplicate_groups, folds
+from study.data.sampling import with_label_noise
 from study.data.sets import Dataset, Split
 from study.data.tables import NOMINAL, UCI, Table, table, table_names
 

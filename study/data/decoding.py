@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedRandom
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,95 +27,92 @@ from study.data.files import cache_folder
 __all__ = ["Layout", "decoded"]
 
 _BATCH = 1_000  # images that are decoded at a time
-_ABANDONED = 3_600  # seconds since the last write, after which a partial file has nobody who works on it
+_ABANDONED = 3_600  # seconds since the last write, after which nobody works on a partial file any more
+_MODES = {"L": {"L"}, "RGB": {"RGB", "L", "P", "RGBA", "CMYK"}}  # modes of Pillow with 8 bits that become the colours without loss
 
 _log = logging.getLogger("study.data")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns hold images and labels.
+    """Columns of images and labels.
 
     Attributes:
         image: column of struct(bytes, path).
-        label: column of int64, whose class names are in the schema's metadata.
-        colours: mode of Pillow that every image is converted to; None to take them as they are stored, which must then be all alike.
+        label: column of integers, whose class names are in the schema's metadata.
+        colours: ``"RGB"``, to which grey, palette and CMYK images are converted; or ``"L"``, grey, where nothing else is accepted.
     """
 
     image: str = "image"
     label: str = "label"
-    colours: str | None = None
+    colours: Literal["L", "RGB"] = "RGB"
 
 
 def decoded(
     files: Sequence[Path], checksums: Sequence[str], layout: Layout
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], tuple[str, ...]]:
-    """Images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes), labels ``[N]`` and class names of the files of one split.
+    """Read images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes), labels ``[N]`` and class names from the files of one split.
 
-    They are decoded batch by batch straight into a file of the cache, under the checksums of the files they come from. The file gets its
-    name when it is complete, and every process writes one of its own, so that neither an interruption nor a second process can leave half
-    an array behind. Where the cache cannot be written, the arrays are made in memory instead.
+    Images are decoded batch by batch into a file of the cache, named after the checksums of the files they come from. It gets its name when
+    it is complete, and every process writes one of its own: neither an interruption nor a second process leaves half an array behind. Its
+    SHA-256 stands beside it; a file that differs is made again. Where the cache cannot be written, the images are decoded into memory.
 
-    The images are mapped copy-on-write: pages are read when they are touched, and what is written to them never reaches the file.
+    The images are mapped copy-on-write: pages are read when they are touched, and writing to them never reaches the file.
 
     Raises:
         ValueError: for a damaged file, or one of another layout; the message names it.
     """
-    class_names = _class_names(files, layout)
-    cache = cache_folder()
-    identity = " ".join(checksums) + ("" if layout == Layout() else f" {layout.image} {layout.label} {layout.colours}")
-    key = hashlib.sha256(identity.encode()).hexdigest()[:24]
-    arrays = _mapped(cache, key)
-    if arrays is None:
+    labels, class_names = _labels(files, layout)
+    key = hashlib.sha256(" ".join([*checksums, layout.image, layout.colours]).encode()).hexdigest()[:24]
+    cached = cache_folder() / f"{key}-images.npy"
+    images = _mapped(cached)
+    if images is None:
         try:
-            _write(cache, key, files, layout, len(class_names))
-        except OSError as error:  # those of the source files come as ValueError
-            _log.warning("the cache %s cannot be written (%s): decoding into memory", cache, error)
-        else:
-            arrays = _mapped(cache, key)
-    images, labels = arrays if arrays is not None else _in_memory(files, layout, len(class_names))
-    return images, labels, class_names
+            _log.info("decoding %d images of %s into %s", len(labels), files[0].parent, cached.parent)
+            _write(cached, files, layout, len(labels))
+            images = _mapped(cached)
+        except OSError as error:  # errors of the source files come as ValueError
+            _log.warning("the cache %s cannot be written (%s): decoding into memory", cached.parent, error)
+    return _in_memory(files, layout, len(labels)) if images is None else images, labels, class_names
 
 
 # --- the cache ---
 
 
-def _mapped(cache: Path, key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]] | None:
-    """The arrays of the cache, or None if they are not there or not whole."""
+def _mapped(path: Path) -> NDArray[np.uint8] | None:
+    """Map an array of the cache; None if it is not there, or not as it was written."""
     try:
-        images, labels = np.load(cache / f"{key}-images.npy", mmap_mode="c"), np.load(cache / f"{key}-labels.npy")
-    except (OSError, ValueError, EOFError):
+        with path.open("rb") as stream:
+            if path.with_suffix(".sha256").read_bytes().decode() != hashlib.file_digest(stream, "sha256").hexdigest():
+                raise ValueError("its SHA-256 is another one")
+        return np.load(path, mmap_mode="c")
+    except FileNotFoundError:
         return None
-    whole = images.ndim in (3, 4) and images.dtype == np.uint8 and labels.dtype == np.int64 and labels.shape == images.shape[:1]
-    return (images, labels) if whole else None
+    except (OSError, ValueError) as error:
+        _log.warning("%s of the cache cannot be used (%s): decoding again", path, error)
+        return None
 
 
-def _write(cache: Path, key: str, files: Sequence[Path], layout: Layout, classes: int) -> None:
-    cache.mkdir(parents=True, exist_ok=True)
-    for partial in cache.glob("*.partial"):
+def _write(path: Path, files: Sequence[Path], layout: Layout, samples: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for partial in path.parent.glob("*.partial"):
         with suppress(OSError):  # gone already, or another user's
             if time.time() - partial.stat().st_mtime > _ABANDONED:
                 partial.unlink()
-    samples = _samples(files)
-    _log.info("decoding %d images of %s into %s", samples, files[0].parent, cache)
-    labels: list[NDArray[np.int64]] = []
-    with _complete_or_not_at_all(cache / f"{key}-images.npy") as stream:
-        for images, batch_labels in _batches(files, layout, classes):
-            if not labels:
-                shape = (samples, *images.shape[1:])
-                np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
-            stream.write(images.tobytes())
-            labels.append(batch_labels)
-    with _complete_or_not_at_all(cache / f"{key}-labels.npy") as stream:
-        np.save(stream, np.concatenate(labels))
+    with _complete_or_not_at_all(path) as stream:
+        _encode(stream, files, layout, samples)
+        stream.seek(0)
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    with _complete_or_not_at_all(path.with_suffix(".sha256")) as stream:
+        stream.write(found.encode())
 
 
 @contextmanager
-def _complete_or_not_at_all(path: Path) -> Iterator[BinaryIO]:
+def _complete_or_not_at_all(path: Path) -> Iterator[BufferedRandom]:
     """A stream into a file of its own, which takes its name at the end; after an error there is nothing."""
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
     try:
-        with partial.open("wb") as stream:
+        with partial.open("w+b") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -123,16 +121,22 @@ def _complete_or_not_at_all(path: Path) -> Iterator[BinaryIO]:
         partial.unlink(missing_ok=True)
 
 
-def _in_memory(files: Sequence[Path], layout: Layout, classes: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    samples, position = _samples(files), 0
-    labels = np.empty(samples, dtype=np.int64)
-    for batch_images, batch_labels in _batches(files, layout, classes):
-        if position == 0:
-            images = np.empty((samples, *batch_images.shape[1:]), dtype=np.uint8)
-        images[position : position + len(batch_images)] = batch_images
-        labels[position : position + len(batch_images)] = batch_labels
-        position += len(batch_images)
-    return images, labels
+def _in_memory(files: Sequence[Path], layout: Layout, samples: int) -> NDArray[np.uint8]:
+    stream = io.BytesIO()
+    _encode(stream, files, layout, samples)
+    stream.seek(0)
+    np.lib.format.read_magic(stream)
+    shape, _, _ = np.lib.format.read_array_header_1_0(stream)
+    return np.frombuffer(stream.getbuffer(), np.uint8, offset=stream.tell()).reshape(shape)  # no second copy
+
+
+def _encode(stream: BinaryIO, files: Sequence[Path], layout: Layout, samples: int) -> None:
+    """Write all images as one array of NumPy's format."""
+    for number, images in enumerate(_batches(files, layout)):
+        if number == 0:
+            shape = (samples, *images.shape[1:])
+            np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        stream.write(images.tobytes())
 
 
 # --- the files ---
@@ -140,7 +144,7 @@ def _in_memory(files: Sequence[Path], layout: Layout, classes: int) -> tuple[NDA
 
 @contextmanager
 def _opened(file: Path, layout: Layout) -> Iterator[pq.ParquetFile]:
-    """A Parquet file; whatever goes wrong with it becomes one error that names it."""
+    """Open a Parquet file; any error inside becomes one that names it."""
     try:
         with pq.ParquetFile(file) as parquet:
             yield parquet
@@ -150,51 +154,47 @@ def _opened(file: Path, layout: Layout) -> Iterator[pq.ParquetFile]:
         ) from error
 
 
-def _samples(files: Sequence[Path]) -> int:
-    return sum(pq.read_metadata(file).num_rows for file in files)
-
-
-def _class_names(files: Sequence[Path], layout: Layout) -> tuple[str, ...]:
-    """The names of the classes, from the metadata that the hub writes into a Parquet file."""
-    found: list[tuple[str, ...]] = []
+def _labels(files: Sequence[Path], layout: Layout) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Read the labels of all files and the class names, which the hub writes into a Parquet file's metadata."""
+    labels: list[NDArray[np.int64]] = []
+    names: list[tuple[str, ...]] = []
     for file in files:
         with _opened(file, layout) as parquet:
-            metadata, rows = parquet.schema_arrow.metadata or {}, parquet.metadata.num_rows
-        try:
-            found.append(tuple(json.loads(metadata[b"huggingface"])["info"]["features"][layout.label]["names"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{file} does not name its classes in the schema's 'huggingface' metadata (feature {layout.label!r})"
-            ) from error
-        if found[-1] != found[0]:
-            raise ValueError(f"{file} names other classes than {files[0].name}; take all files from one copy")
-        if rows == 0:
-            raise ValueError(f"{file} holds no samples; copy the file again")
-    return found[0]
+            try:
+                names.append(tuple(json.loads(parquet.schema_arrow.metadata[b"huggingface"])["info"]["features"][layout.label]["names"]))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError("it does not name its classes in the schema's 'huggingface' metadata") from error
+            if names[-1] != names[0]:
+                raise ValueError(f"it names other classes than {files[0].name}; take all files from one copy")
+            column = parquet.read(columns=[layout.label]).column(layout.label)
+            if not pa.types.is_integer(column.type) or column.null_count:
+                raise ValueError(f"labels of type {column.type}, {column.null_count} of them missing; integers expected")
+            labels.append(column.to_numpy().astype(np.int64))
+            if len(column) == 0:
+                raise ValueError("it holds no samples; copy the file again")
+            if not 0 <= labels[-1].min() <= labels[-1].max() < len(names[0]):
+                raise ValueError(f"labels from {labels[-1].min()} to {labels[-1].max()} for {len(names[0])} classes")
+    return np.concatenate(labels), names[0]
 
 
-def _batches(files: Sequence[Path], layout: Layout, classes: int) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """Images and labels of all files, in order; the images all of one shape."""
+def _batches(files: Sequence[Path], layout: Layout) -> Iterator[NDArray[np.uint8]]:
+    """Decode the images of all files, in order; all of one shape."""
     shape: tuple[int, ...] = ()
     for file in files:
         with _opened(file, layout) as parquet:
-            for batch in parquet.iter_batches(batch_size=_BATCH, columns=[layout.image, layout.label]):
-                images, labels = _decode(batch, layout)
+            for batch in parquet.iter_batches(batch_size=_BATCH, columns=[layout.image]):
+                images = np.stack([_pixels(cell["bytes"], layout.colours) for cell in batch.column(layout.image).to_pylist()])
                 shape = shape or images.shape[1:]
                 if images.shape[1:] != shape:
                     raise ValueError(f"images of shape {list(images.shape[1:])} after images of shape {list(shape)}")
-                if not 0 <= labels.min() <= labels.max() < classes:
-                    raise ValueError(f"labels from {labels.min()} to {labels.max()} for {classes} classes")
-                yield images, labels
+                yield images
 
 
-def _decode(batch: pa.RecordBatch, layout: Layout) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    pixels: list[NDArray[Any]] = []
-    for cell in batch.column(layout.image).to_pylist():
-        with Image.open(io.BytesIO(cell["bytes"])) as image:
-            array = np.asarray(image if layout.colours is None else image.convert(layout.colours))
-        pixels.append(array if array.ndim == 2 else array.transpose(2, 0, 1))
-    images = np.stack(pixels)
-    if images.dtype != np.uint8:
-        raise ValueError(f"images of type {images.dtype}; 8 bits for each channel expected")
-    return images, np.asarray(batch.column(layout.label).to_pylist(), dtype=np.int64)
+def _pixels(content: bytes, colours: str) -> NDArray[np.uint8]:
+    with Image.open(io.BytesIO(content)) as image:
+        if image.mode not in _MODES[colours]:
+            raise ValueError(
+                f"an image of mode {image.mode!r}; {', '.join(sorted(_MODES[colours]))} expected, with 8 bits for each channel"
+            )
+        array = np.asarray(image if image.mode == colours else image.convert(colours))
+    return array if array.ndim == 2 else array.transpose(2, 0, 1)

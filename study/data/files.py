@@ -4,35 +4,58 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
-__all__ = ["cache_folder", "checksum", "local_folder"]
+__all__ = ["cache_folder", "checksum", "listed", "local_folder"]
 
 
-def local_folder() -> Path:
-    """The folder ``GDLIB_DATA``, else ``shared/data`` beside the project."""
-    if "GDLIB_DATA" in os.environ:
-        return Path(os.environ["GDLIB_DATA"])
-    return Path(__file__).resolve().parents[3] / "shared" / "data"
+def local_folder(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Find the local folder: the given one, else ``GDLIB_DATA``, else ``data/`` in the project.
+
+    Raises:
+        FileNotFoundError: for a folder that was named and does not exist; a typing error must not end at the hub.
+    """
+    named = folder or os.environ.get("GDLIB_DATA")
+    if not named:
+        return Path(__file__).resolve().parents[2] / "data"
+    if not Path(named).is_dir():
+        raise FileNotFoundError(f"there is no data folder {named}: name another one in {'folder' if folder else 'GDLIB_DATA, or unset it'}")
+    return Path(named)
 
 
 def cache_folder() -> Path:
-    """The folder ``GDLIB_CACHE``, else ``~/.cache/gdlib``."""
-    return Path(os.environ.get("GDLIB_CACHE", Path.home() / ".cache" / "gdlib"))
+    """Find the cache folder: ``GDLIB_CACHE``, else ``~/.cache/gdlib``."""
+    named = os.environ.get("GDLIB_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "gdlib"
+
+
+def listed(folder: Path) -> dict[str, str]:
+    """The SHA-256 of a folder's files by name, from the list ``SHA256SUMS`` beside the folder; empty where it names none of them.
+
+    Raises:
+        ValueError: for a list that cannot be read.
+    """
+    listing, sums = folder.parent / "SHA256SUMS", {}
+    lines = listing.read_text(encoding="utf-8", errors="replace").splitlines() if listing.is_file() else []
+    for number, line in enumerate(lines, start=1):
+        entry = re.fullmatch(r"([0-9a-f]{64})\s+\*?(?:\./)?(.+)", line.strip())
+        if entry is None and line.strip():
+            raise ValueError(f"{listing}, line {number}: a SHA-256 and a path expected, not {line!r}")
+        if entry is not None and Path(entry[2]).parent.as_posix() == folder.name:
+            sums[Path(entry[2]).name] = entry[1]
+    return sums
 
 
 def checksum(file: Path) -> str:
-    """The SHA-256 of a file, held against the list ``SHA256SUMS`` beside the data where there is one.
+    """Compute the SHA-256 of a file, and hold it against the list ``SHA256SUMS`` where there is one.
 
     Raises:
         ValueError: for a file that differs from the list.
     """
     with file.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
-    listing = file.parent.parent / "SHA256SUMS"
-    if listing.is_file():
-        expected = {line.split()[1].lstrip("*./"): line.split()[0] for line in listing.read_text().splitlines() if line.strip()}
-        known = expected.get(f"{file.parent.name}/{file.name}")
-        if known is not None and known != found:
-            raise ValueError(f"{file} is damaged: its SHA-256 is {found}, but {listing} says {known}; copy the file again")
+    known = listed(file.parent).get(file.name, found)
+    if known != found:
+        raise ValueError(f"{file} is damaged: its SHA-256 is {found}, but SHA256SUMS says {known}; copy the file again")
     return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from study.data.decoding import Layout, decoded
-from study.data.files import checksum
+from study.data.files import checksum, listed
 from study.data.sets import Dataset, Split
 
 __all__ = ["IMAGES", "Images", "download", "load_images"]
@@ -16,13 +17,13 @@ __all__ = ["IMAGES", "Images", "download", "load_images"]
 
 @dataclass(frozen=True)
 class Images:
-    """Where a set of images lies: in the local folder, and on the hub.
+    """The place of a set of images, in the local folder and on the hub.
 
     Attributes:
         folder: name of its folder in the local folder.
         repository: name of its repository on the hub; None for a set that is not there.
         config: folder of the repository that holds the files.
-        test_split: which files are tested on.
+        test_split: the files that are tested on.
         layout: names of the columns, and the colours.
     """
 
@@ -30,21 +31,21 @@ class Images:
     repository: str | None = None
     config: str = ""
     test_split: str = "test"
-    layout: Layout = Layout(colours="RGB")
+    layout: Layout = Layout()
 
 
 IMAGES = {
-    "mnist": Images("mnist", "ylecun/mnist", "mnist", layout=Layout()),
-    "cifar10": Images("cifar10", "uoft-cs/cifar10", "plain_text", layout=Layout(image="img", colours="RGB")),
+    "mnist": Images("mnist", "ylecun/mnist", "mnist", layout=Layout(colours="L")),
+    "cifar10": Images("cifar10", "uoft-cs/cifar10", "plain_text", layout=Layout(image="img")),
     "cifar10-jpeg": Images("cifar10-jpeg"),
-    "cifar100": Images("cifar100", "uoft-cs/cifar100", "cifar100", layout=Layout(image="img", label="fine_label", colours="RGB")),
+    "cifar100": Images("cifar100", "uoft-cs/cifar100", "cifar100", layout=Layout(image="img", label="fine_label")),
     "svhn": Images("svhn", "ufldl-stanford/svhn", "cropped_digits"),
     "tiny-imagenet": Images("tiny-imagenet", "zh-plus/tiny-imagenet", "data", test_split="valid"),
 }
 
 
 def download(spec: Images) -> Path:
-    """Fetch the files of a set from the hub (or find them in the hub's own cache); the folder where they lie."""
+    """Fetch the files of a set from the hub, or find them in the hub's own cache; returns their folder."""
     from huggingface_hub import snapshot_download
 
     patterns = [f"{spec.config}/{split}-*.parquet" for split in ("train", spec.test_split)]
@@ -53,25 +54,40 @@ def download(spec: Images) -> Path:
 
 
 def load_images(name: str, folder: Path, spec: Images, source: str) -> Dataset:
-    """The data set of a folder that holds its Parquet files: bytes, mapped from the cache where there is one.
+    """Read the data set of a folder that holds its Parquet files: bytes, mapped from the cache where there is one.
 
     Raises:
         FileNotFoundError: for a folder without the files of a split.
-        ValueError: for a damaged file, or one of another layout; the message names it.
+        ValueError: for a damaged, missing or superfluous file, or one of another layout; the message names it.
     """
     splits: list[Split] = []
     checksums: list[str] = []
     names: list[tuple[str, ...]] = []
     for split in ("train", spec.test_split):
-        files = sorted(folder.glob(f"{split}-*.parquet"))
-        if not files:
-            raise FileNotFoundError(f"{folder} holds no files {split}-*.parquet: the data set {name!r} is incomplete there")
+        files = _shards(name, folder, split)
         sums = [checksum(file) for file in files]
         checksums += sums
         images, labels, class_names = decoded(files, sums, spec.layout)
         splits.append(Split(torch.from_numpy(images), torch.from_numpy(labels)))
         names.append(class_names)
-    if names[0] != names[1]:
-        raise ValueError(f"the files of {folder} to train on and to test on name different classes; take all of them from one copy")
+    train, test = splits
+    if names[0] != names[1] or train.inputs.shape[1:] != test.inputs.shape[1:]:
+        unlike = "different classes" if names[0] != names[1] else f"images of {[list(split.inputs.shape[1:]) for split in splits]}"
+        raise ValueError(f"the files of {folder} to train on and to test on hold {unlike}; take all of them from one copy")
     copy = "sha256 " + " ".join(found[:16] for found in checksums)
-    return Dataset(name=name, train=splits[0], valid=None, test=splits[1], class_names=names[0], source=source, copy=copy)
+    return Dataset(name=name, train=train, valid=None, test=test, class_names=names[0], source=source, copy=copy)
+
+
+def _shards(name: str, folder: Path, split: str) -> list[Path]:
+    """List the files of a split, ``split-00000-of-N.parquet`` and so on: all N, none twice, and those of ``SHA256SUMS`` if it names any."""
+    files = sorted(folder.glob(f"{split}-*.parquet"))
+    if not files:
+        raise FileNotFoundError(f"{folder} holds no files {split}-*.parquet: the data set {name!r} is incomplete there")
+    present = {file.name for file in files}
+    known = {file for file in listed(folder) if re.fullmatch(rf"{split}-.*\.parquet", file)}
+    shards = [re.fullmatch(rf"{split}-(\d+)-of-(\d+)(?:-[0-9a-f]+)?\.parquet", file.name) for file in files]
+    numbers = [(int(shard[1]), int(shard[2])) for shard in shards if shard]  # a copy has another form of name
+    if numbers != [(index, len(files)) for index in range(len(files))] or (known and known != present):
+        wanted = sorted(known) or f"{split}-00000-of-N.parquet and so on, N files"
+        raise ValueError(f"{folder} holds {sorted(present)} where {wanted} are expected: files are missing, or some should not be there")
+    return files

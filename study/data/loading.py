@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from study.data.files import local_folder
 from study.data.images import IMAGES, download, load_images
 from study.data.normalization import NORMALIZATIONS, Normalization, fit_normalizer
-from study.data.sampling import balanced, proportional
+from study.data.sampling import balanced, long_tailed, proportional
 from study.data.sets import Dataset, Split
-from study.data.tables import EMBEDDED_TABLES, UCI, table
+from study.data.tables import EMBEDDED_TABLES, UCI, Table, embedded_table, table
 
 __all__ = ["load", "names"]
 
@@ -37,6 +35,7 @@ def load(
     validation_size: int = 0,
     validation_seed: int = 0,
     subset: int = 0,
+    imbalance: float = 1,
     subset_seed: int = 0,
     as_bytes: bool = False,
     source: Literal["embedded", "local", "hub"] | None = None,
@@ -52,17 +51,16 @@ def load(
 
     Args:
         name: one of :func:`names`.
-        normalization: what is done to the inputs, with statistics of the training samples only (those that are kept). ``"unit"`` divides
-            by the largest possible value, so that images lie in [0, 1] (a table of features is mapped to [0, 1] feature by feature);
-            ``"standard"`` gives mean 0 and standard deviation 1 (over all pixels of all images together; a table feature by feature);
-            ``"channel"`` does the same for each colour channel, which is the habit for colour images; ``"none"`` leaves the numbers as
-            they are.
-        validation_size: number of training samples to hold out, drawn without replacement, the same share of each class as far as whole
-            samples allow.
+        normalization: of the inputs, with statistics of the training samples that are kept. ``"unit"`` divides by the largest possible
+            value, so that images lie in [0, 1] (a table of features is mapped to [0, 1] feature by feature); ``"standard"`` gives mean 0
+            and standard deviation 1 (over all pixels of all images together; a table feature by feature); ``"channel"`` does the same for
+            each colour channel; ``"none"`` leaves the numbers as they are.
+        validation_size: number of training samples to hold out, the same share of each class as far as whole samples allow.
         validation_seed: seed of that draw.
         subset: number of training samples to keep, the same number of each class as far as whole samples allow; 0 keeps all. Subsets of
             one seed are nested.
-        subset_seed: seed of that draw.
+        imbalance: size of the first class over that of the last, between which the sizes fall exponentially (a long tail); 1 keeps all.
+        subset_seed: seed of the draw of either kind of subset.
         as_bytes: leave images as bytes (uint8), and let the data set carry ``normalize``, which makes floats of a batch. Splits that are
             not drawn from are mapped from the cache and not read into memory.
         source: take the data from this source only; by default the first one that has them.
@@ -73,7 +71,7 @@ def load(
 
     Raises:
         ValueError: for a name or option that does not exist, or a file that is damaged; the message names the valid ones, or the file.
-        FileNotFoundError: for a data set that no source has; the message says what to do.
+        FileNotFoundError: for a data set that no source has, or a local folder that was named and does not exist.
 
     Example:
         >>> digits = load("digits", validation_size=100, subset=500)
@@ -88,25 +86,25 @@ def load(
         raise ValueError(f"unknown normalization {normalization!r}; valid: {', '.join(NORMALIZATIONS)}")
     if as_bytes and name not in IMAGES:
         raise ValueError(f"the data set {name!r} holds no bytes; as_bytes is for {', '.join(sorted(IMAGES))}")
-    raw = _load_raw(name, source, Path(folder) if folder is not None else None)
-    train, valid = _drawn(raw, validation_size, validation_seed, subset, subset_seed)
-    normalize = fit_normalizer(train.inputs, normalization)
-    if as_bytes:
-        return replace(raw, train=train, valid=valid, normalize=normalize)
-    train, test = (replace(split, inputs=normalize(split.inputs)) for split in (train, raw.test))
-    return replace(raw, train=train, valid=replace(valid, inputs=normalize(valid.inputs)) if valid is not None else None, test=test)
-
-
-def _drawn(raw: Dataset, validation_size: int, validation_seed: int, subset: int, subset_seed: int) -> tuple[Split, Split | None]:
-    """The training samples that are kept, and those that are held out, each in their own order."""
+    raw = _load_raw(name, source, folder)
     labels = raw.train.labels.numpy()
     held = proportional(labels, validation_size, validation_seed)
     kept = ~held
-    if subset != 0:
+    if subset != 0 and imbalance != 1:
+        raise ValueError(f"a subset is balanced or has a long tail; got subset={subset} and imbalance={imbalance}")
+    if subset != 0 or imbalance != 1:
         (left,) = np.nonzero(kept)
-        kept[left[~balanced(labels[left], subset, subset_seed, raw.classes)]] = False
+        if subset != 0:
+            drawn = balanced(labels[left], subset, subset_seed, raw.classes)
+        else:
+            drawn = long_tailed(labels[left], imbalance, subset_seed, raw.classes)
+        kept[left[~drawn]] = False
     train = raw.train if kept.all() else _samples(raw.train, kept)
-    return train, _samples(raw.train, held) if validation_size else None
+    dataset = replace(raw, train=train, valid=_samples(raw.train, held) if validation_size else None)
+    normalize = fit_normalizer(train.inputs, normalization)
+    if as_bytes:
+        return replace(dataset, normalize=normalize)
+    return dataset.each(lambda split: replace(split, inputs=normalize(split.inputs)))
 
 
 def _samples(split: Split, mask: np.ndarray) -> Split:
@@ -117,23 +115,24 @@ def _samples(split: Split, mask: np.ndarray) -> Split:
 # --- sources ---
 
 
-def _load_raw(name: str, source: str | None, folder: Path | None) -> Dataset:
+def _load_raw(name: str, source: str | None, folder: str | os.PathLike[str] | None) -> Dataset:
     if source not in (None, "embedded", "local", "hub"):
         raise ValueError(f"unknown source {source!r}; valid: embedded, local, hub")
     missing = []
     if name in _EMBEDDED:
         if source in (None, "embedded"):
-            return _load_embedded(name)
+            whole = embedded_table(name)
+            images = replace(whole, features=whole.features.unflatten(1, (8, 8))) if name == "digits" else whole
+            return _split_off_a_test_set(images)
         missing.append("it is embedded in scikit-learn, and in no other source")
     elif name in UCI:
         if source in (None, "local"):
-            whole = table(name, folder=folder)
-            return _split_off_a_test_set(name, whole.features, whole.labels, whole.class_names, "local", whole.copy)
+            return _split_off_a_test_set(table(name, folder=folder))
         missing.append("it is a CSV file of the local folder, and in no other source")
     else:
         spec = IMAGES[name]
         if source in (None, "local"):
-            local = (folder or local_folder()) / spec.folder
+            local = local_folder(folder) / spec.folder
             if local.is_dir():
                 return load_images(name, local, spec, "local")
             missing.append(f"there is no folder {local}")
@@ -152,29 +151,16 @@ def _load_raw(name: str, source: str | None, folder: Path | None) -> Dataset:
     )
 
 
-def _load_embedded(name: str) -> Dataset:
-    if name != "digits":
-        whole = table(name)
-        return _split_off_a_test_set(name, whole.features, whole.labels, whole.class_names, "embedded", whole.copy)
-    import sklearn
-    from sklearn.datasets import load_digits
-
-    digits: Any = load_digits()
-    images, labels = torch.from_numpy(digits.images).float(), torch.from_numpy(digits.target).long()
-    class_names = tuple(str(label) for label in digits.target_names)
-    return _split_off_a_test_set(name, images, labels, class_names, "embedded", f"scikit-learn {sklearn.__version__}")
-
-
-def _split_off_a_test_set(name: str, inputs: Tensor, labels: Tensor, class_names: tuple[str, ...], source: str, copy: str) -> Dataset:
+def _split_off_a_test_set(whole: Table) -> Dataset:
     from sklearn.model_selection import train_test_split
 
-    train, test = train_test_split(np.arange(len(labels)), test_size=_TEST_SHARE, stratify=labels.numpy(), random_state=0)
+    train, test = train_test_split(np.arange(len(whole)), test_size=_TEST_SHARE, stratify=whole.labels.numpy(), random_state=0)
     return Dataset(
-        name=name,
-        train=Split(inputs[train], labels[train]),
+        name=whole.name,
+        train=Split(whole.features[train], whole.labels[train]),
         valid=None,
-        test=Split(inputs[test], labels[test]),
-        class_names=class_names,
-        source=source,
-        copy=f"{copy}, stratified 80/20 split with seed 0",
+        test=Split(whole.features[test], whole.labels[test]),
+        class_names=whole.class_names,
+        source=whole.source,
+        copy=f"{whole.copy}, stratified 80/20 split with seed 0",
     )

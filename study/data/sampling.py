@@ -1,11 +1,13 @@
-"""Which training samples are held out, and which are kept."""
+"""Draws of training samples: held out, kept, kept with a long tail, and mislabelled."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-__all__ = ["balanced", "proportional"]
+__all__ = ["balanced", "long_tailed", "proportional", "with_label_noise"]
 
 
 def proportional(labels: NDArray[np.int64], size: int, seed: int) -> NDArray[np.bool_]:
@@ -13,7 +15,7 @@ def proportional(labels: NDArray[np.int64], size: int, seed: int) -> NDArray[np.
 
     Args:
         labels: class indices ``[N]``.
-        size: how many samples, from 0 to N − 1.
+        size: number of samples, from 0 to N − 1.
         seed: seed of the draw.
 
     Raises:
@@ -25,9 +27,9 @@ def proportional(labels: NDArray[np.int64], size: int, seed: int) -> NDArray[np.
     """
     if not 0 <= size < len(labels):
         raise ValueError(f"validation_size must lie in [0, {len(labels)}), the number of training samples; got {size}")
+    # Not scikit-learn's train_test_split, which holds out other samples than those of the committed records.
     order = np.random.default_rng(seed).permutation(len(labels))
-    counts = np.bincount(labels)
-    exact = counts * (size / len(labels))
+    exact = np.bincount(labels) * (size / len(labels))
     quota = np.floor(exact).astype(int)
     quota[np.argsort(quota - exact, kind="stable")[: size - quota.sum()]] += 1  # largest remainders get the samples that are left over
     return _first_of_each_class(labels, order, quota)
@@ -40,7 +42,7 @@ def balanced(labels: NDArray[np.int64], size: int, seed: int, classes: int) -> N
 
     Args:
         labels: class indices ``[N]``.
-        size: how many samples; at most the number of classes times the size of the smallest class.
+        size: number of samples; at most the number of classes times the size of the smallest class.
         seed: seed of the draw.
         classes: the number of classes.
 
@@ -62,6 +64,75 @@ def balanced(labels: NDArray[np.int64], size: int, seed: int, classes: int) -> N
     order = generator.permutation(len(labels))
     quota = size // classes + (generator.permutation(classes) < size % classes)
     return _first_of_each_class(labels, order, quota)
+
+
+def long_tailed(labels: NDArray[np.int64], imbalance: float, seed: int, classes: int) -> NDArray[np.bool_]:
+    r"""Mark fewer samples of each class than of the one before: class c of C keeps :math:`\lfloor n\, \rho^{-c/(C-1)} \rfloor`.
+
+    n is the size of the smallest class, so that every class can give its share, and ρ the imbalance. Class 0 keeps n samples, the last
+    one n/ρ. Subsets of one seed are nested: one of a larger imbalance is part of one of a smaller imbalance.
+
+    Args:
+        labels: class indices ``[N]``.
+        imbalance: ρ ≥ 1, the size of the first class over that of the last; 10 and 100 are usual.
+        seed: seed of the draw.
+        classes: C ≥ 2.
+
+    Raises:
+        ValueError: for an imbalance below 1, or so large that the last class has no sample, and for fewer than two classes.
+
+    Example:
+        >>> kept = long_tailed(np.repeat(np.arange(10), 5000), imbalance=100, seed=0, classes=10)      # CIFAR-10
+        >>> [int(kept[start : start + 5000].sum()) for start in range(0, 50_000, 5000)]
+        [5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50]
+
+    References:
+        Y. Cui, M. Jia, T.-Y. Lin, Y. Song, S. Belongie, *Class-balanced loss based on effective number of samples*, CVPR 2019, section 5.1.
+    """
+    smallest = int(np.bincount(labels, minlength=classes).min())
+    if classes < 2 or not 1 <= imbalance <= smallest:
+        raise ValueError(f"imbalance must lie in [1, {smallest}], the size of the smallest of two classes or more; got {imbalance}")
+    shares = float(imbalance) ** (-np.arange(classes) / (classes - 1))
+    quota = np.floor(smallest * shares + 1e-9).astype(int)  # n/ρ may come out a rounding error below a whole number
+    return _first_of_each_class(labels, np.random.default_rng(seed).permutation(len(labels)), quota)
+
+
+def with_label_noise(labels: Tensor, share: float, *, classes: int, seed: int = 0) -> Tensor:
+    """Make a share of the labels wrong: exactly so many samples get one of the other classes, all equally likely.
+
+    Noise of one seed is nested: a label that is wrong with a smaller share is wrong, in the same way, with a larger one.
+
+    Args:
+        labels: class indices ``[N]``.
+        share: of the samples, in [0, 1).
+        classes: C ≥ 2.
+        seed: seed of the draw.
+
+    Returns:
+        New labels ``[N]``.
+
+    Raises:
+        ValueError: for a share outside of [0, 1) and for fewer than two classes.
+
+    Example:
+        >>> noisy = with_label_noise(torch.zeros(10, dtype=torch.long), 0.3, classes=3)
+        >>> int((noisy != 0).sum()), int(noisy.max()) <= 2
+        (3, True)
+
+    References:
+        *Large Margin In Softmax Cross-Entropy Loss*, section 4.2.
+    """
+    if not 0 <= share < 1:
+        raise ValueError(f"share must lie in [0, 1); got {share!r}")
+    if classes < 2:
+        raise ValueError(f"wrong labels need at least two classes; got {classes}")
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(labels), generator=generator)
+    shift = torch.randint(1, classes, (len(labels),), generator=generator)
+    wrong = order[: round(share * len(labels))].to(labels.device)
+    noisy = labels.clone()
+    noisy[wrong] = (labels[wrong] + shift.to(labels.device)[wrong]) % classes
+    return noisy
 
 
 def _first_of_each_class(labels: NDArray[np.int64], order: NDArray[np.int64], quota: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -1,7 +1,8 @@
-"""What a data set is once it is loaded: splits of inputs and labels, and where they came from."""
+"""Loaded data sets: splits of inputs and labels, and their origin."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -27,11 +28,7 @@ class Split:
         return replace(self, inputs=self.inputs.flatten(1))
 
     def with_channels(self) -> Split:
-        """The same split with images of shape ``[N, C, H, W]``; grey ones get one channel.
-
-        Raises:
-            ValueError: for a table of features, which has no pixels.
-        """
+        """The same split with images of shape ``[N, C, H, W]``; grey ones get one channel. A table of features raises a ValueError."""
         if self.inputs.ndim not in (3, 4):
             raise ValueError(f"only images [N, H, W] or [N, C, H, W] have channels; got inputs of shape {list(self.inputs.shape)}")
         return replace(self, inputs=self.inputs[:, None] if self.inputs.ndim == 3 else self.inputs)
@@ -73,15 +70,14 @@ class Dataset:
 
     def flat(self) -> Dataset:
         """The same data set with inputs of shape ``[N, D]``."""
-        return replace(
-            self,
-            train=self.train.flat(),
-            valid=self.valid.flat() if self.valid is not None else None,
-            test=self.test.flat(),
-            normalize=self.normalize.flat(self.train.inputs.shape[1:]) if self.normalize is not None else None,
-        )
+        normalize = self.normalize and self.normalize.flat(self.train.inputs.shape[1:])
+        return replace(self.each(Split.flat), normalize=normalize)
 
     def with_channels(self) -> Dataset:
         """The same data set with images of shape ``[N, C, H, W]``; grey ones get one channel (see :meth:`Split.with_channels`)."""
-        valid = self.valid.with_channels() if self.valid is not None else None
-        return replace(self, train=self.train.with_channels(), valid=valid, test=self.test.with_channels())
+        return self.each(Split.with_channels)
+
+    def each(self, change: Callable[[Split], Split]) -> Dataset:
+        """The same data set with every split changed."""
+        valid = None if self.valid is None else change(self.valid)
+        return replace(self, train=change(self.train), valid=valid, test=change(self.test))

@@ -15,25 +15,28 @@ from torch import Tensor
 
 from study.data.files import checksum, local_folder
 
-__all__ = ["NOMINAL", "UCI", "Table", "table", "table_names"]
+__all__ = ["EMBEDDED_TABLES", "NOMINAL", "UCI", "Table", "embedded_table", "table", "table_names"]
 
-UCI = {
-    "uci/pima-indians-diabetes": "PimaIndiansDiabetes",
-    "uci/hayes-roth": "Hayes-Roth",
-    "uci/user-knowledge-modeling": "UserKnowledgeModeling",
-    "uci/breast-cancer-wisconsin-prognostic": "BreastCancerWisconsin",
-    "uci/wholesale-customers": "WholesaleCustomers",
-    "uci/teaching-assistant-evaluation": "TeachingAssistantEvaluation",
-    "uci/banknote-authentication": "BanknoteAuthentication",
-    "uci/congressional-voting-records": "CongressionalVotingRecords",
-    "uci/website-phishing": "WebsitePhishing",
-    "uci/haberman": "Haberman",
-    "uci/iris": "Iris",
-    "uci/breast-tissue": "BreastTissue",
-    "uci/vertebral-column": "VertebralColumn",
-    "uci/forest-type-mapping": "ForestTypeMapping",
-    "uci/balance-scale": "BalanceScale",
+_UCI = {
+    "uci/pima-indians-diabetes": ("PimaIndiansDiabetes", (392, 8, 2)),
+    "uci/hayes-roth": ("Hayes-Roth", (160, 3, 3)),
+    "uci/user-knowledge-modeling": ("UserKnowledgeModeling", (403, 5, 4)),
+    "uci/breast-cancer-wisconsin-prognostic": ("BreastCancerWisconsin", (194, 33, 2)),
+    "uci/wholesale-customers": ("WholesaleCustomers", (440, 7, 2)),
+    "uci/teaching-assistant-evaluation": ("TeachingAssistantEvaluation", (151, 5, 3)),
+    "uci/banknote-authentication": ("BanknoteAuthentication", (1372, 4, 2)),
+    "uci/congressional-voting-records": ("CongressionalVotingRecords", (232, 16, 2)),
+    "uci/website-phishing": ("WebsitePhishing", (1353, 9, 3)),
+    "uci/haberman": ("Haberman", (306, 3, 2)),
+    "uci/iris": ("Iris", (150, 4, 3)),
+    "uci/breast-tissue": ("BreastTissue", (106, 9, 6)),
+    "uci/vertebral-column": ("VertebralColumn", (310, 6, 3)),
+    "uci/forest-type-mapping": ("ForestTypeMapping", (523, 27, 4)),
+    "uci/balance-scale": ("BalanceScale", (625, 4, 3)),
 }
+"""For each UCI set the paper's name, and how many samples, features and classes it has, in the order of ArcGrad's Table II."""
+
+UCI = {name: title for name, (title, _) in _UCI.items()}
 """The UCI sets and the paper's names for them, in the order of ArcGrad's Table II."""
 
 NOMINAL: dict[str, tuple[str, ...]] = {
@@ -43,7 +46,7 @@ NOMINAL: dict[str, tuple[str, ...]] = {
 }
 """Columns of more than two values whose numbers are names: their order means nothing."""
 
-EMBEDDED_TABLES = {"iris": "load_iris", "wine": "load_wine", "breast_cancer": "load_breast_cancer"}
+EMBEDDED_TABLES = ("iris", "wine", "breast_cancer")
 """The tables of scikit-learn. Its iris differs from UCI's file in two rows."""
 
 _WORDS = {"y": 1.0, "n": 0.0}
@@ -51,7 +54,7 @@ _WORDS = {"y": 1.0, "n": 0.0}
 
 @dataclass(frozen=True)
 class Table:
-    """A table of features that no one has split.
+    """A whole table of features.
 
     Attributes:
         name: the name it was asked for.
@@ -82,16 +85,16 @@ class Table:
 
 
 def table_names() -> list[str]:
-    """The names that :func:`table` knows: those of scikit-learn, then the UCI sets in the order of ArcGrad's Table II."""
+    """List the names that :func:`table` knows: those of scikit-learn, then the UCI sets in the order of ArcGrad's Table II."""
     return [*EMBEDDED_TABLES, *UCI]
 
 
 def table(name: str, *, categorical: Literal["codes", "one-hot"] = "codes", folder: str | os.PathLike[str] | None = None) -> Table:
     """Load a table of features by name, whole and unscaled, for a cross-validation.
 
-    A UCI set is a CSV file: a header, the features, and the class in the last column. Rows with missing values were dropped when the files
-    were made, as the paper's numbers of samples imply; one that is left is refused. Nothing is scaled here: in a cross-validation that
-    belongs to each training part (:func:`fit_normalizer`).
+    A UCI set is a CSV file: a header, the features, and the class in the last column, with as many samples, features and classes as the
+    paper counts. Rows with missing values were dropped when the files were made, as these counts imply; one that is left is refused.
+    Nothing is scaled here: in a cross-validation that belongs to each training part (:func:`fit_normalizer`).
 
     The paper does not say how it coded features that are no numbers. Its Table II counts one feature for each column, so the default
     keeps one. Columns of two values, and ordered ones (as the -1, 0, 1 of website-phishing), keep their numbers under either coding.
@@ -116,8 +119,8 @@ def table(name: str, *, categorical: Literal["codes", "one-hot"] = "codes", fold
     if categorical not in ("codes", "one-hot"):
         raise ValueError(f"unknown coding {categorical!r}; valid: codes, one-hot")
     if name in EMBEDDED_TABLES:
-        return _embedded(name)
-    file = (Path(folder) if folder is not None else local_folder()) / f"{name}.csv"
+        return embedded_table(name)
+    file = local_folder(folder) / f"{name}.csv"
     if not file.is_file():
         raise FileNotFoundError(
             f"data set {name!r} is nowhere to be found: there is no file {file}. Set GDLIB_DATA to a folder that holds {name}.csv "
@@ -127,10 +130,13 @@ def table(name: str, *, categorical: Literal["codes", "one-hot"] = "codes", fold
     found = checksum(file)
     header, rows = _read(file)
     values = np.array([[_number(cell, file, line) for cell in row[:-1]] for line, row in enumerate(rows, start=2)])
+    class_names = tuple(sorted({row[-1] for row in rows}))
+    counted = (*values.shape, len(class_names))
+    if counted != _UCI[name][1]:
+        raise ValueError(f"{file} is damaged: (samples, features, classes) are {counted}, not {_UCI[name][1]}; copy the file again")
     feature_names, features = header[:-1], values
     if categorical == "one-hot":
         feature_names, features = _one_hot(header[:-1], values, NOMINAL.get(name, ()))
-    class_names = tuple(sorted({row[-1] for row in rows}))
     return Table(
         name=name,
         features=torch.from_numpy(features.astype(np.float32)),
@@ -142,11 +148,12 @@ def table(name: str, *, categorical: Literal["codes", "one-hot"] = "codes", fold
     )
 
 
-def _embedded(name: str) -> Table:
+def embedded_table(name: str) -> Table:
+    """Load a table that scikit-learn brings along; also ``digits``, whose images are rows of pixels then."""
     import sklearn
     from sklearn import datasets
 
-    bunch: Any = getattr(datasets, EMBEDDED_TABLES[name])()
+    bunch: Any = getattr(datasets, f"load_{name}")()
     return Table(
         name=name,
         features=torch.from_numpy(bunch.data).float(),
@@ -159,29 +166,29 @@ def _embedded(name: str) -> Table:
 
 
 def _read(file: Path) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a file, every row as long as the header."""
+    """Read header and rows of a file, without the spaces around a cell; every row as long as the header."""
     try:
         with file.open(encoding="utf-8", newline="") as stream:
-            header, *rows = csv.reader(stream)
+            header, *rows = [[cell.strip() for cell in row] for row in csv.reader(stream)]
     except (ValueError, csv.Error) as error:
         raise ValueError(f"{file} is damaged: it is no CSV file with a header ({error}); copy the file again") from error
     if len(header) < 2 or header[-1] != "class" or not rows:
         raise ValueError(f"{file} has another layout: a header with the features and then 'class', and rows, expected; got {header}")
     for line, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise ValueError(f"{file} is damaged: line {line} has {len(row)} cells, the header {len(header)}; copy the file again")
-        if not row[-1]:
-            raise ValueError(f"{file} is damaged: line {line} has no class; copy the file again")
+        if len(row) != len(header) or not row[-1]:
+            fault = f"{len(row)} cells, the header {len(header)}" if len(row) != len(header) else "no class"
+            raise ValueError(f"{file} is damaged: line {line} has {fault}; copy the file again")
     return header, rows
 
 
 def _number(cell: str, file: Path, line: int) -> float:
+    """Read a number that float32 can hold."""
     try:
         value = _WORDS[cell] if cell in _WORDS else float(cell)
     except ValueError:
         value = float("nan")
-    if not np.isfinite(value):
-        raise ValueError(f"{file}, line {line}: {cell!r} is no number, and not y or n; drop rows with missing values")
+    if not abs(value) <= torch.finfo(torch.float32).max:  # also catches NaN
+        raise ValueError(f"{file}, line {line}: {cell!r} is no number of float32, and not y or n; drop rows with missing values")
     return value
 
 

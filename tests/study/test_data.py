@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from study import data
 from study.data import Normalizer, Split
-from study.data.sampling import balanced, proportional
+from study.data.sampling import balanced, long_tailed, proportional
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch) -> Path:
-    """No test reads or writes the user's cache, or the real data folder unless it names it."""
+    """Keep the user's cache and the real data folder, unless a test names it, out of all tests."""
     monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("GDLIB_DATA", str(tmp_path / "data"))
     return tmp_path / "cache"
@@ -124,6 +124,43 @@ class TestSubset:
     def test_a_class_that_is_gone(self):
         with pytest.raises(ValueError, match=r"subset must lie in \[0, 0\]"):
             balanced(np.array([0, 0, 2]), 1, seed=0, classes=3)
+
+
+class TestLongTail:
+    @pytest.mark.parametrize(
+        ("classes", "each", "imbalance", "total"), [(10, 5000, 100, 12_406), (100, 500, 100, 10_847), (10, 5000, 10, 20_431)]
+    )
+    def test_the_sizes_of_the_usual_benchmark(self, classes, each, imbalance, total):
+        labels = np.random.default_rng(0).permutation(np.repeat(np.arange(classes), each))
+        counts = np.bincount(labels[long_tailed(labels, imbalance, 0, classes)])
+        assert counts.tolist() == [int(each * (1 / imbalance) ** (c / (classes - 1))) for c in range(classes)]
+        assert (counts.sum(), counts[0], counts[-1]) == (total, each, each // imbalance)
+
+    def test_a_longer_tail_is_part_of_a_shorter_one(self):
+        labels = np.arange(600) % 5
+        short, long, other = (long_tailed(labels, imbalance, seed, 5) for imbalance, seed in ((2, 0), (20, 0), (20, 1)))
+        assert not (long & ~short).any() and (long != other).any()
+        assert np.bincount(labels[long_tailed(labels, 1, 0, 5)]).tolist() == [120] * 5
+
+    def test_of_what_is_not_held_out(self):
+        whole, tailed = (data.load("digits", validation_size=100, **options) for options in ({}, {"imbalance": 50}))
+        counts = tailed.train.labels.bincount()
+        smallest = int(whole.train.labels.bincount().min())
+        assert counts.tolist() == [int(smallest * 50 ** (-c / 9)) for c in range(10)]
+        assert torch.equal(tailed.valid.inputs, whole.valid.inputs) and torch.equal(tailed.test.labels, whole.test.labels)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"imbalance": 0.5}, r"imbalance must lie in \[1, 139\], .* got 0.5"),
+            ({"imbalance": 140}, "got 140"),
+            ({"imbalance": float("nan")}, "got nan"),
+            ({"imbalance": 10, "subset": 100}, "balanced or has a long tail; got subset=100 and imbalance=10"),
+        ],
+    )
+    def test_refused(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            data.load("digits", **options)
 
 
 class TestNormalization:

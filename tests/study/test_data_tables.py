@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from study import data, published
+from study.data import tables
 
 # "distinct" and "conflicts": distinct rows, and feature vectors that occur in more than one class, counted apart from this package
 DUPLICATES = {
@@ -25,15 +26,21 @@ DUPLICATES = {
     "BreastTissue": (105, 0),
 }
 
+SIZES = dict(tables._UCI)
 SMALL = "a,b,vote,class\n1,2.5,y,yes\n-1,1e3,n,no\n1,2.5,n,no\n0,0,y,-1\n"
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch) -> Path:
-    """A local folder with one small file under the name of a real one."""
+    """A local folder with one small file under the name of a real one, which has four samples, three features and three classes then."""
     monkeypatch.setenv("GDLIB_DATA", str(tmp_path))
+    sized(monkeypatch, 4, 3, 3)
     write(tmp_path, SMALL)
     return tmp_path
+
+
+def sized(monkeypatch, *size: int, name: str = "haberman") -> None:
+    monkeypatch.setitem(tables._UCI, f"uci/{name}", ("", size))
 
 
 def write(root: Path, text: str | bytes, name: str = "haberman") -> Path:
@@ -54,8 +61,17 @@ class TestTable:
     def test_the_folder_can_be_named(self, folder, tmp_path, monkeypatch):
         monkeypatch.setenv("GDLIB_DATA", str(tmp_path / "nothing"))
         assert len(data.table("uci/haberman", folder=folder)) == 4
+        with pytest.raises(FileNotFoundError, match="there is no data folder .*nothing: name another one in GDLIB_DATA"):
+            data.table("uci/haberman")
 
-    def test_one_hot(self, folder):
+    def test_spaces_around_a_cell_mean_nothing(self, folder):
+        write(folder, SMALL.replace(",yes", ", yes ").replace("vote,", " vote ,").replace(",y,", ",y ,"))
+        table = data.table("uci/haberman")
+        assert table.class_names == ("-1", "no", "yes") and table.feature_names == ("a", "b", "vote")
+        assert table.features.tolist() == [[1, 2.5, 1], [-1, 1000, 0], [1, 2.5, 0], [0, 0, 1]]
+
+    def test_one_hot(self, folder, monkeypatch):
+        sized(monkeypatch, 3, 2, 2, name="wholesale-customers")
         write(folder, "Region,Fresh,class\n3,7,1\n1,8,2\n3,9,1\n", "wholesale-customers")
         table = data.table("uci/wholesale-customers", categorical="one-hot")
         assert table.feature_names == ("Region=1", "Region=3", "Fresh")
@@ -70,6 +86,9 @@ class TestTable:
         file.write_text(SMALL.replace("2.5", "2.6"))
         with pytest.raises(ValueError, match="haberman.csv is damaged: its SHA-256 is .* copy the file again"):
             data.table("uci/haberman")
+        (folder / "SHA256SUMS").write_text("nonsense\n")
+        with pytest.raises(ValueError, match="SHA256SUMS, line 1: a SHA-256 and a path expected, not 'nonsense'"):
+            data.table("uci/haberman")
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -81,11 +100,15 @@ class TestTable:
             ("a,class\n1,x\n2\n", "line 3 has 1 cells, the header 2"),
             ("a,class\n1,x\n2,3,y\n", "line 3 has 3 cells, the header 2"),
             ("a,class\n1,x\n2,\n", "line 3 has no class"),
-            ("a,class\n1,x\n?,y\n", r"line 3: '\?' is no number, .* drop rows with missing values"),
+            ("a,class\n1,x\n?,y\n", r"line 3: '\?' is no number .*drop rows with missing values"),
             ("a,class\n,x\n", "line 2: '' is no number"),
             ("a,class\nnan,x\n", "line 2: 'nan' is no number"),
             ("a,class\ninf,x\n", "line 2: 'inf' is no number"),
             (b"a,class\n\xff\xfe,x\n", "is no CSV file with a header"),
+            ("a,class\n1e39,x\n", "line 2: '1e39' is no number of float32"),
+            ("a,b,class\n1,2,x\n3,4,y\n5,6,z\n7,8,x\n", r"features, classes\) are \(4, 2, 3\), not \(4, 3, 3\)"),
+            ("a,b,c,class\n" + "1,2,3,x\n" * 4, r"are \(4, 3, 1\), not \(4, 3, 3\)"),
+            ("a,b,c,class\n1,2,3,x\n4,5,6,y\n7,8,9,z\n", r"are \(3, 3, 3\), not \(4, 3, 3\)"),
         ],
     )
     def test_a_damaged_file_is_named(self, folder, text, message):
@@ -114,7 +137,8 @@ class TestTable:
 
 
 class TestLoad:
-    def test_a_fifth_to_test_on(self, folder):
+    def test_a_fifth_to_test_on(self, folder, monkeypatch):
+        sized(monkeypatch, 40, 1, 2)
         rows = "".join(f"{index},{'ab'[index % 4 == 0]}\n" for index in range(40))
         write(folder, "x,class\n" + rows)
         dataset = data.load("uci/haberman", normalization="none", validation_size=4)
@@ -238,7 +262,8 @@ class TestDuplicateGroups:
 
 class TestRealTables:
     @pytest.fixture
-    def uci(self, data_folder: Path) -> Path:
+    def uci(self, data_folder: Path, monkeypatch) -> Path:
+        monkeypatch.setattr(tables, "_UCI", SIZES)
         if not (data_folder / "uci").is_dir():
             pytest.skip("the real UCI tables were not tested: the local data folder has no uci/")
         return data_folder
