@@ -42,7 +42,8 @@ test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
 coverage: $(STAMP) ## pytest with branch coverage of gdlib and study
 	$(BIN)/python -m pytest --cov --cov-report=term-missing
 
-lint: $(STAMP) ## ruff over code and notebooks
+lint: $(STAMP) ## ruff over code and notebooks, and which module may import which
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m study.notebooks check

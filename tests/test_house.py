@@ -1,8 +1,7 @@
-"""The house: imports run downwards, the descriptions of the environment agree, and nothing is kept that does not belong here."""
+"""The house: the descriptions of the environment agree, and nothing is kept that does not belong here. Imports: `make lint`."""
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import tomllib
@@ -15,93 +14,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
-
-# Which modules a module of the same package may import: the design, from the ground up.
-ALLOWED: dict[str, dict[str, set[str]]] = {
-    "gdlib": {
-        "functional": set(),
-        "schedules": set(),
-        "calibration": set(),
-        "heads": {"functional"},
-        "losses": {"functional"},
-        "models": {"heads", "functional"},
-        "train": {"models"},
-        "__init__": {"functional", "losses", "schedules", "calibration"},
-    },
-    "study": {
-        "statistics": set(),
-        "geometry": set(),
-        "records": set(),
-        "published": set(),
-        "data": set(),
-        "tables": {"published", "statistics"},
-        "claims": {"published", "records", "statistics"},
-        "curriculum": {"geometry"},
-        "experiment": {"curriculum", "data", "geometry", "records"},
-        "campaign": {"experiment", "records"},
-        "figures": {"statistics", "geometry", "records", "published"},
-        "notebooks": set(),
-        "headline": {"claims", "published", "records", "statistics"},
-        "jobs": {"campaign", "experiment", "notebooks"},
-        "__init__": set(),
-    },
-}
-NOTEBOOKS = {"sympy", "papermill", "IPython", "nbformat", "nbclient", "jupytext", "notebooks", "tests", "snakemake"}
-NOT_IN_GDLIB = {"study", "pandas", "scipy", "sklearn", "matplotlib", "seaborn", "yaml", "pydantic", "pyarrow", "PIL"}
-NO_TORCH = {"schedules", "records", "published", "statistics"}
-
-
-def imports(path: Path) -> set[str]:
-    """Full names of everything that a file imports, also inside functions: study.records, matplotlib.pyplot ..."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name}: relative import; write the full name"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
-
-
-def modules(package: str) -> list[str]:
-    return sorted(
-        path.stem if path.is_file() else path.name
-        for path in (ROOT / package).iterdir()
-        if path.suffix == ".py" or (path / "__init__.py").is_file()
-    )
-
-
-def files_of(package: str, module: str) -> list[Path]:
-    path = ROOT / package / f"{module}.py"
-    return [path] if path.is_file() else sorted((ROOT / package / module).rglob("*.py"))
-
-
-@pytest.mark.parametrize(("package", "module"), [(package, module) for package in ALLOWED for module in modules(package)])
-def test_imports_run_downwards(package: str, module: str) -> None:
-    assert module in ALLOWED[package], f"{package}.{module} is new: say in this test what it may import"
-    for path in files_of(package, module):
-        for name in imports(path):
-            top, *rest = name.split(".")
-            assert top not in NOTEBOOKS or module in {"jobs", "notebooks", "tables"}, (
-                f"{path.name} imports {name}; only study.jobs knows notebooks"
-            )
-            assert package != "gdlib" or top not in NOT_IN_GDLIB, f"{path.name} imports {name}; gdlib needs torch, numpy and tqdm alone"
-            if top == package and rest and rest[0] != module and rest[0] in modules(package):
-                below = ALLOWED[package][module]
-                assert rest[0] in below, f"{path.name} imports {name}; it may import {sorted(below) or 'no sibling'}"
-            if top in {"matplotlib", "seaborn", "mpl_toolkits"}:
-                assert module == "figures", f"{path.name} imports {name}; only figures draws"
-            if top == "torch":
-                assert module not in NO_TORCH, f"{path.name} imports {name}; it should not need torch"
-
-
-@pytest.mark.parametrize("package", ALLOWED)
-def test_the_order_has_no_circle(package: str) -> None:
-    placed: set[str] = set()
-    while len(placed) < len(ALLOWED[package]):
-        ready = {module for module, below in ALLOWED[package].items() if module not in placed and below <= placed}
-        assert ready, f"circle among {sorted(set(ALLOWED[package]) - placed)}"
-        placed |= ready
 
 
 @pytest.mark.parametrize("folder", ["theory", "evidence"])
