@@ -18,8 +18,8 @@ from gdlib.functional.large_margin import (
 )
 from gdlib.functional.linear import linear_gd_cross_entropy
 from gdlib.functional.margins import focal_cross_entropy, modified_cross_entropy, multi_class_hinge, soft_margin_cross_entropy
+from gdlib.functional.options import Reduction as Reduction
 from gdlib.functional.prototypes import center_loss, center_update, gaussian_mixture_cross_entropy
-from gdlib.functional.reduction import Reduction as Reduction
 from gdlib.functional.sphereface import l_softmax_cross_entropy, sphereface_cross_entropy
 
 __all__ = [

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from gdlib.functional.angular import arccos
-from gdlib.functional.inputs import finite
-from gdlib.functional.reduction import Reduction
-from gdlib.functional.target_logit import target_logit_loss
+from gdlib.functional.options import Reduction, finite, target_logit_loss
 
 __all__ = ["adacos_cross_entropy", "adacos_fixed_scale", "adacos_scale"]
 

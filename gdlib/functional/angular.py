@@ -10,9 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from gdlib.functional.inputs import nonnegative, positive
-from gdlib.functional.reduction import Reduction
-from gdlib.functional.target_logit import At, Parameters, softplus, target_logit_loss
+from gdlib.functional.options import At, Parameters, Reduction, nonnegative, positive, softplus, target_logit_loss
 
 __all__ = [
     "arccos",

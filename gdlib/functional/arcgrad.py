@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from gdlib.functional.angular import arccos
-from gdlib.functional.inputs import positive
-from gdlib.functional.reduction import Reduction
-from gdlib.functional.target_logit import target_logit_loss
+from gdlib.functional.options import Parameters, Reduction, positive, target_logit_loss
 
 __all__ = ["arcgrad_cross_entropy", "arcgrad_gap", "arcgrad_scale"]
 
@@ -67,7 +65,7 @@ def arcgrad_cross_entropy(
         cosine,
         target,
         parameters={"scale": (scale, positive)},
-        logits=lambda values, given: -given["scale"] * arccos(values),
+        logits=_negative_angles,
         weight=weight,
         ignore_index=ignore_index,
         reduction=reduction,
@@ -143,3 +141,8 @@ def _product(classes: int) -> float:
 
 def _positive_number_or_tensor(name: str, value: float | Tensor) -> float | Tensor:
     return positive(name, value, value.shape if isinstance(value, Tensor) else torch.Size())
+
+
+def _negative_angles(cosine: Tensor, given: Parameters) -> Tensor:
+    """Make logits of cosines; a cosine of -inf masks its class."""
+    return (-given["scale"] * arccos(cosine)).masked_fill(cosine == -math.inf, -math.inf)

@@ -8,9 +8,19 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from gdlib.functional.inputs import check_logits, check_options, check_target, compute_in, nonnegative
 from gdlib.functional.margins import soft_margin_cross_entropy
-from gdlib.functional.reduction import Reduction, gather_checked, reduce_indices, valid_index
+from gdlib.functional.options import (
+    Reduction,
+    check_index,
+    check_logits,
+    check_options,
+    check_target,
+    compute_in,
+    lowest,
+    nonnegative,
+    reduce_indices,
+    valid_index,
+)
 
 Divergence = Literal["symmetric", "q_u", "u_q"]
 
@@ -41,8 +51,9 @@ def large_margin_cross_entropy(
     ``u_q``        LM eq. 10, right     :math:`D(u \| q) = -E_u \log q - \log(C - 1)`
     ============== ==================== =====================================================================
 
-    ``reg_lambda=0`` is the cross-entropy; so is every ``reg_lambda`` for two classes, where D is 0. LM eq. 12 is the gradient, with x
-    written for the logits f. The divergence is weighed, ignored and reduced like the cross-entropy of its sample.
+    ``reg_lambda=0`` is the cross-entropy; so is every ``reg_lambda`` for two classes, where D is 0. A class whose logit is -inf is masked:
+    u and q are over the others. LM eq. 12 is the gradient, with x written for the logits f. The divergence is weighed, ignored and reduced
+    like the cross-entropy of its sample.
 
     Args:
         input: logits, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
@@ -85,17 +96,16 @@ def large_margin_cross_entropy(
     )
     if logits.shape[class_dim] == 1:
         return cross_entropy.to(result_dtype)
-    valid, index = valid_index(target, ignore_index)
-    log_q, wrong = _log_q(logits, index, class_dim)
-    others = logits.shape[class_dim] - 1
-    q_log_q = (log_q.exp() * log_q * wrong).sum(class_dim)
+    valid, index = valid_index(target, ignore_index, logits.shape[class_dim])
+    log_q, others = _log_q(logits, index, class_dim)
+    q_log_q = (log_q.exp() * log_q).sum(class_dim)
     u_log_q = log_q.sum(class_dim) / others
     if divergence == "symmetric":
         regulariser = (q_log_q - u_log_q) / 2
     elif divergence == "q_u":
-        regulariser = q_log_q + math.log(others)
+        regulariser = q_log_q + torch.log(others)
     else:
-        regulariser = -u_log_q - math.log(others)
+        regulariser = -u_log_q - torch.log(others)
     factor = reg_lambda.to(logits) if isinstance(reg_lambda, Tensor) else reg_lambda
     return (cross_entropy + reduce_indices(factor * regulariser, index, valid, weight, reduction)).to(result_dtype)
 
@@ -130,7 +140,7 @@ def margin_bias(input: Tensor, target: Tensor) -> Tensor:
         raise ValueError("margin_bias needs class indices and at least two classes")
     logits, result_dtype = compute_in(input)
     index = target.long()
-    gather_checked(logits, index, class_dim)
+    check_index(index, logits.shape[class_dim])
     wrong = logits.scatter(class_dim, index.unsqueeze(class_dim), -math.inf)
     return torch.logsumexp(wrong - wrong.amax(class_dim, keepdim=True), class_dim).to(result_dtype)
 
@@ -205,14 +215,13 @@ def super_symmetric_projection(weight: Tensor) -> Tensor:
 
 
 def _log_q(logits: Tensor, index: Tensor, class_dim: int) -> tuple[Tensor, Tensor]:
-    """Log of the softmax over the wrong classes, 0 at the true one; and where the wrong ones are."""
+    """Compute the log of the softmax over the wrong classes, 0 at the true and at masked ones, and how many wrong ones are not masked."""
     true_class = index.unsqueeze(class_dim)
-    gather_checked(logits, index, class_dim)
-    wrong = torch.ones_like(logits, dtype=torch.bool).scatter(class_dim, true_class, False)
-    masked = logits.scatter(class_dim, true_class, -math.inf)
-    masked = masked - masked.detach().amax(class_dim, keepdim=True)
-    log_total = torch.logsumexp(masked, class_dim, keepdim=True)
-    return torch.where(wrong, masked - log_total, 0.0), wrong
+    counted = (logits != -math.inf).scatter(class_dim, true_class, False)
+    wrong = logits.scatter(class_dim, true_class, lowest(logits))
+    wrong = wrong - wrong.detach().amax(class_dim, keepdim=True)
+    log_total = torch.logsumexp(wrong, class_dim, keepdim=True)
+    return torch.where(counted, wrong - log_total, 0.0), counted.sum(class_dim).clamp(min=1).to(logits)
 
 
 def _classes(weight: Tensor) -> int:

@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib.functional.forward_gradient import fast_path_serves, loss_and_gradient
+from gdlib.functional.fused import differentiable_gradient, is_batch, loss_and_gradient, serves, times
 from gdlib.functional.gradient_decay import gd_cross_entropy
-from gdlib.functional.inputs import check_options, compute_in, positive
-from gdlib.functional.reduction import Reduction, gather_checked, reduce_indices, valid_index
-from gdlib.functional.target_logit import gd_true_class
+from gdlib.functional.options import Reduction, check_options, compute_in, positive, reduce_indices, valid_index
 
 __all__ = ["linear_gd_cross_entropy"]
 
@@ -76,13 +74,12 @@ def linear_gd_cross_entropy(
     if not isinstance(temperature, (int, float)) or not 0 < temperature < math.inf:
         raise ValueError(f"temperature must be a finite number > 0, which is the same for all samples; got {temperature}")
     parts = [part for part in (features, weight, bias) if part is not None]
-    if len(features) == 0 or not all(fast_path_serves(part, beta) for part in parts):
+    if len(features) == 0 or not all(serves(part, beta) for part in parts):
         logits = F.linear(features, weight, bias)
-        return gd_cross_entropy(logits, target, beta, temperature=temperature, ignore_index=ignore_index, reduction=reduction)
+        return gd_cross_entropy(logits, target, beta=beta, temperature=temperature, ignore_index=ignore_index, reduction=reduction)
 
     compute, result_dtype = compute_in(features)
-    valid, index = valid_index(target, ignore_index)
-    gather_checked(compute.new_empty(1).expand(len(index), weight.shape[0]), index, 1)  # names an index outside [0, C)
+    valid, index = valid_index(target, ignore_index, weight.shape[0])
     rows = block_rows or max(1, _BLOCK // weight.shape[0])
     scale = {"none": None, "sum": valid.to(compute), "mean": valid.to(compute) / valid.sum()}[reduction]
     loss = _BlockwiseLinear.apply(
@@ -127,17 +124,17 @@ class _BlockwiseLinear(torch.autograd.Function):
         number, temperature, rows = ctx.options
         beta = number if beta is None else beta
         gradients, ctx.gradients = ctx.gradients, None
-        if torch.is_grad_enabled():
-            losses = gd_true_class(F.linear(features, weight, bias) / temperature, index, beta, 1)
-            loss = losses if scale is None else _weighted_sum(losses, scale)
-            inputs = [part for part, needed in zip((features, weight, bias), ctx.needs_input_grad, strict=False) if needed]
-            found = iter(torch.autograd.grad(loss, inputs, grad, create_graph=True))
-            gradients = [next(found) if needed else None for needed in ctx.needs_input_grad[:3]]
-        elif gradients is None:
-            factor = grad if scale is None else grad * scale
-            _, gradients = _gradients(features, weight, bias, index, beta, temperature, factor, rows, ctx.needs_input_grad[:3])
+        if torch.is_grad_enabled() or (scale is None and is_batch(grad)):
+            factor = (grad if scale is None else grad * scale).unsqueeze(1) / temperature
+            gradient = factor * differentiable_gradient(F.linear(features, weight, bias) / temperature, index, beta, 1)
+            gradients = [gradient @ weight, gradient.mT @ features, gradient.sum(0)]
+        elif scale is None:
+            _, gradients = _gradients(features, weight, bias, index, beta, temperature, grad, rows, ctx.needs_input_grad[:3])
         else:
-            gradients = [None if gradient is None else gradient.mul_(grad) for gradient in gradients]
+            if gradients is None:  # the graph is used again
+                _, gradients = _gradients(features, weight, bias, index, beta, temperature, scale, rows, ctx.needs_input_grad[:3])
+            gradients = [None if gradient is None else times(gradient, grad) for gradient in gradients]
+        gradients = [gradient if needed else None for gradient, needed in zip(gradients, ctx.needs_input_grad[:3], strict=True)]
         return *gradients, None, None, None, None, None
 
 

@@ -5,9 +5,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gdlib.functional.inputs import check_logits, check_options, check_target, compute_in, finite, nonnegative, over_classes
-from gdlib.functional.reduction import Reduction, gather_checked, reduce_indices, valid_index
-from gdlib.functional.target_logit import Parameters, softplus, target_logit_loss
+from gdlib.functional.options import (
+    Parameters,
+    Reduction,
+    check_logits,
+    check_options,
+    check_target,
+    compute_in,
+    finite,
+    gather,
+    nonnegative,
+    over_classes,
+    reduce_indices,
+    softplus,
+    target_logit_loss,
+    valid_index,
+)
 
 __all__ = ["focal_cross_entropy", "modified_cross_entropy", "multi_class_hinge", "soft_margin_cross_entropy"]
 
@@ -158,7 +171,6 @@ def focal_cross_entropy(
     """
 
     def penalty(x: Tensor, given: Parameters) -> Tensor:
-        x = x.clamp(min=torch.finfo(x.dtype).min / 4)  # one class: log(1 - p) stays a number
         return torch.exp(-given["gamma"] * softplus(-x)) * softplus(x)  # log(1 - p_c) = -softplus(-x)
 
     return target_logit_loss(
@@ -217,8 +229,8 @@ def multi_class_hinge(
     check_options(input, weight, ignore_index, reduction, 0.0, class_dim, False)
     margin = finite("margin", margin, target.shape)
     logits, result_dtype = compute_in(input)
-    valid, index = valid_index(target, ignore_index)
-    gap = logits - gather_checked(logits, index, class_dim).unsqueeze(class_dim) + over_classes(margin, class_dim, logits)
+    valid, index = valid_index(target, ignore_index, logits.shape[class_dim])
+    gap = logits - gather(logits, index, class_dim).unsqueeze(class_dim) + over_classes(margin, class_dim, logits)
     gap = gap.scatter(class_dim, index.unsqueeze(class_dim), 0.0)
     per_sample = torch.relu(gap).sum(class_dim) / max(1, logits.shape[class_dim] - 1)
     return reduce_indices(per_sample, index, valid, weight, reduction).to(result_dtype)

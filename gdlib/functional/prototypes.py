@@ -5,9 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gdlib.functional.inputs import check_logits, check_options, check_target, compute_in, nonnegative
-from gdlib.functional.reduction import Reduction, gather_checked, reduce_indices, valid_index
-from gdlib.functional.target_logit import At, Parameters, target_logit_loss
+from gdlib.functional.options import (
+    At,
+    Parameters,
+    Reduction,
+    check_logits,
+    check_options,
+    check_target,
+    compute_in,
+    gather,
+    nonnegative,
+    reduce_indices,
+    target_logit_loss,
+    valid_index,
+)
 
 __all__ = ["center_loss", "center_update", "gaussian_mixture_cross_entropy"]
 
@@ -55,7 +66,7 @@ def center_loss(
     _check_centers(features, target, centers)
     check_options(centers.mT, weight, ignore_index, reduction, 0.0, centers.ndim - 1, False)
     values, result_dtype = compute_in(features)
-    valid, index = valid_index(target, ignore_index)
+    valid, index = valid_index(target, ignore_index, centers.shape[-2])
     per_sample = (values - _of_class(centers.to(values), index)).square().sum(-1) / 2
     return reduce_indices(per_sample, index, valid, weight, reduction).to(result_dtype)
 
@@ -93,7 +104,7 @@ def center_update(features: Tensor, target: Tensor, centers: Tensor, rate: float
     _check_centers(features, target, centers)
     if not 0 <= rate <= 1:
         raise ValueError(f"rate must lie in [0, 1]; got {rate}")
-    valid, index = valid_index(target, ignore_index)
+    valid, index = valid_index(target, ignore_index, centers.shape[-2])
     own = _of_class(centers, index)
     towards = (features.to(centers) - own) * valid.unsqueeze(-1)
     rows = index.unsqueeze(-1)
@@ -176,21 +187,15 @@ def gaussian_mixture_cross_entropy(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
-    valid, index = valid_index(target, ignore_index)
-    likelihood = gather_checked(values + offset, index, class_dim)
+    valid, index = valid_index(target, ignore_index, distance.shape[class_dim])
+    likelihood = gather(values + offset, index, class_dim)
     factor = factor.to(values) if isinstance(factor, Tensor) else factor
     return (classification + reduce_indices(factor * likelihood, index, valid, weight, reduction)).to(result_dtype)
 
 
 def _of_class(centers: Tensor, index: Tensor) -> Tensor:
     """The centre of every sample's class: ``[..., N, D]`` of ``[..., C, D]`` and ``[..., N]``."""
-    try:
-        return centers.gather(-2, index.unsqueeze(-1).expand(*index.shape, centers.shape[-1]))
-    except (RuntimeError, IndexError) as error:
-        outside = index[(index < 0) | (index >= centers.shape[-2])]
-        if outside.numel() == 0:
-            raise
-        raise ValueError(f"class index {outside[0].item()} lies outside [0, {centers.shape[-2]})") from error
+    return centers.gather(-2, index.unsqueeze(-1).expand(*index.shape, centers.shape[-1]))
 
 
 def _check_centers(features: Tensor, target: Tensor, centers: Tensor) -> None:

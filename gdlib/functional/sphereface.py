@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from gdlib.functional.angular import arccos, scaled
-from gdlib.functional.inputs import nonnegative
-from gdlib.functional.reduction import Reduction
-from gdlib.functional.target_logit import At, Parameters, target_logit_loss
+from gdlib.functional.options import At, Parameters, Reduction, nonnegative, target_logit_loss
 
 __all__ = ["l_softmax_cross_entropy", "sphereface_cross_entropy"]
 

@@ -7,7 +7,6 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from gdlib import heads
 from gdlib.functional import super_symmetric_projection
@@ -79,7 +78,7 @@ class HeadedMLP(RunModel):
         """Logits or cosines ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R), with the features behind them if asked for."""
         features, weight = self.features(inputs), self.layers.weights[-1]  # (R, N, in), (R, in, C)
         if self.head == "cosine":
-            output = torch.bmm(F.normalize(features, dim=2), F.normalize(weight, dim=1))
+            output = heads.cosines(features, weight)
         else:
             output = torch.baddbmm(self.layers.biases[-1][:, None], features, weight) if self.has_bias else torch.bmm(features, weight)
         return torch.cat([output, features], 2) if self.with_features else output

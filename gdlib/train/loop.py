@@ -113,7 +113,7 @@ def train(
         >>> from gdlib.functional import gd_cross_entropy
         >>> from gdlib.models import mlp
         >>> def loss_fn(logits, labels, beta):
-        ...     return gd_cross_entropy(logits.movedim(2, 1), labels, beta[:, None], reduction="none")
+        ...     return gd_cross_entropy(logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none")
         >>> inputs = torch.linspace(-1, 1, 20)[:, None]
         >>> labels = (inputs[:, 0] > 0).long()
         >>> model = mlp([1, 2], seeds=[0, 0])                     # two runs that differ in β only

@@ -41,7 +41,7 @@ def gd_loss(temperatures: Sequence[float], *, match_gradient: bool = False) -> L
         losses = gd_cross_entropy(
             logits.flatten(0, 1),
             labels.flatten(),
-            beta.repeat_interleave(samples),
+            beta=beta.repeat_interleave(samples),
             temperature=tau if isinstance(tau, float) else tau.to(logits).repeat_interleave(samples),
             reduction="none",
         ).unflatten(0, labels.shape)

@@ -46,7 +46,7 @@ class TestByHand:
         # z = (2, 0), c = 0: J = log(e^-2 + β)
         logits, target = torch.tensor([[2.0, 0.0]], dtype=torch.float64), torch.tensor([0])
         for beta in (0.01, 0.1, 1.0, 5.0):
-            assert gd_cross_entropy(logits, target, beta).item() == pytest.approx(math.log(math.exp(-2) + beta), abs=1e-14)
+            assert gd_cross_entropy(logits, target, beta=beta).item() == pytest.approx(math.log(math.exp(-2) + beta), abs=1e-14)
 
     def test_temperature_divides_the_logits(self):
         logits, target = torch.tensor([[2.0, 0.0]], dtype=torch.float64), torch.tensor([0])
@@ -82,7 +82,7 @@ class TestIsCrossEntropyAtBetaOne:
         weight = torch.tensor([0.3, 0.0, 2.0, 1.0, 0.5], dtype=torch.float64) if weighted else None
         beta = torch.tensor(1.0) if as_tensor else 1.0
         results = []
-        for loss_fn in (lambda z, t, **k: gd_cross_entropy(z, t, beta, **k), F.cross_entropy):
+        for loss_fn in (lambda z, t, **k: gd_cross_entropy(z, t, beta=beta, **k), F.cross_entropy):
             z = logits.clone().requires_grad_()
             loss = loss_fn(z, target, weight=weight, reduction=reduction, label_smoothing=label_smoothing)
             loss.sum().backward()
@@ -126,7 +126,7 @@ class TestAgainstTheDefinition:
         expected = exact([value.item() for value in z], target, beta)
         tolerance = 4e-6 if dtype is torch.float32 else 1e-13
         for given_target in (torch.tensor(target), F.one_hot(torch.tensor(target), len(logits)).to(dtype)):
-            found = gd_cross_entropy(z, given_target, beta).item()
+            found = gd_cross_entropy(z, given_target, beta=beta).item()
             if math.isfinite(found):
                 assert abs(found - expected) <= tolerance * max(1.0, abs(expected))
             else:  # a class without weight at a distance that float cannot hold: 0 times a finite number is never reached here
@@ -136,8 +136,8 @@ class TestAgainstTheDefinition:
     def test_soft_and_hard_agree_for_a_confident_class(self, beta):
         # the largest class keeps the digits of 1 - p_c, which softmax has lost: here p_c = 1 - 2e-9 in float32
         z = torch.tensor([[20.0, 0.0, -1.0]])
-        hard = gd_cross_entropy(z, torch.tensor([0]), beta)
-        soft = gd_cross_entropy(z, torch.tensor([[1.0, 0.0, 0.0]]), beta)
+        hard = gd_cross_entropy(z, torch.tensor([0]), beta=beta)
+        soft = gd_cross_entropy(z, torch.tensor([[1.0, 0.0, 0.0]]), beta=beta)
         assert hard.item() == pytest.approx(exact([20.0, 0.0, -1.0], 0, beta), rel=1e-6, abs=1e-6)
         torch.testing.assert_close(soft, hard, rtol=1e-6, atol=1e-6)
 
@@ -146,7 +146,7 @@ class TestAgainstTheDefinition:
         # GD-1 eq. 11: w (p - e_c) with w = 1 / (1 + (β - 1) p_c)
         logits, target = draw((50, 5), soft=False)
         z = logits.clone().requires_grad_()
-        gd_cross_entropy(z, target, beta, reduction="sum").backward()
+        gd_cross_entropy(z, target, beta=beta, reduction="sum").backward()
         p = torch.softmax(logits, 1)
         true = p.gather(1, target[:, None])
         expected = (p - F.one_hot(target, 5)) / (1 + (beta - 1) * true)
@@ -178,7 +178,7 @@ class TestArguments:
     def test_beta_for_each_sample(self):
         logits, target = draw((4, 5), soft=False)
         betas = torch.tensor([0.01, 0.1, 1.0, 5.0], dtype=torch.float64)
-        together = gd_cross_entropy(logits, target, betas, reduction="none")
+        together = gd_cross_entropy(logits, target, beta=betas, reduction="none")
         alone = torch.stack([gd_cross_entropy(logits[i], target[i], betas[i].item()) for i in range(4)])
         torch.testing.assert_close(together, alone, rtol=1e-13, atol=1e-13)
 
@@ -186,7 +186,7 @@ class TestArguments:
     def test_beta_broadcasts_to_the_indices(self, shape):
         logits, target = draw((3, 5, 2, 4), soft=False)
         beta = torch.rand(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) + 0.1
-        found = gd_cross_entropy(logits, target, beta, reduction="none")
+        found = gd_cross_entropy(logits, target, beta=beta, reduction="none")
         for index in itertools.product(range(3), range(2), range(4)):
             alone = gd_cross_entropy(logits[index[0], :, index[1], index[2]], target[index], beta.expand(3, 2, 4)[index].item())
             assert found[index].item() == pytest.approx(alone.item(), abs=1e-13)
@@ -195,7 +195,7 @@ class TestArguments:
         # dJ/dβ = p_c / (1 + (β - 1) p_c)
         logits, target = draw((1, 5), soft=False)
         beta = torch.tensor(0.2, dtype=torch.float64, requires_grad=True)
-        gd_cross_entropy(logits, target, beta).backward()
+        gd_cross_entropy(logits, target, beta=beta).backward()
         p = torch.softmax(logits, 1)[0, target[0]].item()
         assert beta.grad.item() == pytest.approx(p / (1 + (0.2 - 1) * p), rel=1e-12)
 
@@ -228,7 +228,7 @@ class TestArguments:
     def test_bad_beta(self, beta, message):
         logits, target = draw((4, 5), soft=False)
         with pytest.raises(ValueError, match=message):
-            gd_cross_entropy(logits, target, beta)
+            gd_cross_entropy(logits, target, beta=beta)
         if not isinstance(beta, Tensor):
             with pytest.raises(ValueError, match="temperature"):
                 gd_cross_entropy(logits, target, temperature=beta)
@@ -275,7 +275,7 @@ class TestDerivativesAndTransforms:
         weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64) if weighted else None
 
         def loss_fn(z: Tensor, b: Tensor) -> Tensor:
-            return gd_cross_entropy(z, target, b, weight=weight, label_smoothing=label_smoothing, temperature=1.3)
+            return gd_cross_entropy(z, target, beta=b, weight=weight, label_smoothing=label_smoothing, temperature=1.3)
 
         z = logits.requires_grad_()
         assert torch.autograd.gradcheck(loss_fn, (z, beta))
@@ -288,9 +288,9 @@ class TestDerivativesAndTransforms:
     def test_vmap_and_grad(self):
         logits, target = draw((6, 5), soft=False)
         beta = torch.linspace(0.1, 2.0, 6, dtype=torch.float64)
-        per_sample = torch.func.vmap(torch.func.grad(lambda z, t, b: gd_cross_entropy(z, t, b)))(logits, target, beta)
+        per_sample = torch.func.vmap(torch.func.grad(lambda z, t, b: gd_cross_entropy(z, t, beta=b)))(logits, target, beta)
         z = logits.clone().requires_grad_()
-        gd_cross_entropy(z, target, beta, reduction="sum").backward()
+        gd_cross_entropy(z, target, beta=beta, reduction="sum").backward()
         torch.testing.assert_close(per_sample, z.grad)
 
     @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # PyTorch's own, inside torch.func
@@ -306,7 +306,7 @@ class TestDerivativesAndTransforms:
         compiled = torch.compile(gd_cross_entropy, fullgraph=True, backend="aot_eager")
         for beta in (0.1, 0.2, 0.3, torch.full((8,), 0.1, dtype=torch.float64)):
             ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
-            found, expected = compiled(ours, target, beta), gd_cross_entropy(theirs, target, beta)
+            found, expected = compiled(ours, target, beta=beta), gd_cross_entropy(theirs, target, beta=beta)
             found.backward()
             expected.backward()
             torch.testing.assert_close(found, expected)
@@ -331,7 +331,7 @@ class TestGradientInForward:
     def test_many_and_few_classes_equal_the_shifted_cross_entropy(self, classes, reduction, beta):
         logits, target = draw((9, classes), soft=False)
         ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
-        found = gd_cross_entropy(ours, target, beta, reduction=reduction)
+        found = gd_cross_entropy(ours, target, beta=beta, reduction=reduction)
         shifted = theirs + math.log(beta) * F.one_hot(target, classes).double()
         expected = F.cross_entropy(shifted, target, reduction=reduction) + math.log(beta) * (9 if reduction == "sum" else 1)
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
@@ -346,7 +346,7 @@ class TestGradientInForward:
         logits[:, 1] = torch.tensor([50.0, 90.0, 1e3, 1e4])
         for reduction in REDUCTIONS:
             z = logits.clone().requires_grad_()
-            found = gd_cross_entropy(z, torch.zeros(4, dtype=torch.long), beta, reduction=reduction)
+            found = gd_cross_entropy(z, torch.zeros(4, dtype=torch.long), beta=beta, reduction=reduction)
             each = torch.tensor([exact(row.tolist(), 0, beta) for row in logits])
             expected = {"none": each, "sum": each.sum(), "mean": each.mean()}[reduction]
             torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
@@ -384,11 +384,11 @@ class TestGradientInForward:
         logits = (logits * 30).to(dtype)
         beta = torch.linspace(0.01, 3.0, 37)
         together = logits.clone().requires_grad_()
-        losses = gd_cross_entropy(together, target, beta, reduction="none")
+        losses = gd_cross_entropy(together, target, beta=beta, reduction="none")
         losses.sum().backward()
         for rows in (slice(0, 1), slice(5, 9), slice(20, 37)):
             alone = logits[rows].clone().requires_grad_()
-            found = gd_cross_entropy(alone, target[rows], beta[rows], reduction="none")
+            found = gd_cross_entropy(alone, target[rows], beta=beta[rows], reduction="none")
             found.sum().backward()
             assert torch.equal(found, losses[rows]) and torch.equal(alone.grad, together.grad[rows])
 
@@ -434,6 +434,6 @@ class TestProperties:
     def test_increasing_in_beta_and_between_its_bounds(self, seed, exponent, step):
         logits, target = draw((4, 5), soft=False, seed=seed)
         low, high = 10.0**exponent, 10.0 ** (exponent + step)
-        small, large = (gd_cross_entropy(logits, target, beta, reduction="none") for beta in (low, high))
+        small, large = (gd_cross_entropy(logits, target, beta=beta, reduction="none") for beta in (low, high))
         assert (small < large).all()
         assert (small > math.log(low)).all()

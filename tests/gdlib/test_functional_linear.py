@@ -34,8 +34,8 @@ class TestEqualsTheTwoFunctions:
         target[3] = ignore_index
         beta = torch.linspace(0.1, 3, 11, dtype=torch.float64) if beta == "tensor" else beta
         keywords = {"temperature": 1.7, "ignore_index": ignore_index, "reduction": reduction}
-        found = linear_gd_cross_entropy(features, weight, target, beta, bias=bias, block_rows=block_rows, **keywords)
-        expected = gd_cross_entropy(F.linear(features, weight, bias), target, beta, **keywords)
+        found = linear_gd_cross_entropy(features, weight, target, beta=beta, bias=bias, block_rows=block_rows, **keywords)
+        expected = gd_cross_entropy(F.linear(features, weight, bias), target, beta=beta, **keywords)
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
         for ours, theirs in zip(gradients(found, features, weight, bias), gradients(expected, features, weight, bias), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
@@ -64,7 +64,7 @@ class TestEqualsTheTwoFunctions:
     def test_a_learnt_beta_goes_the_long_way(self):
         features, weight, _, target = draw()
         beta = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
-        linear_gd_cross_entropy(features, weight, target, beta).backward()
+        linear_gd_cross_entropy(features, weight, target, beta=beta).backward()
         assert beta.grad > 0
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -46,7 +46,7 @@ def test_the_filters_are_those_of_the_first_images_and_no_optimiser_moves_them()
     before = [copy.body.block1[0].weight.clone() for copy in stack.copies]
 
     def loss_fn(logits, labels, beta):
-        return gd_cross_entropy(logits.movedim(2, 1), labels, beta[:, None], reduction="none")
+        return gd_cross_entropy(logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none")
 
     train(stack, loss_fn, lambda step: (1.0, 0.1), inputs, labels, epochs=1, batch_size=20, learning_rate=0.1, weight_decay=0.1)
     for copy, start in zip(stack.copies, before, strict=True):

@@ -251,7 +251,7 @@ def steps(network: nn.Module, batches: list[Tensor], labels: Tensor, betas: list
         logits = network(batch)  # (R, N, C), or (N, C) of a plain network
         if not isinstance(network, ModuleStack):
             logits = logits[None]
-        losses = [gd_cross_entropy(run, labels, beta, reduction="none") for beta, run in zip(betas, logits, strict=True)]
+        losses = [gd_cross_entropy(run, labels, beta=beta, reduction="none") for beta, run in zip(betas, logits, strict=True)]
         optimizer.zero_grad()
         torch.stack(losses).mean(1).sum().backward()
         if isinstance(network, ModuleStack):
@@ -343,7 +343,7 @@ class TestRunAxis:
         samples = images(60, 3, 8, 8) * 0.3 + F.one_hot(colour, 3).float()[:, :, None, None]
 
         def loss_fn(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
-            return gd_cross_entropy(logits.movedim(2, 1), labels, beta[:, None], reduction="none")
+            return gd_cross_entropy(logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none")
 
         stack = image_stack("resnet18", [0, 0], classes=3, width=0.125)
         options = {"epochs": 10, "batch_size": 20, "learning_rate": 0.05, "momentum": 0.9, "max_grad_norm": 3.0}

@@ -1,0 +1,211 @@
+"""The gradient-decay loss with its gradient made in the forward pass: one array of the size of the logits instead of three."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from gdlib.functional.options import Reduction, over_classes, readable, transforms_active
+
+_PLAIN = (Tensor, torch.nn.Parameter)
+_FEW_CLASSES = 16
+"""Below so many classes exp of differences is faster than the softmax kernel."""
+_BLOCK = 2**18
+"""So many logits of class probabilities are treated at a time on a CPU: what its cache holds."""
+
+_is_legacy_batch = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda tensor: False)
+
+
+def serves(logits: Tensor, beta: float | Tensor) -> bool:
+    """Say whether the gradient may be made in the forward pass.
+
+    Not while ``torch.compile`` or a ``torch.func`` transform looks on, not for forward-mode derivatives or tensor subclasses, not where β
+    is learnt, and not for a β that float32 cannot multiply with a probability.
+    """
+    if torch.compiler.is_compiling() or transforms_active() or type(logits) not in _PLAIN or logits.numel() == 0:
+        return False
+    if isinstance(beta, Tensor):
+        if beta.requires_grad or type(beta) not in _PLAIN or forward_ad.unpack_dual(beta).tangent is not None:
+            return False
+    elif not 1e-20 <= beta <= 1e20:
+        return False
+    return forward_ad.unpack_dual(logits).tangent is None
+
+
+def loss_and_gradient(logits: Tensor, index: Tensor, beta: float | Tensor, class_dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Compute J of every sample, and its gradient as an array that is still to be divided by a number for each sample.
+
+    With :math:`a = \sum_{i \neq c} e^{z_i}` and :math:`b = \beta e^{z_c}`, on any common scale, :math:`J = \log(a + b) - z_c`; the gradient
+    is :math:`e^{z_i} / (a + b)` for a wrong class and :math:`-a / (a + b)` for the true one. No digit of :math:`1 - p_c` is lost, because
+    the wrong classes are summed without the true one, and nothing overflows, because the scale is that of the largest class or of all.
+
+    Returns:
+        The losses, the array, and the divisors ``a + b``, all with the class dimension kept.
+    """
+    beta = over_classes(beta, class_dim, logits)
+    true_class = index.unsqueeze(class_dim)
+    if logits.ndim == 2 and logits.shape[1] < _FEW_CLASSES and readable(logits):
+        powers = logits - logits.amax(1, keepdim=True)
+        log_true = powers.gather(1, true_class)
+        true = log_true.exp()
+        powers.exp_()
+    else:
+        powers = torch.softmax(logits, class_dim)
+        true = powers.gather(class_dim, true_class)
+        log_true = true.log()
+        vanished = true < 1e9 * torch.finfo(true.dtype).tiny  # a probability too small to be held with all its digits
+        if not readable(logits) or bool(vanished.any()):
+            distance = logits.gather(class_dim, true_class) - logits.amax(class_dim, keepdim=True)
+            log_true = torch.where(vanished, distance + powers.amax(class_dim, keepdim=True).log(), log_true)
+    powers.scatter_(class_dim, true_class, 0.0)
+    others = powers.sum(class_dim, keepdim=True)
+    total = others + beta * true
+    losses = total.log().sub_(log_true)
+    powers.scatter_(class_dim, true_class, others.neg_())
+    return losses, powers, total
+
+
+def differentiable_gradient(logits: Tensor, index: Tensor, beta: float | Tensor, class_dim: int) -> Tensor:
+    r"""Compute the gradient of J, :math:`q - e_c`, by functions that can be derived again; q is the softmax with log β at the class c."""
+    log_beta = torch.log(torch.as_tensor(over_classes(beta, class_dim, logits), dtype=logits.dtype, device=logits.device))
+    true_class = index.unsqueeze(class_dim)
+    wrong = torch.softmax(logits.scatter_add(class_dim, true_class, log_beta.expand(true_class.shape)), class_dim)
+    wrong = wrong.scatter(class_dim, true_class, 0.0)
+    return wrong.scatter(class_dim, true_class, -wrong.sum(class_dim, keepdim=True))
+
+
+def is_batch(gradient: Tensor) -> bool:
+    """Say whether an incoming gradient stands for many: ``is_grads_batched=True``, or ``torch.func.vmap`` over a backward pass."""
+    return transforms_active() or _is_legacy_batch(gradient)
+
+
+def times(gradient: Tensor, factor: Tensor) -> Tensor:
+    """Multiply an array that nobody else holds, in place unless the factor is a batch of factors."""
+    if torch.is_grad_enabled() or is_batch(factor):
+        return gradient * factor
+    return gradient.mul_(factor)
+
+
+class HardTargets(torch.autograd.Function):
+    """J against class indices; hands its gradient over in the first backward pass, and makes the same again for any further one."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, index: Tensor, beta: float | Tensor, class_dim: int, reduction: Reduction) -> Tensor:
+        """Compute the reduced loss, and the gradient for a gradient of 1."""
+        losses, gradient, divisor = loss_and_gradient(logits, index, beta, class_dim)
+        if ctx.needs_input_grad[0]:
+            ctx.gradient = _divided(gradient, divisor, reduction)
+            ctx.save_for_backward(logits, index, beta if isinstance(beta, Tensor) else None)
+            ctx.options = beta, class_dim, reduction
+        if reduction == "mean":
+            return losses.mean()
+        return losses.sum() if reduction == "sum" else losses.squeeze(class_dim)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+        """Multiply the gradient by the incoming one."""
+        gradient, ctx.gradient = ctx.gradient, None  # drop our reference so that autograd can take the buffer
+        logits, index, beta = ctx.saved_tensors
+        number, class_dim, reduction = ctx.options
+        beta = number if beta is None else beta
+        if torch.is_grad_enabled():
+            gradient = differentiable_gradient(logits, index, beta, class_dim)
+            gradient = gradient / index.numel() if reduction == "mean" else gradient
+        elif gradient is None:
+            gradient = _divided(*loss_and_gradient(logits, index, beta, class_dim)[1:], reduction)
+        if reduction == "none":
+            gradient = times(gradient, grad.unsqueeze(class_dim))
+        elif is_batch(grad) or not readable(grad) or torch.is_grad_enabled() or grad.item() != 1.0:
+            gradient = times(gradient, grad)
+        return gradient, None, None, None, None
+
+
+def _divided(gradient: Tensor, divisor: Tensor, reduction: Reduction) -> Tensor:
+    samples = divisor.numel() if reduction == "mean" else 1
+    return gradient.mul_((divisor * samples if samples > 1 else divisor).reciprocal_())
+
+
+class SoftTargets(torch.autograd.Function):
+    r"""J of every sample, :math:`\sum_c a_c (-\log p_c + \log D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`, against any shares a.
+
+    Its gradient is :math:`V p - a / D` with :math:`V = \sum_c a_c / D_c`. The shares are ``spread``, which broadcasts to the logits, and
+    for class indices ``own`` more at the true class.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, spread: Tensor, index: Tensor | None, own: Tensor | None, beta: float | Tensor, class_dim: int
+    ) -> Tensor:
+        """Compute the losses, and for class indices their gradient."""
+        losses, gradient = _soft_loss_and_gradient(logits, spread, index, own, beta, class_dim)
+        if ctx.needs_input_grad[0]:
+            ctx.gradient = gradient
+            ctx.save_for_backward(logits, spread, index, own, beta if isinstance(beta, Tensor) else None)
+            ctx.options = beta, class_dim
+        return losses
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
+        """Multiply the gradient by the incoming one."""
+        gradient, ctx.gradient = ctx.gradient, None
+        logits, spread, index, own, beta = ctx.saved_tensors
+        number, class_dim = ctx.options
+        beta = number if beta is None else beta
+        if torch.is_grad_enabled():
+            gradient = _differentiable_soft_gradient(logits, spread, index, own, beta, class_dim)
+        elif gradient is None:
+            gradient = _soft_loss_and_gradient(logits, spread, index, own, beta, class_dim)[1]
+        return times(gradient, grad.unsqueeze(class_dim)), None, None, None, None, None
+
+
+def _soft_loss_and_gradient(
+    logits: Tensor, spread: Tensor, index: Tensor | None, own: Tensor | None, beta: float | Tensor, dim: int
+) -> tuple[Tensor, Tensor]:
+    """Compute losses and gradient, block by block of the first dimension.
+
+    Only the largest class can have p > 1/2 and lose digits of D; there it is the probability of the others plus β times its own.
+    """
+    beta = over_classes(beta, dim, logits)
+    gradient = torch.empty_like(logits)
+    losses = logits.new_empty(logits.shape[:dim] + logits.shape[dim + 1 :])
+    rows = max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
+    for start in range(0, len(logits), rows):
+        block = slice(start, start + rows) if dim else ...
+        b = beta[block] if isinstance(beta, Tensor) else beta
+        a = spread[block] if dim and len(spread) == len(logits) else spread
+        log_p = torch.log_softmax(logits[block], dim)
+        p = torch.exp(log_p, out=gradient[block])
+        top = p.argmax(dim, keepdim=True)
+        p_top = p.gather(dim, top)
+        p.scatter_(dim, top, 0.0)
+        d_top = p.sum(dim, keepdim=True) + b * p_top
+        p.scatter_(dim, top, p_top)
+        d = (p * (b - 1)).add_(1).scatter_(dim, top, d_top)
+        each = d.log().sub_(log_p)  # J, as if each class were the true one
+        inverse = d.reciprocal_()
+        if index is not None and own is not None:
+            true, share = index[block].unsqueeze(dim), own[block].unsqueeze(dim)
+            of_true, inverse_true = each.gather(dim, true) * share, inverse.gather(dim, true) * share
+            losses[block] = (each.mul_(a).sum(dim, keepdim=True) + of_true).squeeze(dim)
+            p.mul_(inverse.mul_(a).sum(dim, keepdim=True) + inverse_true).sub_(inverse).scatter_add_(dim, true, -inverse_true)
+        else:
+            losses[block] = each.mul_(a).sum(dim)
+            p.mul_(inverse.mul_(a).sum(dim, keepdim=True)).sub_(inverse)
+    return losses, gradient
+
+
+def _differentiable_soft_gradient(
+    logits: Tensor, spread: Tensor, index: Tensor | None, own: Tensor | None, beta: float | Tensor, dim: int
+) -> Tensor:
+    beta = over_classes(beta, dim, logits)
+    shares = spread.expand(logits.shape)
+    if index is not None and own is not None:
+        shares = shares.scatter_add(dim, index.unsqueeze(dim), own.unsqueeze(dim))
+    p = torch.softmax(logits, dim)
+    top = p.argmax(dim, keepdim=True)
+    d_top = p.scatter(dim, top, 0.0).sum(dim, keepdim=True) + beta * p.gather(dim, top)
+    inverse = shares / (1 + (beta - 1) * p).scatter(dim, top, d_top)
+    return p * inverse.sum(dim, keepdim=True) - inverse

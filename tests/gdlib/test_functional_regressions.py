@@ -1,0 +1,183 @@
+"""Defects that were found, one test each: every one of them fails on the code before it was mended."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gdlib import GDCrossEntropyLoss, functional
+from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
+
+LABELS = torch.tensor([0, 1, 2, 0])
+
+
+def logits(dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(4, 3, dtype=dtype, generator=torch.Generator().manual_seed(0)).requires_grad_()
+
+
+def gradient(loss: Tensor, input: Tensor) -> Tensor:
+    return torch.autograd.grad(loss, input)[0]
+
+
+@pytest.mark.parametrize(("samples", "gap"), [(2, 88.5), (4096, 81.0)])
+def test_a_sample_far_behind_keeps_its_gradient(samples: int, gap: float) -> None:
+    z = torch.zeros(samples, 2)
+    z[0, 1] = gap
+    z.requires_grad_()
+    found = gradient(gd_cross_entropy(z, torch.zeros(samples, dtype=torch.long)), z)
+    torch.testing.assert_close(found[0], torch.tensor([-1.0, 1.0]) / samples)
+
+
+@pytest.mark.parametrize("classes", [10, 40])
+@pytest.mark.parametrize(("beta", "gap"), [(1.0, 15.0), (1000.0, 10.0)])
+def test_a_confident_sample_keeps_the_digits_of_its_gradient(classes: int, beta: float, gap: float) -> None:
+    z = F.pad(torch.tensor([[gap]]), (0, classes - 1)).requires_grad_()
+    others = (classes - 1) * math.exp(-gap)
+    assert gradient(gd_cross_entropy(z, torch.tensor([0]), beta), z)[0, 0].item() == pytest.approx(-others / (others + beta), rel=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 40])
+def test_an_infinite_true_logit_shows(classes: int) -> None:
+    z = F.pad(torch.tensor([[math.inf]]), (0, classes - 1))
+    assert gd_cross_entropy(z, torch.tensor([0])).isnan() and F.cross_entropy(z, torch.tensor([0])).isnan()
+
+
+@pytest.mark.parametrize("options", [{}, {"reduction": "none"}, {"label_smoothing": 0.1}])
+class TestBatchedAndRepeatedBackward:
+    def test_gd_cross_entropy(self, options: dict) -> None:
+        z, loss_fn = logits(), lambda z: gd_cross_entropy(z, LABELS, 0.3, **options)
+        assert torch.autograd.gradcheck(loss_fn, (z,), check_batched_grad=True)  # reentrant too: the same bits in a second backward pass
+        assert torch.autograd.gradgradcheck(loss_fn, (z,), check_batched_grad=True)
+        one_by_one, at_once = (torch.autograd.functional.jacobian(loss_fn, z.detach(), vectorize=fast) for fast in (False, True))
+        torch.testing.assert_close(at_once, one_by_one)
+        loss = loss_fn(z)
+        directions = torch.stack([torch.ones_like(loss), 2 * torch.ones_like(loss)])
+        once, twice = torch.func.vmap(lambda direction: torch.autograd.grad(loss, z, direction, retain_graph=True)[0])(directions)
+        torch.testing.assert_close(2 * once, twice)
+
+    def test_linear_gd_cross_entropy(self, options: dict) -> None:
+        if "label_smoothing" in options:
+            pytest.skip("has no label smoothing")
+        parts = tuple(torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 5), (3, 5), (3,)))
+
+        def loss_fn(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+            return linear_gd_cross_entropy(features, weight, LABELS, 0.3, bias=bias, temperature=1.7, block_rows=3, **options)
+
+        assert torch.autograd.gradcheck(loss_fn, parts, check_batched_grad=True)
+        assert torch.autograd.gradgradcheck(loss_fn, parts)
+
+
+class TestATensorIsNoBetaInTheThirdPlace:
+    def test_refused(self) -> None:
+        z, weights = torch.zeros(3, 3), torch.ones(3)
+        for call in (lambda: gd_cross_entropy(z, LABELS[:3], weights), lambda: GDCrossEntropyLoss(weights)):
+            with pytest.raises(TypeError, match=r"must be given by keyword, beta=\.\.\.: class weights, .*, are weight=\.\.\."):
+                call()
+
+    def test_a_number_and_a_keyword_are_welcome(self) -> None:
+        z = logits()
+        expected = gd_cross_entropy(z, LABELS, 0.5)
+        beta = torch.full((4,), 0.5)
+        for found in (GDCrossEntropyLoss(0.5)(z, LABELS), GDCrossEntropyLoss(beta=beta)(z, LABELS), gd_cross_entropy(z, LABELS, beta=beta)):
+            torch.testing.assert_close(found, expected)
+
+
+def test_a_beta_of_a_module_that_changes_is_compiled_once() -> None:
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("eager")
+    module = GDCrossEntropyLoss(beta=1.0)
+    compiled = torch.compile(module, backend=counter, fullgraph=True)
+    for step in range(12):
+        module.beta = 0.1 + step / 7
+        z, z_too = logits(), logits()
+        torch.testing.assert_close(gradient(compiled(z, LABELS), z), gradient(gd_cross_entropy(z_too, LABELS, module.beta), z_too))
+    assert counter.frame_count == 1
+    assert module.beta == 0.1 + 11 / 7 and module.state_dict() == {} and module.half().beta == module.beta
+
+
+@pytest.mark.parametrize("shape", [(4096, 1000), (512, 32000)])
+def test_label_smoothing_takes_about_the_time_of_pytorch(shape: tuple[int, int]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    z, target = torch.randn(shape, generator=generator).requires_grad_(), torch.randint(0, shape[1], shape[:1], generator=generator)
+    seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    for _ in range(4):  # in turns; the processor time of this thread, and the best, because others may be at work
+        for name, loss_fn in (("ours", lambda: gd_cross_entropy(z, target, 0.1, label_smoothing=0.1)),
+                              ("theirs", lambda: F.cross_entropy(z, target, label_smoothing=0.1))):  # fmt: skip
+            before = time.thread_time()
+            loss_fn()
+            seconds[name].append(time.thread_time() - before)
+            loss = loss_fn()
+            before = time.thread_time()
+            loss.backward()
+            seconds[name][-1] += time.thread_time() - before
+    torch.set_num_threads(threads)
+    assert min(seconds["ours"]) <= 3 * min(seconds["theirs"])  # 0.8 to 1.5 when measured alone; it was 9 to 17
+        seconds["theirs"]
+    )  # measured: 0.8 to 1.5; it was 9 to 17; the rest is for a processor that others use
+
+
+ON_LOGITS = {
+    "gd": lambda z, y: gd_cross_entropy(z, y, 0.1),
+    "soft margin": lambda z, y: functional.soft_margin_cross_entropy(z, y, 0.5),
+    "modified": functional.modified_cross_entropy,
+    "focal": functional.focal_cross_entropy,
+    "hinge": functional.multi_class_hinge,
+    "large margin": functional.large_margin_cross_entropy,
+    "arcface": lambda z, y: functional.arcface_cross_entropy(z, y, 4.0, 0.1),
+    "cosface": lambda z, y: functional.cosface_cross_entropy(z, y, 4.0, 0.1),
+    "sphereface": functional.sphereface_cross_entropy,
+    "l-softmax": lambda z, y: functional.l_softmax_cross_entropy(z, y, torch.ones(3)),
+    "adacos": lambda z, y: functional.adacos_cross_entropy(z, y, 3.0),
+    "arcgrad": lambda z, y: functional.arcgrad_cross_entropy(z, y, 3.0),
+    "gaussian mixture": lambda z, y: functional.gaussian_mixture_cross_entropy(-z, y, 0.3, 0.1),
+}
+
+
+@pytest.mark.parametrize("name", ON_LOGITS)
+@pytest.mark.parametrize("others", [[-math.inf, 0.25], [-math.inf, -math.inf]])
+def test_masked_classes(name: str, others: list[float]) -> None:
+    z = torch.tensor([[0.5, *others]], requires_grad=True)
+    loss = ON_LOGITS[name](z, torch.tensor([0]))
+    loss.backward()
+    assert loss.isfinite() and z.grad.isfinite().all() and z.grad[0, 1] == 0
+
+
+@pytest.mark.parametrize("name", ON_LOGITS)
+def test_meta_device(name: str) -> None:
+    z = torch.zeros(4, 3, device="meta", requires_grad=True)
+    if name == "l-softmax":
+        loss = functional.l_softmax_cross_entropy(z, LABELS.to("meta"), z)
+    else:
+        loss = ON_LOGITS[name](z, LABELS.to("meta"))
+    loss.backward()
+    assert loss.shape == () and z.grad.shape == (4, 3)
+
+
+def test_out_of_memory_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gdlib.functional import fused
+
+    def fail(*arguments: object) -> None:
+        raise torch.OutOfMemoryError("no memory left")
+
+    monkeypatch.setattr(fused, "loss_and_gradient", fail)
+    with pytest.raises(torch.OutOfMemoryError):
+        gd_cross_entropy(torch.zeros(4, 3), LABELS)
+
+
+def test_features_of_length_zero_have_a_small_gradient() -> None:
+    from gdlib.models import HeadedMLP
+
+    model = HeadedMLP([2, 3, 3], seeds=[0], head="cosine")
+    features = torch.zeros(1, 2, 3, requires_grad=True)
+    model.features = lambda inputs: features  # type: ignore[method-assign]
+    model(torch.zeros(1, 2, 2)).sum().backward()
+    assert features.grad.abs().max() < 10
