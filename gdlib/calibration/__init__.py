@@ -1,4 +1,4 @@
-r"""Is a predicted probability a frequency? Bins, calibration errors, proper scores, post-hoc scaling, and the β link.
+r"""Compare predicted probabilities with frequencies: bins, calibration errors, proper scores, post-hoc scaling, and the β link.
 
 **Bins.** A bin is an interval (lo, hi]; a value of exactly 0 belongs to the first bin, exactly 1 to the last (Guo et al. 2017). The
 edges of equal-width bins are the floating-point numbers nearest to i/n *in the type of the given probabilities*: float32 0.3 is a little
@@ -13,14 +13,15 @@ fitted is fitted on a validation split, never on the test set.
 from gdlib.calibration.bins import CalibrationBins, calibration_bins, confidence_histogram, reliability
 from gdlib.calibration.bootstrap import CalibrationInterval, bootstrap_calibration
 from gdlib.calibration.errors import (
+    brier_score,
     classwise_calibration_error,
     debiased_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
+    negative_log_likelihood,
 )
 from gdlib.calibration.link import beta_link, inverse_beta_link
 from gdlib.calibration.scaling import NotFittedError, TemperatureScaling, VectorScaling
-from gdlib.calibration.scores import brier_score, negative_log_likelihood
 
 __all__ = [
     "CalibrationBins",

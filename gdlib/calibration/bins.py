@@ -9,10 +9,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from numpy.typing import NDArray
 
-from gdlib.calibration.inputs import FloatArray, IntArray, predictions, to_float64
+from gdlib.calibration.inputs import ArrayOrTensor, FloatArray, IntArray, floating_type, predictions, to_tensor
 
 __all__ = ["CalibrationBins", "calibration_bins", "confidence_histogram", "reliability"]
 
@@ -86,16 +85,10 @@ class CalibrationBins:
 
     @classmethod
     def from_dict(cls, columns: Mapping[str, Any]) -> Self:
-        """The bins from the columns of :meth:`to_dict`, as a record holds them.
-
-        Args:
-            columns: ``upper``, ``count``, ``confidence`` and ``accuracy``; ``lower`` follows from ``upper`` where it is not there.
-
-        Returns:
-            A :class:`CalibrationBins`.
+        """Read the columns of :meth:`to_dict`; ``lower`` follows from ``upper`` where it is missing.
 
         Raises:
-            ValueError: if a column is missing, or if they differ in length.
+            ValueError: if another column is missing, or if they differ in length.
         """
         missing = {"upper", "count", "confidence", "accuracy"} - set(columns)
         if missing:
@@ -108,12 +101,7 @@ class CalibrationBins:
         return cls(lower, upper, count, confidence, accuracy)
 
 
-def calibration_bins(
-    probs: ArrayLike | Tensor,
-    labels: ArrayLike | Tensor,
-    n_bins: int = 10,
-    scheme: Scheme = "width",
-) -> CalibrationBins:
+def calibration_bins(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> CalibrationBins:
     r"""Sort samples by the confidence of the predicted class, and compare confidence with accuracy in each bin.
 
     The prediction is :math:`\hat y = \arg\max_c p_c` (the first class in a tie), its confidence is :math:`\max_c p_c`.
@@ -125,11 +113,8 @@ def calibration_bins(
     Args:
         probs: class probabilities, shape ``[N, C]``, rows summing to 1.
         labels: true class indices, integers in [0, C), shape ``[N]``.
-        n_bins: B ≥ 1.
+        n_bins: number of bins B ≥ 1; the papers use 10.
         scheme: ``"width"`` or ``"mass"``.
-
-    Returns:
-        A :class:`CalibrationBins`.
 
     Raises:
         ValueError: for no samples, shapes that do not fit, probabilities that are NaN, outside [0, 1] or do not sum to 1, labels that
@@ -152,8 +137,8 @@ def calibration_bins(
     return bins_of(confidence, correct, n_bins, scheme, dtype)
 
 
-def reliability(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor, n_bins: int = 10, histogram_bins: int = 20) -> dict[str, Any]:
-    r"""What a record keeps so that its reliability diagram and confidence histogram can be drawn again without the logits.
+def reliability(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, histogram_bins: int = 20) -> dict[str, Any]:
+    r"""Summarise predictions so that their reliability diagram and confidence histogram can be drawn again without the logits.
 
     Args:
         probs: class probabilities, shape ``[N, C]``.
@@ -164,8 +149,7 @@ def reliability(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor, n_bins: i
     Returns:
         Plain lists and numbers for JSON: ``width`` and ``mass``, the bins of either scheme as :meth:`CalibrationBins.to_dict` gives them
         (and :meth:`CalibrationBins.from_dict` reads them); ``histogram``, with ``upper`` edges, ``count`` of the confidences of the
-        predicted class and ``correct`` for how many of them the prediction is right; and the mean ``confidence`` and ``accuracy``, the two
-        lines of the histogram.
+        predicted class and ``correct``, how many of them are right; and the mean ``confidence`` and ``accuracy``.
 
     Raises:
         ValueError: as :func:`calibration_bins`.
@@ -182,24 +166,18 @@ def reliability(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor, n_bins: i
     """
     confidence, correct, dtype = top_label(probs, labels)
     fine = bins_of(confidence, correct, histogram_bins, "width", dtype)
+    right = np.rint(np.nan_to_num(fine.accuracy) * fine.count).astype(int)
     return {
         "width": bins_of(confidence, correct, n_bins, "width", dtype).to_dict(),
         "mass": bins_of(confidence, correct, n_bins, "mass", dtype).to_dict(),
-        "histogram": {
-            "upper": fine.upper.tolist(),
-            "count": fine.count.tolist(),
-            "correct": np.rint(np.nan_to_num(fine.accuracy) * fine.count).astype(int).tolist(),
-        },
+        "histogram": {"upper": fine.upper.tolist(), "count": fine.count.tolist(), "correct": right.tolist()},
         "confidence": float(confidence.mean()),
         "accuracy": float(correct.mean()),
     }
 
 
-def confidence_histogram(
-    true_class_probability: ArrayLike | Tensor,
-    edges: Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
-) -> IntArray:
-    r"""How many samples have a true-class probability in each interval: Table 1 of the gradient-decay papers.
+def confidence_histogram(true_class_probability: ArrayOrTensor, edges: Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)) -> IntArray:
+    r"""Count the samples whose true-class probability lies in each interval: Table 1 of the gradient-decay papers.
 
     The intervals are (lo, hi]; the first edge itself belongs to the first interval. A value above the last edge by no more than rounding
     (four units in the last place) belongs to the last.
@@ -221,7 +199,8 @@ def confidence_histogram(
     References:
         GD-1 and GD-2, Table 1.
     """
-    values, dtype = to_float64(true_class_probability, "true_class_probability")
+    tensor = to_tensor(true_class_probability, "true_class_probability")
+    values, dtype = tensor.detach().to("cpu", torch.float64).numpy(), floating_type(tensor)
     if values.ndim == 0 or values.size == 0:
         raise ValueError(f"true_class_probability must hold at least one sample, shape [N] or [R, N], not {list(values.shape)}")
     bounds = _in_precision(edges, dtype)
@@ -232,13 +211,11 @@ def confidence_histogram(
         raise ValueError(
             f"true_class_probability must lie within the edges [{edges[0]}, {edges[-1]}]; it reaches from {values.min()} to {values.max()}"
         )
-    rows = values.reshape(-1, values.shape[-1])
-    index = np.minimum(np.searchsorted(bounds[1:], rows, side="left"), bounds.size - 2)  # the first upper edge that is not below the value
-    counts = np.stack([np.bincount(row, minlength=bounds.size - 1) for row in index])
-    return counts.reshape(*values.shape[:-1], bounds.size - 1).astype(np.int64)
+    counts = [np.bincount(_bin_of(row, bounds[1:]), minlength=bounds.size - 1) for row in values.reshape(-1, values.shape[-1])]
+    return np.stack(counts).reshape(*values.shape[:-1], bounds.size - 1).astype(np.int64)
 
 
-def top_label(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> tuple[FloatArray, NDArray[np.bool_], torch.dtype]:
+def top_label(probs: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[FloatArray, NDArray[np.bool_], torch.dtype]:
     """The confidence of the predicted class, whether it is the true one, and the type that the probabilities came in."""
     p, y, dtype = predictions(probs, labels)
     return p.max(axis=1), p.argmax(axis=1) == y, dtype
@@ -246,29 +223,28 @@ def top_label(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> tuple[Fl
 
 def bins_of(values: FloatArray, correct: NDArray[np.bool_], n_bins: int, scheme: Scheme, dtype: torch.dtype) -> CalibrationBins:
     """Counts and means of ``values`` and ``correct`` in the bins of a scheme."""
-    upper = _upper_edges(values, n_bins, scheme, dtype)
-    # The first upper edge that is not below the value; rounding may leave a confidence just above 1.
-    index = np.minimum(np.searchsorted(upper, values, side="left"), upper.size - 1)
-    count = np.bincount(index, minlength=upper.size)
-    with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
-        confidence = np.bincount(index, weights=values, minlength=upper.size) / count
-        accuracy = np.bincount(index, weights=correct, minlength=upper.size) / count
-    return CalibrationBins(np.concatenate([[0.0], upper[:-1]]), upper, count.astype(np.int64), confidence, accuracy)
-
-
-def _in_precision(edges: Sequence[float] | FloatArray, dtype: torch.dtype) -> FloatArray:
-    """Edges rounded to the type of the values, in float64: see the module's docstring."""
-    return torch.tensor(edges, dtype=torch.float64).to(dtype).to(torch.float64).numpy()
-
-
-def _upper_edges(values: FloatArray, n_bins: int, scheme: Scheme, dtype: torch.dtype) -> FloatArray:
-    """Upper edges of the bins for these values, strictly increasing."""
     if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise ValueError(f"n_bins must be a whole number, at least 1, not {n_bins!r}")
     steps = np.arange(1, n_bins + 1)
     if scheme == "width":
-        return _in_precision(steps / n_bins, dtype)
-    if scheme == "mass":
+        upper = _in_precision(steps / n_bins, dtype)
+    elif scheme == "mass":
         order_statistics = -(-steps * values.size // n_bins)  # ⌈i N / B⌉ in whole numbers
-        return np.unique(np.sort(values)[np.maximum(order_statistics, 1) - 1])
-    raise ValueError(f"scheme must be 'width' or 'mass', not {scheme!r}")
+        upper = np.unique(np.sort(values)[np.maximum(order_statistics, 1) - 1])
+    else:
+        raise ValueError(f"scheme must be 'width' or 'mass', not {scheme!r}")
+    index = _bin_of(values, upper)
+    count = np.bincount(index, minlength=upper.size)
+    with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
+        confidence, accuracy = (np.bincount(index, weights=column, minlength=upper.size) / count for column in (values, correct))
+    return CalibrationBins(np.concatenate([[0.0], upper[:-1]]), upper, count.astype(np.int64), confidence, accuracy)
+
+
+def _bin_of(values: FloatArray, upper: FloatArray) -> IntArray:
+    """The first upper edge that is not below the value; rounding may leave a value just above the last one."""
+    return np.minimum(np.searchsorted(upper, values, side="left"), upper.size - 1)
+
+
+def _in_precision(edges: Sequence[float] | FloatArray, dtype: torch.dtype) -> FloatArray:
+    """Edges rounded to the type of the values, in float64: see the docstring of :mod:`gdlib.calibration`."""
+    return torch.tensor(edges, dtype=torch.float64).to(dtype).to(torch.float64).numpy()

@@ -1,4 +1,4 @@
-"""Calibration errors: one number for the distance between confidence and frequency. They differ in what is binned and what is averaged."""
+"""Calibration errors and proper scores: one number for predictions. Calibration errors differ in what is binned and what is averaged."""
 
 from __future__ import annotations
 
@@ -6,47 +6,33 @@ import math
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
-from torch import Tensor
 
 from gdlib.calibration.bins import CalibrationBins, Scheme, bins_of, calibration_bins
-from gdlib.calibration.inputs import predictions
+from gdlib.calibration.inputs import ArrayOrTensor, FloatArray, IntArray, predictions
 
 __all__ = [
+    "brier_score",
     "classwise_calibration_error",
     "debiased_calibration_error",
     "expected_calibration_error",
     "maximum_calibration_error",
+    "negative_log_likelihood",
 ]
 
 
 def expected_calibration_error(
-    probs: ArrayLike | Tensor,
-    labels: ArrayLike | Tensor,
-    n_bins: int = 10,
-    scheme: Scheme = "width",
-    *,
-    norm: float = 1.0,
+    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width", *, norm: float = 1.0
 ) -> float:
-    r"""Expected calibration error (ECE) of the predicted class.
+    r"""Expected calibration error (ECE) of the predicted class, in [0, 1].
 
-    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|
-
-    With another ``norm`` q it is
-
-    .. math:: \Bigl( \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|^q \Bigr)^{1/q}:
-
-    the root mean square calibration error for 2, the maximum for infinity.
+    .. math:: \mathrm{ECE} = \Bigl( \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|^q \Bigr)^{1/q}
 
     Args:
         probs: class probabilities, shape ``[N, C]``.
         labels: true class indices, shape ``[N]``.
-        n_bins: number of bins; the papers use 10.
+        n_bins: number of bins, as in :func:`calibration_bins`; the papers use 10.
         scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
-        norm: q ≥ 1; 1 is the ECE of the papers.
-
-    Returns:
-        A number in [0, 1].
+        norm: q ≥ 1; 1 is the ECE of the papers, 2 the root mean square calibration error, infinity the maximum.
 
     Raises:
         ValueError: as :func:`calibration_bins`, or for a norm below 1.
@@ -63,29 +49,13 @@ def expected_calibration_error(
     return calibration_bins(probs, labels, n_bins, scheme).error(norm)
 
 
-def maximum_calibration_error(
-    probs: ArrayLike | Tensor,
-    labels: ArrayLike | Tensor,
-    n_bins: int = 10,
-    scheme: Scheme = "width",
-) -> float:
-    r"""Maximum calibration error (MCE): the largest gap of a bin that is not empty.
+def maximum_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
+    r"""Maximum calibration error (MCE): the largest gap of a bin that is not empty, in [0, 1].
 
     .. math:: \mathrm{MCE} = \max_b \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr| \ge \mathrm{ECE}
 
-    One sample alone in its bin can decide it; ``scheme="mass"`` does not have that weakness.
-
-    Args:
-        probs: class probabilities, shape ``[N, C]``.
-        labels: true class indices, shape ``[N]``.
-        n_bins: number of bins; the papers use 10.
-        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
-
-    Returns:
-        A number in [0, 1].
-
-    Raises:
-        ValueError: as :func:`calibration_bins`.
+    One sample alone in its bin can decide it; ``scheme="mass"`` does not have that weakness. Arguments and errors are those of
+    :func:`calibration_bins`.
 
     Example:
         >>> maximum_calibration_error([[0.75, 0.25], [1.0, 0.0]], [0, 0])      # gaps 0.25 and 0
@@ -97,30 +67,13 @@ def maximum_calibration_error(
     return calibration_bins(probs, labels, n_bins, scheme).maximum_error
 
 
-def classwise_calibration_error(
-    probs: ArrayLike | Tensor,
-    labels: ArrayLike | Tensor,
-    n_bins: int = 10,
-    scheme: Scheme = "width",
-) -> float:
-    r"""Classwise calibration error: the ECE of every class against the rest, averaged over the classes.
+def classwise_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
+    r"""Classwise calibration error: the ECE of every class against the rest, averaged over the classes, in [0, 1].
 
     .. math:: \frac1C \sum_{c=1}^C \sum_b \frac{n_{b,c}}{N} \bigl| \mathrm{freq}_{b,c} - \bar p_{b,c} \bigr|
 
     where the samples are binned by :math:`p_c`, :math:`\bar p_{b,c}` is its mean in a bin and :math:`\mathrm{freq}_{b,c}` the share of
-    samples whose label is c.
-
-    Args:
-        probs: class probabilities, shape ``[N, C]``.
-        labels: true class indices, shape ``[N]``.
-        n_bins: number of bins for each class.
-        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
-
-    Returns:
-        A number in [0, 1].
-
-    Raises:
-        ValueError: as :func:`calibration_bins`.
+    samples whose label is c. Arguments and errors are those of :func:`calibration_bins`; each class has ``n_bins`` bins.
 
     Example:
         Each class is predicted with 1 and 0, and is there half of the time:
@@ -132,19 +85,13 @@ def classwise_calibration_error(
         M. Kull et al., *Beyond temperature scaling*, NeurIPS 2019, definition of classwise-ECE.
     """
     p, y, dtype = predictions(probs, labels)
-    errors = [bins_of(p_c, y == c, n_bins, scheme, dtype).expected_error for c, p_c in enumerate(p.T)]
-    return float(np.mean(errors))
+    return float(np.mean([bins_of(p_c, y == c, n_bins, scheme, dtype).expected_error for c, p_c in enumerate(p.T)]))
 
 
 def debiased_calibration_error(
-    probs: ArrayLike | Tensor,
-    labels: ArrayLike | Tensor,
-    n_bins: int = 10,
-    scheme: Scheme = "width",
-    *,
-    norm: int = 2,
+    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width", *, norm: int = 2
 ) -> float:
-    r"""Calibration error of the predicted class without the part that is due to the finite number of samples.
+    r"""Calibration error of the predicted class without the part that is due to the finite number of samples, in [0, 1].
 
     The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration: the ECE of a perfectly calibrated network
     is positive, and grows with the number of bins.
@@ -155,8 +102,7 @@ def debiased_calibration_error(
                 - \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b - 1} \Bigr]\Bigr)}.
 
       The sum is an unbiased estimate where the samples of a bin share one confidence, and nearly so in narrow bins. It may be negative;
-      ``calibration_bins(...).debiased_squared_error`` gives it as it is. A bin of one sample adds nothing. With its bias, the error is
-      ``expected_calibration_error(..., norm=2)``.
+      ``calibration_bins(...).debiased_squared_error`` gives it as it is. A bin of one sample adds nothing.
     * ``norm=1``: in the units of the ECE. The bias of :math:`|\mathrm{acc}_b - \mathrm{conf}_b|` is estimated as that of the mean of
       :math:`|X|` for a normal X around the gap :math:`\mathrm{acc}_b - \mathrm{conf}_b`,
 
@@ -166,15 +112,14 @@ def debiased_calibration_error(
       This takes off a part of the bias: √2 − 1 of it, two fifths, where the gap is 0, and nearly all where the gap is large. A bin whose
       samples are all right or all wrong keeps its gap.
 
+    It is never above :func:`expected_calibration_error` with the same bins and norm, which has the bias.
+
     Args:
         probs: class probabilities, shape ``[N, C]``.
         labels: true class indices, shape ``[N]``.
-        n_bins: number of bins.
+        n_bins: number of bins, as in :func:`calibration_bins`.
         scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
         norm: 1 or 2.
-
-    Returns:
-        A number in [0, 1], never above :func:`expected_calibration_error` with the same bins and norm.
 
     Raises:
         ValueError: as :func:`calibration_bins`, for another norm, or if no bin holds two samples.
@@ -191,8 +136,37 @@ def debiased_calibration_error(
         reliability and resolution of probability forecasts through decomposition of the empirical score*, Climate Dynamics 39 (2012)
         655-667, where the estimator comes from. ``norm=1`` is what the library of Kumar et al. finds by resampling, in closed form.
     """
-    bins = calibration_bins(probs, labels, n_bins, scheme)
-    return debiased_error(bins, norm)
+    return debiased_error(calibration_bins(probs, labels, n_bins, scheme), norm)
+
+
+def negative_log_likelihood(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
+    r"""Mean negative log-likelihood in nats, :math:`-\frac1N \sum_i \log p_{i, y_i} \ge 0`; infinity if a true class has probability 0.
+
+    From logits, :func:`torch.nn.functional.cross_entropy` is the more accurate way to the same number. Arguments and errors are those of
+    :func:`calibration_bins`.
+
+    Example:
+        >>> round(negative_log_likelihood([[0.5, 0.5], [0.25, 0.75]], [0, 0]), 4)      # (log 2 + log 4) / 2
+        1.0397
+    """
+    p, y, _ = predictions(probs, labels)
+    return float(negative_log_likelihoods(p, y).mean())
+
+
+def brier_score(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
+    r"""Brier score, :math:`\frac1N \sum_i \sum_c (p_{i,c} - [y_i = c])^2`, summed over the classes: in [0, 2], 0 is perfect.
+
+    Arguments and errors are those of :func:`calibration_bins`.
+
+    Example:
+        >>> brier_score([[0.5, 0.5], [0.0, 1.0]], [0, 1])      # (1/4 + 1/4 + 0) / 2
+        0.25
+
+    References:
+        G. W. Brier, *Verification of forecasts expressed in terms of probability*, Monthly Weather Review 78 (1950) 1-3.
+    """
+    p, y, _ = predictions(probs, labels)
+    return float(brier_scores(p, y).mean())
 
 
 def debiased_error(bins: CalibrationBins, norm: int = 2) -> float:
@@ -203,10 +177,23 @@ def debiased_error(bins: CalibrationBins, norm: int = 2) -> float:
     if norm == 2:
         return math.sqrt(max(0.0, squared))
     filled = bins.count > 0
-    count, gap, accuracy = bins.count[filled], bins.gap[filled], bins.accuracy[filled]
+    count, gap, accuracy = bins.count[filled], np.abs(bins.gap[filled]), bins.accuracy[filled]
     sd = np.sqrt(accuracy * (1 - accuracy) / count)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(sd > 0, np.abs(gap) / sd, np.inf)
-    erf = torch.erf(torch.from_numpy(ratio / math.sqrt(2))).numpy()  # 2Φ(r) - 1, r = |gap| / sd
-    expected = sd * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + np.abs(gap) * erf  # E|X|
-    return max(0.0, float((count * (2 * np.abs(gap) - expected)).sum() / bins.n))
+        ratio = np.where(sd > 0, gap / sd, np.inf)
+    erf = torch.erf(torch.from_numpy(ratio / math.sqrt(2))).numpy()  # 2Φ(r) − 1, r = |gap| / sd
+    expected = sd * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + gap * erf  # E|X|
+    return max(0.0, float((count * (2 * gap - expected)).sum() / bins.n))
+
+
+def negative_log_likelihoods(p: FloatArray, y: IntArray) -> FloatArray:
+    """The negative log-likelihood of each sample, shape ``[N]``."""
+    with np.errstate(divide="ignore"):
+        return -np.log(p[np.arange(y.size), y])
+
+
+def brier_scores(p: FloatArray, y: IntArray) -> FloatArray:
+    """The Brier score of each sample, shape ``[N]``."""
+    errors = p.copy()
+    errors[np.arange(y.size), y] -= 1
+    return (errors**2).sum(axis=1)

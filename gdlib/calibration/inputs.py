@@ -1,8 +1,8 @@
-"""What the functions of this package accept: arrays or tensors of any floating type, checked and in float64."""
+"""Input of all functions of this package: arrays or tensors of any floating type, checked, in float64."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -11,17 +11,12 @@ from torch import Tensor
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+ArrayOrTensor = ArrayLike | Tensor
+TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
 
 
-def to_float64(values: ArrayLike | Tensor, name: str) -> tuple[FloatArray, torch.dtype]:
-    """Values as a float64 array, and the floating type that they came in (float64 for numbers without one)."""
-    tensor = to_tensor(values, name)
-    dtype = tensor.dtype if tensor.is_floating_point() else torch.float64
-    return tensor.detach().to("cpu", torch.float64).numpy(), dtype
-
-
-def to_tensor(values: ArrayLike | Tensor, name: str) -> Tensor:
-    """A tensor of real numbers; Python floats become float64, arrays and tensors keep their type."""
+def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
+    """Make a tensor of real numbers; Python floats become float64, arrays and tensors keep their type."""
     if isinstance(values, Tensor):
         tensor = values
     else:
@@ -30,29 +25,37 @@ def to_tensor(values: ArrayLike | Tensor, name: str) -> Tensor:
         array = np.asarray(values)
         if array.dtype.kind not in "fiu":
             raise ValueError(f"{name} must be an array of real numbers, not of type {array.dtype}")
-        if array.dtype.kind == "f":
-            array = array.astype(array.dtype.newbyteorder("=") if array.itemsize <= 8 else np.float64)  # torch has no long double
-        tensor = torch.tensor(array if array.dtype.kind == "f" else array.astype(np.int64))  # a copy: the array may be read-only
+        kind = np.int64 if array.dtype.kind != "f" else array.dtype.newbyteorder("=") if array.itemsize <= 8 else np.float64
+        tensor = torch.tensor(array.astype(kind))  # torch has no long double; a copy, because the array may be read-only
     if tensor.is_complex() or tensor.dtype == torch.bool:
         raise ValueError(f"{name} must hold real numbers, not {tensor.dtype}")
     return tensor
 
 
+def floating_type(tensor: Tensor) -> torch.dtype:
+    """The type of a tensor; float64 for integers."""
+    return tensor.dtype if tensor.is_floating_point() else torch.float64
+
+
 def like(result: Tensor, given: Any) -> Any:
-    """The result in the type and kind (tensor or array) of what was given; float64 where integers were given."""
+    """Give the result the type and kind (tensor or array) of the input; float64 for integers."""
     if isinstance(given, Tensor):
-        return result.to(given.dtype) if given.is_floating_point() else result
-    array = result.detach().numpy()
-    given = np.asarray(given)
+        return result.to(floating_type(given))
+    array, given = result.detach().numpy(), np.asarray(given)
     return array.astype(given.dtype) if given.dtype.kind == "f" else array
+
+
+def check_finite(values: Tensor, name: str) -> None:
+    """Raise a ValueError unless all values are finite."""
+    if not torch.isfinite(values).all():
+        raise ValueError(f"{name} must be finite; {int((~torch.isfinite(values)).sum())} values are NaN or infinite")
 
 
 def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
     """Raise a ValueError unless the rows of ``p`` (float64) are probabilities, up to the rounding of ``dtype``."""
     if p.ndim == 0 or p.numel() == 0:
         raise ValueError(f"{name} must not be empty; its shape is {list(p.shape)}")
-    if not torch.isfinite(p).all():
-        raise ValueError(f"{name} must be finite; it holds {int((~torch.isfinite(p)).sum())} values that are NaN or infinite")
+    check_finite(p, name)
     tolerance = max(1e-4, 2 * torch.finfo(dtype).eps)
     if p.min() < 0 or p.max() > 1 + tolerance:
         raise ValueError(f"{name} must lie in [0, 1]; it reaches from {p.min():.6g} to {p.max():.6g}. For logits, apply softmax first")
@@ -61,16 +64,17 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
         raise ValueError(f"{name} must sum to 1 over the last dimension; the largest deviation is {deviation:.6g}")
 
 
-def predictions(probs: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> tuple[FloatArray, IntArray, torch.dtype]:
+def predictions(probs: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[FloatArray, IntArray, torch.dtype]:
     """Probabilities as float64 ``[N, C]``, labels as int64 ``[N]``, and the type that the probabilities came in."""
-    p, dtype = to_float64(probs, "probs")
+    tensor = to_tensor(probs, "probs")
+    p = tensor.detach().to("cpu", torch.float64)
     if p.ndim != 2:
         raise ValueError(f"probs must have the shape [N, C], not {list(p.shape)}")
-    check_probabilities(torch.from_numpy(p), "probs", dtype)
-    return p, class_indices(labels, p.shape, "probs"), dtype
+    check_probabilities(p, "probs", floating_type(tensor))
+    return p.numpy(), class_indices(labels, p.shape, "probs"), floating_type(tensor)
 
 
-def class_indices(labels: ArrayLike | Tensor, shape: tuple[int, ...], of: str) -> IntArray:
+def class_indices(labels: ArrayOrTensor, shape: torch.Size, of: str) -> IntArray:
     """Labels as int64 ``[N]``, checked to go with predictions of the shape ``[N, C]``."""
     samples, classes = shape
     y = to_tensor(labels, "labels")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import torch
 from torch import Tensor
 
-from gdlib.calibration.inputs import FloatArray, check_probabilities, like, to_tensor
+from gdlib.calibration.inputs import FloatArray, TensorOrArray, check_probabilities, floating_type, like, to_tensor
 
 __all__ = ["beta_link", "inverse_beta_link"]
-
-TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
 
 _BISECTIONS = 60  # halvings of [0, 1]; float64 has 53 bits
 
 
 def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
-    r"""The class probabilities that a softmax trained with the gradient-decay loss stands for.
+    r"""Compute the class probabilities that a softmax trained with the gradient-decay loss stands for.
 
     The gradient-decay loss with factor β is a proper composite loss: for the true probabilities :math:`\pi`, the expected loss is least
     at the softmax p with
@@ -51,7 +47,7 @@ def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> Tensor
 
 
 def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
-    r"""The softmax p at which the expected gradient-decay loss is least for true probabilities :math:`\pi`.
+    r"""Find the softmax p at which the expected gradient-decay loss is least for true probabilities :math:`\pi`.
 
     The inverse of :func:`beta_link`. With :math:`f(p) = p (1 + (\beta - 1) p)`, m the most probable class and
     :math:`r_c = \pi_c / \pi_m`, the other classes follow from :math:`t = p_m`,
@@ -60,17 +56,8 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
 
     and t is the one root of :math:`t + \sum_{c \ne m} p_c(t) = 1` in [1/C, 1], found by bisection. (Only m can lie on the falling branch
     of f, which β < 1/2 has: two classes above 1/2 do not exist. The root is unique because the expected loss is strictly convex in the
-    logits up to a shift.)
-
-    Args:
-        probs: probabilities :math:`\pi`, shape ``[..., C]``: a tensor or an array of any floating type.
-        beta: the factor β > 0; a number, or values that broadcast to the shape of ``probs`` without its class dimension.
-
-    Returns:
-        p, of the shape, type and kind of ``probs``; computed in float64, without gradients.
-
-    Raises:
-        ValueError: as :func:`beta_link`.
+    logits up to a shift.) Arguments, result and errors are as those of :func:`beta_link`, with the parts of p and :math:`\pi` exchanged;
+    no gradient flows.
 
     Example:
         >>> import torch
@@ -104,17 +91,15 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
 def _link_arguments(probs: Tensor | FloatArray, beta: float | Tensor | FloatArray) -> tuple[Tensor, Tensor]:
     """Probabilities in float64, shape ``[..., C]``, and β in float64 with a class dimension to broadcast."""
     tensor = to_tensor(probs, "probs")
-    if not tensor.is_floating_point():
-        tensor = tensor.to(torch.float64)
     p = tensor.to(torch.float64)
-    check_probabilities(p.detach(), "probs", tensor.dtype)
+    check_probabilities(p.detach(), "probs", floating_type(tensor))
     b = torch.as_tensor(beta, dtype=torch.float64, device=p.device)
     if not (torch.isfinite(b) & (b > 0)).all():
         raise ValueError(f"beta must be finite and positive, not {beta}")
     try:
-        fits = torch.broadcast_shapes(b.shape, p.shape[:-1]) == p.shape[:-1]
+        b = b.expand(p.shape[:-1])
     except RuntimeError:
-        fits = False
-    if not fits:
-        raise ValueError(f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, the shape of probs without its classes")
+        raise ValueError(
+            f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, the shape of probs without its classes"
+        ) from None
     return p, b.unsqueeze(-1)

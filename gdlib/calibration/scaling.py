@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Self, TypeVar
+from typing import Self
 
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
-from gdlib.calibration.inputs import FloatArray, class_indices, like, to_tensor
+from gdlib.calibration.inputs import ArrayOrTensor, TensorOrArray, check_finite, class_indices, floating_type, like, to_tensor
 
 __all__ = ["NotFittedError", "TemperatureScaling", "VectorScaling"]
-
-TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
 
 _NOTHING_TO_GAIN = 1e-12  # nats; the NLL cannot fall below 0, so a smaller one is not minimised further
 _ROUNDING = 1e-15  # nats; a gain that cannot be seen
@@ -23,7 +20,10 @@ _ITERATIONS = 200  # of Newton's method; about ten are used
 
 
 class NotFittedError(ValueError, AttributeError):
-    """Something was asked of a scaling that :meth:`fit` has not seen yet; scikit-learn's error of this name has the same bases."""
+    """Raised by a scaling that has not been fitted; scikit-learn's error of this name has the same bases."""
+
+    def __init__(self, scaling: object) -> None:
+        super().__init__(f"{type(scaling).__name__} is not fitted yet; call fit(logits, labels) with a validation split first")
 
 
 class TemperatureScaling:
@@ -62,10 +62,10 @@ class TemperatureScaling:
     def temperature(self) -> float:
         """T > 0, above 1 for over-confident logits and below 1 for under-confident ones."""
         if self._temperature is None:
-            raise _not_fitted(self)
+            raise NotFittedError(self)
         return self._temperature
 
-    def fit(self, logits: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> Self:
+    def fit(self, logits: ArrayOrTensor, labels: ArrayOrTensor) -> Self:
         """Choose T.
 
         Args:
@@ -78,12 +78,11 @@ class TemperatureScaling:
         Raises:
             ValueError: for no samples, shapes that do not fit, logits that are not finite, or labels that are no integers or out of range.
         """
-        z, y, dtype = _logits_and_labels(logits, labels)
-        self._temperature = _best_temperature(z, y, dtype)
+        self._temperature = _best_temperature(*_logits_and_labels(logits, labels))
         return self
 
     def transform(self, logits: TensorOrArray) -> TensorOrArray:
-        """The logits divided by T.
+        """Divide the logits by T.
 
         Args:
             logits: shape ``[..., C]``, a tensor or an array of any floating type.
@@ -95,11 +94,10 @@ class TemperatureScaling:
             ValueError: for logits that are not finite, or scaled logits that their type cannot hold.
             NotFittedError: before :meth:`fit`.
         """
-        inverse = 1 / self.temperature
-        return _transformed(logits, torch.tensor(inverse, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64))
+        return _transformed(logits, _float64(1 / self.temperature), _float64(0.0))
 
     def to_dict(self) -> dict[str, float]:
-        """What was fitted, for JSON."""
+        """The temperature, for JSON."""
         return {"temperature": self.temperature}
 
     def __repr__(self) -> str:
@@ -144,54 +142,30 @@ class VectorScaling:
     def weight(self) -> Tensor:
         """The scale of each class, float64, shape ``[C]``; 1/T for temperature scaling."""
         if self._weight is None:
-            raise _not_fitted(self)
+            raise NotFittedError(self)
         return self._weight
 
     @property
     def bias(self) -> Tensor:
         """The bias of each class, float64, shape ``[C]``. Only differences between classes matter; the mean is 0."""
         if self._bias is None:
-            raise _not_fitted(self)
+            raise NotFittedError(self)
         return self._bias
 
-    def fit(self, logits: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> Self:
-        """Choose the weights and biases.
-
-        Args:
-            logits: of the validation split, shape ``[N, C]``: a tensor on any device or an array, of any floating type.
-            labels: true class indices, integers in [0, C), shape ``[N]``.
-
-        Returns:
-            Itself.
-
-        Raises:
-            ValueError: as :meth:`TemperatureScaling.fit`.
-        """
+    def fit(self, logits: ArrayOrTensor, labels: ArrayOrTensor) -> Self:
+        """Choose the weights and biases; arguments and errors are those of :meth:`TemperatureScaling.fit`."""
         z, y, dtype = _logits_and_labels(logits, labels)
-        ones, zeros = torch.ones(z.shape[1], dtype=torch.float64), torch.zeros(z.shape[1], dtype=torch.float64)
-        start = ones / _best_temperature(z, y, dtype)
-        candidates: list[tuple[Tensor, Tensor]] = [(start, zeros), _newton(z, y, start)]
+        start, no_bias = torch.ones_like(z[0]) / _best_temperature(z, y, dtype), torch.zeros_like(z[0])
+        candidates = [(start, no_bias), _newton(z, y, start)]
         self._weight, self._bias = min(candidates, key=lambda found: _nll(_scaled(z, found[0], found[1], dtype), y))  # the first of equals
         return self
 
     def transform(self, logits: TensorOrArray) -> TensorOrArray:
-        """The logits times the weights plus the biases.
-
-        Args:
-            logits: shape ``[..., C]``, a tensor or an array of any floating type.
-
-        Returns:
-            Scaled logits of the same shape, type, kind (tensor or array) and device; computed in float64. Gradients flow through it.
-
-        Raises:
-            ValueError: for another number of classes than was fitted, logits that are not finite, or scaled logits that their type cannot
-                hold.
-            NotFittedError: before :meth:`fit`.
-        """
+        """Multiply the logits by the weights and add the biases; as :meth:`TemperatureScaling.transform`, for the C classes of the fit."""
         return _transformed(logits, self.weight, self.bias)
 
     def to_dict(self) -> dict[str, list[float]]:
-        """What was fitted, for JSON."""
+        """The weights and the biases, for JSON."""
         return {"weight": self.weight.tolist(), "bias": self.bias.tolist()}
 
     def __repr__(self) -> str:
@@ -199,25 +173,21 @@ class VectorScaling:
         return f"{type(self).__name__}({'' if self._weight is None else f'classes={len(self._weight)}'})"
 
 
-def _not_fitted(scaling: object) -> Exception:
-    return NotFittedError(f"{type(scaling).__name__} is not fitted yet; call fit(logits, labels) with a validation split first")
-
-
-def _logits_and_labels(logits: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> tuple[Tensor, Tensor, torch.dtype]:
+def _logits_and_labels(logits: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[Tensor, Tensor, torch.dtype]:
     """Logits as float64 ``[N, C]`` and labels as int64 ``[N]`` on the CPU, and the type that the logits came in."""
     tensor = to_tensor(logits, "logits")
-    if tensor.ndim != 2:
-        raise ValueError(f"logits must have the shape [N, C], not {list(tensor.shape)}")
-    if tensor.numel() == 0:
-        raise ValueError(f"logits must not be empty; their shape is {list(tensor.shape)}")
-    dtype = tensor.dtype if tensor.is_floating_point() else torch.float64
+    if tensor.ndim != 2 or tensor.numel() == 0:
+        raise ValueError(f"logits must have the shape [N, C] and not be empty, not {list(tensor.shape)}")
     z = tensor.detach().to("cpu", torch.float64)
-    if not torch.isfinite(z).all():
-        raise ValueError(f"logits must be finite; {int((~torch.isfinite(z)).sum())} values are NaN or infinite")
-    y = torch.from_numpy(class_indices(labels, tuple(z.shape), "logits"))
+    check_finite(z, "logits")
+    y = torch.from_numpy(class_indices(labels, z.shape, "logits"))
     if not torch.isfinite(z - z.gather(1, y[:, None])).all():
         raise ValueError("logits differ by more than float64 can hold")
-    return z, y, dtype
+    return z, y, floating_type(tensor)
+
+
+def _float64(number: float) -> Tensor:
+    return torch.tensor(number, dtype=torch.float64)
 
 
 def _scaled(z: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Tensor:
@@ -230,8 +200,7 @@ def _transformed(logits: TensorOrArray, weight: Tensor, bias: Tensor) -> TensorO
     z = to_tensor(logits, "logits")
     if z.ndim == 0 or (weight.ndim and z.shape[-1] != len(weight)):
         raise ValueError(f"logits must have the shape [..., {len(weight) if weight.ndim else 'C'}], as in fit, not {list(z.shape)}")
-    if not torch.isfinite(z).all():
-        raise ValueError(f"logits must be finite; {int((~torch.isfinite(z)).sum())} values are NaN or infinite")
+    check_finite(z, "logits")
     scaled: TensorOrArray = like(z.to(torch.float64) * weight.to(z.device) + bias.to(z.device), logits)
     if not torch.isfinite(torch.as_tensor(scaled)).all():
         raise ValueError(f"the scaled logits are too large for {scaled.dtype}; give the logits in float32 or float64")
@@ -248,10 +217,9 @@ def _nll(scaled: Tensor, y: Tensor) -> float:
 def _best_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
     """T with the least NLL, or 1 if none is lower after rounding to ``dtype``."""
     temperature = _minimal_temperature(z, y, dtype)
-    bias = torch.tensor(0.0, dtype=torch.float64)
     if not (0 < temperature < math.inf and 0 < 1 / temperature < math.inf):
         return 1.0
-    losses = [_nll(_scaled(z, torch.tensor(1 / t, dtype=torch.float64), bias, dtype), y) for t in (1.0, temperature)]
+    losses = [_nll(_scaled(z, _float64(1 / t), _float64(0.0), dtype), y) for t in (1.0, temperature)]
     return temperature if losses[1] < losses[0] else 1.0
 
 

@@ -1,129 +1,177 @@
-"""Calibration: a slow, obvious reference, values by hand, bin edges to the last bit, and the β link held to what it claims."""
+"""Bins, calibration errors and proper scores against slow, obvious implementations, scipy and scikit-learn; edges to the last bit."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize
+from scipy import stats
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import brier_score_loss, log_loss
 
 from gdlib.calibration import (
-    beta_link,
+    CalibrationBins,
+    bootstrap_calibration,
     brier_score,
     calibration_bins,
     classwise_calibration_error,
     confidence_histogram,
+    debiased_calibration_error,
     expected_calibration_error,
-    inverse_beta_link,
     maximum_calibration_error,
     negative_log_likelihood,
+    reliability,
 )
 
-BETAS = [1e-6, 1e-3, 0.01, 0.1, 0.4999, 0.5, 0.7, 1.0, 2.0, 5.0, 50.0, 1e6]
+Predictions = tuple[np.ndarray, np.ndarray]
+Bins = list[list[tuple[float, bool]]]
+
+SCHEMES = ["width", "mass"]
+ERRORS = [expected_calibration_error, maximum_calibration_error, classwise_calibration_error, debiased_calibration_error]
+SCORES = [brier_score, negative_log_likelihood]
 
 
 @st.composite
-def predictions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities on a grid of 1/20, so that bin edges and ties are frequent, with labels."""
-    n, c = draw(st.integers(1, 30)), draw(st.integers(2, 4))
-    cuts = draw(st.lists(st.lists(st.integers(0, 20), min_size=c - 1, max_size=c - 1), min_size=n, max_size=n))
-    counts = np.diff([[0, *sorted(row), 20] for row in cuts], axis=1)
+def predictions(draw: st.DrawFn) -> Predictions:
+    """Probabilities in tenths or twentieths, so that ties and values on bin edges are frequent, in two types, with labels."""
+    n, c, grid = draw(st.integers(1, 25)), draw(st.integers(2, 5)), draw(st.sampled_from([10, 20]))
+    cuts = draw(st.lists(st.lists(st.integers(0, grid), min_size=c - 1, max_size=c - 1), min_size=n, max_size=n))
+    counts = np.diff([[0, *sorted(row), grid] for row in cuts], axis=1)
     labels = draw(st.lists(st.integers(0, c - 1), min_size=n, max_size=n))
-    return counts / 20, np.array(labels)
+    return (counts / grid).astype(draw(st.sampled_from(["float64", "float32"]))), np.array(labels)
 
 
-def two_classes(confidence: list[float] | np.ndarray, dtype: str = "float64") -> np.ndarray:
-    """Rows (p, 1 − p) in a floating type."""
-    p = np.asarray(confidence, dtype=dtype)
-    return np.stack([p, (1 - p).astype(dtype)], axis=1)
+def random_predictions(n: int, c: int, seed: int, concentration: float = 0.5) -> Predictions:
+    """Dirichlet probabilities and labels that are drawn from them: a perfectly calibrated predictor."""
+    generator = np.random.default_rng(seed)
+    p = generator.dirichlet([concentration] * c, size=n)
+    return p, np.minimum((p.cumsum(1) < generator.random((n, 1))).sum(1), c - 1)
 
 
-def reference_bins(values: np.ndarray, correct: np.ndarray, n_bins: int) -> list[tuple[int, float, float]]:
-    """Sample by sample, bin by bin: the first bin is [0, 1/B], the others (i/B, (i+1)/B]; edges are the doubles nearest to i/B."""
-    rows = []
-    for i in range(n_bins):
-        low, high = float(Fraction(i, n_bins)), float(Fraction(i + 1, n_bins))
-        members = [(v, c) for v, c in zip(values, correct, strict=True) if low < v <= high or (i == 0 and v == 0)]
-        n = len(members)
-        rows.append((n, math.fsum(v for v, _ in members) / n if n else math.nan, sum(c for _, c in members) / n if n else math.nan))
+def slow_bins(values: np.ndarray, correct: np.ndarray, n_bins: int, scheme: str) -> Bins:
+    """Sample by sample and bin by bin, comparing in the type of the values."""
+    pairs = list(zip(values, correct, strict=True))
+    if scheme == "width":
+        edges = [values.dtype.type(i / n_bins) for i in range(n_bins + 1)]
+    else:
+        in_order, n = sorted(values), len(values)
+        edges = [-1.0, *sorted({in_order[math.ceil(i * n / n_bins) - 1] for i in range(1, n_bins + 1) if math.ceil(i * n / n_bins) >= 1})]
+    rows: Bins = []
+    for i, (low, high) in enumerate(itertools.pairwise(edges)):
+        rows.append([(float(v), bool(c)) for v, c in pairs if low < v <= high or (i == 0 and v == 0)])
     return rows
 
 
-class TestAgainstTheSlowWay:
-    @given(predictions(), st.integers(1, 20))
-    def test_bins(self, given_: tuple[np.ndarray, np.ndarray], n_bins: int) -> None:
-        probs, labels = given_
-        bins = calibration_bins(probs, labels, n_bins)
-        rows = reference_bins(probs.max(axis=1), probs.argmax(axis=1) == labels, n_bins)
-        assert bins.count.tolist() == [n for n, _, _ in rows]
-        np.testing.assert_allclose(bins.confidence, [c for _, c, _ in rows], rtol=1e-12)
-        np.testing.assert_allclose(bins.accuracy, [a for _, _, a in rows], rtol=1e-12)
-        gaps = [(n, abs(c - a)) for n, c, a in rows if n]
-        assert expected_calibration_error(probs, labels, n_bins) == pytest.approx(sum(n * g for n, g in gaps) / len(labels), abs=1e-12)
-        assert maximum_calibration_error(probs, labels, n_bins) == pytest.approx(max(g for _, g in gaps), abs=1e-12)
+def slow_gaps(rows: Bins) -> list[tuple[int, float, float, float]]:
+    """Number of samples, mean value, share of correct ones and their distance, for each bin that is not empty."""
+    out = []
+    for row in rows:
+        if row:
+            confidence, accuracy = math.fsum(v for v, _ in row) / len(row), sum(c for _, c in row) / len(row)
+            out.append((len(row), confidence, accuracy, abs(confidence - accuracy)))
+    return out
 
-    @given(predictions(), st.integers(1, 20))
-    def test_classwise(self, given_: tuple[np.ndarray, np.ndarray], n_bins: int) -> None:
-        probs, labels = given_
+
+def top(p: np.ndarray, y: np.ndarray) -> Predictions:
+    return p.max(axis=1), p.argmax(axis=1) == y
+
+
+def slow_debiased_squares(rows: Bins) -> float:
+    total = sum(len(row) for row in rows)
+    return sum(n / total * (gap**2 - a * (1 - a) / (n - 1)) for n, _, a, gap in slow_gaps(rows) if n > 1)
+
+
+def two_classes(confidence: list[float] | np.ndarray) -> np.ndarray:
+    """Rows (p, 1 − p)."""
+    return np.stack([np.asarray(confidence), 1 - np.asarray(confidence)], axis=1)
+
+
+class TestAgainstTheSlowWay:
+    @given(predictions(), st.integers(1, 30), st.sampled_from(SCHEMES))
+    def test_bins_expected_and_maximum(self, given_: Predictions, n_bins: int, scheme: str) -> None:
+        p, y = given_
+        rows = slow_bins(*top(p, y), n_bins, scheme)
+        gaps = slow_gaps(rows)
+        bins = calibration_bins(p, y, n_bins, scheme)
+        filled = bins.count > 0
+        assert bins.count.tolist() == [len(row) for row in rows] and bins.n == len(y)
+        assert np.isnan(bins.gap).tolist() == (~filled).tolist()
+        np.testing.assert_allclose(bins.confidence[filled], [confidence for _, confidence, _, _ in gaps], rtol=1e-12)
+        np.testing.assert_allclose(bins.accuracy[filled], [accuracy for _, _, accuracy, _ in gaps], rtol=1e-12)
+        assert bins.overconfidence == pytest.approx(p.astype(float).max(1).mean() - (p.argmax(1) == y).mean(), abs=1e-12)
+        expected = sum(n * gap for n, _, _, gap in gaps) / len(y)
+        assert abs(bins.overconfidence) <= expected + 1e-12
+        assert bins.expected_error == expected_calibration_error(p, y, n_bins, scheme) == pytest.approx(expected, abs=1e-12)
+        assert maximum_calibration_error(p, y, n_bins, scheme) == pytest.approx(max(gap for *_, gap in gaps), abs=1e-12)
+        for norm in (1.5, 2, 3):
+            powers = (sum(n * gap**norm for n, _, _, gap in gaps) / len(y)) ** (1 / norm)
+            assert expected_calibration_error(p, y, n_bins, scheme, norm=norm) == pytest.approx(powers, abs=1e-12)
+        if scheme == "mass":
+            assert filled.all() and len(bins.count) <= min(n_bins, len(y)) and (np.diff(bins.upper) > 0).all()
+            assert bins.upper[-1] == p.max()
+
+    @given(predictions(), st.integers(1, 30), st.sampled_from(SCHEMES))
+    def test_classwise(self, given_: Predictions, n_bins: int, scheme: str) -> None:
+        p, y = given_
+        errors = []
+        for c in range(p.shape[1]):
+            gaps = slow_gaps(slow_bins(p[:, c], y == c, n_bins, scheme))
+            errors.append(sum(n * g for n, _, _, g in gaps) / len(y))
+        assert classwise_calibration_error(p, y, n_bins, scheme) == pytest.approx(sum(errors) / len(errors), abs=1e-12)
+
+    @given(predictions(), st.integers(1, 30), st.sampled_from(SCHEMES))
+    def test_debiased(self, given_: Predictions, n_bins: int, scheme: str) -> None:
+        p, y = given_
+        rows = slow_bins(*top(p, y), n_bins, scheme)
+        if all(len(row) < 2 for row in rows):
+            with pytest.raises(ValueError, match="no bin holds two"):
+                debiased_calibration_error(p, y, n_bins, scheme)
+            return
+        squares = slow_debiased_squares(rows)
+        assert calibration_bins(p, y, n_bins, scheme).debiased_squared_error == pytest.approx(squares, abs=1e-12)
+        assert debiased_calibration_error(p, y, n_bins, scheme) ** 2 == pytest.approx(max(0, squares), abs=1e-12)
         total = 0.0
-        for c in range(probs.shape[1]):
-            rows = reference_bins(probs[:, c], labels == c, n_bins)
-            total += sum(n * abs(conf - freq) for n, conf, freq in rows if n) / len(labels)
-        assert classwise_calibration_error(probs, labels, n_bins) == pytest.approx(total / probs.shape[1], abs=1e-12)
+        for n, _, a, gap in slow_gaps(rows):
+            sd = math.sqrt(a * (1 - a) / n)
+            total += n / len(y) * (2 * gap - (stats.foldnorm.mean(gap / sd, scale=sd) if sd else gap))
+        assert debiased_calibration_error(p, y, n_bins, scheme, norm=1) == pytest.approx(max(0, total), abs=1e-12)
 
     @given(predictions())
-    def test_proper_scores(self, given_: tuple[np.ndarray, np.ndarray]) -> None:
-        probs, labels = given_
-        rows = list(zip(probs, labels, strict=True))
-        brier = sum(sum((p - (c == y)) ** 2 for c, p in enumerate(row)) for row, y in rows) / len(rows)
-        assert brier_score(probs, labels) == pytest.approx(brier, abs=1e-12)
-        likelihoods = [row[y] for row, y in rows]
-        expected = math.inf if 0 in likelihoods else -math.fsum(math.log(p) for p in likelihoods) / len(rows)
-        assert negative_log_likelihood(probs, labels) == pytest.approx(expected, abs=1e-12)
-
-
-class TestProperties:
-    @given(predictions(), st.integers(1, 15), st.sampled_from(["width", "mass"]))
-    def test_bounds_and_order(self, given_: tuple[np.ndarray, np.ndarray], n_bins: int, scheme: str) -> None:
-        probs, labels = given_
-        bins = calibration_bins(probs, labels, n_bins, scheme)
-        assert bins.n == len(labels)
-        assert abs(bins.overconfidence) <= bins.expected_error + 1e-12
-        assert bins.expected_error <= bins.maximum_error + 1e-12 <= 1 + 2e-12
-        assert bins.overconfidence == pytest.approx(probs.max(axis=1).mean() - (probs.argmax(axis=1) == labels).mean(), abs=1e-12)
-
-    @given(predictions(), st.integers(1, 15), st.sampled_from(["width", "mass"]), st.randoms(use_true_random=False))
-    def test_order_of_the_samples_does_not_matter(self, given_: tuple[np.ndarray, np.ndarray], n_bins: int, scheme: str, random) -> None:
-        probs, labels = given_
-        order = list(range(len(labels)))
-        random.shuffle(order)
-        one, two = calibration_bins(probs, labels, n_bins, scheme), calibration_bins(probs[order], labels[order], n_bins, scheme)
-        assert one.count.tolist() == two.count.tolist()
-        np.testing.assert_allclose(one.gap, two.gap, atol=1e-12)
-
-    @given(predictions(), st.integers(1, 15))
-    def test_equal_mass(self, given_: tuple[np.ndarray, np.ndarray], n_bins: int) -> None:
-        probs, labels = given_
-        bins = calibration_bins(probs, labels, n_bins, "mass")
-        assert (bins.count > 0).all()
-        assert len(bins.count) <= min(n_bins, len(labels))
-        assert (np.diff(bins.upper) > 0).all()
-        assert bins.upper[-1] == probs.max()
-        assert ((bins.lower < bins.confidence + 1e-12) & (bins.confidence <= bins.upper + 1e-12)).all()
+    def test_proper_scores(self, given_: Predictions) -> None:
+        p, y = given_[0].astype("float64"), given_[1]
+        brier = sum(sum((value - (c == label)) ** 2 for c, value in enumerate(row)) for row, label in zip(p, y, strict=True)) / len(y)
+        assert brier_score(p, y) == pytest.approx(brier, abs=1e-12)
+        likelihoods = [row[label] for row, label in zip(p, y, strict=True)]
+        expected = math.inf if 0 in likelihoods else -math.fsum(math.log(value) for value in likelihoods) / len(y)
+        assert negative_log_likelihood(p, y) == pytest.approx(expected, abs=1e-12)
 
     def test_equal_mass_without_ties_is_even(self) -> None:
         confidence = np.random.default_rng(0).uniform(0.5, 1, size=100)
         assert calibration_bins(two_classes(confidence), np.zeros(100, int), 10, "mass").count.tolist() == [10] * 10
 
-    def test_perfect_calibration(self) -> None:
-        labels = np.repeat([0, 0, 0, 1], 25)
-        assert expected_calibration_error(two_classes([0.75] * 100), labels) == pytest.approx(0, abs=1e-15)
+
+class TestAgainstScikitLearn:
+    @pytest.mark.parametrize(("scheme", "strategy"), [("width", "uniform"), ("mass", "quantile")])
+    @pytest.mark.parametrize("n_bins", [1, 5, 10, 20])
+    def test_calibration_curve(self, n_bins: int, scheme: str, strategy: str) -> None:
+        p, y = random_predictions(400, 4, seed=n_bins)
+        bins = calibration_bins(p, y, n_bins, scheme)
+        confidence, correct = top(p, y)
+        accuracy, mean = calibration_curve(correct, confidence, n_bins=n_bins, strategy=strategy)
+        np.testing.assert_allclose(bins.accuracy[bins.count > 0], accuracy, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(bins.confidence[bins.count > 0], mean, rtol=0, atol=1e-12)
+
+    def test_scores(self) -> None:
+        p, y = random_predictions(300, 5, seed=0)
+        assert negative_log_likelihood(p, y) == pytest.approx(log_loss(y, p, labels=range(5)), abs=1e-12)
+        p, y = random_predictions(300, 2, seed=1)
+        assert brier_score(p, y) == pytest.approx(2 * brier_score_loss(y, p[:, 1]), abs=1e-12)  # summed over both classes
 
 
 class TestEdges:
@@ -184,32 +232,163 @@ class TestHistogram:
             confidence_histogram(p, edges)
 
 
-class TestKinds:
-    def test_tensors_arrays_and_lists_agree(self) -> None:
-        rows, labels = [[0.9, 0.1], [0.35, 0.65], [0.6, 0.4]], [0, 0, 1]
-        expected = expected_calibration_error(rows, labels)
-        assert expected_calibration_error(np.array(rows), np.array(labels, dtype=np.uint8)) == expected
-        assert expected_calibration_error(torch.tensor(rows, dtype=torch.float64, requires_grad=True), torch.tensor(labels)) == expected
+class TestAdversarial:
+    @pytest.mark.parametrize("scheme", SCHEMES)
+    @pytest.mark.parametrize("n_bins", [1, 2, 10, 1000])
+    def test_all_sure(self, n_bins: int, scheme: str) -> None:
+        p, y = np.eye(3)[[0, 0, 1, 2, 2]], [0, 1, 1, 2, 0]
+        assert expected_calibration_error(p, y, n_bins, scheme) == pytest.approx(0.4, abs=1e-12)
+        assert maximum_calibration_error(p, y, n_bins, scheme) == pytest.approx(0.4, abs=1e-12)
+        assert calibration_bins(p, y, n_bins, scheme).count[-1] == 5
+        assert debiased_calibration_error(p, y, n_bins, scheme) == pytest.approx(math.sqrt(0.16 - 0.24 / 4), abs=1e-12)
 
-    def test_read_only_arrays(self) -> None:
-        rows = np.array([[0.9, 0.1]])
-        rows.setflags(write=False)
-        assert brier_score(rows, [0]) == pytest.approx(0.02)
+    @pytest.mark.parametrize("scheme", SCHEMES)
+    def test_all_wrong_and_sure(self, scheme: str) -> None:
+        p = np.eye(2)[[0] * 6]
+        for error in ERRORS:
+            assert error(p, [1] * 6, scheme=scheme) == 1.0
+
+    def test_one_class_at_all(self) -> None:
+        assert expected_calibration_error([[1.0], [1.0]], [0, 0]) == classwise_calibration_error([[1.0], [1.0]], [0, 0]) == 0
+
+    @pytest.mark.parametrize("scheme", SCHEMES)
+    @pytest.mark.parametrize("n_bins", [1, 10, 37])
+    def test_a_single_sample(self, n_bins: int, scheme: str) -> None:
+        for label, error in ((0, 0.3), (1, 0.7)):
+            assert expected_calibration_error([[0.7, 0.3]], [label], n_bins, scheme) == pytest.approx(error, abs=1e-12)
+            assert maximum_calibration_error([[0.7, 0.3]], [label], n_bins, scheme) == pytest.approx(error, abs=1e-12)
+        with pytest.raises(ValueError, match="no bin holds two of the 1 samples"):
+            debiased_calibration_error([[0.7, 0.3]], [0], n_bins, scheme)
+
+    def test_duplicates_share_a_bin_of_mass(self) -> None:
+        p = np.array([[0.6, 0.4]] * 7 + [[0.9, 0.1]] * 2)
+        bins = calibration_bins(p, [0] * 9, 4, "mass")
+        assert bins.count.tolist() == [7, 2] and bins.upper.tolist() == [0.6, 0.9]
+
+    def test_products_beside_the_edges(self) -> None:
+        """0.6 as k/10 is an edge and belongs below it; 6 * 0.1 is the next double and belongs above it."""
+        assert calibration_bins(two_classes(np.arange(5, 11) / 10), [0] * 6).count.tolist() == [0] * 4 + [1] * 6
+        assert calibration_bins(two_classes(np.arange(5, 11) * 0.1), [0] * 6).count.tolist() == [0] * 4 + [1, 0, 1, 2, 1, 1]
+
+    def test_infinite_and_huge_norms(self) -> None:
+        p, y = random_predictions(200, 3, seed=6)
+        y = (y + (np.arange(200) % 3 == 0)) % 3
+        largest = maximum_calibration_error(p, y)
+        assert expected_calibration_error(p, y, norm=math.inf) == largest
+        errors = [expected_calibration_error(p, y, norm=norm) for norm in (1, 2, 4, 100, 1e9)]
+        assert errors == sorted(errors) and errors[-1] == pytest.approx(largest, rel=1e-6)
+        assert expected_calibration_error([[1.0, 0.0]], [0], norm=2) == 0
+
+
+class TestDebiased:
+    @pytest.mark.parametrize(("confidence", "truth", "n"), [(0.9, 0.6, 2), (0.7, 0.7, 5), (0.55, 1.0, 4), (1.0, 0.3, 8)])
+    def test_is_unbiased(self, confidence: float, truth: float, n: int) -> None:
+        """All outcomes of n samples that are right with probability ``truth``, weighed by their probability."""
+        expected = 0.0
+        for outcome in itertools.product([0, 1], repeat=n):
+            probability = math.prod(1 - truth if wrong else truth for wrong in outcome)
+            bins = calibration_bins([[confidence, 1 - confidence]] * n, list(outcome))
+            expected += probability * bins.debiased_squared_error
+        assert expected == pytest.approx((confidence - truth) ** 2, abs=1e-12)
+
+    def test_a_calibrated_predictor_has_none(self) -> None:
+        biased, debiased, ece, debiased_ece = [], [], [], []
+        for seed in range(60):
+            p, y = random_predictions(300, 5, seed=seed)
+            bins = calibration_bins(p, y, 15)
+            biased.append(bins.error(2) ** 2)
+            debiased.append(bins.debiased_squared_error)
+            ece.append(bins.expected_error)
+            debiased_ece.append(debiased_calibration_error(p, y, 15, norm=1))
+        assert abs(np.mean(debiased)) < 0.15 * np.mean(biased)
+        assert np.mean(debiased_ece) / np.mean(ece) == pytest.approx(2 - math.sqrt(2), abs=0.1)
+
+    @given(predictions(), st.sampled_from(SCHEMES), st.sampled_from([1, 2]))
+    def test_never_above_the_plain_error(self, given_: Predictions, scheme: str, norm: int) -> None:
+        p, y = given_
+        p, y = np.concatenate([p, p]), np.concatenate([y, y])  # so that a bin holds two
+        assert 0 <= debiased_calibration_error(p, y, 5, scheme, norm=norm) <= expected_calibration_error(p, y, 5, scheme, norm=norm) + 1e-12
+
+
+class TestInvariance:
+    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize("scheme", SCHEMES)
+    def test_order_of_samples_and_names_of_classes(self, seed: int, scheme: str) -> None:
+        p, y = random_predictions(100, 6, seed=seed)
+        generator = np.random.default_rng(seed)
+        order, samples = generator.permutation(6), generator.permutation(100)
+        renamed, moved = p[samples][:, order], order.argsort()[y[samples]]
+        for error in ERRORS:
+            assert error(renamed, moved, 7, scheme) == pytest.approx(error(p, y, 7, scheme), abs=1e-12)
+        for score in SCORES:
+            assert score(renamed, moved) == pytest.approx(score(p, y), abs=1e-12)
+
+
+class TestRecords:
+    def test_a_diagram_can_be_drawn_again(self) -> None:
+        p, y = random_predictions(500, 4, seed=0)
+        text = json.dumps(reliability(p, y, n_bins=15), allow_nan=False)
+        kept = json.loads(text, parse_float=lambda number: float(f"{float(number):.6g}"))  # as a record stores it
+        for scheme in SCHEMES:
+            bins, again = calibration_bins(p, y, 15, scheme), CalibrationBins.from_dict(kept[scheme])
+            assert again.count.tolist() == bins.count.tolist() and again.n == 500
+            np.testing.assert_allclose(again.gap, bins.gap, atol=2e-6)
+            assert again.expected_error == pytest.approx(expected_calibration_error(p, y, 15, scheme), abs=2e-6)
+            assert again.maximum_error == pytest.approx(maximum_calibration_error(p, y, 15, scheme), abs=2e-6)
+            assert again.debiased_squared_error == pytest.approx(bins.debiased_squared_error, abs=2e-6)
+        assert kept["accuracy"] == pytest.approx((p.argmax(1) == y).mean(), abs=1e-6)
+        assert kept["confidence"] == pytest.approx(p.max(1).mean(), abs=1e-6)
+
+    def test_histogram(self) -> None:
+        p, y = random_predictions(500, 4, seed=1)
+        histogram = reliability(p, y, histogram_bins=20)["histogram"]
+        slow = slow_bins(*top(p, y), 20, "width")
+        assert histogram["upper"] == [i / 20 for i in range(1, 21)]
+        assert histogram["count"] == [len(row) for row in slow]
+        assert histogram["correct"] == [sum(c for _, c in row) for row in slow]
+
+    def test_exactly_back_with_or_without_the_lower_edges(self) -> None:
+        bins = calibration_bins([[0.75, 0.25], [0.5, 0.5]], [0, 0], 4)
+        columns = json.loads(json.dumps(bins.to_dict(), allow_nan=False))
+        assert columns["confidence"] == [None, 0.5, 0.75, None] and columns["lower"] == [0.0, 0.25, 0.5, 0.75]
+        for kept in (columns, {name: column for name, column in columns.items() if name != "lower"}):
+            again = CalibrationBins.from_dict(kept)
+            for name in ("lower", "upper", "count", "confidence", "accuracy"):
+                np.testing.assert_array_equal(getattr(again, name), getattr(bins, name))
+
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            ({"upper": [1.0], "count": [1]}, "lack accuracy, confidence"),
+            ({"upper": [0.5, 1.0], "count": [1], "confidence": [0.5], "accuracy": [1.0]}, "one length"),
+        ],
+    )
+    def test_damaged(self, columns: dict, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            CalibrationBins.from_dict(columns)
+
+
+class TestKinds:
+    ROWS = [[0.9, 0.1], [0.35, 0.65], [0.6, 0.4]]
+
+    @pytest.mark.parametrize("kind", ["<f4", ">f4", ">f8", "g"])
+    def test_every_float_of_numpy(self, kind: str) -> None:
+        p = np.array(self.ROWS, dtype=kind)
+        p.setflags(write=False)
+        expected = expected_calibration_error(p.astype("f4") if "4" in kind else p.astype("f8"), [0, 0, 1])
+        assert expected_calibration_error(p, np.array([0, 0, 1], dtype=">i2")) == expected
+
+    def test_tensors_and_lists(self) -> None:
+        p = torch.tensor(self.ROWS, dtype=torch.float64, requires_grad=True)
+        expected = expected_calibration_error(self.ROWS, [0, 0, 1])
+        assert expected_calibration_error(p.repeat(1, 2)[:, :2], torch.tensor([0, 0, 1])) == expected  # a strided view with a gradient
+        assert reliability(p, [0, 0, 1])["width"] == calibration_bins(self.ROWS, [0, 0, 1]).to_dict()
+        assert expected_calibration_error(torch.tensor([[1, 0], [0, 1]]), torch.tensor([0, 0], dtype=torch.uint8)) == 0.5
 
     def test_half_precision_softmax_passes_the_check(self) -> None:
         logits = torch.randn(200, 1000, generator=torch.Generator().manual_seed(0))
         for dtype in (torch.float16, torch.bfloat16, torch.float32):
-            calibration_bins(logits.softmax(-1).to(dtype), torch.zeros(200, dtype=torch.int64))
-
-    def test_to_dict_is_json(self) -> None:
-        columns = calibration_bins([[0.75, 0.25]], [0], n_bins=2).to_dict()
-        assert json.loads(json.dumps(columns, allow_nan=False)) == {
-            "lower": [0.0, 0.5],
-            "upper": [0.5, 1.0],
-            "count": [0, 1],
-            "confidence": [None, 0.75],
-            "accuracy": [None, 1.0],
-        }
+            assert calibration_bins(logits.softmax(-1).to(dtype), torch.zeros(200, dtype=torch.int64)).n == 200
 
 
 class TestErrors:
@@ -219,136 +398,46 @@ class TestErrors:
         ("probs", "labels", "message"),
         [
             ([[0.9, 0.2], [0.4, 0.6]], [0, 1], "sum to 1 .* deviation is 0.1"),
-            ([[1.5, -0.5], [0.4, 0.6]], [0, 1], "from -0.5 to 1.5. For logits"),
-            ([[math.nan, 1.0], [0.4, 0.6]], [0, 1], "finite; it holds 1 values"),
+            ([[0.2, 0.1], [0.4, 0.6]], [0, 1], "sum to 1"),
+            ([[1.5, -0.5], [0.4, 0.6]], [0, 1], "from -0.5 to 1.5. For logits, apply softmax first"),
+            ([[math.nan, 1.0], [0.4, 0.6]], [0, 1], "finite; 1 values"),
+            ([[math.inf, 0.0], [0.4, 0.6]], [0, 1], "finite"),
+            (np.ma.masked_array(GOOD, [[True, False], [False, False]]), [0, 1], "masked"),
             ([0.9, 0.1], [0, 1], r"shape \[N, C\], not \[2\]"),
+            (0.5, 0, r"not \[\]"),
+            ([], [], r"shape \[N, C\]"),
             (np.empty((0, 3)), [], r"must not be empty; its shape is \[0, 3\]"),
-            (np.array([["a", "b"]]), [0], "real numbers"),
+            (np.empty((3, 0)), [0, 0, 0], "must not be empty"),
+            (np.array([["0.9", "0.1"]]), [0], "real numbers"),
+            ([[0.9, None], [0.4, 0.6]], [0, 1], "real numbers"),
             (np.array([[1j, 0]]), [0], "real numbers"),
             (torch.tensor([[True, False]]), [0], "real numbers"),
+            (torch.tensor([[1j, 0]]), [0], "real numbers"),
             (GOOD, [0, 2], r"\[0, 2\); they reach from 0 to 2"),
             (GOOD, [-1, 0], "reach from -1 to 0"),
+            (GOOD, np.array([0, 2**64 - 1], dtype=np.uint64), r"must lie in \[0, 2\)"),
+            (GOOD, [True, False], "real numbers"),
             (GOOD, [0], r"shape \[2\] .* not \[1\]"),
+            (GOOD, [0, 1, 1], r"not \[3\]"),
             (GOOD, [[0], [1]], r"not \[2, 1\]"),
             (GOOD, [0.0, 1.0], "integer type"),
+            (GOOD, [[0.9, 0.1], [0.2, 0.8]], "take argmax first"),
         ],
     )
-    @pytest.mark.parametrize(
-        "function",
-        [
-            calibration_bins,
-            expected_calibration_error,
-            maximum_calibration_error,
-            classwise_calibration_error,
-            negative_log_likelihood,
-            brier_score,
-        ],
-    )
-    def test_bad_input(self, function, probs, labels, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            function(probs, labels)
-
-    @pytest.mark.parametrize("n_bins", [0, -1, 2.5, True, "10"])
-    def test_bad_number_of_bins(self, n_bins) -> None:
-        with pytest.raises(ValueError, match="n_bins"):
-            expected_calibration_error(self.GOOD, [0, 1], n_bins)
-
-    def test_bad_scheme(self) -> None:
-        with pytest.raises(ValueError, match="'width' or 'mass', not 'quantile'"):
-            expected_calibration_error(self.GOOD, [0, 1], scheme="quantile")
-
-
-def simplex(n: int, c: int, seed: int, concentration: float = 1.0) -> torch.Tensor:
-    """Random probabilities, float64."""
-    return torch.from_numpy(np.random.default_rng(seed).dirichlet([concentration] * c, size=n))
-
-
-class TestBetaLink:
-    @pytest.mark.parametrize("beta", [0.05, 0.5, 3.0, 20.0])
-    def test_is_the_minimiser_of_the_expected_loss(self, beta: float) -> None:
-        """For true probabilities π, minimise E[J] over the logits; the link of that softmax is π, and the inverse link finds it."""
-        for pi in simplex(5, 4, seed=0).numpy():
-
-            def expected_loss(free: np.ndarray, pi: np.ndarray = pi) -> float:
-                z = np.append(free, 0.0)
-                log_p = z - np.logaddexp.reduce(z)
-                return float(pi @ (-log_p + np.log1p((beta - 1) * np.exp(log_p))))
-
-            z = np.append(optimize.minimize(expected_loss, np.zeros(3), options={"gtol": 1e-8}).x, 0.0)
-            softmax = np.exp(z) / np.exp(z).sum()
-            np.testing.assert_allclose(beta_link(softmax, beta), pi, atol=1e-5)
-            np.testing.assert_allclose(inverse_beta_link(pi, beta), softmax, atol=1e-4)
-
-    @pytest.mark.parametrize("beta", BETAS)
-    @pytest.mark.parametrize("concentration", [0.05, 1.0, 50.0])
-    def test_round_trips(self, beta: float, concentration: float) -> None:
-        pi = simplex(300, 5, seed=1, concentration=concentration)
-        torch.testing.assert_close(beta_link(inverse_beta_link(pi, beta), beta), pi, rtol=0, atol=1e-9)
-
-    @pytest.mark.parametrize("beta", [0.01, 0.3, 1.0, 4.0, 100.0])
-    def test_round_trips_the_other_way(self, beta: float) -> None:
-        p = simplex(300, 5, seed=2)
-        torch.testing.assert_close(inverse_beta_link(beta_link(p, beta), beta), p, rtol=0, atol=1e-9)
-
-    @pytest.mark.parametrize("beta", BETAS)
-    def test_keeps_the_order_of_the_classes(self, beta: float) -> None:
-        p = simplex(300, 6, seed=3)
-        for image in (beta_link(p, beta), inverse_beta_link(p, beta)):
-            torch.testing.assert_close(image.sum(-1), torch.ones(300, dtype=torch.float64))
-            assert (image >= 0).all()
-            assert (image.gather(-1, p.argsort(-1)).diff(dim=-1) >= -1e-12).all()
-
-    def test_direction(self) -> None:
-        """β < 1 trains the softmax sharper than the truth: the link flattens it."""
-        p = torch.tensor([0.9, 0.1])
-        assert beta_link(p, 0.1)[0] < 0.9 < beta_link(p, 10.0)[0]
-        assert inverse_beta_link(p, 10.0)[0] < 0.9 < inverse_beta_link(p, 0.1)[0]
-        torch.testing.assert_close(beta_link(p, 1.0), p)
-
-    @pytest.mark.parametrize("link", [beta_link, inverse_beta_link])
-    @pytest.mark.parametrize("beta", BETAS)
-    def test_corners_and_centre_are_fixed(self, link, beta: float) -> None:
-        points = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64)
-        torch.testing.assert_close(link(points, beta), points)
-
-    @pytest.mark.parametrize("link", [beta_link, inverse_beta_link])
-    def test_kind_and_type_are_kept(self, link) -> None:
-        assert link(torch.tensor([0.5, 0.5], dtype=torch.float16), 0.5).dtype == torch.float16
-        array = link(np.float32([[0.25, 0.75]]), 0.5)
-        assert isinstance(array, np.ndarray) and array.dtype == np.float32 and array.shape == (1, 2)
-        assert isinstance(link([0.25, 0.75], 0.5), np.ndarray)
-
-    def test_a_beta_for_each_run(self) -> None:
-        p = simplex(6, 3, seed=4).reshape(2, 3, 3)  # [R, N, C]
-        stacked = beta_link(p, torch.tensor([[0.1], [3.0]]))
-        torch.testing.assert_close(stacked[0], beta_link(p[0], 0.1), rtol=1e-6, atol=0)
-        torch.testing.assert_close(stacked[1], beta_link(p[1], 3.0))
-        backwards = inverse_beta_link(stacked, torch.tensor([[0.1], [3.0]]))
-        torch.testing.assert_close(backwards, p)
-
-    def test_gradient(self) -> None:
-        logits = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
-        assert torch.autograd.gradcheck(lambda z: beta_link(z.softmax(-1), 0.2), logits)
-
-    def test_no_cancellation_near_one(self) -> None:
-        """1 + (β − 1) p in float32 would lose six digits here; (1 − p) + β p does not."""
-        p = torch.tensor([1 - 2.0**-20, 2.0**-20])
-        f = [Fraction(float(x)) * (1 - Fraction(float(x)) + Fraction(1, 10**6) * Fraction(float(x))) for x in p]
-        torch.testing.assert_close(beta_link(p, 1e-6), torch.tensor([float(x / sum(f)) for x in f]))
+    def test_bad_input(self, probs, labels, message: str) -> None:
+        for function in (*ERRORS, *SCORES, calibration_bins, reliability, bootstrap_calibration):
+            with pytest.raises(ValueError, match=message):
+                function(probs, labels)
 
     @pytest.mark.parametrize(
-        ("probs", "beta", "message"),
+        ("function", "options", "message"),
         [
-            ([0.5, 0.5], 0.0, "positive, not 0.0"),
-            ([0.5, 0.5], math.nan, "finite and positive"),
-            ([0.5, 0.5], math.inf, "finite and positive"),
-            ([0.5, 0.6], 0.5, "sum to 1"),
-            ([], 0.5, "empty"),
-            ([[0.5, 0.5]], torch.ones(3), r"\[3\] must broadcast to \[1\]"),
-            ([[0.5, 0.5], [1.0, 0.0]], torch.ones(3), r"\[3\] must broadcast to \[2\]"),
+            *((error, {"n_bins": n_bins}, "n_bins must be") for error in ERRORS for n_bins in (0, -1, 2.5, True, "10")),
+            *((error, {"scheme": "quantile"}, "'width' or 'mass', not 'quantile'") for error in ERRORS),
+            *((ERRORS[0], {"norm": norm}, "norm must be a number, at least 1") for norm in (0, 0.5, -1, math.nan, "2", True, None)),
+            *((ERRORS[3], {"norm": norm}, "norm must be 1 or 2") for norm in (0, 3, math.inf, "1")),
         ],
     )
-    @pytest.mark.parametrize("link", [beta_link, inverse_beta_link])
-    def test_errors(self, link, probs, beta, message: str) -> None:
+    def test_bad_options(self, function, options: dict, message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            link(probs, beta)
+            function(self.GOOD * 2, [0, 1, 0, 1], **options)

@@ -1,0 +1,104 @@
+"""The β link held to what it claims: the minimiser of the expected loss, its inverse, and what both keep."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from scipy import optimize
+
+from gdlib.calibration import beta_link, inverse_beta_link
+
+BETAS = [1e-6, 1e-3, 0.01, 0.1, 0.4999, 0.5, 0.7, 1.0, 2.0, 5.0, 50.0, 1e6]
+
+
+def simplex(n: int, c: int, seed: int, concentration: float = 1.0) -> torch.Tensor:
+    """Random probabilities, float64."""
+    return torch.from_numpy(np.random.default_rng(seed).dirichlet([concentration] * c, size=n))
+
+
+class TestBetaLink:
+    @pytest.mark.parametrize("beta", [0.05, 0.5, 3.0, 20.0])
+    def test_is_the_minimiser_of_the_expected_loss(self, beta: float) -> None:
+        """For true probabilities π, minimise E[J] over the logits; the link of that softmax is π, and the inverse link finds it."""
+        for pi in simplex(5, 4, seed=0).numpy():
+
+            def expected_loss(free: np.ndarray, pi: np.ndarray = pi) -> float:
+                z = np.append(free, 0.0)
+                log_p = z - np.logaddexp.reduce(z)
+                return float(pi @ (-log_p + np.log1p((beta - 1) * np.exp(log_p))))
+
+            z = np.append(optimize.minimize(expected_loss, np.zeros(3), options={"gtol": 1e-8}).x, 0.0)
+            softmax = np.exp(z) / np.exp(z).sum()
+            np.testing.assert_allclose(beta_link(softmax, beta), pi, atol=1e-5)
+            np.testing.assert_allclose(inverse_beta_link(pi, beta), softmax, atol=1e-4)
+
+    @pytest.mark.parametrize("beta", BETAS)
+    @pytest.mark.parametrize("concentration", [0.05, 1.0, 50.0])
+    def test_round_trips(self, beta: float, concentration: float) -> None:
+        pi = simplex(300, 5, seed=1, concentration=concentration)
+        torch.testing.assert_close(beta_link(inverse_beta_link(pi, beta), beta), pi, rtol=0, atol=1e-9)
+
+    @pytest.mark.parametrize("beta", BETAS)
+    def test_keeps_the_order_of_the_classes_the_corners_and_the_centre(self, beta: float) -> None:
+        p, fixed = simplex(300, 6, seed=3), torch.tensor([[1.0, 0, 0], [0, 0, 1.0], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64)
+        for link in (beta_link, inverse_beta_link):
+            image = link(p, beta)
+            torch.testing.assert_close(image.sum(-1), torch.ones(300, dtype=torch.float64))
+            assert (image >= 0).all()
+            assert (image.gather(-1, p.argsort(-1)).diff(dim=-1) >= -1e-12).all()
+            torch.testing.assert_close(link(fixed, beta), fixed)
+        if 0.01 <= beta <= 100:
+            torch.testing.assert_close(inverse_beta_link(beta_link(p, beta), beta), p, rtol=0, atol=1e-9)
+
+    def test_direction(self) -> None:
+        """β < 1 trains the softmax sharper than the truth: the link flattens it."""
+        p = torch.tensor([0.9, 0.1])
+        assert beta_link(p, 0.1)[0] < 0.9 < beta_link(p, 10.0)[0]
+        assert inverse_beta_link(p, 10.0)[0] < 0.9 < inverse_beta_link(p, 0.1)[0]
+        torch.testing.assert_close(beta_link(p, 1.0), p)
+
+    @pytest.mark.parametrize("link", [beta_link, inverse_beta_link])
+    def test_kind_and_type_are_kept(self, link) -> None:
+        assert link(torch.tensor([0.5, 0.5], dtype=torch.float16), 0.5).dtype == torch.float16
+        array = link(np.float32([[0.25, 0.75]]), 0.5)
+        assert isinstance(array, np.ndarray) and array.dtype == np.float32 and array.shape == (1, 2)
+        assert isinstance(link([0.25, 0.75], 0.5), np.ndarray)
+
+    def test_a_beta_for_each_run(self) -> None:
+        p = simplex(6, 3, seed=4).reshape(2, 3, 3)  # [R, N, C]
+        stacked = beta_link(p, torch.tensor([[0.1], [3.0]]))
+        torch.testing.assert_close(stacked[0], beta_link(p[0], 0.1), rtol=1e-6, atol=0)
+        torch.testing.assert_close(stacked[1], beta_link(p[1], 3.0))
+        backwards = inverse_beta_link(stacked, torch.tensor([[0.1], [3.0]]))
+        torch.testing.assert_close(backwards, p)
+
+    def test_gradient(self) -> None:
+        logits = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+        assert torch.autograd.gradcheck(lambda z: beta_link(z.softmax(-1), 0.2), logits)
+
+    def test_no_cancellation_near_one(self) -> None:
+        """1 + (β − 1) p in float32 would lose six digits here; (1 − p) + β p does not."""
+        p = torch.tensor([1 - 2.0**-20, 2.0**-20])
+        f = [Fraction(float(x)) * (1 - Fraction(float(x)) + Fraction(1, 10**6) * Fraction(float(x))) for x in p]
+        torch.testing.assert_close(beta_link(p, 1e-6), torch.tensor([float(x / sum(f)) for x in f]))
+
+    @pytest.mark.parametrize(
+        ("probs", "beta", "message"),
+        [
+            ([0.5, 0.5], 0.0, "positive, not 0.0"),
+            ([0.5, 0.5], math.nan, "finite and positive"),
+            ([0.5, 0.5], math.inf, "finite and positive"),
+            ([0.5, 0.6], 0.5, "sum to 1"),
+            ([], 0.5, "empty"),
+            ([[0.5, 0.5]], torch.ones(3), r"\[3\] must broadcast to \[1\]"),
+            ([[0.5, 0.5], [1.0, 0.0]], torch.ones(3), r"\[3\] must broadcast to \[2\]"),
+        ],
+    )
+    def test_errors(self, probs, beta, message: str) -> None:
+        for link in (beta_link, inverse_beta_link):
+            with pytest.raises(ValueError, match=message):
+                link(probs, beta)
