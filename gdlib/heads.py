@@ -1,6 +1,7 @@
-"""Layers that a loss needs before it: cosines, logits with their norms, class centres, a Gaussian for each class.
+r"""Layers that a loss needs before it: cosines, logits with their norms, class centres, a Gaussian for each class.
 
 Each keeps its class vectors for one run, or, with ``seeds``, for a stack of R runs; run r of a stack starts as the same run alone would.
+Vectors start uniform in :math:`\pm 1/\sqrt D`, as those of :class:`torch.nn.Linear`. One run has weights ``[C, D]``, as there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _SMALLEST_NORM = 1e-12
 
 
 def cosines(features: Tensor, weight: Tensor) -> Tensor:
-    r"""Cosines of the angles between features and class vectors.
+    r"""Compute the cosines of the angles between features and class vectors.
 
     .. math:: \cos\theta_{n,c} = \frac{h_n^T w_c}{\lVert h_n \rVert\, \lVert w_c \rVert}
 
@@ -42,39 +43,26 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
     return _unit(features, -1) @ _unit(weight, -2)
 
 
-class CosineLinear(nn.Module):
-    r"""Cosines between features and learnt class vectors: the last layer for the losses on angles.
+class _ClassVectors(nn.Module):
+    """Keep class vectors; abstract.
 
     Args:
         in_features: D.
         classes: C.
         seeds: one seed for each run of a stack; None for one run from the global generator.
-
-    Shape:
-        One run: weight ``[C, D]`` as in :class:`torch.nn.Linear`, ``[N, D]`` to ``[N, C]``. A stack: weight ``[R, D, C]``, ``[R, N, D]`` to
-        ``[R, N, C]``. Class vectors start uniform in :math:`\pm 1/\sqrt D`, as those of :class:`torch.nn.Linear`.
-
-    Example:
-        >>> CosineLinear(4, 3)(torch.zeros(5, 4)).shape
-        torch.Size([5, 3])
-        >>> CosineLinear(4, 3, seeds=[0, 1])(torch.zeros(2, 5, 4)).shape
-        torch.Size([2, 5, 3])
-
-    References:
-        *ArcGrad*, section II C; there is no bias.
     """
 
     def __init__(self, in_features: int, classes: int, *, seeds: Sequence[int] | None = None) -> None:
         super().__init__()
         self.weight = nn.Parameter(_initial_vectors(in_features, classes, seeds, columns=True))
 
-    def forward(self, features: Tensor) -> Tensor:
-        """The cosines."""
-        return cosines(features, _columns(self.weight))
+    def columns(self) -> Tensor:
+        """Return the class vectors as columns, ``[..., D, C]``: a single run keeps them as rows."""
+        return self.weight.T if self.weight.ndim == 2 else self.weight
 
 
-class NormedLinear(nn.Module):
-    r"""Logits :math:`w_c^T h` without bias, and the products of the norms, for :func:`gdlib.functional.l_softmax_cross_entropy`.
+class CosineLinear(_ClassVectors):
+    r"""Cosines between features and learnt class vectors: the last layer for the losses on angles. There is no bias.
 
     Args:
         in_features: D.
@@ -82,7 +70,25 @@ class NormedLinear(nn.Module):
         seeds: one seed for each run of a stack; None for one run from the global generator.
 
     Shape:
-        As :class:`CosineLinear`; two outputs.
+        ``[N, D]`` to ``[N, C]``. A stack: weight ``[R, D, C]``, ``[R, N, D]`` to ``[R, N, C]``.
+
+    Example:
+        >>> CosineLinear(4, 3)(torch.zeros(5, 4)).shape, CosineLinear(4, 3, seeds=[0, 1])(torch.zeros(2, 5, 4)).shape
+        (torch.Size([5, 3]), torch.Size([2, 5, 3]))
+
+    References:
+        *ArcGrad*, section II C.
+    """
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Compute the cosines."""
+        return cosines(features, self.columns())
+
+
+class NormedLinear(_ClassVectors):
+    r"""Logits :math:`w_c^T h` without bias, and the products of the norms, for :func:`gdlib.functional.l_softmax_cross_entropy`.
+
+    Arguments and shapes are those of :class:`CosineLinear`, but for two outputs.
 
     Example:
         >>> logits, norms = NormedLinear(4, 3)(torch.ones(5, 4))
@@ -90,13 +96,9 @@ class NormedLinear(nn.Module):
         True
     """
 
-    def __init__(self, in_features: int, classes: int, *, seeds: Sequence[int] | None = None) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(_initial_vectors(in_features, classes, seeds, columns=True))
-
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and norms, ``[..., N, C]`` each."""
-        weight = _columns(self.weight)
+        """Compute logits and norms, ``[..., N, C]`` each."""
+        weight = self.columns()
         return features @ weight, _norm(features, -1) * _norm(weight, -2)
 
 
@@ -116,12 +118,8 @@ class ClassCenters(nn.Module):
         ``centers`` is ``[C, D]`` or ``[R, C, D]``.
 
     Example:
-        >>> from gdlib.functional import center_loss
         >>> head = ClassCenters(features=1, classes=2, rate=1.0)
-        >>> features, labels = torch.tensor([[4.0]]), torch.tensor([1])
-        >>> center_loss(features, labels, head.centers).item()
-        8.0
-        >>> head.update(features, labels)
+        >>> head.update(torch.tensor([[4.0]]), torch.tensor([1]))
         >>> head.centers.tolist()
         [[0.0], [2.0]]
     """
@@ -156,8 +154,8 @@ class GaussianMixtureHead(nn.Module):
         seeds: one seed for each run of a stack; None for one run from the global generator.
 
     Shape:
-        Means ``[C, D]`` or ``[R, C, D]``, uniform in :math:`\pm 1/\sqrt D` at the start; variances 1. Features ``[..., N, D]``; outputs
-        :math:`d` of ``[..., N, C]`` and :math:`\delta` of ``[..., 1, C]``.
+        Means ``[C, D]`` or ``[R, C, D]``; variances 1 at the start. Features ``[..., N, D]``; outputs :math:`d` of ``[..., N, C]`` and
+        :math:`\delta` of ``[..., 1, C]``.
 
     Example:
         >>> distance, half_log_determinant = GaussianMixtureHead(4, 3)(torch.zeros(5, 4))
@@ -167,12 +165,11 @@ class GaussianMixtureHead(nn.Module):
 
     def __init__(self, features: int, classes: int, *, diagonal: bool = False, seeds: Sequence[int] | None = None) -> None:
         super().__init__()
-        means = _initial_vectors(features, classes, seeds, columns=False)
-        self.means = nn.Parameter(means)
+        self.means = nn.Parameter(means := _initial_vectors(features, classes, seeds, columns=False))
         self.log_deviation = nn.Parameter(torch.zeros_like(means)) if diagonal else None
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Half the squared distances, and half the log-determinants."""
+        """Compute half the squared distances, and half the log-determinants."""
         gaps = features.unsqueeze(-2) - self.means.unsqueeze(-3)  # (..., N, C, D)
         if self.log_deviation is None:
             return gaps.square().sum(-1) / 2, self.means.new_zeros(self.means.shape[:-1]).unsqueeze(-2)
@@ -189,13 +186,8 @@ def _unit(vectors: Tensor, dim: int) -> Tensor:
     return vectors / torch.where(length > _SMALLEST_NORM, length, 1.0)
 
 
-def _columns(weight: Tensor) -> Tensor:
-    """Class vectors as columns: a single run keeps them as rows."""
-    return weight.T if weight.ndim == 2 else weight
-
-
 def _initial_vectors(features: int, classes: int, seeds: Sequence[int] | None, *, columns: bool) -> Tensor:
-    """``[C, D]`` for one run, ``[R, D, C]`` or ``[R, C, D]`` for a stack."""
+    """Draw ``[C, D]`` for one run, ``[R, D, C]`` or ``[R, C, D]`` for a stack."""
     bound = 1 / math.sqrt(features)
     if seeds is None:
         return torch.empty(classes, features).uniform_(-bound, bound)

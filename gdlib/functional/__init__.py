@@ -6,21 +6,33 @@ if there is only one), the target holds class indices or class probabilities, an
 Notation: :math:`z` are the logits, :math:`c` is the true class, :math:`p = \mathrm{softmax}(z)`, :math:`\ell = -\log p_c`.
 """
 
-from gdlib.functional.adacos import adacos_cross_entropy, adacos_fixed_scale, adacos_scale
-from gdlib.functional.angular import arccos, arcface_cross_entropy, cosface_cross_entropy
-from gdlib.functional.arcgrad import arcgrad_cross_entropy, arcgrad_gap, arcgrad_scale
+from gdlib.functional.cosine import (
+    adacos_cross_entropy,
+    adacos_fixed_scale,
+    adacos_scale,
+    arccos,
+    arcface_cross_entropy,
+    arcgrad_cross_entropy,
+    arcgrad_gap,
+    arcgrad_scale,
+    cosface_cross_entropy,
+    l_softmax_cross_entropy,
+    sphereface_cross_entropy,
+)
+from gdlib.functional.distance import center_loss, center_update, gaussian_mixture_cross_entropy
 from gdlib.functional.gradient_decay import gd_cross_entropy
-from gdlib.functional.large_margin import (
+from gdlib.functional.linear import linear_gd_cross_entropy
+from gdlib.functional.logits import (
+    focal_cross_entropy,
     large_margin_cross_entropy,
     margin_bias,
+    modified_cross_entropy,
+    multi_class_hinge,
+    soft_margin_cross_entropy,
     super_symmetric_projection,
     super_symmetry_penalty,
 )
-from gdlib.functional.linear import linear_gd_cross_entropy
-from gdlib.functional.margins import focal_cross_entropy, modified_cross_entropy, multi_class_hinge, soft_margin_cross_entropy
 from gdlib.functional.options import Reduction as Reduction
-from gdlib.functional.prototypes import center_loss, center_update, gaussian_mixture_cross_entropy
-from gdlib.functional.sphereface import l_softmax_cross_entropy, sphereface_cross_entropy
 
 __all__ = [
     "adacos_cross_entropy",

@@ -8,16 +8,42 @@ difference from the logit :math:`a_c` of the true class, so that no digit of :ma
 from __future__ import annotations
 
 import functools
+import inspect
 import math
+import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 Reduction = Literal["none", "mean", "sum"]
+
+
+class IndexOptions(TypedDict, total=False):
+    """The options of a cross-entropy, for a loss that takes class indices alone."""
+
+    weight: Tensor | None
+    ignore_index: int
+    reduction: Reduction
+
+
+class Options(IndexOptions, total=False):
+    """The options of a cross-entropy."""
+
+    label_smoothing: float
+
+
+DEFAULTS: dict[str, tuple[Any, str, str]] = {
+    "weight": (None, "Tensor | None", "a factor for each class, ``[C]``; the mean over class indices divides by the factors used."),
+    "ignore_index": (-100, "int", "class index whose samples count for nothing."),
+    "reduction": ("mean", "Reduction", '``"none"``, ``"mean"`` or ``"sum"``.'),
+    "label_smoothing": (0.0, "float", "share of the target, in [0, 1], that is spread evenly over the classes."),
+}
+"""Default, type and description of each option."""
 
 At = Callable[[Tensor], Tensor]
 """Select the true class; identity for soft labels."""
@@ -56,6 +82,44 @@ def number_if_positional(name: str, place: int) -> Callable[[Callable[P, T]], Ca
         return checked
 
     return decorate
+
+
+def without_smoothing(options: Options) -> IndexOptions:
+    """Return the options of a term that acts on the true class alone."""
+    return cast(IndexOptions, {name: value for name, value in options.items() if name != "label_smoothing"})
+
+
+_SHAPES = "of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``"
+_COMMON = {
+    "input": f"logits, {_SHAPES}.",
+    "cosine": rf":math:`\cos\theta`, {_SHAPES}; :class:`gdlib.heads.CosineLinear` makes it.",
+    "target": "class indices of the shape of the logits without their class dimension",
+}
+_RETURNS = 'Returns:\n    The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.'
+_RAISES = "Raises:\n    ValueError: for a parameter outside its bounds, and for whatever :func:`gdlib.functional.gd_cross_entropy` refuses."
+
+
+def documented(function: F) -> F:
+    """Show the options that a loss passes on one by one in its signature, and document what all losses share.
+
+    The docstring describes the parameters that are the function's own; input, target, options, result and errors are added here.
+    """
+    signature = inspect.signature(function)
+    *own, options = signature.parameters.values()
+    smooth = options.annotation == "Unpack[Options]"
+    shown = [name for name in DEFAULTS if smooth or name != "label_smoothing"]
+    added = [inspect.Parameter(name, options.KEYWORD_ONLY, default=DEFAULTS[name][0], annotation=DEFAULTS[name][1]) for name in shown]
+    function.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    text, example, rest = inspect.cleandoc(function.__doc__ or "").partition("\n\nExample:")
+    text, _, described = text.partition("\n\nArgs:\n")
+    entries = dict(re.findall(r"^    (\w+): (.*(?:\n        .*)*)", described, re.MULTILINE))
+    classes = ", or class probabilities of their shape." if smooth and "centers" not in signature.parameters else "."
+    common = _COMMON | {"target": _COMMON["target"] + classes} | {name: DEFAULTS[name][2] for name in shown}
+    names = [parameter.name for parameter in own] + shown
+    function.arguments = {name: entries.get(name, common.get(name, "")) for name in names}  # type: ignore[attr-defined]
+    listed = "\n".join(f"    {name}: {description}" for name, description in function.arguments.items())  # type: ignore[attr-defined]
+    function.__doc__ = f"{text}\n\nArgs:\n{listed}\n\n{_RETURNS}\n\n{_RAISES}{example}{rest}\n"
+    return function
 
 
 def check_logits(input: Tensor) -> int:
@@ -324,6 +388,28 @@ def target_logit_loss(
         others = torch.logsumexp(every.scatter(class_dim, index.unsqueeze(class_dim), lowest(every)), class_dim)
         loss = reduce_indices(penalty(others - true, given), index, valid, weight, reduction)
     return loss.to(result_dtype)
+
+
+def of_indices(
+    input: Tensor,
+    target: Tensor,
+    per_sample: Callable[[Tensor, Tensor, int, Parameters], Tensor],
+    *,
+    parameters: Mapping[str, tuple[float | Tensor, Check]],
+    only_indices: str,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Shared implementation of losses against class indices alone: ``per_sample(logits, index, class_dim, parameters)``, reduced."""
+    class_dim = check_logits(input)
+    check_target(input, target, class_dim, only_indices)
+    check_options(input, weight, ignore_index, reduction, 0.0, class_dim, False)
+    values, result_dtype = compute_in(input)
+    given = {name: check(name, value, target.shape) for name, (value, check) in parameters.items()}
+    given = {name: value.to(values) if isinstance(value, Tensor) else value for name, value in given.items()}
+    valid, index = valid_index(target, ignore_index, input.shape[class_dim])
+    return reduce_indices(per_sample(values, index, class_dim, given), index, valid, weight, reduction).to(result_dtype)
 
 
 def log_of_others(logits: Tensor, class_dim: int) -> Tensor:

@@ -1,32 +1,151 @@
-"""The large margin inside the softmax: LM's regularised cross-entropy, the bias that it enlarges, and super-symmetric classifiers."""
+"""Losses on logits that treat the true class apart: soft margin, the modified loss, focal, hinge, and the large margin of LM."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Literal, Unpack, get_args
 
 import torch
 from torch import Tensor
 
-from gdlib.functional.margins import soft_margin_cross_entropy
 from gdlib.functional.options import (
-    Reduction,
+    IndexOptions,
+    Options,
+    Parameters,
     check_index,
     check_logits,
-    check_options,
     check_target,
     compute_in,
+    documented,
+    finite,
+    gather,
     lowest,
     nonnegative,
-    reduce_indices,
-    valid_index,
+    of_indices,
+    over_classes,
+    softplus,
+    target_logit_loss,
+    without_smoothing,
 )
 
 Divergence = Literal["symmetric", "q_u", "u_q"]
 
-__all__ = ["large_margin_cross_entropy", "margin_bias", "super_symmetric_projection", "super_symmetry_penalty"]
+__all__ = [
+    "focal_cross_entropy",
+    "large_margin_cross_entropy",
+    "margin_bias",
+    "modified_cross_entropy",
+    "multi_class_hinge",
+    "soft_margin_cross_entropy",
+    "super_symmetric_projection",
+    "super_symmetry_penalty",
+]
 
 
+@documented
+def soft_margin_cross_entropy(input: Tensor, target: Tensor, margin: float | Tensor, **options: Unpack[Options]) -> Tensor:
+    r"""Soft-margin softmax (M-Softmax): cross-entropy after the true logit has been made smaller by a margin.
+
+    .. math::
+
+        J = -\log \frac{e^{z_c - m}}{e^{z_c - m} + \sum_{i \neq c} e^{z_i}}
+          = \mathrm{softplus}\Bigl(\log \sum_{i \neq c} e^{z_i} - z_c + m\Bigr)
+
+    It is :func:`gd_cross_entropy` with :math:`\beta = e^{-m}`, plus the constant :math:`m`: the gradients are the same. ``margin=0`` is the
+    cross-entropy. For class probabilities, and for label smoothing, :math:`J = \sum_c t_c J_c`; :math:`J_c` has the margin at class c.
+
+    Args:
+        margin: :math:`m`, in nats; a number, or a tensor that broadcasts to the class indices: one value for each sample.
+
+    Example:
+        >>> logits, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([0])
+        >>> round(soft_margin_cross_entropy(logits, labels, margin=0.5).item(), 4)        # log(1 + exp(0 - 2 + 0.5))
+        0.2014
+
+    References:
+        *Ensemble Soft-Margin Softmax Loss for Image Classification* (Wang et al., IJCAI 2018); method "M-Soft" of *ArcGrad*, section IV,
+        where m = 0.5.
+    """
+    parameters = {"margin": (margin, finite)}
+    return target_logit_loss(input, target, parameters=parameters, penalty=lambda x, given: softplus(x + given["margin"]), **options)
+
+
+@documented
+def modified_cross_entropy(input: Tensor, target: Tensor, **options: Unpack[Options]) -> Tensor:
+    r"""The modified loss of LM: cross-entropy with the hard bias 1 of the hinge loss added to its own.
+
+    .. math:: J = \mathrm{softplus}\Bigl(\log \sum_{i \neq c} e^{z_i} - z_c + 1\Bigr)
+
+    :func:`soft_margin_cross_entropy` with ``margin=1``, and so gradient decay with :math:`\beta = 1/e`.
+
+    Example:
+        >>> round(modified_cross_entropy(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)    # log(1 + exp(-2 + 1))
+        0.3133
+
+    References:
+        *Large Margin In Softmax Cross-Entropy Loss*, eq. 15. Not the "modified loss" of its section 3, softplus of the largest other logit,
+        which the paper found not to train.
+    """
+    return soft_margin_cross_entropy(input, target, 1.0, **options)
+
+
+@documented
+def focal_cross_entropy(input: Tensor, target: Tensor, gamma: float | Tensor = 2.0, **options: Unpack[Options]) -> Tensor:
+    r"""Focal loss over the softmax: cross-entropy that counts a sample the less the more confident it is.
+
+    .. math:: J = (1 - p_c)^{\gamma} \, (-\log p_c)
+
+    ``gamma=0`` is the cross-entropy. :math:`\alpha_c` of the paper is ``weight``. For class probabilities, and for label smoothing,
+    :math:`J = \sum_c t_c J_c`. The paper's own form is for two classes by a sigmoid, and its sum is divided by the number of objects; here
+    the mean is that of the cross-entropy, over all samples and by their weights.
+
+    Args:
+        gamma: the focusing parameter :math:`\gamma \ge 0`, a number or a tensor that broadcasts to the class indices.
+
+    Example:
+        >>> round(focal_cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([0]), gamma=2.0).item(), 4)     # (1/2)^2 log 2
+        0.1733
+
+    References:
+        *Focal Loss for Dense Object Detection* (Lin et al., ICCV 2017), eq. 4 and 5.
+    """
+
+    def penalty(x: Tensor, given: Parameters) -> Tensor:
+        return torch.exp(-given["gamma"] * softplus(-x)) * softplus(x)  # log(1 - p_c) = -softplus(-x)
+
+    return target_logit_loss(input, target, parameters={"gamma": (gamma, nonnegative)}, penalty=penalty, **options)
+
+
+@documented
+def multi_class_hinge(input: Tensor, target: Tensor, margin: float | Tensor = 1.0, **options: Unpack[IndexOptions]) -> Tensor:
+    r"""Multi-class hinge loss with a gradient in every logit.
+
+    .. math:: J = \frac{1}{C - 1} \sum_{i \neq c} \max(0, z_i - z_c + m)
+
+    :func:`torch.nn.functional.multi_margin_loss` divides by C instead of C - 1. With one class the loss is 0. The function has corners: at
+    them the gradient is PyTorch's, that of the side where the term is 0.
+
+    Args:
+        margin: :math:`m`; the paper's is 1. A number, or a tensor that broadcasts to the class indices.
+
+    Example:
+        >>> multi_class_hinge(torch.tensor([[1.0, 0.5, -3.0]]), torch.tensor([0])).item()      # (max(0, 0.5) + max(0, -3)) / 2
+        0.25
+
+    References:
+        *Large Margin In Softmax Cross-Entropy Loss*, eq. 14.
+    """
+
+    def per_sample(logits: Tensor, index: Tensor, class_dim: int, given: Parameters) -> Tensor:
+        gap = logits - gather(logits, index, class_dim).unsqueeze(class_dim) + over_classes(given["margin"], class_dim, logits)
+        gap = gap.scatter(class_dim, index.unsqueeze(class_dim), 0.0)
+        return torch.relu(gap).sum(class_dim) / max(1, logits.shape[class_dim] - 1)
+
+    reason = "the hinge is over the classes that are wrong"
+    return of_indices(input, target, per_sample, parameters={"margin": (margin, finite)}, only_indices=reason, **options)
+
+
+@documented
 def large_margin_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -34,12 +153,9 @@ def large_margin_cross_entropy(
     *,
     divergence: Divergence = "symmetric",
     margin: float | Tensor = 0.0,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-    label_smoothing: float = 0.0,
+    **options: Unpack[Options],
 ) -> Tensor:
-    r"""Cross-entropy plus a divergence that keeps the logits of the wrong classes alike, and so the margin large.
+    r"""Cross-entropy plus a divergence that keeps the logits of the wrong classes alike, and so the margin large (LM).
 
     .. math:: J = -\log p_c + \lambda D, \qquad q_i = \frac{e^{z_i}}{\sum_{j \neq c} e^{z_j}}, \quad u_i = \frac{1}{C - 1} \quad (i \neq c)
 
@@ -53,28 +169,15 @@ def large_margin_cross_entropy(
 
     ``reg_lambda=0`` is the cross-entropy; so is every ``reg_lambda`` for two classes, where D is 0. A class whose logit is -inf is masked:
     u and q are over the others. LM eq. 12 is the gradient, with x written for the logits f. The divergence is weighed, ignored and reduced
-    like the cross-entropy of its sample.
+    like the cross-entropy of its sample; label smoothing acts on the cross-entropy alone.
 
     Args:
-        input: logits, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
-        target: class indices of the shape of ``input`` without its class dimension.
+        target: class indices of the shape of the logits without their class dimension.
         reg_lambda: :math:`\lambda \ge 0`, a number or a tensor that broadcasts to the class indices.
         divergence: ``"symmetric"``, ``"q_u"`` or ``"u_q"``.
         margin: of the cross-entropy, as in :func:`soft_margin_cross_entropy`. 1 gives "modified loss (15) + ours" of LM's Table 4.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: acts on the cross-entropy; the divergence is that of the true class.
-
-    Returns:
-        The loss in nats: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for an unknown divergence, a negative ``reg_lambda``, class probabilities as a target, and for whatever
-            :func:`gd_cross_entropy` refuses.
 
     Example:
-        >>> import math, torch
         >>> logits, labels = torch.tensor([[0.0, 0.0, math.log(3.0)]]), torch.tensor([0])       # q = (1/4, 3/4), u = (1/2, 1/2)
         >>> loss = large_margin_cross_entropy(logits, labels, reg_lambda=1.0)                   # log 5 + (3/4 - 1/2) / 2 * log 3
         >>> round(loss.item(), 4)
@@ -83,35 +186,27 @@ def large_margin_cross_entropy(
     References:
         *Large Margin In Softmax Cross-Entropy Loss*, eq. 8-12; λ = 0.3 throughout its section 4.
     """
-    class_dim = check_logits(input)
-    if check_target(input, target, class_dim):
-        raise ValueError("large_margin_cross_entropy needs class indices: the divergence is over the classes that are wrong")
     if divergence not in get_args(Divergence):
         raise ValueError(f"divergence must be one of {', '.join(get_args(Divergence))}; got {divergence!r}")
-    check_options(input, weight, ignore_index, reduction, label_smoothing, class_dim, False)
-    reg_lambda = nonnegative("reg_lambda", reg_lambda, target.shape)
+
+    def per_sample(logits: Tensor, index: Tensor, class_dim: int, given: Parameters) -> Tensor:
+        log_q, others = _log_q(logits, index, class_dim)
+        q_log_q, u_log_q = (log_q.exp() * log_q).sum(class_dim), log_q.sum(class_dim) / others
+        if divergence == "symmetric":
+            return given["reg_lambda"] * ((q_log_q - u_log_q) / 2)
+        return given["reg_lambda"] * (q_log_q + torch.log(others) if divergence == "q_u" else -u_log_q - torch.log(others))
+
+    class_dim = check_logits(input)
+    reason = "the divergence is over the classes that are wrong"
+    check_target(input, target, class_dim, reason)
     logits, result_dtype = compute_in(input)
-    cross_entropy = soft_margin_cross_entropy(
-        logits, target, margin, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
-    )
-    if logits.shape[class_dim] == 1:
-        return cross_entropy.to(result_dtype)
-    valid, index = valid_index(target, ignore_index, logits.shape[class_dim])
-    log_q, others = _log_q(logits, index, class_dim)
-    q_log_q = (log_q.exp() * log_q).sum(class_dim)
-    u_log_q = log_q.sum(class_dim) / others
-    if divergence == "symmetric":
-        regulariser = (q_log_q - u_log_q) / 2
-    elif divergence == "q_u":
-        regulariser = q_log_q + torch.log(others)
-    else:
-        regulariser = -u_log_q - torch.log(others)
-    factor = reg_lambda.to(logits) if isinstance(reg_lambda, Tensor) else reg_lambda
-    return (cross_entropy + reduce_indices(factor * regulariser, index, valid, weight, reduction)).to(result_dtype)
+    cross_entropy = soft_margin_cross_entropy(logits, target, margin, **options)
+    parameters, rest = {"reg_lambda": (reg_lambda, nonnegative)}, without_smoothing(options)
+    return (cross_entropy + of_indices(logits, target, per_sample, parameters=parameters, only_indices=reason, **rest)).to(result_dtype)
 
 
 def margin_bias(input: Tensor, target: Tensor) -> Tensor:
-    r"""The bias that the cross-entropy adds to the margin of a sample.
+    r"""Compute the bias that the cross-entropy adds to the margin of a sample.
 
     .. math:: \hat\rho = \log \sum_{i \neq c} e^{z_i - z_{c^*}}, \qquad c^* = \arg\max_{i \neq c} z_i, \qquad 0 \le \hat\rho \le \log(C - 1)
 
@@ -139,14 +234,13 @@ def margin_bias(input: Tensor, target: Tensor) -> Tensor:
     if check_target(input, target, class_dim) or input.shape[class_dim] < 2:
         raise ValueError("margin_bias needs class indices and at least two classes")
     logits, result_dtype = compute_in(input)
-    index = target.long()
-    check_index(index, logits.shape[class_dim])
-    wrong = logits.scatter(class_dim, index.unsqueeze(class_dim), -math.inf)
+    check_index(target, logits.shape[class_dim])
+    wrong = logits.scatter(class_dim, target.long().unsqueeze(class_dim), -math.inf)
     return torch.logsumexp(wrong - wrong.amax(class_dim, keepdim=True), class_dim).to(result_dtype)
 
 
 def super_symmetry_penalty(weight: Tensor) -> Tensor:
-    r"""How far the class vectors of a linear classifier are from super-symmetry.
+    r"""Measure how far the class vectors of a linear classifier are from super-symmetry.
 
     .. math:: \frac{1}{C^2} \sum_{c, c'} \bigl(w_c^T w_{c'} - v\, M_{c c'}\bigr)^2, \qquad M_{c c} = 1, \quad M_{c c'} = -\frac{1}{C - 1}
 
@@ -174,14 +268,13 @@ def super_symmetry_penalty(weight: Tensor) -> Tensor:
     classes = _classes(weight)
     gram = weight @ weight.mT
     mean_square = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
-    identity = torch.eye(classes, dtype=gram.dtype, device=gram.device)
-    simplex = (classes * identity - 1) / (classes - 1)
+    simplex = (classes * torch.eye(classes, dtype=gram.dtype, device=gram.device) - 1) / (classes - 1)
     return (gram - mean_square * simplex).square().mean((-2, -1))
 
 
 @torch.no_grad()
 def super_symmetric_projection(weight: Tensor) -> Tensor:
-    r"""Super-symmetric class vectors near given ones, of the same mean squared length.
+    r"""Make class vectors super-symmetric, near given ones and of the same mean squared length.
 
     The nearest, among those with that length, to the given vectors less their mean: their singular values are made equal. For projected
     gradient descent: ``layer.weight.copy_(super_symmetric_projection(layer.weight))`` after each step.

@@ -2,59 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 
 from gdlib.functional.options import (
     At,
+    IndexOptions,
+    Options,
     Parameters,
-    Reduction,
     check_logits,
     check_options,
     check_target,
     compute_in,
+    documented,
     gather,
     nonnegative,
+    of_indices,
     reduce_indices,
     target_logit_loss,
     valid_index,
+    without_smoothing,
 )
 
 __all__ = ["center_loss", "center_update", "gaussian_mixture_cross_entropy"]
 
 
-def center_loss(
-    features: Tensor,
-    target: Tensor,
-    centers: Tensor,
-    *,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-) -> Tensor:
+@documented
+def center_loss(features: Tensor, target: Tensor, centers: Tensor, **options: Unpack[IndexOptions]) -> Tensor:
     r"""Center loss: half the squared distance of a sample's features from the centre of its class.
 
     .. math:: J = \tfrac12 \lVert h - c_y \rVert^2
 
-    It is added to a classification loss with a factor: :math:`L = L_{\mathrm{softmax}} + \lambda J` (ArcGrad eq. 6, λ = 0.02 there).
+    in squared units of the features. It is added to a classification loss with a factor, :math:`L = L_{\mathrm{softmax}} + \lambda J`
+    (ArcGrad eq. 6, λ = 0.02 there).
     Gradients flow into the features, and into centres that ask for them; :func:`center_update` is the other way to move the centres.
 
     Args:
         features: :math:`h`, ``[N, D]``, or ``[R, N, D]`` for R runs.
         target: class indices ``[N]`` or ``[R, N]``.
         centers: one point for each class, ``[C, D]`` or ``[R, C, D]``.
-        weight: a factor for each class, ``[C]``; the mean divides by the weights used, as that of the cross-entropy.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` (over all samples of all runs) or ``"sum"``.
-
-    Returns:
-        The loss in squared units of the features: a scalar, or for ``reduction="none"`` the shape of ``target``.
-
-    Raises:
-        ValueError: for shapes that do not fit, and for a class index outside [0, C).
 
     Example:
-        >>> import torch
         >>> features, centers = torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.tensor([[0.0, 0.0], [0.0, 1.0]])
         >>> center_loss(features, torch.tensor([0, 1]), centers, reduction="none")
         tensor([12.5000,  0.5000])
@@ -64,6 +54,7 @@ def center_loss(
         *ArcGrad*, eq. 5, a mean.
     """
     _check_centers(features, target, centers)
+    weight, reduction, ignore_index = options.get("weight"), options.get("reduction", "mean"), options.get("ignore_index", -100)
     check_options(centers.mT, weight, ignore_index, reduction, 0.0, centers.ndim - 1, False)
     values, result_dtype = compute_in(features)
     valid, index = valid_index(target, ignore_index, centers.shape[-2])
@@ -73,7 +64,7 @@ def center_loss(
 
 @torch.no_grad()
 def center_update(features: Tensor, target: Tensor, centers: Tensor, rate: float = 0.5, *, ignore_index: int = -100) -> Tensor:
-    r"""The centres after one batch: each moves towards the features of its class.
+    r"""Move the centres by one batch: each towards the features of its class.
 
     .. math:: c_j - \alpha \frac{\sum_n [y_n = j] (c_j - h_n)}{1 + \sum_n [y_n = j]}
 
@@ -93,7 +84,6 @@ def center_update(features: Tensor, target: Tensor, centers: Tensor, rate: float
         ValueError: for shapes that do not fit, a class index outside [0, C), and a rate outside [0, 1].
 
     Example:
-        >>> import torch
         >>> center_update(torch.tensor([[4.0]]), torch.tensor([0]), torch.tensor([[0.0], [7.0]]), rate=0.5)    # 0 + 0.5 * 4 / 2
         tensor([[1.],
                 [7.]])
@@ -113,6 +103,7 @@ def center_update(features: Tensor, target: Tensor, centers: Tensor, rate: float
     return centers + rate * moved / (1 + count).unsqueeze(-1)
 
 
+@documented
 def gaussian_mixture_cross_entropy(
     distance: Tensor,
     target: Tensor,
@@ -120,10 +111,7 @@ def gaussian_mixture_cross_entropy(
     likelihood_weight: float | Tensor = 0.0,
     *,
     half_log_determinant: Tensor | None = None,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-    label_smoothing: float = 0.0,
+    **options: Unpack[Options],
 ) -> Tensor:
     r"""LGM: classification by a Gaussian for each class, with a margin, and the likelihood of the features.
 
@@ -135,28 +123,18 @@ def gaussian_mixture_cross_entropy(
           + \lambda\, (d_c + \delta_c)
 
     All classes are equally likely beforehand. The last term is the negative log-likelihood of the features without its constant. With
-    :math:`\alpha = \lambda = 0` the loss is the cross-entropy of the logits :math:`-d_i - \delta_i`.
+    :math:`\alpha = \lambda = 0` the loss is the cross-entropy of the logits :math:`-d_i - \delta_i`. Label smoothing acts on the
+    classification; the likelihood is that of the true class.
 
     Args:
         distance: :math:`d \ge 0`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``; :class:`gdlib.heads.GaussianMixtureHead` makes it.
-        target: class indices of the shape of ``distance`` without its class dimension.
+        target: class indices of the shape of the distances without their class dimension.
         margin: :math:`\alpha \ge 0`, a number or a tensor that broadcasts to the class indices. The more classes, the smaller
             the paper's.
         likelihood_weight: :math:`\lambda \ge 0`, as ``margin``. Small, such as 0.1.
         half_log_determinant: :math:`\delta`, of a shape that broadcasts to ``distance``; None for unit covariances.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: acts on the classification; the likelihood is that of the true class.
-
-    Returns:
-        The loss in nats: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for negative parameters, class probabilities as a target, and for whatever :func:`gd_cross_entropy` refuses.
 
     Example:
-        >>> import torch
         >>> distance, labels = torch.tensor([[1.0, 3.0]]), torch.tensor([0])
         >>> loss = gaussian_mixture_cross_entropy(distance, labels, margin=2.0, likelihood_weight=0.1)     # log(1 + e^0) + 0.1 * 1
         >>> round(loss.item(), 4)
@@ -165,10 +143,7 @@ def gaussian_mixture_cross_entropy(
     References:
         *Rethinking Feature Distribution for Loss Functions in Image Classification* (Wan et al., CVPR 2018).
     """
-    class_dim = check_logits(distance)
-    if check_target(distance, target, class_dim):
-        raise ValueError("gaussian_mixture_cross_entropy needs class indices; got class probabilities")
-    factor = nonnegative("likelihood_weight", likelihood_weight, target.shape)
+    check_target(distance, target, check_logits(distance), reason := "the likelihood is that of the true class")
     values, result_dtype = compute_in(distance)
     offset = values.new_zeros(()) if half_log_determinant is None else half_log_determinant.to(values)
     offset = offset.expand(values.shape)
@@ -176,25 +151,20 @@ def gaussian_mixture_cross_entropy(
     def true_logit(values: Tensor, at: At, given: Parameters) -> Tensor:
         return -(1 + given["margin"]) * at(values) - at(offset)
 
-    classification = target_logit_loss(
-        values,
-        target,
-        parameters={"margin": (margin, nonnegative)},
-        logits=lambda values, given: -values - offset,
-        true_logit=true_logit,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
-    valid, index = valid_index(target, ignore_index, distance.shape[class_dim])
-    likelihood = gather(values + offset, index, class_dim)
-    factor = factor.to(values) if isinstance(factor, Tensor) else factor
-    return (classification + reduce_indices(factor * likelihood, index, valid, weight, reduction)).to(result_dtype)
+    def logits(values: Tensor, given: Parameters) -> Tensor:
+        return -values - offset
+
+    def likelihood(values: Tensor, index: Tensor, class_dim: int, given: Parameters) -> Tensor:
+        return given["likelihood_weight"] * gather(values + offset, index, class_dim)
+
+    margins, weights = {"margin": (margin, nonnegative)}, {"likelihood_weight": (likelihood_weight, nonnegative)}
+    classification = target_logit_loss(values, target, parameters=margins, logits=logits, true_logit=true_logit, **options)
+    rest = without_smoothing(options)
+    return (classification + of_indices(values, target, likelihood, parameters=weights, only_indices=reason, **rest)).to(result_dtype)
 
 
 def _of_class(centers: Tensor, index: Tensor) -> Tensor:
-    """The centre of every sample's class: ``[..., N, D]`` of ``[..., C, D]`` and ``[..., N]``."""
+    """Select the centre of every sample's class: ``[..., N, D]`` of ``[..., C, D]`` and ``[..., N]``."""
     return centers.gather(-2, index.unsqueeze(-1).expand(*index.shape, centers.shape[-1]))
 
 

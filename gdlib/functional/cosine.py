@@ -1,0 +1,452 @@
+"""Losses on the angles between features and class vectors: margins in the angle or the cosine, and scales that are computed.
+
+They take the cosines; a scale makes logits of them. Margins and angles are in radians. A cosine of -inf masks its class.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Unpack
+
+import torch
+from torch import Tensor
+
+from gdlib.functional.options import (
+    At,
+    Options,
+    Parameters,
+    broadcasts,
+    documented,
+    finite,
+    nonnegative,
+    positive,
+    softplus,
+    target_logit_loss,
+)
+
+__all__ = [
+    "adacos_cross_entropy",
+    "adacos_fixed_scale",
+    "adacos_scale",
+    "arccos",
+    "arcface_cross_entropy",
+    "arcgrad_cross_entropy",
+    "arcgrad_gap",
+    "arcgrad_scale",
+    "cosface_cross_entropy",
+    "l_softmax_cross_entropy",
+    "sphereface_cross_entropy",
+]
+
+
+def arccos(cosine: Tensor) -> Tensor:
+    r"""Compute the angle of a cosine, in radians, with a finite gradient everywhere.
+
+    The value is that of :func:`torch.arccos`, and 0 or π for what rounding has put outside [-1, 1]. The gradient is
+    :math:`-1/\sqrt{1 - x^2}` up to the type's epsilon away from ±1, and 0 nearer to ±1 than that.
+
+    Args:
+        cosine: values in [-1, 1], of any shape and floating type; float16 and bfloat16 are computed in float32.
+
+    Example:
+        >>> cosine = torch.tensor([1.0, 0.0, -1.0], requires_grad=True)
+        >>> angle = arccos(cosine)
+        >>> angle.detach(), torch.autograd.grad(angle.sum(), cosine)
+        (tensor([0.0000, 1.5708, 3.1416]), (tensor([ 0., -1.,  0.]),))
+    """
+    if cosine.dtype in (torch.float16, torch.bfloat16):
+        return arccos(cosine.float()).to(cosine.dtype)
+    edge = 1 - torch.finfo(cosine.dtype).eps
+    angle = torch.arccos(cosine.clamp(-edge, edge))
+    exact = torch.arccos(cosine.detach().clamp(-1, 1))
+    return angle + (exact - angle.detach())
+
+
+@documented
+def arcface_cross_entropy(
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor = 64.0,
+    margin: float | Tensor = 0.5,
+    *,
+    monotone: bool = True,
+    **options: Unpack[Options],
+) -> Tensor:
+    r"""ArcFace: cross-entropy of scaled cosines after a margin has been added to the angle of the true class.
+
+    .. math::
+
+        J = -\log \frac{e^{s\, \psi(\theta_c)}}{e^{s\, \psi(\theta_c)} + \sum_{i \neq c} e^{s \cos \theta_i}},
+        \qquad \psi(\theta) = \cos(\theta + m)
+
+    ``margin=0`` is the cross-entropy of ``scale * cosine``. Beyond :math:`\theta = \pi - m` the printed :math:`\psi` rises again. With
+    ``monotone=True`` it is :math:`\cos\theta - m \sin m` there, as in the public implementations ("easy margin" off); it falls
+    everywhere, with a jump at the border. ``monotone=False`` is the formula as printed.
+
+    Args:
+        scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices: one value for each sample.
+        margin: :math:`m \ge 0` in radians, as ``scale``. The original has s = 64, m = 0.5; ArcGrad's comparison s = 20, m = 0.1.
+        monotone: keep the true logit falling up to :math:`\theta = \pi`.
+
+    Example:
+        >>> cosine, labels = torch.tensor([[0.5, 0.0]]), torch.tensor([0])                # the true class at 60 degrees
+        >>> loss = arcface_cross_entropy(cosine, labels, scale=2.0, margin=math.pi / 6)   # counts as 90 degrees: two equal logits
+        >>> round(loss.item(), 4)
+        0.6931
+
+    References:
+        *ArcFace* (Deng et al., CVPR 2019), eq. 3; *ArcGrad*, eq. 8.
+    """
+
+    def true_logit(values: Tensor, at: At, given: Parameters) -> Tensor:
+        of_true_class, margin = at(values), given["margin"]
+        angle = arccos(of_true_class)
+        moved = torch.cos(angle + margin)
+        if monotone:
+            sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
+            moved = torch.where(angle + margin <= math.pi, moved, of_true_class - margin * sine)
+        return given["scale"] * moved
+
+    parameters = {"scale": (scale, positive), "margin": (margin, nonnegative)}
+    return target_logit_loss(cosine, target, parameters=parameters, logits=_scaled, true_logit=true_logit, **options)
+
+
+@documented
+def cosface_cross_entropy(
+    cosine: Tensor, target: Tensor, scale: float | Tensor = 64.0, margin: float | Tensor = 0.35, **options: Unpack[Options]
+) -> Tensor:
+    r"""CosFace, or AM-Softmax: cross-entropy of scaled cosines after a margin has been taken from the cosine of the true class.
+
+    .. math:: J = -\log \frac{e^{s (\cos\theta_c - m)}}{e^{s (\cos\theta_c - m)} + \sum_{i \neq c} e^{s \cos \theta_i}}
+
+    It is :func:`gdlib.functional.soft_margin_cross_entropy` of ``scale * cosine`` with the margin :math:`s m`, and so gradient decay with
+    :math:`\beta = e^{-s m}`. ``margin=0`` is the cross-entropy of ``scale * cosine``.
+
+    Args:
+        scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices.
+        margin: :math:`m \ge 0`, in units of the cosine, as ``scale``. The defaults are CosFace's; AM-Softmax has s = 30, m = 0.35.
+
+    Example:
+        >>> cosine, labels = torch.tensor([[0.5, 0.0]]), torch.tensor([0])
+        >>> round(cosface_cross_entropy(cosine, labels, scale=2.0, margin=0.5).item(), 4)          # 0.5 - 0.5: two equal logits
+        0.6931
+
+    References:
+        *CosFace* (Wang et al., CVPR 2018), eq. 4; *Additive Margin Softmax for Face Verification* (Wang et al., 2018).
+    """
+
+    def penalty(x: Tensor, given: Parameters) -> Tensor:
+        return softplus(x + given["scale"] * given["margin"])
+
+    parameters = {"scale": (scale, positive), "margin": (margin, nonnegative)}
+    return target_logit_loss(cosine, target, parameters=parameters, logits=_scaled, penalty=penalty, **options)
+
+
+@documented
+def sphereface_cross_entropy(
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor = 1.0,
+    margin: int = 4,
+    *,
+    annealing: float = 0.0,
+    **options: Unpack[Options],
+) -> Tensor:
+    r"""A-Softmax (SphereFace): cross-entropy after the angle of the true class has been multiplied by a whole number.
+
+    .. math::
+
+        J = -\log \frac{e^{s\, \psi(\theta_c)}}{e^{s\, \psi(\theta_c)} + \sum_{i \neq c} e^{s \cos \theta_i}}, \qquad
+        \psi(\theta) = (-1)^k \cos(m \theta) - 2k \quad \text{for } \theta \in \bigl[\tfrac{k\pi}{m}, \tfrac{(k+1)\pi}{m}\bigr]
+
+    :math:`\psi` falls from 1 to :math:`1 - 2m` without a jump. In the original :math:`s` is the norm of the sample's features, which
+    are not normalised: give ``features.norm(dim=1)``, and gradients flow into it. ``margin=1`` is the cross-entropy of ``scale * cosine``.
+
+    Args:
+        scale: :math:`s \ge 0`, a number or a tensor that broadcasts to the class indices.
+        margin: :math:`m`, a whole number >= 1; the original's is 4.
+        annealing: :math:`\lambda \ge 0`; the true logit is :math:`s (\lambda \cos\theta + \psi(\theta)) / (1 + \lambda)`. The original
+            lets it fall during training, from 1000 or so to 5 or so; 0 is the loss as defined.
+
+    Example:
+        >>> cosine, labels = torch.tensor([[0.5, -1.0]]), torch.tensor([0])                    # 60 degrees; twice that is 120
+        >>> loss = sphereface_cross_entropy(cosine, labels, scale=2.0, margin=2)               # cos 120 = -0.5: logits -1 and -2
+        >>> round(loss.item(), 4)
+        0.3133
+
+    References:
+        *SphereFace* (Liu et al., CVPR 2017); the annealing is that of *Large-Margin Softmax* (Liu et al., ICML 2016).
+    """
+    _check_multiple(margin, annealing)
+
+    def true_logit(values: Tensor, at: At, given: Parameters) -> Tensor:
+        return given["scale"] * _annealed(at(values), margin, annealing)
+
+    parameters = {"scale": (scale, nonnegative)}
+    return target_logit_loss(cosine, target, parameters=parameters, logits=_scaled, true_logit=true_logit, **options)
+
+
+@documented
+def l_softmax_cross_entropy(
+    input: Tensor, target: Tensor, norms: Tensor, margin: int = 4, *, annealing: float = 0.0, **options: Unpack[Options]
+) -> Tensor:
+    r"""L-Softmax: as A-Softmax, but with the norms of the class vectors kept.
+
+    .. math::
+
+        J = -\log \frac{e^{\lVert w_c \rVert \lVert h \rVert \psi(\theta_c)}}
+          {e^{\lVert w_c \rVert \lVert h \rVert \psi(\theta_c)} + \sum_{i \neq c} e^{\lVert w_i \rVert \lVert h \rVert \cos \theta_i}}
+
+    with :math:`\psi` of :func:`sphereface_cross_entropy` and logits :math:`z_i = w_i^T h = \lVert w_i \rVert \lVert h \rVert \cos \theta_i`
+    of a layer without bias. ``margin=1`` is the cross-entropy of ``input``.
+
+    Args:
+        norms: :math:`\lVert w_i \rVert \lVert h \rVert`, of a shape that broadcasts to that of ``input``; :class:`gdlib.heads.NormedLinear`
+            makes both. Where it is 0 the angle counts as a right one.
+        margin: :math:`m`, a whole number >= 1.
+        annealing: :math:`\lambda \ge 0`, as in :func:`sphereface_cross_entropy`.
+
+    Example:
+        >>> logits, norms, labels = torch.tensor([[1.0, -2.0]]), torch.tensor([[2.0, 2.0]]), torch.tensor([0])
+        >>> round(l_softmax_cross_entropy(logits, labels, norms, margin=2).item(), 4)          # 60 degrees: logits -1 and -2
+        0.3133
+
+    References:
+        *Large-Margin Softmax Loss for Convolutional Neural Networks* (Liu et al., ICML 2016), eq. 4-6; *Probability-Dependent Gradient
+        Decay in Large Margin Softmax*, version 1, eq. 6, where :math:`\psi` is left open beyond the first interval.
+    """
+    _check_multiple(margin, annealing)
+    if not isinstance(norms, Tensor) or not broadcasts(norms.shape, input.shape):
+        given = list(norms.shape) if isinstance(norms, Tensor) else type(norms).__name__
+        raise ValueError(f"norms must be a tensor that broadcasts to input of shape {list(input.shape)}; got {given}")
+
+    def true_logit(values: Tensor, at: At, given: Parameters) -> Tensor:
+        length, logit = at(norms.to(values).expand(values.shape)), at(values)
+        some = length > 0
+        cosine = torch.where(some, logit / torch.where(some, length, 1.0), 0.0)
+        return length * _annealed(cosine, margin, annealing)
+
+    return target_logit_loss(input, target, parameters={}, true_logit=true_logit, **options)
+
+
+@documented
+def adacos_cross_entropy(cosine: Tensor, target: Tensor, scale: float | Tensor | None = None, **options: Unpack[Options]) -> Tensor:
+    r"""AdaCos: the cross-entropy of ``scale * cosine``, :math:`J = -\log \bigl(e^{s \cos\theta_c} / \sum_j e^{s \cos\theta_j}\bigr)`.
+
+    Without a ``scale`` it is fixed AdaCos. For dynamic AdaCos give what :func:`adacos_scale` returned for the batch;
+    :class:`gdlib.losses.AdaCosLoss` does both steps.
+
+    Args:
+        scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None for :func:`adacos_fixed_scale`, which
+            is 0 for two classes.
+
+    Example:
+        >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
+        >>> round(adacos_cross_entropy(cosine, labels).item(), 4)                            # two classes: log 2 for every input
+        0.6931
+        >>> round(adacos_cross_entropy(cosine, labels, scale=2.0).item(), 4)                 # log(1 + exp(-2))
+        0.1269
+
+    References:
+        *AdaCos* (Zhang et al., CVPR 2019); *ArcGrad*, eq. 7 with the scale of eq. 10.
+    """
+    chosen = adacos_fixed_scale(max(2, _classes(cosine))) if scale is None else scale
+    return target_logit_loss(cosine, target, parameters={"scale": (chosen, finite)}, logits=_scaled, **options)
+
+
+def adacos_fixed_scale(classes: int) -> float:
+    r"""Compute the fixed scale of AdaCos, where its dynamic scale starts too: :math:`\sqrt 2 \log(C - 1)`.
+
+    For two classes it is 0: every logit is 0, the loss is the constant log 2, and nothing is learnt. Give the losses a ``minimum_scale``
+    to guard against it; ``adacos_fixed_scale(3)`` is the smallest published scale that learns.
+
+    Raises:
+        ValueError: for fewer than two classes.
+
+    Example:
+        >>> [round(adacos_fixed_scale(classes), 4) for classes in (2, 3, 10)]
+        [0.0, 0.9803, 3.1073]
+
+    References:
+        *AdaCos* (Zhang et al., CVPR 2019), the fixed scale; *ArcGrad*, eq. 10, first line.
+    """
+    return math.sqrt(2) * math.log(_at_least_two(classes) - 1)
+
+
+@torch.no_grad()
+def adacos_scale(
+    cosine: Tensor, target: Tensor, scale: float | Tensor, *, ignore_index: int = -100, minimum_scale: float | None = None
+) -> Tensor:
+    r"""Compute the next scale of dynamic AdaCos, from a batch and the scale before.
+
+    .. math::
+
+        s' = \frac{\log B}{\cos\bigl(\min(\pi/4,\, \theta_{\mathrm{med}})\bigr)}, \qquad
+        B = \frac{1}{N} \sum_n \sum_{j \neq c_n} e^{s \cos \theta_{n,j}}
+
+    :math:`\theta_{\mathrm{med}}` is the median of the angles :math:`\theta_{n, c_n}` to the true classes; of an even number the lower of
+    the two in the middle, as :func:`torch.median` takes it. ArcGrad's eq. 10 writes :math:`\theta_{\mathrm{mod}}` for it. No gradient
+    flows.
+
+    Args:
+        cosine: ``[N, C]``, or ``[R, N, C]`` for R runs, each with a scale of its own.
+        target: class indices ``[N]`` or ``[R, N]``.
+        scale: s, a number, or ``[R]``.
+        ignore_index: class index whose samples count for nothing.
+        minimum_scale: a lower bound that the paper does not have; None for none. Where the wrong cosines are negative, B falls below 1 and
+            the published scale below 0, which would turn the loss around.
+
+    Returns:
+        The scale, of the shape ``[]`` or ``[R]``; where no sample counts, the scale before.
+
+    Raises:
+        ValueError: for shapes that do not fit.
+
+    Example:
+        >>> cosine = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+        >>> round(adacos_scale(cosine, torch.tensor([0, 1]), scale=3.0).item(), 4)         # B = 2, the median angle is 0: log 2
+        0.6931
+
+    References:
+        *AdaCos*, the dynamic scale; *ArcGrad*, eq. 10, second line.
+    """
+    if cosine.ndim not in (2, 3) or target.shape != cosine.shape[:-1] or target.is_floating_point():
+        raise ValueError(
+            f"expected cosines [N, C] or [R, N, C] with class indices [N] or [R, N]; got {list(cosine.shape)} and {list(target.shape)}"
+        )
+    cosine = cosine.to(torch.float32) if cosine.dtype in (torch.float16, torch.bfloat16) else cosine
+    before = torch.as_tensor(scale, dtype=cosine.dtype, device=cosine.device)
+    runs = cosine.shape[:-2]
+    if before.ndim and before.shape != runs:
+        raise ValueError(f"scale must be a number or have the shape {list(runs)}; got {list(before.shape)}")
+    before = before.expand(runs)
+    valid = target != ignore_index
+    index = torch.where(valid, target, 0).long().unsqueeze(-1)
+    powers = (before[..., None, None] * cosine).scatter(-1, index, -math.inf).masked_fill(~valid.unsqueeze(-1), -math.inf)
+    counted = valid.sum(-1)
+    log_mean = torch.logsumexp(powers.flatten(-2), -1) - torch.log(counted.to(cosine))
+    angle = arccos(cosine.gather(-1, index).squeeze(-1)).masked_fill(~valid, math.nan)
+    median = torch.nanmedian(angle, -1).values if angle.shape[-1] else before
+    after = log_mean / torch.cos(median.clamp(max=math.pi / 4))
+    if minimum_scale is not None:
+        after = after.clamp(min=minimum_scale)
+    return torch.where(counted > 0, after, before)
+
+
+@documented
+def arcgrad_cross_entropy(
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor | None = None,
+    *,
+    gap: float | Tensor | None = None,
+    **options: Unpack[Options],
+) -> Tensor:
+    r"""ArcGrad: cross-entropy of the negative scaled angles.
+
+    .. math:: J = -\log \frac{e^{-s \theta_c}}{\sum_j e^{-s \theta_j}}
+
+    There is no margin. For each gap :math:`\theta_j - \theta_c` one scale gives the largest gradient: :func:`arcgrad_scale`. Exactly one
+    of ``scale`` and ``gap`` must be given.
+
+    Args:
+        scale: :math:`s > 0` in 1/radian, a number or a tensor that broadcasts to the class indices. Table I has 30 and 5, CIFAR 10.
+        gap: instead of a scale, the gap in radians, > 0, that the scale is made from.
+
+    Example:
+        >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
+        >>> round(arcgrad_cross_entropy(cosine, labels, scale=2.0).item(), 4)                  # log(1 + exp(-2 * pi / 2))
+        0.0423
+
+    References:
+        *ArcGrad*, eq. 11 and 19.
+    """
+    if (scale is None) == (gap is None):
+        raise ValueError("give either scale or gap, and not both")
+    chosen = scale if gap is None else arcgrad_scale(gap, _classes(cosine))
+    return target_logit_loss(cosine, target, parameters={"scale": (chosen, positive)}, logits=_negative_angles, **options)  # type: ignore[dict-item]
+
+
+def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
+    r"""Compute the scale that gives ArcGrad the largest gradient at a given gap.
+
+    .. math:: s = \frac{1 + W\bigl((C - 1)/e\bigr)}{\tilde m}
+
+    maximises :math:`s A / (1 + A)` over s, where :math:`A = (C - 1) e^{-s \tilde m}`. W is Lambert's function. The paper's eq. 16 and
+    17 have the wrong sign in the exponent, and eq. 17 lacks the factor s; eq. 19 is right.
+
+    Args:
+        gap: :math:`\tilde m > 0`, mean of the smallest :math:`\theta_j - \theta_c` of each sample, in radians; a number or a tensor.
+        classes: C >= 2.
+
+    Returns:
+        The scale in 1/radian, a number or a tensor as ``gap``.
+
+    Raises:
+        ValueError: for a gap that is not positive, and for fewer than two classes.
+
+    Example:
+        >>> round(arcgrad_scale(math.radians(84), classes=3), 2), round(arcgrad_scale(math.radians(2.1), classes=3), 1)
+        (1.0, 39.9)
+
+    References:
+        *ArcGrad*, eq. 13-19.
+    """
+    return _best_product(classes) / positive("gap", gap, gap.shape if isinstance(gap, Tensor) else torch.Size())
+
+
+def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor:
+    r"""Compute the gap, :math:`\bigl(1 + W((C - 1)/e)\bigr) / s` radians, for which no other scale gives a larger gradient than this one.
+
+    Scale and gap may change places in :func:`arcgrad_scale`, and so may its arguments, its errors and its sources.
+
+    Example:
+        >>> [round(math.degrees(arcgrad_gap(scale, classes=3)), 1) for scale in (1, 40)]       # printed: 84 and 2 degrees
+        [83.8, 2.1]
+    """
+    return _best_product(classes) / positive("scale", scale, scale.shape if isinstance(scale, Tensor) else torch.Size())
+
+
+def _scaled(cosine: Tensor, given: Parameters) -> Tensor:
+    """Make logits of cosines."""
+    return given["scale"] * cosine
+
+
+def _negative_angles(cosine: Tensor, given: Parameters) -> Tensor:
+    return (-given["scale"] * arccos(cosine)).masked_fill(cosine == -math.inf, -math.inf)
+
+
+def _annealed(cosine: Tensor, multiple: int, annealing: float) -> Tensor:
+    """Mix ψ(θ) with cos θ."""
+    angle = arccos(cosine)
+    interval = torch.floor(angle.detach() * (multiple / math.pi)).clamp(max=multiple - 1)
+    falling = (1 - 2 * torch.remainder(interval, 2)) * torch.cos(multiple * angle) - 2 * interval
+    return falling if annealing == 0 else (annealing * cosine + falling) / (1 + annealing)
+
+
+def _check_multiple(margin: int, annealing: float) -> None:
+    if isinstance(margin, bool) or not isinstance(margin, int) or margin < 1:
+        raise ValueError(f"margin multiplies an angle here and must be a whole number >= 1; got {margin!r}")
+    if not 0 <= annealing < math.inf:
+        raise ValueError(f"annealing must be a finite number >= 0; got {annealing!r}")
+
+
+def _classes(cosine: Tensor) -> int:
+    return cosine.shape[min(1, cosine.ndim - 1)] if isinstance(cosine, Tensor) and cosine.ndim else 2
+
+
+def _at_least_two(classes: int) -> int:
+    if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
+        raise ValueError(f"classes must be a whole number >= 2; got {classes!r}")
+    return classes
+
+
+def _best_product(classes: int) -> float:
+    """Compute 1 + W((C - 1)/e), the u > 1 with (u - 1) e^u = C - 1, by Newton's method on log(u - 1) + u."""
+    goal, w = math.log(_at_least_two(classes) - 1) - 1, 0.5  # w + log w = log((C - 1)/e)
+    for _ in range(50):
+        step = (w + math.log(w) - goal) / (1 + 1 / w)
+        w = max(w - step, w / 10)
+        if abs(step) <= 1e-15 * w:
+            break
+    return 1 + w

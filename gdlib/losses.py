@@ -1,0 +1,463 @@
+"""The losses as modules: they keep hyperparameters, options and state, and call :mod:`gdlib.functional`."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from gdlib import functional
+from gdlib.functional import Reduction
+from gdlib.functional.options import DEFAULTS, number_if_positional, over_classes
+
+__all__ = [
+    "AdaCosLoss",
+    "ArcFaceLoss",
+    "ArcGradLoss",
+    "CenterLoss",
+    "CosFaceLoss",
+    "FocalLoss",
+    "GDCrossEntropyLoss",
+    "GaussianMixtureLoss",
+    "LSoftmaxLoss",
+    "LargeMarginLoss",
+    "ModifiedCrossEntropyLoss",
+    "MultiClassHingeLoss",
+    "SoftMarginLoss",
+    "SphereFaceLoss",
+]
+
+
+class Loss(nn.Module, ABC):
+    """Keep the hyperparameters and the options of a loss, and call its function; abstract.
+
+    A subclass names its function, and which of the function's arguments come with each call; the others are those of the module, in the
+    same order and with the same defaults. A hyperparameter is a number, a tensor, or an :class:`torch.nn.Parameter`, which is learnt with
+    the model; it may be set between steps.
+    """
+
+    function: ClassVar[Callable[..., Tensor]]
+    inputs: ClassVar[tuple[str, ...]] = ("input", "cosine", "distance", "target")
+    names: tuple[str, ...]
+    weight: Tensor | None
+
+    def __init_subclass__(cls) -> None:
+        """Take signature and documentation from the function."""
+        parameters = inspect.signature(cls.function).parameters.values()
+        own = [parameter for parameter in parameters if parameter.name not in cls.inputs]
+        if "__init__" not in vars(cls):
+            cls.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+            documents(cls, [parameter.name for parameter in own])
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__()
+        bound = inspect.signature(type(self)).bind(*arguments, **keywords)
+        bound.apply_defaults()
+        self.keep(bound.arguments)
+
+    def keep(self, values: dict[str, Any]) -> None:
+        """Make attributes of the arguments of the function, and a buffer of the weights."""
+        self.names = tuple(values)
+        for name, value in values.items():
+            self.register_buffer(name, value) if name == "weight" else setattr(self, name, value)
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the hyperparameters and the options as keyword arguments of the function."""
+        return {name: getattr(self, name) for name in self.names}
+
+    def forward(self, input: Tensor, target: Tensor, *rest: Tensor) -> Tensor:
+        """Compute the loss of a batch."""
+        return self.function(input, target, *rest, **self.keywords())
+
+    def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
+        """Return what the predicted probabilities are the softmax of: logits without any margin, of the shape of the input."""
+        return input
+
+    def extra_repr(self) -> str:
+        """Name the hyperparameters that shape the loss."""
+        names = [name for name in self.names if name not in DEFAULTS]
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in [*names, "reduction"])
+
+
+def _over_classes(value: Any, input: Tensor) -> float | Tensor:
+    return over_classes(value, min(1, input.ndim - 1), input)
+
+
+def documents(cls: type[Loss], names: Iterable[str]) -> None:
+    """Append the function's description of these arguments to the docstring of a module."""
+    name, text = cls.function.__name__, inspect.cleandoc(cls.__doc__ or "")
+    described = getattr(cls.function, "arguments", {})
+    listed = "\n".join(f"    {argument}: {described[argument]}" for argument in names if argument in described)
+    summary, _, rest = text.partition("\n\n")
+    shapes = f"Formula, shapes, errors and sources are those of :func:`gdlib.functional.{name}`."
+    cls.__doc__ = f"{summary}\n\n{shapes} Hyperparameters may be set between steps.\n\nArgs:\n{listed}\n\n{rest}\n"
+
+
+class GDCrossEntropyLoss(Loss):
+    r"""Cross-entropy with probability-dependent gradient decay, as a drop-in for :class:`torch.nn.CrossEntropyLoss`.
+
+    .. math:: J = -\log \frac{e^{z_c/\tau}}{\sum_{i \neq c} e^{z_i/\tau} + \beta\, e^{z_c/\tau}}
+
+    The attribute ``beta`` may be set between steps, for example from a schedule of :mod:`gdlib.schedules`. Under ``torch.compile`` a module
+    is compiled once for all values of a β that is a number: beside the attribute it keeps the number as a tensor, which moves with the
+    module and is no part of its ``state_dict``. Set it outside of what is compiled. A function that gets β as a number is compiled anew for
+    each value; give it a tensor.
+
+    Args:
+        beta: the gradient-decay factor > 0, a number or, by keyword, a tensor; an :class:`torch.nn.Parameter` is learnt with the model.
+        temperature: τ > 0.
+        weight: a factor for each class, of shape ``[C]``.
+        ignore_index: class index whose samples count for nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Shape:
+        Input ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``; target class indices without the class dimension, or class probabilities of the
+        shape of the input; output a scalar, or for ``reduction="none"`` the shape of the class indices.
+
+    Raises:
+        TypeError: for a tensor as first positional argument: :class:`torch.nn.CrossEntropyLoss` takes class weights there.
+        ValueError: when called, for whatever :func:`gdlib.functional.gd_cross_entropy` refuses.
+
+    Example:
+        >>> loss_fn = GDCrossEntropyLoss(beta=0.1)
+        >>> loss = loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
+        >>> round(loss.item(), 4)
+        -1.4467
+        >>> loss_fn.beta = 1.0                                         # between steps
+        >>> round(loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)
+        0.1269
+
+    References:
+        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 and 8; version 2, eq. 5 and 7.
+    """
+
+    function = staticmethod(functional.gd_cross_entropy)
+    _held: Tensor | None = None
+
+    @number_if_positional("beta", 1)
+    def __init__(
+        self,
+        beta: float | Tensor = 1.0,
+        temperature: float | Tensor = 1.0,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        nn.Module.__init__(self)
+        options = {"weight": weight, "ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
+        self.keep({"beta": beta, "temperature": temperature, **options})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Keep a β that is a number as a tensor too, in all its digits, which a compiled module reads instead."""
+        super().__setattr__(name, value)
+        if name == "beta":
+            held = torch.empty((), dtype=torch.float64) if self._held is None else self._held
+            self._held = torch.full_like(held, value) if isinstance(value, (int, float)) else None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GDCrossEntropyLoss:
+        """Move that tensor with the module, and leave its type alone."""
+        super()._apply(fn, recurse)
+        if self._held is not None:
+            device = fn(torch.empty(0, device=self._held.device)).device
+            self._held = self._held.to(device, torch.float32 if device.type == "mps" else torch.float64)
+        return self
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the arguments of the function, β as the tensor where that spares a compilation."""
+        held = self._held if torch.compiler.is_compiling() else None
+        options = {name: getattr(self, name) for name in self.names if name != "beta"}
+        return options | {"beta": self.beta if held is None else held}
+
+    def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
+        """Return the logits over τ."""
+        return input / _over_classes(self.temperature, input)
+
+
+class SoftMarginLoss(Loss):
+    """Soft-margin softmax (M-Softmax): cross-entropy with a margin at the true logit.
+
+    Example:
+        >>> round(SoftMarginLoss(margin=0.5)(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)
+        0.2014
+    """
+
+    function = staticmethod(functional.soft_margin_cross_entropy)
+
+
+class ModifiedCrossEntropyLoss(Loss):
+    """LM's modified loss: soft margin with the margin 1.
+
+    Example:
+        >>> round(ModifiedCrossEntropyLoss()(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)
+        0.3133
+    """
+
+    function = staticmethod(functional.modified_cross_entropy)
+
+
+class FocalLoss(Loss):
+    """Focal loss over the softmax.
+
+    Example:
+        >>> round(FocalLoss(gamma=2.0)(torch.tensor([[0.0, 0.0]]), torch.tensor([0])).item(), 4)
+        0.1733
+    """
+
+    function = staticmethod(functional.focal_cross_entropy)
+
+
+class MultiClassHingeLoss(Loss):
+    """Multi-class hinge loss, a mean over the wrong classes.
+
+    Example:
+        >>> round(MultiClassHingeLoss()(torch.tensor([[1.0, 0.5, -3.0]]), torch.tensor([0])).item(), 4)
+        0.25
+    """
+
+    function = staticmethod(functional.multi_class_hinge)
+
+
+class LargeMarginLoss(Loss):
+    """Cross-entropy plus LM's large-margin regulariser.
+
+    Example:
+        >>> round(LargeMarginLoss(reg_lambda=1.0)(torch.zeros(1, 6), torch.tensor([0])).item(), 4)
+        1.7918
+    """
+
+    function = staticmethod(functional.large_margin_cross_entropy)
+
+
+class _Scaled(Loss):
+    """A loss of cosines that a scale makes logits of; abstract."""
+
+    function: ClassVar[Callable[..., Tensor]] = staticmethod(functional.cosface_cross_entropy)
+
+    def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
+        """Return the cosines times the scale."""
+        return _over_classes(self.scale, input) * input
+
+
+class ArcFaceLoss(_Scaled):
+    """ArcFace: a margin at the angle of the true class.
+
+    Example:
+        >>> round(ArcFaceLoss(scale=2.0, margin=0.0)(torch.tensor([[1.0, 0.0]]), torch.tensor([0])).item(), 4)
+        0.1269
+    """
+
+    function = staticmethod(functional.arcface_cross_entropy)
+
+
+class CosFaceLoss(_Scaled):
+    """CosFace, or AM-Softmax: a margin at the cosine of the true class.
+
+    Example:
+        >>> round(CosFaceLoss(scale=2.0, margin=0.5)(torch.tensor([[0.5, 0.0]]), torch.tensor([0])).item(), 4)
+        0.6931
+    """
+
+    function = staticmethod(functional.cosface_cross_entropy)
+
+
+class _Annealed(Loss):
+    """A loss whose margin comes in slowly; abstract.
+
+    ``annealing`` may be a function of the number of training batches seen before; they are counted in the buffer ``steps``.
+    """
+
+    function: ClassVar[Callable[..., Tensor]] = staticmethod(functional.l_softmax_cross_entropy)
+    annealing: Any
+    steps: Tensor
+
+    def keep(self, values: dict[str, Any]) -> None:
+        """Begin to count."""
+        super().keep(values)
+        if callable(self.annealing):
+            self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the arguments of the function, with the annealing of this batch."""
+        keywords = super().keywords()
+        if callable(self.annealing):
+            keywords["annealing"] = self.annealing(int(self.steps))
+            self.steps += self.training
+        return keywords
+
+
+class SphereFaceLoss(_Annealed):
+    """A-Softmax (SphereFace): the angle of the true class times a whole number.
+
+    For the original give the norms of the features as a third input, which then are the scale. ``annealing`` may be a function of the
+    number of training batches before.
+
+    Example:
+        >>> round(SphereFaceLoss(scale=2.0, margin=2)(torch.tensor([[0.5, -1.0]]), torch.tensor([0])).item(), 4)
+        0.3133
+    """
+
+    function = staticmethod(functional.sphereface_cross_entropy)
+
+    def forward(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        """Compute the loss of a batch, with the norms of the features for a scale if they are given."""
+        return super().forward(input, target) if scale is None else self.function(input, target, **self.keywords() | {"scale": scale})
+
+    def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
+        """Return the cosines times the scale, or times the norms of the features."""
+        return input * _over_classes(rest[0] if rest else self.scale, input)
+
+
+class LSoftmaxLoss(_Annealed):
+    """L-Softmax: as A-Softmax, with the norms of the class vectors kept; they come as a third input.
+
+    ``annealing`` may be a function of the number of training batches before.
+
+    Example:
+        >>> logits, norms, labels = torch.tensor([[1.0, -2.0]]), torch.tensor([[2.0, 2.0]]), torch.tensor([0])
+        >>> round(LSoftmaxLoss(margin=2)(logits, labels, norms).item(), 4)
+        0.3133
+    """
+
+    function = staticmethod(functional.l_softmax_cross_entropy)
+    inputs = ("input", "target", "norms")
+
+    def forward(self, input: Tensor, target: Tensor, norms: Tensor) -> Tensor:  # type: ignore[override]
+        """Compute the loss of a batch."""
+        return super().forward(input, target, norms)
+
+
+class ArcGradLoss(Loss):
+    """ArcGrad: cross-entropy of the negative scaled angles.
+
+    Example:
+        >>> round(ArcGradLoss(scale=2.0)(torch.tensor([[1.0, 0.0]]), torch.tensor([0])).item(), 4)
+        0.0423
+    """
+
+    function = staticmethod(functional.arcgrad_cross_entropy)
+
+    def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
+        """Return the negative angles times the scale."""
+        scale = functional.arcgrad_scale(self.gap, input.shape[min(1, input.ndim - 1)]) if self.scale is None else self.scale
+        return -_over_classes(scale, input) * functional.arccos(input)
+
+
+class AdaCosLoss(Loss):
+    r"""AdaCos: cross-entropy of scaled cosines, with a scale that is computed.
+
+    Dynamic AdaCos computes the scale anew from each training batch and the scale before, and uses it for that batch. The scale is a
+    buffer: it is kept with the model, and evaluation does not change it. The first batch starts from
+    :func:`gdlib.functional.adacos_fixed_scale`.
+
+    Args:
+        classes: C >= 2. For C = 2 the published scale is and stays 0, so that nothing is learnt.
+        dynamic: compute the scale from the batches; False for the fixed scale.
+        minimum_scale: a lower bound that the paper does not have, such as ``adacos_fixed_scale(3)``; None for none.
+        runs: R, if the cosines are those of a stack of runs, ``[R, N, C]``, each with a scale of its own; None for one run.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Shape:
+        Cosines ``[N, C]`` or ``[R, N, C]``, class indices ``[N]`` or ``[R, N]``; output a scalar, or for ``reduction="none"`` the shape of
+        the class indices.
+
+    Raises:
+        ValueError: for fewer than two classes; when called, for whatever the functions refuse.
+
+    Example:
+        >>> loss_fn = AdaCosLoss(classes=3)
+        >>> cosine, labels = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), torch.tensor([0, 1])
+        >>> loss = loss_fn(cosine, labels)
+        >>> round(loss_fn.scale.item(), 4)                                        # log 2, from a batch of right angles
+        0.6931
+
+    References:
+        *AdaCos* (Zhang et al., CVPR 2019); *ArcGrad*, eq. 10. See :func:`gdlib.functional.adacos_scale`.
+    """
+
+    function = staticmethod(functional.adacos_cross_entropy)
+    scale: Tensor
+
+    def __init__(
+        self,
+        classes: int,
+        *,
+        dynamic: bool = True,
+        minimum_scale: float | None = None,
+        runs: int | None = None,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        nn.Module.__init__(self)
+        self.keep({"weight": weight, "ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing})
+        self.dynamic, self.minimum_scale = dynamic, minimum_scale
+        start = max(functional.adacos_fixed_scale(classes), minimum_scale or 0.0)
+        self.register_buffer("scale", torch.full(() if runs is None else (runs,), start))
+
+    def forward(self, input: Tensor, target: Tensor, *rest: Tensor) -> Tensor:
+        """Compute the loss of a batch; in training the scale follows first."""
+        if self.dynamic and self.training:
+            options: dict[str, Any] = {"ignore_index": self.ignore_index, "minimum_scale": self.minimum_scale}
+            self.scale.copy_(functional.adacos_scale(input.detach(), target, self.scale, **options))
+        if self.scale.ndim == 0:
+            return functional.adacos_cross_entropy(input, target, self.scale.clone(), **self.keywords())
+        scale = self.scale.repeat_interleave(target.shape[1])
+        loss = functional.adacos_cross_entropy(input.flatten(0, 1), target.flatten(), scale, **self.keywords())
+        return loss.unflatten(0, target.shape) if self.reduction == "none" else loss
+
+    def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
+        """Return the cosines times the scale as it is."""
+        return self.scale.reshape(-1, *[1] * (input.ndim - 1)) * input if self.scale.ndim else self.scale * input
+
+    def extra_repr(self) -> str:
+        """Name what shapes the loss."""
+        return f"dynamic={self.dynamic}, minimum_scale={self.minimum_scale}, reduction={self.reduction!r}"
+
+
+class CenterLoss(Loss):
+    """Center loss: half the squared distance from the centre of the class, :class:`gdlib.heads.ClassCenters`; called with the centres.
+
+    Example:
+        >>> CenterLoss()(torch.tensor([[3.0, 4.0]]), torch.tensor([0]), torch.zeros(2, 2)).item()
+        12.5
+    """
+
+    function = staticmethod(functional.center_loss)
+    inputs = ("features", "target", "centers")
+
+    def forward(self, features: Tensor, target: Tensor, centers: Tensor) -> Tensor:  # type: ignore[override]
+        """Compute the loss of a batch."""
+        return super().forward(features, target, centers)
+
+
+class GaussianMixtureLoss(Loss):
+    """LGM: a Gaussian for each class, with a margin and a likelihood, on :class:`gdlib.heads.GaussianMixtureHead`.
+
+    It is called with distances, labels and, unless all covariances are 1, half the log-determinants.
+
+    Example:
+        >>> round(GaussianMixtureLoss(margin=2.0, likelihood_weight=0.1)(torch.tensor([[1.0, 3.0]]), torch.tensor([0])).item(), 4)
+        0.7931
+    """
+
+    function = staticmethod(functional.gaussian_mixture_cross_entropy)
+    inputs = ("distance", "target", "half_log_determinant")
+
+    def forward(self, distance: Tensor, target: Tensor, half_log_determinant: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        """Compute the loss of a batch."""
+        return self.function(distance, target, half_log_determinant=half_log_determinant, **self.keywords())
+
+    def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
+        """Return the logarithms of the densities, without their common constant."""
+        return -input - rest[0] if rest else -input
