@@ -19,7 +19,7 @@ CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
 
-.PHONY: help venv book test coverage lint format types reproduce bench clean
+.PHONY: help venv book pdf test browser coverage lint format types reproduce bench clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
@@ -38,6 +38,9 @@ book: $(STAMP) ## execute the notebooks and build the book; prints the address o
 
 test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
 	$(BIN)/python -m pytest
+
+browser: ## puppeteer-core and axe-core, with which make test looks at the book in Chromium, where node and Chromium are
+	cd tests/book/browser && npm install --no-package-lock --no-audit --no-fund
 
 coverage: $(STAMP) ## pytest with branch coverage of gdlib and study
 	$(BIN)/python -m pytest --cov --cov-report=term-missing

@@ -1,21 +1,35 @@
-"""What the book needs of Sphinx beyond its own settings: a cache that is never stale, notebooks to download, sharp figures."""
+"""The notebooks of the book: executed on all cores, from a cache that is never stale, and offered for download."""
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import json
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from docutils import nodes
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from myst_nb.core.read import create_nb_reader
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.logging import getLogger
+
+LOGGER = getLogger(__name__)
 
 # What a page can show besides its own text. A change in any of these executes every notebook again.
 SOURCES = ("gdlib/**/*.py", "study/**/*.py", "campaigns/*.yml", "results/**/*", "constraints.txt")
-
-WIDE = 480  # pixels: a figure that is shrunk too much on a phone
 
 
 def state_of(root: Path) -> str:
@@ -42,6 +56,65 @@ def key_the_cache(app: Sphinx, config: Config) -> None:
     config["nb_execution_cache_path"] = str(current)
 
 
+def notebooks_to_run(env: BuildEnvironment, docnames: list[str]) -> Iterator[tuple[str, nbformat.NotebookNode]]:
+    """Yield those of the pages that are notebooks and are not in the cache, as myst-nb reads them."""
+    cache = get_cache(env.mystnb_config.execution_cache_path)
+    for docname in docnames:
+        path = Path(env.doc2path(docname))
+        text = path.read_text(encoding="utf-8")
+        reader = create_nb_reader(str(path), env.myst_config, env.mystnb_config, text)
+        if reader is None:
+            continue
+        notebook = reader.read(text)
+        if notebook.metadata.get("mystnb", {}).get("execution_mode") == "off":
+            continue
+        try:
+            cache.match_cache_notebook(notebook)
+        except KeyError:
+            yield docname, notebook
+
+
+def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
+    """Execute the notebooks among the pages that are about to be read, one on each core, and put them into the cache.
+
+    Sphinx would execute them one after another. A page that fails is left to it: it says which cell it was.
+    """
+    if not hasattr(os, "fork"):  # Windows
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        jobs: list[str] = []
+        pages: dict[str, tuple[str, nbformat.NotebookNode]] = {}
+        for docname, notebook in notebooks_to_run(env, docnames):
+            path = Path(folder) / f"{len(jobs)}.ipynb"
+            nbformat.write(notebook, path)
+            pages[str(path)] = (docname, notebook)
+            jobs.append(json.dumps({"notebook": str(path), "cwd": str(Path(env.doc2path(docname)).parent)}))
+        if not jobs:
+            return
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        command = [sys.executable, str(Path(__file__).with_name("run_pages.py")), str(cores), str(env.mystnb_config.execution_timeout)]
+        cache = get_cache(env.mystnb_config.execution_cache_path)
+        start = time.monotonic()
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=app.srcdir) as process:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write("\n".join(jobs))
+            process.stdin.close()
+            for done, line in enumerate(process.stdout, start=1):
+                result = json.loads(line)
+                docname, notebook = pages[result["notebook"]]
+                if result["error"] is None:
+                    executed = nbformat.read(result["notebook"], as_version=4)
+                    notebook.metadata["language_info"] = executed.metadata["language_info"]
+                    for cell, ran in zip(notebook.cells, executed.cells, strict=True):
+                        if cell.cell_type == "code":
+                            cell.update(outputs=ran.outputs, execution_count=ran.execution_count)
+                    entry = CacheBundleIn(notebook, env.doc2path(docname), data={"execution_seconds": result["seconds"]})
+                    cache.cache_notebook_bundle(entry, check_validity=False, overwrite=True)
+                left = (time.monotonic() - start) / done * (len(jobs) - done)
+                outcome = f"{result['seconds']:.0f} s" if result["error"] is None else "failed"
+                LOGGER.info(f"page {done} of {len(jobs)}: {docname} ({outcome}); about {left // 60:.0f}:{left % 60:02.0f} left")
+
+
 def offer_the_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
     """Put the executed notebook beside the page's source, where the theme's download button looks for it."""
     executed = Path(app.outdir).parent / "jupyter_execute" / f"{pagename}.ipynb"
@@ -52,23 +125,29 @@ def offer_the_notebook(app: Sphinx, pagename: str, templatename: str, context: d
         context["ipynb_source"] = f"{pagename}.ipynb"
 
 
-def size_the_figures(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
-    """Show a figure of a notebook at half its size in pixels, so that it is sharp on a fine screen; a click opens it in full.
+class Modules(SphinxDirective):
+    """List the modules of a package with the first sentence of their docstrings: ``{modules} study``."""
 
-    On a phone a wide one is not shrunk until nobody can read it: it scrolls sideways (see the style sheet).
-    """
-    for image in doctree.findall(nodes.image):
-        path = Path(app.srcdir) / image["uri"]
-        if path.suffix == ".png" and "jupyter_execute" in path.parts and path.is_file():
-            width = int.from_bytes(path.read_bytes()[16:20], "big") // 2  # of the header of a PNG
-            image["width"] = f"{width}px"
-            image["classes"] += ["wide"] if width > WIDE else []
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Read the sources; nothing is imported."""
+        package = Path(self.env.srcdir) / self.arguments[0]
+        listed = nodes.bullet_list()
+        for path in sorted([*package.glob("[!_]*.py"), *(path for path in package.glob("*/__init__.py"))]):
+            self.env.note_dependency(str(path))
+            name = f"{package.name}.{path.stem if path.stem != '__init__' else path.parent.name}"
+            summary = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0]
+            text = nodes.paragraph("", "", nodes.literal(name, name), nodes.Text(": " + " ".join(summary.split())))
+            listed += nodes.list_item("", text)
+        return [listed]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
+    app.add_directive("modules", Modules)
     app.connect("config-inited", key_the_cache)
-    app.connect("doctree-resolved", size_the_figures)
+    app.connect("env-before-read-docs", run_the_notebooks)
     app.connect("html-page-context", offer_the_notebook, priority=100)
     for sheet in sorted((Path(app.srcdir) / "book/_static").glob("*.css")):
         app.add_css_file(sheet.name)

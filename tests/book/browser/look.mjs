@@ -1,0 +1,77 @@
+// Opens pages of the built book from their files, as a reader would, and prints one line of JSON for each:
+//   node look.mjs CHROMIUM FOLDER PAGE...
+// axe in both widths and both themes, tables that scroll sideways, messages of the console, what was loaded and how much that is.
+import { readFileSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import puppeteer from "puppeteer-core";
+
+const [chromium, folder, ...pages] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const WIDTHS = [[1280, 800], [390, 844]];
+const THEMES = ["light", "dark"];
+
+const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--allow-file-access-from-files"] });
+
+// Formulas are left out: their boxes are hidden from readers of the screen, which get MathML instead, and take axe most of its time.
+const violations = (tab, rules) =>
+  tab.evaluate(async (rules) => {
+    const only = rules ? { runOnly: { type: "rule", values: rules } } : {};
+    const found = await axe.run({ exclude: [["mjx-container"]] }, { resultTypes: ["violations"], ...only });
+    return found.violations.flatMap((rule) => rule.nodes.map((node) => `${rule.id}: ${node.target.join(" ")} ${node.any[0]?.message ?? ""}`));
+  }, rules);
+
+async function look(name) {
+  const tab = await browser.newPage();
+  const result = { page: name, console: [], requests: {}, axe: [], scrolling: {}, shrunk: [] };
+  tab.on("console", (message) => ["error", "warn"].includes(message.type()) && result.console.push(message.text()));
+  tab.on("pageerror", (error) => result.console.push(String(error)));
+  tab.on("requestfailed", (request) => result.console.push(`not loaded: ${request.url()}`));
+  tab.on("request", (request) => {
+    const url = new URL(request.url());
+    if (url.protocol === "data:") return;
+    url.search = url.hash = "";
+    result.requests[url.href] = url.protocol === "file:" ? (statSync(fileURLToPath(url), { throwIfNoEntry: false })?.size ?? 0) : -1;
+  });
+  await tab.setViewport({ width: 1280, height: 800 });
+  await tab.goto(pathToFileURL(`${folder}/${name}.html`).href, { waitUntil: "networkidle0", timeout: 120000 });
+  await tab.evaluate(() => globalThis.MathJax?.startup?.promise);
+  result.weight = Object.values(result.requests).reduce((sum, size) => sum + Math.max(size, 0), 0);
+  await tab.evaluate(axe);
+  await tab.addStyleTag({ content: "* { transition: none !important; }" }); // colours change at once
+  for (const [width, height] of WIDTHS) {
+    await tab.setViewport({ width, height });
+    await new Promise((resolve) => setTimeout(resolve, 500)); // the theme looks anew which boxes scroll, so that the keyboard reaches them
+    for (const theme of THEMES) {
+      await tab.evaluate((theme) => (document.documentElement.dataset.theme = document.documentElement.dataset.mode = theme), theme);
+      const found = await violations(tab, theme === "light" ? null : ["color-contrast"]); // a theme changes nothing but colours
+      result.axe.push(...found.map((text) => `${width} ${theme} ${text}`));
+    }
+    result.scrolling[width] = await tab.evaluate(() =>
+      [...document.querySelectorAll(".bd-article table")].flatMap((table) => {
+        const box = table.closest(".pst-scrollable-table-container, .output, .proof") ?? table.parentElement;
+        const over = Math.max(box.scrollWidth - box.clientWidth, table.offsetWidth - box.clientWidth);
+        return over > 1 ? [`${table.id || "(no name)"} by ${over}`] : [];
+      }),
+    );
+  }
+  await tab.setViewport({ width: 1280, height: 800 });
+  // all pictures, also those further down
+  await tab.evaluate(() => Promise.all([...document.images].map((image) => ((image.loading = "eager"), image.decode().catch(() => null)))));
+  result.shrunk = await tab.evaluate(() =>
+    [...document.querySelectorAll(".bd-article figure img")].flatMap((image) => {
+      const shown = image.getBoundingClientRect().width / (image.naturalWidth / 2);
+      return shown > 0 && shown < 0.9 ? [`${image.closest("figure").id} to ${Math.round(100 * shown)} %`] : [];
+    }),
+  );
+  result.whole = Object.values(result.requests).reduce((sum, size) => sum + Math.max(size, 0), 0);
+  await tab.close();
+  console.log(JSON.stringify(result));
+}
+
+const waiting = [...pages];
+const worker = async () => {
+  while (waiting.length) await look(waiting.shift());
+};
+await Promise.all([worker(), worker()]);
+await browser.close();
