@@ -1,12 +1,12 @@
 r"""Random crops and flips, sample by sample, on the device where the images are.
 
-The random numbers and the work are apart: :func:`draw` makes the numbers on the CPU, from a seed and a step and from nothing else;
-:func:`apply` moves pixels, with tensor operations of fixed shapes, so that a recorded CUDA graph can replay it with new numbers.
-The same samples are therefore cropped in the same way on every device, in every stack of runs, and after a resume.
+:func:`draw` makes the random numbers on the CPU, from a seed and a step and from nothing else; :func:`apply` moves pixels, with tensor
+operations of fixed shapes, so that a recorded CUDA graph can replay it with new numbers. The same samples are therefore cropped in the
+same way on every device, in every stack of runs, and after a resume.
 
-A crop of the paper's kind (AG, section IV: crops of 32×32 after padding with 4 pixels on each side, flips with probability 1/2; He et al.
-2016, section 4.2) pads with zeros. Zero is what it is in the images that are given: black, where they are bytes; the value 0 where they
-were normalised before. The field's habit is black, so augment bytes and normalise afterwards.
+The papers' crop (AG, section IV: 32×32 after padding with 4 pixels on each side, flips with probability 1/2; He et al. 2016, section 4.2)
+pads with zeros: black for bytes, the value 0 for images that were normalised before. Black is usual, so augment bytes and normalise
+afterwards.
 """
 
 from __future__ import annotations
@@ -27,19 +27,7 @@ AUGMENTATIONS = tuple(PADDING)
 
 
 def augment(images: Tensor, name: str, *, seed: int, step: int) -> Tensor:
-    """Augment a batch: :func:`draw`, then :func:`apply`.
-
-    Args:
-        images: images ``[N, C, H, W]`` of any type, on any device.
-        name: one of :data:`AUGMENTATIONS`; ``"none"`` gives the images back as they are.
-        seed: seed of the run, from 0.
-        step: number of the optimiser step, from 0.
-
-    Returns:
-        Images of the same shape and type, on the same device.
-
-    Raises:
-        ValueError: for a name that does not exist, a negative seed or step, or images of another shape.
+    """Augment images ``[N, C, H, W]`` of any type, on any device: :func:`draw`, then :func:`apply`; arguments and errors are theirs.
 
     Example:
         >>> images = torch.arange(2 * 1 * 2 * 3).reshape(2, 1, 2, 3)
@@ -53,14 +41,14 @@ def augment(images: Tensor, name: str, *, seed: int, step: int) -> Tensor:
 
 
 def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
-    """The random numbers of one step: for each sample the origin of its crop and whether it is mirrored.
+    """Draw the random numbers of one step: for each sample the origin of its crop and whether it is mirrored.
 
     They come from a counter-based generator (Philox) under the key (seed, step). The first n samples of a step get the same numbers
     whatever the size of the batch, and a sample is mirrored under ``"flip"`` exactly if it is under ``"crop-flip"``.
 
     Args:
         name: one of :data:`AUGMENTATIONS`.
-        samples: how many samples the batch has.
+        samples: size of the batch.
         seed: seed of the run, from 0.
         step: number of the optimiser step, from 0.
 
@@ -93,8 +81,8 @@ def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
 def apply(images: Tensor, draws: Tensor, padding: int = 4) -> Tensor:
     """Pad with zeros, crop to the size before, and mirror, sample by sample.
 
-    Nothing is read back from the device, and shapes depend on shapes only, so the call can be part of a CUDA graph. It does not check the
-    numbers for the same reason: a crop beyond the padding is an error of the indexing.
+    Nothing is read back from the device, and shapes depend on shapes only, so the call can be part of a CUDA graph. For the same reason
+    the numbers are not checked: a crop beyond the padding is an error of the indexing.
 
     Args:
         images: images ``[..., C, H, W]`` of any type: a batch ``[N, C, H, W]``, or the batches of a stack ``[S, N, C, H, W]``.

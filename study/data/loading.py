@@ -43,11 +43,8 @@ def load(
 ) -> Dataset:
     r"""Load a data set by name.
 
-    Sets that come without a test set (scikit-learn's, and the UCI tables) are split 80/20, each class in proportion, with seed 0. A
-    cross-validation takes them whole, from :func:`study.data.table`.
-
-    The validation samples are drawn first, from the whole training set, so that they are the same for every subset; the subset is drawn
-    from what is left.
+    Sets that come without a test set (scikit-learn's, and the UCI tables) are split 80/20, each class in proportion, with seed 0. The
+    validation samples are drawn from the whole training set, so that they are the same for every subset; the subset from what is left.
 
     Args:
         name: one of :func:`names`.

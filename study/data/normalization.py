@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,10 +56,10 @@ class Normalizer:
 
 
 def fit_normalizer(inputs: Tensor, normalization: Normalization) -> Normalizer:
-    """The shift and the scale that a normalisation takes from training inputs.
+    """Take the shift and the scale of a normalisation from training inputs.
 
-    Statistics of colour images, and those of ``"channel"``, are exact: sums of integers, rounded once at the end, counted in pieces so
-    that no float copy of the images is made.
+    Statistics of colour images, and those of ``"channel"``, are exact for bytes: sums of integers, rounded once at the end, counted in
+    pieces so that no float copy of the images is made.
 
     Args:
         inputs: the inputs to train on: a table ``[N, D]``, or images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes, or floats from 0 to 16).
@@ -76,50 +75,33 @@ def fit_normalizer(inputs: Tensor, normalization: Normalization) -> Normalizer:
     """
     if normalization not in NORMALIZATIONS:
         raise ValueError(f"unknown normalization {normalization!r}; valid: {', '.join(NORMALIZATIONS)}")
-    table = inputs.ndim == 2
+    table, values = inputs.ndim == 2, inputs[:, None] if inputs.ndim == 3 else inputs
     if table and normalization == "channel":
         raise ValueError("normalization 'channel' is for images, and these inputs are a table of features; valid: unit, standard, none")
     if normalization == "none":
         shift, scale = torch.tensor(0.0), torch.tensor(1.0)
-    elif normalization == "channel":
-        shift, scale = _per_channel(inputs)
-    elif normalization == "standard" and inputs.ndim == 4 and inputs.dtype == torch.uint8:
-        shift, scale = _mean_and_deviation(_counts(inputs).sum(0))
-    elif normalization == "standard":
-        values = inputs.float()
-        shift = values.mean(0) if table else values.mean()
-        scale = values.std(0, correction=0) if table else values.std(correction=0)
-    elif table:
-        values = inputs.float()
-        shift, scale = values.amin(0), values.amax(0) - values.amin(0)
-    else:
+    elif normalization == "unit" and table:
+        shift, scale = inputs.float().amin(0), inputs.float().amax(0) - inputs.float().amin(0)
+    elif normalization == "unit":
         shift, scale = torch.tensor(0.0), torch.tensor(255.0 if inputs.dtype == torch.uint8 else 16.0)
+    elif normalization == "channel" and inputs.dtype == torch.uint8:
+        moments = [_moments(channel) for channel in values.unbind(1)]
+        shift, scale = (torch.stack(column) for column in zip(*moments, strict=True))
+    elif normalization == "channel":
+        shift, scale = values.double().mean((0, 2, 3)).float(), values.double().std((0, 2, 3), correction=0).float()
+    elif inputs.ndim == 4 and inputs.dtype == torch.uint8:
+        shift, scale = _moments(inputs)
+    else:
+        floats = inputs.float()
+        shift, scale = (floats.mean(0), floats.std(0, correction=0)) if table else (floats.mean(), floats.std(correction=0))
+    if normalization == "channel":  # (C,), or one number for grey images
+        shift, scale = (part[:, None, None] if inputs.ndim == 4 else part[0] for part in (shift, scale))
     return Normalizer(shift, torch.where(scale > 0, scale, torch.ones_like(scale)))
 
 
-def _per_channel(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel, ``[C, 1, 1]``; of all pixels where there are no channels."""
-    if images.dtype == torch.uint8:
-        moments = [_mean_and_deviation(counts) for counts in _counts(images if images.ndim == 4 else images[:, None])]
-    else:
-        channels = images.double().unbind(1) if images.ndim == 4 else [images.double()]
-        moments = [(channel.mean().float(), channel.std(correction=0).float()) for channel in channels]
-    shift, scale = (torch.stack(values) for values in zip(*moments, strict=True))
-    return (shift[:, None, None], scale[:, None, None]) if images.ndim == 4 else (shift[0], scale[0])
-
-
-def _counts(images: Tensor) -> np.ndarray:
-    """How often each byte occurs in each channel of images ``[N, C, H, W]``: ``[C, 256]``."""
-    counts = np.zeros((images.shape[1], 256), dtype=np.int64)
-    for chunk in images.split(_CHUNK):
-        for channel in range(images.shape[1]):
-            counts[channel] += np.bincount(chunk[:, channel].numpy().reshape(-1), minlength=256)
-    return counts
-
-
-def _mean_and_deviation(counts: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of bytes that occur so often, ``[256]``; exact but for the last rounding."""
-    number = int(counts.sum())
-    first, second = (sum(value**power * int(count) for value, count in enumerate(counts)) for power in (1, 2))
-    variance = Fraction(number * second - first**2, number**2)
-    return torch.tensor(float(Fraction(first, number))), torch.tensor(math.sqrt(variance))
+def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of bytes; exact but for the last rounding."""
+    counts = torch.stack([torch.bincount(chunk.reshape(-1), minlength=256) for chunk in values.split(_CHUNK)]).sum(0)
+    first, second = (sum(value**power * count for value, count in enumerate(counts.tolist())) for power in (1, 2))
+    variance = Fraction(values.numel() * second - first**2, values.numel() ** 2)
+    return torch.tensor(float(Fraction(first, values.numel()))), torch.tensor(math.sqrt(variance))

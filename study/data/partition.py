@@ -17,11 +17,9 @@ def folds(
 ) -> Tensor:
     """Deal the samples out to the folds of a cross-validation, at random.
 
-    Without groups, the sizes of two folds differ by one at most; stratified, so do the numbers of each class in two folds. A class with
-    fewer samples than there are folds is missing in some of them.
-
-    With groups, no group is torn apart. The largest are dealt out first, each to the fold that has the fewest of its classes so far (or the
-    fewest samples, if not stratified), which makes the folds nearly even.
+    Without groups, the sizes of two folds differ by one at most; stratified, so do the numbers of each class in two folds. With groups,
+    the largest are dealt out first, each to the fold that has the fewest of its classes so far (or the fewest samples, if not
+    stratified), which makes the folds nearly even.
 
     Args:
         labels: class indices ``[N]``.
@@ -49,6 +47,7 @@ def folds(
     dealt = len(np.unique(grouping))
     if not 2 <= n_folds <= dealt:
         raise ValueError(f"n_folds must lie in [2, {dealt}], the number of {'samples' if groups is None else 'groups'}; got {n_folds}")
+    # Not scikit-learn's splitters: for every UCI set their folds differ from those that the committed records were measured on.
     generator = np.random.default_rng(seed)
     if not stratified:
         classes = np.zeros_like(classes)
@@ -60,13 +59,11 @@ def folds(
 def duplicate_groups(features: Tensor, labels: Tensor | Sequence[int] | None = None) -> Tensor:
     """Number the samples so that equal ones share a number.
 
-    Rows that occur twice can fall on both sides of a split, and then the test set holds what was trained on. As ``groups`` of
-    :func:`folds` these numbers prevent it.
+    As ``groups`` of :func:`folds` the numbers keep a row that occurs twice from being trained on and tested on.
 
     Args:
         features: ``[N, D]``.
-        labels: class indices ``[N]``; with them, rows must agree in their class too. Without, a row that occurs in two classes makes one
-            group.
+        labels: class indices ``[N]``; with them, rows must agree in their class too.
 
     Returns:
         ``[N]``, int64: groups are counted from 0 in the order of their first sample.

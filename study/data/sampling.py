@@ -11,15 +11,7 @@ __all__ = ["balanced", "long_tailed", "proportional", "with_label_noise"]
 
 
 def proportional(labels: NDArray[np.int64], size: int, seed: int) -> NDArray[np.bool_]:
-    """Mark ``size`` samples, each class in proportion to its share as far as whole samples allow.
-
-    Args:
-        labels: class indices ``[N]``.
-        size: number of samples, from 0 to N − 1.
-        seed: seed of the draw.
-
-    Raises:
-        ValueError: for a size out of this range.
+    """Mark ``size`` of N samples, each class in proportion to its share as far as whole samples allow; a ValueError unless 0 <= size < N.
 
     Example:
         >>> proportional(np.array([0, 0, 0, 0, 1, 1]), size=3, seed=0).astype(int).tolist()
@@ -38,16 +30,7 @@ def proportional(labels: NDArray[np.int64], size: int, seed: int) -> NDArray[np.
 def balanced(labels: NDArray[np.int64], size: int, seed: int, classes: int) -> NDArray[np.bool_]:
     """Mark ``size`` samples, the same number of each class; where that is no whole number, some classes have one more.
 
-    Subsets of one seed are nested: a smaller one is part of a larger one.
-
-    Args:
-        labels: class indices ``[N]``.
-        size: number of samples; at most the number of classes times the size of the smallest class.
-        seed: seed of the draw.
-        classes: the number of classes.
-
-    Raises:
-        ValueError: for a size that no balanced subset can have.
+    Subsets of one seed are nested: a smaller one is part of a larger one. A ValueError for a size that no balanced subset can have.
 
     Example:
         >>> balanced(np.array([0, 0, 0, 0, 1, 1]), size=2, seed=0, classes=2).astype(int).tolist()
@@ -69,17 +52,9 @@ def balanced(labels: NDArray[np.int64], size: int, seed: int, classes: int) -> N
 def long_tailed(labels: NDArray[np.int64], imbalance: float, seed: int, classes: int) -> NDArray[np.bool_]:
     r"""Mark fewer samples of each class than of the one before: class c of C keeps :math:`\lfloor n\, \rho^{-c/(C-1)} \rfloor`.
 
-    n is the size of the smallest class, so that every class can give its share, and ρ the imbalance. Class 0 keeps n samples, the last
-    one n/ρ. Subsets of one seed are nested: one of a larger imbalance is part of one of a smaller imbalance.
-
-    Args:
-        labels: class indices ``[N]``.
-        imbalance: ρ ≥ 1, the size of the first class over that of the last; 10 and 100 are usual.
-        seed: seed of the draw.
-        classes: C ≥ 2.
-
-    Raises:
-        ValueError: for an imbalance below 1, or so large that the last class has no sample, and for fewer than two classes.
+    n is the size of the smallest class, so that every class can give its share, and ρ ≥ 1 the imbalance, 10 or 100 as a rule. Class 0 keeps
+    n samples, the last one n/ρ. Subsets of one seed are nested: one of a larger imbalance is part of one of a smaller imbalance. A
+    ValueError for an imbalance below 1, or so large that the last class has no sample, and for fewer than two classes.
 
     Example:
         >>> kept = long_tailed(np.repeat(np.arange(10), 5000), imbalance=100, seed=0, classes=10)      # CIFAR-10

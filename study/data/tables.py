@@ -34,7 +34,7 @@ _UCI = {
     "uci/forest-type-mapping": ("ForestTypeMapping", (523, 27, 4)),
     "uci/balance-scale": ("BalanceScale", (625, 4, 3)),
 }
-"""For each UCI set the paper's name, and how many samples, features and classes it has, in the order of ArcGrad's Table II."""
+"""For each UCI set the paper's name, and its numbers of samples, features and classes, in the order of ArcGrad's Table II."""
 
 UCI = {name: title for name, (title, _) in _UCI.items()}
 """The UCI sets and the paper's names for them, in the order of ArcGrad's Table II."""
@@ -94,7 +94,6 @@ def table(name: str, *, categorical: Literal["codes", "one-hot"] = "codes", fold
 
     A UCI set is a CSV file: a header, the features, and the class in the last column, with as many samples, features and classes as the
     paper counts. Rows with missing values were dropped when the files were made, as these counts imply; one that is left is refused.
-    Nothing is scaled here: in a cross-validation that belongs to each training part (:func:`fit_normalizer`).
 
     The paper does not say how it coded features that are no numbers. Its Table II counts one feature for each column, so the default
     keeps one. Columns of two values, and ordered ones (as the -1, 0, 1 of website-phishing), keep their numbers under either coding.
