@@ -4,7 +4,20 @@ It knows no names, no configurations and no data sets: it is handed a model, a l
 computed is on by default: reduced precision, fused updates and replayed steps are switches.
 """
 
-from gdlib.train.loop import DECAYS, OPTIMIZERS, Measure, Order, Prepare, batch_order, predict, train
-from gdlib.train.step import PRECISIONS, Loss
+from gdlib.train.loop import DECAYS, OPTIMIZERS, Draws, Measure, Order, batch_order, batch_orders, predict, train
+from gdlib.train.step import PRECISIONS, Loss, Prepare
 
-__all__ = ["DECAYS", "OPTIMIZERS", "PRECISIONS", "Loss", "Measure", "Order", "Prepare", "batch_order", "predict", "train"]
+__all__ = [
+    "DECAYS",
+    "OPTIMIZERS",
+    "PRECISIONS",
+    "Draws",
+    "Loss",
+    "Measure",
+    "Order",
+    "Prepare",
+    "batch_order",
+    "batch_orders",
+    "predict",
+    "train",
+]

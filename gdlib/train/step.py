@@ -1,21 +1,28 @@
-"""One optimiser step, done anew each time or recorded once and replayed."""
+"""One optimiser step, done anew each time or recorded once and replayed; and what the steps of an epoch read."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from gdlib.models import RunModel
 
-__all__ = ["PRECISIONS", "GraphedStep", "Loss", "Step", "autocast", "can_be_graphed"]
+__all__ = ["PRECISIONS", "Feed", "GraphedStep", "Loss", "Prepare", "Step", "Tables", "autocast", "can_be_graphed"]
 
 PRECISIONS = ("float32", "bfloat16")
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Maps logits ``[R, N, C]``, class indices ``[R, N]`` and one β for each run ``[R]`` to the loss of every sample ``[R, N]``."""
+
+Prepare = Callable[[Tensor, Tensor | None], Tensor]
+"""Maps a batch ``[S, B, ...]`` as it lies in memory, and the random numbers drawn for it, to what the model sees: normalised, augmented."""
+
+TakeStep = Callable[[Tensor, Tensor, Tensor], None]
+"""Does a step with inputs ``[S, B, ...]``, labels ``[R, B]`` and β ``[R]``."""
 
 _log = logging.getLogger("gdlib.train")
 
@@ -37,17 +44,25 @@ class Step:
         optimizer: of the model's parameters.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
         precision: a name of :data:`PRECISIONS`.
+        cached: let autocast keep the weights that it has cast; not where the step is recorded, which would keep those of the recording.
     """
 
     def __init__(
-        self, model: RunModel, loss_fn: Loss, optimizer: torch.optim.Optimizer, *, max_grad_norm: float | None, precision: str = "float32"
+        self,
+        model: RunModel,
+        loss_fn: Loss,
+        optimizer: torch.optim.Optimizer,
+        *,
+        max_grad_norm: float | None,
+        precision: str = "float32",
+        cached: bool = True,
     ) -> None:
         self.model = model
         self.loss_fn = loss_fn
         self.optimizer = optimizer
         self.max_grad_norm = max_grad_norm
         self.precision = precision
-        self.cached = True
+        self.cached = cached
 
     def __call__(self, inputs: Tensor, labels: Tensor, beta: Tensor) -> None:
         """Do one step with inputs ``[S, B, ...]``, labels ``[R, B]`` and β ``[R]``."""
@@ -61,51 +76,130 @@ class Step:
         self.optimizer.step()
 
 
+class Tables(NamedTuple):
+    """What the steps of an epoch read, on the device: nothing else goes there while they are done.
+
+    Attributes:
+        indices: the samples in their order ``[S, n]``.
+        labels: theirs ``[R, n]``.
+        betas: β of each step ``[steps, R]``.
+        draws: random numbers of each sample ``[S, n, ...]``, or None.
+    """
+
+    indices: Tensor
+    labels: Tensor
+    betas: Tensor
+    draws: Tensor | None
+
+    def of_step(self, number: int, size: int) -> Tables:
+        """The part of a step of the epoch, counted from 0."""
+        chosen = slice(number * size, (number + 1) * size)
+        draws = None if self.draws is None else self.draws[:, chosen]
+        return Tables(self.indices[:, chosen], self.labels[:, chosen], self.betas[number], draws)
+
+    def at(self, counter: Tensor, size: int) -> Tables:
+        """The part of a full step whose number ``[1]`` is on the device."""
+        chosen = counter * size + torch.arange(size, device=counter.device)
+        draws = None if self.draws is None else self.draws.index_select(1, chosen)
+        betas = self.betas.index_select(0, counter).squeeze(0)
+        return Tables(self.indices.index_select(1, chosen), self.labels.index_select(1, chosen), betas, draws)
+
+
+class Feed:
+    """Gathers a batch, prepares it, and does a step with it.
+
+    Args:
+        take_step: does the step.
+        inputs: all samples ``[N, ...]``.
+        prepare: makes of a batch what the model sees; None for the batch itself.
+        batch_size: samples in a step.
+    """
+
+    def __init__(self, take_step: TakeStep, inputs: Tensor, prepare: Prepare | None, batch_size: int) -> None:
+        self.take_step, self.inputs, self.prepare, self.batch_size = take_step, inputs, prepare, batch_size
+
+    def __call__(self, tables: Tables, number: int) -> None:
+        """Do the step of this number, from 0, in the epoch of the tables."""
+        self.do(tables.of_step(number, self.batch_size))
+
+    def do(self, part: Tables) -> None:
+        """Do the step of a part."""
+        batch = self.inputs.index_select(0, part.indices.flatten()).unflatten(0, part.indices.shape)  # (S, B, ...)
+        self.take_step(batch if self.prepare is None else self.prepare(batch, part.draws), part.labels, part.betas)
+
+
 class GraphedStep:
-    """A step that is recorded as one CUDA graph and replayed, so that the processor issues one launch instead of hundreds.
+    """Steps that are recorded as one CUDA graph and replayed, so that the processor issues one launch instead of hundreds.
 
     The first steps, which let the libraries choose their kernels, are done one by one on a side stream. They are steps of the training, so
-    that nothing is computed twice and nothing is undone. Then the step is recorded and replayed with new inputs, labels and β in the same
-    memory. A batch of another size, such as the last of an epoch, is done by itself.
+    that nothing is computed twice and nothing is undone. Then a step is recorded, from the gathering of the batch to the update, and
+    replayed: the tables of the epoch lie in memory that stays, and a counter on the device says which part of them is next. The last batch
+    of an epoch is done by itself where it is smaller. If a step cannot be recorded, the log says why and all are done one by one.
 
     The optimizer must read its learning rate from a tensor on the device, or a schedule of the learning rate would have no effect.
 
     Args:
-        step: what to record.
+        feed: does the steps.
     """
 
     WARM_UP = 3
 
-    def __init__(self, step: Step) -> None:
-        self.step = step
-        self.step.cached = False  # a weight that autocast has cached would be the one of the recording
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
         self.done = 0
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.held: tuple[Tensor, ...] = ()
+        self.held: Tables | None = None
+        self.counter = torch.zeros(1, dtype=torch.long, device=feed.inputs.device)
+        self.replay: Callable[[], None] | None = None
+        self.failed = False
 
-    def __call__(self, inputs: Tensor, labels: Tensor, beta: Tensor) -> None:
-        """Do one step with inputs ``[S, B, ...]``, labels ``[R, B]`` and β ``[R]``."""
-        given = (inputs, labels, beta)
-        if self.graph is None and self.done < self.WARM_UP:
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                self.step(*given)
-            torch.cuda.current_stream().wait_stream(stream)
-            self.done += 1
-            return
-        if self.graph is None:
-            self.held = tuple(tensor.clone(memory_format=torch.preserve_format) for tensor in given)
-            self.step.optimizer.zero_grad(set_to_none=True)
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
-                self.step(*self.held)
-        elif any(new.shape != old.shape for new, old in zip(given, self.held, strict=True)):
-            self.step(*given)
-            return
-        for old, new in zip(self.held, given, strict=True):
-            old.copy_(new)
-        self.graph.replay()
+    def __call__(self, tables: Tables, number: int) -> None:
+        """Do the step of this number, from 0, in the epoch of the tables; the steps of an epoch come in turn."""
+        if number == 0:
+            self._hold(tables)
+        assert self.held is not None
+        full = (number + 1) * self.feed.batch_size <= tables.indices.shape[1]
+        if full and self.replay is None and not self.failed and self.done >= self.WARM_UP:
+            self.counter.fill_(number)
+            try:
+                self.replay = self._recorded()
+            except RuntimeError as error:
+                self.failed = True
+                _log.warning("a step cannot be recorded, so they are done one by one: %s", str(error).splitlines()[0])
+        if full and self.replay is not None:
+            self.replay()
+        elif self.done < self.WARM_UP:
+            self._warm_up(number)
+        else:
+            self.feed(self.held, number)
+
+    def _hold(self, tables: Tables) -> None:
+        if self.held is None:
+            self.held = Tables(*(None if table is None else table.clone() for table in tables))  # type: ignore[arg-type]
+        for old, new in zip(self.held, tables, strict=True):
+            if old is not None and new is not None:
+                old.copy_(new)
+        self.counter.zero_()
+
+    def _body(self) -> None:
+        assert self.held is not None
+        self.feed.do(self.held.at(self.counter, self.feed.batch_size))
+        self.counter.add_(1)
+
+    def _warm_up(self, number: int) -> None:
+        assert self.held is not None
+        if self.done == 0:
+            self.stream = torch.cuda.Stream()
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            self.feed(self.held, number)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        self.done += 1
+
+    def _recorded(self) -> Callable[[], None]:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._body()
+        return graph.replay
 
 
 def can_be_graphed(device: torch.device) -> bool:

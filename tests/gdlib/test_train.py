@@ -15,13 +15,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gdlib.models import ModuleStack, RunModel, StackedMLP, mlp
-from gdlib.train import batch_order, predict, train
-from study.experiment import gd_loss
+from gdlib.functional import gd_cross_entropy
+from gdlib.models import HeadedMLP, ModuleStack, RunModel, mlp
+from gdlib.train import Loss, batch_order, batch_orders, predict, train
+from gdlib.train.loop import _read_from
+from gdlib.train.manual import ManualStep
+from gdlib.train.step import GraphedStep
 
 # MKL's matrix products give the same bits for the same numbers wherever they lie in memory only if it is asked to, and never for layers of
 # one unit. Sizes whose matrices fill whole vectors, such as those of the MNIST experiments, get there without asking.
 REPRODUCIBLE = {"MKL_CBWR": "AUTO", "OMP_NUM_THREADS": "1"}
+
+
+def gd_loss(temperatures: list[float], *, by_hand: bool = True) -> Loss:
+    """Gradient decay with a τ for each run; unless ``by_hand``, without saying so to the trainer."""
+    tau = torch.tensor(temperatures)
+
+    def loss_fn(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
+        scaled = (logits / tau.to(logits)[:, None, None]).movedim(2, 1)
+        return gd_cross_entropy(scaled, labels, beta=beta[:, None].expand(labels.shape), reduction="none")
+
+    if by_hand:
+        loss_fn.beta_and_temperature = lambda beta: (beta, tau)
+    return loss_fn
 
 
 def blobs(samples: int, features: int = 4, classes: int = 3, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -35,14 +51,16 @@ def fit(model: RunModel, betas: list[float], data: tuple[Tensor, Tensor], **opti
     return train(model, gd_loss([1.0] * model.runs), lambda step: betas, *data, **settings)
 
 
-def differing_runs(sizes: list[int], data: tuple[Tensor, Tensor], groups: int, activation: str, **options: Any) -> list[int]:
+def differing_runs(
+    sizes: list[int], data: tuple[Tensor, Tensor], groups: int, activation: str, *, by_hand: bool = True, **options: Any
+) -> list[int]:
     """The runs of a stack of six whose weights differ from those of the same run trained alone."""
     betas, taus = [5.0, 1.0, 0.01, 0.1, 0.001, 2.0], [1.0, 1.0, 1.0, 2.0, 1.0, 0.5]
     seeds = {1: [7] * 6, 2: [7, 7, 7, 8, 8, 8], 6: [3, 4, 5, 6, 7, 8]}[groups]
 
-    def trained(members: list[int], order: list[int]) -> StackedMLP:
+    def trained(members: list[int], order: list[int]) -> RunModel:
         model = mlp(sizes, [seeds[member] for member in members], activation=activation)
-        loss_fn = gd_loss([taus[member] for member in members])
+        loss_fn = gd_loss([taus[member] for member in members], by_hand=by_hand)
         train(model, loss_fn, lambda step: [betas[member] for member in members], *data, order_seeds=order, **options)
         return model
 
@@ -68,31 +86,34 @@ cases = [
 ]
 for number, (sizes, samples, batch, groups, activation) in enumerate(cases):
     options = {"max_grad_norm": 0.5 if number % 2 else None, "weight_decay": 1e-3 * (number % 3), "momentum": 0.9 * (number % 2)}
-    found = differing_runs(sizes, blobs(samples, sizes[0], min(sizes[0], sizes[-1])), groups, activation,
-                           epochs=10, batch_size=batch, learning_rate=0.05, **options)
-    assert not found, (sizes, samples, batch, groups, activation, options, found)
+    for by_hand in (True, False):
+        found = differing_runs(sizes, blobs(samples, sizes[0], min(sizes[0], sizes[-1])), groups, activation,
+                               epochs=10, batch_size=batch, learning_rate=0.05, by_hand=by_hand, **options)
+        assert not found, (by_hand, sizes, samples, batch, groups, activation, options, found)
 print("equal")
 """
 
 
 class TestAStackEqualsItsRunsAlone:
+    @pytest.mark.parametrize("by_hand", [True, False])
     @pytest.mark.parametrize("groups", [1, 2, 6])
     @pytest.mark.parametrize(
         ("activation", "options"),
         [
-            ("relu", {}),
             ("relu", {"max_grad_norm": 0.5, "weight_decay": 1e-4, "momentum": 0.9}),
             ("tanh", {"max_grad_norm": 0.05, "momentum": 0.9}),
             ("sigmoid", {"weight_decay": 1e-2, "milestones": [5]}),
         ],
     )
-    def test_bit_for_bit(self, groups, activation, options):
-        settings = {"epochs": 40, "batch_size": 100, "learning_rate": 0.05} | options
-        assert differing_runs([64, 50, 20, 10], blobs(500, 64, 10), groups, activation, **settings) == []
+    def test_bit_for_bit(self, groups, activation, options, by_hand):
+        settings = {"epochs": 20, "batch_size": 100, "learning_rate": 0.05, "by_hand": by_hand} | options
+        assert differing_runs([64, 50, 20, 10], blobs(530, 64, 10), groups, activation, **settings) == []
 
-    def test_bit_for_bit_at_the_size_of_the_experiments(self):
-        options = {"epochs": 4, "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 1e-4}
-        assert differing_runs([784, 50, 20, 10], blobs(500, 784, 10), 2, "relu", **options) == []
+    @pytest.mark.parametrize("by_hand", [True, False])
+    @pytest.mark.parametrize(("sizes", "batch"), [([784, 50, 20, 10], 100), ([4, 16, 16, 3], 16)])
+    def test_bit_for_bit_at_the_sizes_of_the_experiments(self, sizes, batch, by_hand):
+        options = {"epochs": 4, "batch_size": batch, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 1e-4, "by_hand": by_hand}
+        assert differing_runs(sizes, blobs(500, sizes[0], sizes[-1]), 2, "relu", **options) == []
 
     def test_bit_for_bit_at_any_size(self):
         here = Path(__file__).resolve().parent
@@ -121,6 +142,84 @@ class TestAStackEqualsItsRunsAlone:
             fit(ModuleStack([module]), [beta], data, order_seeds=[5], max_grad_norm=0.7)
         for together, alone in zip(stack.copies, plain, strict=True):
             assert all(torch.equal(one, other) for one, other in zip(together.parameters(), alone.parameters(), strict=True))
+
+
+class TestByHand:
+    """The backward pass written by hand against autograd, in float64, where only the order of sums differs."""
+
+    def both(self, make: Any, data: tuple[Tensor, Tensor], betas: list[float], taus: list[float], **options: Any) -> list[RunModel]:
+        data = (data[0].double(), data[1])
+        models = [make().double() for _ in range(3)]  # by hand, by autograd, and the start
+        settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.2, "order_seeds": [0, 1]} | options
+        for model, by_hand in zip(models, (True, False), strict=False):
+            train(model, gd_loss(taus), lambda step: betas, *data, manual_backward=by_hand, **settings)
+        ours, theirs, start = (torch.cat([parameter.flatten() for parameter in model.parameters()]) for model in models)
+        assert (ours - theirs).norm() < 1e-12 * (theirs - start).norm() and not torch.equal(ours, theirs)
+        return models
+
+    @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+    @pytest.mark.parametrize("sizes", [[4, 6, 3], [70, 20, 9, 5]])  # the second has a first layer of one product
+    @pytest.mark.parametrize(("betas", "taus"), [([1.0] * 4, [1.0] * 4), ([5.0, 1.0, 0.1, 1e-3], [1.0, 2.0, 0.5, 1.0])])
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"momentum": 0.9, "weight_decay": 1e-2, "milestones": [1, 2]},
+            {"momentum": 0.9, "max_grad_norm": 0.1},
+            {"weight_decay": 1e-2, "max_grad_norm": 0.1, "order_seeds": [0]},
+            {"momentum": 0.9, "decay": "one-cycle", "order_seeds": [0, 1, 2, 3]},
+        ],
+        ids=lambda options: "-".join(options) or "plain",
+    )
+    def test_agrees_with_autograd(self, activation, sizes, betas, taus, options):
+        data = blobs(33, sizes[0], sizes[-1])  # the last batch of an epoch has three samples
+        self.both(lambda: mlp(sizes, [0, 0, 1, 1], activation=activation), data, betas, taus, **options)
+
+    @pytest.mark.parametrize("form", [{}, {"bias": True}, {"linear_features": True}])
+    def test_agrees_for_other_last_layers(self, form):
+        self.both(lambda: HeadedMLP([4, 6, 5, 3], [0, 1], **form), blobs(33), [0.1, 1.0], [1.0, 1.0])
+
+    def test_far_logits(self):
+        """Samples so far on either side that e to them overflows, against the closed form of the gradient."""
+        model = mlp([1, 2, 2], [0])
+        values = [[[1.0, 0.0]]], [[[1.0, 0.0], [0.0, 1.0]]], [[0.0, 0.0]], [[0.0, 0.0]]
+        with torch.no_grad():
+            for parameter, value in zip(model.parameters(), values, strict=True):
+                parameter.copy_(torch.tensor(value))
+        samples = torch.tensor([[200.0], [200.0]]), torch.tensor([0, 1])
+        train(model, gd_loss([1.0]), lambda step: [0.1], *samples, epochs=1, batch_size=2, learning_rate=1.0)
+        # logits (200, 0): the first sample has gradient 0, the second (1, -1), each over two
+        assert torch.allclose(model.biases[1][0], torch.tensor([-0.5, 0.5]))
+
+    def test_an_interrupted_training_may_go_on_by_autograd(self, tmp_path):
+        data = blobs(33)
+        for first, second in ((True, False), (False, True)):
+            path, straight, resumed = tmp_path / f"{first}.pt", mlp([4, 6, 3], [0, 1]), mlp([4, 6, 3], [0, 1])
+            fit(straight, [0.1, 5.0], data, epochs=4)
+            fit(mlp([4, 6, 3], [0, 1]), [0.1, 5.0], data, epochs=2, checkpoint=path, manual_backward=first)
+            fit(resumed, [0.1, 5.0], data, epochs=4, checkpoint=path, manual_backward=second)
+            for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
+                assert torch.allclose(one, other, atol=1e-5)
+
+    @pytest.mark.parametrize(
+        ("model", "loss", "optimizer"),
+        [
+            (mlp([4, 3], [0]), gd_loss([1.0]), torch.optim.SGD),
+            (HeadedMLP([4, 5, 3], [0], head="cosine"), gd_loss([1.0]), torch.optim.SGD),
+            (HeadedMLP([4, 5, 3], [0], with_features=True), gd_loss([1.0]), torch.optim.SGD),
+            (ModuleStack([nn.Linear(4, 3)]), gd_loss([1.0]), torch.optim.SGD),
+            (mlp([4, 5, 3], [0]), gd_loss([1.0], by_hand=False), torch.optim.SGD),
+            (mlp([4, 5, 3], [0]), gd_loss([1.0]), torch.optim.Adam),
+        ],
+    )
+    def test_serves_only_what_it_knows(self, model, loss, optimizer):
+        assert not ManualStep.serves(model, loss, optimizer(model.parameters()))
+        known = mlp([4, 5, 3], [0])
+        assert ManualStep.serves(known, gd_loss([1.0]), torch.optim.SGD(known.parameters(), lr=0.1))
+
+    def test_a_class_that_does_not_exist(self):
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            fit(mlp([4, 5, 3], [0]), [1.0], (torch.zeros(10, 4), torch.full((10,), 3)))
 
 
 class TestAgainstAPlainLoop:
@@ -215,6 +314,10 @@ class TestScheduleAndHistory:
         assert not torch.equal(first, batch_order(1, 1, 100))
         assert torch.equal(first, batch_order(0, 1, 100))
 
+    def test_orders_in_bulk(self):
+        expected = torch.stack([batch_order(seed, 3, size)[:7] for seed, size in ((0, 9), (5, 7))])
+        assert torch.equal(batch_orders([0, 5], 3, [9, 7]), expected)
+
     @pytest.mark.parametrize(("seed", "epoch"), [(4096, 0), (-1, 0), (0, 2**20), (0, -1)])
     def test_seeds_that_would_share_an_order_are_refused(self, seed, epoch):
         # torch's generator keeps 32 bits of a seed: seeds 4096 apart once had the same orders
@@ -304,6 +407,36 @@ class TestCheckpoint:
         with pytest.raises(ValueError, match="state.pt belongs to another training.*'this one', not 'that one'"):
             self.interrupted(tmp_path / "state.pt", at=-1, identity="that one")
 
+    def test_an_interruption_keeps_the_last_whole_epoch(self, tmp_path):
+        self.interrupted(tmp_path / "state.pt", at=-1, epochs=0)  # measures only
+        straight, _ = self.interrupted(tmp_path / "straight.pt", at=-1)
+        path = tmp_path / "resumed.pt"
+        seen: list[int] = []
+
+        def order(epoch: int) -> Tensor:
+            seen.append(epoch)
+            if epoch == 4 and seen.count(4) == 1:
+                raise KeyboardInterrupt
+            return torch.stack([batch_order(seed, epoch, 33) for seed in (0, 1)])
+
+        for attempt in range(2):
+            model = mlp([4, 6, 3], [0, 1])
+            try:
+                fit(model, [0.1, 5.0], blobs(33), **self.OPTIONS, order=order, checkpoint=path, checkpoint_every=100)
+            except KeyboardInterrupt:
+                assert attempt == 0 and path.exists()
+        assert seen == [1, 1, 2, 3, 4, 1, 4, 5]  # each attempt looks at the first order for its shape
+        assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), model.parameters(), strict=True))
+
+    def test_every_flipped_byte_is_noticed(self, tmp_path):
+        path = tmp_path / "state.pt"
+        self.interrupted(path, at=-1)
+        whole = path.read_bytes()
+        for place in range(0, len(whole), max(len(whole) // 40, 1)):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+            with pytest.raises(ValueError, match="state.pt is damaged"):
+                self.interrupted(path, at=-1)
+
     @pytest.mark.parametrize("damage", ["half", "text", "empty", "other"])
     def test_damaged(self, tmp_path, damage):
         path = tmp_path / "state.pt"
@@ -324,11 +457,13 @@ class TestCheckpoint:
         self.interrupted(path, at=3)
         whole = path.read_bytes()
 
-        def half(state: object, target: Path) -> None:
-            Path(target).write_bytes(b"half")
+        write = Path.write_bytes
+
+        def half(target: Path, content: bytes) -> None:
+            write(target, content[: len(content) // 2])
             raise OSError("no space left")
 
-        monkeypatch.setattr(torch, "save", half)
+        monkeypatch.setattr(Path, "write_bytes", half)
         with pytest.raises(OSError, match="no space"):
             self.interrupted(tmp_path / "new.pt", at=-1)
         assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
@@ -350,16 +485,16 @@ class TestDivergence:
 class TestPreparedBatches:
     def test_the_model_sees_what_prepare_makes_of_a_batch(self):
         inputs, labels = blobs(30)
-        steps: list[int] = []
+        batches = []
 
-        def prepare(batch: Tensor, step: int) -> Tensor:
-            steps.append(step)
+        def prepare(batch: Tensor, draws: Tensor | None) -> Tensor:
+            batches.append((batch.shape, draws))
             return batch / 2 + 1
 
         prepared, plain = mlp([4, 3], seeds=[0]), mlp([4, 3], seeds=[0])
         fit(prepared, [0.5], (inputs, labels), prepare=prepare)
         fit(plain, [0.5], (inputs / 2 + 1, labels))
-        assert steps == list(range(9))
+        assert batches == [((1, 10, 4), None)] * 9
         assert all(torch.equal(one, other) for one, other in zip(prepared.parameters(), plain.parameters(), strict=True))
         logits = predict(prepared, inputs, prepare=lambda batch: batch / 2 + 1, batch_size=7)
         assert torch.allclose(logits, predict(plain, inputs / 2 + 1))
@@ -368,7 +503,20 @@ class TestPreparedBatches:
         generator = torch.Generator().manual_seed(0)
         pixels = torch.randint(0, 256, (20, 4), generator=generator, dtype=torch.uint8)
         labels = torch.randint(0, 3, (20,), generator=generator)
-        fit(mlp([4, 3], seeds=[0]), [1.0], (pixels, labels), prepare=lambda batch, step: batch.float() / 255)
+        fit(mlp([4, 3], seeds=[0]), [1.0], (pixels, labels), prepare=lambda batch, draws: batch.float() / 255)
+
+    def test_random_numbers_of_an_epoch_go_with_its_samples(self):
+        """The draws of a sample are its index; what reaches prepare must fit, also in the smaller last batch."""
+        samples = torch.arange(33.0)[:, None]
+
+        def draws(epoch: int) -> Tensor:
+            return torch.stack([batch_order(seed, epoch, 33) for seed in (0, 1)])
+
+        def prepare(batch: Tensor, drawn: Tensor | None) -> Tensor:
+            assert torch.equal(batch[..., 0], drawn.float())
+            return batch / 33
+
+        fit(mlp([1, 3], [0, 1]), [1.0, 1.0], (samples, torch.arange(33) % 3), prepare=prepare, draws=draws, order_seeds=[0, 1])
 
 
 class TestSwitches:
@@ -405,8 +553,80 @@ class TestSwitches:
         assert "no CUDA graphs" in caplog.text
         assert all(torch.equal(one, other) for one, other in zip(plain.parameters(), graphed.parameters(), strict=True))
 
+
+class TestRecordedSteps:
+    """The logic around a CUDA graph on a CPU, where recording is a function that does the step again with what is in memory."""
+
+    OPTIONS = {"cuda_graph": True, "milestones": [2, 3], "epochs": 5, "max_grad_norm": 1.0, "order_seeds": [0, 1]}
+
+    @pytest.fixture
+    def recordings(self, monkeypatch) -> list[GraphedStep]:
+        made: list[GraphedStep] = []
+
+        def warm_up(graphed: GraphedStep, number: int) -> None:
+            graphed.feed(graphed.held, number)
+            graphed.done += 1
+
+        def recorded(graphed: GraphedStep) -> Any:
+            made.append(graphed)
+            return graphed._body
+
+        monkeypatch.setattr("gdlib.train.loop.can_be_graphed", lambda device: True)
+        monkeypatch.setattr(GraphedStep, "_warm_up", warm_up)
+        monkeypatch.setattr(GraphedStep, "_recorded", recorded)
+        return made
+
+    def fitted(self, **options: Any) -> RunModel:
+        data = blobs(53)  # five batches and three samples
+        torch.manual_seed(0)
+        model = ModuleStack([nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)) for _ in range(2)])
+        schedule = [[0.1 + step / 30, 5.0] for step in range(31)]
+        settings = {"batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | options
+        train(model, gd_loss([1.0, 2.0]), lambda step: schedule[step], *data, **settings)
+        return model
+
+    def test_are_the_single_steps(self, recordings):
+        graphed, single = self.fitted(**self.OPTIONS), self.fitted(**self.OPTIONS | {"cuda_graph": False, "fused": True})
+        assert len(recordings) == 1
+        for one, other in zip(graphed.parameters(), single.parameters(), strict=True):
+            assert torch.allclose(one, other, atol=1e-6)
+
+    def test_read_their_learning_rate_from_the_same_place_after_an_interruption(self, recordings, tmp_path):
+        path = tmp_path / "state.pt"
+        straight = self.fitted(**self.OPTIONS)
+        self.fitted(**self.OPTIONS | {"epochs": 2, "checkpoint": path})
+        resumed = self.fitted(**self.OPTIONS | {"checkpoint": path})
+        places = [graphed.feed.take_step.optimizer.param_groups[0]["lr"] for graphed in recordings]
+        assert all(
+            isinstance(rate, Tensor) and rate.item() == pytest.approx(value) for rate, value in zip(places, (1e-3, 1e-2, 1e-3), strict=True)
+        )
+        for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
+            assert torch.allclose(one, other, atol=1e-6)
+
+    def test_a_loaded_rate_goes_to_the_place_that_a_recording_reads(self):
+        rate, model = torch.tensor(0.1), nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+        state = optimizer.state_dict()
+        state["param_groups"][0]["lr"] = torch.tensor(0.01)
+        optimizer.load_state_dict(state)
+        assert optimizer.param_groups[0]["lr"] is not rate  # what the mend is for
+        _read_from(rate, optimizer)
+        assert optimizer.param_groups[0]["lr"] is rate and rate.item() == pytest.approx(0.01)
+
+    def test_that_cannot_be_recorded_are_done_one_by_one(self, recordings, monkeypatch, caplog):
+        def failing(graphed: GraphedStep) -> Any:
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+        expected = self.fitted(**self.OPTIONS)
+        monkeypatch.setattr(GraphedStep, "_recorded", failing)
+        with caplog.at_level(logging.WARNING, logger="gdlib.train"):
+            found = self.fitted(**self.OPTIONS)
+        assert caplog.text.count("cannot be recorded") == 1
+        for one, other in zip(found.parameters(), expected.parameters(), strict=True):
+            assert torch.allclose(one, other, atol=1e-6)
+
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU; benchmarks/gpu.py checks more there")
-    def test_recorded_steps_on_a_gpu(self):
+    def test_on_a_gpu(self):
         data = tuple(tensor.cuda() for tensor in blobs(53))
         plain, graphed = mlp([4, 8, 3], seeds=[0]).cuda(), mlp([4, 8, 3], seeds=[0]).cuda()
         for model, graph in ((plain, False), (graphed, True)):

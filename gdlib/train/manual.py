@@ -1,0 +1,240 @@
+"""One optimiser step of a stack of perceptrons, with the backward pass written out: no graph, no allocation, one vector of parameters.
+
+With few units in a layer, a step by autograd is mostly calls and allocations. Here the buffers are made once, and parameters, gradients and
+momenta are three rows of one array, so that an update is three operations whatever the number of layers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from gdlib.models import ACTIVATIONS, HeadedMLP, RunModel, StackedMLP
+
+__all__ = ["ManualStep"]
+
+_WIDE = (64, 16)  # inputs and units from which on the product for all runs is that for each run, bit for bit (MKL), and faster
+_ALIGNED = 32  # numbers in two vectors of AVX-512: no block begins, and the whole does not end, in the middle of one
+
+BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
+
+
+def _relu(hidden: Tensor) -> None:
+    hidden.clamp_min_(0)
+
+
+def _relu_backward(gradient: Tensor, output: Tensor) -> None:
+    gradient.mul_(output.sign_())
+
+
+def _tanh_backward(gradient: Tensor, output: Tensor) -> None:
+    gradient.mul_(output.mul_(output).neg_().add_(1))
+
+
+def _sigmoid(hidden: Tensor) -> None:
+    hidden.mul_(0.5).tanh_().mul_(0.5).add_(0.5)
+
+
+def _sigmoid_backward(gradient: Tensor, output: Tensor) -> None:
+    gradient.mul_(output).mul_(output.neg_().add_(1))
+
+
+# In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient by the derivative and spends the outputs.
+_BY_HAND: dict[Callable[[Tensor], Tensor], tuple[Callable[[Tensor], object], Callable[[Tensor, Tensor], None]]] = {
+    ACTIVATIONS["relu"]: (_relu, _relu_backward),
+    ACTIVATIONS["tanh"]: (torch.Tensor.tanh_, _tanh_backward),
+    ACTIVATIONS["sigmoid"]: (_sigmoid, _sigmoid_backward),
+}
+
+
+class ManualStep:
+    r"""Forward, loss, backward, clipping, update; what :class:`gdlib.train.step.Step` does, to rounding.
+
+    It serves stacks of perceptrons with a hidden layer and logits, on a CPU, trained by SGD on a gradient-decay cross-entropy. A run in a
+    stack computes what it computes alone, bit for bit, under the conditions of :class:`gdlib.models.StackedMLP`: every sum over samples or
+    classes is made run by run, and every operation over the whole vector is a single multiplication or addition.
+
+    Runs that share a batch have a large first layer computed as one product :math:`[B, D] \times [D, R H]`. The logits and the last layer's
+    weights lie transposed, ``[R, C, B]`` and ``[R, C, H]``: with few classes these products are two to three times faster.
+
+    The parameters live here while steps are done. :meth:`store` hands them, with their momenta, to the model and to its optimizer.
+
+    Args:
+        model: see :meth:`serves`.
+        loss_fn: see :meth:`serves`.
+        optimizer: :class:`torch.optim.SGD` over the model's parameters; its learning rate, momentum and weight decay are read at each step.
+        groups: S, how many groups of runs share a batch.
+        max_grad_norm: limit for the gradient norm of each run; None for no limit.
+    """
+
+    @staticmethod
+    def serves(model: RunModel, loss_fn: object, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether this way computes what autograd would compute.
+
+        A loss whose gradient is that of :func:`gdlib.functional.gd_cross_entropy` of the model's outputs says so by an attribute
+        ``beta_and_temperature``: a function from the β of a step, ``[R]``, to the β and the τ of the loss, each ``[R]`` or a number.
+        """
+        headed = isinstance(model, HeadedMLP)
+        layers = model.layers if isinstance(model, HeadedMLP) else model
+        return (
+            isinstance(layers, StackedMLP)
+            and not (headed and (cast(HeadedMLP, model).head != "linear" or cast(HeadedMLP, model).with_features))
+            and len(layers.weights) > 1
+            and layers.activation in _BY_HAND
+            and all(weight.device.type == "cpu" and weight.requires_grad for weight in layers.parameters())
+            and type(optimizer) is torch.optim.SGD
+            and not optimizer.defaults["fused"]
+            and callable(getattr(loss_fn, "beta_and_temperature", None))
+        )
+
+    def __init__(
+        self, model: RunModel, loss_fn: object, optimizer: torch.optim.Optimizer, *, groups: int, max_grad_norm: float | None
+    ) -> None:
+        layers = cast(StackedMLP, model.layers if isinstance(model, HeadedMLP) else model)
+        self.decay = cast(BetaAndTemperature, cast(Any, loss_fn).beta_and_temperature)
+        self.optimizer, self.max_grad_norm = optimizer, max_grad_norm
+        optimizer.zero_grad()
+        optimizer.step()  # nothing to update; a scheduler of the learning rate warns where its optimizer never steps
+        self.runs, self.groups, self.shared = model.runs, groups, model.runs // groups
+        self.last = len(layers.weights) - 1
+        self.activate, self.activate_backward = _BY_HAND[layers.activation]
+        _, inputs, units = layers.weights[0].shape
+        self.wide = self.shared > 1 and inputs >= _WIDE[0] and units >= _WIDE[1]
+        self.active = [not (layers.linear_features and layer == self.last - 1) for layer in range(self.last)]
+        self.parameters = [*layers.weights, *layers.biases]
+        sizes = [-(-parameter.numel() // _ALIGNED) * _ALIGNED for parameter in self.parameters]
+        self.flat = layers.weights[0].detach().new_zeros(3, sum(sizes))
+        # values, gradients and momenta, each as the parameters see them and as the products use them
+        rows = [row.split(sizes) for row in self.flat]
+        pairs = [[self._views(place, *one) for place, one in enumerate(zip(self.parameters, row, strict=True))] for row in rows]
+        self.seen, self.used = ([[pair[which] for pair in row] for row in pairs] for which in (0, 1))
+        self.buffers: dict[int, tuple[list[Tensor], list[Tensor], Tensor, Tensor, Tensor]] = {}
+        self.load()
+
+    def _views(self, place: int, parameter: nn.Parameter, block: Tensor) -> tuple[Tensor, Tensor]:
+        """Of a block of numbers: a view with the dimensions of the parameter but for groups, and the one that the products use."""
+        block, shape = block[: parameter.numel()], parameter.shape
+        if place == 0 and self.wide:
+            used = block.view(self.groups, shape[1], self.shared * shape[2])  # (S, D, R/S * H)
+            return used.unflatten(2, (self.shared, shape[2])).permute(0, 2, 1, 3), used
+        if place == self.last:
+            used = block.view(shape[0], shape[2], shape[1])  # (R, C, H)
+            return used.mT, used
+        return block.view(shape), block.view(shape)
+
+    def _copy(self, row: int, place: int, source: Tensor) -> None:
+        self.seen[row][place].copy_(source.view_as(self.seen[row][place]))
+
+    def load(self) -> None:
+        """Take the parameters and the momenta from the model and the optimizer."""
+        for place, parameter in enumerate(self.parameters):
+            self._copy(0, place, parameter.detach())
+            momenta = self.optimizer.state[parameter].get("momentum_buffer") if parameter in self.optimizer.state else None
+            if momenta is not None:
+                self._copy(2, place, momenta)
+
+    @torch.no_grad()
+    def store(self) -> None:
+        """Hand the parameters to the model and the momenta to the optimizer."""
+        for place, parameter in enumerate(self.parameters):
+            parameter.copy_(self.seen[0][place].reshape(parameter.shape))
+            if self.optimizer.param_groups[0]["momentum"]:
+                self.optimizer.state[parameter]["momentum_buffer"] = self.seen[2][place].reshape(parameter.shape).clone()
+
+    def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor, Tensor]:
+        """Of a batch: the layers' outputs and their gradients, the first layer's for all runs at once, and two numbers for each sample."""
+        if samples not in self.buffers:
+            new = functools.partial(torch.empty, dtype=self.flat.dtype)
+            units = [parameter.shape[2] for parameter in self.parameters[: self.last]]
+            classes = self.parameters[self.last].shape[2]
+            outputs = [new(self.runs, samples, width) for width in units] + [new(self.runs, classes, samples)]
+            wide = new(self.groups, samples, self.shared * units[0] if self.wide else 0)
+            per_sample = new(2, self.runs, 1, samples)
+            self.buffers[samples] = outputs, [torch.empty_like(output) for output in outputs[:-1]], wide, per_sample[0], per_sample[1]
+        return self.buffers[samples]
+
+    @torch.no_grad()
+    def __call__(self, inputs: Tensor, labels: Tensor, beta: Tensor) -> None:
+        """Do one step with inputs ``[S, B, D]``, labels ``[R, B]`` and β ``[R]``."""
+        outputs, gradients, wide, total, others = self._buffers(inputs.shape[1])
+        weights, biases = self.used[0][: self.last + 1], self.used[0][self.last + 1 :]
+        weights_grad, biases_grad = self.used[1][: self.last + 1], self.used[1][self.last + 1 :]
+        by_run = (self.groups, self.shared, *outputs[0].shape[1:])
+        at_once = wide.unflatten(2, (self.shared, -1)).transpose(1, 2) if self.wide else wide  # (S, R/S, B, H)
+        if self.shared > 1 and not self.wide:
+            inputs = inputs.unsqueeze(1).expand(-1, self.shared, -1, -1).flatten(0, 1)  # (R, B, D)
+
+        hidden = inputs
+        for layer, output in enumerate(outputs[:-1]):
+            bias = biases[layer].unsqueeze(1)  # (R, 1, H)
+            if layer == 0 and self.wide:
+                torch.bmm(inputs, weights[0], out=wide)
+                torch.add(at_once, bias.view(self.groups, self.shared, 1, -1), out=output.view(by_run))
+            else:
+                torch.bmm(hidden, weights[layer], out=output).add_(bias)
+            if self.active[layer]:
+                self.activate(output)
+            hidden = output
+        logits = torch.bmm(weights[-1], hidden.mT, out=outputs[-1])  # (R, C, B)
+        if len(biases) > self.last:
+            logits.add_(biases[self.last].unsqueeze(2))
+
+        signal = self._loss_backward(logits, labels.unsqueeze(1), beta, total, others)
+        torch.bmm(signal, hidden, out=weights_grad[-1])
+        if len(biases) > self.last:
+            torch.sum(signal, 2, out=biases_grad[self.last])
+        signal = torch.bmm(signal.mT, weights[-1], out=gradients[-1])
+        for layer in reversed(range(self.last)):
+            if self.active[layer]:
+                self.activate_backward(signal, outputs[layer])
+            torch.sum(signal, 1, out=biases_grad[layer])
+            if layer > 0:
+                torch.bmm(outputs[layer - 1].mT, signal, out=weights_grad[layer])
+                signal = torch.bmm(signal, weights[layer].mT, out=gradients[layer - 1])
+            elif self.wide:
+                at_once.copy_(signal.view(by_run))
+                torch.bmm(inputs.mT, wide, out=weights_grad[0])
+            else:
+                torch.bmm(inputs.mT, signal, out=weights_grad[0])
+        self._update()
+
+    def _loss_backward(self, logits: Tensor, labels: Tensor, beta: Tensor, total: Tensor, others: Tensor) -> Tensor:
+        r"""Make of the logits ``[R, C, B]`` the gradient of the mean loss, in place.
+
+        For a wrong class :math:`e^{z_i} / (a + \beta e^{z_c})`, for the true one :math:`-a / (a + \beta e^{z_c})` with :math:`a = \sum_{i
+        \neq c} e^{z_i}`, summed without the true class, so that no digit of :math:`1 - p_c` is lost.
+        """
+        beta, temperature = (_per_run(value) for value in self.decay(beta))  # type: ignore[assignment]
+        scale = temperature * logits.shape[2]
+        if isinstance(temperature, Tensor) or temperature != 1:
+            logits.div_(temperature)
+        logits.sub_(torch.amax(logits, 1, keepdim=True, out=total)).exp_()
+        torch.gather(logits, 1, labels, out=total)
+        logits.scatter_(1, labels, 0.0)
+        torch.sum(logits, 1, keepdim=True, out=others)
+        total.mul_(beta).add_(others).mul_(scale)
+        return logits.scatter_(1, labels, others.neg_()).div_(total)
+
+    def _update(self) -> None:
+        values, gradients, momenta = self.flat
+        if self.max_grad_norm is not None:
+            seen = self.seen[1]
+            norms = [torch.linalg.vector_norm(gradient.reshape(self.runs, -1), dim=1).square() for gradient in seen]
+            factor = (self.max_grad_norm / (functools.reduce(torch.add, norms).sqrt() + 1e-6)).clamp(max=1.0)
+            for gradient in seen:
+                runs = (self.groups, self.shared) if gradient.ndim == 4 else (self.runs,)
+                gradient.mul_(factor.view(*runs, *[1] * (gradient.ndim - len(runs))))
+        group = self.optimizer.param_groups[0]
+        if group["weight_decay"]:
+            gradients.add_(values, alpha=group["weight_decay"])
+        if group["momentum"]:
+            gradients = momenta.mul_(group["momentum"]).add_(gradients)
+        values.add_(gradients, alpha=-float(group["lr"]))
+
+
+def _per_run(value: Tensor | float) -> Tensor | float:
+    return value[:, None, None] if isinstance(value, Tensor) else value
