@@ -20,14 +20,14 @@ Scheme = Literal["width", "mass"]
 
 @dataclass(frozen=True, eq=False)
 class CalibrationBins:
-    """Confidence against accuracy, bin by bin: the contents of a reliability diagram.
+    """Confidence against accuracy, bin by bin: the contents of a reliability diagram, each of the shape ``[B]``.
 
     Attributes:
-        lower: lower edges, excluded (but 0 belongs to the first bin), shape ``[B]``.
-        upper: upper edges, included, shape ``[B]``.
-        count: samples in each bin, shape ``[B]``.
-        confidence: mean confidence in each bin, NaN where it is empty, shape ``[B]``.
-        accuracy: share of correct samples in each bin, NaN where it is empty, shape ``[B]``.
+        lower: lower edges, excluded (but 0 belongs to the first bin).
+        upper: upper edges, included.
+        count: samples in each bin.
+        confidence: mean confidence in each bin, NaN where it is empty.
+        accuracy: share of correct samples in each bin, NaN where it is empty.
     """
 
     lower: FloatArray
@@ -85,11 +85,7 @@ class CalibrationBins:
 
     @classmethod
     def from_dict(cls, columns: Mapping[str, Any]) -> Self:
-        """Read the columns of :meth:`to_dict`; ``lower`` follows from ``upper`` where it is missing.
-
-        Raises:
-            ValueError: if another column is missing, or if they differ in length.
-        """
+        """Read the columns of :meth:`to_dict`; only ``lower`` may be missing, and lists of different lengths raise a ValueError."""
         missing = {"upper", "count", "confidence", "accuracy"} - set(columns)
         if missing:
             raise ValueError(f"the columns of calibration bins lack {', '.join(sorted(missing))}")
@@ -140,19 +136,12 @@ def calibration_bins(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 
 def reliability(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, histogram_bins: int = 20) -> dict[str, Any]:
     r"""Summarise predictions so that their reliability diagram and confidence histogram can be drawn again without the logits.
 
-    Args:
-        probs: class probabilities, shape ``[N, C]``.
-        labels: true class indices, shape ``[N]``.
-        n_bins: bins of the two reliability diagrams.
-        histogram_bins: equal-width bins of the histogram.
+    Arguments and errors are those of :func:`calibration_bins`; the histogram has equal-width bins of its own.
 
     Returns:
-        Plain lists and numbers for JSON: ``width`` and ``mass``, the bins of either scheme as :meth:`CalibrationBins.to_dict` gives them
-        (and :meth:`CalibrationBins.from_dict` reads them); ``histogram``, with ``upper`` edges, ``count`` of the confidences of the
-        predicted class and ``correct``, how many of them are right; and the mean ``confidence`` and ``accuracy``.
-
-    Raises:
-        ValueError: as :func:`calibration_bins`.
+        Plain lists and numbers for JSON: ``width`` and ``mass``, the bins of either scheme as :meth:`CalibrationBins.to_dict` gives them;
+        ``histogram``, with ``upper`` edges, ``count`` of the confidences of the predicted class and ``correct``, how many of them are
+        right; and the mean ``confidence`` and ``accuracy``.
 
     Example:
         >>> kept = reliability([[0.9, 0.1], [0.8, 0.2]], [0, 1], n_bins=2, histogram_bins=5)

@@ -1,4 +1,4 @@
-"""How far a calibration measure would move with another sample of the same size."""
+"""Intervals for calibration measures: how far another sample of the same size would move them."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def bootstrap_calibration(
 
     With :math:`\hat\theta` the measure and :math:`q_\alpha` the quantiles of the resampled measures,
 
-    * ``"basic"``: :math:`[\, 2\hat\theta - q_{1-\alpha/2},\; 2\hat\theta - q_{\alpha/2} ]`. A resample is to the samples what these are to
-      the population. The ECE of a resample is biased upwards, as is the ECE itself, and this takes the bias off; the interval may lie below
-      the estimate. Where no resampled value is negative, the ends are not either.
+    * ``"basic"``: :math:`[\, 2\hat\theta - q_{1-\alpha/2},\; 2\hat\theta - q_{\alpha/2} ]`. The ECE of a resample is biased upwards, as is
+      the ECE itself, and this takes the bias off; the interval may lie below the estimate. Where no resampled value is negative, the ends
+      are not either.
     * ``"percentile"``: :math:`[q_{\alpha/2}, q_{1-\alpha/2}]`. For the ECE it carries the bias twice: for a well calibrated network it lies
       above the estimate and above the truth. It is right for means over the samples, such as the NLL.
 
-    The interval speaks of the test samples, not of the seeds of the training. Near perfect
-    calibration neither method keeps its level for the ECE. In a simulation with ten bins and 5,000 samples, 95 % ``"basic"`` intervals held
-    the true ECE in 95 % of cases when it was 0.11, in 83 % when it was 0.02, and in 61 % when it was 0; ``"percentile"`` in 96, 88 and 0 %.
+    The interval speaks of the test samples, not of the seeds of the training. Near perfect calibration neither method keeps its level for
+    the ECE. In a simulation with ten bins and 5,000 samples, 95 % ``"basic"`` intervals held the true ECE in 95 % of cases when it was
+    0.11, in 83 % when it was 0.02, and in 61 % when it was 0; ``"percentile"`` in 96, 88 and 0 %.
 
     Args:
         probs: class probabilities, shape ``[N, C]``, N ≥ 2.

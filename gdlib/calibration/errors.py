@@ -27,15 +27,8 @@ def expected_calibration_error(
 
     .. math:: \mathrm{ECE} = \Bigl( \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|^q \Bigr)^{1/q}
 
-    Args:
-        probs: class probabilities, shape ``[N, C]``.
-        labels: true class indices, shape ``[N]``.
-        n_bins: number of bins, as in :func:`calibration_bins`; the papers use 10.
-        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
-        norm: q ≥ 1; 1 is the ECE of the papers, 2 the root mean square calibration error, infinity the maximum.
-
-    Raises:
-        ValueError: as :func:`calibration_bins`, or for a norm below 1.
+    The ``norm`` is q ≥ 1: 1 for the ECE of the papers, 2 for the root mean square calibration error, infinity for the maximum; a smaller
+    one raises a ValueError. The other arguments and errors are those of :func:`calibration_bins`.
 
     Example:
         Always sure, half of the time right:
@@ -54,8 +47,7 @@ def maximum_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bin
 
     .. math:: \mathrm{MCE} = \max_b \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr| \ge \mathrm{ECE}
 
-    One sample alone in its bin can decide it; ``scheme="mass"`` does not have that weakness. Arguments and errors are those of
-    :func:`calibration_bins`.
+    One sample alone in its bin can decide it, unless ``scheme="mass"``. Arguments and errors are those of :func:`calibration_bins`.
 
     Example:
         >>> maximum_calibration_error([[0.75, 0.25], [1.0, 0.0]], [0, 0])      # gaps 0.25 and 0
@@ -96,33 +88,23 @@ def debiased_calibration_error(
     The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration: the ECE of a perfectly calibrated network
     is positive, and grows with the number of bins.
 
-    * ``norm=2``: the squared error with the variance of each bin's accuracy taken off, and its root,
+    * ``norm=2``: the root of the squared error with the variance of each bin's accuracy taken off,
 
       .. math:: \sqrt{\max\Bigl(0,\; \sum_b \frac{n_b}{N} \Bigl[ (\mathrm{acc}_b - \mathrm{conf}_b)^2
                 - \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b - 1} \Bigr]\Bigr)}.
 
-      The sum is an unbiased estimate where the samples of a bin share one confidence, and nearly so in narrow bins. It may be negative;
+      The sum is unbiased where the samples of a bin share one confidence, and nearly so in narrow bins. It may be negative;
       ``calibration_bins(...).debiased_squared_error`` gives it as it is. A bin of one sample adds nothing.
-    * ``norm=1``: in the units of the ECE. The bias of :math:`|\mathrm{acc}_b - \mathrm{conf}_b|` is estimated as that of the mean of
-      :math:`|X|` for a normal X around the gap :math:`\mathrm{acc}_b - \mathrm{conf}_b`,
+    * ``norm=1``: in the units of the ECE. The bias of a bin's gap is estimated as that of :math:`|X|` for a normal X around the gap,
 
       .. math:: \max\Bigl(0,\; \sum_b \frac{n_b}{N} \bigl( 2\, |\mathrm{acc}_b - \mathrm{conf}_b| - \mathbb{E} |X_b| \bigr)\Bigr), \qquad
                 X_b \sim \mathcal{N}\Bigl(\mathrm{acc}_b - \mathrm{conf}_b,\; \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b}\Bigr).
 
-      This takes off a part of the bias: √2 − 1 of it, two fifths, where the gap is 0, and nearly all where the gap is large. A bin whose
-      samples are all right or all wrong keeps its gap.
+      This takes off √2 − 1 of the bias, two fifths, where the gap is 0, and nearly all where the gap is large. A bin whose samples are all
+      right or all wrong keeps its gap.
 
-    It is never above :func:`expected_calibration_error` with the same bins and norm, which has the bias.
-
-    Args:
-        probs: class probabilities, shape ``[N, C]``.
-        labels: true class indices, shape ``[N]``.
-        n_bins: number of bins, as in :func:`calibration_bins`.
-        scheme: ``"width"`` or ``"mass"``, see :func:`calibration_bins`.
-        norm: 1 or 2.
-
-    Raises:
-        ValueError: as :func:`calibration_bins`, for another norm, or if no bin holds two samples.
+    It is never above :func:`expected_calibration_error` with the same bins and norm, which has the bias. Another norm raises a ValueError,
+    and so do bins of which none holds two samples; the other arguments and errors are those of :func:`calibration_bins`.
 
     Example:
         Two of four are right at a confidence of 0.6: such a gap of 0.1 is less than chance gives.

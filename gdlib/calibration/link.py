@@ -20,8 +20,8 @@ def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> Tensor
 
     .. math:: \pi_c \propto p_c \bigl(1 + (\beta - 1)\, p_c\bigr).
 
-    So β < 1 asks the softmax to be sharper than :math:`\pi`, β > 1 to be flatter, and this function undoes it with nothing to fit. β = 1
-    changes nothing. The order of the classes is kept. Gradients flow through it.
+    So β < 1 asks the softmax to be sharper than :math:`\pi`, β > 1 to be flatter, and this function undoes it with nothing to fit. The
+    order of the classes is kept. Gradients flow through it.
 
     Args:
         probs: softmax outputs p, shape ``[..., C]``: a tensor or an array of any floating type.
@@ -56,8 +56,7 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
 
     and t is the one root of :math:`t + \sum_{c \ne m} p_c(t) = 1` in [1/C, 1], found by bisection. (Only m can lie on the falling branch
     of f, which β < 1/2 has: two classes above 1/2 do not exist. The root is unique because the expected loss is strictly convex in the
-    logits up to a shift.) Arguments, result and errors are as those of :func:`beta_link`, with the parts of p and :math:`\pi` exchanged;
-    no gradient flows.
+    logits up to a shift.) Arguments and errors are those of :func:`beta_link`, with :math:`\pi` given; no gradient flows.
 
     Example:
         >>> import torch

@@ -31,15 +31,14 @@ class TemperatureScaling:
 
     .. math:: T = \arg\min_{T > 0} \; -\frac1N \sum_i \log \operatorname{softmax}(z_i / T)_{y_i}
 
-    The negative log-likelihood (NLL) is convex in 1/T. Its minimum is found by Newton's method within a bracket, in float64. The class that
-    is predicted does not change.
+    The negative log-likelihood (NLL) is convex in 1/T; Newton's method finds its minimum. The predicted class does not change.
 
     **The NLL of the validation split is never raised**: T = 1 is kept unless the scaled logits, in the type of the given ones, have a lower
     NLL. Constant logits therefore give T = 1.
 
-    **T is bounded.** Where the true class always has the largest logit, the NLL falls to 0 as T → 0; T stops where the NLL is 10⁻¹² nats.
-    Where the logits tell less than nothing about the class, the NLL falls as T → ∞; T stops at about 10⁹ times the largest difference
-    between the logit of the true class and another. T is also so large that the scaled logits of the validation split do not overflow.
+    **T is bounded.** Where the true class always has the largest logit, T stops where the NLL is 10⁻¹² nats. Where the logits tell less
+    than nothing about the class, T stops at about 10⁹ times the largest difference between the logit of the true class and another. T is
+    also so large that the scaled logits of the validation split do not overflow.
 
     Example:
         Three quarters of the samples are right, so the best logits differ by log 3; the given ones differ by twice as much:
@@ -66,14 +65,7 @@ class TemperatureScaling:
         return self._temperature
 
     def fit(self, logits: ArrayOrTensor, labels: ArrayOrTensor) -> Self:
-        """Choose T.
-
-        Args:
-            logits: of the validation split, shape ``[N, C]``: a tensor on any device or an array, of any floating type.
-            labels: true class indices, integers in [0, C), shape ``[N]``.
-
-        Returns:
-            Itself.
+        """Choose T from the logits ``[N, C]`` and class indices ``[N]`` of a validation split; returns itself.
 
         Raises:
             ValueError: for no samples, shapes that do not fit, logits that are not finite, or labels that are no integers or out of range.
@@ -82,13 +74,7 @@ class TemperatureScaling:
         return self
 
     def transform(self, logits: TensorOrArray) -> TensorOrArray:
-        """Divide the logits by T.
-
-        Args:
-            logits: shape ``[..., C]``, a tensor or an array of any floating type.
-
-        Returns:
-            Scaled logits of the same shape, type, kind (tensor or array) and device; computed in float64. Gradients flow through it.
+        """Divide logits ``[..., C]`` by T, in float64; shape, type, kind (tensor or array) and device stay. Gradients flow through it.
 
         Raises:
             ValueError: for logits that are not finite, or scaled logits that their type cannot hold.
@@ -110,18 +96,16 @@ class VectorScaling:
 
     .. math:: \min_{w, b \in \mathbb{R}^C} \; -\frac1N \sum_i \log \operatorname{softmax}(w \odot z_i + b)_{y_i}
 
-    The NLL is convex in (w, b). It is minimised by Newton's method with backtracking, in float64, from the fitted temperature: w = 1/T,
-    b = 0. Other than temperature scaling, it can change the class that is predicted.
+    The NLL is convex in (w, b). Newton's method with backtracking starts from the fitted temperature: w = 1/T, b = 0. Other than
+    temperature scaling, it can change the predicted class, and it over-fits a validation split of a few samples for each class.
 
     **The NLL of the validation split is never above that of temperature scaling**, which is never above that of the given logits: of the
     three, the one whose scaled logits (in the type of the given ones) have the least NLL is kept.
 
     **The weights are bounded** also where the minimum lies at infinity, as for a class that the validation split does not hold. The
     objective carries :math:`\frac{\lambda}{2} \lVert \theta - \theta_T \rVert^2` with λ = 10⁻¹⁰, where θ are the weights in units of the
-    standard deviation of each class's logit and the mean of its scaled logit, and :math:`\theta_T` is the temperature's solution. The NLL
-    is not within reach of it; the bias of a class that is absent ends about 20 below.
-
-    With 2C numbers to fit, a validation split of a few samples for each class is over-fitted.
+    standard deviation of each class's logit and the mean of its scaled logit, and :math:`\theta_T` is the temperature's solution. The bias
+    of a class that is absent ends about 20 below.
 
     Example:
         The logits say nothing, but three quarters of the samples are of class 0:
