@@ -36,6 +36,10 @@ book: $(STAMP) ## execute the notebooks and build the book; prints the address o
 	$(BIN)/jupyter-book build . -n -W --keep-going
 	@echo; echo "The book: file://$(CURDIR)/_build/html/index.html"
 
+pdf: book ## the book as one PDF, printed by Chromium; the first page links it
+	$(BIN)/jupyter-book build . --builder singlehtml
+	$(BIN)/python book/_ext/make_pdf.py _build "$$(sed -n 's/^root: //p' _toc.yml)"
+
 test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
 	$(BIN)/python -m pytest
 

@@ -18,8 +18,9 @@ from typing import Any
 import nbformat
 from docutils import nodes
 from jupyter_cache import get_cache
-from jupyter_cache.base import CacheBundleIn
+from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
 from myst_nb.core.read import create_nb_reader
+from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
@@ -56,7 +57,7 @@ def key_the_cache(app: Sphinx, config: Config) -> None:
     config["nb_execution_cache_path"] = str(current)
 
 
-def notebooks_to_run(env: BuildEnvironment, docnames: list[str]) -> Iterator[tuple[str, nbformat.NotebookNode]]:
+def notebooks_to_run(env: BuildEnvironment, docnames: list[str]) -> Iterator[tuple[str, NotebookNode]]:
     """Yield those of the pages that are notebooks and are not in the cache, as myst-nb reads them."""
     cache = get_cache(env.mystnb_config.execution_cache_path)
     for docname in docnames:
@@ -77,42 +78,50 @@ def notebooks_to_run(env: BuildEnvironment, docnames: list[str]) -> Iterator[tup
 def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
     """Execute the notebooks among the pages that are about to be read, one on each core, and put them into the cache.
 
-    Sphinx would execute them one after another. A page that fails is left to it: it says which cell it was.
+    Sphinx would execute them one after another. A page that fails is left to it: it says which cell it was. The slowest pages of the last
+    time come first.
     """
-    if not hasattr(os, "fork"):  # Windows
+    notebooks = dict(notebooks_to_run(env, docnames))
+    if not notebooks or not hasattr(os, "fork"):  # Windows
         return
+    times = Path(app.outdir).parent / ".page-seconds.json"
+    known: dict[str, float] = json.loads(times.read_text()) if times.is_file() else {}
+    expected = {docname: known.get(docname, sum(known.values()) / len(known) if known else 1.0) for docname in notebooks}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    command = [sys.executable, str(Path(__file__).with_name("run_pages.py")), str(cores), str(env.mystnb_config.execution_timeout)]
+    cache = get_cache(env.mystnb_config.execution_cache_path)
     with tempfile.TemporaryDirectory() as folder:
-        jobs: list[str] = []
-        pages: dict[str, tuple[str, nbformat.NotebookNode]] = {}
-        for docname, notebook in notebooks_to_run(env, docnames):
-            path = Path(folder) / f"{len(jobs)}.ipynb"
-            nbformat.write(notebook, path)
-            pages[str(path)] = (docname, notebook)
-            jobs.append(json.dumps({"notebook": str(path), "cwd": str(Path(env.doc2path(docname)).parent)}))
-        if not jobs:
-            return
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        command = [sys.executable, str(Path(__file__).with_name("run_pages.py")), str(cores), str(env.mystnb_config.execution_timeout)]
-        cache = get_cache(env.mystnb_config.execution_cache_path)
+        pages = {f"{folder}/{number}.ipynb": docname for number, docname in enumerate(sorted(expected, key=lambda name: -expected[name]))}
+        for path, docname in pages.items():
+            nbformat.write(notebooks[docname], path)
+        jobs = [json.dumps({"notebook": path, "cwd": str(Path(env.doc2path(docname)).parent)}) for path, docname in pages.items()]
         start = time.monotonic()
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=app.srcdir) as process:
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write("\n".join(jobs))
             process.stdin.close()
-            for done, line in enumerate(process.stdout, start=1):
+            for line in process.stdout:
                 result = json.loads(line)
-                docname, notebook = pages[result["notebook"]]
+                docname = pages[result["notebook"]]
+                notebook = notebooks.pop(docname)
+                outcome = "failed"
                 if result["error"] is None:
-                    executed = nbformat.read(result["notebook"], as_version=4)
-                    notebook.metadata["language_info"] = executed.metadata["language_info"]
-                    for cell, ran in zip(notebook.cells, executed.cells, strict=True):
-                        if cell.cell_type == "code":
-                            cell.update(outputs=ran.outputs, execution_count=ran.execution_count)
-                    entry = CacheBundleIn(notebook, env.doc2path(docname), data={"execution_seconds": result["seconds"]})
-                    cache.cache_notebook_bundle(entry, check_validity=False, overwrite=True)
-                left = (time.monotonic() - start) / done * (len(jobs) - done)
-                outcome = f"{result['seconds']:.0f} s" if result["error"] is None else "failed"
-                LOGGER.info(f"page {done} of {len(jobs)}: {docname} ({outcome}); about {left // 60:.0f}:{left % 60:02.0f} left")
+                    keep(cache, env.doc2path(docname), notebook, nbformat.read(result["notebook"], as_version=4), result["seconds"])
+                    known[docname], outcome = result["seconds"], f"{result['seconds']:.0f} s"
+                rest = sum(expected[name] for name in notebooks)
+                left = (time.monotonic() - start) * rest / max(sum(expected.values()) - rest, 1e-9)
+                done = f"page {len(pages) - len(notebooks)} of {len(pages)}: {docname} ({outcome})"
+                LOGGER.info(f"{done}; about {left // 60:.0f}:{left % 60:02.0f} left")
+    times.write_text(json.dumps(known, indent=1))
+
+
+def keep(cache: JupyterCacheAbstract, path: str, notebook: NotebookNode, executed: NotebookNode, seconds: float) -> None:
+    """Put the outputs of an executed notebook into the cache, under the notebook as myst-nb reads it."""
+    notebook.metadata["language_info"] = executed.metadata["language_info"]
+    for cell, ran in zip(notebook.cells, executed.cells, strict=True):
+        if cell.cell_type == "code":
+            cell.update(outputs=ran.outputs, execution_count=ran.execution_count)
+    cache.cache_notebook_bundle(CacheBundleIn(notebook, path, data={"execution_seconds": seconds}), check_validity=False, overwrite=True)
 
 
 def offer_the_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:

@@ -14,6 +14,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import make_pdf
 from docutils import nodes
 from fontTools import subset
 from myst_nb.sphinx_ import HideCodeCellNode, depart_HideCellInput
@@ -77,7 +78,7 @@ def size_the_figures(app: Sphinx, doctree: nodes.document, pagename: str) -> Non
     when they come near; their shape is known before, so that nothing moves.
     """
     for position, image in enumerate(doctree.findall(nodes.image)):
-        if position:
+        if position and app.builder.name == "html":
             image["loading"] = "lazy"
         path = Path(app.srcdir) / image["uri"]
         if path.suffix == ".png" and "jupyter_execute" in path.parts and path.is_file():
@@ -207,6 +208,7 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
     static = Path(app.outdir) / "_static"
     copy_mathjax(static)
     trim_the_styles(Path(app.outdir))
+    make_pdf.offer(Path(app.outdir), app.config.root_doc)
     if app.config.html_baseurl:
         draw_the_card(static / "social.png", app.config.project)
     for path in [*static.rglob("*.map"), *static.rglob("fontawesome.js*"), *static.glob("sphinx-thebe.*")]:

@@ -101,7 +101,7 @@ def angle_slices(table: pd.DataFrame, *, losses: Sequence[str], edges: Sequence[
             ylim=(-0.2, len(epochs) - 1 + _OVERLAP * max(1.0 / _OVERLAP, slices[0].max() / tallest)),
         )
         panel.set_title(schedule_label(loss), fontsize="small")
-        panel.tick_params(labelsize="x-small")
+        panel.tick_params(labelsize="small")
         panel.grid(axis="y", visible=False)
     figure.supxlabel("angle between feature and class vector, degrees", fontsize="small")
     figure.supylabel("epoch", fontsize="small")

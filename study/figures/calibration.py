@@ -235,7 +235,7 @@ def oscillation_curves(table: pd.DataFrame, *, variants: Sequence[str], schedule
         panels[row, 0].set(ylabel="test accuracy", ylim=(min(late) - 0.03, max(late) + 0.02))
         if len(readings) > 1:
             panels[row, -1].annotate(
-                in_lines(reading), (1.03, 0.5), xycoords="axes fraction", rotation=270, va="center", fontsize="x-small"
+                in_lines(reading), (1.03, 0.5), xycoords="axes fraction", rotation=270, va="center", fontsize="small"
             )
     for panel in panels[-1]:
         panel.set_xlabel("epoch")
@@ -296,7 +296,7 @@ def _histogram(panel: Axes, bins: CalibrationBins, seeds: int, color: str) -> fl
                 rotation=90,
                 ha="center",
                 va="bottom",
-                fontsize=6.5,
+                fontsize="x-small",
             ).set_bbox(paper)
     panel.set(xlim=(0, 1))
     return float(share.max())

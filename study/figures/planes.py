@@ -82,7 +82,7 @@ def outcome_plane(table: pd.DataFrame, x: str, y: str, *, xlabel: str, ylabel: s
         ax.plot(means[x], means[y], marker="o", label=beta_label(value), color=color, linestyle=beta_linestyle(value))
         ax.plot(means[x].iloc[0], means[y].iloc[0], marker="o", markersize=11, markerfacecolor="none", color=color)
         for tau, row in means.iterrows():
-            ax.annotate(f"τ = {tau:g}", (row[x], row[y]), textcoords="offset points", xytext=(8, -4), fontsize="x-small", bbox=paper)
+            ax.annotate(f"τ = {tau:g}", (row[x], row[y]), textcoords="offset points", xytext=(8, -4), fontsize="small", bbox=paper)
     ax.set(xlabel=xlabel, ylabel=ylabel, xscale="log" if log else "linear", yscale="log" if log else "linear")
     ax.margins(x=0.15)
     ax.legend()
