@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
+
+from gdlib.models.runs import exactly
 
 __all__ = ["STEMS", "ImageNetwork"]
 
@@ -41,13 +44,12 @@ class ImageNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits ``[N, classes]`` of images ``[N, C, H, W]``."""
-        logits: Tensor = self.classifier(self.features(images))
-        return logits
+        return exactly(self.classifier, self.features(images))
 
     def features(self, images: Tensor) -> Tensor:
         """The inputs of the linear layer, ``[N, D]``."""
         positions: Tensor = self.body(images)  # (N, D, h, w)
-        return positions.mean((2, 3))
+        return positions.mean((2, 3), dtype=torch.float32 if positions.dtype == torch.bfloat16 else None)
 
 
 def check_form(classes: int, width: float, stem: str, channels: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from gdlib.models.runs import RunModel
+from gdlib.models.runs import RunModel, exactly
 
 __all__ = ["ACTIVATIONS", "INITIALIZATIONS", "StackedMLP", "mlp"]
 
@@ -101,7 +101,7 @@ class StackedMLP(RunModel):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R)."""
-        return self._layer(len(self.weights) - 1, self.features(inputs))
+        return exactly(functools.partial(self._layer, len(self.weights) - 1), self.features(inputs))
 
     def features(self, inputs: Tensor) -> Tensor:
         """The inputs of the last layer, ``[R, N, D]``."""

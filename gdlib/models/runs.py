@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ModuleStack", "RunModel"]
+__all__ = ["ModuleStack", "RunModel", "exactly"]
+
+
+def exactly(layer: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
+    """Apply the last layer in float32 also under autocast: logits rounded to bfloat16 put 1 - p off by percents."""
+    device = features.device.type
+    if device == "meta" or not torch.is_autocast_enabled(device):
+        return layer(features)
+    with torch.autocast(device, enabled=False):
+        return layer(features.float())
 
 
 class RunModel(nn.Module, ABC):
@@ -37,7 +46,8 @@ class ModuleStack(RunModel):
     """R modules of any kind, side by side behind the run axis.
 
     The modules compute one after the other, each on its own memory, so that a run in a stack computes what it computes alone. Nothing waits
-    for a GPU: no number is read on the host, neither on the way forward nor in :meth:`clip_gradients`.
+    for a GPU: no number is read on the host, neither on the way forward nor in :meth:`clip_gradients`. While a CUDA graph is recorded each
+    module has a stream of its own, so that the replayed graph computes them side by side.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
@@ -57,20 +67,31 @@ class ModuleStack(RunModel):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R)."""
-        return torch.stack([copy(batch) for copy, batch in self._with_batches(inputs)])
+        return torch.stack(self._each(lambda copy, batch: copy(batch), inputs))
 
     def features(self, inputs: Tensor) -> Tensor:
         """The inputs of the last layer, from modules that have a method ``features``."""
         if not all(hasattr(copy, "features") for copy in self.copies):
             raise TypeError(f"{type(self.copies[0]).__name__} does not expose the inputs of its last layer: give it a method `features`")
-        return torch.stack([cast(Any, copy).features(batch) for copy, batch in self._with_batches(inputs)])
+        return torch.stack(self._each(lambda copy, batch: cast(Any, copy).features(batch), inputs))
 
-    def _with_batches(self, inputs: Tensor) -> list[tuple[nn.Module, Tensor]]:
+    def _each(self, function: Callable[[nn.Module, Tensor], Tensor], inputs: Tensor) -> list[Tensor]:
+        """Call the function for each module with its batch."""
         groups = inputs.shape[0]
         if self.runs % groups:
             raise ValueError(f"inputs hold {groups} batches, which do not divide {self.runs} runs")
         shared = self.runs // groups
-        return [(copy, inputs[run // shared]) for run, copy in enumerate(self.copies)]
+        pairs = [(copy, inputs[run // shared]) for run, copy in enumerate(self.copies)]
+        if not (inputs.is_cuda and torch.cuda.is_current_stream_capturing()):
+            return [function(*pair) for pair in pairs]
+        here, streams, outputs = torch.cuda.current_stream(), [torch.cuda.Stream() for _ in pairs], []
+        for stream, pair in zip(streams, pairs, strict=True):
+            stream.wait_stream(here)
+            with torch.cuda.stream(stream):
+                outputs.append(function(*pair))
+        for stream in streams:
+            here.wait_stream(stream)
+        return outputs
 
     def clip_gradients(self, max_norm: float) -> Tensor:
         """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import subprocess
@@ -328,6 +329,40 @@ class TestRunAxis:
         assert norms[:2].tolist() == pytest.approx([1e-4 * math.sqrt(number), 0.5 * math.sqrt(number)], rel=1e-4) and norms[2].isnan()
         kept, scaled = (next(stack.copies[run].parameters()).grad.flatten()[0].item() for run in (0, 1))
         assert kept == pytest.approx(1e-4) and scaled == pytest.approx(3 / math.sqrt(number), rel=1e-4)
+
+    def test_logits_are_not_rounded_to_bfloat16(self):
+        stack, batch = image_stack("resnet18", [0], **TINY).eval(), images(20, 3, 16, 16)
+        features, logits = (predict(stack, batch, precision="bfloat16", features=wanted)[0] for wanted in (True, False))
+        layer = stack.copies[0].classifier
+        assert torch.equal(logits, F.linear(features, layer.weight, layer.bias))
+        assert not torch.equal(features, features.bfloat16().float()) and not torch.equal(features, predict(stack, batch, features=True)[0])
+
+    def test_while_a_graph_is_recorded_every_run_has_its_stream(self, monkeypatch):
+        events: list[str] = []
+
+        class Stream:
+            def __init__(self, name: str = "") -> None:
+                self.name = name or f"side{sum(event.startswith('make') for event in events)}"
+                events.append(f"make {self.name}")
+
+            def wait_stream(self, other: Stream) -> None:
+                events.append(f"{self.name} waits for {other.name}")
+
+        here = Stream("main")
+        events.clear()
+        monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+        for name, value in {
+            "is_current_stream_capturing": lambda: True,
+            "current_stream": lambda: here,
+            "Stream": Stream,
+            "stream": lambda stream: contextlib.nullcontext(events.append(f"in {stream.name}")),
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, value)
+        stack = ModuleStack([nn.Linear(2, 3), nn.Linear(2, 3)])
+        batch = images(1, 4, 2)
+        assert torch.equal(stack(batch), torch.stack([copy(batch[0]) for copy in stack.copies]))
+        forks = [f"{word} side{run}" if word == "in" else f"side{run} waits for main" for run in (0, 1) for word in ("wait", "in")]
+        assert events == ["make side0", "make side1", *forks, "main waits for side0", "main waits for side1"]
 
     @pytest.mark.parametrize("name", NAMES)
     def test_a_step_never_asks_for_a_number(self, name):
