@@ -15,34 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
-from study.published import loss_name
+from study.losses import LOSSES, loss_name
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for the common colour deficiencies
 _SMALL = LinearSegmentedColormap.from_list("small beta", ["#9ecae1", "#4292c6", "#08519c", "#5e3c99"])
 _LARGE = LinearSegmentedColormap.from_list("large beta", ["#fdb863", "#e66101", "#8c2d04"])
 _WARMUPS = ("#009e73", "#cc79a7", "#7f7f00", "#d55e00")
-
-# Losses other than gradient decay: colour and line by the first word of their name; softmax is black, as β = 1 is
-_LOSSES = {
-    "softmax": ("#000000", "-"),
-    "lm": ("#0072b2", "--"),
-    "lm-qu": ("#56b4e9", "--"),
-    "lm-uq": ("#004c80", "--"),
-    "label-smoothing": ("#d55e00", "-."),
-    "super-symmetry": ("#999933", ":"),
-    "hinge": ("#8c564b", ":"),
-    "modified": ("#009e73", "-."),
-    "modified-lm": ("#5e3c99", "--"),
-    "l-softmax": ("#cc79a7", ":"),
-    "lgm": ("#882255", ":"),
-    "a-softmax": ("#117733", ":"),
-    "center": ("#7f7f00", "-."),
-    "m-softmax": ("#44aa99", "--"),
-    "arcface": ("#aa4499", ":"),
-    "adacos": ("#b8860b", "-."),
-    "guarded-adacos": ("#6b4f06", ":"),
-    "arcgrad": ("#332288", "-"),
-}
 
 # a reading has the marker of its activation, and the colour and the line of its normalisation
 _ACTIVATIONS = {"relu": "o", "tanh": "s", "sigmoid": "^"}
@@ -123,9 +101,8 @@ def schedule_color(label: str) -> str:
     try:
         return beta_color(float(label))
     except ValueError:
-        loss = label.partition(" ")[0]
-        if loss in _LOSSES:
-            return _LOSSES[loss][0]
+        if (loss := label.partition(" ")[0]) in LOSSES:
+            return LOSSES[loss].color
         return _WARMUPS[0] if "0.001" in label else _WARMUPS[1] if "0.01" in label else _WARMUPS[2]
 
 
@@ -134,7 +111,8 @@ def schedule_linestyle(label: str) -> str:
     try:
         return beta_linestyle(float(label))
     except ValueError:
-        return _LOSSES.get(label.partition(" ")[0], ("", "-."))[1]
+        loss = label.partition(" ")[0]
+        return LOSSES[loss].line if loss in LOSSES else "-."
 
 
 def schedule_label(label: str) -> str:

@@ -1,0 +1,187 @@
+"""The losses that are compared, by name: module, last layer, numbers, name on a page, colour and paper, in one table.
+
+It imports nothing but Python, because pages read it too; :mod:`study.objective` makes the losses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["LOSSES", "Kind", "Loss", "Number", "loss_name", "parse"]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A hyperparameter that is written behind the name of a loss.
+
+    Attributes:
+        name: in words.
+        argument: its name in the module.
+        symbol: on a page.
+        low: the smallest value.
+        high: the largest value.
+        exclusive: whether ``low`` itself is refused.
+        whole: whether it must be a whole number.
+    """
+
+    name: str
+    argument: str
+    symbol: str
+    low: float = 0.0
+    high: float = math.inf
+    exclusive: bool = False
+    whole: bool = False
+
+    def check(self, value: float) -> float | int:
+        """Return a value within the bounds, as an int where it must be whole; refuse any other."""
+        below = value <= self.low if self.exclusive else value < self.low
+        if not math.isfinite(value) or below or value > self.high or (self.whole and value != int(value)):
+            kind = "whole" if self.whole else "finite"
+            bounds = f"> {self.low:g}" if self.exclusive else f">= {self.low:g}" if math.isfinite(self.low) else ""
+            bounds += f" and <= {self.high:g}" if math.isfinite(self.high) else ""
+            raise ValueError(f"{self.name} must be a {kind} number {bounds}".rstrip() + f"; got {value:g}")
+        return int(value) if self.whole else value
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A row of the table.
+
+    Attributes:
+        module: its class in :mod:`gdlib.losses`; ``"CrossEntropyLoss"`` is PyTorch's.
+        title: its name on a page.
+        color: in figures.
+        line: line style in figures.
+        paper: where it is compared: AG (ArcGrad), LM (large margin), GD (gradient decay).
+        head: the last layer that it needs, one of :data:`gdlib.models.HEADS`.
+        numbers: its hyperparameters, in the order in which they are written.
+        options: further arguments of the module.
+        with_features: whether it sees the features too.
+        keeps_state: whether it remembers something from step to step, so that a step cannot be recorded and replayed.
+    """
+
+    module: str
+    title: str
+    color: str
+    line: str
+    paper: str
+    head: str = "linear"
+    numbers: tuple[Number, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    with_features: bool = False
+    keeps_state: bool = False
+
+
+_LAMBDA = Number("lambda", "reg_lambda", "λ")
+_MULTIPLE = Number("margin", "margin", "m", low=1, whole=True)
+_SCALE = Number("scale", "scale", "s", exclusive=True)
+_MARGIN = Number("margin", "margin", "m", low=-math.inf)
+
+LOSSES: Mapping[str, Kind] = {
+    "softmax": Kind("CrossEntropyLoss", "softmax", "#000000", "-", "AG, GD, LM"),
+    "label-smoothing": Kind(
+        "CrossEntropyLoss", "label smoothing", "#d55e00", "-.", "LM", numbers=(Number("lambda", "label_smoothing", "λ", high=1),)
+    ),
+    "super-symmetry": Kind("CrossEntropyLoss", "super-symmetry", "#999933", ":", "LM", head="super-symmetric"),
+    "hinge": Kind("MultiClassHingeLoss", "hinge", "#8c564b", ":", "LM"),
+    "modified": Kind("ModifiedCrossEntropyLoss", "modified loss", "#009e73", "-.", "LM"),
+    "gd": Kind("GDCrossEntropyLoss", "gradient decay", "#000000", "-", "GD", numbers=(Number("beta", "beta", "β", exclusive=True),)),
+    "lm": Kind("LargeMarginLoss", "LM", "#0072b2", "--", "LM", numbers=(_LAMBDA,)),
+    "lm-qu": Kind("LargeMarginLoss", "LM with D(q‖u)", "#56b4e9", "--", "LM", numbers=(_LAMBDA,), options={"divergence": "q_u"}),
+    "lm-uq": Kind("LargeMarginLoss", "LM with D(u‖q)", "#004c80", "--", "LM", numbers=(_LAMBDA,), options={"divergence": "u_q"}),
+    "modified-lm": Kind("LargeMarginLoss", "modified loss + LM", "#5e3c99", "--", "LM", numbers=(_LAMBDA,), options={"margin": 1.0}),
+    "m-softmax": Kind("SoftMarginLoss", "M-Softmax", "#44aa99", "--", "AG", numbers=(_MARGIN,)),
+    "center": Kind(
+        "CenterLoss", "center loss", "#7f7f00", "-.", "AG, GD", numbers=(Number("lambda", "", "λ"),), with_features=True, keeps_state=True
+    ),
+    "l-softmax": Kind("LSoftmaxLoss", "L-Softmax", "#cc79a7", ":", "LM", head="normed", numbers=(_MULTIPLE,), keeps_state=True),
+    "a-softmax": Kind(
+        "SphereFaceLoss", "A-Softmax", "#117733", ":", "GD", head="cosine", numbers=(_MULTIPLE,), with_features=True, keeps_state=True
+    ),
+    "lgm": Kind(
+        *("GaussianMixtureLoss", "LGM", "#882255", ":", "LM"),
+        head="gaussian",
+        numbers=(Number("margin", "margin", "α"), Number("lambda", "likelihood_weight", "λ")),
+    ),
+    "arcface": Kind("ArcFaceLoss", "ArcFace", "#aa4499", ":", "AG", head="cosine", numbers=(_SCALE, Number("margin", "margin", "m"))),
+    "adacos": Kind("AdaCosLoss", "AdaCos", "#b8860b", "-.", "AG", head="cosine", keeps_state=True),
+    "guarded-adacos": Kind(
+        *("AdaCosLoss", "AdaCos", "#6b4f06", ":", "AG"),
+        head="cosine",
+        numbers=(Number("smallest scale", "minimum_scale", "s ≥", exclusive=True),),
+        keeps_state=True,
+    ),
+    "arcgrad": Kind("ArcGradLoss", "ArcGrad", "#332288", "-", "AG", head="cosine", numbers=(_SCALE,)),
+}
+"""Every loss by its name."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss with its numbers.
+
+    Attributes:
+        name: one of :data:`LOSSES`.
+        numbers: its hyperparameters, in the order that the table says.
+    """
+
+    name: str
+    numbers: tuple[float, ...]
+
+    @property
+    def kind(self) -> Kind:
+        """Its row of the table."""
+        return LOSSES[self.name]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of its module."""
+        named = zip(self.kind.numbers, self.numbers, strict=True)
+        return {number.argument: value for number, value in named if number.argument} | dict(self.kind.options)
+
+
+def parse(text: str) -> Loss:
+    """Read the name of a loss and its numbers, such as ``"arcface 20 0.1"``.
+
+    Raises:
+        ValueError: for an unknown name, a wrong number of numbers, and a number outside its bounds; the message says what is valid.
+
+    Example:
+        >>> found = parse("arcgrad 5")
+        >>> found.kind.head, found.numbers
+        ('cosine', (5.0,))
+    """
+    name, *numbers = text.split() or [""]
+    if name not in LOSSES:
+        valid = ", ".join(" ".join([key, *(number.name for number in kind.numbers)]) for key, kind in LOSSES.items())
+        raise ValueError(f"unknown loss {text!r}; valid: {valid}")
+    expected = LOSSES[name].numbers
+    names = ", ".join(number.name for number in expected) or "none"
+    try:
+        values = [float(number) for number in numbers]
+    except ValueError as error:
+        raise ValueError(f"loss {text!r}: after the name come numbers ({names})") from error
+    if len(values) != len(expected):
+        raise ValueError(f"loss {text!r}: {name} has {len(expected)} numbers ({names}); got {len(values)}")
+    try:
+        return Loss(name, tuple(number.check(value) for number, value in zip(expected, values, strict=True)))
+    except ValueError as error:
+        raise ValueError(f"loss {text!r}: {error}") from error
+
+
+def loss_name(text: str) -> str:
+    """Name a loss with its numbers for a figure or a table; a text that is no loss comes back as it is.
+
+    Example:
+        >>> loss_name("lm 0.3"), loss_name("arcface 20 0.1"), loss_name("softmax")
+        ('LM, λ = 0.3', 'ArcFace, s = 20, m = 0.1', 'softmax')
+    """
+    name, *numbers = text.split() or [""]
+    if name not in LOSSES or len(numbers) != len(LOSSES[name].numbers):
+        return text
+    symbols = [number.symbol for number in LOSSES[name].numbers]
+    values = [f"{symbol} = {number}".replace("≥ =", "≥") for symbol, number in zip(symbols, numbers, strict=True)]
+    return ", ".join([LOSSES[name].title, *values])

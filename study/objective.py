@@ -1,0 +1,156 @@
+"""What a stack of runs minimises: gradient decay with a β for each run, or any other loss of the table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gdlib import heads, losses
+from gdlib.functional import gd_cross_entropy
+from gdlib.train import Loss as LossFunction
+from study.losses import Loss
+
+__all__ = ["StackLoss", "gd_loss"]
+
+
+class StackLoss(nn.Module):
+    """A loss of :mod:`gdlib.losses` for a stack of runs.
+
+    Called with the outputs ``[R, N, K]`` of the last layer, class indices ``[R, N]`` and one β for each run, which only :func:`gd_loss`
+    heeds; returns the loss of every sample ``[R, N]``. It serves one training. What the loss remembers, such as centres or a scale for
+    each run, is in its buffers, and so in a checkpoint.
+
+    Args:
+        loss: name and numbers.
+        classes: C; the first C of the K outputs are those that classify.
+        runs: R.
+        features: how many features the last layer has, for a loss that keeps centres.
+
+    Example:
+        >>> from study.losses import parse
+        >>> loss_fn = StackLoss(parse("arcface 20 0"), classes=2)
+        >>> cosines, labels = torch.tensor([[[0.1, 0.0]]]), torch.tensor([[0]])
+        >>> loss_fn(cosines, labels), loss_fn.logits(cosines)
+        (tensor([[0.1269]]), tensor([[[2., 0.]]]))
+    """
+
+    def __init__(self, loss: Loss, classes: int, *, runs: int = 1, features: int = 0) -> None:
+        super().__init__()
+        self.name, self.classes = loss.name, classes
+        arguments: dict[str, Any] = loss.arguments | {"reduction": "none"}
+        self.whole = loss.kind.module in ("AdaCosLoss", "CenterLoss")  # these know the run axis
+        self.loss: nn.Module
+        if loss.kind.module == "CenterLoss":
+            self.loss = _WithCenters(classes, features, runs, *loss.numbers)
+        elif loss.kind.module == "AdaCosLoss":
+            self.loss = losses.AdaCosLoss(classes, runs=runs, **arguments)
+        elif loss.kind.module in ("LSoftmaxLoss", "SphereFaceLoss"):
+            self.loss = getattr(losses, loss.kind.module)(annealing=_annealing, **arguments)
+        else:
+            self.loss = getattr(nn if loss.kind.module == "CrossEntropyLoss" else losses, loss.kind.module)(**arguments)
+        fixed = {"softmax": 1.0, "super-symmetry": 1.0, "gd": arguments.get("beta")}.get(loss.name)
+        if loss.name == "m-softmax":
+            fixed = math.exp(-loss.numbers[0])
+        if fixed is not None:  # a gradient decay, which the trainer can do by hand
+            self.beta_and_temperature = lambda beta: (fixed, 1.0)
+
+    def forward(self, outputs: Tensor, labels: Tensor, beta: Tensor | None = None) -> Tensor:
+        """Compute the losses."""
+        values, *rest = self.inputs(outputs)
+        if self.whole:
+            return self.loss(values, labels, *rest)
+        return self.loss(values.flatten(0, 1), labels.flatten(), *(part.flatten(0, 1) for part in rest)).unflatten(0, labels.shape)
+
+    def inputs(self, outputs: Tensor) -> tuple[Tensor, ...]:
+        """Split the outputs of the last layer into what the module takes beside the labels."""
+        values, rest = outputs[..., : self.classes], outputs[..., self.classes :]
+        if self.name == "a-softmax":
+            return values, rest.norm(dim=-1)
+        return (-values,) if self.name == "lgm" else (values, rest) if rest.shape[-1] else (values,)
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """Return what the probabilities are the softmax of, ``[R, N, C]``; no margin is in it."""
+        values, *rest = self.inputs(outputs)
+        if not isinstance(self.loss, losses.Loss):
+            return values
+        if self.whole:
+            return self.loss.logits(values)
+        return self.loss.logits(values.flatten(0, 1), *(part.flatten(0, 1) for part in rest)).unflatten(0, values.shape[:2])
+
+
+class _WithCenters(nn.Module):
+    """Cross-entropy plus the center loss; the centres start at 0 and follow the features as in the original, at a rate of 1/2."""
+
+    def __init__(self, classes: int, features: int, runs: int, factor: float) -> None:
+        super().__init__()
+        self.factor, self.distance = factor, losses.CenterLoss(reduction="none")
+        self.head = heads.ClassCenters(features, classes, rate=0.5, runs=runs)
+
+    def forward(self, logits: Tensor, labels: Tensor, features: Tensor) -> Tensor:
+        """Compute the losses ``[R, N]``, then move the centres."""
+        distance = self.distance(features, labels, self.head.centers)
+        self.head.update(features.detach(), labels)
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(0, labels.shape) + self.factor * distance
+
+
+def _annealing(step: int) -> float:
+    """Weigh the plain cosine beside the changed one, as is usual with L-Softmax and A-Softmax; both papers say only that it falls."""
+    return max(5.0, 1500.0 / (1 + 0.1 * step))
+
+
+def gd_loss(temperatures: Sequence[float], *, match_gradient: bool = False) -> LossFunction:
+    r"""The gradient-decay cross-entropy of a stack: logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]`` to losses ``[R, N]``.
+
+    Args:
+        temperatures: τ of each run.
+        match_gradient: multiply the losses of a batch by one number for each run, which counts as a constant, so that the gradients with
+            respect to the target logits have the mean size that β = 1 would give them at the same probabilities:
+
+            .. math:: \frac{\sum_i (1 - p_i)}{\sum_i (1 - p_i) / (1 + (\beta - 1)\, p_i)}.
+
+            It is a learning rate matched to β in every step. What β then does, it does by dividing the gradient among the samples.
+
+    Example:
+        >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 0.5]]]).requires_grad_()
+        >>> loss = gd_loss([1.0], match_gradient=True)(logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1]))
+        >>> loss.sum().backward()
+        >>> p = torch.softmax(logits.detach(), 2)[..., 0]
+        >>> torch.isclose(logits.grad[..., 0].sum(), (p - 1).sum())       # the sum that plain cross-entropy has
+        tensor(True)
+    """
+    plain = all(temperature == 1.0 for temperature in temperatures)
+    tau: float | Tensor = 1.0 if plain else torch.tensor(temperatures)
+
+    def loss_fn(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
+        nonlocal tau
+        if not isinstance(tau, float):
+            tau = tau.to(logits)  # copied to the device once: a recorded step could not do it
+        samples = labels.shape[1]
+        losses = gd_cross_entropy(
+            logits.flatten(0, 1),
+            labels.flatten(),
+            beta=beta.repeat_interleave(samples),
+            temperature=tau if isinstance(tau, float) else tau.repeat_interleave(samples),
+            reduction="none",
+        ).unflatten(0, labels.shape)
+        if match_gradient:
+            scaled = logits if isinstance(tau, float) else logits / tau[:, None, None]
+            losses = losses * _matching_factor(scaled.detach(), labels, beta)[:, None]
+        return losses
+
+    if not match_gradient:
+        loss_fn.beta_and_temperature = lambda beta: (beta, tau)  # type: ignore[attr-defined]
+    return loss_fn
+
+
+def _matching_factor(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
+    """Sum of the target gradients of plain cross-entropy over that of β, for each run ``[R]``."""
+    log_p = torch.log_softmax(logits, 2).gather(2, labels.unsqueeze(2)).squeeze(2)
+    p, rest = log_p.exp(), -torch.expm1(log_p)  # p_c and 1 - p_c, (R, N)
+    decayed = rest / (rest + beta[:, None] * p)  # 1 + (β - 1) p without cancellation
+    return rest.sum(1) / decayed.sum(1).clamp(min=torch.finfo(decayed.dtype).tiny)
