@@ -355,8 +355,9 @@ class TestLayout:
 
 class TestBytes:
     @pytest.mark.parametrize("normalization", data.NORMALIZATIONS)
-    @pytest.mark.parametrize("options", [{}, {"validation_size": 3}, {"validation_size": 2, "subset": 3}])
-    @pytest.mark.parametrize("name", ["mnist", "svhn"])
+    @pytest.mark.parametrize(
+        ("name", "options"), [("mnist", {"validation_size": 3}), ("svhn", {}), ("svhn", {"validation_size": 2, "subset": 3})]
+    )
     def test_normalised_by_batch_they_are_the_floats(self, folder, name, normalization, options):
         write_set(folder, "svhn")
         floats = data.load(name, normalization=normalization, **options)

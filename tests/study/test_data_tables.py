@@ -268,18 +268,16 @@ class TestRealTables:
             pytest.skip("the real UCI tables were not tested: the local data folder has no uci/")
         return data_folder
 
-    @pytest.mark.parametrize("name", data.UCI)
-    def test_the_numbers_of_the_paper(self, uci, name):
+    def test_the_loader_expects_the_numbers_of_the_paper(self):
         rows = published.table("AG", "II")
-        printed = rows[rows["dataset"] == data.UCI[name]].set_index("metric")["value"]
-        table = data.table(name, folder=uci)
-        found = {"classes": table.classes, "features": table.features.shape[1], "instances": len(table)}
-        assert found == {key: int(printed[key]) for key in found}
-        assert table.labels.unique().tolist() == list(range(table.classes)) and torch.isfinite(table.features).all()
+        for name, (title, size) in SIZES.items():
+            printed = rows[rows["dataset"] == title].set_index("metric")["value"]
+            assert size == tuple(int(printed[key]) for key in ("instances", "features", "classes")), name
 
     @pytest.mark.parametrize("name", data.UCI)
-    def test_duplicates(self, uci, name):
+    def test_values_and_duplicates(self, uci, name):
         table = data.table(name, folder=uci)
+        assert table.labels.unique().tolist() == list(range(table.classes)) and torch.isfinite(table.features).all()
         distinct, conflicts = DUPLICATES.get(data.UCI[name], (len(table), 0))
         groups = data.duplicate_groups(table.features)
         assert len(data.duplicate_groups(table.features, table.labels).unique()) == distinct
