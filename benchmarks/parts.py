@@ -17,7 +17,7 @@ from torch import Tensor
 
 from benchmarks import sweep, tables
 from benchmarks.measuring import Row, arguments, compared, finish, take_turns
-from study.experiment.cross_validation import order_of_parts
+from study.run import order_of_parts
 
 TURNS = 7
 

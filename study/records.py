@@ -132,12 +132,12 @@ def _check_metrics(run: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} is {value!r}")
 
 
-def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any]) -> None:
+def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any] | None = None) -> None:
     """Find out before a training whether its record can be written afterwards.
 
     Args:
         path: where the record is to be; empty for nowhere.
-        parameters: of the training. A record of another training is not overwritten.
+        parameters: of the training, so that the record of another one is not overwritten; None if it may be.
 
     Raises:
         OSError: if nothing can be written there.
@@ -145,7 +145,7 @@ def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any]) -> None:
     """
     if not path:
         return
-    if Path(path).exists() and not same(load(path).parameters, _plain(parameters, digits=17)):
+    if parameters is not None and Path(path).exists() and not same(load(path).parameters, _plain(parameters, digits=17)):
         raise ValueError(f"{path} is the record of a training with other parameters; delete it, or name another file")
     write_whole(f"{path}.probe", "")
     Path(f"{path}.probe").unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdlib.schedules import Constant, LinearWarmup
-from study.experiment import Experiment
+from study.settings import Experiment
 
 VALUES = st.floats(1e-6, 1e6)
 

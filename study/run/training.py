@@ -17,13 +17,13 @@ from gdlib.train import predict, train
 from study import data, records
 from study.data import augmentation
 from study.data.images import IMAGES
-from study.experiment.angles import add_angles, target_angles
-from study.experiment.definition import Experiment
-from study.experiment.measures import final_measures, scores
-from study.experiment.objective import gd_loss
-from study.experiment.values import device_of
+from study.losses import parse
+from study.measures import add_angles, final_measures, scores, target_angles
+from study.objective import StackLoss, gd_loss
+from study.run.progress import Progress
+from study.settings import Experiment
 
-__all__ = ["Finish", "MeasureRuns", "run"]
+__all__ = ["Finish", "MeasureRuns", "device_of", "train_stack"]
 
 _IMAGES_AT_A_TIME = 500
 
@@ -35,33 +35,27 @@ Finish = Callable[[models.RunModel, data.Dataset, list[dict[str, Any]]], Sequenc
 """Called once at the end with model, data and history; returns what to add to the record of each run."""
 
 
-def run(
+def train_stack(
     experiment: Experiment,
     *,
-    template: str,
     measure: MeasureRuns | None = None,
     finish: Finish | None = None,
-    parameters: Mapping[str, Any] | None = None,
     checkpoint_dir: str = "",
     checkpoint_every: int = 10,
-    progress: bool = False,
     data_folder: str | None = None,
 ) -> records.Record:
     """Train the stack of an experiment and measure it.
 
     Args:
         experiment: what to do.
-        template: name of the notebook, for the record.
         measure: what to measure after each epoch beyond accuracy and cross-entropy.
         finish: what to add to the record of each run at the end.
-        parameters: parameters of the notebook beyond the experiment's, for the record.
         checkpoint_dir: folder for the checkpoint, by which an interrupted job goes on; empty for none.
         checkpoint_every: epochs between two checkpoints.
-        progress: show a progress bar, or log a line for each epoch.
         data_folder: the local data folder, instead of the usual one.
 
     Returns:
-        The record; nothing is written but the checkpoint.
+        The record; nothing is written but the checkpoint. A line a minute in the log says how far it is.
     """
     started = time.perf_counter()
     device = device_of(experiment.device)
@@ -85,16 +79,25 @@ def run(
         inputs = images if dataset.normalize is None else dataset.normalize(images)
         return inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs) if experiment.channels_last else inputs
 
-    def prepare(images: Tensor, step: int) -> Tensor:
-        """Augment the batch ``[S, B, C, H, W]`` of each seed by that seed and the step, then normalise it."""
-        if experiment.augmentation != "none":
-            draws = [augmentation.draw(experiment.augmentation, images.shape[1], seed=seed, step=step) for seed in experiment.seeds]
-            images = augmentation.apply(images, torch.stack(draws).to(images.device), augmentation.PADDING[experiment.augmentation])
+    def draws(epoch: int) -> Tensor:
+        """The random numbers of the augmentation in an epoch, by seed and step, ``[S, n, 3]``."""
+        steps = range((epoch - 1) * steps_per_epoch, epoch * steps_per_epoch)
+        size = experiment.batch_size
+        drawn = [[augmentation.draw(experiment.augmentation, size, seed=seed, step=step) for step in steps] for seed in experiment.seeds]
+        return torch.stack([torch.cat(steps) for steps in drawn])[:, : len(dataset.train)]
+
+    def prepare(images: Tensor, draws: Tensor | None) -> Tensor:
+        """Augment the batch ``[S, B, C, H, W]`` of each seed, then normalise it."""
+        if draws is not None:
+            images = augmentation.apply(images, draws, augmentation.PADDING[experiment.augmentation])
         return normalize(images)
 
     temperature = torch.tensor([member.temperature for member in runs], device=device)[:, None, None]
     of_images = experiment.model != "mlp"
-    other_loss = experiment.method.loss(dataset.classes).to(device) if experiment.method is not None else None
+    other_loss = None
+    if experiment.loss != "gd":
+        shape = {"runs": model.runs, "features": models.class_vectors(model).shape[2]}
+        other_loss = StackLoss(parse(experiment.loss), dataset.classes, **shape).to(device)
     objective = other_loss or gd_loss([member.temperature for member in runs], match_gradient=experiment.match_gradient)
 
     def outputs(split: data.Split, *, features: bool = False) -> Tensor:
@@ -108,7 +111,10 @@ def run(
         """The logits over τ, which the loss, and so the probability of a run, is made of."""
         return other_loss.logits(outputs(split)) if other_loss is not None else outputs(split) / temperature
 
+    progress = Progress(experiment.epochs, "epoch")
+
     def measure_all(model: models.RunModel, epoch: int) -> dict[str, Tensor]:
+        progress(epoch)
         measured = {}
         last = epoch == experiment.epochs
         if last or epoch % experiment.test_every == 0:
@@ -131,19 +137,19 @@ def run(
         optimizer=experiment.optimizer,
         momentum=experiment.momentum,
         weight_decay=experiment.weight_decay,
-        decay=experiment.decay,
+        decay=experiment.lr_schedule,
         milestones=[round(share * experiment.epochs) for share in experiment.milestones],
         max_grad_norm=experiment.max_grad_norm or None,
         order_seeds=experiment.seeds,
         prepare=prepare if of_images else None,
+        draws=draws if experiment.augmentation != "none" else None,
         precision=experiment.precision,
         fused=experiment.fused,
         cuda_graph=experiment.cuda_graph,
         measure=measure_all,
         checkpoint=Path(checkpoint_dir) / f"{experiment.identity()}.pt" if checkpoint_dir else None,
         checkpoint_every=checkpoint_every,
-        identity=f"{template} {experiment.identity()}, data {dataset.copy}",
-        progress=progress,
+        identity=f"{experiment.template} {experiment.identity()}, data {dataset.copy}",
     )
 
     final = final_measures(dataset, scaled_logits, [member.beta for member in runs])
@@ -151,8 +157,8 @@ def run(
         add_angles(final, history, outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
     added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
     return records.Record(
-        template=template,
-        parameters=dataclasses.asdict(experiment) | dict(parameters or {}),
+        template=experiment.template,
+        parameters=experiment.model_dump(),
         data={
             "name": dataset.name,
             "source": dataset.source,
@@ -162,19 +168,7 @@ def run(
             "test": len(dataset.test),
         },
         model={"name": experiment.model, "parameters": sum(parameter.numel() for parameter in model.parameters()) // model.runs},
-        runs=[
-            {
-                "schedule": member.label,
-                "beta": member.beta,
-                "warmup_epochs": member.warmup_epochs,
-                "temperature": member.temperature,
-                "seed": member.seed,
-                **final[index],
-                "curves": _curves(history, index),
-                **added[index],
-            }
-            for index, member in enumerate(runs)
-        ],
+        runs=[member.values() | {**final[index], "curves": _curves(history, index), **added[index]} for index, member in enumerate(runs)],
         epochs_done=history[-1]["epoch"],
         wall_seconds=round(time.perf_counter() - started, 2),
         scale=experiment.scale,
@@ -217,7 +211,7 @@ def _on(dataset: data.Dataset, device: torch.device) -> data.Dataset:
 
 
 def _model(experiment: Experiment, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
-    chosen = experiment.method
+    chosen = parse(experiment.loss).kind if experiment.loss != "gd" else None
     last: dict[str, Any] = {"with_features": chosen.with_features, "bias": experiment.classifier_bias} if chosen is not None else {}
     if experiment.model == "mlp":
         sizes = [dataset.features, *experiment.hidden, dataset.classes]
@@ -248,3 +242,16 @@ def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]
             if isinstance(value, Tensor) and value.ndim == 1 and not (name == "beta" and constant):
                 curves.setdefault(name, []).append(float(value[index]))
     return curves
+
+
+def device_of(name: str) -> torch.device:
+    """The device of this name; ``auto`` is a GPU where there is one.
+
+    Raises:
+        ValueError: for a GPU that is not there.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'")
+    return torch.device(name)

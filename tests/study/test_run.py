@@ -1,9 +1,8 @@
-"""From flat values to a record: what is refused, what is kept, and that a stack is its runs."""
+"""From a setting to a record: that a stack is its runs, what is measured and kept, and what an interruption costs."""
 
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import pytest
@@ -11,8 +10,11 @@ import torch
 from torch import Tensor
 
 from gdlib.functional import gd_cross_entropy
-from study import data, experiment, records
-from study.experiment import Experiment, Run, gd_loss, running
+from study import objective, records
+from study.objective import gd_loss
+from study.run import train_stack, training
+from study.run.progress import Progress
+from study.settings import Experiment
 
 # 1,400 samples, 14 whole batches: all matrices fill whole vectors, see test_train
 SMALL: dict[str, Any] = {"validation_size": 37, "epochs": 3, "learning_rate": 0.05}
@@ -26,98 +28,13 @@ def weights(setting: Experiment) -> list[Tensor]:
         kept.extend(parameter.detach().clone() for parameter in model.parameters())
         return [{} for _ in range(model.runs)]
 
-    experiment.run(setting, template="test", finish=finish)
+    train_stack(setting, finish=finish)
     return kept
 
 
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"dataset": "minst"}, "unknown dataset 'minst'; valid: breast_cancer, .*digits, .*mnist"),
-            ({"normalization": "minmax"}, "unknown normalization 'minmax'; valid: unit, standard, .*none"),
-            ({"model": "resnet19"}, "unknown model 'resnet19'; valid: mlp, fast, fast_wide, resnet18, resnet34, resnet50, vgg16, mobilenet_v1"),
-            ({"stem": "none"}, "unknown stem 'none'; valid: cifar, tiny-imagenet, imagenet"),
-            ({"augmentation": "mixup"}, "unknown augmentation 'mixup'; valid: none, flip, crop-flip"),
-            ({"device": "gpu"}, "unknown device 'gpu'; valid: cpu, cuda, auto"),
-            ({"precision": "float16"}, "unknown precision 'float16'; valid: float32, bfloat16"),
-            ({"augmentation": "flip"}, "augmentation and channels_last are for images"),
-            ({"channels_last": True}, "augmentation and channels_last are for images"),
-            *(({"width": value}, "width must be a finite number > 0") for value in (0, -1, math.nan, "1")),
-            *(({"subset": value}, "subset") for value in (-1, 0.5, "10", None)),
-            *(({name: 1}, f"{name} must be True or False") for name in ("match_gradient", "channels_last", "fused", "cuda_graph")),
-            ({"activation": "gelu"}, "unknown activation 'gelu'; valid: relu, tanh, sigmoid"),
-            ({"activation": ["relu"]}, "unknown activation .*valid: relu, tanh, sigmoid"),
-            ({"initialization": "zeros"}, "unknown initialization 'zeros'; valid: pytorch, xavier, he"),
-            ({"schedule_unit": "batch"}, "unknown schedule_unit 'batch'; valid: step, epoch"),
-            ({"scale": "big"}, "unknown scale 'big'; valid: paper, reduced, smoke"),
-            *(
-                ({name: value}, name)
-                for name in ("epochs", "batch_size", "test_every")
-                for value in (0, -1, 1.5, "2", None, True, math.nan)
-            ),
-            *(
-                ({"learning_rate": value}, "learning_rate must be a finite number > 0")
-                for value in (0, -0.1, math.nan, math.inf, "0.1", None, True)
-            ),
-            *(
-                ({name: value}, name)
-                for name in ("momentum", "weight_decay", "max_grad_norm")
-                for value in (-0.1, math.nan, math.inf, "1", None)
-            ),
-            *(({"validation_size": value}, "validation_size") for value in (-1, 0.5, "10", None)),
-            *(({"hidden": value}, "hidden must be") for value in ([0], [-3], [2.5], ["50"], 50, "50")),
-            *(
-                ({"betas": value}, "betas must be")
-                for value in ([0.0], [-1.0], [math.nan], [math.inf], ["0.1"], [True], [[0.1]], 0.1, "0.1")
-            ),
-            *(({"temperatures": value}, "temperatures must be") for value in ([0.0], [math.nan], 1.0, None)),
-            *(({"seeds": value}, "seeds must be") for value in ([-1], [0.0], [True], ["0"], [2**12], 0)),
-            *(({"milestones": value}, "milestones") for value in ([0], [1], [-0.5], [math.nan], ["0.5"], 0.5)),
-            *(({"warmups": value}, "a warm-up is") for value in ([[0.01, 0.1]], [0.01, 0.1, 5], [[]])),
-            *(
-                ({"warmups": value}, "warmups must be")
-                for value in ([[0.01, 0.1, 0]], [[0, 0.1, 5]], [[0.01, math.inf, 5]], [["a", 0.1, 5]], 5)
-            ),
-            ({"linear_features": "no"}, "linear_features must be True or False"),
-            *((change, "nothing to train") for change in ({"betas": []}, {"seeds": []}, {"temperatures": []})),
-        ],
-    )
-    def test_before_data_is_loaded(self, monkeypatch, change, message):
-        monkeypatch.setattr(data, "load", lambda *_, **__: pytest.fail("data was loaded"))
-        with pytest.raises(ValueError, match=message):
-            Experiment(**change)
-
-    def test_too_many_samples_held_out(self):
-        with pytest.raises(ValueError, match="validation_size must lie in"):
-            experiment.run(Experiment(validation_size=1437), template="test")
-
-
-class TestExperiment:
-    def test_lists_become_tuples(self):
-        setting = Experiment(betas=[1.0], warmups=[[0.01, 0.1, 5]], hidden=[3])
-        assert (setting.betas, setting.warmups, setting.hidden) == ((1.0,), ((0.01, 0.1, 5),), (3,))
-        assert hash(setting) == hash(Experiment(betas=(1.0,), warmups=((0.01, 0.1, 5),), hidden=(3,)))
-
-    def test_the_runs_in_their_order(self):
-        setting = Experiment(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], temperatures=[1.0, 2.0], seeds=[3, 1])
-        found = [(run.seed, run.temperature, run.label, run.warmup_epochs) for run in setting.runs(7)]
-        labels = [("1", 0.0), ("0.1", 0.0), ("warm-up 0.01→0.1", 5.0)]
-        assert found == [(seed, tau, *label) for seed in (3, 1) for tau in (1.0, 2.0) for label in labels]
-
-    def test_beta_is_that_of_the_end(self):
-        assert [run.beta for run in Experiment(betas=[5], warmups=[[0.01, 0.1, 5]]).runs()] == [5.0, 0.1]
-        assert Run(0, 1.0, lambda step: 0.3, "0.3", 0).beta == 0.3
-
-    def test_identity(self):
-        setting = Experiment(betas=[0.1])
-        assert setting.identity() == Experiment(betas=(0.1,)).identity() == Experiment(betas=[0.1], scale="paper").identity()
-        assert setting.identity() != Experiment(betas=[0.1], epochs=11).identity()
-
-    def test_from_a_namespace(self):
-        setting = Experiment(betas=[0.1], epochs=3)
-        names = {name: getattr(setting, name) for name in setting.__dataclass_fields__}
-        assert Experiment.from_parameters(names | {"record": "", "unrelated": 3}) == setting
+def test_too_many_samples_held_out():
+    with pytest.raises(ValueError, match="validation_size must lie in"):
+        train_stack(Experiment(validation_size=1437))
 
 
 class TestSchedule:
@@ -125,14 +42,14 @@ class TestSchedule:
     def test_beta_of_every_step(self, monkeypatch, unit):
         # 1,437 samples in batches of 500: three steps an epoch; a warm-up of two epochs is six steps
         asked: list[float] = []
-        original = experiment.gd_loss
+        original = objective.gd_loss
 
         def watched(temperatures, **options):
             inner = original(temperatures, **options)
             return lambda logits, labels, beta: (asked.append(beta.item()), inner(logits, labels, beta))[1]
 
-        monkeypatch.setattr(running, "gd_loss", watched)
-        experiment.run(Experiment(betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500), template="test")
+        monkeypatch.setattr(training, "gd_loss", watched)
+        train_stack(Experiment(betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500))
         expected = {"step": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.7, 0.7], "epoch": [0.1] * 3 + [0.4] * 3 + [0.7] * 3}[unit]
         assert asked == pytest.approx(expected, rel=1e-6)
 
@@ -147,13 +64,6 @@ class TestAStackEqualsItsRunsAlone:
             alone = weights(Experiment(**(grid | one | {"temperatures": [member.temperature], "seeds": [member.seed]})))
             assert all(torch.equal(stack[index], single[0]) for stack, single in zip(together, alone, strict=True)), member
 
-    def test_repeated_seeds_are_repeated_runs(self):
-        # runs of seeds [0, 1, 0, 1] once got the batch order of their neighbours
-        setting = {"betas": [0.1], "seeds": [0, 1, 0, 1]} | SMALL
-        for parameter in weights(Experiment(**setting)):
-            assert torch.equal(parameter[0], parameter[2]) and torch.equal(parameter[1], parameter[3])
-            assert not torch.equal(parameter[0], parameter[1])
-
     def test_beta_does_not_change_start_and_order(self):
         first, second = (weights(Experiment(betas=[beta], **(SMALL | {"learning_rate": 1e-30}))) for beta in (0.01, 5.0))
         assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
@@ -167,12 +77,12 @@ def setting() -> Experiment:
 
 @pytest.fixture(scope="module")
 def record(setting) -> records.Record:
-    return experiment.run(setting, template="train", parameters={"record": "somewhere.json"})
+    return train_stack(setting)
 
 
 class TestRecord:
     def test_is_complete(self, setting, record):
-        assert set(record.parameters) == {*setting.__dataclass_fields__, "record"}
+        assert record.parameters == setting.model_dump()
         assert record.template == "train" and record.scale == "smoke" and record.epochs_done == 3 and record.wall_seconds > 0
         assert record.data["name"] == "digits" and record.data["source"] == "embedded" and "scikit-learn" in record.data["copy"]
         assert [record.data[split] for split in ("train", "valid", "test")] == [1337, 100, 360]
@@ -201,12 +111,12 @@ class TestRecord:
         assert json.loads((tmp_path / "a.json").read_text())["parameters"]["betas"] == [1.0, 0.1]
 
     def test_the_same_twice(self, setting, record):
-        again = experiment.run(setting, template="train")
+        again = train_stack(setting)
         assert [run["metrics"] for run in again.runs] == [run["metrics"] for run in record.runs]
         assert [run["curves"] for run in again.runs] == [run["curves"] for run in record.runs]
 
     def test_learns(self):
-        (run,) = experiment.run(Experiment(betas=[0.1], epochs=10), template="test").runs
+        (run,) = train_stack(Experiment(betas=[0.1], epochs=10)).runs
         assert run["metrics"]["test_accuracy"] > 0.9
 
     def test_measure_and_finish_add_to_it(self):
@@ -217,13 +127,13 @@ class TestRecord:
             assert history[-1]["table"].shape == (2, 2)
             return [{"own": index} for index in range(model.runs)]
 
-        found = experiment.run(Experiment(betas=[1.0, 0.1], epochs=1), template="test", measure=measure, finish=finish)
+        found = train_stack(Experiment(betas=[1.0, 0.1], epochs=1), measure=measure, finish=finish)
         assert [run["own"] for run in found.runs] == [0, 1]
         assert found.runs[0]["curves"]["number"] == [0.0, 1.0] and "table" not in found.runs[0]["curves"]
 
     def test_evaluations_are_thinned(self):
         setting = Experiment(dataset="iris", betas=[1.0], epochs=7, test_every=3, hidden=[4])
-        curves = experiment.run(setting, template="test").runs[0]["curves"]
+        curves = train_stack(setting).runs[0]["curves"]
         assert curves["epoch"] == curves["train_epoch"] == [0, 3, 6, 7]
         assert len(curves["test_accuracy"]) == len(curves["train_accuracy"]) == 4
 
@@ -240,24 +150,22 @@ class TestRecord:
 
     def test_training_curve_is_thinned_after_ten_epochs(self):
         setting = Experiment(dataset="iris", betas=[1.0], epochs=13, train_every=5, hidden=[4])
-        assert experiment.run(setting, template="test").runs[0]["curves"]["train_epoch"] == [*range(11), 13]
+        assert train_stack(setting).runs[0]["curves"]["train_epoch"] == [*range(11), 13]
 
 
 class TestDivergence:
     def test_one_run_of_a_stack(self, tmp_path):
         setting = Experiment(betas=[0.1], temperatures=[1e-30, 1.0], epochs=2)
-        found = experiment.run(setting, template="test")
+        found = train_stack(setting)
         lost, kept = found.runs
         assert lost["diverged"] is True and kept["diverged"] is False
-        (alone,) = experiment.run(Experiment(betas=[0.1], epochs=2), template="test").runs
+        (alone,) = train_stack(Experiment(betas=[0.1], epochs=2)).runs
         assert kept["metrics"]["test_accuracy"] == pytest.approx(alone["metrics"]["test_accuracy"], abs=0.01)
         assert "NaN" not in found.write(tmp_path / "a.json").read_text()
         assert records.read([tmp_path / "a.json"])["diverged"].tolist() == [True, False]
 
     def test_a_learning_rate_of_a_million(self, tmp_path):
-        found = experiment.run(
-            Experiment(betas=[5.0, 0.01], activation="relu", learning_rate=1e6, epochs=3, normalization="none"), template="test"
-        )
+        found = train_stack(Experiment(betas=[5.0, 0.01], activation="relu", learning_rate=1e6, epochs=3, normalization="none"))
         assert len(found.runs) == 2 and found.epochs_done == 3
         assert any(run["diverged"] for run in found.runs)
         records.load(found.write(tmp_path / "a.json"))
@@ -274,20 +182,23 @@ class TestCheckpoint:
                 raise KeyboardInterrupt
             return {}
 
-        options = {"template": "test", "checkpoint_dir": str(tmp_path), "checkpoint_every": 1}
+        options = {"checkpoint_dir": str(tmp_path), "checkpoint_every": 1}
         with pytest.raises(KeyboardInterrupt):
-            experiment.run(setting, measure=measure, **options)
+            train_stack(setting, measure=measure, **options)
         assert [file.name for file in tmp_path.iterdir()] == [f"{setting.identity()}.pt"]
-        resumed = experiment.run(setting, measure=measure, **options)
-        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in experiment.run(setting, template="test").runs]
+        resumed = train_stack(setting, measure=measure, **options)
+        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in train_stack(setting).runs]
         assert resumed.runs[0]["curves"]["epoch"] == [0, 1, 2, 3, 4]
 
-    def test_another_template_does_not_take_it(self, tmp_path):
-        # what a template measures is part of the history that a checkpoint keeps
-        setting = Experiment(betas=[1.0], epochs=1, hidden=[8])
-        experiment.run(setting, template="train", checkpoint_dir=str(tmp_path), checkpoint_every=1)
-        with pytest.raises(ValueError, match="belongs to another training"):
-            experiment.run(setting, template="curriculum", checkpoint_dir=str(tmp_path))
+
+def test_a_line_a_minute_says_how_far_and_how_long(monkeypatch, caplog):
+    now = iter(range(0, 10_000, 25))  # seconds at each look at the clock
+    monkeypatch.setattr("study.run.progress.time.monotonic", lambda: next(now))
+    progress = Progress(20, "epoch")
+    with caplog.at_level("INFO", logger="study.run"):
+        for epoch in range(4, 12):  # goes on from a checkpoint
+            progress(epoch)
+    assert caplog.messages == ["epoch 6 of 20, about 5.83 minutes left", "epoch 9 of 20, about 4.58 minutes left"]
 
 
 IMAGES: dict[str, Any] = {
@@ -307,20 +218,20 @@ IMAGES: dict[str, Any] = {
 class TestImageNetworks:
     def test_record(self):
         setting = Experiment(betas=[1.0, 0.1], warmups=[[0.1, 1, 1]], augmentation="crop-flip", max_grad_norm=3.0, **IMAGES)
-        record = experiment.run(setting, template="train")
+        record = train_stack(setting)
         assert record.model["name"] == "resnet18" and record.data["train"] == 200 and record.data["valid"] == 200
         assert record.environment["precision"] == "float32" and record.environment["device"] == "cpu"
         assert all(0 <= run["metrics"]["test_ece_temperature"] <= 1 for run in record.runs)
-        assert [run["metrics"] for run in experiment.run(setting, template="train").runs] == [run["metrics"] for run in record.runs]
+        assert [run["metrics"] for run in train_stack(setting).runs] == [run["metrics"] for run in record.runs]
 
     def test_learns(self):
         setting = Experiment(betas=[0.1], **(IMAGES | {"epochs": 6, "subset": 1000}))
-        assert experiment.run(setting, template="test").runs[0]["metrics"]["test_accuracy"] > 0.8
+        assert train_stack(setting).runs[0]["metrics"]["test_accuracy"] > 0.8
 
     def test_a_stack_equals_its_runs_alone(self):
         grid = {"augmentation": "crop-flip", "max_grad_norm": 1.0, "channels_last": True} | IMAGES
-        together = experiment.run(Experiment(betas=[5.0, 0.1], seeds=[3, 4], **grid), template="test").runs
-        alone = experiment.run(Experiment(betas=[0.1], seeds=[4], **grid), template="test").runs[0]
+        together = train_stack(Experiment(betas=[5.0, 0.1], seeds=[3, 4], **grid)).runs
+        alone = train_stack(Experiment(betas=[0.1], seeds=[4], **grid)).runs[0]
         assert together[3]["metrics"] == alone["metrics"]
         assert together[1]["metrics"] != together[3]["metrics"]
 
@@ -334,29 +245,29 @@ class TestImageNetworks:
                 raise KeyboardInterrupt
             return {}
 
-        options: dict[str, Any] = {"template": "test", "checkpoint_dir": str(tmp_path), "checkpoint_every": 1}
+        options: dict[str, Any] = {"checkpoint_dir": str(tmp_path), "checkpoint_every": 1}
         with pytest.raises(KeyboardInterrupt):
-            experiment.run(setting, measure=measure, **options)
-        resumed = experiment.run(setting, measure=measure, **options)
-        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in experiment.run(setting, template="test").runs]
+            train_stack(setting, measure=measure, **options)
+        resumed = train_stack(setting, measure=measure, **options)
+        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in train_stack(setting).runs]
 
     def test_reduced_precision_is_recorded(self):
-        found = experiment.run(Experiment(betas=[1.0], precision="bfloat16", **IMAGES), template="test")
-        exact = experiment.run(Experiment(betas=[1.0], **IMAGES), template="test")
+        found = train_stack(Experiment(betas=[1.0], precision="bfloat16", **IMAGES))
+        exact = train_stack(Experiment(betas=[1.0], **IMAGES))
         assert found.environment["precision"] == "bfloat16"
         assert found.runs[0]["metrics"] != exact.runs[0]["metrics"]
         assert found.runs[0]["metrics"]["train_cross_entropy"] == pytest.approx(exact.runs[0]["metrics"]["train_cross_entropy"], rel=0.1)
 
     def test_switches_of_a_gpu_fall_back(self, caplog):
         with caplog.at_level("INFO", logger="gdlib.train"):
-            found = experiment.run(Experiment(betas=[1.0], device="auto", cuda_graph=True, fused=True, **IMAGES), template="test")
+            found = train_stack(Experiment(betas=[1.0], device="auto", cuda_graph=True, fused=True, **IMAGES))
         if found.environment["device"] == "cpu":
             assert "no CUDA graphs" in caplog.text
 
     def test_a_gpu_that_is_not_there(self, monkeypatch):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         with pytest.raises(ValueError, match="PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"):
-            experiment.run(Experiment(device="cuda", **IMAGES), template="test")
+            train_stack(Experiment(device="cuda", **IMAGES))
 
 
 class TestMatchedGradient:

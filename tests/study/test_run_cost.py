@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from study import campaign, records
-from study.experiment import StepCost, cost, measure_cost, of_template
+from study.run import cost, measure_cost
+from study.settings import StepCost
 
 QUICK = {"losses": ["softmax", "arcgrad 10", "center 0.02"], "width": 0.125, "stem": "tiny-imagenet", "batch_size": 2, "steps": 1}
 
@@ -25,11 +26,11 @@ class Clock:
 def test_a_record_has_a_run_for_each_network_loss_and_repetition(monkeypatch, tmp_path):
     monkeypatch.setattr(cost.time, "process_time", Clock())
     setting = StepCost(**QUICK | {"repetitions": 2, "first": 5})
-    table = records.to_frame(records.load(measure_cost(setting, template="cost").write(tmp_path / "record.json")))
+    table = records.to_frame(records.load(measure_cost(setting).write(tmp_path / "record.json")))
     assert list(zip(table["model"], table["loss"], table["seed"], strict=True)) == [
         ("resnet18", loss, repetition) for repetition in (5, 6) for loss in ("softmax", "arcgrad 10", "center 0.02")
     ]
-    assert len(table) == len(setting.runs())
+    assert len(table) == setting.trainings
     assert set(table["step_seconds"]) == set(table["criterion_seconds"]) == {1.0}  # two readings of the clock for each
     assert set(table["measured_on"]) == {"cpu"} and set(table["scale"]) == {"smoke"} and not table["diverged"].any()
 
@@ -38,7 +39,7 @@ def test_the_losses_take_turns(monkeypatch):
     done = []
     monkeypatch.setattr(cost._OneLoss, "__call__", lambda self, images, labels: done.append(self.loss))
     monkeypatch.setattr(cost._OneLoss, "criterion", lambda self, images, labels: None)
-    measure_cost(StepCost(**QUICK | {"losses": ["softmax", "arcgrad 10"], "steps": 2, "repetitions": 2}), template="cost")
+    measure_cost(StepCost(**QUICK | {"losses": ["softmax", "arcgrad 10"], "steps": 2, "repetitions": 2}))
     warm_up, measured = done[:2], done[2:]
     assert warm_up == ["softmax", "arcgrad 10"]
     assert measured == ["softmax", "arcgrad 10"] * 2 + ["arcgrad 10", "softmax"] * 2  # another one begins in every repetition
@@ -61,39 +62,15 @@ def test_networks_of_two_losses_start_alike():
     assert torch.equal(first.features, second.features)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"models": ["resnet19"]}, "unknown models 'resnet19'; valid: resnet18"),
-        ({"models": []}, "models must be a list with at least one entry"),
-        ({"losses": ["arcgrad"]}, "arcgrad has 1 numbers"),
-        ({"steps": 0}, "steps must be a finite number > 0"),
-        ({"repetitions": 1.5}, "repetitions must be a whole number"),
-        ({"classes": 1}, "classes must be a finite number >= 2"),
-        ({"first": -1}, "first must be a finite number >= 0"),
-        ({"channels_last": "yes"}, "channels_last must be True or False"),
-        ({"device": "tpu"}, "unknown device 'tpu'"),
-        ({"scale": "large"}, "unknown scale"),
-    ],
-)
-def test_what_cannot_be_is_refused(values, message):
-    with pytest.raises(ValueError, match=message):
-        StepCost(**values)
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there():
     with pytest.raises(ValueError, match="PyTorch finds no GPU"):
-        measure_cost(StepCost(**QUICK | {"device": "cuda"}), template="cost")
-    found = measure_cost(StepCost(**QUICK | {"device": "auto", "repetitions": 1}), template="cost")
+        measure_cost(StepCost(**QUICK | {"device": "cuda"}))
+    found = measure_cost(StepCost(**QUICK | {"device": "auto", "repetitions": 1}))
     assert {run["measured_on"] for run in found.runs} == {"cpu"}
 
 
-def test_the_campaign_counts_its_measurements():
-    assert of_template("cost") is StepCost
-    read = StepCost.from_parameters({"losses": '["softmax"]', "repetitions": 5, "record": ""})
-    assert read == StepCost(losses=["softmax"], repetitions=5)
+def test_the_campaign_adds_to_its_own_measurements():
     jobs = {job.id: job for job in campaign.load("campaigns/angular-cost.yml").jobs}
-    assert jobs["reduced"].trainings == 2 * 2 * 10
-    first, more = (StepCost(**jobs[name].parameters).runs() for name in ("reduced", "more"))
-    assert not set(first) & set(more)  # the repetitions of the second add to those of the first
+    first, more = ([tuple(run.values()) for run in jobs[name].setting.planned()] for name in ("reduced", "more"))
+    assert len(first) == 2 * 2 * 10 and not set(first) & set(more)

@@ -2,132 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from gdlib import models
-from gdlib.train import OPTIMIZERS, batch_order, train
+from gdlib.train import batch_orders, train
 from study import data, records
-from study.experiment.methods import method
-from study.experiment.values import require, require_one_of, values_of, with_tuples
+from study.losses import parse
+from study.objective import StackLoss
+from study.run.progress import Progress
+from study.settings import CrossValidation
 
-__all__ = ["CrossValidation", "cross_validate"]
-
-_ORDERS = 2**12  # how many batch orders there are
-
-
-@dataclass(frozen=True)
-class CrossValidation:
-    """What is trained, on what, and how, in a repeated cross-validation. Flat values only, so that papermill can set each of them.
-
-    A seed is a whole cross-validation: a random partition into folds, and one training for each fold that is left out. Initialisation and
-    batch order have the seed and the fold for their own seed, so that two methods differ in nothing but the loss.
-
-    Attributes:
-        datasets: names of :func:`study.data.table_names`.
-        method: the loss, see :func:`study.experiment.method`.
-        normalization: of the features, ``"standard"``, ``"unit"`` or ``"none"``; fitted on the training part of each fold.
-        categorical: how nominal features are coded, ``"codes"`` or ``"one-hot"``.
-        folds: number of folds.
-        stratified: keep the shares of the classes in every fold.
-        duplicates_together: keep equal rows in one fold.
-        hidden: units of the hidden layers.
-        activation: a name of :data:`gdlib.models.ACTIVATIONS`.
-        initialization: a name of :data:`gdlib.models.INITIALIZATIONS`.
-        linear_features: no activation after the last hidden layer.
-        seeds: one for each repetition.
-        epochs: passes over the training part.
-        batch_size: samples in a step.
-        optimizer: a name of :data:`gdlib.train.OPTIMIZERS`.
-        learning_rate: of the optimizer.
-        momentum: of SGD, or first decay rate of Adam.
-        weight_decay: coefficient of the L2 penalty.
-        test_every: epochs between two evaluations; the last epoch is always evaluated.
-        scale: ``"paper"``, ``"reduced"`` or ``"smoke"``: how the setting relates to the paper's.
-
-    Raises:
-        ValueError: for a value that cannot be; the message names the valid ones.
-
-    Example:
-        >>> len(CrossValidation(datasets=["iris", "wine"], seeds=[0, 1, 2], folds=5).runs())
-        30
-    """
-
-    datasets: Sequence[str] = ("iris",)
-    method: str = "softmax"
-    normalization: str = "standard"
-    categorical: str = "codes"
-    folds: int = 10
-    stratified: bool = True
-    duplicates_together: bool = False
-    hidden: Sequence[int] = (16, 16)
-    activation: str = "relu"
-    initialization: str = "pytorch"
-    linear_features: bool = False
-    seeds: Sequence[int] = (0, 1)
-    epochs: int = 20
-    batch_size: int = 16
-    optimizer: str = "sgd"
-    learning_rate: float = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    test_every: int = 10
-    scale: str = "smoke"
-
-    def __post_init__(self) -> None:
-        """Check every value against what the parts accept, before anything is loaded."""
-        with_tuples(self)
-        for name in ("datasets", "hidden", "seeds"):
-            if not isinstance(getattr(self, name), tuple) or not getattr(self, name):
-                raise ValueError(f"{name} must be a list with at least one entry; got {getattr(self, name)!r}")
-        for name, values, valid in (
-            ("datasets", self.datasets, data.table_names()),
-            ("normalization", [self.normalization], ("standard", "unit", "none")),
-            ("categorical", [self.categorical], ("codes", "one-hot")),
-            ("activation", [self.activation], models.ACTIVATIONS),
-            ("initialization", [self.initialization], models.INITIALIZATIONS),
-            ("optimizer", [self.optimizer], OPTIMIZERS),
-            ("scale", [self.scale], records.SCALES),
-        ):
-            for value in values:
-                require_one_of(name, value, valid)
-        for name in ("epochs", "batch_size", "test_every", "folds"):
-            if not isinstance(getattr(self, name), int):
-                raise ValueError(f"{name} must be a whole number; got {getattr(self, name)!r}")
-        for name in ("epochs", "batch_size", "test_every", "learning_rate"):
-            require(name, getattr(self, name), above=0)
-        for name in ("momentum", "weight_decay"):
-            require(name, getattr(self, name), at_least=0)
-        require("folds", self.folds, at_least=2)
-        for units in self.hidden:
-            if not isinstance(units, int) or units < 1:
-                raise ValueError(f"hidden must be whole numbers of units, at least 1; got {units!r}")
-        for seed in self.seeds:
-            if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < _ORDERS // self.folds:
-                raise ValueError(f"seeds must be integers from 0 to {_ORDERS // self.folds - 1} (with {self.folds} folds); got {seed!r}")
-        method(self.method)
-
-    @classmethod
-    def from_parameters(cls, namespace: Mapping[str, Any]) -> CrossValidation:
-        """Pick the values, by name, out of a notebook's namespace, as :meth:`study.experiment.Experiment.from_parameters` does."""
-        return cls(**values_of(cls, namespace))
-
-    def runs(self) -> list[tuple[str, int, int]]:
-        """Every training: table, seed and fold."""
-        return list(itertools.product(self.datasets, self.seeds, range(self.folds)))
+__all__ = ["cross_validate", "order_of_parts"]
 
 
-def cross_validate(
-    setting: CrossValidation, *, template: str, progress: bool = False, data_folder: str | None = None, keep_curves: bool = True
-) -> records.Record:
+def cross_validate(setting: CrossValidation, *, data_folder: str | None = None, keep_curves: bool = True) -> records.Record:
     """Train every run and every fold of every table, table by table, and measure the accuracy on the fold that was left out.
 
     The training parts of two folds may differ in size, by one where nothing keeps rows together. An epoch takes from each as many samples
@@ -135,8 +28,6 @@ def cross_validate(
 
     Args:
         setting: what to do.
-        template: name of the notebook, for the record.
-        progress: show a bar over the tables.
         data_folder: the local data folder, instead of the usual one.
         keep_curves: keep the accuracies between the first and the last epoch.
 
@@ -147,7 +38,9 @@ def cross_validate(
     started = time.perf_counter()
     runs: list[dict[str, Any]] = []
     copies, sources, parameters = {}, set(), {}
-    for name in tqdm(setting.datasets, desc="tables", disable=not progress):
+    progress = Progress(len(setting.datasets), "table")
+    for index, name in enumerate(setting.datasets):
+        progress(index)
         table = data.table(name, categorical=setting.categorical, folder=data_folder)  # type: ignore[arg-type]
         model, found = _stack(setting, table)
         copies[name], parameters[name] = table.copy, sum(parameter.numel() for parameter in model.parameters()) // model.runs
@@ -157,8 +50,8 @@ def cross_validate(
                 run.pop("curves")
             runs.append(run)
     return records.Record(
-        template=template,
-        parameters=dataclasses.asdict(setting),
+        template=setting.template,
+        parameters=setting.model_dump(),
         data={"name": ", ".join(setting.datasets), "source": ", ".join(sorted(sources)), "copy": copies},
         model={"name": "mlp", "parameters": parameters},
         runs=runs,
@@ -182,12 +75,12 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
         torch.stack([getattr(one, name).expand(table.features.shape[1]) for one in normalizers])[:, None] for name in ("shift", "scale")
     )
 
-    chosen = method(setting.method)
+    chosen = parse(setting.loss)
     model = models.HeadedMLP(
         [table.features.shape[1], *setting.hidden, table.classes],
         seeds,
-        head=chosen.head,
-        with_features=chosen.with_features,
+        head=chosen.kind.head,
+        with_features=chosen.kind.with_features,
         activation=setting.activation,
         initialization=setting.initialization,
         linear_features=setting.linear_features,
@@ -208,7 +101,7 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
 
     history = train(
         model,
-        chosen.loss(table.classes),
+        StackLoss(chosen, table.classes, runs=model.runs, features=setting.hidden[-1] if setting.hidden else table.features.shape[1]),
         lambda step: [1.0] * model.runs,
         table.features,
         table.labels,
@@ -219,7 +112,7 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
         momentum=setting.momentum,
         weight_decay=setting.weight_decay,
         order=order,
-        prepare=lambda batch, step: (batch - shift) / scale,
+        prepare=lambda batch, draws: (batch - shift) / scale,
         measure=measure,
     )
     measured = [entry for entry in history if "test" in entry]
@@ -253,7 +146,7 @@ def order_of_parts(parts: Sequence[Tensor], seeds: Sequence[int]) -> Callable[[i
 
     Args:
         parts: the indices of each run's samples.
-        seeds: one for each run, see :func:`gdlib.train.batch_order`.
+        seeds: one for each run, see :func:`gdlib.train.batch_orders`.
 
     Returns:
         A function from the epoch to indices ``[S, n]``; n is the size of the smallest part.
@@ -264,12 +157,11 @@ def order_of_parts(parts: Sequence[Tensor], seeds: Sequence[int]) -> Callable[[i
         >>> first.shape, set(first[0].tolist()) < {0, 1, 2}, set(first[1].tolist())
         (torch.Size([2, 2]), True, {5, 6})
     """
-    smallest = min(len(part) for part in parts)
+    sizes = [len(part) for part in parts]
 
     padded = nn.utils.rnn.pad_sequence(list(parts), batch_first=True)  # (S, size of the largest part)
 
     def order(epoch: int) -> Tensor:
-        drawn = [batch_order(seed, epoch, len(part))[:smallest] for part, seed in zip(parts, seeds, strict=True)]
-        return padded.gather(1, torch.stack(drawn))  # one call for all runs
+        return padded.gather(1, batch_orders(seeds, epoch, sizes))  # one call for all runs
 
     return order

@@ -13,10 +13,16 @@ from gdlib import functional
 from gdlib.models import MLP_HEADS, HeadedMLP, mlp
 from gdlib.train import batch_order, train
 from study import data, records
-from study.experiment import METHODS, CrossValidation, Experiment, cross_validate, method, of_template
-from study.experiment.cross_validation import order_of_parts
+from study.losses import LOSSES, parse
+from study.objective import StackLoss
+from study.run import cross_validate, order_of_parts
+from study.settings import CrossValidation
 
 QUICK = {"datasets": ["iris"], "folds": 3, "seeds": [0], "epochs": 4, "hidden": [8]}
+
+
+def loss_of(text: str, classes: int, runs: int = 2) -> StackLoss:
+    return StackLoss(parse(text), classes, runs=runs, features=5)
 
 
 def blobs(samples: int = 53) -> tuple[Tensor, Tensor]:
@@ -41,7 +47,7 @@ class TestRunsWithSamplesOfTheirOwn:
             model = HeadedMLP([4, 16, 16, 3], [5 + member for member in members])
             train(
                 model,
-                method("softmax").loss(3),
+                loss_of("softmax", 3),
                 lambda step: [1.0] * len(members),
                 *(inputs, labels),
                 epochs=5,
@@ -71,9 +77,7 @@ class TestRunsWithSamplesOfTheirOwn:
                 net[2].weight.copy_(model.layers.weights[1][run].T)
             plain.append(net)
         settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.02, "optimizer": optimizer, "momentum": 0.9, "weight_decay": 1e-3}
-        train(
-            model, method("softmax").loss(3), lambda step: [1.0] * 4, inputs, labels, order=order_of_parts(parts, [0, 1, 2, 3]), **settings
-        )
+        train(model, loss_of("softmax", 3), lambda step: [1.0] * 4, inputs, labels, order=order_of_parts(parts, [0, 1, 2, 3]), **settings)
         for run, net in enumerate(plain):
             own = {"momentum": 0.9} if kind is torch.optim.SGD else {}
             update = kind(net.parameters(), lr=0.02, weight_decay=1e-3, **own)
@@ -101,9 +105,9 @@ class TestRunsWithSamplesOfTheirOwn:
         arguments = {"epochs": 1, "batch_size": 5, "learning_rate": 0.1}
         with pytest.raises(ValueError, match="so must the rows of an order"):
             order = order_of_parts(self.parts()[:3], [0, 1, 2])
-            train(mlp([4, 3], [0, 1]), method("softmax").loss(3), lambda step: [1.0] * 2, inputs, labels, order=order, **arguments)
+            train(mlp([4, 3], [0, 1]), loss_of("softmax", 3), lambda step: [1.0] * 2, inputs, labels, order=order, **arguments)
         with pytest.raises(ValueError, match="unknown optimizer 'lbfgs'; valid: sgd, adam"):
-            train(mlp([4, 3], [0]), method("softmax").loss(3), lambda step: [1.0], inputs, labels, optimizer="lbfgs", **arguments)
+            train(mlp([4, 3], [0]), loss_of("softmax", 3), lambda step: [1.0], inputs, labels, optimizer="lbfgs", **arguments)
 
 
 class TestHeads:
@@ -132,7 +136,7 @@ class TestHeads:
 class TestMethods:
     def test_center_loss_step_by_step(self):
         generator = torch.Generator().manual_seed(1)
-        loss_fn = method("center 0.02").loss(3)
+        loss_fn = loss_of("center 0.02", 3)
         centers = torch.zeros(2, 3, 5)
         for _ in range(3):
             outputs = torch.randn(2, 7, 3 + 5, generator=generator)
@@ -152,7 +156,7 @@ class TestMethods:
 
     def test_adacos_step_by_step(self):
         generator = torch.Generator().manual_seed(1)
-        loss_fn, scale = method("adacos").loss(4), [2**0.5 * torch.log(torch.tensor(3.0))] * 2
+        loss_fn, scale = loss_of("adacos", 4), [2**0.5 * torch.log(torch.tensor(3.0))] * 2
         for _ in range(3):
             cosine = torch.rand(2, 9, 4, generator=generator)
             labels = torch.randint(0, 4, (2, 9), generator=generator)
@@ -168,9 +172,9 @@ class TestMethods:
     def test_adacos_learns_nothing_from_two_classes_unless_guarded(self):
         cosine = torch.rand(1, 6, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
         labels = torch.tensor([[0, 1, 0, 1, 1, 0]])
-        method("adacos").loss(2)(cosine, labels, torch.ones(1)).sum().backward()
+        loss_of("adacos", 2, runs=1)(cosine, labels, torch.ones(1)).sum().backward()
         assert cosine.grad is not None and torch.equal(cosine.grad, torch.zeros_like(cosine))
-        method("guarded-adacos 0.98").loss(2)(cosine, labels, torch.ones(1)).sum().backward()
+        loss_of("guarded-adacos 0.98", 2, runs=1)(cosine, labels, torch.ones(1)).sum().backward()
         assert cosine.grad.abs().max() > 0.01
 
     @pytest.mark.parametrize(
@@ -188,12 +192,12 @@ class TestMethods:
         cosine = torch.rand(2, 5, 3, generator=torch.Generator().manual_seed(0))
         labels = torch.tensor([[0, 1, 2, 0, 1], [2, 2, 1, 0, 0]])
         expected = torch.stack([reference(of_run, y) for of_run, y in zip(cosine, labels, strict=True)])
-        torch.testing.assert_close(method(text).loss(3)(cosine, labels, torch.ones(2)), expected)
+        torch.testing.assert_close(loss_of(text, 3)(cosine, labels, torch.ones(2)), expected)
 
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("softmaxx", "unknown method 'softmaxx'; valid: softmax"),
+            ("softmaxx", "unknown loss 'softmaxx'; valid: softmax"),
             ("arcface 20", "has 2 numbers"),
             ("gd x", "come numbers"),
             ("", "unknown"),
@@ -201,11 +205,11 @@ class TestMethods:
     )
     def test_wrong_texts(self, text, message):
         with pytest.raises(ValueError, match=message):
-            method(text)
+            parse(text)
 
 
 class TestCrossValidation:
-    @pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if kind.head in MLP_HEADS])
+    @pytest.mark.parametrize("name", [name for name, kind in LOSSES.items() if kind.head in MLP_HEADS])
     def test_every_method_learns(self, name):
         numbers = {
             "center": "0.02",
@@ -221,8 +225,8 @@ class TestCrossValidation:
             "label-smoothing": "0.1",
             "a-softmax": "2",
         }
-        setting = CrossValidation(**QUICK | {"method": f"{name} {numbers.get(name, '')}", "epochs": 12, "hidden": [16, 16]})
-        (run,) = cross_validate(setting, template="x").runs
+        setting = CrossValidation(**QUICK | {"loss": f"{name} {numbers.get(name, '')}", "epochs": 12, "hidden": [16, 16]})
+        (run,) = cross_validate(setting).runs
         assert run["metrics"]["test_accuracy"] > 0.8
         assert run["metrics"]["diverged_folds"] == 0
 
@@ -230,7 +234,7 @@ class TestCrossValidation:
         table = data.table("iris")
         fold = data.folds(table.labels, 3, seed=0)
         setting = CrossValidation(**QUICK)
-        before = cross_validate(setting, template="x").runs[0]["fold_accuracies"]
+        before = cross_validate(setting).runs[0]["fold_accuracies"]
         spoilt = table.features.clone()
         spoilt[fold == 0] += 1e3  # changes the scaling and the training of the other two trainings, but not of this one
         models_seen = {}
@@ -240,10 +244,10 @@ class TestCrossValidation:
             models_seen[len(models_seen)] = [parameter.detach().clone() for parameter in model.parameters()]
             return history
 
-        monkeypatch.setattr("study.experiment.cross_validation.train", spy)
-        cross_validate(setting, template="x")
+        monkeypatch.setattr("study.run.cross_validation.train", spy)
+        cross_validate(setting)
         monkeypatch.setattr("study.data.table", lambda *_, **__: dataclasses.replace(table, features=spoilt))
-        cross_validate(setting, template="x")
+        cross_validate(setting)
         clean, other = models_seen[0], models_seen[1]
         assert all(torch.equal(one[0], two[0]) for one, two in zip(clean, other, strict=True))
         assert not torch.equal(clean[0][1], other[0][1])
@@ -251,14 +255,14 @@ class TestCrossValidation:
 
     def test_the_record(self, tmp_path):
         setting = CrossValidation(**QUICK | {"datasets": ["iris", "wine"], "seeds": [0, 3], "test_every": 2})
-        record = cross_validate(setting, template="cross-validation")
+        record = cross_validate(setting)
         frame = records.read([record.write(tmp_path / "one.json")])
         assert list(frame["dataset"]) == ["iris", "iris", "wine", "wine"] and list(frame["seed"]) == [0, 3, 0, 3]
         assert frame["curve_epoch"].iloc[0] == [0, 2, 4]
         for _, run in frame.iterrows():
             assert run["test_accuracy"] == pytest.approx(sum(run["fold_accuracies"]) / 3, rel=1e-5)
             assert run["curve_test_accuracy"][-1] == run["test_accuracy"]
-        again = cross_validate(setting, template="cross-validation")
+        again = cross_validate(setting)
         assert [run["fold_accuracies"].tolist() for run in again.runs] == [run["fold_accuracies"].tolist() for run in record.runs]
 
     def test_equal_rows_stay_together(self, monkeypatch):
@@ -270,31 +274,6 @@ class TestCrossValidation:
             return folds(labels, n_folds, seed, stratified, groups)
 
         monkeypatch.setattr("study.data.folds", spy)
-        cross_validate(CrossValidation(**QUICK | {"epochs": 1}), template="x")
-        cross_validate(CrossValidation(**QUICK | {"epochs": 1, "duplicates_together": True}), template="x")
+        cross_validate(CrossValidation(**QUICK | {"epochs": 1}))
+        cross_validate(CrossValidation(**QUICK | {"epochs": 1, "duplicates_together": True}))
         assert asked[0] is None and len(set(asked[1].tolist())) == 149  # scikit-learn's iris has one row twice
-
-    @pytest.mark.parametrize(
-        ("values", "message"),
-        [
-            ({"datasets": ["irises"]}, "unknown datasets 'irises'"),
-            ({"method": "arcgrad"}, "has 1 numbers"),
-            ({"optimizer": "lbfgs"}, "valid: sgd, adam"),
-            ({"normalization": "channel"}, "valid: standard, unit, none"),
-            ({"seeds": [409]}, "from 0 to 408"),
-            ({"seeds": []}, "at least one entry"),
-            ({"hidden": [0]}, "at least 1"),
-            ({"folds": 1}, ">= 2"),
-            ({"epochs": 1.5}, "whole number"),
-            ({"learning_rate": 0.0}, "> 0"),
-        ],
-    )
-    def test_impossible_values(self, values, message):
-        with pytest.raises(ValueError, match=message):
-            CrossValidation(**values)
-
-    def test_from_a_command_line(self):
-        assert CrossValidation.from_parameters({"seeds": 3, "hidden": "[4, 4]"}) == CrossValidation(seeds=[3], hidden=[4, 4])
-
-    def test_templates(self):
-        assert of_template("cross-validation") is CrossValidation and of_template("train") is Experiment

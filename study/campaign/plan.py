@@ -1,0 +1,311 @@
+"""A campaign file becomes a list of checked jobs; the one rule by which a job is done."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from study import published, records
+from study.settings import PLACES, TEMPLATES, Setting, explanation, nearest
+
+__all__ = ["Campaign", "CampaignError", "Job", "Plan", "load", "names", "plan"]
+
+_BYTES, _JOBS = 200_000, 100_000  # what no campaign needs
+
+
+class CampaignError(ValueError):
+    """A campaign file or a record that cannot be used; the message names the file and says what to do."""
+
+
+class _Entry(BaseModel):
+    """An entry of a campaign file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: Annotated[str, Field(max_length=100)]
+    template: Annotated[str, Field(max_length=100)]
+    title: str = ""
+    answers: list[str] = []
+    parameters: dict[str, Any] = {}
+    each: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
+    minutes: Annotated[float, Field(gt=0, le=100_000)] | None = None
+    memory: Annotated[int, Field(gt=0, le=10_000_000)] | None = None
+
+
+class _File(BaseModel):
+    """A campaign file, its entries as they stand."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    title: str = ""
+    defaults: dict[str, Any] = {}
+    entries: Annotated[list[Any], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of one notebook.
+
+    Attributes:
+        campaign: name of the campaign.
+        id: name of the job, unique in the campaign.
+        entry: ``id`` of the entry that it was made from.
+        template: notebook of ``notebooks/experiments``, without its ending.
+        parameters: what the campaign sets; every other parameter keeps the setting's default.
+        record: where the record is written.
+        answers: rows of the claims ledger.
+        minutes: expected time, or None.
+        memory: expected memory in MB, or None.
+    """
+
+    campaign: str
+    id: str
+    entry: str
+    template: str
+    parameters: Mapping[str, Any]
+    record: Path
+    answers: tuple[str, ...] = ()
+    minutes: float | None = None
+    memory: int | None = None
+
+    @functools.cached_property
+    def setting(self) -> Setting:
+        """What the job trains, checked.
+
+        Raises:
+            CampaignError: names the job, what was given, what is valid, and the nearest match.
+        """
+        where = f"campaign {self.campaign}, job {self.id}"
+        if self.template not in TEMPLATES:
+            hint = nearest(self.template, TEMPLATES) or "."
+            raise CampaignError(f"{where}: there is no notebook {self.template!r}{hint} The valid ones are: {', '.join(TEMPLATES)}")
+        kind = TEMPLATES[self.template]
+        for name in self.parameters:
+            if name in PLACES:
+                raise CampaignError(f"{where}: {name} is set by the workflow; leave it out of the campaign")
+            if name in kind.fixed:
+                raise CampaignError(f"{where}: the notebook {self.template} has no parameter {name!r}: {', '.join(kind.parameters())}")
+        try:
+            return kind(**self.parameters)
+        except ValueError as error:
+            raise CampaignError(f"{where}: {error}") from error
+
+    def missing(self, record: Path | None = None) -> str:
+        """Say why the job is not done; empty if it is.
+
+        A job is done if its record is of its notebook and its setting, all defaults included, and holds exactly the runs that were
+        planned, each trained to its end (:func:`study.records.load` refuses others). A parameter that the record does not know, because it
+        was added later, had its default. File times play no part.
+
+        Args:
+            record: where to look, instead of :attr:`record`.
+
+        Raises:
+            CampaignError: for a record that cannot be read.
+        """
+        path = (record or self.record).absolute()
+        try:
+            template, measured, runs = _measured(path, _stamp(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return "it has no record"
+        except (OSError, ValueError) as error:
+            raise CampaignError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+        if template != self.template:
+            return f"its record is of the notebook {template}"
+        for name, value in self.setting.model_dump().items():
+            there = measured.get(name, type(self.setting).model_fields[name].default)
+            if not records.same(there, value):
+                return f"its record was measured with {name} {there!r}, not {value!r}"
+        planned = self.setting.planned()
+        if len(runs) != len(planned):
+            return f"its record has {len(runs)} runs, not {len(planned)}"
+        for number, (run, values) in enumerate(zip(runs, planned, strict=True), start=1):
+            if not records.same([run.get(name) for name in values], list(values.values())):
+                return f"run {number} of its record is not the planned one: {values}"
+        return ""
+
+    @property
+    def done(self) -> bool:
+        """Whether the record is there and is this job's: see :meth:`missing`."""
+        return not self.missing()
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign file with its jobs, in the order of the file."""
+
+    name: str
+    title: str
+    path: Path
+    jobs: tuple[Job, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked campaign: which of its jobs have their record, and which are to be run."""
+
+    campaign: Campaign
+    done: tuple[Job, ...]
+    pending: tuple[Job, ...]
+
+    def __str__(self) -> str:
+        text = f"{self.campaign.name}: {len(self.done)} of {len(self.campaign.jobs)} jobs have their record"
+        if not self.pending:
+            return text + "; nothing to run"
+        minutes = [job.minutes for job in self.pending]
+        known = sum(value for value in minutes if value is not None)
+        return text + f"; {len(self.pending)} to run" + (f", about {known:.3g} minutes one after another" if None not in minutes else "")
+
+
+def plan(name: str, root: Path) -> Plan:
+    """Read and check a campaign.
+
+    Args:
+        name: of the campaign, ``campaigns/<name>.yml``.
+        root: folder of the project.
+
+    Raises:
+        CampaignError: for anything in the file that would make a job fail or do what nobody asked for, and for a damaged record.
+    """
+    if not isinstance(name, str) or not records.NAME.fullmatch(name):
+        raise CampaignError(f"a campaign cannot be called {str(name)[:100]!r}; use letters, digits, dots, hyphens and underscores")
+    campaign = load(root / "campaigns" / f"{name}.yml")
+    for job in campaign.jobs:
+        assert job.setting
+    for template in {job.template for job in campaign.jobs}:
+        if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
+            raise CampaignError(f"campaign {name}: there is no notebook notebooks/experiments/{template}.md")
+    done = {job.id for job in campaign.jobs if job.done}
+    return Plan(
+        campaign,
+        tuple(job for job in campaign.jobs if job.id in done),
+        tuple(job for job in campaign.jobs if job.id not in done),
+    )
+
+
+def names(folder: str | Path) -> list[str]:
+    """The campaigns of a folder: its YAML files that have entries."""
+    files = sorted(Path(folder).glob("*.yml"))
+    return [path.stem for path in files if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE)]
+
+
+def load(path: str | Path, folder: str | Path | None = None) -> Campaign:
+    """Read a campaign file and expand it into jobs; a file that did not change is not read again.
+
+    Args:
+        path: the YAML file, ``campaigns/<name>.yml``.
+        folder: of all records; by default ``results/records`` beside the file's folder.
+
+    Returns:
+        The campaign, with every job's parameters: the file's defaults, then the entry's, then the value of ``each``.
+
+    Raises:
+        CampaignError: for a file that is missing, is not YAML, has unknown or missing keys, or gives two jobs the same name.
+    """
+    path = Path(path)
+    home = Path(folder) if folder is not None else path.resolve().parent.parent / "results" / "records"
+    try:
+        return _expanded(path, _stamp(path), home)
+    except FileNotFoundError as error:
+        raise CampaignError(f"There is no campaign file {path}; the campaigns are: {', '.join(names(path.parent)) or 'none'}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise CampaignError(f"{path} is not a readable campaign file: {str(error)[:500]}") from error
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+Stamp = tuple[int, int, int]  # time of change, size, inode
+
+
+def _stamp(path: Path) -> Stamp:
+    """What changes with a file's content: it says whether a file that was read has to be read again."""
+    found = os.stat(path)
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+@functools.cache
+def _measured(path: Path, stamp: Stamp) -> tuple[str, Mapping[str, Any], list[Mapping[str, Any]]]:
+    """Notebook and parameters of a record, and by what each of its runs is known."""
+    record = records.load(path)
+    known = [{name: value for name, value in run.items() if not isinstance(value, list | dict)} for run in record.runs]
+    return record.template, record.parameters, known
+
+
+@functools.cache
+def _expanded(path: Path, stamp: Stamp, home: Path) -> Campaign:
+    if stamp[1] > _BYTES:
+        raise CampaignError(f"{path} has {stamp[1]:,} bytes; the limit is {_BYTES:,}")
+    file = _checked(_File, yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader), str(path))  # _Loader is a SafeLoader
+    if file.name != path.stem:
+        raise CampaignError(f"{path}: the name is {file.name!r}, but the file's name says {path.stem!r}; they must agree")
+    ledger = set(published.claims().index)
+    jobs: dict[str, Job] = {}
+    for number, raw in enumerate(file.entries, start=1):
+        where = f"{path}, entry {number}" + (f" ({str(raw['id'])[:60]})" if isinstance(raw, dict) and "id" in raw else "")
+        entry = _checked(_Entry, raw, where)
+        if unknown := set(entry.answers) - ledger:
+            raise CampaignError(f"{where}: answers: the ledger has no row {min(unknown)!r}; its rows are: {', '.join(sorted(ledger))}")
+        if twice := set(entry.each) & set(entry.parameters):
+            raise CampaignError(f"{where}: {min(twice)} stands in `parameters` and in `each`; keep one of them")
+        for combination in itertools.product(*entry.each.values()):
+            chosen = dict(zip(entry.each, combination, strict=True))
+            job_id = "-".join([entry.id, *(_slug(key, value) for key, value in chosen.items())])
+            if not records.NAME.fullmatch(job_id):
+                raise CampaignError(f"{where}: {job_id[:200]!r} cannot name a file; use letters, digits, dots, hyphens and underscores")
+            if job_id in jobs:
+                raise CampaignError(f"{path}: two jobs are called {job_id!r}; give the entries different ids")
+            if len(jobs) == _JOBS:
+                raise CampaignError(f"{path} has more than {_JOBS:,} jobs")
+            parameters = {**file.defaults, **entry.parameters, **chosen}
+            record = home / file.name / f"{job_id}.json"
+            jobs[job_id] = Job(
+                *(file.name, job_id, entry.id, entry.template, parameters, record, tuple(entry.answers)),
+                minutes=entry.minutes,
+                memory=entry.memory,
+            )
+    return Campaign(name=file.name, title=file.title or file.name, path=path, jobs=tuple(jobs.values()))
+
+
+def _checked(kind: type[_Model], raw: Any, where: str) -> _Model:
+    """The content of a mapping of a campaign file; a key without a value counts as left out."""
+    if isinstance(raw, dict):
+        raw = {key: value for key, value in raw.items() if value is not None}
+    try:
+        return kind.model_validate(raw)
+    except ValidationError as error:
+        raise CampaignError(f"{where}: {explanation(error, kind, list(kind.model_fields), word='key')}") from error
+
+
+def _slug(key: str, value: Any) -> str:
+    """A value of ``each`` as a part of the job's name: seeds [0] is seed0, lr 0.01 is lr0.01; a text stands alone."""
+    if isinstance(value, str):
+        key = ""
+    if isinstance(value, list) and len(value) == 1 and key.endswith("s"):
+        key = key[:-1]
+    parts = [f"{item:g}" if isinstance(item, float) else str(item) for item in (value if isinstance(value, list) else [value])]
+    return re.sub(r"[^a-z0-9.-]+", "-", f"{key}{'-'.join(parts)}".lower()).strip("-")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with 1e-3 as a number, as everyone expects, and without silent double keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for merged in (value for key, value in node.value if key.value == "<<" and isinstance(value, yaml.SequenceNode)):
+            keys += [f"<<: {key.value}" for mapping in merged.value for key, _ in mapping.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice in one mapping", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789"))

@@ -1,0 +1,90 @@
+"""One job: one papermill run of one notebook, by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import jupytext
+import nbformat
+import papermill
+
+from study import records
+from study.campaign.plan import CampaignError, load
+from study.settings import nearest
+
+__all__ = ["run"]
+
+
+def run(name: str, job_id: str, root: Path) -> Path:
+    """Run one job, unless its record is there: execute its notebook with the job's parameters, and keep the record if it is the job's.
+
+    The executed notebook stays in ``build/<campaign>/<job>.ipynb``, also when it failed.
+
+    Returns:
+        The path of the record.
+
+    Raises:
+        CampaignError: if there is no such job, or if the notebook ended without the record that was asked for.
+        OSError: if the record cannot be written; nothing is trained then.
+        papermill.PapermillExecutionError: if a cell failed.
+    """
+    root = root.resolve()
+    if not records.NAME.fullmatch(name):
+        raise CampaignError(f"a campaign cannot be called {name[:100]!r}")
+    jobs = {job.id: job for job in load(root / "campaigns" / f"{name}.yml").jobs}
+    if job_id not in jobs:
+        raise CampaignError(f"campaign {name} has no job {job_id[:100]!r}{nearest(job_id, jobs)}")
+    job = jobs[job_id]
+    identity = job.setting.identity()
+    build = root / "build" / name
+    with _locked(build / f"{job_id}.lock"):
+        if job.done:
+            return job.record
+        for partial in job.record.parent.glob(f"{job_id}.json*.partial"):  # of a process that was killed while it wrote
+            partial.unlink(missing_ok=True)
+        records.probe(job.record)
+        checkpoints = build / "checkpoints" / f"{job_id}-{identity}"  # an old checkpoint of other parameters is never gone on with
+        source, written, executed = build / f"{job_id}.source.ipynb", build / f"{job_id}.json", build / f"{job_id}.ipynb"
+        written.unlink(missing_ok=True)
+        nbformat.write(jupytext.read(root / "notebooks" / "experiments" / f"{job.template}.md"), source)
+        try:
+            papermill.execute_notebook(
+                str(source),
+                str(executed),
+                parameters={**job.parameters, "record": str(written), "checkpoint_dir": str(checkpoints)},
+                kernel_name="python3",
+                cwd=str(root),
+                progress_bar=False,
+                log_output=True,
+            )
+        finally:
+            source.unlink(missing_ok=True)
+        if reason := job.missing(written):
+            raise CampaignError(f"{executed} ran to its end, but {reason}")
+        records.write_whole(job.record, written.read_text(encoding="utf-8"))
+        written.unlink()
+        shutil.rmtree(checkpoints, ignore_errors=True)
+    return job.record
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait until no other process runs the job; the lock ends with its process, however that ends, and holds on NFS."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            print(f"waiting: {file.read().strip() or 'another process'} runs this job", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield

@@ -1,0 +1,122 @@
+"""What a training step costs with one loss and with another: the losses take turns, so that they share whatever the machine does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from gdlib import models
+from gdlib.train.step import Step
+from study import records
+from study.losses import parse
+from study.objective import StackLoss
+from study.run.progress import Progress
+from study.run.training import device_of
+from study.settings import StepCost
+
+__all__ = ["measure_cost"]
+
+_IMAGE = (3, 32, 32)
+
+
+def measure_cost(setting: StepCost) -> records.Record:
+    """Time the steps.
+
+    Returns:
+        The record, with one run for each network, loss and repetition, which is its ``seed``: ``step_seconds`` (mean over the steps) and
+        ``criterion_seconds`` (the same for what differs from loss to loss, the last layer and the loss, forward and backward, alone).
+
+    Raises:
+        ValueError: for a GPU that is not there.
+    """
+    started = time.perf_counter()
+    device = device_of(setting.device)
+    measured_on = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    generator = torch.Generator().manual_seed(0)
+    runs: list[dict[str, Any]] = []
+    parameters: dict[str, int] = {}
+    progress = Progress(len(setting.models) * setting.repetitions, "repetition")
+    for name in setting.models:
+        steps = [_OneLoss(setting, name, loss, device) for loss in setting.losses]
+        parameters[name] = sum(parameter.numel() for parameter in steps[0].model.parameters())
+        for step in steps:
+            step(*_batch(setting, generator, device))  # libraries choose their kernels, Adam makes its buffers
+        for repetition in range(setting.first, setting.first + setting.repetitions):
+            progress(len(runs) // len(steps))
+            turn = repetition % len(steps)
+            seconds = {step.loss: [0.0, 0.0] for step in steps}
+            for _ in range(setting.steps):
+                batch = _batch(setting, generator, device)
+                for step in steps[turn:] + steps[:turn]:
+                    seconds[step.loss][0] += _timed(step, batch, device) / setting.steps
+                    seconds[step.loss][1] += _timed(step.criterion, batch, device) / setting.steps
+            for loss, (whole, criterion) in seconds.items():
+                label = {"model": name, "loss": loss, "schedule": loss, "seed": repetition, "measured_on": measured_on}
+                runs.append(label | {"diverged": False, "metrics": {"step_seconds": whole, "criterion_seconds": criterion}})
+    return records.Record(
+        template=setting.template,
+        parameters=setting.model_dump(),
+        data={"name": "random images", "source": "generated", "copy": "none", "train": setting.batch_size},
+        model={"name": ", ".join(setting.models), "parameters": parameters},
+        runs=runs,
+        epochs_done=0,
+        wall_seconds=round(time.perf_counter() - started, 2),
+        scale=setting.scale,
+        environment=records.environment(device=measured_on, precision="float32", threads=torch.get_num_threads()),
+    )
+
+
+class _OneLoss:
+    """A network with its last layer, its loss and its optimizer."""
+
+    def __init__(self, setting: StepCost, name: str, loss: str, device: torch.device) -> None:
+        chosen = parse(loss)
+        stack = models.image_stack(name, [0], classes=setting.classes, width=setting.width, stem=setting.stem, channels=_IMAGE[0])
+        self.model = models.with_heads(stack, chosen.kind.head, bias=False, with_features=chosen.kind.with_features).to(device)
+        if setting.channels_last:
+            self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.loss = loss
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=setting.learning_rate)
+        width = models.class_vectors(self.model).shape[2]
+        loss_fn, self.alone = (StackLoss(chosen, setting.classes, features=width).to(device) for _ in range(2))
+        self.step = Step(self.model, loss_fn, optimizer, max_grad_norm=None)
+        self.head = cast(models.Head, cast(models.ImageNetwork, self.model.copies[0]).classifier)
+        self.features = torch.randn(setting.batch_size, width, generator=torch.Generator().manual_seed(1)).to(device)
+        self.features.requires_grad_()
+        self.beta = torch.ones(1, device=device)
+        self.model.train()
+
+    def __call__(self, images: Tensor, labels: Tensor) -> None:
+        """One step of the training."""
+        self.step(images, labels, self.beta)
+
+    def criterion(self, images: Tensor, labels: Tensor) -> None:
+        """The last layer and the loss, forward and backward; nothing is updated."""
+        losses = self.alone(self.head(self.features)[None], labels, self.beta)
+        torch.autograd.grad(losses.mean(1).sum(), [self.features, *self.head.parameters()])
+
+
+def _batch(setting: StepCost, generator: torch.Generator, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Random images ``[1, B, 3, 32, 32]`` and labels ``[1, B]``."""
+    images = torch.randn(setting.batch_size, *_IMAGE, generator=generator).to(device)
+    if setting.channels_last:
+        images = images.contiguous(memory_format=torch.channels_last)
+    return images[None], torch.randint(0, setting.classes, (1, setting.batch_size), generator=generator).to(device)
+
+
+def _timed(action: Callable[[Tensor, Tensor], None], batch: tuple[Tensor, Tensor], device: torch.device) -> float:
+    """Seconds of processor time, or of the GPU."""
+    if device.type != "cuda":
+        before = time.process_time()
+        action(*batch)
+        return time.process_time() - before
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    action(*batch)
+    end.record()
+    torch.cuda.synchronize(device)
+    return float(start.elapsed_time(end)) / 1000

@@ -1,0 +1,563 @@
+"""Settings of an experiment: the one place that names, types, bounds and describes each parameter.
+
+A model here is what the parameter cell of a notebook of ``notebooks/experiments`` sets. The same models check campaigns, give the parameter
+cells (:meth:`Setting.cell`) and the parameter tables (:meth:`Setting.table`) of the book.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema, core_schema
+
+from gdlib import models
+from gdlib.schedules import Constant, LinearWarmup, Schedule
+from gdlib.train import DECAYS, OPTIMIZERS, PRECISIONS
+from study import data, records
+from study.data import augmentation
+from study.losses import parse
+
+__all__ = [
+    "DEVICES",
+    "PLACES",
+    "TEMPLATES",
+    "CrossValidation",
+    "Curriculum",
+    "Experiment",
+    "FeaturePlane",
+    "Run",
+    "Setting",
+    "StepCost",
+    "Train",
+]
+
+DEVICES = ("cpu", "cuda", "auto")
+
+PLACES = {
+    "record": "file to write the record to; empty for none",
+    "checkpoint_dir": "folder for the checkpoint by which an interrupted run goes on; empty for none",
+}
+"""The parameters of every notebook that say where something is written, not what is measured."""
+
+_SEEDS = 2**12  # how many there are: the batch order puts a seed and an epoch below 2**20 into 32 bits
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """The type of a text that is one of these names."""
+
+    names: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.literal_schema(list(self.names))
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise ValueError(f"{value!r} stands in it twice")
+    return values
+
+
+def _loss(text: str) -> str:
+    parse(text)
+    return text
+
+
+def _check_head(loss: str) -> None:
+    if (head := parse(loss).kind.head) not in models.MLP_HEADS:
+        raise ValueError(f"loss={loss!r} needs a last layer of the kind {head!r}, which only image networks have")
+
+
+# Types with their bounds. A list may come as a tuple or as a list; every other value must have its type already.
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(gt=0)]
+AList = Field(strict=False, max_length=_SEEDS)
+Distinct = AfterValidator(_distinct)
+Loss = Annotated[str, Field(max_length=100), AfterValidator(_loss)]
+LossOfStack = Annotated[str, Field(max_length=100), AfterValidator(lambda text: text if text == "gd" else _loss(text))]
+_Warmup = Annotated[tuple[Positive, Positive, Positive], Field(strict=False)]
+_Dataset, _Table = Annotated[str, OneOf(tuple(data.names()))], Annotated[str, OneOf(tuple(data.table_names()))]
+_Network = Annotated[str, OneOf(tuple(models.IMAGE_NETWORKS))]
+
+# Parameters that several models have, or that need more than a line.
+Normalization = Annotated[
+    str,
+    OneOf(data.NORMALIZATIONS),
+    Field(description="of the inputs: unit ([0, 1]), standard (mean 0, deviation 1), channel (the same for each colour) or none"),
+]
+Augmentation = Annotated[str, OneOf(augmentation.AUGMENTATIONS), Field(description="of training images")]
+Model = Annotated[str, OneOf(("mlp", *models.IMAGE_NETWORKS)), Field(description="a perceptron, or an image network")]
+Width = Annotated[Positive, Field(description="factor for the channels of an image network")]
+Stem = Annotated[str, OneOf(models.STEMS), Field(description="how an image network begins")]
+Hidden = Annotated[tuple[Count, ...], AList, Field(description="units of the hidden layers of the perceptron")]
+Activation = Annotated[str, OneOf(models.ACTIVATIONS), Field(description="of the hidden layers")]
+Initialization = Annotated[str, OneOf(models.INITIALIZATIONS), Field(description="of the weights of the perceptron")]
+LinearFeatures = Annotated[bool, Field(description="no activation after the last hidden layer")]
+Betas = Annotated[tuple[Positive, ...], AList, Distinct, Field(description="constant gradient-decay factors")]
+Warmups = Annotated[tuple[_Warmup, ...], AList, Distinct, Field(description="warm-ups of β as [start, end, epochs]")]
+Temperatures = Annotated[tuple[Positive, ...], AList, Distinct, Field(description="values of τ")]
+Seeds = Annotated[
+    tuple[Annotated[int, Field(ge=0, lt=_SEEDS)], ...], AList, Distinct, Field(description="seeds of initialisation and batch order")
+]
+Epochs = Annotated[int, Field(gt=0, lt=2**20, description="passes over the training data")]
+BatchSize = Annotated[Count, Field(description="samples in a step")]
+Optimizer = Annotated[str, OneOf(OPTIMIZERS), Field(description="of the loss")]
+LearningRate = Annotated[Positive, Field(description="of the optimizer")]
+Momentum = Annotated[NotNegative, Field(description="heavy-ball momentum of SGD, first decay rate of Adam")]
+WeightDecay = Annotated[NotNegative, Field(description="coefficient of the L2 penalty")]
+LrSchedule = Annotated[
+    str, OneOf(DECAYS), Field(description="how the learning rate falls: milestones, exponential (to a thousandth) or one-cycle")
+]
+Milestones = Annotated[
+    tuple[Annotated[float, Field(gt=0, lt=1)], ...],
+    AList,
+    Distinct,
+    Field(description="shares of the epochs after which the learning rate falls to a tenth"),
+]
+TestEvery = Annotated[Count, Field(description="epochs between two evaluations; the last epoch is always evaluated")]
+Device = Annotated[str, OneOf(DEVICES), Field(description="auto is a GPU where there is one")]
+ChannelsLast = Annotated[bool, Field(description="memory format of images and convolutions")]
+Scale = Annotated[str, OneOf(records.SCALES), Field(description="how the setting relates to the paper's")]
+_BOTH = "epochs between two evaluations on the training set too, after the first ten; 0: the last only"
+_LOSS = 'gd, with the β below; or another loss with its numbers, such as "arcface 20 0.1", with betas [1] and no warm-ups'
+
+
+class Setting(BaseModel):
+    """The flat values that a notebook's parameters set, frozen and checked.
+
+    Raises:
+        ValueError: for a value that cannot be; the message names the parameter, what it must be and what was given.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    template: ClassVar[str]
+    """Name of the notebook."""
+    fixed: ClassVar[frozenset[str]] = frozenset()
+    """Fields that the notebook does not offer."""
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ValueError(explanation(error, type(self), type(self).parameters())) from None
+
+    @classmethod
+    def parameters(cls) -> list[str]:
+        """Names of the notebook's parameters but :data:`PLACES`."""
+        return [name for name in cls.model_fields if name not in cls.fixed]
+
+    @classmethod
+    def from_parameters(cls, namespace: Mapping[str, Any]) -> Self:
+        """Pick the values, by name, out of a notebook's namespace: ``Train.from_parameters(globals())``.
+
+        A list may also come as papermill's ``-p`` delivers it from a command line: as text, ``-p betas "[1, 0.1]"``, or, for a list of
+        one, as a number or a word, ``-p betas 0.1``.
+
+        Example:
+            >>> setting = Train.from_parameters({"betas": "[1, 0.1]", "seeds": 3, "unrelated": 0})
+            >>> setting.betas, setting.seeds
+            ((1.0, 0.1), (3,))
+        """
+        values = {name: namespace[name] for name in cls.parameters() if name in namespace}
+        for name, value in values.items():
+            if isinstance(cls.model_fields[name].default, tuple) and isinstance(value, str | int | float) and not isinstance(value, bool):
+                try:
+                    values[name] = json.loads(value) if isinstance(value, str) else [value]
+                except ValueError:
+                    values[name] = [value]
+        return cls(**values)
+
+    @classmethod
+    def table(cls) -> list[dict[str, str]]:
+        """Describe each parameter: a row with ``name``, ``type``, ``default``, ``bounds`` and ``description``.
+
+        Example:
+            >>> [row for row in Train.table() if row["name"] == "betas"]  # doctest: +NORMALIZE_WHITESPACE
+            [{'name': 'betas', 'type': 'list[float]', 'default': '[5.0, 1.0, 0.1, 0.01]', 'bounds': 'a list of finite numbers > 0',
+              'description': 'constant gradient-decay factors'}]
+        """
+        schema = cls.model_json_schema()["properties"]
+        return [
+            {
+                "name": name,
+                "type": _type(schema[name]),
+                "default": _literal(cls.model_fields[name].default),
+                "bounds": _bounds(schema[name]),
+                "description": str(cls.model_fields[name].description),
+            }
+            for name in cls.parameters()
+        ]
+
+    @classmethod
+    def cell(cls) -> str:
+        """The notebook's parameter cell."""
+        lines = []
+        for row in cls.table():
+            names = cls.model_json_schema()["properties"][row["name"]].get("enum", [])
+            listed = len(names) > 12 or all(name in row["description"] for name in names)
+            lines.append(f"{row['name']}: {row['type']} = {row['default']}  # {row['description']}{'' if listed else ': ' + _or(names)}")
+        return "\n".join([*lines, *(f'{name}: str = ""  # {description}' for name, description in PLACES.items())])
+
+    def planned(self) -> list[dict[str, Any]]:
+        """By which values the record knows each of its runs, in its order."""
+        raise NotImplementedError
+
+    @property
+    def trainings(self) -> int:
+        """How many networks are trained."""
+        return len(self.planned())
+
+    def identity(self) -> str:
+        """A short name for exactly these values; equal settings have equal names."""
+        values = [self.template, self.model_dump(exclude={"scale"})]
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One member of a stack.
+
+    Attributes:
+        seed: seed of the initialisation and of the batch order.
+        temperature: τ.
+        schedule: β as a function of the optimiser step.
+        label: the schedule in words, such as ``0.1`` or ``warm-up 0.01→0.1``; with another loss than gradient decay its name.
+        warmup_epochs: length of the warm-up, 0 for a constant β.
+    """
+
+    seed: int
+    temperature: float
+    schedule: Schedule
+    label: str
+    warmup_epochs: float
+
+    @property
+    def beta(self) -> float:
+        """β at the end."""
+        return self.schedule(math.inf)
+
+    def values(self) -> dict[str, Any]:
+        """By what a record knows the run: its label, and the same as numbers; no warm-up has no start and no end."""
+        ends = {"warmup_start": self.schedule(0), "warmup_end": self.beta} if self.warmup_epochs else {}
+        known = {"schedule": self.label, "beta": self.beta, "warmup_epochs": self.warmup_epochs, **ends}
+        return known | {"temperature": self.temperature, "seed": self.seed}
+
+
+class Experiment(Setting):
+    """A stack of runs: one for each seed, each temperature and each schedule (constants and warm-ups).
+
+    Runs that share a seed share the initialisation and the batch order, so that β is compared on common random numbers.
+
+    Example:
+        >>> experiment = Experiment(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], seeds=[0, 1])
+        >>> [(run.seed, run.label) for run in experiment.runs()][:3]
+        [(0, '1'), (0, '0.1'), (0, 'warm-up 0.01→0.1')]
+        >>> Experiment(activation="rely")
+        Traceback (most recent call last):
+        ValueError: unknown activation 'rely'; did you mean 'relu'? valid: relu, tanh, sigmoid
+    """
+
+    template: ClassVar[str] = "train"
+
+    dataset: Annotated[_Dataset, Field(description="name of the data set")] = "digits"
+    normalization: Normalization = "unit"
+    validation_size: Annotated[int, Field(ge=0, description="training samples held out")] = 0
+    subset: Annotated[int, Field(ge=0, description="training samples kept, as many of each class; 0 for all")] = 0
+    label_noise: Annotated[NotNegative, Field(lt=1, description="share of the training samples that get a wrong label")] = 0.0
+    augmentation: Augmentation = "none"
+    model: Model = "mlp"
+    width: Width = 1.0
+    stem: Stem = "cifar"
+    hidden: Hidden = (50, 20)
+    activation: Activation = "relu"
+    initialization: Initialization = "pytorch"
+    linear_features: LinearFeatures = False
+    loss: Annotated[LossOfStack, Field(description=_LOSS)] = "gd"
+    classifier_bias: Annotated[bool, Field(description="of the last layer, with a loss other than gd")] = True
+    betas: Betas = (5.0, 1.0, 0.1, 0.01)
+    warmups: Warmups = ()
+    schedule_unit: Annotated[str, OneOf(("step", "epoch")), Field(description="a warm-up changes β every")] = "step"
+    temperatures: Temperatures = (1.0,)
+    seeds: Seeds = (0,)
+    epochs: Epochs = 10
+    batch_size: BatchSize = 100
+    optimizer: Optimizer = "sgd"
+    learning_rate: LearningRate = 0.1
+    momentum: Momentum = 0.9
+    weight_decay: WeightDecay = 1e-4
+    lr_schedule: LrSchedule = "milestones"
+    milestones: Milestones = ()
+    max_grad_norm: Annotated[NotNegative, Field(description="limit for the gradient norm of a run; 0 for none")] = 0.0
+    match_gradient: Annotated[bool, Field(description="a learning rate matched to β in every step")] = False
+    device: Device = "cpu"
+    precision: Annotated[str, OneOf(PRECISIONS), Field(description="of the forward and backward pass")] = "float32"
+    channels_last: ChannelsLast = False
+    fused: Annotated[bool, Field(description="update all parameters in one kernel")] = False
+    cuda_graph: Annotated[bool, Field(description="record a step on the GPU and replay it")] = False
+    angles: Annotated[bool, Field(description="measure the angles between features, class centres and class vectors")] = False
+    test_every: TestEvery = 1
+    train_every: Annotated[int, Field(ge=0, description=_BOTH)] = 5
+    scale: Scale = "smoke"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.model == "mlp" and (self.augmentation != "none" or self.channels_last):
+            raise ValueError("augmentation and channels_last are for images; model='mlp' sees rows of numbers")
+        if self.lr_schedule != "milestones" and self.milestones:
+            raise ValueError(f"milestones have no meaning with lr_schedule={self.lr_schedule!r}; leave them empty")
+        if not self.runs():
+            raise ValueError("there is nothing to train: give at least one seed, one temperature, and one β or warm-up")
+        if self.loss == "gd":
+            return self
+        if self.betas != (1,) or self.warmups or self.temperatures != (1,) or self.match_gradient:
+            raise ValueError(
+                f"β, τ, warm-ups and match_gradient are for loss='gd'; with {self.loss!r} set betas=[1], warmups=[] and temperatures=[1]"
+            )
+        if self.model == "mlp":
+            _check_head(self.loss)
+        if self.cuda_graph and parse(self.loss).kind.keeps_state:
+            raise ValueError(
+                f"loss={self.loss!r} remembers something from step to step, which a recorded step cannot: set cuda_graph=False"
+            )
+        return self
+
+    def runs(self, steps_per_epoch: int = 1) -> list[Run]:
+        """The members of the stack: for each seed, for each temperature, the constants and then the warm-ups."""
+        schedules: list[tuple[Schedule, float]] = [(Constant(beta), 0.0) for beta in self.betas]
+        schedules += [(LinearWarmup(start, end, epochs * steps_per_epoch), epochs) for start, end, epochs in self.warmups]
+        return [
+            Run(seed, temperature, schedule, str(schedule) if self.loss == "gd" else self.loss, epochs)
+            for seed in self.seeds
+            for temperature in self.temperatures
+            for schedule, epochs in schedules
+        ]
+
+    def planned(self) -> list[dict[str, Any]]:
+        """By which values the record knows each of its runs."""
+        return [run.values() for run in self.runs()]
+
+
+class Train(Experiment):
+    """The notebook ``train``: an :class:`Experiment` with a warm-up and two seeds."""
+
+    warmups: Warmups = ((0.01, 0.1, 10.0),)
+    seeds: Seeds = (0, 1)
+    epochs: Epochs = 20
+
+
+_IMAGES_AND_DEVICES = frozenset(
+    ["subset", "label_noise", "augmentation", "model", "width", "stem", "loss", "classifier_bias", "optimizer", "lr_schedule"]
+    + ["match_gradient", "device", "precision", "channels_last", "fused", "cuda_graph", "angles", "test_every"]
+)
+
+
+class Curriculum(Experiment):
+    """The notebook ``curriculum``: an :class:`Experiment` that follows single samples."""
+
+    template: ClassVar[str] = "curriculum"
+    fixed: ClassVar[frozenset[str]] = _IMAGES_AND_DEVICES
+
+    betas: Betas = (2.0, 1.0, 0.1, 0.01)
+    seeds: Seeds = (0, 1)
+    epochs: Epochs = 20
+    followed: Annotated[int, Field(ge=5, description="training samples whose confidence is followed, drawn with seed 0")] = 1000
+
+
+class FeaturePlane(Experiment):
+    """The notebook ``feature-plane``: an :class:`Experiment` with features that can be drawn."""
+
+    template: ClassVar[str] = "feature-plane"
+    fixed: ClassVar[frozenset[str]] = _IMAGES_AND_DEVICES
+
+    hidden: Hidden = (50, 20, 2)
+    linear_features: LinearFeatures = True
+    betas: Betas = (5.0, 1.0, 0.2, 0.1, 0.01)
+    seeds: Seeds = (0, 1)
+    epochs: Epochs = 60
+    learning_rate: LearningRate = 0.02
+    drawn: Annotated[int, Field(ge=0, description="test samples whose features are kept for the figure")] = 400
+
+
+class CrossValidation(Setting):
+    """A repeated cross-validation on tables: the notebook ``cross-validation``.
+
+    A seed is a whole cross-validation: a random partition into folds, and one training for each fold that is left out. Initialisation and
+    batch order have the seed and the fold for their own seed, so that two losses differ in nothing but the loss.
+    """
+
+    template: ClassVar[str] = "cross-validation"
+
+    datasets: Annotated[tuple[_Table, ...], AList, Field(min_length=1, description="names of tables"), Distinct] = ("iris",)
+    loss: Annotated[Loss, Field(description='with its numbers, such as "arcface 20 0.1" or "gd 0.1"')] = "softmax"
+    normalization: Annotated[
+        str,
+        OneOf(("standard", "unit", "none")),
+        Field(description="of the features, fitted on the training part: as in the notebook train"),
+    ] = "standard"
+    categorical: Annotated[
+        str,
+        OneOf(("codes", "one-hot")),
+        Field(description="nominal features: codes (as in the file), or one-hot (a feature for each category)"),
+    ] = "codes"
+    folds: Annotated[int, Field(ge=2, le=1000, description="number of folds")] = 10
+    stratified: Annotated[bool, Field(description="keep the shares of the classes in every fold")] = True
+    duplicates_together: Annotated[bool, Field(description="keep equal rows in one fold")] = False
+    hidden: Annotated[Hidden, Field(min_length=1)] = (16, 16)
+    activation: Activation = "relu"
+    initialization: Initialization = "pytorch"
+    linear_features: LinearFeatures = False
+    seeds: Annotated[Seeds, Field(min_length=1, description="one for each repetition: partition, initialisation and batch order")] = (0, 1)
+    epochs: Epochs = 20
+    batch_size: BatchSize = 16
+    optimizer: Optimizer = "sgd"
+    learning_rate: LearningRate = 0.1
+    momentum: Momentum = 0.9
+    weight_decay: WeightDecay = 0.0
+    test_every: TestEvery = 10
+    scale: Scale = "smoke"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if max(self.seeds) >= _SEEDS // self.folds:
+            raise ValueError(
+                f"seeds must be integers from 0 to {_SEEDS // self.folds - 1} (with {self.folds} folds); got {max(self.seeds)}"
+            )
+        _check_head(self.loss)
+        return self
+
+    def planned(self) -> list[dict[str, Any]]:
+        """By which values the record knows each of its runs, which holds all folds of a seed."""
+        return [{"dataset": name, "seed": seed} for name in self.datasets for seed in self.seeds]
+
+    @property
+    def trainings(self) -> int:
+        """How many networks are trained."""
+        return len(self.planned()) * self.folds
+
+
+class StepCost(Setting):
+    """The time of a training step with one loss and with another: the notebook ``cost``.
+
+    A step is forward pass, loss, backward pass and update by Adam, on a batch of random images of 3 × 32 × 32. A repetition does ``steps``
+    of them with every loss, by turns. On a CPU processor time is measured, on a GPU the time between two of its events.
+    """
+
+    template: ClassVar[str] = "cost"
+
+    models: Annotated[tuple[_Network, ...], AList, Field(min_length=1, description="image networks"), Distinct] = ("resnet18",)
+    losses: Annotated[
+        tuple[Loss, ...], AList, Field(min_length=1, description="losses with their numbers, as the notebook train has them"), Distinct
+    ] = ("softmax", "arcgrad 10")
+    width: Width = 0.125
+    stem: Stem = "cifar"
+    classes: Annotated[int, Field(ge=2, le=100_000, description="number of classes")] = 10
+    batch_size: BatchSize = 8
+    steps: Annotated[Count, Field(description="in a repetition, for each network and loss")] = 2
+    repetitions: Annotated[Count, Field(description="how often everything is measured")] = 3
+    first: Annotated[int, Field(ge=0, description="number of the first repetition, for a measurement that adds to an earlier one")] = 0
+    learning_rate: Annotated[Positive, Field(description="of Adam")] = 0.001
+    channels_last: ChannelsLast = False
+    device: Device = "cpu"
+    scale: Scale = "smoke"
+
+    def planned(self) -> list[dict[str, Any]]:
+        """By which values the record knows each of its runs: network, loss, and repetition as the seed."""
+        repetitions = range(self.first, self.first + self.repetitions)
+        return [{"model": name, "loss": loss, "seed": seed} for name in self.models for seed in repetitions for loss in self.losses]
+
+
+TEMPLATES: dict[str, type[Setting]] = {kind.template: kind for kind in (Train, Curriculum, FeaturePlane, CrossValidation, StepCost)}
+"""What the parameters of each notebook of ``notebooks/experiments`` describe."""
+
+
+def nearest(name: object, valid: Iterable[str]) -> str:
+    """A hint at the name that may have been meant, empty if none is near."""
+    near = difflib.get_close_matches(str(name), list(valid), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def explanation(error: ValidationError, model: type[BaseModel], valid: Sequence[str], *, word: str = "parameter") -> str:
+    """Say in one line what is wrong with the first wrong value: the parameter, what it must be, what was given.
+
+    Args:
+        error: as pydantic raised it.
+        model: the model.
+        valid: names of the model's fields that may be given.
+        word: for one of them.
+    """
+    first = error.errors(include_url=False)[0]
+    kind, given, reason = first["type"], first["input"], first.get("ctx", {}).get("error")
+    shown = repr(given) if len(repr(given)) <= 100 else f"{repr(given)[:100]}..."
+    if not first["loc"]:
+        return str(reason or f"expected a mapping with the {word}s {', '.join(valid)}; got {shown}")
+    name, *at = first["loc"]
+    if name not in valid:
+        return f"there is no {word} {name!r}{nearest(name, valid) or '.'} The valid names are: {', '.join(valid)}"
+    if kind == "missing" and not at:
+        return f"the key {name!r} is missing"
+    schema = _within(model.model_json_schema()["properties"][name], at[:-1] if kind == "missing" else at)
+    if names := schema.get("enum"):
+        hint = nearest(given, names)
+        return f"unknown {name} {shown}{hint}{'' if hint else ';'} valid: {', '.join(names)}"
+    if reason is not None:
+        return f"{name}: {reason}"
+    default = model.model_fields[str(name)].default
+    example = f", such as {_literal(default)}" if isinstance(default, tuple) and default and not at else ""
+    return f"{name} must be {_bounds(schema)}{example}; got {shown} ({type(given).__name__})"
+
+
+def _within(schema: Mapping[str, Any], at: Sequence[Any]) -> Mapping[str, Any]:
+    """The schema of an item of a list."""
+    for index in at:
+        if "items" in schema:
+            schema = schema["items"]
+        elif "prefixItems" in schema and index < len(schema["prefixItems"]):
+            schema = schema["prefixItems"][index]
+    return schema
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """The annotation of a parameter cell."""
+    if schema.get("type") == "array":
+        return f"list[{_type(schema['items'] if 'items' in schema else schema['prefixItems'][0])}]"
+    return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[schema["type"]]
+
+
+def _bounds(schema: Mapping[str, Any], *, several: bool = False) -> str:
+    """What a value must be, in words."""
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
+    if "prefixItems" in schema:
+        return f"{'lists' if several else 'a list'} of {len(schema['prefixItems'])} {_bounds(schema['prefixItems'][0], several=True)}"
+    if "items" in schema:
+        least = f" with at least {schema['minItems']} entry" if schema.get("minItems") else ""
+        return f"{'lists' if several else 'a list'} of {_bounds(schema['items'], several=True)}{least}"
+    words = {"string": "text", "integer": "whole number", "number": "finite number", "boolean": "True or False"}.get(
+        schema.get("type", ""), "value"
+    )
+    limits = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
+    bounds = " and ".join(f"{sign} {schema[key]:g}" for key, sign in limits.items() if key in schema)
+    longest = f"of at most {schema['maxLength']} letters" if "maxLength" in schema else ""
+    article = "" if several or schema.get("type") == "boolean" else "a "
+    return " ".join(filter(None, [f"{article}{words}{'s' if several and words != 'text' else ''}", bounds, longest]))
+
+
+def _literal(value: Any) -> str:
+    """A default as a notebook has it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _or(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,0 +1,149 @@
+"""Settings: every wrong value is refused with its name before anything is loaded, every right one is kept."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from study import data, settings
+from study.settings import TEMPLATES, CrossValidation, Curriculum, Experiment, Run, StepCost, Train
+
+# Values of the wrong type, by the type of a parameter; numbers beyond a bound come from the bounds themselves.
+WRONG: dict[str, list[Any]] = {
+    "string": [3, None, True, ["relu"], "no such name", "x" * 10_000],
+    "boolean": [1, 0, "yes", None],
+    "integer": [1.5, 2.0, "2", None, True, math.nan, [1], -1],
+    "number": ["0.1", None, True, math.nan, math.inf, [0.1], -0.1],
+    "array": [None, 5, 0.1, "x", {"a": 1}, True, [None], [True], [math.nan], [[[]]], [0.5, 0.5]],
+}
+
+
+def beyond(schema: dict[str, Any]) -> list[Any]:
+    """Numbers just outside the bounds, and lists with such a number."""
+    if "items" in schema:
+        return [[value] for value in beyond(schema["items"])] + ([[]] if schema.get("minItems") else [])
+    if "prefixItems" in schema:
+        whole = [1.0] * len(schema["prefixItems"])
+        return [whole[1:], [*whole, 1.0], *([value, *whole[1:]] for value in beyond(schema["prefixItems"][0]))]
+    found = [schema[name] for name in ("exclusiveMinimum", "exclusiveMaximum") if name in schema]
+    return found + [schema[name] + step for name, step in (("minimum", -1), ("maximum", 1)) if name in schema]
+
+
+@pytest.mark.parametrize("kind", TEMPLATES.values(), ids=list(TEMPLATES))
+def test_every_parameter_refuses_wrong_types_and_what_is_beyond_its_bounds(kind, monkeypatch):
+    monkeypatch.setattr(data, "load", lambda *_, **__: pytest.fail("data was loaded"))
+    for name, schema in kind.model_json_schema()["properties"].items():
+        for value in WRONG[schema["type"]] + beyond(schema):
+            if value == "no such name" and "enum" not in schema and name != "loss":
+                continue
+            with pytest.raises(ValueError, match=rf"\b{name}\b") as caught:
+                kind(**{name: value})
+            assert len(str(caught.value)) < 1500 and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"activation": "rely"}, r"unknown activation 'rely'; did you mean 'relu'\? valid: relu, tanh, sigmoid"),
+        ({"dataset": "minst"}, r"did you mean 'mnist'\? valid: breast_cancer, .*digits"),
+        ({"epoch": 3}, r"no parameter 'epoch'; did you mean 'epochs'\? The valid names are: dataset, normalization, "),
+        ({"betas": 0.1}, r"betas must be a list of finite numbers > 0, such as \[5.0, 1.0, 0.1, 0.01\]; got 0.1 \(float\)"),
+        ({"betas": [0.1, -1.0]}, "betas must be a finite number > 0; got -1.0"),
+        ({"betas": [1, 0.5, 1.0]}, "betas: 1.0 stands in it twice"),
+        ({"seeds": [0, 0]}, "seeds: 0 stands in it twice"),
+        ({"warmups": [[0.01, 0.1]]}, "warmups must be a list of 3 finite numbers > 0"),
+        ({"augmentation": "flip"}, "augmentation and channels_last are for images"),
+        ({"channels_last": True}, "augmentation and channels_last are for images"),
+        ({"lr_schedule": "one-cycle", "milestones": [0.5]}, "milestones have no meaning with lr_schedule='one-cycle'"),
+        *((values, "nothing to train") for values in ({"betas": []}, {"seeds": []}, {"temperatures": []})),
+        *(({"loss": "softmax", **values}, "are for loss='gd'; with 'softmax' set betas=") for values in ({}, {"betas": [0.1]})),
+        *(
+            ({"loss": "softmax", "betas": [1], **values}, "are for loss='gd'")
+            for values in ({"warmups": [[0.1, 1, 2]]}, {"temperatures": [2.0]}, {"match_gradient": True})
+        ),
+        ({"loss": "lgm 0.3 0.1", "betas": [1]}, "needs a last layer of the kind 'gaussian', which only image networks have"),
+        ({"loss": "adacos", "betas": [1], "cuda_graph": True}, "remembers something from step to step"),
+    ],
+)
+def test_what_is_said_of_an_experiment(values, message):
+    with pytest.raises(ValueError, match=message):
+        Experiment(**values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        (CrossValidation, {"datasets": ["irises"]}, r"unknown datasets 'irises'; did you mean 'iris'\?"),
+        (CrossValidation, {"normalization": "channel"}, "valid: standard, unit, none"),
+        (CrossValidation, {"seeds": [409]}, "from 0 to 408"),
+        (CrossValidation, {"loss": "l-softmax 2"}, "'normed', which only image networks have"),
+        (StepCost, {"models": ["mlp"]}, "unknown models 'mlp'; valid: .*resnet18"),
+        (StepCost, {"losses": ["softmax", "softmax"]}, "losses: 'softmax' stands in it twice"),
+        (Curriculum, {"followed": 4}, "followed must be a whole number >= 5; got 4"),
+    ],
+)
+def test_what_is_said_of_the_others(kind, values, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**values)
+
+
+class TestExperiment:
+    def test_equal_values_are_equal(self):
+        setting = Experiment(betas=[1], warmups=[[0.01, 0.1, 5]], hidden=[3])
+        other = Experiment(betas=(1.0,), warmups=((0.01, 0.1, 5),), hidden=(3,))
+        assert setting == other and hash(setting) == hash(other) and setting.identity() == other.identity()
+        assert setting.identity() == Experiment(**{**setting.model_dump(), "scale": "paper"}).identity()
+        assert setting.identity() != Experiment(**{**setting.model_dump(), "epochs": 11}).identity()
+        # a template measures things of its own, which a checkpoint keeps
+        assert Train().identity() != Curriculum(**Train().model_dump(), followed=5).identity()
+
+    def test_the_runs_in_their_order(self):
+        setting = Experiment(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], temperatures=[1.0, 2.0], seeds=[3, 1])
+        found = [(run.seed, run.temperature, run.label, run.warmup_epochs) for run in setting.runs(7)]
+        labels = [("1", 0.0), ("0.1", 0.0), ("warm-up 0.01→0.1", 5.0)]
+        assert found == [(seed, tau, *label) for seed in (3, 1) for tau in (1.0, 2.0) for label in labels]
+        assert setting.trainings == len(found) == len(setting.planned())
+
+    def test_a_record_knows_a_run_by_numbers(self):
+        constant, warmed = Experiment(betas=[5], warmups=[[0.01, 0.1, 5]]).planned()
+        assert constant == {"schedule": "5", "beta": 5.0, "warmup_epochs": 0.0, "temperature": 1.0, "seed": 0}
+        assert warmed == {
+            **{"schedule": "warm-up 0.01→0.1", "beta": 0.1, "warmup_start": 0.01, "warmup_end": 0.1, "warmup_epochs": 5.0},
+            **{"temperature": 1.0, "seed": 0},
+        }
+        assert Run(0, 1.0, lambda step: 0.3, "0.3", 0).beta == 0.3
+
+
+def test_what_the_others_train():
+    assert CrossValidation(datasets=["iris", "wine"], seeds=[0, 1, 2], folds=5).trainings == 30
+    cost = StepCost(models=["resnet18", "resnet34"], losses=["softmax", "arcgrad 10"], repetitions=5, first=3)
+    assert cost.trainings == 20 and {run["seed"] for run in cost.planned()} == {3, 4, 5, 6, 7}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"betas": "[1, 0.1]", "seeds": 3}, {"betas": (1.0, 0.1), "seeds": (3,)}),  # as papermill's -p delivers lists
+        ({"betas": 0.1, "warmups": "[[0.01, 0.1, 5]]"}, {"betas": (0.1,), "warmups": ((0.01, 0.1, 5.0),)}),
+        ({"epochs": 3, "record": "x.json", "unrelated": object()}, {"epochs": 3}),
+    ],
+)
+def test_from_a_notebook(given, expected):
+    setting = Train.from_parameters(given)
+    assert setting == Train(**expected)
+    assert CrossValidation.from_parameters({"datasets": "wine"}).datasets == ("wine",)
+    with pytest.raises(ValueError, match="betas must be a"):
+        Train.from_parameters({"betas": "one"})
+
+
+@pytest.mark.parametrize("kind", TEMPLATES.values(), ids=list(TEMPLATES))
+def test_the_table_describes_every_parameter(kind):
+    table = kind.table()
+    assert [row["name"] for row in table] == kind.parameters()
+    assert all(value for row in table for value in row.values())
+    namespace: dict[str, Any] = {}
+    exec(kind.cell(), namespace)  # the cell gives the setting back, with its defaults
+    assert kind.from_parameters(namespace) == kind()
+    assert all(namespace[name] == "" for name in settings.PLACES)
