@@ -21,7 +21,7 @@ from gdlib import GDCrossEntropyLoss
 from gdlib.models import image_stack, resnet18
 from gdlib.train import train
 from study.data import augmentation
-from study.experiment import gd_loss
+from study.objective import gd_loss
 
 BETAS = [5.0, 1.0, 0.1]
 SETTING: dict[str, Any] = {"batch_size": 100, "learning_rate": 0.01, "momentum": 0.9, "weight_decay": 1e-4, "max_grad_norm": 3.0}

@@ -19,7 +19,7 @@ from benchmarks.measuring import arguments, compared, finish, take_turns
 from gdlib import GDCrossEntropyLoss
 from gdlib.models import mlp
 from gdlib.train import train
-from study.experiment import gd_loss
+from study.objective import gd_loss
 
 BETAS = [5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.01, 0.005, 0.001]
 SAMPLES, BATCH, TURNS = 5_000, 100, 15

@@ -23,8 +23,9 @@ from gdlib import functional
 from gdlib.losses import AdaCosLoss
 from gdlib.models import HeadedMLP
 from gdlib.train import train
-from study.experiment import method
-from study.experiment.cross_validation import order_of_parts
+from study.losses import parse
+from study.objective import StackLoss
+from study.run import order_of_parts
 
 RUNS, SAMPLES, BATCH, EPOCHS, TURNS, ALONE = 100, 135, 16, 10, 7, 2
 SIZES = [4, 16, 16, 3]
@@ -58,22 +59,26 @@ class Stack:
     """The stacked training of one method; each call starts anew from the same weights."""
 
     def __init__(self, text: str, inputs: Tensor, labels: Tensor, *, runs: int, epochs: int, compiled: bool = False) -> None:
-        self.method, self.inputs, self.labels, self.epochs = method(text), inputs, labels, epochs
+        self.chosen, self.inputs, self.labels, self.epochs = parse(text), inputs, labels, epochs
         self.parts = [torch.randperm(len(inputs))[:SAMPLES] for _ in range(runs)]
         self.compiled: tuple[nn.Module, Any] | None = None
         if compiled:
             torch._dynamo.reset()
-            model, loss_fn = self.model(), torch.compile(self.method.loss(SIZES[-1]), dynamic=False)
+            model, loss_fn = self.model(), torch.compile(self.loss_fn(), dynamic=False)
             model.compile(dynamic=False)
             self.compiled = model, loss_fn
 
     def model(self) -> HeadedMLP:
         """The model before its training."""
-        return HeadedMLP(SIZES, seeds=range(len(self.parts)), head=self.method.head)
+        return HeadedMLP(SIZES, seeds=range(len(self.parts)), head=self.chosen.kind.head)
+
+    def loss_fn(self) -> StackLoss:
+        """The loss before its first step."""
+        return StackLoss(self.chosen, SIZES[-1], runs=len(self.parts), features=SIZES[-2])
 
     def __call__(self) -> None:
         """Train."""
-        model, loss_fn = self.model(), self.method.loss(SIZES[-1])
+        model, loss_fn = self.model(), self.loss_fn()
         if self.compiled is not None:
             start = model.state_dict()
             model, loss_fn = self.compiled  # type: ignore[assignment]
@@ -84,7 +89,7 @@ class Stack:
 
 
 def one_by_one(text: str, inputs: Tensor, labels: Tensor, *, epochs: int) -> None:
-    cosine = method(text).head == "cosine"
+    cosine = parse(text).kind.head == "cosine"
     for _ in range(ALONE):
         loss_fn = plain_loss(text)
         body = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU())

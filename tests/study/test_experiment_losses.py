@@ -10,8 +10,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib import functional
-from study import data, experiment, records
-from study.experiment import METHODS, Experiment, method, running
+from gdlib.models import HEADS
+from study import data, records
+from study.losses import LOSSES, loss_name, parse
+from study.objective import StackLoss
+from study.run import train_stack, training
+from study.settings import CrossValidation, Experiment
 
 CLASSES, WIDTH = 4, 6
 LABELS = torch.tensor([[0, 1, 2, 3, 0], [3, 3, 1, 0, 2]])
@@ -20,7 +24,7 @@ NUMBERS = {
     **{"gd": "0.1", "center": "0.02", "l-softmax": "2", "a-softmax": "4", "lgm": "0.3 0.1", "arcface": "20 0.1"},
     **{"guarded-adacos": "0.98", "arcgrad": "10"},
 }
-TEXTS = [f"{name} {NUMBERS.get(name, '')}".strip() for name in METHODS]
+TEXTS = [f"{name} {NUMBERS.get(name, '')}".strip() for name in LOSSES]
 BETA = torch.ones(2)
 
 
@@ -30,7 +34,7 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 def outputs(text: str) -> Tensor:
     """What a last layer of the right kind could give, for two runs of five samples."""
-    chosen = method(text)
+    chosen = parse(text).kind
     values = draw(2, 5, CLASSES)
     if chosen.head == "cosine":
         values = torch.tanh(values)
@@ -39,6 +43,10 @@ def outputs(text: str) -> Tensor:
     elif chosen.head == "normed":
         values = torch.cat([values, values.abs() + 1], 2)
     return torch.cat([values, draw(2, 5, WIDTH, seed=1)], 2) if chosen.with_features else values
+
+
+def loss_of(text: str) -> StackLoss:
+    return StackLoss(parse(text), CLASSES, runs=2, features=WIDTH)
 
 
 def of_every_run(loss, *arguments: Tensor, **options) -> Tensor:
@@ -68,16 +76,16 @@ class TestAgainstTheFunctions:
     )
     def test_losses_of_single_samples(self, text, loss, options):
         given = outputs(text)
-        torch.testing.assert_close(method(text).loss(CLASSES)(given, LABELS, BETA), of_every_run(loss, given, **options))
+        torch.testing.assert_close(loss_of(text)(given, LABELS, BETA), of_every_run(loss, given, **options))
 
     def test_gaussian_mixture(self):
         given = outputs("lgm 0.3 0.1")
         expected = of_every_run(functional.gaussian_mixture_cross_entropy, -given, margin=0.3, likelihood_weight=0.1)
-        torch.testing.assert_close(method("lgm 0.3 0.1").loss(CLASSES)(given, LABELS, BETA), expected)
+        torch.testing.assert_close(loss_of("lgm 0.3 0.1")(given, LABELS, BETA), expected)
 
     @pytest.mark.parametrize("name", ["l-softmax", "a-softmax"])
     def test_the_margin_comes_in_with_the_steps(self, name):
-        given, loss = outputs(f"{name} 4"), method(f"{name} 4").loss(CLASSES)
+        given, loss = outputs(f"{name} 4"), loss_of(f"{name} 4")
         values, rest = given[..., :CLASSES], given[..., CLASSES:]
         for step in (0, 1, 2):
             annealing = 1500 / (1 + 0.1 * step)
@@ -92,28 +100,28 @@ class TestAgainstTheFunctions:
                 ]
             )
             torch.testing.assert_close(loss(given, LABELS, BETA), expected)
-        assert float(loss.state) == 3
-        loss.state = torch.tensor(1e6)  # long after: the weight of the plain cosine is 5 and stays
+        assert int(loss.loss.steps) == 3
+        loss.loss.steps.fill_(1_000_000)  # long after: the weight of the plain cosine is 5 and stays
         found = loss(given, LABELS, BETA)
-        loss.state = torch.tensor(1e7)
+        loss.loss.steps.fill_(10_000_000)
         torch.testing.assert_close(loss(given, LABELS, BETA), found)
 
     def test_a_multiple_that_is_not_whole(self):
-        with pytest.raises(ValueError, match="must be a whole number; got 2.5"):
-            method("l-softmax 2.5").loss(CLASSES)
+        with pytest.raises(ValueError, match="must be a whole number >= 1; got 2.5"):
+            loss_of("l-softmax 2.5")
 
     def test_center_loss_moves_its_centres(self):
-        given, loss = outputs("center 0.02"), method("center 0.02").loss(CLASSES)
+        given, loss = outputs("center 0.02"), loss_of("center 0.02")
         logits, features = given.split([CLASSES, WIDTH], 2)
         first = loss(given, LABELS, BETA)
         expected = of_every_run(F.cross_entropy, logits) + 0.02 * features.square().sum(2) / 2  # from centres at 0
         torch.testing.assert_close(first, expected)
         run, label = 1, 3  # the samples 0 and 1 of run 1: the centre moves by 1/2 of their sum over 1 + 2
-        torch.testing.assert_close(loss.state[run, label], 0.5 * features[run, :2].sum(0) / 3)
+        torch.testing.assert_close(loss.loss.head.centers[run, label], 0.5 * features[run, :2].sum(0) / 3)
         assert loss(given, LABELS, BETA).mean() < first.mean()
 
     def test_adacos_sets_its_scale_batch_by_batch_and_run_by_run(self):
-        given, loss = outputs("adacos"), method("adacos").loss(CLASSES)
+        given, loss = outputs("adacos"), loss_of("adacos")
         scale = torch.full((2,), math.sqrt(2) * math.log(CLASSES - 1))
         torch.testing.assert_close(loss.logits(given), scale[0] * given)
         for _ in range(2):
@@ -123,21 +131,21 @@ class TestAgainstTheFunctions:
         assert scale[0] != scale[1]
 
     def test_guarded_adacos_does_not_fall_below_its_bound(self):
-        loss = method("guarded-adacos 5").loss(CLASSES)
+        loss = loss_of("guarded-adacos 5")
         loss(outputs("adacos"), LABELS, BETA)
-        assert (loss.state >= 5).all()
+        assert (loss.loss.scale >= 5).all()
 
 
 class TestLogits:
     @pytest.mark.parametrize("text", TEXTS)
     def test_there_is_one_for_each_class(self, text):
-        found = method(text).loss(CLASSES).logits(outputs(text))
+        found = loss_of(text).logits(outputs(text))
         assert found.shape == (2, 5, CLASSES) and torch.isfinite(found).all()
 
     @pytest.mark.parametrize("text", [text for text in TEXTS if not text.startswith("a-softmax")])
     def test_the_largest_is_the_largest_output(self, text):
         given = outputs(text)
-        assert torch.equal(method(text).loss(CLASSES).logits(given).argmax(2), given[..., :CLASSES].argmax(2))
+        assert torch.equal(loss_of(text).logits(given).argmax(2), given[..., :CLASSES].argmax(2))
 
     @pytest.mark.parametrize(
         ("text", "plain"),
@@ -155,24 +163,24 @@ class TestLogits:
     )
     def test_without_a_margin_the_loss_is_their_cross_entropy(self, text, plain):
         """So what is called a probability is the one that the loss is made of."""
-        given, loss = outputs(text), method(text).loss(CLASSES)
+        given, loss = outputs(text), loss_of(text)
         torch.testing.assert_close(loss(given, LABELS, BETA), of_every_run(F.cross_entropy, loss.logits(given)), rtol=1e-4, atol=1e-5)
 
     def test_a_softmax_has_the_length_of_the_feature_for_its_scale(self):
         given = outputs("a-softmax 4")
-        found = method("a-softmax 4").loss(CLASSES).logits(given)
+        found = loss_of("a-softmax 4").logits(given)
         torch.testing.assert_close(found, given[..., :CLASSES] * given[..., CLASSES:].norm(dim=2, keepdim=True))
 
 
 class TestMemory:
     @pytest.mark.parametrize("text", TEXTS)
     def test_what_is_remembered_is_in_the_state(self, text):
-        given, loss = outputs(text), method(text).loss(CLASSES)
+        given, loss = outputs(text), loss_of(text)
         loss(given, LABELS, BETA)
         loss(given.flip(1), LABELS, BETA)
-        other = method(text).loss(CLASSES)
+        other = loss_of(text)
         other.load_state_dict(loss.state_dict())
-        assert (loss.state is not None) == method(text).keeps_state
+        assert bool(loss.state_dict()) == parse(text).kind.keeps_state
         assert torch.equal(loss(given, LABELS, BETA), other(given, LABELS, BETA))
 
     @pytest.mark.parametrize("text", ["center 0.02", "adacos"])
@@ -180,7 +188,7 @@ class TestMemory:
     def test_an_interrupted_training_ends_in_the_same_weights(self, tmp_path, text, optimizer):
         setting = Experiment(
             **{"loss": text, "betas": [1], "classifier_bias": False, "seeds": [0, 1], "epochs": 4, "hidden": [8]},
-            **{"optimizer": optimizer, "learning_rate": 0.01, "decay": "one-cycle", "test_every": 4},
+            **{"optimizer": optimizer, "learning_rate": 0.01, "lr_schedule": "one-cycle", "test_every": 4},
         )
         stop = [True]
         weights: list[list[Tensor]] = []
@@ -195,11 +203,11 @@ class TestMemory:
             weights.append([parameter.detach().clone() for parameter in model.parameters()])
             return [{} for _ in range(model.runs)]
 
-        options = {"template": "test", "measure": measure, "finish": finish}
+        options = {"measure": measure, "finish": finish}
         with pytest.raises(KeyboardInterrupt):
-            experiment.run(setting, checkpoint_dir=str(tmp_path), checkpoint_every=1, **options)
-        resumed = experiment.run(setting, checkpoint_dir=str(tmp_path), checkpoint_every=1, **options)
-        straight = experiment.run(setting, **options)
+            train_stack(setting, checkpoint_dir=str(tmp_path), checkpoint_every=1, **options)
+        resumed = train_stack(setting, checkpoint_dir=str(tmp_path), checkpoint_every=1, **options)
+        straight = train_stack(setting, **options)
         assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
         assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in straight.runs]
 
@@ -207,19 +215,17 @@ class TestMemory:
 class TestExperiments:
     def test_softmax_is_gradient_decay_with_beta_one(self):
         common = {"betas": [1], "seeds": [0], "epochs": 2, "hidden": [8]}
-        one, other = (experiment.run(Experiment(loss=loss, **common), template="test").runs[0] for loss in ("softmax", "gd"))
+        one, other = (train_stack(Experiment(loss=loss, **common)).runs[0] for loss in ("softmax", "gd"))
         assert (one["schedule"], other["schedule"]) == ("softmax", "1")
         assert one["metrics"] == pytest.approx(other["metrics"], rel=1e-4, abs=1e-5)
 
-    @pytest.mark.parametrize(
-        "text", [text for text in TEXTS if METHODS[text.partition(" ")[0]].head in ("linear", "cosine") and text != "gd 0.1"]
-    )
+    @pytest.mark.parametrize("text", [text for text in TEXTS if parse(text).kind.head in ("linear", "cosine") and text != "gd 0.1"])
     def test_a_perceptron_learns_with_it(self, text):
         setting = Experiment(
             **{"loss": text, "betas": [1], "classifier_bias": False, "epochs": 8, "hidden": [16]},
             **{"optimizer": "adam", "learning_rate": 0.01, "normalization": "unit"},
         )
-        (row,) = records.to_frame(experiment.run(setting, template="test")).to_dict("records")
+        (row,) = records.to_frame(train_stack(setting)).to_dict("records")
         assert row["schedule"] == row["loss"] == text
         assert row["test_accuracy"] > 0.6  # of ten classes
 
@@ -229,12 +235,12 @@ class TestExperiments:
             **{"loss": text, "betas": [1], "model": "resnet18", "width": 0.125, "stem": "tiny-imagenet", "normalization": "channel"},
             **{"subset": 100, "epochs": 1, "batch_size": 50, "channels_last": True, "angles": True},
         )
-        (run,) = experiment.run(setting, template="test").runs
+        (run,) = train_stack(setting).runs
         assert not run["diverged"] and run["schedule"] == text
         assert {"test_accuracy", "w_inter", "c_inter", "wc_intra"} <= set(run["metrics"])
 
     def test_wrong_labels_are_the_same_for_every_seed_and_only_for_training(self):
-        clean, noisy = (running._load(Experiment(label_noise=share, subset=200), torch.device("cpu"), None) for share in (0.0, 0.25))
+        clean, noisy = (training._load(Experiment(label_noise=share, subset=200), torch.device("cpu"), None) for share in (0.0, 0.25))
         assert int((clean.train.labels != noisy.train.labels).sum()) == 50
         assert torch.equal(clean.train.inputs, noisy.train.inputs) and torch.equal(clean.test.labels, noisy.test.labels)
         expected = data.with_label_noise(clean.train.labels, 0.25, classes=10)
@@ -245,10 +251,23 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"loss": "arcgrid 5"}, "unknown method 'arcgrid 5'; valid: softmax, label-smoothing lambda"),
+            ({"loss": "arcgrid 5"}, "unknown loss 'arcgrid 5'; valid: softmax, label-smoothing lambda"),
             ({"loss": "arcface 20"}, r"arcface has 2 numbers \(scale, margin\); got 1"),
             ({"loss": "arcgrad ten"}, "after the name come numbers"),
-            ({"loss": 5}, "loss must be a text, such as 'gd'"),
+            ({"loss": "arcgrad 0"}, "loss 'arcgrad 0': scale must be a finite number > 0; got 0"),
+            ({"loss": "arcgrad inf"}, "scale must be a finite number > 0; got inf"),
+            ({"loss": "l-softmax 2.5"}, "margin must be a whole number >= 1; got 2.5"),
+            ({"loss": "a-softmax 0"}, "margin must be a whole number >= 1; got 0"),
+            ({"loss": "lm -1"}, "lambda must be a finite number >= 0; got -1"),
+            ({"loss": "arcface nan 0.1"}, "scale must be a finite number > 0; got nan"),
+            ({"loss": "arcface 20 -0.1"}, "margin must be a finite number >= 0; got -0.1"),
+            ({"loss": "label-smoothing 5"}, "lambda must be a finite number >= 0 and <= 1; got 5"),
+            ({"loss": "m-softmax nan"}, "margin must be a finite number; got nan"),
+            ({"loss": "gd 0"}, "beta must be a finite number > 0; got 0"),
+            ({"loss": "guarded-adacos -1"}, "smallest scale must be a finite number > 0; got -1"),
+            ({"loss": "lgm 0.3 -1"}, "lambda must be a finite number >= 0; got -1"),
+            ({"loss": "center -0.1"}, "lambda must be a finite number >= 0; got -0.1"),
+            ({"loss": 5}, "loss must be a text"),
             ({"loss": "softmax"}, "β, τ, warm-ups and match_gradient are for loss='gd'; with 'softmax' set betas="),
             ({"loss": "softmax", "betas": [0.1]}, "are for loss='gd'"),
             ({"loss": "softmax", "betas": [1], "warmups": [[0.1, 1, 2]]}, "are for loss='gd'"),
@@ -259,13 +278,31 @@ class TestRefused:
             ({"loss": "adacos", "betas": [1], "cuda_graph": True}, "remembers something from step to step"),
             ({"classifier_bias": 1}, "classifier_bias must be True or False"),
             ({"angles": "yes"}, "angles must be True or False"),
-            ({"label_noise": 1.0}, "label_noise is a share of the samples, below 1"),
+            ({"label_noise": 1.0}, "label_noise must be a finite number >= 0 and < 1"),
             ({"label_noise": -0.1}, "label_noise must be a finite number >= 0"),
-            ({"decay": "one-cycle", "milestones": [0.5]}, "milestones have no meaning with decay='one-cycle'"),
-            ({"decay": "linear"}, "unknown decay 'linear'; valid: milestones, exponential, one-cycle"),
+            ({"lr_schedule": "one-cycle", "milestones": [0.5]}, "milestones have no meaning with lr_schedule='one-cycle'"),
+            ({"lr_schedule": "linear"}, "unknown lr_schedule 'linear'; valid: milestones, exponential, one-cycle"),
             ({"optimizer": "lion"}, "unknown optimizer 'lion'; valid: sgd, adam"),
         ],
     )
     def test_before_anything_is_loaded(self, change, message):
         with pytest.raises(ValueError, match=message):
             Experiment(**change)
+
+
+class TestCrossValidationIsRefused:
+    @pytest.mark.parametrize("text", ["lgm 0.3 0.1", "l-softmax 2", "super-symmetry"])
+    def test_a_last_layer_that_perceptrons_do_not_have(self, text):
+        with pytest.raises(ValueError, match="needs a last layer of the kind .*, which only image networks have"):
+            CrossValidation(loss=text)
+
+    def test_numbers_outside_their_bounds(self):
+        with pytest.raises(ValueError, match="loss 'arcgrad 0': scale must be a finite number > 0; got 0"):
+            CrossValidation(loss="arcgrad 0")
+
+
+def test_the_table_names_what_there_is():
+    for text in TEXTS:
+        kind = parse(text).kind
+        assert kind.head in HEADS and kind.title and kind.color.startswith("#") and kind.paper
+        assert loss_name(text).startswith(kind.title) and "must" not in loss_name(text)

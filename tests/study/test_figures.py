@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
 from study import figures
-from study.experiment.methods import METHODS
+from study.losses import LOSSES
 
 BETAS = [0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
 
@@ -58,7 +58,7 @@ class TestColors:
         assert [figures.schedule_linestyle(label) for label in ("0.1", "5", "warm-up 0.01→0.1")] == ["-", "--", "-."]
 
     def test_losses(self):
-        losses = [name for name in METHODS if name != "gd"]
+        losses = [name for name in LOSSES if name != "gd"]
         looks = [(figures.schedule_color(f"{name} 1"), figures.schedule_linestyle(f"{name} 1")) for name in losses]
         assert len({color for color, _ in looks}) == len(losses)  # one for each, whatever its numbers
         assert figures.schedule_color("lm 0.3") == figures.schedule_color("lm 0.9")
