@@ -53,18 +53,18 @@ lint: $(STAMP) ## ruff over code and notebooks, and which module may import whic
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m study.notebooks check
+	$(BIN)/python notebooks/lint.py
 
 format: $(STAMP) ## let ruff put code and notebooks into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/python -m study.notebooks format
+	$(BIN)/python notebooks/lint.py --write
 
 types: $(STAMP) ## mypy on gdlib
 	$(BIN)/mypy
 
 reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [CORES=2]
-	$(BIN)/snakemake --cores $(CORES) --keep-going --nolock --rerun-incomplete --config campaign=$(CAMPAIGN)
+	$(BIN)/snakemake --cores $(CORES) --keep-going --nolock --drop-metadata --config campaign=$(CAMPAIGN)
 
 bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
 	@for script in sweep tables loss parts reproduce; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into $(INTO); done
