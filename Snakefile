@@ -12,7 +12,7 @@ sys.path.insert(0, str(workflow.basedir))
 
 from snakemake.exceptions import WorkflowError
 
-PENDING = {}
+JOBS = ()
 INVOCATION = uuid.uuid4().hex[:12]
 if workflow.is_main_process:
     from study.campaign import CampaignError, plan
@@ -22,27 +22,17 @@ if workflow.is_main_process:
         PLAN = plan(config.get("campaign", "quick"), Path.cwd())
     except CampaignError as error:
         raise WorkflowError(str(error)) from None
-    PENDING = {job.id: job for job in PLAN.pending}
+    JOBS = PLAN.pending
     print(PLAN, file=sys.stderr)
     WATCH = Watch(PLAN, Path.cwd(), workflow.resource_settings.cores or workflow.resource_settings.nodes or 1)
     WATCH.start()
 
 
-def minutes(wildcards):
-    """A limit for the time: three times what the campaign expects, and ten minutes to start."""
-    job = PENDING.get(wildcards.job)
-    return math.ceil(3 * job.minutes + 10) if job and job.minutes else 240
-
-
-def megabytes(wildcards):
-    job = PENDING.get(wildcards.job)
-    return job.memory if job and job.memory else 4000
-
-
-def gres(wildcards):
-    """What a cluster needs to give a GPU, such as gpu:1, for jobs that use one where there is one."""
-    job = PENDING.get(wildcards.job)
-    return config.get("gres", "") if job and getattr(job.setting, "device", "cpu") != "cpu" else ""
+# Limits for a cluster, the same for all jobs of an invocation, since an array has those of its first one: three times the longest time that
+# the campaign expects and ten minutes to start; the largest memory; and what gives a GPU (--config gres=gpu:1) if a job would use one.
+MINUTES = math.ceil(3 * max((job.minutes or 80 for job in JOBS), default=0) + 10)
+MEGABYTES = max((job.memory or 4000 for job in JOBS), default=4000)
+GRES = config.get("gres", "") if any(getattr(job.setting, "device", "cpu") != "cpu" for job in JOBS) else ""
 
 
 wildcard_constraints:
@@ -53,7 +43,7 @@ wildcard_constraints:
 
 rule all:
     input:
-        [f"build/{job.campaign}/done/{INVOCATION}/{job.id}" for job in PENDING.values()],
+        [f"build/{job.campaign}/done/{INVOCATION}/{job.id}" for job in JOBS],
     default_target: True
 
 
@@ -62,9 +52,9 @@ rule job:
         touch("build/{campaign}/done/{invocation}/{job}"),
     threads: 1
     resources:
-        runtime=minutes,
-        mem_mb=megabytes,
-        gres=gres,
+        runtime=MINUTES,
+        mem_mb=MEGABYTES,
+        gres=GRES,
     shell:
         "OMP_NUM_THREADS=1 PYTHONPATH={workflow.basedir:q} {sys.executable:q} -m study.campaign run {wildcards.campaign:q} {wildcards.job:q}"
         " > build/{wildcards.campaign:q}/{wildcards.job:q}.log 2>&1"

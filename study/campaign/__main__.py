@@ -42,7 +42,7 @@ def main() -> int:
         print(f"{FAILED}{error}", file=sys.stderr)
     except Exception as error:
         traceback.print_exc()
-        reason = f"{error.ename}: {error.evalue}" if hasattr(error, "ename") else f"{type(error).__name__}: {error}"
+        reason = f"{getattr(error, 'ename', type(error).__name__)}: {getattr(error, 'evalue', error)}"
         print(f"{FAILED}{' '.join(reason.split())}", file=sys.stderr)
     return 1
 

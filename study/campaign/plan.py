@@ -233,7 +233,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 @functools.cache
-def _measured(path: Path, stamp: Stamp) -> tuple[str, Mapping[str, Any], list[Mapping[str, Any]]]:
+def _measured(path: Path, stamp: Stamp) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
     """Notebook and parameters of a record, and by what each of its runs is known."""
     record = records.load(path)
     known = [{name: value for name, value in run.items() if not isinstance(value, list | dict)} for run in record.runs]
