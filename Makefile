@@ -14,12 +14,17 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c '
 CAMPAIGN ?= quick
 # where `make bench` writes its numbers; results/benchmarks replaces those that the book shows
 INTO ?= build/benchmarks
+# what `make gpu` trains, for how many minutes, from which data, and where its archive goes
+DATA ?= data
+MINUTES ?= 25
+GPU_CAMPAIGNS ?= cifar10
+GPU_INTO ?= build/gpu
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # one torch thread in every process: contended loops are several times slower
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
 
-.PHONY: help venv book pdf test browser coverage lint format types reproduce bench clean
+.PHONY: help venv book pdf test browser coverage lint format types reproduce bench gpu clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
@@ -67,9 +72,11 @@ reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIG
 	$(BIN)/snakemake --cores $(CORES) --keep-going --nolock --drop-metadata --config campaign=$(CAMPAIGN)
 
 bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
-	@for script in sweep tables loss parts reproduce; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into $(INTO); done
-	@echo "== gpu"; $(BIN)/python -m benchmarks.gpu
+	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into $(INTO); done
 	@echo "== goals"; $(BIN)/python -m benchmarks.summary $(INTO)
+
+gpu: ## train what is missing on a GPU that is there for a while: make gpu DATA=data MINUTES=25 [GPU_CAMPAIGNS=cifar10]
+	GDLIB_DATA=$(DATA) $(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m study.gpu --minutes $(MINUTES) --into $(GPU_INTO) $(GPU_CAMPAIGNS)
 
 clean: ## remove what the commands made, except .venv and the records
 	rm -rf _build build .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov

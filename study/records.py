@@ -229,9 +229,20 @@ def _rows(record: Record) -> list[dict[str, Any]]:
 
 
 def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
-    """Where and with what something was measured: versions, device, precision, threads, commit, time in UTC."""
+    """Where and with what something was measured: versions, device, precision, threads, commit, time in UTC.
+
+    On a GPU also whether float32 products are made in TF32, and how cuDNN chooses.
+    """
     versions = {name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn", "pandas")}
-    return {
+    on_gpu: dict[str, Any] = {}
+    if device != "cpu":
+        import torch  # not for pages, which read records only
+
+        on_gpu = {
+            "tf32": {"matmul": torch.backends.cuda.matmul.allow_tf32, "convolutions": torch.backends.cudnn.allow_tf32},
+            "cudnn": {"benchmark": torch.backends.cudnn.benchmark, "deterministic": torch.backends.cudnn.deterministic},
+        }
+    return on_gpu | {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "python": platform.python_version(),
@@ -244,7 +255,7 @@ def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout, with ``+`` where the sources differ from it; None outside a checkout."""
+    """The commit of the checkout, with ``+`` where the sources differ from it; outside a checkout ``GDLIB_COMMIT``, or None."""
     root = Path(__file__).resolve().parents[1]
     git = ["git", "-C", str(root)]
     try:
@@ -253,7 +264,7 @@ def _commit() -> str | None:
             [*git, "status", "--porcelain", "--", "gdlib", "study"], capture_output=True, text=True, check=True
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return None
+        return os.environ.get("GDLIB_COMMIT")
     return head + ("+" if changed else "")
 
 

@@ -166,4 +166,4 @@ def test_a_script_says_what_it_measures(script: str, capsys: pytest.CaptureFixtu
 
 def test_make_bench_runs_every_script() -> None:
     recipe = (KEPT.parents[1] / "Makefile").read_text(encoding="utf-8").split("\nbench:")[1].split("\n\n")[0]
-    assert f"for script in {' '.join(SCRIPTS)};" in recipe and "benchmarks.summary" in recipe and "benchmarks.gpu" in recipe
+    assert f"for script in {' '.join(SCRIPTS)} gpu;" in recipe and "benchmarks.summary" in recipe
