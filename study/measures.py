@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib import calibration
+from gdlib import calibration, models
 from gdlib.functional import margin_bias
 from study import data, geometry
 from study.curriculum import true_class_probability
 
-__all__ = ["ANGLE_EDGES", "HISTOGRAM_EDGES", "add_angles", "final_measures", "scores", "target_angles"]
+__all__ = ["ANGLE_EDGES", "HISTOGRAM_EDGES", "add_angles", "final_measures", "first_layer", "scores", "target_angles"]
 
 HISTOGRAM_EDGES = tuple(edge / 20 for edge in range(21))
 ANGLE_EDGES = tuple(math.pi * edge / 36 for edge in range(37))
@@ -79,6 +79,34 @@ def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], 
             _calibrated(run, linked, test_labels, "_link")
         final.append(run)
     return final
+
+
+@torch.no_grad()
+def first_layer(perceptrons: models.StackedMLP, activation: str, inputs: Tensor) -> dict[str, Tensor]:
+    """Measure what the first layer of each perceptron lets through, ``[R]``.
+
+    Args:
+        perceptrons: a stack of R runs.
+        activation: its name.
+        inputs: training inputs ``[N, D]`` that all runs share.
+
+    Returns:
+        ``saturated``: the share of outputs, over samples and units, whose distance to an end of the activation is below half a percent of
+        its range (tanh, sigmoid; 0 for ReLU); ``dead``: the share of units that are at one and the same end for every sample.
+    """
+    low, high = {"relu": (0.0, math.inf), "tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0)}[activation]
+    margin = 0.005 * (high - low) if high < math.inf else 0.0
+    weight, bias = perceptrons.weights[0], perceptrons.biases[0][:, None]
+    saturated, at_low, at_high = [], [], []
+    for batch in inputs.split(5_000):
+        outputs = perceptrons.activation(torch.matmul(batch, weight) + bias)  # (R, N, units)
+        low_end, high_end = outputs <= low + margin, outputs >= high - margin
+        saturated.append((low_end | high_end).double().sum(1).mean(1))
+        at_low.append(low_end.all(1))
+        at_high.append(high_end.all(1))
+    dead = torch.stack(at_low).all(0) | torch.stack(at_high).all(0)
+    share = torch.stack(saturated).sum(0) / len(inputs)
+    return {"saturated": share if high < math.inf else torch.zeros_like(share), "dead": dead.double().mean(1)}
 
 
 def _post_processed(run: dict[str, Any], valid_logits: Tensor, valid_labels: Tensor, test_logits: Tensor, test_labels: Tensor) -> None:

@@ -85,7 +85,8 @@ Distinct = AfterValidator(_distinct)
 Loss = Annotated[str, Field(max_length=100), AfterValidator(_loss)]
 LossOfStack = Annotated[str, Field(max_length=100), AfterValidator(lambda text: text if text == "gd" else _loss(text))]
 _Warmup = Annotated[tuple[Positive, Positive, Positive], Field(strict=False)]
-_Dataset, _Table = Annotated[str, OneOf(tuple(data.names()))], Annotated[str, OneOf(tuple(data.table_names()))]
+_Dataset = Annotated[str, OneOf(tuple(data.names()))]
+_Table = Annotated[str, OneOf(tuple(data.table_names()))]
 _Network = Annotated[str, OneOf(tuple(models.IMAGE_NETWORKS))]
 
 # Parameters that several models have, or that need more than a line.
@@ -271,6 +272,7 @@ class Experiment(Setting):
 
     dataset: Annotated[_Dataset, Field(description="name of the data set")] = "digits"
     normalization: Normalization = "unit"
+    input_scale: Annotated[Positive, Field(description="factor for the normalised inputs of the perceptron")] = 1.0
     validation_size: Annotated[int, Field(ge=0, description="training samples held out")] = 0
     subset: Annotated[int, Field(ge=0, description="training samples kept, as many of each class; 0 for all")] = 0
     label_noise: Annotated[NotNegative, Field(lt=1, description="share of the training samples that get a wrong label")] = 0.0
@@ -281,6 +283,7 @@ class Experiment(Setting):
     hidden: Hidden = (50, 20)
     activation: Activation = "relu"
     initialization: Initialization = "pytorch"
+    first_weights: Annotated[Positive, Field(description="factor for the initial weights of the perceptron's first layer")] = 1.0
     linear_features: LinearFeatures = False
     loss: Annotated[LossOfStack, Field(description=_LOSS)] = "gd"
     classifier_bias: Annotated[bool, Field(description="of the last layer, with a loss other than gd")] = True
@@ -313,18 +316,22 @@ class Experiment(Setting):
     def _consistent(self) -> Self:
         if self.model == "mlp" and (self.augmentation != "none" or self.channels_last):
             raise ValueError("augmentation and channels_last are for images; model='mlp' sees rows of numbers")
+        if self.model != "mlp" and (self.input_scale != 1 or self.first_weights != 1):
+            raise ValueError("input_scale and first_weights are for model='mlp'; image networks normalise their channels")
         if self.lr_schedule != "milestones" and self.milestones:
             raise ValueError(f"milestones have no meaning with lr_schedule={self.lr_schedule!r}; leave them empty")
         if not self.runs():
             raise ValueError("there is nothing to train: give at least one seed, one temperature, and one β or warm-up")
         if self.loss == "gd":
             return self
-        if self.betas != (1,) or self.warmups or self.temperatures != (1,) or self.match_gradient:
+        if (*self.betas, *self.temperatures) != (1.0, 1.0) or self.warmups or self.match_gradient:
             raise ValueError(
                 f"β, τ, warm-ups and match_gradient are for loss='gd'; with {self.loss!r} set betas=[1], warmups=[] and temperatures=[1]"
             )
         if self.model == "mlp":
             _check_head(self.loss)
+        if self.first_weights != 1:
+            raise ValueError("first_weights goes with loss='gd'")
         if self.cuda_graph and parse(self.loss).kind.keeps_state:
             raise ValueError(
                 f"loss={self.loss!r} remembers something from step to step, which a recorded step cannot: set cuda_graph=False"
@@ -358,6 +365,7 @@ class Train(Experiment):
 _IMAGES_AND_DEVICES = frozenset(
     ["subset", "label_noise", "augmentation", "model", "width", "stem", "loss", "classifier_bias", "optimizer", "lr_schedule"]
     + ["match_gradient", "device", "precision", "channels_last", "fused", "cuda_graph", "angles", "test_every"]
+    + ["input_scale", "first_weights"]
 )
 
 

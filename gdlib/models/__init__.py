@@ -8,7 +8,7 @@ the image networks: each is a plain module for one run, and :func:`image_stack` 
 """
 
 from gdlib.models.convolutional import STEMS, ImageNetwork
-from gdlib.models.fast import FastNetwork, fast, fast_wide
+from gdlib.models.fast import FastNetwork, fast
 from gdlib.models.headed import HEADS, MLP_HEADS, Head, HeadedMLP, class_vectors, with_heads
 from gdlib.models.images import IMAGE_NETWORKS, image_stack
 from gdlib.models.mobilenet import mobilenet_v1
@@ -33,7 +33,6 @@ __all__ = [
     "StackedMLP",
     "class_vectors",
     "fast",
-    "fast_wide",
     "image_stack",
     "mlp",
     "mobilenet_v1",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from gdlib.models.convolutional import ImageNetwork, check_form
-from gdlib.models.fast import fast, fast_wide
+from gdlib.models.fast import fast
 from gdlib.models.mobilenet import mobilenet_v1
 from gdlib.models.resnet import resnet18, resnet34, resnet50
 from gdlib.models.runs import ModuleStack
@@ -17,7 +17,6 @@ __all__ = ["IMAGE_NETWORKS", "image_stack"]
 
 IMAGE_NETWORKS: dict[str, Callable[..., ImageNetwork]] = {
     "fast": fast,
-    "fast_wide": fast_wide,
     "resnet18": resnet18,
     "resnet34": resnet34,
     "resnet50": resnet50,

@@ -18,7 +18,7 @@ from study import data, records
 from study.data import augmentation
 from study.data.images import IMAGES
 from study.losses import parse
-from study.measures import add_angles, final_measures, scores, target_angles
+from study.measures import add_angles, final_measures, first_layer, scores, target_angles
 from study.objective import StackLoss, gd_loss
 from study.run.progress import Progress
 from study.settings import Experiment
@@ -155,6 +155,10 @@ def train_stack(
     )
 
     final = final_measures(dataset, scaled_logits, [member.beta for member in runs])
+    if isinstance(model, models.StackedMLP):
+        for name, values in first_layer(model, experiment.activation, dataset.train.inputs).items():
+            for of_run, value in zip(final, values.tolist(), strict=True):
+                of_run["metrics"][name] = value
     if experiment.angles:
         add_angles(final, history, outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
     added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
@@ -192,6 +196,8 @@ def _load(experiment: Experiment, device: torch.device, folder: str | None) -> d
     }
     if experiment.model == "mlp":
         dataset = data.load(experiment.dataset, **options).flat()
+        if experiment.input_scale != 1:
+            dataset = _changed(dataset, lambda split: data.Split(split.inputs * experiment.input_scale, split.labels))
     else:
         dataset = data.load(experiment.dataset, as_bytes=experiment.dataset in IMAGES, **options).with_channels()
     if experiment.label_noise:
@@ -205,12 +211,14 @@ def _on(dataset: data.Dataset, device: torch.device) -> data.Dataset:
     if device.type == "cpu":
         return dataset
 
-    def moved(split: data.Split) -> data.Split:
-        return data.Split(split.inputs.to(device), split.labels.to(device))
+    moved = _changed(dataset, lambda split: data.Split(split.inputs.to(device), split.labels.to(device)))
+    return dataclasses.replace(moved, normalize=dataset.normalize and dataset.normalize.to(device))
 
-    valid = moved(dataset.valid) if dataset.valid is not None else None
-    normalize = dataset.normalize and dataset.normalize.to(device)
-    return dataclasses.replace(dataset, train=moved(dataset.train), valid=valid, test=moved(dataset.test), normalize=normalize)
+
+def _changed(dataset: data.Dataset, change: Callable[[data.Split], data.Split]) -> data.Dataset:
+    """The data set with each split changed."""
+    valid = change(dataset.valid) if dataset.valid is not None else None
+    return dataclasses.replace(dataset, train=change(dataset.train), valid=valid, test=change(dataset.test))
 
 
 def _model(experiment: Experiment, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
@@ -224,7 +232,10 @@ def _model(experiment: Experiment, dataset: data.Dataset, seeds: Sequence[int]) 
             "linear_features": experiment.linear_features,
         }
         if chosen is None:
-            return models.mlp(sizes, seeds=seeds, **form)
+            perceptrons = models.mlp(sizes, seeds=seeds, **form)
+            with torch.no_grad():
+                perceptrons.weights[0].mul_(experiment.first_weights)
+            return perceptrons
         return models.HeadedMLP(sizes, seeds, head=chosen.head, **last, **form)
     channels = dataset.train.inputs.shape[1]
     form = {"classes": dataset.classes, "width": experiment.width, "stem": experiment.stem, "channels": channels}

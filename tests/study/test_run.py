@@ -302,3 +302,33 @@ class TestMatchedGradient:
         found = gd_loss([1.0, 1.0])(logits, labels, torch.tensor([0.1, 5.0]))
         for run, beta in enumerate((0.1, 5.0)):
             assert torch.allclose(found[run], gd_cross_entropy(logits[run], labels[run], beta=beta, reduction="none"))
+
+
+class TestTheFirstLayer:
+    BASE = {"dataset": "iris", "hidden": [8], "betas": [1.0], "epochs": 2, "learning_rate": 2.0**-6, "momentum": 0.9, "weight_decay": 0.0}
+
+    def test_scaled_inputs_are_a_larger_step_and_larger_weights(self):
+        # x -> 256 x with weights w is x with weights 256 w and 256² the step; a power of two changes no bit
+        raw = train_stack(Experiment(**self.BASE, normalization="unit", input_scale=256.0, activation="tanh")).runs[0]
+        small = train_stack(
+            Experiment(**self.BASE, normalization="unit", input_scale=256.0, first_weights=1 / 256, activation="tanh")
+        ).runs[0]
+        assert raw["metrics"]["saturated"] > 0.5
+        assert raw["curves"]["train_cross_entropy"][0] != small["curves"]["train_cross_entropy"][0]
+        plain = train_stack(Experiment(**self.BASE, normalization="unit", activation="tanh")).runs[0]
+        assert small["curves"]["train_cross_entropy"][0] == plain["curves"]["train_cross_entropy"][0]  # before the first step
+        assert small["curves"]["train_cross_entropy"][1] != plain["curves"]["train_cross_entropy"][1]
+        larger = train_stack(Experiment(**self.BASE, normalization="unit", first_weights=256.0, activation="tanh")).runs[0]
+        assert larger["curves"]["train_cross_entropy"][0] == raw["curves"]["train_cross_entropy"][0]
+
+    def test_saturated_and_dead_by_hand(self):
+        from gdlib.models import mlp
+        from study.measures import first_layer
+
+        stack = mlp([1, 3, 2], seeds=[0], activation="tanh")
+        with torch.no_grad():
+            stack.weights[0].copy_(torch.tensor([[[100.0, 0.1, 0.0]]]))
+            stack.biases[0].copy_(torch.tensor([[0.0, 0.0, 50.0]]))
+        found = first_layer(stack, "tanh", torch.tensor([[1.0], [-1.0]]))
+        assert found["saturated"].tolist() == [pytest.approx(2 / 3)]  # the first and the last unit, for both samples
+        assert found["dead"].tolist() == [pytest.approx(1 / 3)]  # the last: at the same end for both
