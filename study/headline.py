@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from study import claims, published, records, statistics
+from study import criteria, published, records, statistics, verdicts
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- headline:begin -->\n).*?(<!-- headline:end -->)", re.DOTALL)
@@ -18,22 +18,23 @@ BLOCK = re.compile(r"(<!-- headline:begin -->\n).*?(<!-- headline:end -->)", re.
 def headline() -> str:
     """Verdicts, and the papers' Table 1 (lost samples) beside ours, as Markdown."""
     runs = records.read(records.default_folder())
-    lines = ["| claim | verdict | readings × seeds |", "|---|---|---|"]
+    lines = ["| claim | outcome | scale, variants × seeds |", "|---|---|---|"]
     stated = published.claims()
-    for verdict in (claims.verdict(claim, runs) for claim in claims.CLAIMS):
-        readings = max((len(part.findings) for part in verdict.parts), default=0)
-        lines.append(f"| **{verdict.claim}** {stated.loc[verdict.claim, 'claim']} | {verdict.verdict} | {readings} × {verdict.seeds} |")
-    grid = claims.runs_of(runs, "grid")
+    for found in (verdicts.verdict(claim, runs) for claim in criteria.CLAIMS):
+        variants = max((len(part.deciding) for part in found.parts), default=0)
+        runs_behind = f"{found.scale}, {variants} × {found.seeds}" if variants else ""
+        lines.append(f"| **{found.claim}** {stated.loc[found.claim, 'claim']} | {found.verdict} | {runs_behind} |")
+    grid = criteria.runs_of(runs, "grid")
     lines += ["", "Training images of MNIST with a confidence of at most 0.2 (first row of the papers' Table 1), mean [95 % interval]:", ""]
-    lines += ["| | " + " | ".join(f"β = {beta}" for beta in claims.TABLE_1_BETAS) + " |", "|---|" + "---:|" * len(claims.TABLE_1_BETAS)]
+    lines += ["| | " + " | ".join(f"β = {beta}" for beta in criteria.TABLE_1_BETAS) + " |", "|---|" + "---:|" * len(criteria.TABLE_1_BETAS)]
     printed = published.table("GD-2", 1)
     first = printed[printed["interval"] == printed["interval"].iloc[0]]
-    cells = [f"{first.loc[np.isclose(first['beta'].astype(float), float(beta)), 'value'].iloc[0]:.0f}" for beta in claims.TABLE_1_BETAS]
+    cells = [f"{first.loc[np.isclose(first['beta'].astype(float), float(beta)), 'value'].iloc[0]:.0f}" for beta in criteria.TABLE_1_BETAS]
     lines.append("| the papers | " + " | ".join(cells) + " |")
-    counted = claims.with_enough_seeds(grid)
-    for reading in claims.distance_to_table_1(counted).index if not counted.empty else []:
+    counted = criteria.with_enough_seeds(grid)
+    for reading in criteria.distance_to_table_1(counted).index if not counted.empty else []:
         of_reading = counted[counted["reading"] == reading]
-        cells = [f"{statistics.t_interval(of_reading.loc[of_reading['schedule'] == beta, 'lost']):.0f}" for beta in claims.TABLE_1_BETAS]
+        cells = [f"{statistics.t_interval(of_reading.loc[of_reading['schedule'] == beta, 'lost']):.0f}" for beta in criteria.TABLE_1_BETAS]
         lines.append(f"| {reading} ({of_reading['seed'].nunique()} seeds) | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

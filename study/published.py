@@ -5,12 +5,19 @@ The tables are tidy: one row for each printed number. ``results/published/README
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-__all__ = ["DATASETS", "claims", "loss_name", "table", "tables"]
+from study.losses import loss_name
+
+__all__ = ["DATASETS", "Setting", "claims", "effect", "loss_name", "printed", "setting_name", "table", "tables"]
+
+Setting = float | str | tuple[float, float]
+"""What a run was trained with: a constant β, the name of a loss or of a warm-up, or a pair (β, τ)."""
 
 DATASETS: Mapping[str, str] = {
     "mnist": "MNIST",
@@ -22,27 +29,42 @@ DATASETS: Mapping[str, str] = {
 }
 """What the papers' tables call a data set of :mod:`study.data`."""
 
-_LOSSES: Mapping[str, tuple[str, ...]] = {
-    "softmax": ("softmax",),
-    "gd": ("gradient decay", "β"),
-    "label-smoothing": ("label smoothing", "λ"),
-    "super-symmetry": ("super-symmetry",),
-    "hinge": ("hinge",),
-    "modified": ("modified loss",),
-    "lm": ("LM", "λ"),
-    "lm-qu": ("LM with D(q‖u)", "λ"),
-    "lm-uq": ("LM with D(u‖q)", "λ"),
-    "modified-lm": ("modified loss + LM", "λ"),
-    "m-softmax": ("M-Softmax", "m"),
-    "center": ("center loss", "λ"),
-    "l-softmax": ("L-Softmax", "m"),
-    "a-softmax": ("A-Softmax", "m"),
-    "lgm": ("LGM", "α", "λ"),
-    "arcface": ("ArcFace", "s", "m"),
-    "adacos": ("AdaCos",),
-    "guarded-adacos": ("AdaCos", "s ≥"),
-    "arcgrad": ("ArcGrad", "s"),
+# The tables' names in those of the records. A loss without its numbers in the paper has the numbers that this book chose.
+_METRICS = {
+    "top1_accuracy": ("test_accuracy", 0.01),
+    "accuracy": ("test_accuracy", 0.01),
+    "error_rate": ("test_accuracy", 1.0),
+    "top5_accuracy": ("test_top5_accuracy", 0.01),
+    "train_accuracy": ("train_accuracy", 0.01),
+    "ece": ("test_ece", 1.0),
+    "mce": ("test_mce", 1.0),
+    "samples": ("lost", 1.0),
+    "w_inter": ("w_inter", 1.0),
+    "wc_intra": ("wc_intra", 1.0),
 }
+_POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
+_DIVERGENCE = {"u_q": "lm-uq", "q_u": "lm-qu"}
+_METHODS = {
+    ("", "softmax"): "softmax",
+    ("LM", "super-symmetric classifier"): "super-symmetry",
+    ("LM", "label smoothing"): "label-smoothing",
+    ("LM", "LM regulariser"): "lm",
+    ("LM", "multi-class hinge"): "hinge",
+    ("LM", "modified softmax"): "modified",
+    ("LM", "modified softmax + LM regulariser"): "modified-lm",
+    ("LM", "LGM"): "lgm 0.3 0.1",
+    ("LM", "L-Softmax"): "l-softmax 2",
+    ("GD-2", "A-Softmax"): "a-softmax 4",
+    ("GD-2", "center loss"): "center 0.003",
+    ("AG", "center loss"): "center 0.02",
+    ("AG", "M-Softmax"): "m-softmax 0.5",
+    ("AG", "ArcFace"): "arcface 20 0.1",
+    ("AG", "AdaCos"): "adacos",
+    ("AG", "ArcGrad"): "arcgrad",
+}
+_PRINTED_COLUMNS = ["paper", "dataset", "model", "setting", "metric", "value"]
+_ELSEWHERE = 2  # other data sets whose effects may stand for one that the papers do not print
+_CONDITIONS = ("train_fraction", "noise_rate", "epochs")
 
 _FOLDER = Path(__file__).resolve().parents[1] / "results" / "published"
 _INDEX_COLUMNS = ["paper", "version", "number", "table", "file", "caption", "note"]
@@ -137,27 +159,93 @@ def claims(folder: str | Path | None = None) -> pd.DataFrame:
     return frame
 
 
-def loss_name(loss: str) -> str:
-    """What the papers call a loss of an experiment, with its hyperparameters.
-
-    Args:
-        loss: a name with its numbers, as :func:`study.experiment.method` takes it.
-
-    Returns:
-        The name for a figure or a table; a text that is no loss comes back as it is.
+def setting_name(setting: Setting) -> str:
+    """Name a setting for a sentence.
 
     Example:
-        >>> loss_name("lm 0.3"), loss_name("arcface 20 0.1"), loss_name("softmax")
-        ('LM, λ = 0.3', 'ArcFace, s = 20, m = 0.1', 'softmax')
+        >>> setting_name(0.1), setting_name((0.01, 2.0)), setting_name("lm 0.3")
+        ('β = 0.1', 'β = 0.01 with τ = 2', 'LM, λ = 0.3')
     """
-    name, *numbers = loss.split() or [""]
-    if name not in _LOSSES or len(numbers) != len(_LOSSES[name]) - 1:
-        return loss
-    title, *symbols = _LOSSES[name]
-    values = [
-        f"{symbol} {number}" if symbol.endswith("≥") else f"{symbol} = {number}" for symbol, number in zip(symbols, numbers, strict=True)
-    ]
-    return ", ".join([title, *values])
+    if isinstance(setting, tuple):
+        return f"β = {setting[0]:g} with τ = {setting[1]:g}"
+    return loss_name(setting) if isinstance(setting, str) else f"β = {setting:g}"
+
+
+@functools.cache
+def printed() -> pd.DataFrame:
+    """Every outcome that the papers print for a setting of which a book's run can have the same, in the names and units of the records.
+
+    Returns:
+        Columns ``paper``, ``dataset``, ``model``, ``setting`` (see :data:`Setting`; a loss whose numbers the paper does not give has those
+        that this book chose), ``metric`` (such as ``test_ece``) and ``value`` (accuracies as shares). What was trained on fewer samples, on
+        wrong labels or for fewer epochs is not among them.
+    """
+    rows = []
+    for listed in tables().itertuples():
+        for row in table(str(listed.paper), int(str(listed.number))).to_dict("records"):
+            metric, factor = _METRICS.get(str(row["metric"]), ("", 1.0))
+            if metric == "lost":
+                metric = {"[0, 0.2]": "lost", "(0.8, 1]": "sure"}.get(str(row["interval"]), "")
+            setting, after = _setting(row)
+            if not metric or setting is None or row["value"] != row["value"] or any(row.get(name, 0) > 0 for name in _CONDITIONS):
+                continue
+            value = 1 - row["value"] / 100 if row["metric"] == "error_rate" else row["value"] * factor
+            model = str(row["model"]).replace("ResNet35", "ResNet34")
+            rows.append((row["paper"], row["dataset"], model, setting, metric + after, round(value, 6)))
+    return pd.DataFrame(rows, columns=_PRINTED_COLUMNS)
+
+
+def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str) -> str:
+    """Tell the papers' own difference of two settings: its range over their networks, paper by paper.
+
+    Args:
+        left: metric and setting, in the names of the records.
+        right: what is subtracted.
+        dataset: as the papers call it. Where they print the two for one or two other data sets only, those stand there, with their names.
+
+    Returns:
+        Such as ``"GD-2: +0.002 … +0.007"``; empty where no paper prints both.
+
+    Example:
+        >>> effect(("test_accuracy", 0.1), ("test_accuracy", 1.0), "CIFAR-10")
+        'GD-1: +0.001 … +0.012; GD-2: +0.002 … +0.007'
+        >>> effect(("test_accuracy", "lm 0.9"), ("test_accuracy", "lm 0.1"), "CIFAR-10")
+        'LM, CIFAR-100: +0.0134'
+    """
+    keys = ["paper", "dataset", "model"]
+    both = pd.merge(_printed_of(*left), _printed_of(*right), on=keys, suffixes=("", "_right"))
+    here = both[both["dataset"].str.removesuffix("+") == dataset]
+    if here.empty and len(both[["paper", "dataset"]].drop_duplicates()) > _ELSEWHERE:
+        return ""
+    texts = []
+    for (paper, name), group in (both if here.empty else here).groupby(["paper", "dataset"], sort=False):
+        ends = sorted(round(value, 6) for value in group["value"] - group["value_right"])
+        span = " … ".join(f"{end:+.4g}" for end in dict.fromkeys((ends[0], ends[-1])))
+        texts.append(f"{paper}{'' if name == dataset else f', {name}'}: {span}")
+    return "; ".join(texts)
+
+
+def _printed_of(metric: str, setting: Setting) -> pd.DataFrame:
+    found = printed()
+    chosen = found[(found["metric"] == metric) & found["setting"].map(lambda other: other == setting)]
+    return chosen.drop_duplicates(["paper", "dataset", "model"])
+
+
+def _setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:
+    """What a row of a table was trained with, and what was done after training, as the metrics of the records say it."""
+    method = str(row["method"])
+    if method == "GD-softmax":
+        return float(str(row["beta"])), ""
+    if method in _POST_HOC:
+        return 1.0, _POST_HOC[method]
+    if method == "warm-up" and row.get("beta_start", float("nan")) == row.get("beta_start", float("nan")):
+        return f"warm-up {row['beta_start']:g}→{row['beta_end']:g}", ""
+    kind = _DIVERGENCE.get(str(row.get("divergence")), _METHODS.get((str(row["paper"]), method)) or _METHODS.get(("", method)))
+    if kind in ("lm", "lm-qu", "lm-uq", "label-smoothing", "modified-lm"):
+        return f"{kind} {row['reg_lambda']:g}", ""
+    if kind == "arcgrad":
+        return f"arcgrad {row['s'] if row.get('s', 0) > 0 else 10:g}", ""  # its Table VI does not say s
+    return kind, ""
 
 
 def _read(name: str, columns: list[str], folder: str | Path | None) -> pd.DataFrame:

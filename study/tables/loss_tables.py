@@ -100,7 +100,7 @@ def beside(runs: pd.DataFrame, number: int) -> pd.DataFrame:
     """One of the paper's tables 2 to 4 and ours: error rates in per cent, a column for each loss that the paper's table has.
 
     Args:
-        runs: as :func:`study.claims.large_margin_runs` gives them, with ``reading``, ``scale``, ``loss``, ``seed`` and ``test_accuracy``;
+        runs: as :func:`study.criteria.large_margin_runs` gives them, with ``reading``, ``scale``, ``loss``, ``seed`` and ``test_accuracy``;
             may be empty.
         number: 2, 3 or 4.
 

@@ -1,0 +1,239 @@
+"""ArcGrad beyond tables: the runs on images, on MNIST and of what a step costs, and the criteria of A4 to A7."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from study.criteria.images import FAST
+from study.criteria.rules import Criterion, Finding, Rule, Side, Variant, all_of, best_of, given, larger, minus, of, smaller, where
+from study.criteria.selection import augmentation, network, with_setting
+
+__all__ = ["ARCGRAD", "ARCGRAD_OTHERS", "KINDS", "angular_runs", "cost_ratios"]
+
+KINDS = ("angular", "angular-images", "angular-cuts", "cost")
+
+ARCGRAD = "arcgrad 10"
+ARCGRAD_OTHERS = ("softmax", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
+"""The losses beside ArcGrad in its image experiments, with the paper's numbers."""
+
+_COST_ALLOWED = 0.05  # A7 a: time of ArcGrad beyond softmax, as a share of a step
+_COSINE_BASED = ("softmax", "arcface 20 0.1", "adacos")  # figure 3 has these beside ArcGrad
+_CAMPAIGNS = ("angular", "angular-reduced", "angular-mnist")
+
+
+def angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Select the runs of ArcGrad's image experiments.
+
+    Args:
+        runs: as :func:`study.records.read` gives them.
+        kind: ``"angular"`` (all training samples and all epochs of each data set, network and augmentation: the angles of Table VI),
+            ``"angular-images"`` (the image networks among them: Tables IV and V), ``"angular-cuts"`` (with fewer samples and with fewer
+            epochs too: Figure 3 and Table VII), or ``"cost"`` (the time of a step).
+
+    Returns:
+        One row for each loss and seed, with ``reading``. The runs that chose a learning rate are left out, and so are those that diverged.
+        Trainings have ``samples`` (for training) and ``mean_target_angle`` (mean angle in radians between features and their class vectors,
+        averaged over the evaluated epochs after the first evaluation); the cost has ``step_seconds``, ``excess`` (time of the last layer
+        and loss beyond those of softmax, as a share of a step with softmax), and a repetition as ``seed``.
+    """
+    if kind == "cost":
+        return _cost_runs(runs)
+    if "w_inter" not in runs:
+        return runs.iloc[:0]
+    fast = _on_fast(runs)
+    of_paper = runs["campaign"].isin(_CAMPAIGNS) & ~runs["record"].str.startswith("reading") & (runs["scale"] != "smoke")
+    found = runs.assign(schedule=runs["schedule"].mask(fast & (runs["schedule"] == "1"), "softmax"))
+    found = found.assign(loss=found["loss"].mask(fast & (found["schedule"] == "softmax"), "softmax"))
+    found = found[(of_paper | fast) & ~found["diverged"].astype(bool)]
+    found = found[found["model"] != "mlp"] if kind == "angular-images" else found
+    found = with_setting(found)
+    if found.empty:
+        return found
+    is_mlp = found["model"] == "mlp"
+    found["network"] = network(found).mask(is_mlp, "perceptron")
+    found["augmented"] = augmentation(found).mask(is_mlp, "")
+    found["reading"] = (found["dataset"] + ", " + found["network"] + ", " + found["augmented"]).str.removesuffix(", ")
+    found["samples"], found["epochs"] = found["train_samples"].astype(int), found["epochs"].astype(int)
+    angles = found["curve_target_angle"]
+    found["mean_target_angle"] = [float(np.mean(curve[1:])) if isinstance(curve, list) and len(curve) > 1 else np.nan for curve in angles]
+    if kind == "angular-cuts":
+        return found
+    for name in ("epochs", "samples"):
+        found = found[found[name] == found.groupby("reading")[name].transform("max")]
+    return found
+
+
+def _on_fast(runs: pd.DataFrame) -> pd.Series[bool]:
+    """The runs of ArcGrad's losses, and of β = 1 beside them, on networks that reach real accuracy."""
+    if "loss" not in runs:
+        return pd.Series(False, runs.index)
+    fast = runs["model"].isin(FAST) & (runs["scale"] != "smoke")
+    asked = fast & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS[1:]])
+    beside = fast & runs["dataset"].isin(runs.loc[asked, "dataset"]) & runs["augmentation"].isin(runs.loc[asked, "augmentation"])
+    return asked | (beside & (runs["schedule"] == "1") & ~runs["match_gradient"].astype(bool))
+
+
+def cost_ratios(runs: pd.DataFrame, loss: str, *, reference: str = "softmax") -> pd.DataFrame:
+    """Compute how much longer a step takes than with another loss, as a share: a row for each repetition, a column for each network.
+
+    Args:
+        runs: of the kind ``"cost"``, of one variant.
+        loss: the loss.
+        reference: the other one.
+    """
+    times = {
+        name: runs[runs["loss"] == name].pivot_table(index="seed", columns="model", values="step_seconds") for name in (loss, reference)
+    }
+    return (times[loss] / times[reference] - 1).dropna(axis=1, how="all")
+
+
+def _cost_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    if "step_seconds" not in runs:
+        return runs.iloc[:0]
+    found = with_setting(runs[runs["step_seconds"].notna() & (runs["scale"] != "smoke")])
+    if found.empty:
+        return found
+    width = found["width"].map(lambda width: f"×{width:g}" if width != 1 else "full width")
+    found["reading"] = found["measured_on"] + ", " + width + ", batches of " + found["batch_size"].astype(int).astype(str)
+    plain = found[found["loss"] == "softmax"].set_index(["reading", "model", "seed"])[["criterion_seconds", "step_seconds"]]
+    beside = plain.reindex(pd.MultiIndex.from_frame(found[["reading", "model", "seed"]]))
+    found["excess"] = (found["criterion_seconds"].to_numpy() - beside["criterion_seconds"].to_numpy()) / beside["step_seconds"].to_numpy()
+    return found
+
+
+# --- criteria ---
+
+
+def _ends(amount: str) -> Callable[[pd.DataFrame], tuple[pd.DataFrame, pd.DataFrame] | None]:
+    """The runs with the least and with the most of something, at the largest amount of the other that has several of it."""
+    other = {"samples": "epochs", "epochs": "samples"}[amount]
+
+    def cut(runs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+        amounts = runs.groupby(other)[amount].nunique()
+        several = amounts[amounts > 1]
+        if several.empty:
+            return None
+        full = runs[runs[other] == several.index.max()]
+        return full[full[amount] == full[amount].min()], full[full[amount] == full[amount].max()]
+
+    return cut
+
+
+def _gains(amount: str) -> Rule:
+    """A5 a, c: ArcGrad minus softmax is larger with the least of something than with the most of it."""
+
+    def rule(variant: Variant) -> Finding | None:
+        if (ends := _ends(amount)(variant.runs)) is None:
+            return None
+        sides = []
+        for end in ends:
+            gain = minus(of("test_accuracy", ARCGRAD), of("test_accuracy", "softmax"), f"{{}} minus {{}} with {_count(end, amount)}")
+            sides.append(given(lambda runs, end=end: end, gain))  # type: ignore[misc]
+        return larger("test_accuracy", *sides)(variant)
+
+    return rule
+
+
+def _beats_with_least(amount: str, others: Sequence[str]) -> Rule:
+    """A5 b, d: with the least of something ArcGrad is more accurate than the best of the others."""
+
+    def rule(variant: Variant) -> Finding | None:
+        if (ends := _ends(amount)(variant.runs)) is None:
+            return None
+        return where(lambda runs: ends[0], larger("test_accuracy", ARCGRAD, best_of(*others)), _count(ends[0], amount))(variant)
+
+    return rule
+
+
+def _count(runs: pd.DataFrame, amount: str) -> str:
+    return f"{runs[amount].iloc[0]:,} {amount}".replace(",", "\u2009")
+
+
+def _excess_of(model: str) -> Side:
+    """ArcGrad's last layer and loss, beyond those of softmax, as a share of a step."""
+    return given(lambda runs: runs[runs["model"] == model], of("excess", ARCGRAD, f"ArcGrad in {model}"))
+
+
+def _compact(compare: Callable[..., Rule], loss: str) -> Rule:
+    """A6 a, b: the WC-Intra of one loss against each of the others."""
+    return all_of(*(compare("wc_intra", loss, other) for other in (ARCGRAD, *ARCGRAD_OTHERS) if other != loss))
+
+
+_BEST_OTHER = best_of(*ARCGRAD_OTHERS[1:])
+
+CLAIMS = {
+    "A4": (
+        "angular-images",
+        {
+            "a": Criterion("ArcGrad is more accurate than softmax.", larger("test_accuracy", ARCGRAD, "softmax")),
+            "b": Criterion(
+                "it is more accurate than the best of center loss, M-Softmax, ArcFace and AdaCos.",
+                larger("test_accuracy", ARCGRAD, _BEST_OTHER),
+            ),
+            "c": Criterion(
+                "losses that enhance discriminative information help. The best of center loss, M-Softmax, ArcFace and AdaCos is more "
+                "accurate than softmax.",
+                larger("test_accuracy", _BEST_OTHER, "softmax"),
+            ),
+        },
+    ),
+    "A5": (
+        "angular-cuts",
+        {
+            "a": Criterion(
+                "with fewer samples ArcGrad gains. Its accuracy minus that of softmax is larger with the fewest training samples than "
+                "with all of them.",
+                _gains("samples"),
+            ),
+            "b": Criterion(
+                "with the fewest samples it is more accurate than the best of softmax, ArcFace and AdaCos.",
+                _beats_with_least("samples", _COSINE_BASED),
+            ),
+            "c": Criterion(
+                "with fewer epochs ArcGrad gains. Its accuracy minus that of softmax is larger after the shortest training than after "
+                "the longest.",
+                _gains("epochs"),
+            ),
+            "d": Criterion(
+                "after the shortest training it is more accurate than the best of the five others.",
+                _beats_with_least("epochs", ARCGRAD_OTHERS),
+            ),
+        },
+    ),
+    "A6": (
+        "angular",
+        {
+            "a": Criterion(
+                "softmax does not make the classes compact. Its WC-Intra is larger than that of each of the five others.",
+                _compact(larger, "softmax"),
+            ),
+            "b": Criterion(
+                "ArcGrad makes them most compact. Its WC-Intra is smaller than that of each of the five others.", _compact(smaller, ARCGRAD)
+            ),
+            "c": Criterion("ArcGrad drives them apart. Its W-Inter is larger than that of softmax.", larger("w_inter", ARCGRAD, "softmax")),
+            "d": Criterion(
+                "it is faster. The mean angle between features and their class vectors, averaged over the evaluated epochs after the "
+                "first evaluation, is smaller for ArcGrad than for softmax.",
+                smaller("mean_target_angle", ARCGRAD, "softmax"),
+            ),
+        },
+    ),
+    "A7": (
+        "cost",
+        {
+            "a": Criterion(
+                "ArcGrad costs little. The time of its last layer and loss in a step of ResNet18, beyond that of softmax, is less than 5 "
+                "% of a step with softmax (upper end of the 95 % interval over the repetitions; the paper says 3.4 %).",
+                smaller("excess", _excess_of("resnet18"), by=_COST_ALLOWED),
+            ),
+            "b": Criterion(
+                "the deeper the network, the less. That share is smaller with ResNet34 than with ResNet18.",
+                smaller("excess", _excess_of("resnet34"), _excess_of("resnet18")),
+            ),
+        },
+    ),
+}
+"""For each claim the kind of runs that decide it, and its criteria."""

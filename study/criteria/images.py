@@ -1,0 +1,428 @@
+"""The runs of image networks, alone and beside A-Softmax and center loss, and the criteria of E6, E8 to E13, E16 to E18, B1 and B2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from study import published
+from study.criteria.rules import (
+    Criterion,
+    Rule,
+    Variant,
+    all_of,
+    any_of,
+    best_of,
+    differs,
+    given,
+    larger,
+    minus,
+    of,
+    provided,
+    smaller,
+    times,
+    where,
+    within,
+)
+from study.criteria.selection import augmentation, network, of_gradient_decay, with_setting
+
+__all__ = ["FAST", "KINDS", "NO_MOMENTUM", "RIVALS", "SAME_STEP", "WITH_MOMENTUM", "complete", "image_runs", "margin_runs"]
+
+KINDS = ("images", "cifar10", "cifar100", "many-classes", "tiny-imagenet", "oscillation", "matched", "tuned")
+
+FAST = ("fast", "fast_wide")
+"""The networks that reach real accuracy on two CPU cores."""
+
+RIVALS = ("a-softmax 4", "center 0.003")
+"""A-Softmax and center loss with the numbers of their authors, since GD-2 gives none."""
+
+_DATA_SETS = {
+    "cifar10": ("cifar10", "cifar10-jpeg"),
+    "cifar100": ("cifar100",),
+    "many-classes": ("cifar100", "tiny-imagenet"),
+    "tiny-imagenet": ("tiny-imagenet",),
+}
+
+WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = "momentum 0.9", "no momentum", "no momentum, ten times the learning rate"
+WARMUP, WARMUP_1 = "warm-up 0.1→1", "warm-up 1→5"
+
+_PLANNED = {"crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5), "plain": ((20.0, 1.0, 0.1, WARMUP), 3)}
+_FLAT = 0.01  # E9: one percentage point
+_SMALL = 0.005  # B1 d: half a percentage point
+_COMPARABLE = 0.01  # B2: of the expected calibration error
+
+
+def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Select the runs of image networks, with the columns that the criteria speak of.
+
+    Args:
+        runs: as :func:`study.records.read` gives them.
+        kind: ``"images"`` (every β and the warm-ups, at the papers' momentum and learning rates, or with the recipe of :data:`FAST`), the
+            part of them that is ``"cifar10"``, ``"cifar100"``, ``"many-classes"`` or ``"tiny-imagenet"``; ``"oscillation"`` (with and
+            without momentum); ``"matched"`` (learning rate matched to β, together with the plain runs of the same variants); ``"tuned"``
+            (several learning rates for one β, with the recipe of :data:`FAST`).
+
+    Returns:
+        The runs with ``reading`` (data set, network × width, augmentation, and for reduced runs the training images, if not all, and the
+        epochs, so that runs of two sizes are two variants), ``overconfidence`` (mean test confidence minus test accuracy), and where the
+        accuracy of every epoch is there ``falls`` (falls of test accuracy from one epoch to the next, added up) and ``early_accuracy``
+        (test accuracy, mean over the first quarter of the epochs); for the oscillation ``variant`` and ``oscillation`` (standard deviation
+        of the change of test accuracy from epoch to epoch, over the second half of the epochs before the learning rate falls); for the
+        matched ones ``matched``.
+    """
+    if "width" not in runs:
+        return runs.iloc[:0]
+    runs = of_gradient_decay(runs)
+    found = runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")]
+    found = with_setting(found[~found["diverged"].astype(bool)])
+    if found.empty:
+        return found
+    found["reading"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + _reduction(found)
+    found["overconfidence"] = found["test_confidence"] - found["test_accuracy"]
+    curves = [_of_every_epoch(values, epochs) for values, epochs in zip(found["curve_test_accuracy"], found["epochs"], strict=True)]
+    found["falls"] = [float(np.minimum(np.diff(curve), 0).sum() * -1) if len(curve) else np.nan for curve in curves]
+    found["early_accuracy"] = [float(np.mean(curve[: max(1, len(curve) // 4)])) if len(curve) else np.nan for curve in curves]
+    matched = found["match_gradient"].astype(bool)
+    fast = found["model"].isin(FAST)
+    at_constant_rate = (found["milestones"].map(len) == 0) & ~fast
+    usual_rate = ~fast | (found["learning_rate"] == found["reading"].map(_usual_rate(found)))
+    usual = (found["momentum"] == 0.9) & ~at_constant_rate
+    if kind == "tuned":
+        several = found[fast & ~matched].groupby("reading")["learning_rate"].transform("nunique") > 1
+        return found[fast & ~matched][several]
+    if kind == "matched":
+        chosen = found[usual & usual_rate].assign(matched=matched[usual & usual_rate])
+        return chosen[chosen["reading"].isin(chosen.loc[chosen["matched"], "reading"])]
+    if kind == "oscillation":
+        kept = ~matched & ~fast
+        return _oscillations(found[kept].assign(at_constant_rate=at_constant_rate[kept]))
+    chosen = found[usual & usual_rate & ~matched]
+    return chosen if kind == "images" else chosen[chosen["dataset"].isin(_DATA_SETS[kind])]
+
+
+def margin_runs(runs: pd.DataFrame, kind: str = "margins") -> pd.DataFrame:
+    """Select the runs of A-Softmax and center loss on image networks, with the gradient-decay runs of the same variants.
+
+    Args:
+        runs: as :func:`study.records.read` gives them.
+        kind: ``"margins"``.
+
+    Returns:
+        The runs as :func:`image_runs` gives them, of the variants that have one of :data:`RIVALS`; ``schedule`` names the loss.
+    """
+    if "loss" not in runs:
+        return runs.iloc[:0]
+    rivals = runs[runs["loss"].isin(RIVALS)]
+    found = image_runs(pd.concat([of_gradient_decay(runs), rivals.assign(loss=np.nan)]), "images")  # a rival is a run as good as any
+    if found.empty:
+        return found
+    is_rival = found["schedule"].isin(RIVALS)
+    found = found.assign(setting=found["setting"].where(~is_rival, found["schedule"]))
+    return found[found["reading"].isin(found.loc[is_rival, "reading"])]
+
+
+def complete(runs: pd.DataFrame) -> set[str]:
+    """Name the variants of :data:`FAST` that have every planned setting with every planned seed."""
+    found = set()
+    for reading, group in runs[runs["model"].isin(FAST)].groupby("reading") if not runs.empty else ():
+        settings, seeds = _PLANNED.get(str(augmentation(group).iloc[0]), ((), 0))
+        counts = group.groupby(group["setting"].astype(str))["seed"].nunique()
+        if settings and all(counts.get(str(setting), 0) >= seeds for setting in settings):
+            found.add(str(reading))
+    return found
+
+
+def _reduction(runs: pd.DataFrame) -> list[str]:
+    """What a variant of reduced runs has in its name beside the rest; nothing at the papers' scale."""
+    texts = []
+    for scale, images, epochs in zip(runs["scale"], runs["subset"], runs["epochs"], strict=True):
+        images = f", {images:,.0f} images" if images > 0 else ""
+        texts.append(f"{images}, {epochs:.0f} epochs" if scale == "reduced" else "")
+    return texts
+
+
+def _usual_rate(runs: pd.DataFrame) -> dict[str, float]:
+    """The learning rate that most settings of a variant were run with."""
+    counts = runs.assign(setting=runs["setting"].astype(str)).groupby(["reading", "learning_rate"])["setting"].nunique()
+    return {str(reading): float(str(of_reading.droplevel(0).idxmax())) for reading, of_reading in counts.groupby("reading")}
+
+
+def _of_every_epoch(curve: object, epochs: float) -> list[float]:
+    """The curve after each epoch, without the value before the first; nothing if it was not evaluated so often."""
+    return curve[-int(epochs) :] if isinstance(curve, list) and len(curve) >= epochs else []
+
+
+def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the variants that were trained with and without momentum, with ``variant`` and ``oscillation``."""
+    if runs.empty:
+        return runs
+    runs = runs.copy()
+    runs.loc[runs["at_constant_rate"], "reading"] += ", constant learning rate"
+    usual_rate = runs[runs["momentum"] > 0].groupby("reading")["learning_rate"].min()
+    ratio = runs["learning_rate"] / runs["reading"].map(usual_rate)
+    runs["variant"] = np.select(
+        [runs["momentum"] > 0, np.isclose(ratio, 1), np.isclose(ratio, 10)], [WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP], ""
+    )
+    both = runs.groupby("reading")["variant"].transform(lambda variants: {WITH_MOMENTUM, NO_MOMENTUM} <= set(variants))
+    runs = runs[both.astype(bool) & (runs["variant"] != "")].copy()
+    runs["oscillation"] = [
+        _oscillation(accuracy, epochs, milestones)
+        for accuracy, epochs, milestones in zip(runs["curve_test_accuracy"], runs["epochs"], runs["milestones"], strict=True)
+    ]
+    return runs
+
+
+def _oscillation(accuracy: Sequence[float], epochs: int, milestones: Sequence[float]) -> float:
+    last = round(min(milestones, default=1) * epochs)
+    return float(np.std(np.diff(accuracy[last // 2 : last + 1]), ddof=1))
+
+
+# --- criteria ---
+
+
+def _largest_beta(variant: Variant) -> published.Setting | None:
+    betas = [setting for setting in set(variant.runs["setting"]) if isinstance(setting, float)]
+    return max((beta for beta in betas if len(variant.having("test_accuracy", beta)) >= variant.seeds), default=None)
+
+
+def _not_known_before(runs: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the older reduced runs, which were known when the criteria for networks at real accuracy were written."""
+    return runs[runs["model"].isin(FAST) | (runs["scale"] == "paper")]
+
+
+_BEST_CONSTANT = best_of(5.0, 1.0, 0.1, 0.01)
+_BEST_CALIBRATED = best_of(by="valid_ece", smallest=True)
+
+
+def _oscillates_less(momentum: str) -> Rule:
+    return where(lambda runs: runs[runs["variant"] == momentum], smaller("oscillation", 5.0, 0.1), momentum)
+
+
+def _beats_post_hoc(beta: object) -> Rule:
+    """Test ECE of a β, as it is, is smaller than that of β = 1 after temperature scaling, or after vector scaling."""
+    ours = of("test_ece", beta)  # type: ignore[arg-type]
+    names = {"test_ece_temperature": "β = 1 with temperature scaling", "test_ece_vector": "β = 1 with vector scaling"}
+    return any_of(*(smaller("test_ece", ours, of(metric, 1.0, name)) for metric, name in names.items()))
+
+
+def _matched(*settings: float) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Keep the runs of these β with a matched rate, and those of β = 1, for which matching changes nothing."""
+    return lambda runs: runs[
+        (runs["matched"] & runs["setting"].isin(settings)) | (~runs["matched"] & (runs["setting"] == 1.0) & (1.0 not in settings))
+    ]
+
+
+def _at_chosen_rate(runs: pd.DataFrame) -> pd.DataFrame:
+    """Keep the runs of each β with the learning rate of the largest mean validation accuracy."""
+    means = runs.groupby([runs["setting"].astype(str), "learning_rate"])["valid_accuracy"].mean()
+    chosen = {str(setting): float(str(of_setting.droplevel(0).idxmax())) for setting, of_setting in means.groupby(level=0)}
+    return runs[runs["learning_rate"] == runs["setting"].astype(str).map(chosen)]
+
+
+def _at_common_rate(runs: pd.DataFrame) -> pd.DataFrame:
+    return runs[runs["learning_rate"] == runs["reading"].map(_usual_rate(runs))]
+
+
+_GAIN = minus(of("test_accuracy", 0.1), of("test_accuracy", 5.0))
+_COMMON, _CHOSEN = given(_at_common_rate, _GAIN), given(_at_chosen_rate, _GAIN)
+
+CLAIMS = {
+    "E6": (
+        "cifar10",
+        {
+            "a": Criterion("test accuracy is larger for beta 0.1 than for beta 1.", larger("test_accuracy", 0.1, 1.0)),
+            "b": Criterion("test accuracy is larger for beta 1 than for beta 5.", larger("test_accuracy", 1.0, 5.0)),
+            "c": Criterion(
+                "the warm-up is best. Test accuracy of the warm-up from 0.1 to 1 over half of the epochs is larger than that of the "
+                "constant beta, among 5, 1, 0.1 and 0.01, with the largest mean.",
+                larger("test_accuracy", WARMUP, _BEST_CONSTANT),
+            ),
+        },
+    ),
+    "E8": (
+        "many-classes",
+        {
+            "a": Criterion(
+                "with many classes, top-1 test accuracy is larger for beta 5 than for beta 0.1.", larger("test_accuracy", 5.0, 0.1)
+            ),
+            "b": Criterion(
+                "with many classes, top-5 test accuracy is larger for beta 5 than for beta 0.1.", larger("test_top5_accuracy", 5.0, 0.1)
+            ),
+        },
+    ),
+    "E9": (
+        "tiny-imagenet",
+        {
+            "a": Criterion(
+                "top-1 is flat. The 95 % interval of the difference in top-1 test accuracy between beta 5 and beta 0.1 lies within one "
+                "percentage point of 0.",
+                within(_FLAT, "test_accuracy", 5.0, 0.1),
+            ),
+            "b": Criterion("top-5 test accuracy is larger for beta 5 than for beta 0.1.", larger("test_top5_accuracy", 5.0, 0.1)),
+            "c": Criterion("training accuracy is larger for beta 0.1 than for beta 5.", larger("train_accuracy", 0.1, 5.0)),
+        },
+    ),
+    "E10": (
+        "margins",
+        {
+            "a": Criterion(
+                "the warm-up of beta from 0.1 to 1 beats A-Softmax. Its test accuracy is larger.",
+                larger("test_accuracy", WARMUP, RIVALS[0]),
+            ),
+            "b": Criterion("it beats center loss. Its test accuracy is larger.", larger("test_accuracy", WARMUP, RIVALS[1])),
+        },
+    ),
+    "E11": (
+        "images",
+        {
+            "a": Criterion(
+                "small beta is over-confident. Mean test confidence minus test accuracy is larger for beta 0.1 than for beta 1, and its "
+                "interval for beta 0.1 lies above 0.",
+                all_of(larger("overconfidence", 0.1, 1.0), larger("overconfidence", 0.1)),
+            ),
+            "b": Criterion("large beta repairs it. Test ECE is smaller for beta 20 than for beta 1.", smaller("test_ece", 20.0, 1.0)),
+            "c": Criterion("test ECE is larger for beta 0.1 than for beta 1.", larger("test_ece", 0.1, 1.0)),
+            "d": Criterion("test MCE is larger for beta 0.1 than for beta 20.", larger("test_mce", 0.1, 20.0)),
+        },
+    ),
+    "E12": (
+        "images",
+        {
+            "a": Criterion(
+                "choosing beta beats some method after training. Test ECE of the beta with the smallest mean validation ECE, with "
+                "nothing done afterwards, is smaller than that of beta 1 after temperature scaling, or than that after vector scaling. "
+                "Either suffices.",
+                _beats_post_hoc(_BEST_CALIBRATED),
+            ),
+            "b": Criterion("rough tuning is enough. The same for beta 20.", _beats_post_hoc(20.0)),
+        },
+    ),
+    "E13": (
+        "oscillation",
+        {
+            "a": Criterion(
+                "with momentum 0.9, the standard deviation of the change of test accuracy from epoch to epoch, over the second half of "
+                "the epochs at a constant learning rate, is larger for beta 5 than for beta 0.1.",
+                where(lambda runs: runs[runs["variant"] == WITH_MOMENTUM], larger("oscillation", 5.0, 0.1), WITH_MOMENTUM),
+            ),
+            "b": Criterion(
+                "without momentum it is smaller for beta 5 than for beta 0.1, both at the same learning rate and at ten times that; "
+                "contradicted if it is larger at one of them. An interval that includes 0 leaves it open, since no margin was stated "
+                "before.",
+                all_of(_oscillates_less(NO_MOMENTUM), _oscillates_less(SAME_STEP)),
+            ),
+            "c": Criterion(
+                "where the learning rate rises and falls once, with momentum 0.9, the falls of test accuracy from one epoch to the next, "
+                "added up over all epochs, are larger for beta 5 than for beta 0.1.",
+                where(lambda runs: runs[runs["model"].isin(FAST)], larger("falls", 5.0, 0.1)),
+                kind="images",
+            ),
+        },
+    ),
+    "E16": (
+        "many-classes",
+        {
+            "a": Criterion(
+                "the warm-up is best with many classes. Top-1 test accuracy of the warm-up from 0.1 to 1 over half of the epochs is "
+                "larger than that of the constant beta, among 5, 1, 0.1 and 0.01, with the largest mean.",
+                larger("test_accuracy", WARMUP, _BEST_CONSTANT),
+            ),
+            "b": Criterion(
+                "the same for the warm-up of version 1, from 1 to 5 (added when campaigns/cifar100-fast.yml had it, before its first "
+                "record).",
+                larger("test_accuracy", WARMUP_1, _BEST_CONSTANT),
+            ),
+        },
+    ),
+    "E17": (
+        "images",
+        {
+            "a": Criterion(
+                "the warm-up is fast. Test accuracy, averaged over the first quarter of the epochs, is larger for the warm-up from 0.1 "
+                "to 1 than for beta 1.",
+                where(_not_known_before, larger("early_accuracy", WARMUP, 1.0)),
+            ),
+            "b": Criterion(
+                "it avoids over-confidence in the end. Mean test confidence minus test accuracy is smaller for the warm-up from 0.1 to 1 "
+                "than for beta 0.1.",
+                where(_not_known_before, smaller("overconfidence", WARMUP, 0.1)),
+            ),
+        },
+    ),
+    "E18": (
+        "cifar100",
+        {
+            "a": Criterion(
+                "accuracy rises with beta. Top-1 test accuracy on CIFAR-100 is larger for the largest beta that was run (20 or 50) than "
+                "for beta 1.",
+                larger("test_accuracy", _largest_beta, 1.0),
+            ),
+            "b": Criterion(
+                "the network becomes under-confident. Mean test confidence minus test accuracy on CIFAR-100 is below 0 for that beta.",
+                smaller("overconfidence", _largest_beta),
+            ),
+        },
+    ),
+    "B1": (
+        "matched",
+        {
+            "a": Criterion(
+                "beta acts on confidence beyond the gradient's size. With the learning rate matched to beta, mean test confidence minus "
+                "test accuracy is larger for beta 0.1 than for beta 5.",
+                where(_matched(0.1, 5.0, 1.0), larger("overconfidence", 0.1, 5.0), "matched learning rates"),
+            ),
+            "b": Criterion(
+                "beta acts on accuracy beyond the gradient's size. With the learning rate matched to beta, test accuracy of beta 0.1 "
+                "differs from that of beta 1 (95 % interval excludes 0).",
+                where(_matched(0.1), differs("test_accuracy", 0.1, 1.0), "matched learning rate"),
+            ),
+            "c": Criterion(
+                "beta acts on confidence beyond speed. With the learning rate chosen for each beta on the validation split, among three "
+                "rates by mean validation accuracy, mean test confidence minus test accuracy is larger for beta 0.1 than for beta 5.",
+                where(_at_chosen_rate, larger("overconfidence", 0.1, 5.0), "chosen learning rates"),
+                kind="tuned",
+            ),
+            "d": Criterion(
+                "beta acts on accuracy beyond speed. With the learning rates so chosen, test accuracy of beta 0.1 differs from that of "
+                "beta 1 (95 % interval excludes 0). Contradicted if the interval includes 0 and lies within half a percentage point of "
+                "it.",
+                where(_at_chosen_rate, differs("test_accuracy", 0.1, 1.0, margin=_SMALL), "chosen learning rates"),
+                kind="tuned",
+            ),
+            "e": Criterion(
+                "most of the effect on accuracy is speed. The difference in test accuracy between beta 0.1 and beta 5 at the common "
+                "learning rate, minus twice the difference at the chosen rates, is larger than 0. Not decided where the first difference "
+                "is not larger than 0.",
+                provided(larger("test_accuracy", _COMMON), larger("test_accuracy", _COMMON, times(2, _CHOSEN))),
+                kind="tuned",
+            ),
+        },
+    ),
+    "B2": (
+        "images",
+        {
+            "a": Criterion(
+                "the link calibrates. Test ECE is smaller after the beta link than before it, for beta 0.1 and for the largest beta alike.",
+                all_of(
+                    *(
+                        smaller("test_ece", of("test_ece_link", beta, "after the link"), of("test_ece", beta))
+                        for beta in (0.1, _largest_beta)
+                    )
+                ),
+            ),
+            "b": Criterion(
+                "the link is comparable with a fit. For beta 0.1, test ECE after the beta link exceeds that after temperature scaling of "
+                "the same network by less than 0.01 (upper end of the 95 % interval).",
+                smaller(
+                    "test_ece",
+                    of("test_ece_link", 0.1, "β = 0.1 after the link"),
+                    of("test_ece_temperature", 0.1, "after temperature scaling"),
+                    by=_COMPARABLE,
+                ),
+            ),
+        },
+    ),
+}
+"""For each claim the kind of runs that decide it, and its criteria."""

@@ -1,0 +1,247 @@
+"""The runs of the MNIST campaign, how near each variant comes to the papers' Table 1, and the criteria of E1 to E5 and E14."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from study import published
+from study.criteria.rules import (
+    Criterion,
+    Finding,
+    Outcome,
+    Rule,
+    Variant,
+    all_of,
+    any_of,
+    best_of,
+    differs,
+    larger,
+    of,
+    provided,
+    smaller,
+    within,
+)
+from study.criteria.selection import of_gradient_decay, with_setting
+
+__all__ = ["KINDS", "TABLE_1_BETAS", "distance_to_table_1", "mnist_runs"]
+
+KINDS = ("grid", "feature-plane", "curriculum", "temperature", "warmup-length")
+
+TABLE_1_BETAS = ("1", "0.5", "0.1", "0.01", "0.001")
+
+WARMUPS = ("warm-up 0.001→0.01", "warm-up 0.01→0.1")
+_SAME_CONFIDENCE = 0.001  # E14: of the mean training confidence
+
+
+def mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Select the runs of one kind from the records of the MNIST campaign, with the columns that the criteria speak of.
+
+    Args:
+        runs: as :func:`study.records.read` gives them.
+        kind: one of :data:`KINDS`; ``"grid"`` holds every β and both warm-ups.
+
+    Returns:
+        The runs with ``reading``; for the grid also ``lost`` (training samples with p_c ≤ 0.2), ``sure`` (p_c > 0.8) and
+        ``early_cross_entropy`` (plain training cross-entropy, mean over epochs 1 to 10); for the curriculum ``epoch_easy`` (first epoch
+        after which the easiest fifth reaches a mean confidence of 0.9; one more than the epochs if never) and ``gap`` (easiest minus
+        hardest fifth, mean over the epochs). For the temperatures a setting is the pair (β, τ).
+    """
+    runs = of_gradient_decay(runs)
+    entry = runs["record"].str.replace(r"-seed\d+\.json$", "", regex=True)
+    chosen = entry.str.startswith(kind) if kind != "grid" else ~entry.str.startswith(KINDS[1:])
+    found = with_setting(runs[chosen & (runs["campaign"] == "mnist")])
+    if found.empty:
+        return found
+    found["reading"] = found["activation"] + "-" + found["normalization"]
+    if "confidence_counts" in found:
+        found["lost"] = [counts[0] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]
+        found["sure"] = [counts[-1] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]
+    if kind == "grid":
+        curves = zip(found["curve_train_epoch"], found["curve_train_cross_entropy"], strict=True)
+        found["early_cross_entropy"] = [_mean_early(epochs, values) for epochs, values in curves]
+    if kind == "curriculum":
+        groups = np.array(found["group_confidence"].tolist())  # (runs, groups, epochs)
+        reached = groups[:, -1] >= 0.9
+        found["epoch_easy"] = np.where(reached.any(1), reached.argmax(1), groups.shape[2])
+        found["gap"] = (groups[:, -1, 1:] - groups[:, 0, 1:]).mean(1)
+    if kind == "temperature":
+        found["setting"] = list(zip(found["beta"].astype(float), found["temperature"].astype(float), strict=True))
+    return found
+
+
+def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
+    """Compute how far each variant is from the papers' Table 1.
+
+    The mean over the five columns of half the sum of the absolute differences of the five shares (total variation); counts are means over
+    the seeds.
+
+    Returns:
+        The distance of each variant, the nearest first.
+    """
+    table = published.table("GD-2", 1)
+    distances = {}
+    for reading, runs in grid.groupby("reading"):
+        columns = []
+        for beta in map(float, TABLE_1_BETAS):
+            ours = np.mean(runs.loc[runs["setting"].map(lambda other, beta=beta: other == beta), "confidence_counts"].tolist(), axis=0)
+            theirs = table.loc[np.isclose(table["beta"].astype(float), beta), "value"].to_numpy(dtype=float)
+            columns.append(0.5 * np.abs(ours / ours.sum() - theirs / theirs.sum()).sum())
+        distances[str(reading)] = float(np.mean(columns))
+    return pd.Series(distances, name="distance", dtype=float).sort_values()
+
+
+def _mean_early(epochs: list[int], values: list[float], last: int = 10) -> float:
+    """The mean of a curve over epochs 1 to ``last``."""
+    return float(np.mean([value for epoch, value in zip(epochs, values, strict=True) if 1 <= epoch <= last]))
+
+
+# --- criteria ---
+
+
+def _increasing(metric: str, *settings: float) -> Rule:
+    """Met if the means increase from setting to setting; contradicted if a step down is beyond its interval."""
+
+    def rule(variant: Variant) -> Finding | None:
+        steps = [larger(metric, second, first)(variant) for first, second in zip(settings, settings[1:], strict=False)]
+        found = [step for step in steps if step is not None]
+        if len(found) < len(steps):
+            return None
+        rising = all(step.difference is not None and step.difference.mean >= 0 for step in found)
+        down = any(step.outcome == "contradicted" for step in found)
+        outcome: Outcome = "met" if rising else "contradicted" if down else "unresolved"
+        return Finding(variant.name, outcome, "the means increase from step to step", scale=found[0].scale)
+
+    return rule
+
+
+def _nearest_confidence(variant: Variant) -> published.Setting | None:
+    """The temperature, at β = 1, whose mean training confidence is nearest to that of β = 0.01 with τ = 1."""
+    target = variant.having("train_confidence", (0.01, 1.0)).mean()
+    plain = [setting for setting in set(variant.runs["setting"]) if setting[0] == 1.0]
+    return min(plain, key=lambda setting: abs(variant.having("train_confidence", setting).mean() - target), default=None)
+
+
+def _chosen(variant: Variant, candidates: list[tuple[float, float]]) -> tuple[float, float]:
+    return max(candidates, key=lambda setting: variant.having("valid_accuracy", setting).mean())
+
+
+def _best_pair(variant: Variant) -> published.Setting:
+    return _chosen(variant, sorted(set(variant.runs["setting"])))
+
+
+def _best_beta(variant: Variant) -> published.Setting:
+    return _chosen(variant, sorted(setting for setting in set(variant.runs["setting"]) if setting[1] == 1.0))
+
+
+def _best_temperature(variant: Variant) -> published.Setting:
+    return _chosen(variant, sorted(setting for setting in set(variant.runs["setting"]) if setting[0] == 1.0))
+
+
+_BEST_CONSTANT = best_of(5.0, 2.0, 1.0, 0.1, 0.01)
+
+CLAIMS = {
+    "E1": (
+        "feature-plane",
+        {
+            "a": Criterion(
+                "small beta shrinks the classes against their distance. The ratio of mean intra-class to mean inter-class distance of "
+                "the 2-D test features is smaller for beta 0.1 than for beta 1.",
+                smaller("intra_inter_ratio", 0.1, 1.0),
+            ),
+            "b": Criterion(
+                "over-small beta costs hard samples. The smallest distance between two class centres, divided by the mean one, is "
+                "smaller for beta 0.01 than for beta 0.1.",
+                smaller("minimum_to_mean_inter", 0.01, 0.1),
+            ),
+        },
+    ),
+    "E2": (
+        "curriculum",
+        {
+            "a": Criterion(
+                "easy samples are learnt first. The mean training confidence of the easiest fifth reaches 0.9 at an earlier epoch for "
+                "beta 0.01 than for beta 1.",
+                smaller("epoch_easy", 0.01, 1.0),
+            ),
+            "b": Criterion(
+                "the sequence is stricter. The gap between the mean confidence of the easiest and of the hardest fifth, averaged over "
+                "the epochs, is larger for beta 0.01 than for beta 1.",
+                larger("gap", 0.01, 1.0),
+            ),
+            "c": Criterion(
+                "hard samples are left out. The share of training samples whose confidence never exceeds 0.5 after any epoch is larger "
+                "for beta 0.01 than for beta 1.",
+                larger("never_learnt", 0.01, 1.0),
+            ),
+        },
+    ),
+    "E3": (
+        "grid",
+        {
+            "a": Criterion(
+                "over-small beta discards samples. The number of training samples with p_c <= 0.2 is larger for beta 0.001 than for beta "
+                "1.",
+                larger("lost", 0.001, 1.0),
+            ),
+            "b": Criterion(
+                "the number rises again. The number with p_c <= 0.2 is larger for beta 0.001 than for beta 0.5, and its means increase "
+                "along 0.5, 0.1, 0.01, 0.001.",
+                all_of(larger("lost", 0.001, 0.5), _increasing("lost", 0.5, 0.1, 0.01, 0.001)),
+            ),
+            "c": Criterion(
+                "small beta is more confident. The number with p_c > 0.8 is larger for beta 0.1 than for beta 1.",
+                larger("sure", 0.1, 1.0),
+            ),
+        },
+    ),
+    "E4": (
+        "grid",
+        {
+            "a": Criterion("test accuracy is larger for beta 0.01 than for beta 1.", larger("test_accuracy", 0.01, 1.0)),
+            "b": Criterion("test accuracy is larger for beta 1 than for beta 5.", larger("test_accuracy", 1.0, 5.0)),
+            "c": Criterion(
+                "warm-up is best. Test accuracy of the paper's warm-up (0.001 to 0.01 in version 1, 0.01 to 0.1 in version 2; over half "
+                "of the epochs) is larger than that of the constant beta, among 5, 2, 1, 0.1 and 0.01, with the largest mean. Either "
+                "version suffices.",
+                any_of(*(larger("test_accuracy", warmup, _BEST_CONSTANT) for warmup in WARMUPS)),
+            ),
+        },
+    ),
+    "E5": (
+        "grid",
+        {
+            "a": Criterion(
+                "plain training cross-entropy, averaged over the first ten epochs, is smaller for beta 0.01 than for beta 1.",
+                smaller("early_cross_entropy", 0.01, 1.0),
+            ),
+            "b": Criterion(
+                "plain training cross-entropy, averaged over the first ten epochs, is smaller for beta 1 than for beta 5.",
+                smaller("early_cross_entropy", 1.0, 5.0),
+            ),
+        },
+    ),
+    "E14": (
+        "temperature",
+        {
+            "a": Criterion(
+                "tau cannot do what beta does. At the temperature (beta = 1) whose mean training confidence is nearest to that of beta "
+                "0.01 (tau = 1), the number of training samples with p_c <= 0.2 differs from that of beta 0.01 (95 % interval excludes "
+                "0), provided that the two confidences are the same (the 95 % interval of their difference lies within 0.001 of 0).",
+                provided(
+                    within(_SAME_CONFIDENCE, "train_confidence", (0.01, 1.0), _nearest_confidence),
+                    differs("lost", (0.01, 1.0), _nearest_confidence),
+                ),
+            ),
+            "b": Criterion(
+                "both together are better than either. The pair (beta, tau) with the best validation accuracy has a larger test accuracy "
+                "than the best beta at tau = 1 and than the best tau at beta = 1, each chosen by mean validation accuracy over the seeds.",
+                all_of(
+                    larger("test_accuracy", of("test_accuracy", _best_pair), of("test_accuracy", _best_beta)),
+                    larger("test_accuracy", of("test_accuracy", _best_pair), of("test_accuracy", _best_temperature)),
+                ),
+            ),
+        },
+    ),
+}
+"""For each claim the kind of runs that decide it, and its criteria."""

@@ -1,0 +1,418 @@
+"""Rules that decide a finding, and the few combinators that they are made of.
+
+A rule looks at the runs of one variant (what the papers leave unsaid, filled in one way) and says *met*, *contradicted* or *unresolved*, by
+where an interval lies against the rule's own threshold. It says nothing (None) while a run that it needs is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pandas as pd
+
+from study import published, statistics
+from study.statistics import PairedDifference
+
+__all__ = [
+    "METRICS",
+    "Choice",
+    "Criterion",
+    "Finding",
+    "Outcome",
+    "Rule",
+    "Side",
+    "Values",
+    "Variant",
+    "all_of",
+    "any_of",
+    "average",
+    "best_of",
+    "differs",
+    "given",
+    "larger",
+    "minus",
+    "of",
+    "provided",
+    "smaller",
+    "times",
+    "where",
+    "within",
+]
+
+Outcome = Literal["met", "contradicted", "unresolved"]
+
+METRICS = {
+    "test_accuracy": "test accuracy",
+    "test_top5_accuracy": "top-5 test accuracy",
+    "train_accuracy": "training accuracy",
+    "test_ece": "test ECE",
+    "test_ece_temperature": "test ECE after temperature scaling",
+    "test_ece_vector": "test ECE after vector scaling",
+    "test_ece_link": "test ECE after the link",
+    "test_mce": "test MCE",
+    "overconfidence": "test confidence − accuracy",
+    "train_confidence": "training confidence",
+    "train_margin_bias": "bias of the training samples",
+    "bias_rise": "rise of the bias after its lowest value",
+    "lost": "training samples with p ≤ 0.2",
+    "sure": "training samples with p > 0.8",
+    "early_cross_entropy": "training cross-entropy, first ten epochs",
+    "early_accuracy": "test accuracy, first quarter of the epochs",
+    "epoch_easy": "epoch at which the easiest fifth is sure",
+    "gap": "confidence of the easiest minus the hardest fifth",
+    "never_learnt": "share of samples never learnt",
+    "intra_inter_ratio": "spread within classes, against the distance between them",
+    "minimum_to_mean_inter": "smallest distance of two classes, against the mean",
+    "oscillation": "deviation of the change of test accuracy",
+    "falls": "falls of test accuracy, added up",
+    "wc_intra": "WC-Intra",
+    "w_inter": "W-Inter",
+    "mean_target_angle": "angle to the class vector, mean over training",
+    "excess": "time of the loss beyond softmax, as a share of a step",
+    "wins": "tables won",
+    "negative_rank": "minus the rank",
+}
+"""What a metric is called in a sentence."""
+
+
+# --- what rules speak of ---
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The runs of one variant.
+
+    Attributes:
+        name: such as ``relu-unit``.
+        runs: with ``setting`` (a number for a constant β, otherwise a label), the metrics, and the column ``unit``.
+        seeds: how many pairs a comparison needs to decide.
+        unit: what pairs two values: ``"seed"``, or ``"title"`` for data sets.
+        some: whether "the best of" and "each of" speak of the rivals that were run, instead of waiting for all of them.
+    """
+
+    name: str
+    runs: pd.DataFrame
+    seeds: int = 2
+    unit: str = "seed"
+    some: bool = False
+
+    def having(self, metric: str, setting: published.Setting) -> pd.Series[float]:
+        """The metric of one setting, unit by unit."""
+        if metric not in self.runs:
+            return pd.Series(dtype=float)
+        of_setting = self.runs[self.runs["setting"].map(lambda other: other == setting).astype(bool)]
+        return of_setting.set_index(self.unit)[metric].astype(float).dropna()
+
+
+@dataclass(frozen=True)
+class Values:
+    """A number for each unit, with a name; ``metric`` and ``setting`` where it is one metric of one setting, as the papers may print it."""
+
+    numbers: pd.Series[float]
+    name: str
+    metric: str = ""
+    setting: published.Setting | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one variant says about one part of a claim.
+
+    Attributes:
+        variant: its name.
+        outcome: *met*, *contradicted* or *unresolved*.
+        text: the comparison in words.
+        difference: the difference that decided it; None for a combination.
+        p_value: the level at which its interval would touch the threshold; NaN for a combination.
+        paper: the papers' own effect, where they print both sides; empty otherwise.
+        scale: of the runs.
+        decides: whether it counts; a finding of older runs, or of another scope than the claim's, is only shown.
+        components: what a combination is made of.
+    """
+
+    variant: str
+    outcome: Outcome
+    text: str
+    difference: PairedDifference | None = None
+    p_value: float = math.nan
+    paper: str = ""
+    scale: str = ""
+    decides: bool = True
+    components: tuple[Finding, ...] = field(default=())
+
+    def leaves(self) -> Iterator[Finding]:
+        """The comparisons that it is made of; itself, if it is one."""
+        if self.difference is not None:
+            yield self
+        for component in self.components:
+            yield from component.leaves()
+
+
+Side = Callable[[Variant], Values | None]
+"""A number for each unit, from the runs of a variant."""
+
+Choice = Callable[[Variant], "published.Setting | None"]
+"""A setting that the runs themselves choose."""
+
+Rule = Callable[[Variant], Finding | None]
+"""From the runs of a variant to a finding, or to None if they are not all there."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One part of a claim: the sentence, written before the runs that it decides, and the rule that is its meaning.
+
+    Attributes:
+        sentence: as in ``campaigns/criteria.yml``.
+        rule: decides it.
+        kind: of the runs that it speaks of; by default that of its claim.
+        decides: whether it counts; otherwise its findings are only shown.
+    """
+
+    sentence: str
+    rule: Rule
+    kind: str = ""
+    decides: bool = True
+
+
+# --- sides of a comparison ---
+
+
+def of(metric: str, setting: published.Setting | Choice, name: str = "") -> Side:
+    """Take a metric of one setting: a number is a constant β, a text a loss or a warm-up."""
+
+    def side(variant: Variant) -> Values | None:
+        chosen = setting(variant) if callable(setting) else setting
+        numbers = variant.having(metric, chosen) if chosen is not None else pd.Series(dtype=float)
+        if chosen is None or numbers.empty:
+            return None
+        return Values(numbers, name or published.setting_name(chosen), metric, chosen)
+
+    return side
+
+
+def best_of(*settings: published.Setting, by: str = "test_accuracy", smallest: bool = False) -> Choice:
+    """Choose the setting with the largest (or smallest) mean; without settings, among all constant β that were run."""
+
+    def choose(variant: Variant) -> published.Setting | None:
+        asked = settings or tuple(dict.fromkeys(name for name in variant.runs["setting"] if isinstance(name, float)))
+        means = {name: found.mean() for name in asked if len(found := variant.having(by, name)) >= variant.seeds}
+        if not means or (len(means) < len(asked) and settings and not variant.some):
+            return None
+        return (min if smallest else max)(means, key=lambda name: means[name])
+
+    return choose
+
+
+def minus(first: Side, second: Side, name: str = "") -> Side:
+    """Subtract one side from another, unit by unit."""
+    return _paired(first, second, lambda a, b: a - b, name or "{} minus {}")
+
+
+def given(keep: Callable[[pd.DataFrame], pd.DataFrame], side: Side) -> Side:
+    """Take a side from a part of the runs."""
+    return lambda variant: side(replace(variant, runs=keep(variant.runs)))
+
+
+def average(metric: str, *settings: published.Setting, name: str = "") -> Side:
+    """Take the mean of a metric over several settings, unit by unit; all must be there."""
+
+    def side(variant: Variant) -> Values | None:
+        columns = [variant.having(metric, setting) for setting in settings]
+        numbers = pd.concat(columns, axis=1).dropna().mean(axis=1)
+        return Values(numbers, name) if len(numbers) else None
+
+    return side
+
+
+def times(factor: float, side: Side) -> Side:
+    """Multiply a side by a number."""
+
+    def scaled(variant: Variant) -> Values | None:
+        values = side(variant)
+        return values and Values(factor * values.numbers, f"{factor:g} × ({values.name})")
+
+    return scaled
+
+
+def _paired(first: Side, second: Side, combine: Callable[..., pd.Series[float]], name: str) -> Side:
+    def side(variant: Variant) -> Values | None:
+        a, b = first(variant), second(variant)
+        if a is None or b is None:
+            return None
+        both = pd.concat([a.numbers, b.numbers], axis=1).dropna()
+        return Values(combine(both.iloc[:, 0], both.iloc[:, 1]), name.format(a.name, b.name), a.metric)
+
+    return side
+
+
+# --- comparisons ---
+
+_Compared = Side | published.Setting | Choice | None
+
+
+def larger(metric: str, left: _Compared, right: _Compared = None, *, by: float = 0.0, pooled: bool = False) -> Rule:
+    """Met if the interval of left − right lies above ``by``, contradicted if it lies below.
+
+    Args:
+        metric: of both settings; of a :data:`Side` only its name.
+        left: a setting, a choice of one, or a side.
+        right: the same; None for the number 0.
+        by: the threshold.
+        pooled: whether the runs are not paired, and the deviation is pooled over all settings of the variant.
+    """
+
+    def judge(difference: PairedDifference) -> tuple[Outcome, float]:
+        low, high = difference.interval.low, difference.interval.high
+        return ("met" if low > by else "contradicted" if high < by else "unresolved"), difference.p_value(by)
+
+    return _comparison(metric, left, right, judge, f", by more than {by:g}" if by else "", pooled)
+
+
+def smaller(metric: str, left: _Compared, right: _Compared = None, *, by: float = 0.0, pooled: bool = False) -> Rule:
+    """Met if the interval of left − right lies below ``by``, contradicted if it lies above; the arguments are those of :func:`larger`."""
+
+    def judge(difference: PairedDifference) -> tuple[Outcome, float]:
+        low, high = difference.interval.low, difference.interval.high
+        return ("met" if high < by else "contradicted" if low > by else "unresolved"), difference.p_value(by)
+
+    return _comparison(metric, left, right, judge, f", less than {by:g} above" if by else "", pooled)
+
+
+def differs(metric: str, left: _Compared, right: _Compared = None, *, margin: float = 0.0) -> Rule:
+    """Met if the interval of left − right excludes 0; contradicted if it includes 0 and lies within the margin, if one was stated."""
+
+    def judge(difference: PairedDifference) -> tuple[Outcome, float]:
+        low, high = difference.interval.low, difference.interval.high
+        inside = -margin < low and high < margin
+        met = difference.interval.excludes(0)
+        return ("met" if met else "contradicted" if inside else "unresolved"), difference.p_value()
+
+    return _comparison(metric, left, right, judge, "")
+
+
+def within(tolerance: float, metric: str, left: _Compared, right: _Compared = None) -> Rule:
+    """Met if the interval of left − right lies within the tolerance of 0, contradicted if it lies outside on one side."""
+
+    def judge(difference: PairedDifference) -> tuple[Outcome, float]:
+        low, high = difference.interval.low, difference.interval.high
+        ends = [difference.p_value(end) for end in (-tolerance, tolerance)]
+        if -tolerance < low and high < tolerance:
+            return "met", max(ends)
+        return ("contradicted" if low > tolerance or high < -tolerance else "unresolved"), max(ends)
+
+    return _comparison(metric, left, right, judge, f", within {tolerance:g} of 0")
+
+
+def _comparison(
+    metric: str,
+    left: _Compared,
+    right: _Compared,
+    judge: Callable[[PairedDifference], tuple[Outcome, float]],
+    threshold: str,
+    pooled: bool = False,
+) -> Rule:
+    """The rule that compares two sides over the units that both have, and judges the difference."""
+
+    def rule(variant: Variant) -> Finding | None:
+        sides = [_side(metric, compared, variant) for compared in (left, right)]
+        first, second = sides[0], sides[1] if right is not None else Values(pd.Series(dtype=float), "")
+        if first is None or second is None:
+            return None
+        numbers = pd.Series(0.0, first.numbers.index) if right is None else second.numbers
+        if first.numbers.index.has_duplicates or numbers.index.has_duplicates:
+            raise ValueError(f"{variant.name}: {first.name} or {second.name} has two runs of one {variant.unit}")
+        both = pd.concat([first.numbers, numbers], axis=1).dropna()
+        if len(both) < max(2, variant.seeds):
+            return None
+        difference = statistics.paired_difference(both.iloc[:, 0], both.iloc[:, 1])
+        if pooled:
+            groups = [group.to_numpy() for _, group in variant.runs.groupby("setting")[metric] if len(group) == len(both)]
+            difference = statistics.pooled_difference(both.iloc[:, 0], both.iloc[:, 1], groups)
+        outcome, p_value = judge(difference)
+        text = f"{METRICS.get(metric, metric)}, {first.name}" + (f" against {second.name}" if right is not None else "") + threshold
+        return Finding(variant.name, outcome, text, difference, p_value, _printed(variant, first, second), _scale(variant.runs))
+
+    return rule
+
+
+def _side(metric: str, compared: _Compared, variant: Variant) -> Values | None:
+    """A side as it is, or the metric of a setting."""
+    if compared is None:
+        return None
+    if callable(compared):
+        found = compared(variant)
+        return found if isinstance(found, Values) or found is None else of(metric, found)(variant)
+    return of(metric, compared)(variant)
+
+
+def _printed(variant: Variant, first: Values, second: Values) -> str:
+    if first.setting is None or second.setting is None or "dataset" not in variant.runs:
+        return ""
+    dataset = published.DATASETS.get(str(variant.runs["dataset"].iloc[0]), "")
+    return published.effect((first.metric, first.setting), (second.metric, second.setting), dataset)
+
+
+def _scale(runs: pd.DataFrame) -> str:
+    return ", ".join(sorted(set(runs["scale"]))) if "scale" in runs else ""
+
+
+# --- combinations ---
+
+
+def all_of(*rules: Rule) -> Rule:
+    """Met if all are met, contradicted if one is contradicted."""
+
+    def decide(outcomes: Sequence[Outcome]) -> Outcome:
+        return "contradicted" if "contradicted" in outcomes else "met" if set(outcomes) == {"met"} else "unresolved"
+
+    return _combined(rules, decide, "all of these")
+
+
+def any_of(*rules: Rule) -> Rule:
+    """Met if one is met, contradicted if all are contradicted."""
+
+    def decide(outcomes: Sequence[Outcome]) -> Outcome:
+        return "met" if "met" in outcomes else "contradicted" if set(outcomes) == {"contradicted"} else "unresolved"
+
+    return _combined(rules, decide, "one of these")
+
+
+def provided(premise: Rule, rule: Rule) -> Rule:
+    """As the second rule says where the first is met; unresolved elsewhere."""
+
+    def decide(outcomes: Sequence[Outcome]) -> Outcome:
+        return outcomes[1] if outcomes[0] == "met" else "unresolved"
+
+    return _combined((premise, rule), decide, "the second, provided the first", every=True)
+
+
+def where(keep: Callable[[pd.DataFrame], pd.DataFrame | None], rule: Rule, words: str = "") -> Rule:
+    """As the rule says of a part of the runs; nothing where ``keep`` finds none."""
+
+    def narrowed(variant: Variant) -> Finding | None:
+        runs = keep(variant.runs)
+        found = rule(replace(variant, runs=runs)) if runs is not None and len(runs) else None
+        return found and _worded(found, words)
+
+    return narrowed
+
+
+def _worded(finding: Finding, words: str) -> Finding:
+    components = tuple(_worded(component, words) for component in finding.components)
+    return replace(finding, text=finding.text + (f", {words}" if words and finding.difference else ""), components=components)
+
+
+def _combined(rules: Sequence[Rule], decide: Callable[[Sequence[Outcome]], Outcome], text: str, *, every: bool = False) -> Rule:
+    def rule(variant: Variant) -> Finding | None:
+        found = [finding for one in rules if (finding := one(variant)) is not None]
+        if not found or (len(found) < len(rules) and (every or not variant.some)):
+            return None
+        if len(found) == 1 and len(rules) > 1:
+            return found[0]
+        return Finding(variant.name, decide([one.outcome for one in found]), text, scale=found[0].scale, components=tuple(found))
+
+    return rule

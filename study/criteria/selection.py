@@ -1,0 +1,37 @@
+"""What the selections of runs share."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+__all__ = ["augmentation", "network", "of_gradient_decay", "with_setting"]
+
+
+def of_gradient_decay(runs: pd.DataFrame) -> pd.DataFrame:
+    """Keep the runs that were trained with gradient decay; records from before there was another loss do not name it."""
+    return runs[runs["loss"].isna() | (runs["loss"] == "gd")] if "loss" in runs else runs
+
+
+def with_setting(runs: pd.DataFrame) -> pd.DataFrame:
+    """Copy the runs, without empty columns, and add ``setting``: the number of a constant β, or the label of a warm-up or a loss."""
+    found = runs.dropna(axis=1, how="all").copy()
+    if found.empty:
+        return found
+    label = found["schedule"] if "schedule" in found else found["loss"]
+    other_loss = (found["loss"].notna() & (found["loss"] != "gd")) if "loss" in found else pd.Series(False, found.index)
+    constant = ~other_loss & ~label.astype(str).str.startswith("warm-up")
+    betas = found["beta"] if "beta" in found else pd.Series(float("nan"), found.index)
+    settings = [float(beta) if of_beta else name for name, beta, of_beta in zip(label, betas, constant, strict=True)]
+    found["setting"] = pd.Series(settings, found.index, dtype=object)
+    return found
+
+
+def network(runs: pd.DataFrame) -> pd.Series[str]:
+    """Name the network of each run, with its width where that is not the usual one."""
+    width = [f"×{width:g}" if width != 1 else "" for width in runs["width"]]
+    return runs["model"] + pd.Series(width, runs.index, dtype=object)
+
+
+def augmentation(runs: pd.DataFrame) -> pd.Series[str]:
+    """Name the augmentation of each run."""
+    return runs["augmentation"].replace({"none": "plain", "crop-flip": "crops and flips", "crop2-flip": "crops and flips"})

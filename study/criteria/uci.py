@@ -1,0 +1,211 @@
+"""The cross-validations of ArcGrad's Table I and Figure 2, the choice of the variant, and the criteria of A2 and A3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from study import published, statistics
+from study.criteria.rules import Criterion, Finding, Outcome, Side, Variant, all_of, best_of, given, larger, minus, of, where
+from study.criteria.selection import with_setting
+
+__all__ = ["KINDS", "TABLE_I", "accuracies", "average_by_seed", "distance_to_table_i", "paper_table_i", "uci_runs", "wins"]
+
+KINDS = ("uci", "uci-tables", "uci-depth", "uci-layers")
+
+TABLE_I: Mapping[str, tuple[str, float | None]] = {
+    "softmax": ("softmax", None),
+    "center 0.02": ("center loss", None),
+    "m-softmax 0.5": ("M-Softmax", None),
+    "arcface 20 0.1": ("ArcFace", None),
+    "adacos": ("AdaCos", None),
+    "arcgrad 30": ("ArcGrad", 30.0),
+    "arcgrad 5": ("ArcGrad", 5.0),
+}
+"""The methods of Table I by their names here, with what the paper calls them and its s."""
+
+EPOCHS_CONSIDERED = (10, 20, 50)
+OURS = "arcgrad 5"
+OTHERS = ("softmax", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
+SEEDS = 10  # cross-validations of one data set
+_DEEP, _SHALLOW = 10, 3  # layers
+_DECIMALS = 6  # as records keep
+_CAMPAIGNS = {
+    "uci": ("uci",),
+    "uci-tables": ("uci", "uci-adam"),
+    "uci-depth": ("iris-depth",),
+    "uci-layers": ("iris-depth", "iris-depth-adam"),
+}
+
+
+def uci_runs(runs: pd.DataFrame, kind: str, *, campaign: str | None = None, together: bool = False) -> pd.DataFrame:
+    """Select the cross-validations of one kind.
+
+    Args:
+        runs: as :func:`study.records.read` gives them.
+        kind: ``"uci"`` (Table I and the columns beside it) or ``"uci-depth"`` (Figure 2); ``"uci-layers"`` (Figure 2 in every variant) or
+            ``"uci-tables"``, what decides Table I: in every variant one row for each method and data set, the mean over ten
+            cross-validations, with equal rows in one fold.
+        campaign: the folder of the records; by default those of the kind.
+        together: those that keep equal rows in one fold, instead of those that do not.
+
+    Returns:
+        One row for each method, data set and seed, with ``reading`` (what the paper leaves unsaid) and, for the depth, ``depth``.
+    """
+    if "fold_accuracies" not in runs:
+        return runs.iloc[:0]
+    found = runs[runs["campaign"].isin((campaign,) if campaign else _CAMPAIGNS[kind])]
+    found = found if kind == "uci-tables" else found[found["duplicates_together"].astype(bool) == together]
+    found = with_setting(found)
+    if found.empty:
+        return found
+    units = [f"{hidden[0]} units" for hidden in found["hidden"]]
+    rate = found["learning_rate"].map("{:g}".format)
+    decay = [f", weight decay {decay:g}" if decay > 0 else "" for decay in found["weight_decay"]] if "weight_decay" in found else ""
+    found["reading"] = found["normalization"] + ", " + found["optimizer"] + " " + rate + ", " + units + decay
+    found["depth"] = [len(hidden) + 1 for hidden in found["hidden"]]
+    return _one_row_for_each_data_set(found) if kind == "uci-tables" else found
+
+
+def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
+    """The complete variants, with mean accuracies, ``wins`` (ties share one) and ``negative_rank`` among the methods of Table I."""
+    runs = runs[runs["setting"].isin(TABLE_I)]
+    together = runs["duplicates_together"].astype(bool)
+    runs = runs[together | ~runs["title"].isin(runs.loc[together, "title"])]  # where there are equal rows, those with them in one fold
+    frames = []
+    for reading, of_reading in runs.groupby("reading"):
+        counts = of_reading.pivot_table(index="title", columns="setting", values="seed", aggfunc="nunique")
+        if counts.shape != (len(paper_table_i()), len(TABLE_I)) or not (counts >= SEEDS).all(axis=None):
+            continue
+        scores = of_reading.pivot_table(index="title", columns="setting", values="test_accuracy")[list(TABLE_I)]
+        ranks = pd.DataFrame(statistics.ranks(scores.to_numpy(), decimals=_DECIMALS), scores.index, scores.columns)
+        columns = {"test_accuracy": scores, "wins": _won(scores), "negative_rank": -ranks}
+        frames.append(pd.DataFrame({name: frame.stack() for name, frame in columns.items()}).reset_index().assign(reading=reading))
+        frames[-1]["scale"] = ", ".join(sorted(set(of_reading["scale"])))
+    return pd.concat(frames, ignore_index=True) if frames else runs.iloc[:0]
+
+
+def paper_table_i() -> pd.DataFrame:
+    """Read the accuracies that the paper's Table I prints, in per cent: data sets by the paper's names, methods by ours."""
+    printed = published.table("AG", 1)
+    printed = printed[printed["metric"] == "accuracy"]
+    columns = {}
+    for name, (method, scale) in TABLE_I.items():
+        of_method = printed[printed["method"] == method]
+        of_method = of_method if scale is None else of_method[of_method["s"] == scale]
+        columns[name] = of_method.set_index("dataset")["value"].astype(float)
+    return pd.DataFrame(columns)
+
+
+def accuracies(runs: pd.DataFrame, methods: Sequence[str] | None = None) -> pd.DataFrame:
+    """Average test accuracy over all runs and folds, in per cent: data sets by the paper's names, in its order, and methods."""
+    means = 100 * runs.pivot_table(index="title", columns="setting", values="test_accuracy", sort=False)
+    order = [name for name in paper_table_i().index if name in means.index]
+    return means.loc[order, list(methods) if methods is not None else list(means.columns)]
+
+
+def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
+    """Compute how far the softmax column of each variant is from the paper's, after each number of epochs that was looked at.
+
+    Returns:
+        Columns ``reading``, ``epochs`` and ``distance``: the mean over the data sets of the absolute difference of the mean accuracies, in
+        percentage points. The nearest first; of two that are equally near, the one with fewer epochs.
+    """
+    printed = paper_table_i()["softmax"]
+    rows = []
+    for reading, of_reading in runs[runs["setting"] == "softmax"].groupby("reading"):
+        curves = np.array(of_reading["curve_test_accuracy"].tolist())
+        for index, epochs in enumerate(of_reading["curve_epoch"].iloc[0]):
+            if epochs in EPOCHS_CONSIDERED:
+                means = 100 * pd.Series(curves[:, index]).groupby(of_reading["title"].to_numpy()).mean()
+                rows.append((reading, int(epochs), float((means - printed).abs().mean())))
+    frame = pd.DataFrame(rows, columns=["reading", "epochs", "distance"])
+    return frame.sort_values(["distance", "epochs"], kind="stable", ignore_index=True)
+
+
+def wins(scores: pd.DataFrame) -> pd.Series[float]:
+    """Count on how many data sets each method is best; methods that tie share the win."""
+    return _won(scores).sum()
+
+
+def _won(scores: pd.DataFrame) -> pd.DataFrame:
+    best = scores.round(_DECIMALS).eq(scores.round(_DECIMALS).max(axis=1), axis=0)
+    return best.div(best.sum(axis=1), axis=0)
+
+
+def average_by_seed(runs: pd.DataFrame, method: str) -> pd.Series[float]:
+    """Average the test accuracy of a method over the data sets, for each seed."""
+    return runs[runs["setting"] == method].groupby("seed")["test_accuracy"].mean()
+
+
+# --- criteria ---
+
+
+def _ranks_ahead(variant: Variant) -> Finding | None:
+    """A2 c: Nemenyi's test, which is the interval of the mean rank difference plus and minus the critical difference."""
+    found = larger("negative_rank", OURS, "softmax")(variant)
+    if found is None or found.difference is None:
+        return None
+    limit, mean = statistics.critical_difference(len(TABLE_I), found.difference.n), found.difference.mean
+    outcome: Outcome = "met" if mean >= limit else "contradicted" if mean <= -limit else "unresolved"
+    text = f"rank of softmax minus rank of ArcGrad 5 (critical difference {limit:.2f})"
+    return Finding(variant.name, outcome, text, found.difference, found.p_value, scale=found.scale)
+
+
+def _at(depth: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    return lambda runs: runs[runs["depth"] == depth]
+
+
+def _lost_with_depth(method: str) -> Side:
+    """Accuracy with three layers minus that with ten."""
+    name = published.loss_name(method)
+    shallow, deep = (given(_at(depth), of("test_accuracy", method)) for depth in (_SHALLOW, _DEEP))
+    return minus(shallow, deep, f"{name}, 3 layers minus 10")
+
+
+_COSINE_BASED = ("softmax", "arcface 20 0.1", "adacos")
+
+CLAIMS = {
+    "A2": (
+        "uci-tables",
+        {
+            "a": Criterion(
+                "ArcGrad (s = 5) is best on average. Over the 15 data sets its accuracy is larger than that of the method, among "
+                "softmax, center loss, M-Softmax, ArcFace and AdaCos, with the largest average.",
+                larger("test_accuracy", OURS, best_of(*OTHERS)),
+            ),
+            "b": Criterion(
+                "it wins most. It is best, among the seven methods of Table I, on more data sets than the one of those five methods that "
+                "is best most often; ties are shared.",
+                larger("wins", OURS, best_of(*OTHERS, by="wins")),
+            ),
+            "c": Criterion(
+                "it is better than softmax from data set to data set. Its average rank among the seven methods is better by at least "
+                "Nemenyi's critical difference at 0.05.",
+                _ranks_ahead,
+            ),
+            "d": Criterion(
+                "discriminative losses do not help as such. Over the data sets the accuracy of softmax is larger than that of center "
+                "loss, of ArcFace and of AdaCos.",
+                all_of(*(larger("test_accuracy", "softmax", other) for other in ("center 0.02", "arcface 20 0.1", "adacos"))),
+            ),
+        },
+    ),
+    "A3": (
+        "uci-layers",
+        {
+            "a": Criterion(
+                "ArcGrad tolerates depth. With ten layers on Iris the accuracy of ArcGrad (s = 5) is larger than that of softmax, of "
+                "ArcFace and of AdaCos.",
+                where(_at(_DEEP), all_of(*(larger("test_accuracy", OURS, other) for other in _COSINE_BASED)), "10 layers"),
+            ),
+            "b": Criterion(
+                "from three layers to ten it loses less accuracy than each of these three.",
+                all_of(*(larger("test_accuracy", _lost_with_depth(other), _lost_with_depth(OURS)) for other in _COSINE_BASED)),
+            ),
+        },
+    ),
+}
+"""For each claim the kind of runs that decide it, and its criteria."""

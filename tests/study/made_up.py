@@ -1,0 +1,315 @@
+"""Made-up runs in which the claims of the papers are met: what the tests of criteria and verdicts start from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from study import criteria
+
+MNIST_BETAS = ("5", "2", "1", "0.5", "0.2", "0.1", "0.01", "0.001")
+MNIST_WARMUPS = ("warm-up 0.001→0.01", "warm-up 0.01→0.1")
+
+
+def mnist(reading="relu-unit", seeds=5, noise=0.0005):
+    """A made-up mnist in which every claim of E3 to E5 is met."""
+    generator = np.random.default_rng(0)
+    activation, normalization = reading.split("-")
+    accuracy = dict(zip(MNIST_BETAS, (0.95, 0.96, 0.97, 0.972, 0.974, 0.975, 0.976, 0.974), strict=True)) | {
+        MNIST_WARMUPS[0]: 0.977,
+        MNIST_WARMUPS[1]: 0.98,
+    }
+    lost = dict(zip(MNIST_BETAS, (1000, 950, 900, 800, 850, 1100, 1300, 2400), strict=True)) | dict.fromkeys(MNIST_WARMUPS, 1000)
+    early = dict(zip(MNIST_BETAS, (0.8, 0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.35), strict=True)) | dict.fromkeys(MNIST_WARMUPS, 0.3)
+    rows = []
+    for seed in range(seeds):
+        common = generator.normal(0, noise)
+        for schedule in (*MNIST_BETAS, *MNIST_WARMUPS):
+            few = lost[schedule] * (1 + generator.normal(0, 0.01))
+            sure = 56_000 + (1000 if schedule == "0.1" else 0) + generator.normal(0, 20)
+            rows.append(
+                {
+                    "record": f"{reading}-seed{seed}.json",
+                    "campaign": "mnist",
+                    "scale": "paper",
+                    "activation": activation,
+                    "normalization": normalization,
+                    "schedule": schedule,
+                    "beta": 0.1 if schedule.startswith("warm-up") else float(schedule),
+                    "seed": seed,
+                    "test_accuracy": accuracy[schedule] + common + generator.normal(0, noise / 5),
+                    "confidence_counts": [few, 100.0, 100.0, 60_000 - 200 - few - sure, sure],
+                    "curve_train_epoch": [0, 1, 5, 10, 15],
+                    "curve_train_cross_entropy": [2.3, *[early[schedule] + common] * 3, 0.0],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+IMAGE_ACCURACY = {"20": 0.80, "5": 0.90, "1": 0.92, "0.1": 0.93, "0.01": 0.925, "warm-up 0.1→1": 0.94}
+OVERCONFIDENCE = {"20": -0.02, "5": 0.01, "1": 0.04, "0.1": 0.06, "0.01": 0.07, "warm-up 0.1→1": 0.05}
+
+
+def images(**settings) -> pd.DataFrame:
+    """Made-up runs in which E6, E11, E12 and B2 hold: three seeds of every schedule."""
+    generator = np.random.default_rng(0)
+    rows = []
+    for seed in range(settings.pop("seeds", 3)):
+        common = generator.normal(0, 0.002)
+        for schedule, accuracy in IMAGE_ACCURACY.items():
+            small = generator.normal(0, 0.0003)
+            over = OVERCONFIDENCE[schedule] + small
+            row = {
+                "campaign": "cifar10-reduced",
+                "record": f"plain-seed{seed}.json",
+                "scale": "reduced",
+                "dataset": "cifar10-jpeg",
+                "model": "resnet18",
+                "width": 0.25,
+                "augmentation": "none",
+                "momentum": 0.9,
+                "learning_rate": 0.01,
+                "milestones": [0.5, 0.75],
+                "epochs": 8,
+                "subset": 6000,
+                "match_gradient": False,
+                "diverged": False,
+                "seed": seed,
+                "schedule": schedule,
+                "beta": 1.0 if schedule.startswith("warm-up") else float(schedule),
+                "test_accuracy": accuracy + common + small,
+                "test_confidence": accuracy + common + small + over,
+                "test_top5_accuracy": 0.99 - accuracy / 10 + small,
+                "train_accuracy": accuracy + 0.05 + small,
+                "test_ece": abs(over),
+                "test_mce": 2 * abs(over),
+                "valid_ece": abs(over),
+                "test_ece_temperature": 0.025 + small,
+                "test_ece_vector": 0.03 + small,
+                "test_ece_link": 0.005 + small,
+                "curve_test_accuracy": list(np.linspace(0.5, 0.9, 9)),
+            }
+            rows.append(row | settings)
+    return pd.DataFrame(rows)
+
+
+def oscillating(momentum: float, rate: float, sizes: dict[str, float]) -> pd.DataFrame:
+    runs = images(momentum=momentum, learning_rate=rate, milestones=())
+    runs = runs[runs["schedule"].isin(list(sizes))].copy()
+    size = runs["schedule"].map(sizes) * (1 + 0.05 * runs["seed"])
+    runs["curve_test_accuracy"] = [[0.1, 0.3, 0.6, 0.8, 0.8, 0.8 + s, 0.8 - s, 0.8 + s, 0.8 - s] for s in size]
+    return runs
+
+
+MARGIN_ACCURACY = {
+    **{"softmax": 0.70, "lm 0.1": 0.71, "lm 0.3": 0.74, "lm 0.9": 0.75, "lm 1": 0.751},
+    **{"lm-qu 0.3": 0.72, "lm-qu 0.9": 0.73, "lm-uq 0.1": 0.60, "lm-uq 0.3": 0.735, "lm-uq 0.9": 0.745},
+    **{"label-smoothing 0.1": 0.71, "label-smoothing 0.3": 0.705, "super-symmetry": 0.69, "hinge": 0.60},
+    **{"modified": 0.72, "modified-lm 0.3": 0.745, "l-softmax 2": 0.73, "lgm 0.3 0.1": 0.65},
+}
+BIAS = {"softmax": 0.7, "lm 0.3": 1.0, "label-smoothing 0.1": 0.9}
+
+
+def margins(losses: list[str] | None = None, seeds: int = 3, **settings) -> pd.DataFrame:
+    """Runs in which every part of L3, L4 and L6 is met."""
+    generator, rows = np.random.default_rng(0), []
+    for seed in range(seeds):
+        common = generator.normal(0, 0.01)
+        for loss in losses if losses is not None else MARGIN_ACCURACY:
+            small = generator.normal(0, 0.0003)
+            bias = BIAS.get(loss, 0.8) + small
+            rise = 0.1 if loss in ("lm 0.3", "label-smoothing 0.1") else 0.0
+            row = {
+                "campaign": "large-margin-reduced",
+                "record": f"bias-{loss}-seed{seed}.json",
+                "scale": "reduced",
+                "dataset": "cifar10-jpeg",
+                "model": "vgg16",
+                "width": 0.25,
+                "augmentation": "crop-flip",
+                "lr_schedule": "exponential",
+                "learning_rate": 0.03,
+                "momentum": 0.9,
+                "milestones": [],
+                "match_gradient": False,
+                "epochs": 20,
+                "subset": 6000,
+                "train_samples": 6000,
+                "label_noise": 0.0,
+                "loss": loss,
+                "schedule": loss,
+                "beta": 1.0,
+                "seed": seed,
+                "diverged": False,
+                "test_accuracy": MARGIN_ACCURACY[loss] + common + small,
+                "test_confidence": MARGIN_ACCURACY[loss] + common,
+                "train_margin_bias": bias,
+                "curve_train_epoch": [0, 10, 20],
+                "curve_train_margin_bias": [2.1, bias - rise - abs(small), bias],
+            }
+            rows.append(row | settings)
+    return pd.DataFrame(rows)
+
+
+def degraded() -> pd.DataFrame:
+    """Half of the samples, and two shares of wrong labels, beside all samples: L5 holds."""
+    losses = ["softmax", "lm 0.3", "lm 1"]
+    parts = [
+        margins(losses),
+        margins(losses, train_samples=3000, subset=3000),
+        margins(losses, label_noise=0.2),
+        margins(losses, label_noise=0.5),
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+ANGULAR_ACCURACY = {"softmax": 0.60, "arcgrad 10": 0.66, "arcface 20 0.1": 0.64, "center 0.02": 0.61, "m-softmax 0.5": 0.62, "adacos": 0.63}
+INTRA = {"softmax": 0.80, "arcgrad 10": 0.24, "arcface 20 0.1": 0.39, "center 0.02": 0.42, "m-softmax 0.5": 0.69, "adacos": 0.41}
+
+
+def trained(
+    changes: dict[str, float] | None = None, *, samples: int = 6000, epochs: int = 15, seeds: int = 3, entry: str = "augmented", **columns
+) -> pd.DataFrame:
+    """Made-up runs that say what the paper says; changes are added to the accuracy of a loss."""
+    generator, rows = np.random.default_rng(samples + epochs), []
+    for seed in range(seeds):
+        common = generator.normal(0, 0.01)
+        for loss, accuracy in ANGULAR_ACCURACY.items():
+            noise = generator.normal(0, 1e-3)
+            row = {
+                "campaign": "angular-reduced",
+                "record": f"{entry}-{loss.replace(' ', '-')}-seed{seed}.json",
+                "scale": "reduced",
+                "dataset": "cifar10-jpeg",
+                "model": "resnet18",
+                "width": 0.25,
+                "augmentation": "crop-flip",
+                "epochs": epochs,
+                "train_samples": samples,
+                "match_gradient": False,
+                "diverged": False,
+                "seed": seed,
+                "loss": loss,
+                "schedule": loss,
+                "test_accuracy": accuracy + (changes or {}).get(loss, 0.0) + common + noise,
+                "wc_intra": INTRA[loss] + noise,
+                "w_inter": 1.7 - INTRA[loss] / 2 + noise,
+                "curve_epoch": [0, 3, 6],
+                "curve_target_angle": [3.0 - 2 * INTRA[loss], 1.2 * INTRA[loss] + noise, INTRA[loss] + noise],
+            }
+            rows.append(row | columns)
+    return pd.DataFrame(rows)
+
+
+def cuts() -> pd.DataFrame:
+    """Everything, a quarter of the samples, and a third of the epochs; ArcGrad's lead grows by 4 points in both."""
+    lead = {"arcgrad 10": 0.04}
+    few, short = trained(lead, samples=1500, entry="fewer"), trained(lead, epochs=5, entry="shorter")
+    return pd.concat([trained(), few, short], ignore_index=True)
+
+
+def steps(shallow: float = 0.03, deep: float = 0.015, repetitions: int = 5, noise: float = 0.002) -> pd.DataFrame:
+    """Made-up times of a step: shares by which ArcGrad exceeds softmax."""
+    generator, rows = np.random.default_rng(0), []
+    for repetition in range(repetitions):
+        for model, seconds, excess in (("resnet18", 1.0, shallow), ("resnet34", 2.0, deep)):
+            load = 1 + 0.2 * generator.random()  # what a repetition shares
+            for loss, factor in (("softmax", 1.0), ("arcgrad 10", 1 + excess + generator.normal(0, noise))):
+                rows.append(
+                    {
+                        "campaign": "angular-cost",
+                        "record": "reduced.json",
+                        "scale": "reduced",
+                        "model": model,
+                        "loss": loss,
+                        "schedule": loss,
+                        "seed": repetition,
+                        "width": 0.25,
+                        "batch_size": 256,
+                        "measured_on": "cpu",
+                        "diverged": False,
+                        "step_seconds": seconds * factor * load,
+                        "criterion_seconds": seconds * (factor - 0.99) * load,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def with_rivals(changes: dict[str, float] | None = None) -> pd.DataFrame:
+    """The warm-up and its two rivals in one reading, as two campaigns leave them: the first does not name the loss."""
+    accuracy = {"warm-up 0.1→1": 0.70, "1": 0.69, "a-softmax 4": 0.68, "center 0.003": 0.67}
+    generator, rows = np.random.default_rng(2), []
+    for seed in range(3):
+        common = generator.normal(0, 0.01)
+        for schedule, mean in accuracy.items():
+            loss = schedule if schedule in criteria.RIVALS else None
+            rows.append(
+                {
+                    "campaign": "margin-losses-reduced" if loss else "cifar10-reduced",
+                    "record": f"plain-seed{seed}.json",
+                    "scale": "reduced",
+                    "dataset": "cifar10-jpeg",
+                    "model": "resnet18",
+                    "width": 0.25,
+                    "subset": 6000,
+                    "augmentation": "none",
+                    "momentum": 0.9,
+                    "milestones": [0.5, 0.75],
+                    "epochs": 20,
+                    "match_gradient": False,
+                    "diverged": False,
+                    "seed": seed,
+                    "loss": loss,
+                    "schedule": schedule,
+                    "beta": 1.0,
+                    "learning_rate": 0.01,
+                    "curve_test_accuracy": [0.5],
+                    "test_accuracy": mean + (changes or {}).get(schedule, 0.0) + common + generator.normal(0, 1e-3),
+                    "test_confidence": 0.9,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def table_i(changes: dict[str, float] | None = None, seeds: int = 10, campaign: str = "uci", **columns: object) -> pd.DataFrame:
+    """Runs whose accuracies are those of the paper's Table I, with a little noise; changes are added to the column of a method."""
+    generator, rows = np.random.default_rng(0), []
+    paper = criteria.paper_table_i()
+    for seed in range(seeds):
+        for title in paper.index:
+            for method in paper.columns:
+                accuracy = (paper.loc[title, method] + (changes or {}).get(method, 0.0)) / 100 + generator.normal(0, 1e-4)
+                rows.append(
+                    {
+                        "campaign": campaign,
+                        "record": f"{method}.json",
+                        "scale": "paper",
+                        "dataset": f"uci/{title}",
+                        "title": title,
+                        "classes": 2,
+                        "loss": method,
+                        "seed": seed,
+                        "normalization": "standard",
+                        "optimizer": "sgd",
+                        "learning_rate": 0.1,
+                        "hidden": [16, 16],
+                        "duplicates_together": False,
+                        "test_accuracy": accuracy,
+                        "fold_accuracies": [accuracy] * 10,
+                        "curve_epoch": [0, 10, 20, 30, 50],
+                        "curve_test_accuracy": [0.0, accuracy + 0.05, accuracy, accuracy - 0.1, accuracy + 0.01],
+                        **columns,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def depth(ten: dict[str, float]) -> pd.DataFrame:
+    """Iris with three and with ten layers."""
+    shallow = table_i(campaign="iris-depth")
+    shallow = shallow[shallow["title"] == "Iris"]
+    deep = shallow.assign(hidden=[[16] * 9] * len(shallow))
+    for method, accuracy in ten.items():
+        rows = deep["loss"] == method
+        deep.loc[rows, "test_accuracy"] = accuracy + 1e-4 * deep.loc[rows, "seed"]
+    return pd.concat([shallow, deep], ignore_index=True)

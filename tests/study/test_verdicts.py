@@ -1,0 +1,160 @@
+"""Outcomes of claims: from findings, from the committed records by SciPy alone, and beside what is written."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from scipy import stats
+
+from study import criteria, headline, published, records, statistics, verdicts
+from study.criteria import Finding
+from study.verdicts import Part, Verdict
+
+ROOT = headline.ROOT
+
+
+@pytest.fixture(scope="module")
+def decided() -> dict[str, Verdict]:
+    return {verdict.claim: verdict for verdict in verdicts.verdicts()}
+
+
+def made(*parts: dict[str, str]) -> Verdict:
+    """A verdict whose parts have these outcomes in these variants; parentheses for what is only shown."""
+    difference = statistics.paired_difference([1.0, 2.0, 3.1], [0.0, 0.0, 0.0])
+    return Verdict(
+        "E4",
+        tuple(
+            Part(
+                letter,
+                "a sentence",
+                tuple(
+                    Finding(variant, outcome.strip("()"), "x", difference, scale="paper", decides="(" not in outcome)  # type: ignore[arg-type]
+                    for variant, outcome in part.items()
+                ),
+            )
+            for letter, part in zip("abc", parts, strict=False)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "verdict"),
+    [
+        (({"u": "met"}, {"u": "met", "v": "met"}), "supported"),
+        (({"u": "met"}, {"u": "unresolved"}), "partly supported"),
+        (({"u": "met"}, {}), "partly supported"),  # a part was not run
+        (({"u": "met"}, {"u": "(contradicted)"}), "supported"),  # a part that is only shown
+        (({"u": "met"}, {"u": "contradicted"}), "mixed"),
+        (({"u": "unresolved"}, {"u": "contradicted"}), "contradicted"),
+        (({"u": "unresolved"}, {}), "unresolved"),
+        (({"u": "(met)"}, {}), "not run"),
+        (({}, {}), "not run"),
+    ],
+)
+def test_outcomes_of_a_claim(parts, verdict):
+    assert made(*parts).verdict == verdict
+    assert set(verdicts.VERDICTS) >= {verdict}
+
+
+def test_a_mixed_outcome_says_on_what_it_depends():
+    by_pixels = made({"relu-none": "met", "tanh-none": "met", "relu-unit": "contradicted"}, {"relu-unit": "unresolved"})
+    assert by_pixels.depends == "a: met with none, contradicted with unit"
+    by_part = made({"u": "met"}, {"u": "contradicted"}, {"u": "contradicted"})
+    assert by_part.depends == "the part: met in a; contradicted in b, c"
+    neither = made({"relu-none": "met", "tanh-unit": "met", "relu-unit": "contradicted", "tanh-none": "contradicted"})
+    assert neither.depends == "a: met in relu-none; tanh-unit, contradicted in relu-unit; tanh-none"
+    assert made({"u": "met"}).depends == ""
+
+
+def test_the_table_of_a_claim():
+    frame = made({"u": "met", "v": "(contradicted)"}, {}).to_frame()
+    assert frame["outcome"].tolist() == ["met", "(contradicted)", "not run"]
+    assert frame["difference [95 % interval]"].iloc[0] == "+2.0 [−0.6, +4.6]" and frame["pairs"].iloc[0] == 3
+
+
+# --- the committed records, recomputed ---
+
+
+def by_scipy(d: np.ndarray, sign: int) -> str:
+    """The outcome of "sign times the mean is larger than 0", from paired differences, with SciPy alone."""
+    low, high = stats.ttest_1samp(sign * d, 0.0).confidence_interval(0.95)
+    return "met" if low > 0 else "contradicted" if high < 0 else "unresolved"
+
+
+@pytest.mark.parametrize(
+    ("claim", "part", "metric", "left", "right", "sign"),
+    [
+        ("E3", "a", "lost", "0.001", "1", 1),
+        ("E3", "c", "sure", "0.1", "1", 1),
+        ("E4", "a", "test_accuracy", "0.01", "1", 1),
+        ("E4", "b", "test_accuracy", "1", "5", 1),
+        ("E5", "b", "early", "1", "5", -1),
+    ],
+)
+def test_mnist_by_scipy_from_the_files(decided, claim, part, metric, left, right, sign):
+    """From the JSON files to the outcome without a line of study."""
+    values: dict[str, dict[str, dict[int, float]]] = {}
+    for path in (ROOT / "results" / "records" / "mnist").glob("*.json"):
+        if not re.match(r"(relu|tanh|sigmoid)-(unit|none)-seed", path.name):
+            continue
+        for run in json.loads(path.read_text(encoding="utf-8"))["runs"]:
+            m, curves = run | run["metrics"], run["curves"]
+            early = [v for e, v in zip(curves["train_epoch"], curves["train_cross_entropy"], strict=True) if 1 <= e <= 10]
+            known = {"lost": m["confidence_counts"][0], "sure": m["confidence_counts"][-1], "early": np.mean(early)} | m
+            values.setdefault(path.name.rpartition("-")[0], {}).setdefault(run["schedule"], {})[run["seed"]] = known[metric]
+    expected = {
+        name: by_scipy(np.array([of[left][seed] - of[right][seed] for seed in sorted(of[left])], dtype=float), sign)
+        for name, of in values.items()
+    }
+    found = next(one for one in decided[claim].parts if one.id == part)
+    assert {finding.variant: finding.outcome for finding in found.findings} == expected and len(expected) == 6
+
+
+def test_every_interval_and_every_p_value_by_scipy(decided):
+    listed = verdicts.findings(decided.values())
+    assert listed["p (Holm)"].ge(listed["p"]).all() and listed["p (sign flips)"].between(0, 1).all()
+    for verdict in decided.values():
+        for leaf in (leaf for part in verdict.parts for finding in part.findings for leaf in finding.leaves()):
+            d = np.array(leaf.difference.values)
+            if leaf.difference.interval.method == "t" and d.std() > 0:
+                low, high = stats.ttest_1samp(d, 0.0).confidence_interval(0.95)
+                assert (leaf.difference.interval.low, leaf.difference.interval.high) == pytest.approx((low, high))
+
+
+# --- what is written ---
+
+
+def test_the_committed_sentences_are_those_of_the_code():
+    written = verdicts.criteria_file()
+    assert written == {
+        claim: {part: criterion.sentence for part, criterion in parts.items()} for claim, (_, parts) in criteria.CLAIMS.items()
+    }
+    assert set(written) <= set(published.claims().index)
+
+
+def test_every_change_of_a_rule_has_its_date_and_what_was_known():
+    changes = verdicts.changes()
+    assert changes.notna().all(axis=None)
+    assert changes["date"].astype(str).is_monotonic_increasing
+
+
+def test_the_readme_shows_what_the_records_say():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "| **E4**" in text
+    assert headline.redrawn(text) == text, "run `python -m study.headline`"
+
+
+def test_what_the_book_says_was_found_is_about_the_verdicts_that_the_records_give(decided):
+    told = yaml.safe_load((ROOT / "book" / "findings.yml").read_text(encoding="utf-8"))
+    for claim, entry in told.items():
+        sentence = f"{claim}: read its sentence in book/findings.yml beside the new records"
+        assert decided[claim].verdict in ("not run", entry["verdict"]), sentence
+        if entry["verdict"] == "mixed":
+            assert "depends" in entry["found"], f"{claim}: say on what it depends"
+    assert pd.Series([decided[claim].verdict for claim in decided]).isin(list(verdicts.VERDICTS)).all()
+    assert records.default_folder().is_dir()
