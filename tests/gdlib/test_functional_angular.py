@@ -17,13 +17,13 @@ TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
 class TestArccos:
-    @pytest.mark.parametrize("dtype", TYPES)
-    def test_value_and_finite_gradient_at_the_ends(self, dtype):
-        cosine = torch.tensor([1.0, -1.0, 0.0], dtype=dtype, requires_grad=True)
-        found = arccos(cosine)
-        found.float().sum().backward()
-        torch.testing.assert_close(found, torch.tensor([0.0, math.pi, math.pi / 2], dtype=dtype))
-        assert torch.isfinite(cosine.grad).all() and found.dtype == dtype
+    def test_value_and_finite_gradient_at_the_ends(self):
+        for dtype in TYPES:
+            cosine = torch.tensor([1.0, -1.0, 0.0], dtype=dtype, requires_grad=True)
+            found = arccos(cosine)
+            found.float().sum().backward()
+            torch.testing.assert_close(found, torch.tensor([0.0, math.pi, math.pi / 2], dtype=dtype))
+            assert torch.isfinite(cosine.grad).all() and found.dtype == dtype
 
     def test_outside_by_rounding(self):
         assert arccos(torch.tensor([1.0000001, -1.0000002])).tolist() == pytest.approx([0.0, math.pi])
@@ -33,11 +33,11 @@ class TestArccos:
         assert torch.equal(arccos(cosine), torch.arccos(cosine))
         assert torch.autograd.gradcheck(arccos, (cosine,)) and torch.autograd.gradgradcheck(arccos, (cosine,))
 
-    @pytest.mark.parametrize("name", ["arcface", "sphereface", "arcgrad"])
-    def test_losses_have_a_finite_gradient_at_the_ends(self, name):
-        cosine = torch.tensor([[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]], requires_grad=True)
-        getattr(functional, f"{name}_cross_entropy")(cosine, torch.tensor([0, 0, 1]), scale=30.0).backward()
-        assert torch.isfinite(cosine.grad).all()
+    def test_losses_have_a_finite_gradient_at_the_ends(self):
+        for name in ["arcface", "sphereface", "arcgrad"]:
+            cosine = torch.tensor([[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]], requires_grad=True)
+            getattr(functional, f"{name}_cross_entropy")(cosine, torch.tensor([0, 0, 1]), scale=30.0).backward()
+            assert torch.isfinite(cosine.grad).all()
 
 
 class TestArcFace:
@@ -47,13 +47,13 @@ class TestArcFace:
         found = arcface_cross_entropy(cosine, torch.tensor([0]), scale=10.0, margin=math.pi / 12)
         assert found.item() == pytest.approx(math.log1p(math.exp(-5)), rel=1e-12)
 
-    @pytest.mark.parametrize("monotone", [True, False])
-    def test_beyond_pi(self, monotone):
-        theta, margin = 3.0, 0.5
-        cosine = torch.tensor([[math.cos(theta), 0.0]], dtype=torch.float64)
-        psi = math.cos(theta) - margin * math.sin(margin) if monotone else math.cos(theta + margin)
-        found = arcface_cross_entropy(cosine, torch.tensor([0]), scale=2.0, margin=margin, monotone=monotone)
-        assert found.item() == pytest.approx(math.log1p(math.exp(-2 * psi)), rel=1e-12)
+    def test_beyond_pi(self):
+        for monotone in [True, False]:
+            theta, margin = 3.0, 0.5
+            cosine = torch.tensor([[math.cos(theta), 0.0]], dtype=torch.float64)
+            psi = math.cos(theta) - margin * math.sin(margin) if monotone else math.cos(theta + margin)
+            found = arcface_cross_entropy(cosine, torch.tensor([0]), scale=2.0, margin=margin, monotone=monotone)
+            assert found.item() == pytest.approx(math.log1p(math.exp(-2 * psi)), rel=1e-12)
 
     def test_the_true_logit_falls_up_to_pi(self):
         cosine = torch.cos(torch.linspace(0, math.pi, 400, dtype=torch.float64))
@@ -64,19 +64,19 @@ class TestArcFace:
 
 
 class TestSphereFace:
-    @pytest.mark.parametrize("margin", [1, 2, 3, 4, 7])
-    def test_the_true_logit_is_continuous_and_falls_from_1(self, margin):
-        theta = torch.linspace(0, math.pi, 5001, dtype=torch.float64)
-        pairs = torch.stack([torch.cos(theta), torch.zeros_like(theta)], 1)
-        loss = functional.sphereface_cross_entropy(pairs, torch.zeros(5001, dtype=torch.long), 1.0, margin, reduction="none")
-        psi = -torch.log(torch.expm1(loss))
-        assert psi[0].item() == pytest.approx(1.0) and psi[-1].item() == pytest.approx(1 - 2 * margin)
-        assert (psi.diff() <= 1e-9).all() and psi.diff().abs().max() < 2 * margin * math.pi / 5000
+    def test_the_true_logit_is_continuous_and_falls_from_1(self):
+        for margin in [1, 2, 3, 4, 7]:
+            theta = torch.linspace(0, math.pi, 5001, dtype=torch.float64)
+            pairs = torch.stack([torch.cos(theta), torch.zeros_like(theta)], 1)
+            loss = functional.sphereface_cross_entropy(pairs, torch.zeros(5001, dtype=torch.long), 1.0, margin, reduction="none")
+            psi = -torch.log(torch.expm1(loss))
+            assert psi[0].item() == pytest.approx(1.0) and psi[-1].item() == pytest.approx(1 - 2 * margin)
+            assert (psi.diff() <= 1e-9).all() and psi.diff().abs().max() < 2 * margin * math.pi / 5000
 
-    @pytest.mark.parametrize("margin", [0, 2.0, True, "2"])
-    def test_bad_margin(self, margin):
-        with pytest.raises(ValueError, match="whole number >= 1"):
-            functional.sphereface_cross_entropy(torch.zeros(1, 2), torch.tensor([0]), margin=margin)
+    def test_bad_margin(self):
+        for margin in [0, 2.0, True, "2"]:
+            with pytest.raises(ValueError, match="whole number >= 1"):
+                functional.sphereface_cross_entropy(torch.zeros(1, 2), torch.tensor([0]), margin=margin)
 
     def test_bad_annealing_and_norms(self):
         with pytest.raises(ValueError, match="annealing"):
@@ -111,19 +111,19 @@ class TestSphereFace:
 
 
 class TestArcGrad:
-    @pytest.mark.parametrize("classes", [2, 3, 10, 100, 10_000, 10**9])
-    def test_scale_by_lamberts_function(self, classes):
-        expected = 1 + scipy.special.lambertw((classes - 1) / math.e).real
-        assert arcgrad_scale(1.0, classes) == pytest.approx(expected, rel=1e-13)
-        assert arcgrad_gap(arcgrad_scale(0.3, classes), classes) == pytest.approx(0.3, rel=1e-13)
+    def test_scale_by_lamberts_function(self):
+        for classes in [2, 3, 10, 100, 10_000, 10**9]:
+            expected = 1 + scipy.special.lambertw((classes - 1) / math.e).real
+            assert arcgrad_scale(1.0, classes) == pytest.approx(expected, rel=1e-13)
+            assert arcgrad_gap(arcgrad_scale(0.3, classes), classes) == pytest.approx(0.3, rel=1e-13)
 
-    @pytest.mark.parametrize("classes", [2, 3, 10])
-    def test_scale_maximises_the_gradient_in_the_gap(self, classes):
-        # AG eq. 17 with its sign and its factor put right: s A / (1 + A), A = (C - 1) exp(-s m)
-        gap = 0.7
-        scales = torch.linspace(0.01, 30, 300_000, dtype=torch.float64)
-        a = (classes - 1) * torch.exp(-scales * gap)
-        assert arcgrad_scale(gap, classes) == pytest.approx(scales[(scales * a / (1 + a)).argmax()].item(), abs=2e-4)
+    def test_scale_maximises_the_gradient_in_the_gap(self):
+        for classes in [2, 3, 10]:
+            # AG eq. 17 with its sign and its factor put right: s A / (1 + A), A = (C - 1) exp(-s m)
+            gap = 0.7
+            scales = torch.linspace(0.01, 30, 300_000, dtype=torch.float64)
+            a = (classes - 1) * torch.exp(-scales * gap)
+            assert arcgrad_scale(gap, classes) == pytest.approx(scales[(scales * a / (1 + a)).argmax()].item(), abs=2e-4)
 
     def test_printed_gaps(self):
         assert round(math.degrees(arcgrad_gap(1.0, 3))) == 84 and round(math.degrees(arcgrad_gap(40.0, 3))) == 2
@@ -134,10 +134,10 @@ class TestArcGrad:
         assert functional.arcgrad_cross_entropy(cosine, target, gap=0.5) == expected
         assert functional.arcgrad_cross_entropy(cosine, target, gap=torch.tensor([0.5])).item() == pytest.approx(expected.item())
 
-    @pytest.mark.parametrize("given", [{}, {"scale": 1.0, "gap": 1.0}])
-    def test_one_of_the_two(self, given):
-        with pytest.raises(ValueError, match="either scale or gap"):
-            functional.arcgrad_cross_entropy(torch.zeros(1, 2), torch.tensor([0]), **given)
+    def test_one_of_the_two(self):
+        for given in [{}, {"scale": 1.0, "gap": 1.0}]:
+            with pytest.raises(ValueError, match="either scale or gap"):
+                functional.arcgrad_cross_entropy(torch.zeros(1, 2), torch.tensor([0]), **given)
 
     def test_refusals(self):
         with pytest.raises(ValueError, match="classes"):
@@ -154,16 +154,16 @@ class TestAdaCos:
         with pytest.raises(ValueError, match="classes"):
             adacos_fixed_scale(1)
 
-    @pytest.mark.parametrize("scale", [0.5, 3.0, 30.0])
-    @pytest.mark.parametrize("samples", [5, 6])
-    def test_dynamic_scale_by_the_formula(self, scale, samples):
-        generator = torch.Generator().manual_seed(1)
-        cosine = torch.rand(samples, 4, generator=generator, dtype=torch.float64) * 2 - 1
-        target = torch.randint(0, 4, (samples,), generator=generator)
-        b = sum(math.exp(scale * cosine[n, j]) for n in range(samples) for j in range(4) if j != target[n]) / samples
-        angles = sorted(math.acos(cosine[n, target[n]]) for n in range(samples))
-        expected = math.log(b) / math.cos(min(math.pi / 4, angles[(samples - 1) // 2]))
-        assert adacos_scale(cosine, target, scale).item() == pytest.approx(expected, rel=1e-12)
+    def test_dynamic_scale_by_the_formula(self):
+        for scale in [0.5, 3.0, 30.0]:
+            for samples in [5, 6]:
+                generator = torch.Generator().manual_seed(1)
+                cosine = torch.rand(samples, 4, generator=generator, dtype=torch.float64) * 2 - 1
+                target = torch.randint(0, 4, (samples,), generator=generator)
+                b = sum(math.exp(scale * cosine[n, j]) for n in range(samples) for j in range(4) if j != target[n]) / samples
+                angles = sorted(math.acos(cosine[n, target[n]]) for n in range(samples))
+                expected = math.log(b) / math.cos(min(math.pi / 4, angles[(samples - 1) // 2]))
+                assert adacos_scale(cosine, target, scale).item() == pytest.approx(expected, rel=1e-12)
 
     def test_runs_keep_scales_of_their_own(self):
         generator = torch.Generator().manual_seed(1)
@@ -198,18 +198,18 @@ class TestAdaCos:
         torch.testing.assert_close(loss, F.cross_entropy(expected * cosine, target))
         assert AdaCosLoss(3, dynamic=False)(cosine, target) == functional.adacos_cross_entropy(cosine, target)
 
-    @pytest.mark.parametrize("reduction", ["none", "sum"])
-    def test_a_stack_equals_its_runs(self, reduction):
-        generator = torch.Generator().manual_seed(1)
-        stack = AdaCosLoss(4, runs=3, reduction=reduction)
-        alone = [AdaCosLoss(4, reduction=reduction) for _ in range(3)]
-        for _ in range(4):
-            cosine = torch.rand(3, 8, 4, generator=generator) * 2 - 1
-            target = torch.randint(0, 4, (3, 8), generator=generator)
-            found = stack(cosine, target)
-            single = [loss_fn(cosine[run], target[run]) for run, loss_fn in enumerate(alone)]
-            torch.testing.assert_close(found, torch.stack(single) if reduction == "none" else sum(single))
-            assert torch.equal(stack.scale, torch.stack([loss_fn.scale for loss_fn in alone]))
+    def test_a_stack_equals_its_runs(self):
+        for reduction in ["none", "sum"]:
+            generator = torch.Generator().manual_seed(1)
+            stack = AdaCosLoss(4, runs=3, reduction=reduction)
+            alone = [AdaCosLoss(4, reduction=reduction) for _ in range(3)]
+            for _ in range(4):
+                cosine = torch.rand(3, 8, 4, generator=generator) * 2 - 1
+                target = torch.randint(0, 4, (3, 8), generator=generator)
+                found = stack(cosine, target)
+                single = [loss_fn(cosine[run], target[run]) for run, loss_fn in enumerate(alone)]
+                torch.testing.assert_close(found, torch.stack(single) if reduction == "none" else sum(single))
+                assert torch.equal(stack.scale, torch.stack([loss_fn.scale for loss_fn in alone]))
 
     def test_a_batch_that_does_not_count_changes_nothing(self):
         found = adacos_scale(torch.rand(2, 3), torch.tensor([-100, -100]), 2.0)

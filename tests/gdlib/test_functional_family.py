@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,10 @@ def with_true(logits: Row, c: int, value: float) -> list[float]:
 
 def angle(cosine: float) -> float:
     return math.acos(min(1.0, max(-1.0, cosine)))
+
+
+def gradient_decay(z: Row, c: int, beta: float) -> float:
+    return softmax_loss([value + math.log(beta) * (i == c) for i, value in enumerate(z)], c) + math.log(beta)
 
 
 def soft_margin(z: Row, c: int, margin: float) -> float:
@@ -119,6 +124,9 @@ class Loss:
 
 LARGE = functional.large_margin_cross_entropy
 FAMILY = [
+    Loss("gradient decay", functional.gd_cross_entropy, {"beta": 0.05}, gradient_decay, neutral={"beta": 1.0},
+         module=losses.GDCrossEntropyLoss),
+    Loss("gradient decay above 1", functional.gd_cross_entropy, {"beta": 7.0}, gradient_decay),
     Loss("soft margin", functional.soft_margin_cross_entropy, {"margin": 0.5}, soft_margin, neutral={"margin": 0.0},
          module=losses.SoftMarginLoss),
     Loss("negative margin", functional.soft_margin_cross_entropy, {"margin": -2.0}, soft_margin),
@@ -152,7 +160,8 @@ def each(kept: Callable[[Loss], bool] = lambda loss: True) -> pytest.MarkDecorat
     return pytest.mark.parametrize("loss", [loss for loss in FAMILY if kept(loss)], ids=repr)
 
 
-EVERY = each()
+VARIANTS = ("gradient decay above 1", "negative margin", "focal below 1", "sphereface annealed")  # tested for their values
+EVERY = each(lambda loss: loss.name not in VARIANTS)
 
 
 def draw(loss: Loss, shape: tuple[int, ...], seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -163,22 +172,31 @@ def draw(loss: Loss, shape: tuple[int, ...], seed: int = 0, dtype: torch.dtype =
     return values.to(dtype), torch.randint(0, shape[dim], shape[:dim] + shape[dim + 1 :], generator=generator)
 
 
+def options_of(loss: Loss, **options: Any) -> dict[str, Any]:
+    """The options, less label smoothing where the loss has none."""
+    return {name: value for name, value in options.items() if name != "label_smoothing" or loss.smooths}
+
+
 def by_reference(loss: Loss, values: Tensor, target: Tensor) -> Tensor:
     """Losses of samples ``[N]`` from values ``[N, C]``."""
     rows = zip(values.tolist(), target.tolist(), strict=True)
     return torch.tensor([loss.reference(row, c, **loss.parameters) for row, c in rows], dtype=torch.float64)
 
 
+@each()
 class TestValues:
-    @EVERY
-    @pytest.mark.parametrize("classes", [2, 3, 7, 40])
-    def test_equals_the_slow_reference(self, loss, classes):
-        values, target = draw(loss, (60, classes))
-        found = loss.call(values, target, reduction="none")
-        torch.testing.assert_close(found, by_reference(loss, values, target), rtol=1e-9, atol=1e-9)
-
-    @each(lambda loss: loss.neutral is not None)
-    def test_the_neutral_parameter_gives_cross_entropy(self, loss):
+    def test_against_the_slow_reference_and_cross_entropy(self, loss):
+        for classes in (2, 3, 7, 40):
+            values, target = draw(loss, (60, classes))
+            found = loss.call(values, target, reduction="none")
+            torch.testing.assert_close(found, by_reference(loss, values, target), rtol=1e-9, atol=1e-9)
+        values, target = draw(loss, (4, 1))  # one class has nothing to learn
+        values.requires_grad_()
+        loss.call(values, target).backward()
+        expected = 0.1 / 4 if loss.name == "gaussian mixture" else 0.0  # its likelihood is of no use to the classification
+        torch.testing.assert_close(values.grad, torch.full_like(values, expected))
+        if loss.neutral is None:
+            return
         values, target = draw(loss, (20, 5, 2))
         weight = torch.tensor([0.3, 0.0, 2.0, 1.0, 0.5], dtype=torch.float64)
         target[3] = -100
@@ -187,53 +205,169 @@ class TestValues:
             expected = F.cross_entropy(loss.neutral_logits(values), target, **options)
             torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
-    @EVERY
-    def test_one_class_has_nothing_to_learn(self, loss):
-        values, target = draw(loss, (4, 1))
-        values.requires_grad_()
-        loss.call(values, target).backward()
-        expected = 0.1 / 4 if loss.name == "gaussian mixture" else 0.0  # its likelihood is of no use to the classification
-        torch.testing.assert_close(values.grad, torch.full_like(values, expected))
 
-
-class TestDerivatives:
-    @EVERY
-    @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
-    def test_first_and_second(self, loss, label_smoothing):
-        values, target = draw(loss, (4, 3, 2), seed=3)
-        options = {"weight": torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)}
-        if loss.smooths:
-            options["label_smoothing"] = label_smoothing
-        values.requires_grad_()
-        assert torch.autograd.gradcheck(lambda v: loss.call(v, target, **options), (values,))
-        assert torch.autograd.gradgradcheck(lambda v: loss.call(v, target, **options), (values,))
-
-    @pytest.mark.parametrize(
-        ("function", "names"),
-        [
-            (functional.soft_margin_cross_entropy, ["margin"]),
-            (functional.focal_cross_entropy, ["gamma"]),
-            (functional.arcface_cross_entropy, ["scale", "margin"]),
-            (functional.cosface_cross_entropy, ["scale", "margin"]),
-            (functional.sphereface_cross_entropy, ["scale"]),
-            (functional.arcgrad_cross_entropy, ["scale"]),
-            (functional.large_margin_cross_entropy, ["reg_lambda"]),
-        ],
-    )
-    def test_gradients_flow_into_parameters(self, function, names):
-        generator = torch.Generator().manual_seed(0)
-        cosine = torch.rand(5, 3, generator=generator, dtype=torch.float64) - 0.5
-        target = torch.tensor([0, 1, 2, 0, 1])
-        given = [torch.rand(5, generator=generator, dtype=torch.float64).add(0.2).requires_grad_() for _ in names]
-        assert torch.autograd.gradcheck(lambda *values: function(cosine, target, **dict(zip(names, values, strict=True))), given)
-
-    @EVERY
-    def test_per_sample_gradients(self, loss):
+@EVERY
+class TestEveryLoss:
+    def test_derivatives(self, loss):
+        weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+        for options in ({"weight": weight}, options_of(loss, label_smoothing=0.1, reduction="none")):
+            values, target = draw(loss, (3, 3, 2), seed=3)
+            values.requires_grad_()
+            assert torch.autograd.gradcheck(lambda v: loss.call(v, target, **options), (values,), check_batched_grad=True)  # noqa: B023
+            assert torch.autograd.gradgradcheck(lambda v: loss.call(v, target, **options), (values,))  # noqa: B023
         values, target = draw(loss, (5, 4))
         mapped = torch.func.vmap(torch.func.grad(lambda v, c: loss.call(v, c)))(values, target)
         values.requires_grad_()
         loss.call(values, target, reduction="sum").backward()
         torch.testing.assert_close(mapped, values.grad)
+
+    def test_extremes_and_types(self, loss):
+        size = {"logits": 1e4, "cosines": 1.0, "distances": 1e4}[loss.domain]
+        rows = [[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]]
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            for smoothing in (0.0, 0.1):
+                values = torch.tensor(rows, dtype=dtype) * size
+                values = (values.abs() if loss.domain == "distances" else values).requires_grad_()
+                options = options_of(loss, label_smoothing=smoothing, reduction="none")
+                found = loss.call(values, torch.tensor([0, 0, 1, 2, 1]), **options)
+                found.float().sum().backward()
+                assert found.dtype == dtype and torch.isfinite(found).all() and torch.isfinite(values.grad).all()
+        for dtype in (torch.float16, torch.bfloat16):
+            values, target = draw(loss, (64, 10), dtype=dtype)
+            torch.testing.assert_close(loss.call(values, target), loss.call(values.float(), target).to(dtype), rtol=0, atol=0)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                found = loss.call(values, target)
+            assert found.dtype == torch.float32
+            torch.testing.assert_close(found, loss.call(values.float(), target))
+        values, target = draw(loss, (200, 10), dtype=torch.float32)
+        exact = loss.call(values.double(), target, reduction="none")
+        torch.testing.assert_close(loss.call(values, target, reduction="none").double(), exact, rtol=2e-5, atol=1e-5)
+
+    def test_masked_classes_and_the_meta_device(self, loss):
+        mask = math.inf if loss.domain == "distances" else -math.inf
+        values, target = draw(loss, (3, 3))
+        for masked in ([0, 2], [0]):
+            hidden = F.pad(values[:, masked[-1:] if len(masked) == 1 else masked], (0, 3 - len(masked)), value=mask).requires_grad_()
+            found = loss.call(hidden, torch.zeros(3, dtype=torch.long), reduction="none")
+            found.sum().backward()
+            assert torch.isfinite(found).all() and torch.isfinite(hidden.grad).all() and (hidden.grad[:, len(masked) :] == 0).all()
+            if loss.name != "hinge":  # which is a mean over the classes
+                left = hidden.detach()[:, : len(masked)]
+                torch.testing.assert_close(found.detach(), loss.call(left, torch.zeros(3, dtype=torch.long), reduction="none"))
+        values, target = torch.zeros(4, 3, device="meta", requires_grad=True), torch.zeros(4, dtype=torch.long, device="meta")
+        for smoothing in (0.0, 0.1):
+            found = loss.call(values, target, **options_of(loss, label_smoothing=smoothing))
+            found.backward()
+            assert found.shape == () and values.grad.shape == (4, 3)
+
+    def test_weights_and_ignored_samples(self, loss):
+        values, target = draw(loss, (12, 4))
+        target[2:5] = -100
+        weight = torch.tensor([0.5, 2.0, 0.0, 1.0], dtype=torch.float64)
+        counts = target != -100
+        alone, used = by_reference(loss, values[counts], target[counts]), weight[target[counts]]
+        none = loss.call(values, target, weight=weight, reduction="none")
+        torch.testing.assert_close(none[counts], alone * used, rtol=1e-9, atol=1e-9)
+        assert (none[~counts] == 0).all()
+        torch.testing.assert_close(loss.call(values, target, weight=weight, reduction="sum"), (alone * used).sum(), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(loss.call(values, target, weight=weight), (alone * used).sum() / used.sum(), rtol=1e-9, atol=1e-9)
+        counted = target.where(counts, 3)
+        values.requires_grad_()
+        found = loss.call(values, counted, ignore_index=3)
+        found.backward()
+        assert found == loss.call(values, counted.where(counted != 3, -100)) and (values.grad[counted == 3] == 0).all()
+
+    def test_further_dimensions_and_one_value_for_each_sample(self, loss):
+        values, target = draw(loss, (3, 5, 2, 4))
+        found = loss.call(values, target, reduction="none")
+        flat = loss.call(values.movedim(1, 3).reshape(-1, 5), target.reshape(-1), reduction="none")
+        torch.testing.assert_close(found, flat.reshape(3, 2, 4))
+        torch.testing.assert_close(loss.call(values[0, :, 0, 0], target[0, 0, 0]), found[0, 0, 0])
+        # R runs as one call, with one value of each parameter for each sample, equal R calls
+        numbers = {name: value for name, value in loss.parameters.items() if isinstance(value, float) and name not in {"norm", "annealing"}}
+        values, target = draw(loss, (6, 4), dtype=torch.float32)
+        factors = torch.tensor([1.0, 1.0, 1.5, 1.5, 2.0, 2.0])
+        together = loss.function(values, target, **loss.parameters | {n: v * factors for n, v in numbers.items()}, reduction="none")
+        for run in range(3):
+            rows = slice(2 * run, 2 * run + 2)
+            own = loss.parameters | {name: torch.full((2,), value) * factors[rows] for name, value in numbers.items()}
+            assert torch.equal(together[rows], loss.function(values[rows], target[rows], **own, reduction="none"))
+
+    def test_class_probabilities_and_label_smoothing(self, loss):
+        values, target = draw(loss, (7, 4))
+        probabilities = torch.softmax(torch.arange(28.0, dtype=torch.float64).reshape(7, 4).cos(), 1)
+        if not loss.soft:
+            with pytest.raises(ValueError, match="class indices"):
+                loss.call(values, probabilities)
+        elif loss.smooths:
+            alone = torch.stack([loss.call(values, torch.full((7,), c), reduction="none") for c in range(4)], 1)
+            expected = 0.8 * alone.gather(1, target[:, None])[:, 0] + 0.2 * alone.mean(1)
+            torch.testing.assert_close(loss.call(values, target, label_smoothing=0.2, reduction="none"), expected)
+            torch.testing.assert_close(loss.call(values, probabilities, reduction="none"), (probabilities * alone).sum(1))
+        if loss.name.startswith("large margin"):  # the smoothing acts on the cross-entropy
+            regulariser = by_reference(loss, values, target) - F.cross_entropy(values, target, reduction="none")
+            found = loss.call(values, target, label_smoothing=0.2, reduction="none")
+            torch.testing.assert_close(found, F.cross_entropy(values, target, label_smoothing=0.2, reduction="none") + regulariser)
+
+    def test_module_and_refusals(self, loss):
+        values, target = draw(loss, (6, 4))
+        weight = torch.tensor([0.5, 2.0, 0.3, 1.0], dtype=torch.float64)
+        options = options_of(loss, weight=weight, ignore_index=2, reduction="sum", label_smoothing=0.1)
+        if loss.module is not None:
+            module = loss.module(**loss.parameters, **options)
+            assert module(values, target) == loss.call(values, target, **options)
+            assert set(module.state_dict()) == {"weight"} and loss.module(**loss.parameters).state_dict() == {}
+            assert all(f"{name}=" in repr(module) for name in loss.parameters)
+            assert module.logits(values).shape == values.shape
+        for change, message in (
+            ({"target": torch.tensor([0, 4, 1])}, r"class index 4 lies outside \[0, 4\)"),
+            ({"target": torch.tensor([0, 1])}, "does not fit"),
+            ({"target": torch.zeros(3, dtype=torch.int32)}, "int64 or uint8"),
+            ({"input": torch.zeros(3, 4, dtype=torch.long)}, "float16, bfloat16, float32 or float64"),
+            ({"weight": torch.ones(3)}, r"shape \[4\]"),
+            ({"reduction": "average"}, "'none', 'mean' or 'sum'"),
+        ):
+            arguments = {"input": torch.zeros(3, 4), "target": torch.zeros(3, dtype=torch.long)} | change
+            with pytest.raises(ValueError, match=message):
+                loss.call(arguments.pop("input"), arguments.pop("target"), **arguments)
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            loss.call(values, target, wieght=weight)
+
+
+class TestParameters:
+    def test_gradients_flow_into_them(self):
+        generator = torch.Generator().manual_seed(0)
+        cosine = torch.rand(5, 3, generator=generator, dtype=torch.float64) - 0.5
+        target = torch.tensor([0, 1, 2, 0, 1])
+        for function, *names in (
+            (functional.gd_cross_entropy, "beta", "temperature"),
+            (functional.soft_margin_cross_entropy, "margin"),
+            (functional.focal_cross_entropy, "gamma"),
+            (functional.arcface_cross_entropy, "scale", "margin"),
+            (functional.cosface_cross_entropy, "scale", "margin"),
+            (functional.sphereface_cross_entropy, "scale"),
+            (functional.arcgrad_cross_entropy, "scale"),
+            (functional.large_margin_cross_entropy, "reg_lambda"),
+        ):
+            values = [torch.rand(5, generator=generator, dtype=torch.float64).add(0.2).requires_grad_() for _ in names]
+
+            def loss_fn(*values, function=function, names=names):
+                return function(cosine, target, **dict(zip(names, values, strict=True)))
+
+            assert torch.autograd.gradcheck(loss_fn, values)
+
+    @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, True, "wide", torch.ones(4), torch.tensor([-1.0, 1.0, 1.0])])
+    def test_bad_ones(self, value):
+        cosine, target = torch.zeros(3, 5), torch.zeros(3, dtype=torch.long)
+        for function, name in (
+            (functional.arcface_cross_entropy, "scale"),
+            (functional.arcface_cross_entropy, "margin"),
+            (functional.focal_cross_entropy, "gamma"),
+            (functional.large_margin_cross_entropy, "reg_lambda"),
+            (functional.gaussian_mixture_cross_entropy, "likelihood_weight"),
+        ):
+            with pytest.raises(ValueError, match=name):
+                function(cosine, target, **{name: value})
 
     @pytest.mark.parametrize("name", ["soft margin", "arcface", "large margin symmetric", "sphereface"])
     def test_compiled(self, name):
@@ -248,157 +382,23 @@ class TestDerivatives:
         torch.testing.assert_close(ours.grad, theirs.grad)
 
 
-class TestExtremes:
-    @EVERY
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-    @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
-    def test_finite_value_and_gradient(self, loss, dtype, label_smoothing):
-        size = {"logits": 1e4, "cosines": 1.0, "distances": 1e4}[loss.domain]
-        rows = [[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]]
-        values = torch.tensor(rows, dtype=dtype) * size
-        values = (values.abs() if loss.domain == "distances" else values).requires_grad_()
-        options = {"label_smoothing": label_smoothing} if loss.smooths else {}
-        found = loss.call(values, torch.tensor([0, 0, 1, 2, 1]), reduction="none", **options)
-        found.float().sum().backward()
-        assert found.dtype == dtype
-        assert torch.isfinite(found).all()
-        assert torch.isfinite(values.grad).all()
+class TestHelp:
+    @pytest.mark.parametrize("module", [functional, losses])
+    def test_every_argument_is_named_and_described(self, module):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            names = inspect.signature(thing).parameters
+            assert "options" not in names and "arguments" not in names, name
+            if "cross_entropy" in name or name.endswith("Loss"):
+                assert {"weight", "ignore_index", "reduction"} <= set(names), name
+            if "Args:" in thing.__doc__:
+                assert all(f"    {argument}: " in inspect.cleandoc(thing.__doc__) for argument in names), name
 
-    @EVERY
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-    def test_half_is_computed_in_float32(self, loss, dtype):
-        values, target = draw(loss, (64, 10), dtype=dtype)
-        torch.testing.assert_close(loss.call(values, target), loss.call(values.float(), target).to(dtype), rtol=0, atol=0)
-
-    @EVERY
-    def test_float32_keeps_its_digits(self, loss):
-        values, target = draw(loss, (200, 10), dtype=torch.float32)
-        exact = loss.call(values.double(), target, reduction="none")
-        torch.testing.assert_close(loss.call(values, target, reduction="none").double(), exact, rtol=2e-5, atol=1e-5)
-
-    @EVERY
-    def test_autocast_computes_in_float32(self, loss):
-        values, target = draw(loss, (8, 5), dtype=torch.bfloat16)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = loss.call(values, target)
-        assert found.dtype == torch.float32
-        torch.testing.assert_close(found, loss.call(values.float(), target))
-
-
-class TestOptions:
-    @EVERY
-    def test_weighted_mean_over_what_counts(self, loss):
-        values, target = draw(loss, (12, 4))
-        target[2:5] = -100
-        weight = torch.tensor([0.5, 2.0, 0.0, 1.0], dtype=torch.float64)
-        counts = target != -100
-        alone = by_reference(loss, values[counts], target[counts])
-        used = weight[target[counts]]
-        none = loss.call(values, target, weight=weight, reduction="none")
-        torch.testing.assert_close(none[counts], alone * used, rtol=1e-9, atol=1e-9)
-        assert (none[~counts] == 0).all()
-        torch.testing.assert_close(loss.call(values, target, weight=weight, reduction="sum"), (alone * used).sum(), rtol=1e-9, atol=1e-9)
-        torch.testing.assert_close(loss.call(values, target, weight=weight), (alone * used).sum() / used.sum(), rtol=1e-9, atol=1e-9)
-
-    @EVERY
-    def test_ignored_samples_have_no_gradient_and_no_say(self, loss):
-        values, target = draw(loss, (6, 4))
-        target[1] = 3
-        first = loss.call(values, target.where(target != 3, -100))
-        second = loss.call(values, target, ignore_index=3)
-        assert first == second
-        values.requires_grad_()
-        loss.call(values, target, ignore_index=3).backward()
-        assert (values.grad[target == 3] == 0).all()
-
-    @EVERY
-    def test_further_dimensions(self, loss):
-        values, target = draw(loss, (3, 5, 2, 4))
-        found = loss.call(values, target, reduction="none")
-        flat = loss.call(values.movedim(1, 3).reshape(-1, 5), target.reshape(-1), reduction="none")
-        torch.testing.assert_close(found, flat.reshape(3, 2, 4))
-        torch.testing.assert_close(loss.call(values[0, :, 0, 0], target[0, 0, 0]), found[0, 0, 0])
-
-    @each(lambda loss: loss.smooths and loss.soft)
-    def test_label_smoothing_mixes_the_classes(self, loss):
-        values, target = draw(loss, (7, 4))
-        alone = torch.stack([loss.call(values, torch.full((7,), c), reduction="none") for c in range(4)], 1)
-        expected = 0.8 * alone.gather(1, target[:, None])[:, 0] + 0.2 * alone.mean(1)
-        torch.testing.assert_close(loss.call(values, target, label_smoothing=0.2, reduction="none"), expected)
-        probabilities = torch.softmax(torch.arange(28.0, dtype=torch.float64).reshape(7, 4).cos(), 1)
-        torch.testing.assert_close(loss.call(values, probabilities, reduction="none"), (probabilities * alone).sum(1))
-
-    @each(lambda loss: loss.name.startswith("large margin"))
-    def test_smoothing_of_a_regularised_loss_acts_on_its_cross_entropy(self, loss):
-        values, target = draw(loss, (7, 4))
-        regulariser = by_reference(loss, values, target) - F.cross_entropy(values, target, reduction="none")
-        found = loss.call(values, target, label_smoothing=0.2, reduction="none")
-        torch.testing.assert_close(found, F.cross_entropy(values, target, label_smoothing=0.2, reduction="none") + regulariser)
-
-    @each(lambda loss: loss.module is not None)
-    def test_module_equals_function(self, loss):
-        values, target = draw(loss, (6, 4))
-        weight = torch.tensor([0.5, 2.0, 0.3, 1.0], dtype=torch.float64)
-        options = {"weight": weight, "ignore_index": 2, "reduction": "sum"} | ({"label_smoothing": 0.1} if loss.smooths else {})
-        module = loss.module(**loss.parameters, **options)
-        assert module(values, target) == loss.call(values, target, **options)
-        assert set(module.state_dict()) == {"weight"} and loss.module(**loss.parameters).state_dict() == {}
-        assert all(f"{name}=" in repr(module) for name in loss.parameters)
-
-    @EVERY
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"target": torch.tensor([0, 4, 1])}, r"class index 4 lies outside \[0, 4\)"),
-            ({"target": torch.tensor([0, 1])}, "does not fit"),
-            ({"target": torch.zeros(3, dtype=torch.int32)}, "int64 or uint8"),
-            ({"input": torch.zeros(3, 4, dtype=torch.long)}, "float16, bfloat16, float32 or float64"),
-            ({"weight": torch.ones(3)}, r"shape \[4\]"),
-            ({"reduction": "average"}, "'none', 'mean' or 'sum'"),
-        ],
-    )
-    def test_refusals(self, loss, change, message):
-        arguments = {"input": torch.zeros(3, 4), "target": torch.zeros(3, dtype=torch.long)} | change
-        with pytest.raises(ValueError, match=message):
-            loss.call(arguments.pop("input"), arguments.pop("target"), **arguments)
-
-    @EVERY
-    def test_class_probabilities_are_mixed_or_refused(self, loss):
-        values, _ = draw(loss, (3, 4))
-        if loss.soft:
-            assert loss.call(values, torch.full((3, 4), 0.25, dtype=torch.float64)).isfinite()
-        else:
-            with pytest.raises(ValueError, match="class indices"):
-                loss.call(values, torch.full((3, 4), 0.25, dtype=torch.float64))
-
-
-class TestRunAxis:
-    """R runs as one call with one value of each parameter for each sample equal R calls."""
-
-    @EVERY
-    def test_parameters_for_each_sample(self, loss):
-        numbers = {name: value for name, value in loss.parameters.items() if isinstance(value, float) and name not in {"norm", "annealing"}}
-        values, target = draw(loss, (6, 4), dtype=torch.float32)
-        factors = torch.tensor([1.0, 1.0, 1.5, 1.5, 2.0, 2.0])
-        together = loss.function(values, target, **loss.parameters | {n: v * factors for n, v in numbers.items()}, reduction="none")
-        for run in range(3):
-            rows = slice(2 * run, 2 * run + 2)
-            own = loss.parameters | {name: torch.full((2,), value) * factors[rows] for name, value in numbers.items()}
-            alone = loss.function(values[rows], target[rows], **own, reduction="none")
-            assert torch.equal(together[rows], alone)
-
-    @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, True, "wide", torch.ones(4), torch.tensor([-1.0, 1.0, 1.0])])
-    def test_bad_parameters(self, value):
-        cosine, target = torch.zeros(3, 5), torch.zeros(3, dtype=torch.long)
-        for function, name in (
-            (functional.arcface_cross_entropy, "scale"),
-            (functional.arcface_cross_entropy, "margin"),
-            (functional.focal_cross_entropy, "gamma"),
-            (functional.large_margin_cross_entropy, "reg_lambda"),
-            (functional.gaussian_mixture_cross_entropy, "likelihood_weight"),
-        ):
-            with pytest.raises(ValueError, match=name):
-                function(cosine, target, **{name: value})
+    def test_modules_have_the_functions_defaults(self):
+        for loss in FAMILY:
+            if loss.module is not None:
+                own, theirs = inspect.signature(loss.module).parameters, inspect.signature(loss.function).parameters
+                assert all(own[name].default == theirs[name].default for name in own)
 
 
 class TestProperties:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -24,11 +26,14 @@ def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 
 
 class TestEqualsTheTwoFunctions:
-    @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-    @pytest.mark.parametrize("block_rows", [None, 1, 4, 11, 100])
-    @pytest.mark.parametrize("ignore_index", [-100, 2])
-    @pytest.mark.parametrize("beta", [0.01, 1.0, "tensor"])
-    @pytest.mark.parametrize("classes", [6, 40])
+    @settings(deadline=None, max_examples=40)
+    @given(
+        st.sampled_from(["none", "mean", "sum"]),
+        st.sampled_from([None, 1, 4, 11, 100]),
+        st.sampled_from([-100, 2]),
+        st.sampled_from([0.01, 1.0, "tensor"]),
+        st.sampled_from([6, 40]),
+    )
     def test_value_and_gradients(self, reduction, block_rows, ignore_index, beta, classes):
         features, weight, bias, target = draw(classes=classes)
         target[3] = ignore_index
@@ -45,16 +50,6 @@ class TestEqualsTheTwoFunctions:
         linear_gd_cross_entropy(features.detach(), weight, target, 0.1, bias=bias.detach()).backward()
         assert weight.grad is not None and features.grad is None and bias.grad is None
 
-    @pytest.mark.parametrize("reduction", ["none", "mean"])
-    def test_first_and_second_derivatives(self, reduction):
-        features, weight, bias, target = draw(samples=3, width=2, classes=3)
-
-        def loss_fn(h: Tensor, w: Tensor, b: Tensor) -> Tensor:
-            return linear_gd_cross_entropy(h, w, target, 0.2, bias=b, reduction=reduction, block_rows=2)
-
-        assert torch.autograd.gradcheck(loss_fn, (features, weight, bias))
-        assert torch.autograd.gradgradcheck(loss_fn, (features, weight, bias))
-
     def test_the_graph_may_be_used_again(self):
         features, weight, _, target = draw()
         loss = linear_gd_cross_entropy(features, weight, target, 0.1)
@@ -67,16 +62,16 @@ class TestEqualsTheTwoFunctions:
         linear_gd_cross_entropy(features, weight, target, beta=beta).backward()
         assert beta.grad > 0
 
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-    def test_half_precision_is_summed_in_float32(self, dtype):
-        features, weight, bias, target = draw(dtype=dtype)
-        loss = linear_gd_cross_entropy(features, weight, target, 0.1, bias=bias, block_rows=4)
-        exact = gd_cross_entropy(F.linear(features.double(), weight.double(), bias.double()), target, 0.1)
-        assert loss.dtype == dtype
-        torch.testing.assert_close(loss.double(), exact, rtol=1e-2, atol=1e-2)
-        assert weight.grad is None
-        loss.backward()
-        assert weight.grad.dtype == dtype and torch.isfinite(weight.grad).all()
+    def test_half_precision_is_summed_in_float32(self):
+        for dtype in [torch.float16, torch.bfloat16]:
+            features, weight, bias, target = draw(dtype=dtype)
+            loss = linear_gd_cross_entropy(features, weight, target, 0.1, bias=bias, block_rows=4)
+            exact = gd_cross_entropy(F.linear(features.double(), weight.double(), bias.double()), target, 0.1)
+            assert loss.dtype == dtype
+            torch.testing.assert_close(loss.double(), exact, rtol=1e-2, atol=1e-2)
+            assert weight.grad is None
+            loss.backward()
+            assert weight.grad.dtype == dtype and torch.isfinite(weight.grad).all()
 
     def test_everything_ignored_is_nan_as_in_pytorch(self):
         features, weight, _, target = draw()
@@ -107,9 +102,8 @@ class TestEqualsTheTwoFunctions:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
+    def test_bad_arguments(self):
+        for change, message in [
             ({"features": torch.zeros(4)}, "two dimensions"),
             ({"weight": torch.zeros(3, 5)}, r"expected \[C, 2\]"),
             ({"weight": [[1.0]]}, "two dimensions"),
@@ -120,9 +114,7 @@ class TestRefusals:
             ({"temperature": torch.ones(4)}, "temperature must be a finite number"),
             ({"reduction": "average"}, "'none', 'mean' or 'sum'"),
             ({"block_rows": 0}, "block_rows"),
-        ],
-    )
-    def test_bad_arguments(self, change, message):
-        arguments = {"features": torch.zeros(4, 2), "weight": torch.zeros(3, 2), "target": torch.zeros(4, dtype=torch.long)} | change
-        with pytest.raises(ValueError, match=message):
-            linear_gd_cross_entropy(**arguments)
+        ]:
+            arguments = {"features": torch.zeros(4, 2), "weight": torch.zeros(3, 2), "target": torch.zeros(4, dtype=torch.long)} | change
+            with pytest.raises(ValueError, match=message):
+                linear_gd_cross_entropy(**arguments)

@@ -34,12 +34,12 @@ def draw(samples: int = 12, classes: int = 5) -> tuple[Tensor, Tensor]:
 
 
 class TestSoftMargin:
-    @pytest.mark.parametrize("margin", [-1.0, 0.5, 3.0, 30.0])
-    @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}, {"reduction": "none"}])
-    def test_is_gradient_decay_plus_the_margin(self, margin, options):
-        logits, target = draw()
-        found = soft_margin_cross_entropy(logits, target, margin, **options)
-        torch.testing.assert_close(found, gd_cross_entropy(logits, target, math.exp(-margin), **options) + margin)
+    def test_is_gradient_decay_plus_the_margin(self):
+        for margin in [-1.0, 0.5, 3.0, 30.0]:
+            for options in [{}, {"label_smoothing": 0.1}, {"reduction": "none"}]:
+                logits, target = draw()
+                found = soft_margin_cross_entropy(logits, target, margin, **options)
+                torch.testing.assert_close(found, gd_cross_entropy(logits, target, math.exp(-margin), **options) + margin)
 
     def test_small_losses_keep_their_digits(self):
         # log(1 + exp(-20 + 1)) in float32; through gradient decay the constant would drown it
@@ -67,19 +67,19 @@ class TestFocal:
         found = focal_cross_entropy(torch.tensor([[40.0, 0.0]], dtype=torch.float64), torch.tensor([0]), 1.0)
         assert found.item() == pytest.approx(math.exp(-80), rel=1e-10)
 
-    @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0])
-    def test_finite_gradient_where_the_power_has_none(self, gamma):
-        logits = torch.tensor([[200.0, 0.0], [2e4, -2e4]], requires_grad=True)
-        focal_cross_entropy(logits, torch.tensor([0, 0]), gamma).backward()
-        assert torch.isfinite(logits.grad).all()
+    def test_finite_gradient_where_the_power_has_none(self):
+        for gamma in [0.0, 0.5, 1.0, 2.0]:
+            logits = torch.tensor([[200.0, 0.0], [2e4, -2e4]], requires_grad=True)
+            focal_cross_entropy(logits, torch.tensor([0, 0]), gamma).backward()
+            assert torch.isfinite(logits.grad).all()
 
 
 class TestHinge:
-    @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
-    def test_against_pytorch(self, reduction):
-        logits, target = draw()
-        expected = F.multi_margin_loss(logits, target, reduction=reduction) * 5 / 4
-        torch.testing.assert_close(multi_class_hinge(logits, target, reduction=reduction), expected)
+    def test_against_pytorch(self):
+        for reduction in ["none", "sum", "mean"]:
+            logits, target = draw()
+            expected = F.multi_margin_loss(logits, target, reduction=reduction) * 5 / 4
+            torch.testing.assert_close(multi_class_hinge(logits, target, reduction=reduction), expected)
 
     def test_margin_for_each_sample(self):
         logits, target = draw(3)
@@ -103,13 +103,15 @@ class TestLargeMargin:
             expected[others] += 0.7 / 2 * (q * (f - (q * f).sum()) + (q - 1 / 4))
             torch.testing.assert_close(z.grad[n], expected)
 
-    @pytest.mark.parametrize("divergence", ["symmetric", "q_u", "u_q"])
-    def test_zero_for_two_classes_and_for_equal_wrong_logits(self, divergence):
-        logits, target = draw(classes=2)
-        torch.testing.assert_close(large_margin_cross_entropy(logits, target, 5.0, divergence=divergence), F.cross_entropy(logits, target))
-        equal = torch.tensor([[3.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
-        found = large_margin_cross_entropy(equal, torch.tensor([0]), 5.0, divergence=divergence)
-        torch.testing.assert_close(found, F.cross_entropy(equal, torch.tensor([0])))
+    def test_zero_for_two_classes_and_for_equal_wrong_logits(self):
+        for divergence in ["symmetric", "q_u", "u_q"]:
+            logits, target = draw(classes=2)
+            torch.testing.assert_close(
+                large_margin_cross_entropy(logits, target, 5.0, divergence=divergence), F.cross_entropy(logits, target)
+            )
+            equal = torch.tensor([[3.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
+            found = large_margin_cross_entropy(equal, torch.tensor([0]), 5.0, divergence=divergence)
+            torch.testing.assert_close(found, F.cross_entropy(equal, torch.tensor([0])))
 
     def test_symmetric_is_the_mean_of_the_two(self):
         logits, target = draw()
@@ -138,14 +140,14 @@ class TestLargeMargin:
 
 
 class TestSuperSymmetry:
-    @pytest.mark.parametrize(("classes", "features"), [(2, 1), (3, 2), (5, 9), (10, 20)])
-    def test_projection(self, classes, features):
-        weight = torch.randn(4, classes, features, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        projected = super_symmetric_projection(weight)
-        assert (super_symmetry_penalty(weight) > 1e-6).all()
-        torch.testing.assert_close(super_symmetry_penalty(projected), torch.zeros(4, dtype=torch.float64), rtol=0, atol=1e-20)
-        torch.testing.assert_close(projected.square().sum((1, 2)), weight.square().sum((1, 2)))
-        torch.testing.assert_close(super_symmetric_projection(projected), projected)
+    def test_projection(self):
+        for classes, features in [(2, 1), (3, 2), (5, 9), (10, 20)]:
+            weight = torch.randn(4, classes, features, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+            projected = super_symmetric_projection(weight)
+            assert (super_symmetry_penalty(weight) > 1e-6).all()
+            torch.testing.assert_close(super_symmetry_penalty(projected), torch.zeros(4, dtype=torch.float64), rtol=0, atol=1e-20)
+            torch.testing.assert_close(projected.square().sum((1, 2)), weight.square().sum((1, 2)))
+            torch.testing.assert_close(super_symmetric_projection(projected), projected)
 
     def test_penalty_by_hand_and_its_gradient(self):
         # gram of eye(2) less (1, -1; -1, 1): squares 0, 1, 1, 0

@@ -1,4 +1,4 @@
-"""Defects that were found, one test each: every one of them fails on the code before it was mended."""
+"""Defects that were found, one test each, beside those that the battery over the family holds: masked classes and the meta device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib import GDCrossEntropyLoss, functional
+from gdlib import GDCrossEntropyLoss
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 
 LABELS = torch.tensor([0, 1, 2, 0])
@@ -24,27 +24,30 @@ def gradient(loss: Tensor, input: Tensor) -> Tensor:
     return torch.autograd.grad(loss, input)[0]
 
 
-@pytest.mark.parametrize(("samples", "gap"), [(2, 88.5), (4096, 81.0)])
-def test_a_sample_far_behind_keeps_its_gradient(samples: int, gap: float) -> None:
-    z = torch.zeros(samples, 2)
-    z[0, 1] = gap
-    z.requires_grad_()
-    found = gradient(gd_cross_entropy(z, torch.zeros(samples, dtype=torch.long)), z)
-    torch.testing.assert_close(found[0], torch.tensor([-1.0, 1.0]) / samples)
+def test_a_sample_far_behind_keeps_its_gradient() -> None:
+    for samples, gap in [(2, 88.5), (4096, 81.0)]:
+        z = torch.zeros(samples, 2)
+        z[0, 1] = gap
+        z.requires_grad_()
+        found = gradient(gd_cross_entropy(z, torch.zeros(samples, dtype=torch.long)), z)
+        torch.testing.assert_close(found[0], torch.tensor([-1.0, 1.0]) / samples)
 
 
-@pytest.mark.parametrize("classes", [10, 40])
-@pytest.mark.parametrize(("beta", "gap"), [(1.0, 15.0), (1000.0, 10.0)])
-def test_a_confident_sample_keeps_the_digits_of_its_gradient(classes: int, beta: float, gap: float) -> None:
-    z = F.pad(torch.tensor([[gap]]), (0, classes - 1)).requires_grad_()
-    others = (classes - 1) * math.exp(-gap)
-    assert gradient(gd_cross_entropy(z, torch.tensor([0]), beta), z)[0, 0].item() == pytest.approx(-others / (others + beta), rel=1e-6)
+def test_a_confident_sample_keeps_the_digits_of_its_gradient() -> None:
+    for classes in [10, 40]:
+        for beta, gap in [(1.0, 15.0), (1000.0, 10.0)]:
+            z = F.pad(torch.tensor([[gap]]), (0, classes - 1)).requires_grad_()
+            others = (classes - 1) * math.exp(-gap)
+            found = gradient(gd_cross_entropy(z, torch.tensor([0]), beta), z)[0, 0].item()
+            assert found == pytest.approx(-others / (others + beta), rel=1e-6)
+                -others / (others + beta), rel=1e-6
+            )
 
 
-@pytest.mark.parametrize("classes", [2, 40])
-def test_an_infinite_true_logit_shows(classes: int) -> None:
-    z = F.pad(torch.tensor([[math.inf]]), (0, classes - 1))
-    assert gd_cross_entropy(z, torch.tensor([0])).isnan() and F.cross_entropy(z, torch.tensor([0])).isnan()
+def test_an_infinite_true_logit_shows() -> None:
+    for classes in [2, 40]:
+        z = F.pad(torch.tensor([[math.inf]]), (0, classes - 1))
+        assert gd_cross_entropy(z, torch.tensor([0])).isnan() and F.cross_entropy(z, torch.tensor([0])).isnan()
 
 
 @pytest.mark.parametrize("options", [{}, {"reduction": "none"}, {"label_smoothing": 0.1}])
@@ -121,43 +124,6 @@ def test_label_smoothing_takes_about_the_time_of_pytorch(shape: tuple[int, int])
             seconds[name][-1] += time.thread_time() - before
     torch.set_num_threads(threads)
     assert min(seconds["ours"]) <= 3 * min(seconds["theirs"])  # 0.8 to 1.5 when measured alone; it was 9 to 17
-
-
-ON_LOGITS = {
-    "gd": lambda z, y: gd_cross_entropy(z, y, 0.1),
-    "soft margin": lambda z, y: functional.soft_margin_cross_entropy(z, y, 0.5),
-    "modified": functional.modified_cross_entropy,
-    "focal": functional.focal_cross_entropy,
-    "hinge": functional.multi_class_hinge,
-    "large margin": functional.large_margin_cross_entropy,
-    "arcface": lambda z, y: functional.arcface_cross_entropy(z, y, 4.0, 0.1),
-    "cosface": lambda z, y: functional.cosface_cross_entropy(z, y, 4.0, 0.1),
-    "sphereface": functional.sphereface_cross_entropy,
-    "l-softmax": lambda z, y: functional.l_softmax_cross_entropy(z, y, torch.ones(3)),
-    "adacos": lambda z, y: functional.adacos_cross_entropy(z, y, 3.0),
-    "arcgrad": lambda z, y: functional.arcgrad_cross_entropy(z, y, 3.0),
-    "gaussian mixture": lambda z, y: functional.gaussian_mixture_cross_entropy(-z, y, 0.3, 0.1),
-}
-
-
-@pytest.mark.parametrize("name", ON_LOGITS)
-@pytest.mark.parametrize("others", [[-math.inf, 0.25], [-math.inf, -math.inf]])
-def test_masked_classes(name: str, others: list[float]) -> None:
-    z = torch.tensor([[0.5, *others]], requires_grad=True)
-    loss = ON_LOGITS[name](z, torch.tensor([0]))
-    loss.backward()
-    assert loss.isfinite() and z.grad.isfinite().all() and z.grad[0, 1] == 0
-
-
-@pytest.mark.parametrize("name", ON_LOGITS)
-def test_meta_device(name: str) -> None:
-    z = torch.zeros(4, 3, device="meta", requires_grad=True)
-    if name == "l-softmax":
-        loss = functional.l_softmax_cross_entropy(z, LABELS.to("meta"), z)
-    else:
-        loss = ON_LOGITS[name](z, LABELS.to("meta"))
-    loss.backward()
-    assert loss.shape == () and z.grad.shape == (4, 3)
 
 
 def test_out_of_memory_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:

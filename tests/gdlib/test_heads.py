@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch.nn import functional as F
 
@@ -30,24 +29,24 @@ class TestCosines:
         found.sum().backward()
         assert (found == 0).all() and features.grad.abs().max() < 10
 
-    @pytest.mark.parametrize("shapes", [((5, 4), (4, 3)), ((2, 5, 4), (2, 4, 3))])
-    def test_derivatives(self, shapes):
-        inputs = [draw(*shape).double().requires_grad_() for shape in shapes]
-        assert torch.autograd.gradcheck(cosines, inputs) and torch.autograd.gradgradcheck(cosines, inputs)
+    def test_derivatives(self):
+        for shapes in [((5, 4), (4, 3)), ((2, 5, 4), (2, 4, 3))]:
+            inputs = [draw(*shape).double().requires_grad_() for shape in shapes]
+            assert torch.autograd.gradcheck(cosines, inputs) and torch.autograd.gradgradcheck(cosines, inputs)
 
 
 class TestStacks:
-    @pytest.mark.parametrize("head", [CosineLinear, NormedLinear, GaussianMixtureHead])
-    def test_a_run_in_a_stack_equals_the_run_alone(self, head):
-        features = draw(3, 6, 4)
-        stack = head(4, 5, seeds=[7, 8, 9])
-        for run, seed in enumerate((7, 8, 9)):
-            alone = head(4, 5, seeds=[seed])
-            assert all(torch.equal(a[0], b[run]) for a, b in zip(alone.parameters(), stack.parameters(), strict=True))
-            found, expected = stack(features), alone(features[run : run + 1])
-            pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
-            for ours, theirs in pairs:
-                torch.testing.assert_close(ours[run], theirs[0])
+    def test_a_run_in_a_stack_equals_the_run_alone(self):
+        for head in [CosineLinear, NormedLinear, GaussianMixtureHead]:
+            features = draw(3, 6, 4)
+            stack = head(4, 5, seeds=[7, 8, 9])
+            for run, seed in enumerate((7, 8, 9)):
+                alone = head(4, 5, seeds=[seed])
+                assert all(torch.equal(a[0], b[run]) for a, b in zip(alone.parameters(), stack.parameters(), strict=True))
+                found, expected = stack(features), alone(features[run : run + 1])
+                pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+                for ours, theirs in pairs:
+                    torch.testing.assert_close(ours[run], theirs[0])
 
     def test_layouts(self):
         assert CosineLinear(4, 5).weight.shape == (5, 4) and CosineLinear(4, 5, seeds=[0, 1]).weight.shape == (2, 4, 5)
