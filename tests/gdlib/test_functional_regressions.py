@@ -40,8 +40,6 @@ def test_a_confident_sample_keeps_the_digits_of_its_gradient() -> None:
             others = (classes - 1) * math.exp(-gap)
             found = gradient(gd_cross_entropy(z, torch.tensor([0]), beta), z)[0, 0].item()
             assert found == pytest.approx(-others / (others + beta), rel=1e-6)
-                -others / (others + beta), rel=1e-6
-            )
 
 
 def test_an_infinite_true_logit_shows() -> None:
