@@ -23,7 +23,7 @@ def headline() -> str:
     for found in (verdicts.verdict(claim, runs) for claim in criteria.CLAIMS):
         variants = max((len(part.deciding) for part in found.parts), default=0)
         runs_behind = f"{found.scale}, {variants} × {found.seeds}" if variants else ""
-        lines.append(f"| **{found.claim}** {stated.loc[found.claim, 'claim']} | {found.verdict} | {runs_behind} |")
+        lines.append(f"| **{found.claim}** {stated.at[found.claim, 'claim']!s} | {found.verdict} | {runs_behind} |")
     grid = criteria.runs_of(runs, "grid")
     lines += ["", "Training images of MNIST with a confidence of at most 0.2 (first row of the papers' Table 1), mean [95 % interval]:", ""]
     lines += ["| | " + " | ".join(f"β = {beta}" for beta in criteria.TABLE_1_BETAS) + " |", "|---|" + "---:|" * len(criteria.TABLE_1_BETAS)]

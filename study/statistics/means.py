@@ -236,7 +236,7 @@ def pooled_difference(a: ArrayLike, b: ArrayLike, groups: Sequence[ArrayLike], *
 
     Example:
         >>> print(f"{pooled_difference([1.0, 3.0], [0.0, 2.0], [[1.0, 3.0], [0.0, 2.0]]):.2f}")
-        +1.00 [-5.09, +7.09]
+        +1.00 [-5.08, +7.08]
     """
     paired = paired_difference(a, b, level=level)
     checked = [_checked_values(group, "a group", at_least=2) for group in groups]
