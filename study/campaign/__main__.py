@@ -8,11 +8,23 @@ import signal
 import sys
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import psutil
 
 import study.campaign
 from study.campaign import CampaignError, plan
 from study.campaign.watch import DONE, FAILED, STARTED
+
+
+def _interrupt(*_: object) -> None:
+    """Interrupt the kernels, so that a training writes its checkpoint and ends."""
+    kernels = psutil.Process().children(recursive=True)
+    for kernel in kernels:
+        kernel.send_signal(signal.SIGINT)
+    if not kernels:
+        os._exit(1)
 
 
 def main() -> int:
@@ -32,10 +44,12 @@ def main() -> int:
             return 0
         from study.campaign.run import run  # the notebooks' tools take seconds to import
 
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{FAILED}ended by a signal; the checkpoint is kept"))
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         print(STARTED, flush=True)
-        print(run(arguments.campaign, arguments.job, Path.cwd()))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _interrupt)
+        with ThreadPoolExecutor() as pool:  # in the main thread the notebook's client would take the signal and kill the kernel
+            print(pool.submit(run, arguments.campaign, arguments.job, Path.cwd()).result())
         print(f"{DONE}{(time.monotonic() - started) / 60:.2f} minutes")
         return 0
     except CampaignError as error:

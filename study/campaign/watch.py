@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import socket
@@ -17,8 +18,9 @@ from study.campaign.plan import Job, Plan
 
 __all__ = ["DONE", "FAILED", "STARTED", "Watch"]
 
-# How the last line of a job's log begins: the kernel's own lines stand between the first of these and the others.
+# How the lines of a job's log begin that say where it is.
 STARTED, DONE, FAILED = "starting", "done in ", "error: "
+_SAID = re.compile(rf"{STARTED}$|{DONE}|{FAILED}|\w+ \d+ of \d+, about ")  # the last as study.run says it
 
 _EVERY, _POLL = 60.0, 2.0  # seconds
 
@@ -88,7 +90,7 @@ class Watch(threading.Thread):
         return [f"{job.campaign}/{job.id}: {last} (build/{job.campaign}/{job.id}.log)" for job, last in ends if last.startswith(FAILED)]
 
     def _last_line(self, job: Job) -> str:
-        """The last line of a job's log, empty where nothing was written since the start."""
+        """The last line of a job's log that says where it is, empty where nothing was written since the start."""
         path = self.root / "build" / job.campaign / f"{job.id}.log"
         try:
             found = os.stat(path)
@@ -99,4 +101,4 @@ class Watch(threading.Thread):
                 lines = file.read().decode("utf-8", errors="replace").replace("\r", "\n").split("\n")
         except FileNotFoundError:
             return ""
-        return next((line.strip()[:300] for line in reversed(lines) if line.strip()), STARTED)
+        return next((line.strip()[:300] for line in reversed(lines) if _SAID.match(line.strip())), STARTED)

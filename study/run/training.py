@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,32 +130,33 @@ def train_stack(
             measured |= target_angles(outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
         return measured | dict(measure(model, dataset, epoch) if measure is not None else {})
 
-    history = train(
-        model,
-        objective,
-        schedule,
-        dataset.train.inputs,
-        dataset.train.labels,
-        epochs=experiment.epochs,
-        batch_size=experiment.batch_size,
-        learning_rate=experiment.learning_rate,
-        optimizer=experiment.optimizer,
-        momentum=experiment.momentum,
-        weight_decay=experiment.weight_decay,
-        decay=experiment.lr_schedule,
-        milestones=[round(share * experiment.epochs) for share in experiment.milestones],
-        max_grad_norm=experiment.max_grad_norm or None,
-        order_seeds=experiment.seeds,
-        prepare=prepare if of_images else None,
-        draws=draws if experiment.augmentation != "none" else None,
-        precision=experiment.precision,
-        fused=experiment.fused,
-        cuda_graph=experiment.cuda_graph,
-        measure=measure_all,
-        checkpoint=Path(checkpoint_dir) / f"{experiment.identity()}.pt" if checkpoint_dir else None,
-        checkpoint_every=checkpoint_every,
-        identity=f"{experiment.template} {experiment.identity()}, data {dataset.copy}",
-    )
+    with _sigterm_interrupts():
+        history = train(
+            model,
+            objective,
+            schedule,
+            dataset.train.inputs,
+            dataset.train.labels,
+            epochs=experiment.epochs,
+            batch_size=experiment.batch_size,
+            learning_rate=experiment.learning_rate,
+            optimizer=experiment.optimizer,
+            momentum=experiment.momentum,
+            weight_decay=experiment.weight_decay,
+            decay=experiment.lr_schedule,
+            milestones=[round(share * experiment.epochs) for share in experiment.milestones],
+            max_grad_norm=experiment.max_grad_norm or None,
+            order_seeds=experiment.seeds,
+            prepare=prepare if of_images else None,
+            draws=draws if experiment.augmentation != "none" else None,
+            precision=experiment.precision,
+            fused=experiment.fused,
+            cuda_graph=experiment.cuda_graph,
+            measure=measure_all,
+            checkpoint=Path(checkpoint_dir) / f"{experiment.identity()}.pt" if checkpoint_dir else None,
+            checkpoint_every=checkpoint_every,
+            identity=f"{experiment.template} {experiment.identity()}, data {dataset.copy}",
+        )
 
     final = final_measures(dataset, scaled_logits, [member.beta for member in runs])
     if isinstance(model, models.StackedMLP):
@@ -256,6 +260,19 @@ def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]
             if isinstance(value, Tensor) and value.ndim == 1 and not (name == "beta" and constant):
                 curves.setdefault(name, []).append(float(value[index]))
     return curves
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt, at which the loop writes its checkpoint; only the main thread can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def device_of(name: str) -> torch.device:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -171,26 +173,6 @@ class TestDivergence:
         records.load(found.write(tmp_path / "a.json"))
 
 
-class TestCheckpoint:
-    def test_goes_on_after_an_interruption(self, tmp_path):
-        setting = Experiment(betas=[1.0, 0.1], seeds=[0, 1], epochs=4, hidden=[8])
-        broken = [2]
-
-        def measure(model, dataset, epoch):
-            if epoch in broken:
-                broken.clear()
-                raise KeyboardInterrupt
-            return {}
-
-        options = {"checkpoint_dir": str(tmp_path), "checkpoint_every": 1}
-        with pytest.raises(KeyboardInterrupt):
-            train_stack(setting, measure=measure, **options)
-        assert [file.name for file in tmp_path.iterdir()] == [f"{setting.identity()}.pt"]
-        resumed = train_stack(setting, measure=measure, **options)
-        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in train_stack(setting).runs]
-        assert resumed.runs[0]["curves"]["epoch"] == [0, 1, 2, 3, 4]
-
-
 def test_a_line_a_minute_says_how_far_and_how_long(monkeypatch, caplog):
     now = iter(range(0, 10_000, 25))  # seconds at each look at the clock
     monkeypatch.setattr("study.run.progress.time.monotonic", lambda: next(now))
@@ -215,6 +197,30 @@ IMAGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize(
+    "values",
+    [{"betas": [1.0, 0.1], "seeds": [0, 1], "hidden": [8]}, {**IMAGES, "betas": [1.0], "augmentation": "crop-flip"}],
+    ids=["perceptron", "image network with crops"],
+)
+def test_sigterm_keeps_the_last_epoch_and_the_same_command_goes_on(tmp_path, values):
+    setting = Experiment(**values | {"epochs": 3})
+    asked = []
+
+    def measure(model, dataset, epoch):
+        asked.append(epoch)
+        if asked == [0, 1, 2]:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return {}
+
+    options: dict[str, Any] = {"checkpoint_dir": str(tmp_path), "measure": measure}
+    with pytest.raises(KeyboardInterrupt):
+        train_stack(setting, **options)
+    assert [file.name for file in tmp_path.iterdir()] == [f"{setting.identity()}.pt"]
+    resumed = train_stack(setting, **options)
+    assert asked == [0, 1, 2, 2, 3] and resumed.runs[0]["curves"]["epoch"] == [0, 1, 2, 3]
+    assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in train_stack(setting).runs]
+
+
 class TestImageNetworks:
     def test_record(self):
         setting = Experiment(betas=[1.0, 0.1], warmups=[[0.1, 1, 1]], augmentation="crop-flip", max_grad_norm=3.0, **IMAGES)
@@ -235,25 +241,9 @@ class TestImageNetworks:
         assert together[3]["metrics"] == alone["metrics"]
         assert together[1]["metrics"] != together[3]["metrics"]
 
-    def test_an_interrupted_run_goes_on_with_the_same_crops(self, tmp_path):
-        setting = Experiment(betas=[1.0], augmentation="crop-flip", **(IMAGES | {"epochs": 3}))
-        broken = [2]
-
-        def measure(model, dataset, epoch):
-            if epoch in broken:
-                broken.clear()
-                raise KeyboardInterrupt
-            return {}
-
-        options: dict[str, Any] = {"checkpoint_dir": str(tmp_path), "checkpoint_every": 1}
-        with pytest.raises(KeyboardInterrupt):
-            train_stack(setting, measure=measure, **options)
-        resumed = train_stack(setting, measure=measure, **options)
-        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in train_stack(setting).runs]
-
     def test_reduced_precision_is_recorded(self):
-        found = train_stack(Experiment(betas=[1.0], precision="bfloat16", **IMAGES))
-        exact = train_stack(Experiment(betas=[1.0], **IMAGES))
+        found = train_stack(Experiment(betas=[1.0], precision="bfloat16", **IMAGES | {"epochs": 1}))
+        exact = train_stack(Experiment(betas=[1.0], **IMAGES | {"epochs": 1}))
         assert found.environment["precision"] == "bfloat16"
         assert found.runs[0]["metrics"] != exact.runs[0]["metrics"]
         assert found.runs[0]["metrics"]["train_cross_entropy"] == pytest.approx(exact.runs[0]["metrics"]["train_cross_entropy"], rel=0.1)
