@@ -18,7 +18,11 @@ const violations = (tab, rules) =>
   tab.evaluate(async (rules) => {
     const only = rules ? { runOnly: { type: "rule", values: rules } } : {};
     const found = await axe.run({ exclude: [["mjx-container"]] }, { resultTypes: ["violations"], ...only });
-    return found.violations.flatMap((rule) => rule.nodes.map((node) => `${rule.id}: ${node.target.join(" ")} ${node.any[0]?.message ?? ""}`));
+    // a header that is a formula has its text in MathML, which axe does not read
+    const seen = (rule, node) => rule.id === "empty-table-header" && document.querySelector(node.target[0])?.querySelector("math");
+    return found.violations.flatMap((rule) =>
+      rule.nodes.filter((node) => !seen(rule, node)).map((node) => `${rule.id}: ${node.target.join(" ")} ${node.any[0]?.message ?? ""}`),
+    );
   }, rules);
 
 async function look(name) {
@@ -41,7 +45,10 @@ async function look(name) {
   await tab.addStyleTag({ content: "* { transition: none !important; }" }); // colours change at once
   for (const [width, height] of WIDTHS) {
     await tab.setViewport({ width, height });
-    await new Promise((resolve) => setTimeout(resolve, 500)); // the theme looks anew which boxes scroll, so that the keyboard reaches them
+    // the theme looks anew which boxes scroll, so that the keyboard reaches them; a while after the size has changed
+    const reached = () =>
+      [...document.querySelectorAll("pre, .pst-scrollable-table-container")].every((box) => box.scrollWidth <= box.clientWidth || !box.tabIndex);
+    await tab.waitForFunction(reached, { timeout: 5000, polling: 200 }).catch(() => null);
     for (const theme of THEMES) {
       await tab.evaluate((theme) => (document.documentElement.dataset.theme = document.documentElement.dataset.mode = theme), theme);
       const found = await violations(tab, theme === "light" ? null : ["color-contrast"]); // a theme changes nothing but colours
