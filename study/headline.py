@@ -20,7 +20,7 @@ def headline() -> str:
     runs = records.read(records.default_folder())
     lines = ["| claim | outcome | scale, variants × seeds |", "|---|---|---|"]
     stated = published.claims()
-    for found in (verdicts.verdict(claim, runs) for claim in criteria.CLAIMS):
+    for found in verdicts.verdicts(runs).values():
         variants = max((len(part.deciding) for part in found.parts), default=0)
         runs_behind = f"{found.scale}, {variants} × {found.seeds}" if variants else ""
         lines.append(f"| **{found.claim}** {stated.at[found.claim, 'claim']!s} | {found.verdict} | {runs_behind} |")

@@ -195,6 +195,7 @@ def printed() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=_PRINTED_COLUMNS)
 
 
+@functools.cache
 def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str) -> str:
     """Tell the papers' own difference of two settings: its range over their networks, paper by paper.
 
@@ -212,23 +213,22 @@ def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str) 
         >>> effect(("test_accuracy", "lm 0.9"), ("test_accuracy", "lm 0.1"), "CIFAR-10")
         'LM, CIFAR-100: +0.0134'
     """
-    keys = ["paper", "dataset", "model"]
-    both = pd.merge(_printed_of(*left), _printed_of(*right), on=keys, suffixes=("", "_right"))
-    here = both[both["dataset"].str.removesuffix("+") == dataset]
-    if here.empty and len(both[["paper", "dataset"]].drop_duplicates()) > _ELSEWHERE:
+    sides: list[dict[tuple[str, str, str], float]] = [{}, {}]
+    for paper, name, model, setting, metric, value in printed().itertuples(index=False):
+        for side, wanted in zip(sides, (left, right), strict=True):
+            if (metric, setting) == wanted:
+                side.setdefault((paper, name, model), value)
+    found: dict[tuple[str, str], list[float]] = {}
+    for key in sides[0].keys() & sides[1].keys():
+        found.setdefault(key[:2], []).append(round(sides[0][key] - sides[1][key], 6))
+    here = {key: values for key, values in found.items() if key[1].removesuffix("+") == dataset}
+    if not here and len(found) > _ELSEWHERE:
         return ""
     texts = []
-    for (paper, name), group in (both if here.empty else here).groupby(["paper", "dataset"], sort=False):
-        ends = sorted(round(value, 6) for value in group["value"] - group["value_right"])
-        span = " … ".join(f"{end:+.4g}" for end in dict.fromkeys((ends[0], ends[-1])))
+    for (paper, name), values in sorted((here or found).items()):
+        span = " … ".join(f"{end:+.4g}" for end in dict.fromkeys((min(values), max(values))))
         texts.append(f"{paper}{'' if name == dataset else f', {name}'}: {span}")
     return "; ".join(texts)
-
-
-def _printed_of(metric: str, setting: Setting) -> pd.DataFrame:
-    found = printed()
-    chosen = found[(found["metric"] == metric) & found["setting"].map(lambda other: other == setting)]
-    return chosen.drop_duplicates(["paper", "dataset", "model"])
 
 
 def _setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:

@@ -195,26 +195,28 @@ def _campaigns(folder: str | Path | None) -> Path:
     return Path(folder) if folder is not None else Path(__file__).resolve().parents[1] / "campaigns"
 
 
-def verdict(claim: str, runs: pd.DataFrame) -> Verdict:
+def verdict(claim: str, runs: pd.DataFrame, selected: dict[str, pd.DataFrame] | None = None) -> Verdict:
     """Decide a claim.
 
     Args:
         claim: one of :data:`study.criteria.CLAIMS`.
         runs: as :func:`study.records.read` gives them; variants with too few seeds do not count (:func:`study.criteria.least_seeds`).
+        selected: the runs of each kind, kept from one claim to the next.
 
     Raises:
         ValueError: for a claim that has no criterion.
     """
     if claim not in CLAIMS:
         raise ValueError(f"claim {claim!r} has no criterion; valid: {', '.join(CLAIMS)}")
-    default, parts = CLAIMS[claim]
-    kinds = {kind: criteria.runs_of(runs, kind) for kind in {default, *(part.kind for part in parts.values() if part.kind)}}
+    parts = CLAIMS[claim]
+    kinds = {} if selected is None else selected
+    for kind in {part.kind for part in parts.values()} - kinds.keys():
+        kinds[kind] = criteria.runs_of(runs, kind)
     found = {}
     for name, part in parts.items():
-        kind = part.kind or default
-        decided = (part.rule(variant) for variant in _variants(kinds[kind], kind))
+        decided = (part.rule(variant) for variant in _variants(kinds[part.kind], part.kind))
         found[name] = [replace(finding, decides=part.decides) for finding in decided if finding is not None]
-    older = _older(claim, kinds[default], {finding.variant for one in found.values() for finding in one})
+    older = _older(claim, kinds[parts["a"].kind], {finding.variant for one in found.values() for finding in one})
     return Verdict(
         claim,
         tuple(
@@ -251,10 +253,11 @@ def _shown_only(finding: Finding) -> Finding:
     return replace(finding, decides=False, components=tuple(map(_shown_only, finding.components)))
 
 
-def verdicts(folder: str | Path | None = None) -> list[Verdict]:
-    """Decide every claim that has a criterion, from the records of a folder (by default the repository's)."""
-    runs = records.read(folder if folder is not None else records.default_folder())
-    return [verdict(claim, runs) for claim in CLAIMS]
+def verdicts(runs: pd.DataFrame | None = None) -> dict[str, Verdict]:
+    """Decide every claim that has a criterion, from these runs or from the records of the repository."""
+    runs = records.read(records.default_folder()) if runs is None else runs
+    selected: dict[str, pd.DataFrame] = {}
+    return {claim: verdict(claim, runs, selected) for claim in CLAIMS}
 
 
 def findings(decided: Iterable[Verdict]) -> pd.DataFrame:

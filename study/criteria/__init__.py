@@ -50,14 +50,14 @@ __all__ = [
     "with_enough_seeds",
 ]
 
-CLAIMS: Mapping[str, tuple[str, Mapping[str, Criterion]]] = {
+CLAIMS: Mapping[str, Mapping[str, Criterion]] = {
     **mnist.CLAIMS,
     **images.CLAIMS,
     **uci.CLAIMS,
     **large_margin.CLAIMS,
     **angular.CLAIMS,
 }
-"""For each claim the kind of runs that decide it, and its criteria."""
+"""For each claim its parts."""
 
 _KINDS: Sequence[tuple[Sequence[str], Callable[[pd.DataFrame, str], pd.DataFrame]]] = (
     (mnist.KINDS, mnist_runs),
@@ -71,7 +71,7 @@ _KINDS: Sequence[tuple[Sequence[str], Callable[[pd.DataFrame, str], pd.DataFrame
 
 def criteria_text(claim: str) -> str:
     """Write the criteria of a claim as a Markdown list, for a page."""
-    return "\n".join(f"- **({part})** {criterion.sentence}" for part, criterion in CLAIMS[claim][1].items())
+    return "\n".join(f"- **({part})** {criterion.sentence}" for part, criterion in CLAIMS[claim].items())
 
 
 def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:

@@ -8,7 +8,21 @@ import numpy as np
 import pandas as pd
 
 from study.criteria.images import FAST
-from study.criteria.rules import Criterion, Finding, Rule, Side, Variant, all_of, best_of, given, larger, minus, of, smaller, where
+from study.criteria.rules import (
+    Finding,
+    Rule,
+    Side,
+    Variant,
+    all_of,
+    best_of,
+    claim,
+    given,
+    larger,
+    minus,
+    of,
+    smaller,
+    where,
+)
 from study.criteria.selection import augmentation, network, with_setting
 
 __all__ = ["ARCGRAD", "ARCGRAD_OTHERS", "KINDS", "angular_runs", "cost_ratios"]
@@ -165,75 +179,56 @@ def _compact(compare: Callable[..., Rule], loss: str) -> Rule:
 _BEST_OTHER = best_of(*ARCGRAD_OTHERS[1:])
 
 CLAIMS = {
-    "A4": (
+    "A4": claim(
         "angular-images",
-        {
-            "a": Criterion("ArcGrad is more accurate than softmax.", larger("test_accuracy", ARCGRAD, "softmax")),
-            "b": Criterion(
-                "it is more accurate than the best of center loss, M-Softmax, ArcFace and AdaCos.",
-                larger("test_accuracy", ARCGRAD, _BEST_OTHER),
-            ),
-            "c": Criterion(
-                "losses that enhance discriminative information help. The best of center loss, M-Softmax, ArcFace and AdaCos is more "
-                "accurate than softmax.",
-                larger("test_accuracy", _BEST_OTHER, "softmax"),
-            ),
-        },
+        """
+        a: ArcGrad is more accurate than softmax.
+        b: it is more accurate than the best of center loss, M-Softmax, ArcFace and AdaCos.
+        c: losses that enhance discriminative information help. The best of center loss, M-Softmax, ArcFace and AdaCos is more accurate
+           than softmax.
+        """,
+        a=larger("test_accuracy", ARCGRAD, "softmax"),
+        b=larger("test_accuracy", ARCGRAD, _BEST_OTHER),
+        c=larger("test_accuracy", _BEST_OTHER, "softmax"),
     ),
-    "A5": (
+    "A5": claim(
         "angular-cuts",
-        {
-            "a": Criterion(
-                "with fewer samples ArcGrad gains. Its accuracy minus that of softmax is larger with the fewest training samples than "
-                "with all of them.",
-                _gains("samples"),
-            ),
-            "b": Criterion(
-                "with the fewest samples it is more accurate than the best of softmax, ArcFace and AdaCos.",
-                _beats_with_least("samples", _COSINE_BASED),
-            ),
-            "c": Criterion(
-                "with fewer epochs ArcGrad gains. Its accuracy minus that of softmax is larger after the shortest training than after "
-                "the longest.",
-                _gains("epochs"),
-            ),
-            "d": Criterion(
-                "after the shortest training it is more accurate than the best of the five others.",
-                _beats_with_least("epochs", ARCGRAD_OTHERS),
-            ),
-        },
+        """
+        a: with fewer samples ArcGrad gains. Its accuracy minus that of softmax is larger with the fewest training samples than with all
+           of them.
+        b: with the fewest samples it is more accurate than the best of softmax, ArcFace and AdaCos.
+        c: with fewer epochs ArcGrad gains. Its accuracy minus that of softmax is larger after the shortest training than after the
+           longest.
+        d: after the shortest training it is more accurate than the best of the five others.
+        """,
+        a=_gains("samples"),
+        b=_beats_with_least("samples", _COSINE_BASED),
+        c=_gains("epochs"),
+        d=_beats_with_least("epochs", ARCGRAD_OTHERS),
     ),
-    "A6": (
+    "A6": claim(
         "angular",
-        {
-            "a": Criterion(
-                "softmax does not make the classes compact. Its WC-Intra is larger than that of each of the five others.",
-                _compact(larger, "softmax"),
-            ),
-            "b": Criterion(
-                "ArcGrad makes them most compact. Its WC-Intra is smaller than that of each of the five others.", _compact(smaller, ARCGRAD)
-            ),
-            "c": Criterion("ArcGrad drives them apart. Its W-Inter is larger than that of softmax.", larger("w_inter", ARCGRAD, "softmax")),
-            "d": Criterion(
-                "it is faster. The mean angle between features and their class vectors, averaged over the evaluated epochs after the "
-                "first evaluation, is smaller for ArcGrad than for softmax.",
-                smaller("mean_target_angle", ARCGRAD, "softmax"),
-            ),
-        },
+        """
+        a: softmax does not make the classes compact. Its WC-Intra is larger than that of each of the five others.
+        b: ArcGrad makes them most compact. Its WC-Intra is smaller than that of each of the five others.
+        c: ArcGrad drives them apart. Its W-Inter is larger than that of softmax.
+        d: it is faster. The mean angle between features and their class vectors, averaged over the evaluated epochs after the first
+           evaluation, is smaller for ArcGrad than for softmax.
+        """,
+        a=_compact(larger, "softmax"),
+        b=_compact(smaller, ARCGRAD),
+        c=larger("w_inter", ARCGRAD, "softmax"),
+        d=smaller("mean_target_angle", ARCGRAD, "softmax"),
     ),
-    "A7": (
+    "A7": claim(
         "cost",
-        {
-            "a": Criterion(
-                "ArcGrad costs little. The time of its last layer and loss in a step of ResNet18, beyond that of softmax, is less than 5 "
-                "% of a step with softmax (upper end of the 95 % interval over the repetitions; the paper says 3.4 %).",
-                smaller("excess", _excess_of("resnet18"), by=_COST_ALLOWED),
-            ),
-            "b": Criterion(
-                "the deeper the network, the less. That share is smaller with ResNet34 than with ResNet18.",
-                smaller("excess", _excess_of("resnet34"), _excess_of("resnet18")),
-            ),
-        },
+        """
+        a: ArcGrad costs little. The time of its last layer and loss in a step of ResNet18, beyond that of softmax, is less than 5 % of
+           a step with softmax (upper end of the 95 % interval over the repetitions; the paper says 3.4 %).
+        b: the deeper the network, the less. That share is smaller with ResNet34 than with ResNet18.
+        """,
+        a=smaller("excess", _excess_of("resnet18"), by=_COST_ALLOWED),
+        b=smaller("excess", _excess_of("resnet34"), _excess_of("resnet18")),
     ),
 }
-"""For each claim the kind of runs that decide it, and its criteria."""
+"""For each claim its parts."""

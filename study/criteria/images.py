@@ -9,17 +9,18 @@ import pandas as pd
 
 from study import published
 from study.criteria.rules import (
-    Criterion,
     Rule,
     Variant,
     all_of,
     any_of,
     best_of,
+    claim,
     differs,
     given,
     larger,
     minus,
     of,
+    of_kind,
     provided,
     smaller,
     times,
@@ -229,200 +230,154 @@ _GAIN = minus(of("test_accuracy", 0.1), of("test_accuracy", 5.0))
 _COMMON, _CHOSEN = given(_at_common_rate, _GAIN), given(_at_chosen_rate, _GAIN)
 
 CLAIMS = {
-    "E6": (
+    "E6": claim(
         "cifar10",
-        {
-            "a": Criterion("test accuracy is larger for beta 0.1 than for beta 1.", larger("test_accuracy", 0.1, 1.0)),
-            "b": Criterion("test accuracy is larger for beta 1 than for beta 5.", larger("test_accuracy", 1.0, 5.0)),
-            "c": Criterion(
-                "the warm-up is best. Test accuracy of the warm-up from 0.1 to 1 over half of the epochs is larger than that of the "
-                "constant beta, among 5, 1, 0.1 and 0.01, with the largest mean.",
-                larger("test_accuracy", WARMUP, _BEST_CONSTANT),
-            ),
-        },
+        """
+        a: test accuracy is larger for beta 0.1 than for beta 1.
+        b: test accuracy is larger for beta 1 than for beta 5.
+        c: the warm-up is best. Test accuracy of the warm-up from 0.1 to 1 over half of the epochs is larger than that of the constant
+           beta, among 5, 1, 0.1 and 0.01, with the largest mean.
+        """,
+        a=larger("test_accuracy", 0.1, 1.0),
+        b=larger("test_accuracy", 1.0, 5.0),
+        c=larger("test_accuracy", WARMUP, _BEST_CONSTANT),
     ),
-    "E8": (
+    "E8": claim(
         "many-classes",
-        {
-            "a": Criterion(
-                "with many classes, top-1 test accuracy is larger for beta 5 than for beta 0.1.", larger("test_accuracy", 5.0, 0.1)
-            ),
-            "b": Criterion(
-                "with many classes, top-5 test accuracy is larger for beta 5 than for beta 0.1.", larger("test_top5_accuracy", 5.0, 0.1)
-            ),
-        },
+        """
+        a: with many classes, top-1 test accuracy is larger for beta 5 than for beta 0.1.
+        b: with many classes, top-5 test accuracy is larger for beta 5 than for beta 0.1.
+        """,
+        a=larger("test_accuracy", 5.0, 0.1),
+        b=larger("test_top5_accuracy", 5.0, 0.1),
     ),
-    "E9": (
+    "E9": claim(
         "tiny-imagenet",
-        {
-            "a": Criterion(
-                "top-1 is flat. The 95 % interval of the difference in top-1 test accuracy between beta 5 and beta 0.1 lies within one "
-                "percentage point of 0.",
-                within(_FLAT, "test_accuracy", 5.0, 0.1),
-            ),
-            "b": Criterion("top-5 test accuracy is larger for beta 5 than for beta 0.1.", larger("test_top5_accuracy", 5.0, 0.1)),
-            "c": Criterion("training accuracy is larger for beta 0.1 than for beta 5.", larger("train_accuracy", 0.1, 5.0)),
-        },
+        """
+        a: top-1 is flat. The 95 % interval of the difference in top-1 test accuracy between beta 5 and beta 0.1 lies within one
+           percentage point of 0.
+        b: top-5 test accuracy is larger for beta 5 than for beta 0.1.
+        c: training accuracy is larger for beta 0.1 than for beta 5.
+        """,
+        a=within(_FLAT, "test_accuracy", 5.0, 0.1),
+        b=larger("test_top5_accuracy", 5.0, 0.1),
+        c=larger("train_accuracy", 0.1, 5.0),
     ),
-    "E10": (
+    "E10": claim(
         "margins",
-        {
-            "a": Criterion(
-                "the warm-up of beta from 0.1 to 1 beats A-Softmax. Its test accuracy is larger.",
-                larger("test_accuracy", WARMUP, RIVALS[0]),
-            ),
-            "b": Criterion("it beats center loss. Its test accuracy is larger.", larger("test_accuracy", WARMUP, RIVALS[1])),
-        },
+        """
+        a: the warm-up of beta from 0.1 to 1 beats A-Softmax. Its test accuracy is larger.
+        b: it beats center loss. Its test accuracy is larger.
+        """,
+        a=larger("test_accuracy", WARMUP, RIVALS[0]),
+        b=larger("test_accuracy", WARMUP, RIVALS[1]),
     ),
-    "E11": (
+    "E11": claim(
         "images",
-        {
-            "a": Criterion(
-                "small beta is over-confident. Mean test confidence minus test accuracy is larger for beta 0.1 than for beta 1, and its "
-                "interval for beta 0.1 lies above 0.",
-                all_of(larger("overconfidence", 0.1, 1.0), larger("overconfidence", 0.1)),
-            ),
-            "b": Criterion("large beta repairs it. Test ECE is smaller for beta 20 than for beta 1.", smaller("test_ece", 20.0, 1.0)),
-            "c": Criterion("test ECE is larger for beta 0.1 than for beta 1.", larger("test_ece", 0.1, 1.0)),
-            "d": Criterion("test MCE is larger for beta 0.1 than for beta 20.", larger("test_mce", 0.1, 20.0)),
-        },
+        """
+        a: small beta is over-confident. Mean test confidence minus test accuracy is larger for beta 0.1 than for beta 1, and its
+           interval for beta 0.1 lies above 0.
+        b: large beta repairs it. Test ECE is smaller for beta 20 than for beta 1.
+        c: test ECE is larger for beta 0.1 than for beta 1.
+        d: test MCE is larger for beta 0.1 than for beta 20.
+        """,
+        a=all_of(larger("overconfidence", 0.1, 1.0), larger("overconfidence", 0.1)),
+        b=smaller("test_ece", 20.0, 1.0),
+        c=larger("test_ece", 0.1, 1.0),
+        d=larger("test_mce", 0.1, 20.0),
     ),
-    "E12": (
+    "E12": claim(
         "images",
-        {
-            "a": Criterion(
-                "choosing beta beats some method after training. Test ECE of the beta with the smallest mean validation ECE, with "
-                "nothing done afterwards, is smaller than that of beta 1 after temperature scaling, or than that after vector scaling. "
-                "Either suffices.",
-                _beats_post_hoc(_BEST_CALIBRATED),
-            ),
-            "b": Criterion("rough tuning is enough. The same for beta 20.", _beats_post_hoc(20.0)),
-        },
+        """
+        a: choosing beta beats some method after training. Test ECE of the beta with the smallest mean validation ECE, with nothing done
+           afterwards, is smaller than that of beta 1 after temperature scaling, or than that after vector scaling. Either suffices.
+        b: rough tuning is enough. The same for beta 20.
+        """,
+        a=_beats_post_hoc(_BEST_CALIBRATED),
+        b=_beats_post_hoc(20.0),
     ),
-    "E13": (
+    "E13": claim(
         "oscillation",
-        {
-            "a": Criterion(
-                "with momentum 0.9, the standard deviation of the change of test accuracy from epoch to epoch, over the second half of "
-                "the epochs at a constant learning rate, is larger for beta 5 than for beta 0.1.",
-                where(lambda runs: runs[runs["variant"] == WITH_MOMENTUM], larger("oscillation", 5.0, 0.1), WITH_MOMENTUM),
-            ),
-            "b": Criterion(
-                "without momentum it is smaller for beta 5 than for beta 0.1, both at the same learning rate and at ten times that; "
-                "contradicted if it is larger at one of them. An interval that includes 0 leaves it open, since no margin was stated "
-                "before.",
-                all_of(_oscillates_less(NO_MOMENTUM), _oscillates_less(SAME_STEP)),
-            ),
-            "c": Criterion(
-                "where the learning rate rises and falls once, with momentum 0.9, the falls of test accuracy from one epoch to the next, "
-                "added up over all epochs, are larger for beta 5 than for beta 0.1.",
-                where(lambda runs: runs[runs["model"].isin(FAST)], larger("falls", 5.0, 0.1)),
-                kind="images",
-            ),
-        },
+        """
+        a: with momentum 0.9, the standard deviation of the change of test accuracy from epoch to epoch, over the second half of the
+           epochs at a constant learning rate, is larger for beta 5 than for beta 0.1.
+        b: without momentum it is smaller for beta 5 than for beta 0.1, both at the same learning rate and at ten times that;
+           contradicted if it is larger at one of them. An interval that includes 0 leaves it open, since no margin was stated before.
+        c: where the learning rate rises and falls once, with momentum 0.9, the falls of test accuracy from one epoch to the next, added
+           up over all epochs, are larger for beta 5 than for beta 0.1.
+        """,
+        a=where(lambda runs: runs[runs["variant"] == WITH_MOMENTUM], larger("oscillation", 5.0, 0.1), WITH_MOMENTUM),
+        b=all_of(_oscillates_less(NO_MOMENTUM), _oscillates_less(SAME_STEP)),
+        c=of_kind("images", where(lambda runs: runs[runs["model"].isin(FAST)], larger("falls", 5.0, 0.1))),
     ),
-    "E16": (
+    "E16": claim(
         "many-classes",
-        {
-            "a": Criterion(
-                "the warm-up is best with many classes. Top-1 test accuracy of the warm-up from 0.1 to 1 over half of the epochs is "
-                "larger than that of the constant beta, among 5, 1, 0.1 and 0.01, with the largest mean.",
-                larger("test_accuracy", WARMUP, _BEST_CONSTANT),
-            ),
-            "b": Criterion(
-                "the same for the warm-up of version 1, from 1 to 5 (added when campaigns/cifar100-fast.yml had it, before its first "
-                "record).",
-                larger("test_accuracy", WARMUP_1, _BEST_CONSTANT),
-            ),
-        },
+        """
+        a: the warm-up is best with many classes. Top-1 test accuracy of the warm-up from 0.1 to 1 over half of the epochs is larger
+           than that of the constant beta, among 5, 1, 0.1 and 0.01, with the largest mean.
+        b: the same for the warm-up of version 1, from 1 to 5 (added when campaigns/cifar100-fast.yml had it, before its first record).
+        """,
+        a=larger("test_accuracy", WARMUP, _BEST_CONSTANT),
+        b=larger("test_accuracy", WARMUP_1, _BEST_CONSTANT),
     ),
-    "E17": (
+    "E17": claim(
         "images",
-        {
-            "a": Criterion(
-                "the warm-up is fast. Test accuracy, averaged over the first quarter of the epochs, is larger for the warm-up from 0.1 "
-                "to 1 than for beta 1.",
-                where(_not_known_before, larger("early_accuracy", WARMUP, 1.0)),
-            ),
-            "b": Criterion(
-                "it avoids over-confidence in the end. Mean test confidence minus test accuracy is smaller for the warm-up from 0.1 to 1 "
-                "than for beta 0.1.",
-                where(_not_known_before, smaller("overconfidence", WARMUP, 0.1)),
-            ),
-        },
+        """
+        a: the warm-up is fast. Test accuracy, averaged over the first quarter of the epochs, is larger for the warm-up from 0.1 to 1
+           than for beta 1.
+        b: it avoids over-confidence in the end. Mean test confidence minus test accuracy is smaller for the warm-up from 0.1 to 1 than
+           for beta 0.1.
+        """,
+        a=where(_not_known_before, larger("early_accuracy", WARMUP, 1.0)),
+        b=where(_not_known_before, smaller("overconfidence", WARMUP, 0.1)),
     ),
-    "E18": (
+    "E18": claim(
         "cifar100",
-        {
-            "a": Criterion(
-                "accuracy rises with beta. Top-1 test accuracy on CIFAR-100 is larger for the largest beta that was run (20 or 50) than "
-                "for beta 1.",
-                larger("test_accuracy", _largest_beta, 1.0),
-            ),
-            "b": Criterion(
-                "the network becomes under-confident. Mean test confidence minus test accuracy on CIFAR-100 is below 0 for that beta.",
-                smaller("overconfidence", _largest_beta),
-            ),
-        },
+        """
+        a: accuracy rises with beta. Top-1 test accuracy on CIFAR-100 is larger for the largest beta that was run (20 or 50) than for
+           beta 1.
+        b: the network becomes under-confident. Mean test confidence minus test accuracy on CIFAR-100 is below 0 for that beta.
+        """,
+        a=larger("test_accuracy", _largest_beta, 1.0),
+        b=smaller("overconfidence", _largest_beta),
     ),
-    "B1": (
+    "B1": claim(
         "matched",
-        {
-            "a": Criterion(
-                "beta acts on confidence beyond the gradient's size. With the learning rate matched to beta, mean test confidence minus "
-                "test accuracy is larger for beta 0.1 than for beta 5.",
-                where(_matched(0.1, 5.0, 1.0), larger("overconfidence", 0.1, 5.0), "matched learning rates"),
-            ),
-            "b": Criterion(
-                "beta acts on accuracy beyond the gradient's size. With the learning rate matched to beta, test accuracy of beta 0.1 "
-                "differs from that of beta 1 (95 % interval excludes 0).",
-                where(_matched(0.1), differs("test_accuracy", 0.1, 1.0), "matched learning rate"),
-            ),
-            "c": Criterion(
-                "beta acts on confidence beyond speed. With the learning rate chosen for each beta on the validation split, among three "
-                "rates by mean validation accuracy, mean test confidence minus test accuracy is larger for beta 0.1 than for beta 5.",
-                where(_at_chosen_rate, larger("overconfidence", 0.1, 5.0), "chosen learning rates"),
-                kind="tuned",
-            ),
-            "d": Criterion(
-                "beta acts on accuracy beyond speed. With the learning rates so chosen, test accuracy of beta 0.1 differs from that of "
-                "beta 1 (95 % interval excludes 0). Contradicted if the interval includes 0 and lies within half a percentage point of "
-                "it.",
-                where(_at_chosen_rate, differs("test_accuracy", 0.1, 1.0, margin=_SMALL), "chosen learning rates"),
-                kind="tuned",
-            ),
-            "e": Criterion(
-                "most of the effect on accuracy is speed. The difference in test accuracy between beta 0.1 and beta 5 at the common "
-                "learning rate, minus twice the difference at the chosen rates, is larger than 0. Not decided where the first difference "
-                "is not larger than 0.",
-                provided(larger("test_accuracy", _COMMON), larger("test_accuracy", _COMMON, times(2, _CHOSEN))),
-                kind="tuned",
-            ),
-        },
+        """
+        a: beta acts on confidence beyond the gradient's size. With the learning rate matched to beta, mean test confidence minus test
+           accuracy is larger for beta 0.1 than for beta 5.
+        b: beta acts on accuracy beyond the gradient's size. With the learning rate matched to beta, test accuracy of beta 0.1 differs
+           from that of beta 1 (95 % interval excludes 0).
+        c: beta acts on confidence beyond speed. With the learning rate chosen for each beta on the validation split, among three rates
+           by mean validation accuracy, mean test confidence minus test accuracy is larger for beta 0.1 than for beta 5.
+        d: beta acts on accuracy beyond speed. With the learning rates so chosen, test accuracy of beta 0.1 differs from that of beta 1
+           (95 % interval excludes 0). Contradicted if the interval includes 0 and lies within half a percentage point of it.
+        e: most of the effect on accuracy is speed. The difference in test accuracy between beta 0.1 and beta 5 at the common learning
+           rate, minus twice the difference at the chosen rates, is larger than 0. Not decided where the first difference is not larger
+           than 0.
+        """,
+        a=where(_matched(0.1, 5.0, 1.0), larger("overconfidence", 0.1, 5.0), "matched learning rates"),
+        b=where(_matched(0.1), differs("test_accuracy", 0.1, 1.0), "matched learning rate"),
+        c=of_kind("tuned", where(_at_chosen_rate, larger("overconfidence", 0.1, 5.0), "chosen learning rates")),
+        d=of_kind("tuned", where(_at_chosen_rate, differs("test_accuracy", 0.1, 1.0, margin=_SMALL), "chosen learning rates")),
+        e=of_kind("tuned", provided(larger("test_accuracy", _COMMON), larger("test_accuracy", _COMMON, times(2, _CHOSEN)))),
     ),
-    "B2": (
+    "B2": claim(
         "images",
-        {
-            "a": Criterion(
-                "the link calibrates. Test ECE is smaller after the beta link than before it, for beta 0.1 and for the largest beta alike.",
-                all_of(
-                    *(
-                        smaller("test_ece", of("test_ece_link", beta, "after the link"), of("test_ece", beta))
-                        for beta in (0.1, _largest_beta)
-                    )
-                ),
-            ),
-            "b": Criterion(
-                "the link is comparable with a fit. For beta 0.1, test ECE after the beta link exceeds that after temperature scaling of "
-                "the same network by less than 0.01 (upper end of the 95 % interval).",
-                smaller(
-                    "test_ece",
-                    of("test_ece_link", 0.1, "β = 0.1 after the link"),
-                    of("test_ece_temperature", 0.1, "after temperature scaling"),
-                    by=_COMPARABLE,
-                ),
-            ),
-        },
+        """
+        a: the link calibrates. Test ECE is smaller after the beta link than before it, for beta 0.1 and for the largest beta alike.
+        b: the link is comparable with a fit. For beta 0.1, test ECE after the beta link exceeds that after temperature scaling of the
+           same network by less than 0.01 (upper end of the 95 % interval).
+        """,
+        a=all_of(
+            *(smaller("test_ece", of("test_ece_link", beta, "after the link"), of("test_ece", beta)) for beta in (0.1, _largest_beta))
+        ),
+        b=smaller(
+            "test_ece",
+            of("test_ece_link", 0.1, "β = 0.1 after the link"),
+            of("test_ece_temperature", 0.1, "after temperature scaling"),
+            by=_COMPARABLE,
+        ),
     ),
 }
-"""For each claim the kind of runs that decide it, and its criteria."""
+"""For each claim its parts."""

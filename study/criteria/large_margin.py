@@ -9,7 +9,7 @@ import pandas as pd
 
 from study import published
 from study.criteria.images import FAST
-from study.criteria.rules import Criterion, Finding, Rule, Variant, average, larger, smaller, where
+from study.criteria.rules import Finding, Rule, Variant, average, claim, larger, shown, smaller, where
 from study.criteria.selection import augmentation, network, with_setting
 
 __all__ = ["KINDS", "large_margin_runs"]
@@ -153,91 +153,65 @@ def _noisy(runs: pd.DataFrame) -> pd.DataFrame | None:
 
 
 CLAIMS = {
-    "L3": (
+    "L3": claim(
         "large-margin",
-        {
-            "a": Criterion(
-                "the regulariser helps. Test accuracy is larger with it than with softmax.", larger("test_accuracy", OURS, "softmax")
-            ),
-            "b": Criterion(
-                "the divergence D(u||q) is better than D(q||u). Test accuracy, averaged over the values of lambda that both have, is "
-                "larger.",
-                _average_is_larger("lm-uq", "lm-qu"),
-            ),
-            "c": Criterion("so is the symmetric one.", _average_is_larger("lm", "lm-qu")),
-            "d": Criterion(
-                "larger lambda does no harm. Test accuracy with the symmetric divergence is larger for lambda 0.9 than for 0.1.",
-                larger("test_accuracy", "lm 0.9", "lm 0.1"),
-            ),
-        },
+        """
+        a: the regulariser helps. Test accuracy is larger with it than with softmax.
+        b: the divergence D(u||q) is better than D(q||u). Test accuracy, averaged over the values of lambda that both have, is larger.
+        c: so is the symmetric one.
+        d: larger lambda does no harm. Test accuracy with the symmetric divergence is larger for lambda 0.9 than for 0.1.
+        """,
+        a=larger("test_accuracy", OURS, "softmax"),
+        b=_average_is_larger("lm-uq", "lm-qu"),
+        c=_average_is_larger("lm", "lm-qu"),
+        d=larger("test_accuracy", "lm 0.9", "lm 0.1"),
     ),
-    "L4": (
+    "L4": claim(
         "large-margin",
-        {
-            "a": Criterion(
-                "the regulariser is better than label smoothing. Test accuracy is larger than that of the best label smoothing.",
-                larger("test_accuracy", OURS, _best("label-smoothing")),
-            ),
-            "b": Criterion("it is better than super-symmetry.", larger("test_accuracy", OURS, "super-symmetry")),
-            "c": Criterion(
-                "super-symmetry does not help. Its test accuracy is smaller than that of softmax; contradicted if it is larger. An "
-                "interval that includes 0 leaves it open, since no margin was stated before.",
-                smaller("test_accuracy", "super-symmetry", "softmax"),
-            ),
-            "d": Criterion(
-                "the regulariser enlarges the bias. The mean bias of the training samples at the end is larger with it than with "
-                "softmax. It is built to do so, so that this is shown and decides nothing.",
-                larger("train_margin_bias", OURS, "softmax"),
-                decides=False,
-            ),
-            "e": Criterion("so does label smoothing of 0.1.", larger("train_margin_bias", "label-smoothing 0.1", "softmax")),
-            "f": Criterion(
-                "with the regulariser the bias first falls and then rises. The bias at the end minus its smallest value over the "
-                "evaluated epochs is larger with it than with softmax.",
-                larger("bias_rise", OURS, "softmax"),
-            ),
-        },
+        """
+        a: the regulariser is better than label smoothing. Test accuracy is larger than that of the best label smoothing.
+        b: it is better than super-symmetry.
+        c: super-symmetry does not help. Its test accuracy is smaller than that of softmax; contradicted if it is larger. An interval
+           that includes 0 leaves it open, since no margin was stated before.
+        d: the regulariser enlarges the bias. The mean bias of the training samples at the end is larger with it than with softmax. It
+           is built to do so, so that this is shown and decides nothing.
+        e: so does label smoothing of 0.1.
+        f: with the regulariser the bias first falls and then rises. The bias at the end minus its smallest value over the evaluated
+           epochs is larger with it than with softmax.
+        """,
+        a=larger("test_accuracy", OURS, _best("label-smoothing")),
+        b=larger("test_accuracy", OURS, "super-symmetry"),
+        c=smaller("test_accuracy", "super-symmetry", "softmax"),
+        d=shown(larger("train_margin_bias", OURS, "softmax")),
+        e=larger("train_margin_bias", "label-smoothing 0.1", "softmax"),
+        f=larger("bias_rise", OURS, "softmax"),
     ),
-    "L5": (
+    "L5": claim(
         "degraded",
-        {
-            "a": Criterion(
-                "with fewer samples the regulariser helps. With half of the samples test accuracy is larger than that of softmax.",
-                where(_half, larger("test_accuracy", OURS, "softmax")),
-            ),
-            "b": Criterion(
-                "with fewer samples the stronger helps more. With half of the samples test accuracy is larger for lambda 1 than for 0.3.",
-                where(_half, larger("test_accuracy", STRONGER, OURS)),
-            ),
-            "c": Criterion(
-                "with wrong labels it helps. Test accuracy is larger than that of softmax; each share of wrong labels is a reading.",
-                where(_noisy, larger("test_accuracy", OURS, "softmax")),
-            ),
-            "d": Criterion(
-                "with wrong labels the stronger helps more. Test accuracy is larger for lambda 1 than for 0.3; each share of wrong "
-                "labels is a reading.",
-                where(_noisy, larger("test_accuracy", STRONGER, OURS)),
-            ),
-        },
+        """
+        a: with fewer samples the regulariser helps. With half of the samples test accuracy is larger than that of softmax.
+        b: with fewer samples the stronger helps more. With half of the samples test accuracy is larger for lambda 1 than for 0.3.
+        c: with wrong labels it helps. Test accuracy is larger than that of softmax; each share of wrong labels is a reading.
+        d: with wrong labels the stronger helps more. Test accuracy is larger for lambda 1 than for 0.3; each share of wrong labels is a
+           reading.
+        """,
+        a=where(_half, larger("test_accuracy", OURS, "softmax")),
+        b=where(_half, larger("test_accuracy", STRONGER, OURS)),
+        c=where(_noisy, larger("test_accuracy", OURS, "softmax")),
+        d=where(_noisy, larger("test_accuracy", STRONGER, OURS)),
     ),
-    "L6": (
+    "L6": claim(
         "large-margin",
-        {
-            "a": Criterion(
-                "the hinge loss works poorly. Its test accuracy is smaller than that of softmax.", _pooled(smaller, "hinge", "softmax")
-            ),
-            "b": Criterion(
-                "the modified loss helps. Its test accuracy is larger than that of softmax.", _pooled(larger, "modified", "softmax")
-            ),
-            "c": Criterion(
-                "the regulariser is better than the best of the modified loss, L-Softmax and LGM.",
-                _pooled(larger, OURS, _best("modified", "l-softmax", "lgm")),
-            ),
-            "d": Criterion(
-                "both together are better. The modified loss with the regulariser is more accurate than the modified loss.",
-                _pooled(larger, "modified-lm 0.3", "modified"),
-            ),
-        },
+        """
+        a: the hinge loss works poorly. Its test accuracy is smaller than that of softmax.
+        b: the modified loss helps. Its test accuracy is larger than that of softmax.
+        c: the regulariser is better than the best of the modified loss, L-Softmax and LGM.
+        d: both together are better. The modified loss with the regulariser is more accurate than the modified loss.
+        """,
+        a=_pooled(smaller, "hinge", "softmax"),
+        b=_pooled(larger, "modified", "softmax"),
+        c=_pooled(larger, OURS, _best("modified", "l-softmax", "lgm")),
+        d=_pooled(larger, "modified-lm 0.3", "modified"),
     ),
 }
-"""For each claim the kind of runs that decide it, and its criteria."""
+"""For each claim its parts."""

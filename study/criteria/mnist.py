@@ -7,7 +7,6 @@ import pandas as pd
 
 from study import published
 from study.criteria.rules import (
-    Criterion,
     Finding,
     Outcome,
     Rule,
@@ -15,6 +14,7 @@ from study.criteria.rules import (
     all_of,
     any_of,
     best_of,
+    claim,
     differs,
     larger,
     of,
@@ -141,107 +141,82 @@ def _best_temperature(variant: Variant) -> published.Setting:
 _BEST_CONSTANT = best_of(5.0, 2.0, 1.0, 0.1, 0.01)
 
 CLAIMS = {
-    "E1": (
+    "E1": claim(
         "feature-plane",
-        {
-            "a": Criterion(
-                "small beta shrinks the classes against their distance. The ratio of mean intra-class to mean inter-class distance of "
-                "the 2-D test features is smaller for beta 0.1 than for beta 1.",
-                smaller("intra_inter_ratio", 0.1, 1.0),
-            ),
-            "b": Criterion(
-                "over-small beta costs hard samples. The smallest distance between two class centres, divided by the mean one, is "
-                "smaller for beta 0.01 than for beta 0.1.",
-                smaller("minimum_to_mean_inter", 0.01, 0.1),
-            ),
-        },
+        """
+        a: small beta shrinks the classes against their distance. The ratio of mean intra-class to mean inter-class distance of the 2-D
+           test features is smaller for beta 0.1 than for beta 1.
+        b: over-small beta costs hard samples. The smallest distance between two class centres, divided by the mean one, is smaller for
+           beta 0.01 than for beta 0.1.
+        """,
+        a=smaller("intra_inter_ratio", 0.1, 1.0),
+        b=smaller("minimum_to_mean_inter", 0.01, 0.1),
     ),
-    "E2": (
+    "E2": claim(
         "curriculum",
-        {
-            "a": Criterion(
-                "easy samples are learnt first. The mean training confidence of the easiest fifth reaches 0.9 at an earlier epoch for "
-                "beta 0.01 than for beta 1.",
-                smaller("epoch_easy", 0.01, 1.0),
-            ),
-            "b": Criterion(
-                "the sequence is stricter. The gap between the mean confidence of the easiest and of the hardest fifth, averaged over "
-                "the epochs, is larger for beta 0.01 than for beta 1.",
-                larger("gap", 0.01, 1.0),
-            ),
-            "c": Criterion(
-                "hard samples are left out. The share of training samples whose confidence never exceeds 0.5 after any epoch is larger "
-                "for beta 0.01 than for beta 1.",
-                larger("never_learnt", 0.01, 1.0),
-            ),
-        },
+        """
+        a: easy samples are learnt first. The mean training confidence of the easiest fifth reaches 0.9 at an earlier epoch for beta
+           0.01 than for beta 1.
+        b: the sequence is stricter. The gap between the mean confidence of the easiest and of the hardest fifth, averaged over the
+           epochs, is larger for beta 0.01 than for beta 1.
+        c: hard samples are left out. The share of training samples whose confidence never exceeds 0.5 after any epoch is larger for
+           beta 0.01 than for beta 1.
+        """,
+        a=smaller("epoch_easy", 0.01, 1.0),
+        b=larger("gap", 0.01, 1.0),
+        c=larger("never_learnt", 0.01, 1.0),
     ),
-    "E3": (
+    "E3": claim(
         "grid",
-        {
-            "a": Criterion(
-                "over-small beta discards samples. The number of training samples with p_c <= 0.2 is larger for beta 0.001 than for beta "
-                "1.",
-                larger("lost", 0.001, 1.0),
-            ),
-            "b": Criterion(
-                "the number rises again. The number with p_c <= 0.2 is larger for beta 0.001 than for beta 0.5, and its means increase "
-                "along 0.5, 0.1, 0.01, 0.001.",
-                all_of(larger("lost", 0.001, 0.5), _increasing("lost", 0.5, 0.1, 0.01, 0.001)),
-            ),
-            "c": Criterion(
-                "small beta is more confident. The number with p_c > 0.8 is larger for beta 0.1 than for beta 1.",
-                larger("sure", 0.1, 1.0),
-            ),
-        },
+        """
+        a: over-small beta discards samples. The number of training samples with p_c <= 0.2 is larger for beta 0.001 than for beta 1.
+        b: the number rises again. The number with p_c <= 0.2 is larger for beta 0.001 than for beta 0.5, and its means increase along
+           0.5, 0.1, 0.01, 0.001.
+        c: small beta is more confident. The number with p_c > 0.8 is larger for beta 0.1 than for beta 1.
+        """,
+        a=larger("lost", 0.001, 1.0),
+        b=all_of(larger("lost", 0.001, 0.5), _increasing("lost", 0.5, 0.1, 0.01, 0.001)),
+        c=larger("sure", 0.1, 1.0),
     ),
-    "E4": (
+    "E4": claim(
         "grid",
-        {
-            "a": Criterion("test accuracy is larger for beta 0.01 than for beta 1.", larger("test_accuracy", 0.01, 1.0)),
-            "b": Criterion("test accuracy is larger for beta 1 than for beta 5.", larger("test_accuracy", 1.0, 5.0)),
-            "c": Criterion(
-                "warm-up is best. Test accuracy of the paper's warm-up (0.001 to 0.01 in version 1, 0.01 to 0.1 in version 2; over half "
-                "of the epochs) is larger than that of the constant beta, among 5, 2, 1, 0.1 and 0.01, with the largest mean. Either "
-                "version suffices.",
-                any_of(*(larger("test_accuracy", warmup, _BEST_CONSTANT) for warmup in WARMUPS)),
-            ),
-        },
+        """
+        a: test accuracy is larger for beta 0.01 than for beta 1.
+        b: test accuracy is larger for beta 1 than for beta 5.
+        c: warm-up is best. Test accuracy of the paper's warm-up (0.001 to 0.01 in version 1, 0.01 to 0.1 in version 2; over half of the
+           epochs) is larger than that of the constant beta, among 5, 2, 1, 0.1 and 0.01, with the largest mean. Either version
+           suffices.
+        """,
+        a=larger("test_accuracy", 0.01, 1.0),
+        b=larger("test_accuracy", 1.0, 5.0),
+        c=any_of(*(larger("test_accuracy", warmup, _BEST_CONSTANT) for warmup in WARMUPS)),
     ),
-    "E5": (
+    "E5": claim(
         "grid",
-        {
-            "a": Criterion(
-                "plain training cross-entropy, averaged over the first ten epochs, is smaller for beta 0.01 than for beta 1.",
-                smaller("early_cross_entropy", 0.01, 1.0),
-            ),
-            "b": Criterion(
-                "plain training cross-entropy, averaged over the first ten epochs, is smaller for beta 1 than for beta 5.",
-                smaller("early_cross_entropy", 1.0, 5.0),
-            ),
-        },
+        """
+        a: plain training cross-entropy, averaged over the first ten epochs, is smaller for beta 0.01 than for beta 1.
+        b: plain training cross-entropy, averaged over the first ten epochs, is smaller for beta 1 than for beta 5.
+        """,
+        a=smaller("early_cross_entropy", 0.01, 1.0),
+        b=smaller("early_cross_entropy", 1.0, 5.0),
     ),
-    "E14": (
+    "E14": claim(
         "temperature",
-        {
-            "a": Criterion(
-                "tau cannot do what beta does. At the temperature (beta = 1) whose mean training confidence is nearest to that of beta "
-                "0.01 (tau = 1), the number of training samples with p_c <= 0.2 differs from that of beta 0.01 (95 % interval excludes "
-                "0), provided that the two confidences are the same (the 95 % interval of their difference lies within 0.001 of 0).",
-                provided(
-                    within(_SAME_CONFIDENCE, "train_confidence", (0.01, 1.0), _nearest_confidence),
-                    differs("lost", (0.01, 1.0), _nearest_confidence),
-                ),
-            ),
-            "b": Criterion(
-                "both together are better than either. The pair (beta, tau) with the best validation accuracy has a larger test accuracy "
-                "than the best beta at tau = 1 and than the best tau at beta = 1, each chosen by mean validation accuracy over the seeds.",
-                all_of(
-                    larger("test_accuracy", of("test_accuracy", _best_pair), of("test_accuracy", _best_beta)),
-                    larger("test_accuracy", of("test_accuracy", _best_pair), of("test_accuracy", _best_temperature)),
-                ),
-            ),
-        },
+        """
+        a: tau cannot do what beta does. At the temperature (beta = 1) whose mean training confidence is nearest to that of beta 0.01
+           (tau = 1), the number of training samples with p_c <= 0.2 differs from that of beta 0.01 (95 % interval excludes 0), provided
+           that the two confidences are the same (the 95 % interval of their difference lies within 0.001 of 0).
+        b: both together are better than either. The pair (beta, tau) with the best validation accuracy has a larger test accuracy than
+           the best beta at tau = 1 and than the best tau at beta = 1, each chosen by mean validation accuracy over the seeds.
+        """,
+        a=provided(
+            within(_SAME_CONFIDENCE, "train_confidence", (0.01, 1.0), _nearest_confidence),
+            differs("lost", (0.01, 1.0), _nearest_confidence),
+        ),
+        b=all_of(
+            larger("test_accuracy", of("test_accuracy", _best_pair), of("test_accuracy", _best_beta)),
+            larger("test_accuracy", of("test_accuracy", _best_pair), of("test_accuracy", _best_temperature)),
+        ),
     ),
 }
-"""For each claim the kind of runs that decide it, and its criteria."""
+"""For each claim its parts."""

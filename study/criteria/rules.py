@@ -7,6 +7,7 @@ where an interval lies against the rule's own threshold. It says nothing (None) 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -30,12 +31,15 @@ __all__ = [
     "any_of",
     "average",
     "best_of",
+    "claim",
     "differs",
     "given",
     "larger",
     "minus",
     "of",
+    "of_kind",
     "provided",
+    "shown",
     "smaller",
     "times",
     "where",
@@ -103,8 +107,8 @@ class Variant:
         """The metric of one setting, unit by unit."""
         if metric not in self.runs:
             return pd.Series(dtype=float)
-        of_setting = self.runs[self.runs["setting"].map(lambda other: other == setting).astype(bool)]
-        return of_setting.set_index(self.unit)[metric].astype(float).dropna()
+        here = [other == setting for other in self.runs["setting"]]
+        return pd.Series(self.runs[metric].to_numpy()[here], self.runs[self.unit].to_numpy()[here], dtype=float).dropna()
 
 
 @dataclass(frozen=True)
@@ -163,19 +167,39 @@ Rule = Callable[[Variant], Finding | None]
 
 @dataclass(frozen=True)
 class Criterion:
-    """One part of a claim: the sentence, written before the runs that it decides, and the rule that is its meaning.
+    """One part of a claim.
 
     Attributes:
-        sentence: as in ``campaigns/criteria.yml``.
-        rule: decides it.
-        kind: of the runs that it speaks of; by default that of its claim.
+        sentence: as in ``campaigns/criteria.yml``, written before the runs that it decides.
+        rule: its meaning.
+        kind: of the runs that it speaks of.
         decides: whether it counts; otherwise its findings are only shown.
     """
 
     sentence: str
     rule: Rule
-    kind: str = ""
+    kind: str
     decides: bool = True
+
+
+def claim(kind: str, sentences: str, **rules: Rule | Criterion) -> dict[str, Criterion]:
+    """Join the parts of a claim: each sentence begins with the letter of its rule and a colon."""
+    texts = re.split(r"^\s*([a-z]): ", sentences, flags=re.MULTILINE)
+    written = {letter: " ".join(text.split()) for letter, text in zip(texts[1::2], texts[2::2], strict=True)}
+    if list(written) != list(rules):
+        raise ValueError(f"sentences for {', '.join(written)}, but rules for {', '.join(rules)}")
+    parts = {letter: rule if isinstance(rule, Criterion) else Criterion("", rule, kind) for letter, rule in rules.items()}
+    return {letter: replace(part, sentence=written[letter], kind=part.kind or kind) for letter, part in parts.items()}
+
+
+def of_kind(kind: str, rule: Rule) -> Criterion:
+    """A rule about other runs than those of its claim."""
+    return Criterion("", rule, kind)
+
+
+def shown(rule: Rule) -> Criterion:
+    """A rule whose findings are shown and decide nothing."""
+    return Criterion("", rule, "", decides=False)
 
 
 # --- sides of a comparison ---

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from study import published, statistics
-from study.criteria.rules import Criterion, Finding, Outcome, Side, Variant, all_of, best_of, given, larger, minus, of, where
+from study.criteria.rules import Finding, Outcome, Side, Variant, all_of, best_of, claim, given, larger, minus, of, where
 from study.criteria.selection import with_setting
 
 __all__ = ["KINDS", "TABLE_I", "accuracies", "average_by_seed", "distance_to_table_i", "paper_table_i", "uci_runs", "wins"]
@@ -168,44 +168,32 @@ def _lost_with_depth(method: str) -> Side:
 _COSINE_BASED = ("softmax", "arcface 20 0.1", "adacos")
 
 CLAIMS = {
-    "A2": (
+    "A2": claim(
         "uci-tables",
-        {
-            "a": Criterion(
-                "ArcGrad (s = 5) is best on average. Over the 15 data sets its accuracy is larger than that of the method, among "
-                "softmax, center loss, M-Softmax, ArcFace and AdaCos, with the largest average.",
-                larger("test_accuracy", OURS, best_of(*OTHERS)),
-            ),
-            "b": Criterion(
-                "it wins most. It is best, among the seven methods of Table I, on more data sets than the one of those five methods that "
-                "is best most often; ties are shared.",
-                larger("wins", OURS, best_of(*OTHERS, by="wins")),
-            ),
-            "c": Criterion(
-                "it is better than softmax from data set to data set. Its average rank among the seven methods is better by at least "
-                "Nemenyi's critical difference at 0.05.",
-                _ranks_ahead,
-            ),
-            "d": Criterion(
-                "discriminative losses do not help as such. Over the data sets the accuracy of softmax is larger than that of center "
-                "loss, of ArcFace and of AdaCos.",
-                all_of(*(larger("test_accuracy", "softmax", other) for other in ("center 0.02", "arcface 20 0.1", "adacos"))),
-            ),
-        },
+        """
+        a: ArcGrad (s = 5) is best on average. Over the 15 data sets its accuracy is larger than that of the method, among softmax,
+           center loss, M-Softmax, ArcFace and AdaCos, with the largest average.
+        b: it wins most. It is best, among the seven methods of Table I, on more data sets than the one of those five methods that is
+           best most often; ties are shared.
+        c: it is better than softmax from data set to data set. Its average rank among the seven methods is better by at least Nemenyi's
+           critical difference at 0.05.
+        d: discriminative losses do not help as such. Over the data sets the accuracy of softmax is larger than that of center loss, of
+           ArcFace and of AdaCos.
+        """,
+        a=larger("test_accuracy", OURS, best_of(*OTHERS)),
+        b=larger("wins", OURS, best_of(*OTHERS, by="wins")),
+        c=_ranks_ahead,
+        d=all_of(*(larger("test_accuracy", "softmax", other) for other in ("center 0.02", "arcface 20 0.1", "adacos"))),
     ),
-    "A3": (
+    "A3": claim(
         "uci-layers",
-        {
-            "a": Criterion(
-                "ArcGrad tolerates depth. With ten layers on Iris the accuracy of ArcGrad (s = 5) is larger than that of softmax, of "
-                "ArcFace and of AdaCos.",
-                where(_at(_DEEP), all_of(*(larger("test_accuracy", OURS, other) for other in _COSINE_BASED)), "10 layers"),
-            ),
-            "b": Criterion(
-                "from three layers to ten it loses less accuracy than each of these three.",
-                all_of(*(larger("test_accuracy", _lost_with_depth(other), _lost_with_depth(OURS)) for other in _COSINE_BASED)),
-            ),
-        },
+        """
+        a: ArcGrad tolerates depth. With ten layers on Iris the accuracy of ArcGrad (s = 5) is larger than that of softmax, of ArcFace
+           and of AdaCos.
+        b: from three layers to ten it loses less accuracy than each of these three.
+        """,
+        a=where(_at(_DEEP), all_of(*(larger("test_accuracy", OURS, other) for other in _COSINE_BASED)), "10 layers"),
+        b=all_of(*(larger("test_accuracy", _lost_with_depth(other), _lost_with_depth(OURS)) for other in _COSINE_BASED)),
     ),
 }
-"""For each claim the kind of runs that decide it, and its criteria."""
+"""For each claim its parts."""
