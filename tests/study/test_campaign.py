@@ -59,7 +59,7 @@ with open("started", "a") as file:
     file.write(f"{setting.seeds}\\n")
 if pathlib.Path("slow").exists() and seeds == [1]:
     logging.info("epoch 1 of 2, about 60 minutes left")
-    time.sleep(60)
+    time.sleep(600)
 if pathlib.Path("broken").exists() and seeds == [1]:
     raise RuntimeError("broken on purpose")
 runs = [planned | {"metrics": {"test_accuracy": 0.5}} for planned in setting.planned()]
@@ -394,14 +394,13 @@ def test_an_interrupted_campaign_goes_on_where_it_was(project: Path, kill: signa
     quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
     process = subprocess.Popen([*command, "--config", "campaign=small"], cwd=project, start_new_session=True, **quiet)
     log = project / "build" / "small" / "a-seed1.log"
-    for _ in range(1200):
+    for _ in range(3000):
         if first.record.exists() and log.exists() and "epoch 1 of 2" in log.read_text():
             break
         time.sleep(0.1)
-    before = time.monotonic()
     os.kill(process.pid, kill) if kill is signal.SIGTERM else os.killpg(process.pid, kill)
-    process.wait(timeout=50)  # the job would sleep for a minute
-    assert first.done and not second.record.exists() and time.monotonic() - before < 45
+    process.wait(timeout=300)  # the job would sleep for ten minutes
+    assert first.done and not second.record.exists()
 
     (project / "slow").unlink()
     stamp = first.record.stat().st_mtime_ns
