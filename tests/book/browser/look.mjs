@@ -48,7 +48,7 @@ async function look(name) {
     // the theme looks anew which boxes scroll, so that the keyboard reaches them; a while after the size has changed
     const reached = () =>
       [...document.querySelectorAll("pre, .pst-scrollable-table-container")].every((box) => box.scrollWidth <= box.clientWidth || !box.tabIndex);
-    await tab.waitForFunction(reached, { timeout: 5000, polling: 200 }).catch(() => null);
+    await tab.waitForFunction(reached, { timeout: 30000, polling: 200 }).catch(() => null);
     for (const theme of THEMES) {
       await tab.evaluate((theme) => (document.documentElement.dataset.theme = document.documentElement.dataset.mode = theme), theme);
       const found = await violations(tab, theme === "light" ? null : ["color-contrast"]); // a theme changes nothing but colours
