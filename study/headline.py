@@ -1,63 +1,82 @@
-"""Draw the headline tables of README.md from the records: ``python -m study.headline`` (add ``--check`` to only compare)."""
+"""Draw what README.md says of the records, and its picture: ``python -m study.headline`` (add ``--check`` to only compare)."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import io
 import re
 import sys
 from pathlib import Path
 
-import numpy as np
-
-from study import criteria, published, records, statistics, verdicts
+from study import criteria, records, verdicts
+from study.figures.play import still
+from study.figures.style import use_style
+from study.tables import outcomes
+from study.tables.answer import answers, plain
+from study.tables.measured import Setting, settings
+from study.tables.play import play
 
 ROOT = Path(__file__).resolve().parents[1]
+README, PICTURE = ROOT / "README.md", ROOT / "book" / "_static" / "headline.svg"
 BLOCK = re.compile(r"(<!-- headline:begin -->\n).*?(<!-- headline:end -->)", re.DOTALL)
 
 
-def headline() -> str:
-    """Verdicts, and the papers' Table 1 (lost samples) beside ours, as Markdown."""
+def headline(measured: list[Setting], decided: dict[str, verdicts.Verdict]) -> str:
+    """Write the answer and the count of the outcomes as Markdown."""
+    lines = [f"- **{question}** {plain(answer)}" for question, answer in answers(measured, decided["B1"]).items()]
+    with_runs = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
+    counted = f"Of {len(with_runs)} claims of the papers for which there are runs that decide: {outcomes.summary(with_runs)}."
+    return "\n".join([*lines, "", counted]) + "\n"
+
+
+def redrawn(text: str, shown: str) -> str:
+    """The same text with another headline."""
+    return BLOCK.sub(lambda block: block[1] + "\n" + shown + "\n" + block[2], text)
+
+
+def digest(setting: Setting) -> str:
+    """A hash of the numbers in the picture, which carries it: its lines may differ by a rounding from machine to machine."""
+    return hashlib.sha256(play([setting]).json().encode()).hexdigest()[:16]
+
+
+def picture(setting: Setting) -> str:
+    """Draw the picture as SVG."""
+    use_style()
+    with io.StringIO() as file:
+        still(setting).savefig(file, format="svg", metadata={"Date": None, "Description": digest(setting)})
+        return file.getvalue()
+
+
+def stale(*, redraw: bool = False) -> list[str]:
+    """Name what shows other numbers than the records: README.md, its picture.
+
+    Args:
+        redraw: whether to draw it again.
+    """
     runs = records.read(records.default_folder())
-    lines = ["| claim | outcome | scale, variants × seeds |", "|---|---|---|"]
-    stated = published.claims()
-    for found in verdicts.verdicts(runs).values():
-        variants = max((len(part.deciding) for part in found.parts), default=0)
-        runs_behind = f"{found.scale}, {variants} × {found.seeds}" if variants else ""
-        lines.append(f"| **{found.claim}** {stated.at[found.claim, 'claim']!s} | {found.verdict} | {runs_behind} |")
-    grid = criteria.runs_of(runs, "grid")
-    lines += ["", "Training images of MNIST with a confidence of at most 0.2 (first row of the papers' Table 1), mean [95 % interval]:", ""]
-    lines += ["| | " + " | ".join(f"β = {beta}" for beta in criteria.TABLE_1_BETAS) + " |", "|---|" + "---:|" * len(criteria.TABLE_1_BETAS)]
-    printed = published.table("GD-2", 1)
-    first = printed[printed["interval"] == printed["interval"].iloc[0]]
-    cells = [f"{first.loc[np.isclose(first['beta'].astype(float), float(beta)), 'value'].iloc[0]:.0f}" for beta in criteria.TABLE_1_BETAS]
-    lines.append("| the papers | " + " | ".join(cells) + " |")
-    counted = criteria.with_enough_seeds(grid)
-    for reading in criteria.distance_to_table_1(counted).index if not counted.empty else []:
-        of_reading = counted[counted["reading"] == reading]
-        cells = [f"{statistics.t_interval(of_reading.loc[of_reading['schedule'] == beta, 'lost']):.0f}" for beta in criteria.TABLE_1_BETAS]
-        lines.append(f"| {reading} ({of_reading['seed'].nunique()} seeds) | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def redrawn(text: str) -> str:
-    """The same text with the headline that the records give."""
-    return BLOCK.sub(lambda block: block[1] + "\n" + headline() + "\n" + block[2], text)
+    measured = settings(runs)
+    text = README.read_text(encoding="utf-8")
+    drawn = redrawn(text, headline(measured, {claim: verdicts.verdict(claim, runs) for claim in criteria.CLAIMS}))
+    found = ["README.md"] if drawn != text else []
+    if not (PICTURE.is_file() and digest(measured[0]) in PICTURE.read_text(encoding="utf-8")):
+        found.append(PICTURE.name)
+        if redraw:
+            PICTURE.write_text(picture(measured[0]), encoding="utf-8")
+    if redraw:
+        README.write_text(drawn, encoding="utf-8")
+    return found
 
 
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if README.md and the records disagree")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if README.md or its picture and the records disagree")
     arguments = parser.parse_args()
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    drawn = redrawn(text)
-    if arguments.check:
-        if drawn != text:
-            print("README.md shows other numbers than the records: run `python -m study.headline`", file=sys.stderr)
-        return int(drawn != text)
-    readme.write_text(drawn, encoding="utf-8")
-    return 0
+    found = stale(redraw=not arguments.check)
+    if arguments.check and found:
+        print(f"other numbers than in the records: {', '.join(found)}; run `python -m study.headline`", file=sys.stderr)
+    return int(arguments.check and bool(found))
 
 
 if __name__ == "__main__":

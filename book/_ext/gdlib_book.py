@@ -152,12 +152,19 @@ class Modules(SphinxDirective):
         return [listed]
 
 
+def add_the_script(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
+    """Load the script of the figure to play with on the pages that have one."""
+    if 'class="play"' in context.get("body", ""):
+        app.add_js_file("play.js", loading_method="defer")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("modules", Modules)
     app.connect("config-inited", key_the_cache)
     app.connect("env-before-read-docs", run_the_notebooks)
     app.connect("html-page-context", offer_the_notebook, priority=100)
+    app.connect("html-page-context", add_the_script)
     for sheet in sorted((Path(app.srcdir) / "book/_static").glob("*.css")):
         app.add_css_file(sheet.name)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,146 @@
+/* The figure to play with: a slider for β and a choice of setting move four small panels and a sentence. Every element with the class "play"
+   becomes one. Its JSON, from study.tables.play, holds the measured settings; without it the two panels of theory are drawn.
+   data-panels names the panels to draw, data-instead the picture that stands there where no script runs. Nothing is animated. */
+(() => {
+  "use strict";
+
+  const BETAS = [-3, -2, -1, 0, 1].flatMap((decade) =>
+    [1, 1.25, 1.6, 2, 2.5, 3.2, 4, 5, 6.3, 8].map((step) => Number((step * 10 ** decade).toPrecision(3)))).filter((beta) => beta <= 50);
+  const START = 0.1;
+  const MINUS = "\u2212";
+
+  const gradient = (p, beta) => (1 - p) / (1 + (beta - 1) * p);
+  const confidence = (truth, beta) => {  // the link for two classes, from the log-odds of the truth to those of the minimiser
+    if (truth >= 1) return 1;
+    const odds = Math.log(truth / (1 - truth)) / 2;
+    return 1 / (1 + Math.exp(-(odds + Math.asinh(Math.sinh(odds) / beta))));
+  };
+  const number = (value, digits) => Number(value.toFixed(digits)).toString().replace("-", MINUS);
+  const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(2).replace("-", MINUS);
+  const escaped = (text) => text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+  const tone = (beta) => (beta < 1 ? "small" : beta > 1 ? "large" : "one");
+  const nearest = (betas, beta) => betas.reduce((best, next) =>
+    Math.abs(Math.log(next / beta)) < Math.abs(Math.log(best / beta)) ? next : best);
+  const logBeta = (beta) => (Math.log10(beta) + 3) / (Math.log10(50) + 3);
+
+  // A panel: axes with few ticks, and a body that is given functions from numbers to pixels.
+  function panel(width, {x, y, body}) {
+    const height = Math.round(Math.min(190, Math.max(120, 0.55 * width)));
+    const [left, right, top, bottom] = [36, width - 13, 8, height - 20];
+    const atX = (value) => left + (right - left) * x.place(value);
+    const atY = (value) => bottom - (bottom - top) * (value - y.from) / (y.to - y.from);
+    const every = x.ticks.length > 4 && width < 240 ? 2 : 1;
+    const ticks = x.ticks.filter((_, index) => index % every === 0).map((tick) => `<text x="${atX(tick)}" y="${height - 5}" text-anchor="middle">${x.text(tick)}</text>`)
+      .concat(y.ticks.map((tick) => `<path class="grid" d="M${left} ${atY(tick)}H${right}"/><text x="${left - 5}" y="${atY(tick) + 4}" text-anchor="end">${number(tick, 2)}</text>`));
+    return `<svg viewBox="0 0 ${width} ${height}" height="${height}" aria-hidden="true">${ticks.join("")}<path class="axis" d="M${left} ${top}V${bottom}H${right}"/>${body(atX, atY, top, bottom)}</svg>`;
+  }
+
+  const curve = (f, from, to, atX, atY, kind) => {
+    const points = Array.from({length: 121}, (_, i) => from + (to - from) * i / 120);
+    return `<path class="curve ${kind}" d="M${points.map((p) => `${atX(p).toFixed(1)} ${atY(f(p)).toFixed(1)}`).join("L")}"/>`;
+  };
+
+  const PANELS = {
+    gradient: {
+      title: "Gradient of a sample, against the probability of its true class",
+      draw: (width, {beta}) => panel(width, {
+        x: {place: (p) => p, ticks: [0, 0.5, 1], text: String},
+        y: {from: 0, to: 1, ticks: [0, 0.5, 1]},
+        body: (atX, atY) => curve((p) => gradient(p, 1), 0, 1, atX, atY, "reference") + curve((p) => gradient(p, beta), 0, 1, atX, atY, tone(beta))
+          + `<circle class="${tone(beta)}" r="4" cx="${atX(0.9)}" cy="${atY(gradient(0.9, beta))}"/>`,
+      }),
+    },
+    link: {
+      title: "Confidence that minimises the loss, against the true probability, %",
+      draw: (width, {beta}) => panel(width, {
+        x: {place: (p) => 2 * p - 1, ticks: [0.5, 0.75, 1], text: (p) => 100 * p},
+        y: {from: 50, to: 100, ticks: [50, 75, 100]},
+        body: (atX, atY) => curve((p) => 100 * p, 0.5, 1, atX, atY, "reference") + curve((p) => 100 * confidence(p, beta), 0.5, 1, atX, atY, tone(beta))
+          + `<circle class="${tone(beta)}" r="4" cx="${atX(0.8)}" cy="${atY(100 * confidence(0.8, beta))}"/>`,
+      }),
+    },
+    accuracy: {
+      title: "Measured test accuracy, less that of β = 1, points",
+      draw: (width, {beta, setting}) => {
+        const ends = setting.gain.filter(Boolean).flatMap((gain) => [gain[1], gain[2]]);
+        return panel(width, {
+          ...range(Math.min(...ends, -0.5), Math.max(...ends, 0.5)),
+          body: (atX, atY, top, bottom) => `<path class="axis" d="M${atX(0.001)} ${atY(0)}H${atX(50)}"/>` + cursor(beta, atX, top, bottom)
+            + setting.beta.map((at, i) => setting.gain[i] && `<g class="${tone(at)}${at === nearest(setting.beta, beta) ? " chosen" : ""}"><path class="interval" d="M${atX(at)} ${atY(setting.gain[i][1])}V${atY(setting.gain[i][2])}"/><circle r="3" cx="${atX(at)}" cy="${atY(setting.gain[i][0])}"/></g>`).join(""),
+        });
+      },
+    },
+    calibration: {
+      title: "Measured calibration error, %: <svg width='10' height='10' viewBox='-5 -5 10 10' aria-hidden='true'><circle r='4'/></svg> as trained, <svg width='12' height='12' viewBox='-6 -6 12 12' aria-hidden='true'><path class='open' d='M0 -5L5 0L0 5L-5 0Z'/></svg> after the link",
+      draw: (width, {beta, setting}) => panel(width, {
+        ...range(0, Math.max(...setting.ece, ...setting.link)),
+        body: (atX, atY, top, bottom) => cursor(beta, atX, top, bottom) + setting.beta.map((at, i) => {
+          const link = setting.link[i] === null ? "" : `<path class="open" transform="translate(${atX(at)} ${atY(setting.link[i])})" d="M0 -5L5 0L0 5L-5 0Z"/>`;
+          return `<g class="${tone(at)}${at === nearest(setting.beta, beta) ? " chosen" : ""}"><circle r="3" cx="${atX(at)}" cy="${atY(setting.ece[i])}"/>${link}</g>`;
+        }).join(""),
+      }),
+    },
+  };
+
+  const cursor = (beta, atX, top, bottom) => `<path class="cursor" d="M${atX(beta)} ${top}V${bottom}"/>`;
+
+  // Measured quantities: β from 0.001 to 50 across, the numbers up, with three or four round ticks.
+  function range(low, high) {
+    const wide = high - low, unit = 10 ** Math.floor(Math.log10(wide)), step = [0.5, 1, 2, 5, 10].map((times) => times * unit).find((size) => wide / size <= 4);
+    const from = low === 0 ? 0 : low - 0.05 * wide, ticks = [];
+    for (let tick = Math.ceil(from / step) * step; tick <= high + 0.05 * wide; tick += step) ticks.push(Math.round(tick * 1000) / 1000);
+    return {x: {place: logBeta, ticks: [0.001, 0.01, 0.1, 1, 10], text: String}, y: {from, to: high + 0.05 * wide, ticks}};
+  }
+
+  function sentence({beta, setting}, panels) {
+    const said = [];
+    if (panels.includes("gradient")) said.push(`A sample with probability 0.9 of its true class has the gradient ${number(gradient(0.9, beta), 2)}; with β = 1 it is 0.1.`);
+    if (panels.includes("link")) said.push(`Where a class is true with probability 80 %, the loss is smallest at a confidence of ${number(100 * confidence(0.8, beta), 1)} % (two classes).`);
+    if (setting) {
+      const at = nearest(setting.beta, beta), i = setting.beta.indexOf(at);
+      const gain = setting.gain[i] && `test accuracy ${signed(setting.gain[i][0])} points [${signed(setting.gain[i][1])}, ${signed(setting.gain[i][2])}] against β = 1; `;
+      const accuracy = at === 1 ? `test accuracy ${number(setting.accuracy, 2)} %; ` : gain || "";
+      const after = setting.link[i] === null ? "the link was not recorded here" : `${number(setting.link[i], 1)} % after the link` + (setting.temperature[i] === null ? "" : `, ${number(setting.temperature[i], 1)} % after a fitted temperature`);
+      said.push(`Measured at β = ${at} on ${setting.name} (${setting.note}, ${setting.seeds} seeds): ${accuracy}calibration error ${number(setting.ece[i], 1)} %, ${after}.`);
+    }
+    return said.join(" ");
+  }
+
+  function build(root, index) {
+    const data = root.querySelector("script[type='application/json']");
+    const settings = data ? JSON.parse(data.textContent).settings : [];
+    const panels = (root.dataset.panels || (data ? "gradient link accuracy calibration" : "gradient link")).split(" ");
+    const state = {beta: START, setting: settings[0]};
+    const options = settings.map((setting, i) => `<option value="${i}">${escaped(setting.name)}</option>`).join("");
+    const name = `play-${index}`;
+    root.innerHTML = `<div class="play-controls">
+      <label for="${name}-beta">β = <output for="${name}-beta">${START}</output></label>
+      <input type="range" id="${name}-beta" min="0" max="${BETAS.length - 1}" step="1" value="${BETAS.indexOf(START)}">
+      ${settings.length ? `<label for="${name}-setting">Measured on</label> <select id="${name}-setting">${options}</select>` : ""}</div>
+      <div class="play-panels">${panels.map((key) => `<div><p>${PANELS[key].title}</p><div class="play-panel" data-panel="${key}"></div></div>`).join("")}</div>
+      <p class="play-text" role="status"></p>`;
+    const slider = root.querySelector("input"), text = root.querySelector(".play-text");
+    let timer;
+
+    function draw() {
+      root.querySelector("output").textContent = state.beta;
+      slider.setAttribute("aria-valuetext", `β = ${state.beta}`);
+      root.querySelectorAll(".play-panel").forEach((place) => { place.innerHTML = PANELS[place.dataset.panel].draw(Math.max(place.clientWidth, 120), state); });
+      clearTimeout(timer);  // a screen reader is told when the slider rests
+      timer = setTimeout(() => { text.textContent = sentence(state, panels); }, 150);
+    }
+
+    slider.addEventListener("input", () => { state.beta = BETAS[slider.value]; draw(); });
+    root.querySelector("select")?.addEventListener("change", (event) => { state.setting = settings[event.target.value]; draw(); });
+    const still = document.querySelector(`#${root.dataset.instead} img`);
+    if (still) {
+      root.closest(".cell").hidden = true;
+      (still.closest("a") || still).replaceWith(root);
+    }
+    let width = 0;
+    new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; draw(); } }).observe(root);
+    text.textContent = sentence(state, panels);
+  }
+
+  document.querySelectorAll(".play").forEach(build);
+})();
