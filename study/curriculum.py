@@ -24,24 +24,14 @@ SINGLE_SAMPLES = 12
 
 
 def choose(samples: int, count: int) -> Tensor:
-    """Indices of ``count`` out of ``samples``, in ascending order: always the same ones, drawn with seed 0.
-
-    Example:
-        >>> choose(4, 10).tolist()
-        [0, 1, 2, 3]
-    """
+    """Choose ``count`` of the samples in ascending order: always the same ones, drawn with seed 0."""
     if count < GROUPS:
         raise ValueError(f"at least {GROUPS} samples must be followed, one for each group; got {count}")
     return torch.randperm(samples, generator=torch.Generator().manual_seed(0))[:count].sort().values
 
 
 def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
-    """:math:`p_c` ``[R, N]`` from logits ``[R, N, C]`` and class indices ``[N]``.
-
-    Example:
-        >>> true_class_probability(torch.zeros(1, 2, 4), torch.tensor([0, 3]))
-        tensor([[0.2500, 0.2500]])
-    """
+    """:math:`p_c` ``[R, N]`` from logits ``[R, N, C]`` and class indices ``[N]``."""
     index = labels.expand(len(logits), -1).unsqueeze(2)
     return torch.softmax(logits, 2).gather(2, index).squeeze(2)
 
@@ -52,14 +42,7 @@ def confidence(model: RunModel, inputs: Tensor, labels: Tensor, temperatures: Se
 
 
 def epoch_learnt(confidences: Tensor, threshold: float = LEARNT) -> Tensor:
-    """The first epoch after which the confidence exceeds a threshold.
-
-    Args:
-        confidences: ``[..., E, N]``, after 0 to E - 1 epochs.
-        threshold: the confidence to exceed.
-
-    Returns:
-        The epoch ``[..., N]`` as int64; E for a sample that never exceeds it.
+    """Find the first epoch after which the confidence exceeds a threshold, from ``[..., E, N]``; E for a sample that never does.
 
     Example:
         >>> epoch_learnt(torch.tensor([[0.1, 0.2], [0.6, 0.3], [0.9, 0.4]])).tolist()
@@ -71,14 +54,7 @@ def epoch_learnt(confidences: Tensor, threshold: float = LEARNT) -> Tensor:
 
 
 def difficulty_groups(final_confidence: Tensor, groups: int = GROUPS) -> Tensor:
-    """Cut samples into groups of (nearly) equal size by their confidence: 0 is the hardest, ``groups - 1`` the easiest.
-
-    Args:
-        final_confidence: ``[N]``.
-        groups: number of groups.
-
-    Returns:
-        The group of each sample, ``[N]``; equal confidences are cut in the order of the samples.
+    """Cut samples into groups of (nearly) equal size by their last confidence ``[N]``, from 0, the hardest.
 
     Example:
         >>> difficulty_groups(torch.tensor([0.9, 0.1, 0.5, 0.7, 0.3])).tolist()
@@ -90,22 +66,11 @@ def difficulty_groups(final_confidence: Tensor, groups: int = GROUPS) -> Tensor:
 
 
 def summaries(confidences: Tensor, seeds: Sequence[int], betas: Sequence[float]) -> list[dict[str, Any]]:
-    """What a record keeps of the confidences of a stack.
+    """Summarise the confidences of a stack ``[R, E, N]``, after 0 to E - 1 epochs, for the records of its runs.
 
-    Args:
-        confidences: ``[R, E, N]``: runs, after 0 to E - 1 epochs, samples.
-        seeds: the seed of each run.
-        betas: the β of each run. The reference of a seed is its run with β nearest to 1 (on a logarithmic scale).
-
-    Returns:
-        For each run:
-
-        * ``group_confidence``: mean confidence of five groups after each epoch, grouped by the run's own last confidence;
-        * ``reference_group_confidence``: the same, grouped by the last confidence of the reference run;
-        * ``single_confidence``: twelve samples, those with the ranks 1 to N in difficulty in the reference run, evenly on a logarithmic
-          scale, the hardest first;
-        * ``epoch_learnt_counts``: samples learnt after 0, 1, … epochs, and never;
-        * ``never_learnt``: share of the samples; ``median_epoch_learnt``; ``group_epoch_learnt``: mean over each own group, E for never.
+    Samples are grouped by the run's own last confidence, and by that of the reference run: of the same seed, with β nearest to 1. The
+    ``single_confidence`` is that of twelve samples, evenly spaced on a logarithmic scale of their rank in difficulty in the reference
+    run, the hardest first. ``epoch_learnt_counts`` are the samples learnt after 0, 1, … epochs, and never.
     """
     epochs = confidences.shape[1]
     learnt = epoch_learnt(confidences)
