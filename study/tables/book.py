@@ -57,10 +57,14 @@ class Table:
 
     def _classes(self) -> str:
         """How the style sheet treats it: ``wordy`` rows are stacked on a phone, ``keyed`` ones keep their key, ``dense`` ones are small."""
+        classes = ["data-table"]
         if max((len(text) for row in self.rows for text in row), default=0) > _LONG_CELL:
-            return "data-table wordy"
-        keyed = " keyed" if len(self.header) > 3 and max(len(row[0]) for row in self.rows) <= _SHORT_KEY else ""
-        return "data-table" + keyed + (" dense" if len(self.header) > _MANY_COLUMNS else "")
+            classes.append("wordy")
+        elif len(self.header) > 3 and max(len(row[0]) for row in self.rows) <= _SHORT_KEY:
+            classes.append("keyed")
+        if len(self.header) > _MANY_COLUMNS:
+            classes.append("dense")
+        return " ".join(classes)
 
     def _is_numeric(self, column: int) -> bool:
         texts = [row[column].strip("*") for row in self.rows if row[column] not in ("", MISSING)]
