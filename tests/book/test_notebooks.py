@@ -26,22 +26,21 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).with_suffix("").as_posix()
 
 
-@pytest.mark.parametrize("source", COMPUTING, ids=name_of)
-def test_the_book_executed_this_notebook(source: Path) -> None:
+def test_the_book_executed_the_notebooks(subtests: pytest.Subtests) -> None:
     """The book build executes every page with its defaults; what it executed is this very notebook, and no cell was left out or failed."""
-    executed = HTML / "_sources" / source.relative_to(ROOT).with_suffix(".ipynb")
     if not HTML.is_dir():
         pytest.skip("the notebooks' defaults were not tested: the book has not been built; `make book` builds it")
-    assert executed.is_file(), f"the book does not execute or does not contain {source.relative_to(ROOT)}"
-    ran = [cell for cell in nbformat.read(executed, as_version=4).cells if cell.cell_type == "code"]
-    written = [cell for cell in jupytext.read(source).cells if cell.cell_type == "code"]
-    # the figure settings of a cell are metadata in one of them and a part of the source in the other
-    assert [code(cell.source) for cell in ran] == [code(cell.source) for cell in written], (
-        "the book is older than the notebook: `make book`"
-    )
-    for cell in ran:
-        assert cell.execution_count is not None or not cell.source.strip(), f"not executed: {cell.source[:80]}"
-        assert all(output.output_type != "error" for output in cell.outputs), f"failed: {cell.source[:80]}"
+    for source in COMPUTING:
+        with subtests.test(source.relative_to(ROOT).as_posix()):
+            executed = HTML / "_sources" / source.relative_to(ROOT).with_suffix(".ipynb")
+            assert executed.is_file(), "the book does not execute or does not contain it"
+            ran = [cell for cell in nbformat.read(executed, as_version=4).cells if cell.cell_type == "code"]
+            written = [cell for cell in jupytext.read(source).cells if cell.cell_type == "code"]
+            # the figure settings of a cell are metadata in one of them and a part of the source in the other
+            assert [code(cell.source) for cell in ran] == [code(cell.source) for cell in written], "the book is older: `make book`"
+            for cell in ran:
+                assert cell.execution_count is not None or not cell.source.strip(), f"not executed: {cell.source[:80]}"
+                assert all(output.output_type != "error" for output in cell.outputs), f"failed: {cell.source[:80]}"
 
 
 def code(source: str) -> str:

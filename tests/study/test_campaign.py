@@ -141,43 +141,43 @@ def test_numbers_in_scientific_notation_are_numbers(project: Path) -> None:
     assert campaigns.load(path).jobs[0].parameters == {"learning_rate": 0.001, "betas": [10.0, 0.5]}
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("name: small\nentries: [", "not a readable campaign file"),
-        ("[" * 100_000, "not a readable campaign file"),
-        ("name: small\nname: small\nentries: []\n", "'name' stands twice"),
-        ("name: small\ndefaults: {<<: {epochs: 1}, <<: {epochs: 2}}\nentries: []\n", "'<<' stands twice"),
-        ("name: small\ndefaults: {<<: [{epochs: 1}, {epochs: 2}]}\nentries: []\n", "'<<: epochs' stands twice"),
-        ("name: small\ntitle: " + "x" * 200_000, "the limit is 200,000"),
-        ("[1, 2]", "expected a mapping with the keys name, title, defaults, entries"),
-        ({**CAMPAIGN, "name": "other"}, "must agree"),
-        ({**CAMPAIGN, "entry": []}, "no key 'entry'; did you mean 'entries'[?] The valid names are: name, title, defaults, entries"),
-        ({**CAMPAIGN, 1: 2}, "no key 1"),
-        ({"name": "small"}, "the key 'entries' is missing"),
-        *(({**CAMPAIGN, "entries": value}, "entries") for value in (None, [], 3, {"a": 1})),
-        ({**CAMPAIGN, "entries": [{"id": "a"}]}, r"entry 1 \(a\): the key 'template' is missing"),
-        ({**CAMPAIGN, "entries": ["a"]}, "entry 1: expected a mapping"),
-        *((entry(**{name: None}), f"the key '{name}' is missing") for name in ("id", "template")),
-        *((entry(minutes=value), "minutes must be a") for value in ("two", float("nan"), 0, -1, True)),
-        (entry(memory=0.5), "memory must be a"),
-        (entry(parameters=[1]), "parameters must be a"),
-        (entry(parameters={1: 2}), "parameters must be a"),
-        (entry(answers=["E99"]), "the ledger has no row 'E99'; its rows are: A1"),
-        *((entry(each={"seeds": value}), "each must be a") for value in (3, [])),
-        (entry(parameters={"seeds": [0]}, each={"seeds": [[0]]}), "seeds stands in `parameters` and in `each`; keep one"),
-        ({**CAMPAIGN, "entries": [{"id": "a", "template": "train"}] * 2}, "two jobs are called 'a'"),
-        (entry(each={"seeds": [[seed] for seed in range(400)], "epochs": list(range(300))}), "more than 100,000 jobs"),
-        *((entry(id=name), "cannot name a file") for name in ("../a", "a b", "$(touch x)", ".a", "")),
-        (entry(id="a" * 5000), "id must be a text of at most 100 letters"),
-    ],
-    ids=lambda value: str(value)[:60],
-)
-def test_a_wrong_file_is_refused(project: Path, content: object, message: str) -> None:
-    path = write(project, content)
-    with pytest.raises(CampaignError, match=message) as caught:
-        campaigns.load(path)
-    assert str(path) in str(caught.value) and len(str(caught.value)) < 2000
+WRONG_FILES: list[tuple[object, str]] = [
+    ("name: small\nentries: [", "not a readable campaign file"),
+    ("[" * 100_000, "not a readable campaign file"),
+    ("name: small\nname: small\nentries: []\n", "'name' stands twice"),
+    ("name: small\ndefaults: {<<: {epochs: 1}, <<: {epochs: 2}}\nentries: []\n", "'<<' stands twice"),
+    ("name: small\ndefaults: {<<: [{epochs: 1}, {epochs: 2}]}\nentries: []\n", "'<<: epochs' stands twice"),
+    ("name: small\ntitle: " + "x" * 200_000, "the limit is 200,000"),
+    ("[1, 2]", "expected a mapping with the keys name, title, defaults, entries"),
+    ({**CAMPAIGN, "name": "other"}, "must agree"),
+    ({**CAMPAIGN, "entry": []}, "no key 'entry'; did you mean 'entries'[?] The valid names are: name, title, defaults, entries"),
+    ({**CAMPAIGN, 1: 2}, "no key 1"),
+    ({"name": "small"}, "the key 'entries' is missing"),
+    *(({**CAMPAIGN, "entries": value}, "entries") for value in (None, [], 3, {"a": 1})),
+    ({**CAMPAIGN, "entries": [{"id": "a"}]}, r"entry 1 \(a\): the key 'template' is missing"),
+    ({**CAMPAIGN, "entries": ["a"]}, "entry 1: expected a mapping"),
+    *((entry(**{name: None}), f"the key '{name}' is missing") for name in ("id", "template")),
+    *((entry(minutes=value), "minutes must be a") for value in ("two", float("nan"), 0, -1, True)),
+    (entry(memory=0.5), "memory must be a"),
+    (entry(parameters=[1]), "parameters must be a"),
+    (entry(parameters={1: 2}), "parameters must be a"),
+    (entry(answers=["E99"]), "the ledger has no row 'E99'; its rows are: A1"),
+    *((entry(each={"seeds": value}), "each must be a") for value in (3, [])),
+    (entry(parameters={"seeds": [0]}, each={"seeds": [[0]]}), "seeds stands in `parameters` and in `each`; keep one"),
+    ({**CAMPAIGN, "entries": [{"id": "a", "template": "train"}] * 2}, "two jobs are called 'a'"),
+    (entry(each={"seeds": [[seed] for seed in range(400)], "epochs": list(range(300))}), "more than 100,000 jobs"),
+    *((entry(id=name), "cannot name a file") for name in ("../a", "a b", "$(touch x)", ".a", "")),
+    (entry(id="a" * 5000), "id must be a text of at most 100 letters"),
+]
+
+
+def test_a_wrong_file_is_refused(project: Path, subtests: pytest.Subtests) -> None:
+    for content, message in WRONG_FILES:
+        with subtests.test(message, content=str(content)[:60]):
+            path = write(project, content)
+            with pytest.raises(CampaignError, match=message) as caught:
+                campaigns.load(path)
+            assert str(path) in str(caught.value) and len(str(caught.value)) < 2000
 
 
 def test_an_anchor_may_be_changed_where_it_is_merged(project: Path) -> None:
@@ -187,28 +187,28 @@ def test_an_anchor_may_be_changed_where_it_is_merged(project: Path) -> None:
     assert campaigns.load(path).jobs[0].setting.model_dump()["epochs"] == 2
 
 
-@pytest.mark.parametrize("name", ["../y", "x$(touch PWNED)", "a b", "", "x" * 5000, None])
-def test_a_name_reaches_no_path_and_no_shell(project: Path, name: Any) -> None:
-    with pytest.raises(CampaignError, match="a campaign cannot be called"):
-        campaigns.plan(name, project)
+def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Subtests) -> None:
+    for name in ["../y", "x$(touch PWNED)", "a b", "", "x" * 5000, None]:
+        with subtests.test(str(name)[:30]), pytest.raises(CampaignError, match="a campaign cannot be called"):
+            campaigns.plan(name, project)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (entry(template="tran"), "job a: there is no notebook 'tran'; did you mean 'train'[?] The valid ones are: train, curriculum"),
-        ({**entry(template="cost"), "defaults": {}}, "there is no notebook notebooks/experiments/cost.md"),
-        (entry(parameters={"epoch": 3}), "job a: there is no parameter 'epoch'; did you mean 'epochs'[?] The valid names are: dataset"),
-        (entry(parameters={"epochs": "3"}), r"job a: epochs must be a whole number > 0 and < 1.04858e\+06; got '3' \(str\)"),
-        (entry(parameters={"betas": [0.1, -1.0]}), "job a: betas must be a finite number > 0; got -1.0"),
-        (entry(parameters={"record": "x.json"}), "record is set by the workflow"),
-        (entry(template="curriculum", parameters={"loss": "softmax"}), "the notebook curriculum has no parameter 'loss'"),
-    ],
-)
-def test_a_wrong_job_stops_the_plan(project: Path, content: object, message: str) -> None:
-    write(project, content)
-    with pytest.raises(CampaignError, match=message):
-        campaigns.plan("small", project)
+WRONG_JOBS = [
+    (entry(template="tran"), "job a: there is no notebook 'tran'; did you mean 'train'[?] The valid ones are: train, curriculum"),
+    ({**entry(template="cost"), "defaults": {}}, "there is no notebook notebooks/experiments/cost.md"),
+    (entry(parameters={"epoch": 3}), "job a: there is no parameter 'epoch'; did you mean 'epochs'[?] The valid names are: dataset"),
+    (entry(parameters={"epochs": "3"}), r"job a: epochs must be a whole number > 0 and < 1.04858e\+06; got '3' \(str\)"),
+    (entry(parameters={"betas": [0.1, -1.0]}), "job a: betas must be a finite number > 0; got -1.0"),
+    (entry(parameters={"record": "x.json"}), "record is set by the workflow"),
+    (entry(template="curriculum", parameters={"loss": "softmax"}), "the notebook curriculum has no parameter 'loss'"),
+]
+
+
+def test_a_wrong_job_stops_the_plan(project: Path, subtests: pytest.Subtests) -> None:
+    for content, message in WRONG_JOBS:
+        write(project, content)
+        with subtests.test(message), pytest.raises(CampaignError, match=message):
+            campaigns.plan("small", project)
     with pytest.raises(CampaignError, match="the campaigns are: small"):
         campaigns.plan("smal", project)
 
@@ -412,8 +412,9 @@ def test_an_interrupted_campaign_goes_on_where_it_was(project: Path, kill: signa
 # -- the campaigns of the project ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", campaigns.names(ROOT / "campaigns"))
-def test_the_campaigns_of_the_project_are_valid(name: str) -> None:
-    plan = campaigns.plan(name, ROOT)
-    assert plan.campaign.jobs
-    assert all(job.minutes is not None for job in plan.campaign.jobs), "every entry says how long a job takes"
+def test_the_campaigns_of_the_project_are_valid(subtests: pytest.Subtests) -> None:
+    for name in campaigns.names(ROOT / "campaigns"):
+        with subtests.test(name):
+            plan = campaigns.plan(name, ROOT)
+            assert plan.campaign.jobs
+            assert all(job.minutes is not None for job in plan.campaign.jobs), "every entry says how long a job takes"

@@ -199,27 +199,24 @@ class TestReading:
         assert table[["warmup_start", "warmup_end"]].isna().all(axis=1).tolist() == [False, True]
         assert path.read_bytes() == before
 
-    @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[1, 2]", b'{"schema": 1', b"[" * 100_000])
-    def test_what_is_no_record(self, tmp_path, content):
-        (tmp_path / "broken.json").write_bytes(content)
+    def test_what_is_no_record(self, tmp_path, subtests):
         record().write(tmp_path / "whole.json")
-        with pytest.raises(ValueError, match="broken.json is not a whole record.*run its job again"):
-            records.read(tmp_path)
+        for content in [b"", b"\xff\xfe\x00", b"[1, 2]", b'{"schema": 1', b"[" * 100_000]:
+            (tmp_path / "broken.json").write_bytes(content)
+            with subtests.test(content[:20]), pytest.raises(ValueError, match="broken.json is not a whole record.*run its job again"):
+                records.read(tmp_path)
 
-    @pytest.mark.parametrize(
-        "changes",
-        [
+    def test_damaged(self, tmp_path, subtests):
+        cases = [
             *({"schema": 0}, {"surplus": 1}, {"scale": "huge"}, {"parameters": None}, {"parameters": [1]}, {"template": None}),
             *({"runs": None}, {"runs": [1]}, {"runs": [{}]}, {"epochs_done": 1}, {"epochs_done": "2"}, {"wall_seconds": -1}),
             *({"runs": [{"metrics": {"test_accuracy": value}}]} for value in (97, -0.1, "0.9", None)),
             {"runs": [{"metrics": {"test_ece": None}}]},
-        ],
-        ids=str,
-    )
-    def test_damaged(self, tmp_path, changes):
-        damaged(tmp_path, **changes)
-        with pytest.raises(ValueError, match="broken.json is not a whole record.*run its job again"):
-            records.read(tmp_path)
+        ]
+        for changes in cases:
+            damaged(tmp_path, **changes)
+            with subtests.test(str(changes)), pytest.raises(ValueError, match="broken.json is not a whole record.*run its job again"):
+                records.read(tmp_path)
 
 
 class TestEnvironment:

@@ -43,50 +43,42 @@ def test_every_parameter_refuses_wrong_types_and_what_is_beyond_its_bounds(kind,
             assert len(str(caught.value)) < 1500 and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"activation": "rely"}, r"unknown activation 'rely'; did you mean 'relu'\? valid: relu, tanh, sigmoid"),
-        ({"dataset": "minst"}, r"did you mean 'mnist'\? valid: breast_cancer, .*digits"),
-        ({"epoch": 3}, r"no parameter 'epoch'; did you mean 'epochs'\? The valid names are: dataset, normalization, "),
-        ({"betas": 0.1}, r"betas must be a list of finite numbers > 0, such as \[5.0, 1.0, 0.1, 0.01\]; got 0.1 \(float\)"),
-        ({"betas": [0.1, -1.0]}, "betas must be a finite number > 0; got -1.0"),
-        ({"betas": [1, 0.5, 1.0]}, "betas: 1.0 stands in it twice"),
-        ({"seeds": [0, 0]}, "seeds: 0 stands in it twice"),
-        ({"warmups": [[0.01, 0.1]]}, "warmups must be a list of 3 finite numbers > 0"),
-        ({"augmentation": "flip"}, "augmentation and channels_last are for images"),
-        ({"channels_last": True}, "augmentation and channels_last are for images"),
-        ({"lr_schedule": "one-cycle", "milestones": [0.5]}, "milestones have no meaning with lr_schedule='one-cycle'"),
-        *((values, "nothing to train") for values in ({"betas": []}, {"seeds": []}, {"temperatures": []})),
-        *(({"loss": "softmax", **values}, "are for loss='gd'; with 'softmax' set betas=") for values in ({}, {"betas": [0.1]})),
-        *(
-            ({"loss": "softmax", "betas": [1], **values}, "are for loss='gd'")
-            for values in ({"warmups": [[0.1, 1, 2]]}, {"temperatures": [2.0]}, {"match_gradient": True})
-        ),
-        ({"loss": "lgm 0.3 0.1", "betas": [1]}, "needs a last layer of the kind 'gaussian', which only image networks have"),
-        ({"loss": "adacos", "betas": [1], "cuda_graph": True}, "remembers something from step to step"),
-    ],
-)
-def test_what_is_said_of_an_experiment(values, message):
-    with pytest.raises(ValueError, match=message):
-        Experiment(**values)
+SAID_OF_AN_EXPERIMENT: list[tuple[dict[str, Any], str]] = [
+    ({"activation": "rely"}, r"unknown activation 'rely'; did you mean 'relu'\? valid: relu, tanh, sigmoid"),
+    ({"dataset": "minst"}, r"did you mean 'mnist'\? valid: breast_cancer, .*digits"),
+    ({"epoch": 3}, r"no parameter 'epoch'; did you mean 'epochs'\? The valid names are: dataset, normalization, "),
+    ({"betas": 0.1}, r"betas must be a list of finite numbers > 0, such as \[5.0, 1.0, 0.1, 0.01\]; got 0.1 \(float\)"),
+    ({"betas": [0.1, -1.0]}, "betas must be a finite number > 0; got -1.0"),
+    ({"betas": [1, 0.5, 1.0]}, "betas: 1.0 stands in it twice"),
+    ({"seeds": [0, 0]}, "seeds: 0 stands in it twice"),
+    ({"warmups": [[0.01, 0.1]]}, "warmups must be a list of 3 finite numbers > 0"),
+    ({"augmentation": "flip"}, "augmentation and channels_last are for images"),
+    ({"channels_last": True}, "augmentation and channels_last are for images"),
+    ({"lr_schedule": "one-cycle", "milestones": [0.5]}, "milestones have no meaning with lr_schedule='one-cycle'"),
+    *((values, "nothing to train") for values in ({"betas": []}, {"seeds": []}, {"temperatures": []})),
+    *(({"loss": "softmax", **values}, "are for loss='gd'; with 'softmax' set betas=") for values in ({}, {"betas": [0.1]})),
+    *(
+        ({"loss": "softmax", "betas": [1], **values}, "are for loss='gd'")
+        for values in ({"warmups": [[0.1, 1, 2]]}, {"temperatures": [2.0]}, {"match_gradient": True})
+    ),
+    ({"loss": "lgm 0.3 0.1", "betas": [1]}, "needs a last layer of the kind 'gaussian', which only image networks have"),
+    ({"loss": "adacos", "betas": [1], "cuda_graph": True}, "remembers something from step to step"),
+]
+SAID_OF_THE_OTHERS: list[tuple[type[settings.Setting], dict[str, Any], str]] = [
+    (CrossValidation, {"datasets": ["irises"]}, r"unknown datasets 'irises'; did you mean 'iris'\?"),
+    (CrossValidation, {"normalization": "channel"}, "valid: standard, unit, none"),
+    (CrossValidation, {"seeds": [409]}, "from 0 to 408"),
+    (CrossValidation, {"loss": "l-softmax 2"}, "'normed', which only image networks have"),
+    (StepCost, {"models": ["mlp"]}, "unknown models 'mlp'; valid: .*resnet18"),
+    (StepCost, {"losses": ["softmax", "softmax"]}, "losses: 'softmax' stands in it twice"),
+    (Curriculum, {"followed": 4}, "followed must be a whole number >= 5; got 4"),
+]
 
 
-@pytest.mark.parametrize(
-    ("kind", "values", "message"),
-    [
-        (CrossValidation, {"datasets": ["irises"]}, r"unknown datasets 'irises'; did you mean 'iris'\?"),
-        (CrossValidation, {"normalization": "channel"}, "valid: standard, unit, none"),
-        (CrossValidation, {"seeds": [409]}, "from 0 to 408"),
-        (CrossValidation, {"loss": "l-softmax 2"}, "'normed', which only image networks have"),
-        (StepCost, {"models": ["mlp"]}, "unknown models 'mlp'; valid: .*resnet18"),
-        (StepCost, {"losses": ["softmax", "softmax"]}, "losses: 'softmax' stands in it twice"),
-        (Curriculum, {"followed": 4}, "followed must be a whole number >= 5; got 4"),
-    ],
-)
-def test_what_is_said_of_the_others(kind, values, message):
-    with pytest.raises(ValueError, match=message):
-        kind(**values)
+def test_what_is_said(subtests):
+    for kind, values, message in [*((Experiment, *said) for said in SAID_OF_AN_EXPERIMENT), *SAID_OF_THE_OTHERS]:
+        with subtests.test(message), pytest.raises(ValueError, match=message):
+            kind(**values)
 
 
 class TestExperiment:
