@@ -17,6 +17,7 @@ from study.criteria.images import RIVALS, image_runs, margin_runs
 from study.criteria.large_margin import large_margin_runs
 from study.criteria.mnist import TABLE_1_BETAS, distance_to_table_1, mnist_runs
 from study.criteria.rules import Criterion, Finding, Outcome, Variant
+from study.criteria.selection import honest_scale
 from study.criteria.uci import TABLE_I, accuracies, average_by_seed, distance_to_table_i, paper_table_i, uci_runs, wins
 
 __all__ = [
@@ -91,7 +92,7 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     for kinds, of_kind in _KINDS:
         if kind in kinds:
-            return runs if runs.empty else of_kind(runs, kind)
+            return runs if runs.empty else honest_scale(of_kind(runs, kind))
     raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(name for kinds, _ in _KINDS for name in kinds)}")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -20,17 +23,19 @@ from study.criteria.rules import (
     of,
     provided,
     smaller,
+    where,
     within,
 )
 from study.criteria.selection import of_gradient_decay, with_setting
 
 __all__ = ["KINDS", "TABLE_1_BETAS", "distance_to_table_1", "mnist_runs"]
 
-KINDS = ("grid", "feature-plane", "curriculum", "temperature", "warmup-length")
+KINDS = ("grid", "feature-plane", "curriculum", "temperature", "warmup-length", "step")
 
 TABLE_1_BETAS = ("1", "0.5", "0.1", "0.01", "0.001")
 
 WARMUPS = ("warm-up 0.001→0.01", "warm-up 0.01→0.1")
+_RATES = (0.001, 0.01, 0.03, 0.1)  # B4
 _SAME_CONFIDENCE = 0.001  # E14: of the mean training confidence
 
 
@@ -39,17 +44,21 @@ def mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 
     Args:
         runs: as :func:`study.records.read` gives them.
-        kind: one of :data:`KINDS`; ``"grid"`` holds every β and both warm-ups.
+        kind: one of :data:`KINDS`; ``"grid"`` holds every β and both warm-ups, ``"step"`` the learning rates, also of the first layer
+            alone, and larger first weights.
 
     Returns:
         The runs with ``reading``; for the grid also ``lost`` (training samples with p_c ≤ 0.2), ``sure`` (p_c > 0.8) and
         ``early_cross_entropy`` (plain training cross-entropy, mean over epochs 1 to 10); for the curriculum ``epoch_easy`` (first epoch
         after which the easiest fifth reaches a mean confidence of 0.9; one more than the epochs if never) and ``gap`` (easiest minus
-        hardest fifth, mean over the epochs). For the temperatures a setting is the pair (β, τ).
+        hardest fifth, mean over the epochs); for the step ``errors`` (on the training set) and ``lost_share`` (lost samples among them, NaN
+        without errors). For the temperatures a setting is the pair (β, τ).
     """
     runs = of_gradient_decay(runs)
+    if kind == "step":
+        return _step_runs(runs)
     entry = runs["record"].str.replace(r"-seed\d+\.json$", "", regex=True)
-    chosen = entry.str.startswith(kind) if kind != "grid" else ~entry.str.startswith(KINDS[1:])
+    chosen = entry.str.startswith(kind) if kind != "grid" else ~entry.str.startswith(KINDS[1:-1])
     found = with_setting(runs[chosen & (runs["campaign"] == "mnist")])
     if found.empty:
         return found
@@ -67,6 +76,17 @@ def mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         found["gap"] = (groups[:, -1, 1:] - groups[:, 0, 1:]).mean(1)
     if kind == "temperature":
         found["setting"] = list(zip(found["beta"].astype(float), found["temperature"].astype(float), strict=True))
+    return found
+
+
+def _step_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    found = with_setting(runs[runs["campaign"] == "mnist-step"])
+    if found.empty:
+        return found
+    found["reading"] = found["activation"] + "-" + found["normalization"]
+    found["lost"] = [float(counts[0]) for counts in found["confidence_counts"]]
+    found["errors"] = ((1 - found["train_accuracy"].astype(float)) * found["train_samples"]).round()
+    found["lost_share"] = found["lost"] / found["errors"].where(found["errors"] > 0)
     return found
 
 
@@ -136,6 +156,21 @@ def _best_beta(variant: Variant) -> published.Setting:
 
 def _best_temperature(variant: Variant) -> published.Setting:
     return _chosen(variant, sorted(setting for setting in set(variant.runs["setting"]) if setting[0] == 1.0))
+
+
+def _arm(rate: float = 0.001, inputs: float = 1.0, weights: float = 1.0) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Keep the runs with this learning rate, these inputs and these first weights, each as a multiple of the usual ones."""
+    wanted = {"learning_rate": rate, "input_scale": inputs, "first_weights": weights}
+    return lambda runs: runs[np.logical_and.reduce([np.isclose(runs[name].astype(float), value) for name, value in wanted.items()])]
+
+
+def _share_at_each_rate(variant: Variant) -> Finding | None:
+    """B4 e: over the seeds that have errors, at every rate at which two or more have."""
+    rates = [replace(variant, runs=_arm(rate)(variant.runs)) for rate in _RATES]
+    if any(len(at.having("errors", beta)) < variant.seeds for at in rates for beta in (0.001, 1.0)):
+        return None
+    rules = [where(_arm(rate), larger("lost_share", 0.001, 1.0), f"rate {rate:g}") for rate in _RATES]
+    return all_of(*rules)(replace(variant, seeds=2, some=True))
 
 
 _BEST_CONSTANT = best_of(5.0, 2.0, 1.0, 0.1, 0.01)
@@ -217,6 +252,30 @@ CLAIMS = {
             larger("test_accuracy", of("test_accuracy", _best_pair), of("test_accuracy", _best_beta)),
             larger("test_accuracy", of("test_accuracy", _best_pair), of("test_accuracy", _best_temperature)),
         ),
+    ),
+    "B4": claim(
+        "step",
+        """
+        a: at a small step an over-small beta loses fewer. With the learning rate 0.001 for all layers and pixels in [0, 1], the number
+           of training errors is smaller for beta 0.001 than for beta 1.
+        b: at a large step it loses more. With the learning rate 0.1 the number of training errors is larger for beta 0.001 than for
+           beta 1.
+        c: as a for the number of training samples with p_c <= 0.2.
+        d: as b for the number of training samples with p_c <= 0.2.
+        e: the share is the loss's, not the step's. The share of the training errors with p_c <= 0.2 is larger for beta 0.001 than for
+           beta 1, at each learning rate. Seeds without any error are left out.
+        f: the step of the first layer alone does it. With 0.001 for all layers but the first, and the largest rate that was run for
+           that one, the number of training errors is larger for beta 0.001 than for beta 1.
+        g: so do its first weights alone. With 0.001 for all layers and the largest first weights that were run, the number of training
+           errors is larger for beta 0.001 than for beta 1.
+        """,
+        a=where(_arm(), smaller("errors", 0.001, 1.0), "rate 0.001"),
+        b=where(_arm(0.1), larger("errors", 0.001, 1.0), "rate 0.1"),
+        c=where(_arm(), smaller("lost", 0.001, 1.0), "rate 0.001"),
+        d=where(_arm(0.1), larger("lost", 0.001, 1.0), "rate 0.1"),
+        e=_share_at_each_rate,
+        f=where(_arm(inputs=255, weights=1 / 255), larger("errors", 0.001, 1.0), "first layer's rate × 255²"),
+        g=where(_arm(weights=255), larger("errors", 0.001, 1.0), "first weights × 255"),
     ),
 }
 """For each claim its parts."""

@@ -62,6 +62,8 @@ METRICS = {
     "train_margin_bias": "bias of the training samples",
     "bias_rise": "rise of the bias after its lowest value",
     "lost": "training samples with p ≤ 0.2",
+    "errors": "training errors",
+    "lost_share": "share of the training errors with p ≤ 0.2",
     "sure": "training samples with p > 0.8",
     "early_cross_entropy": "training cross-entropy, first ten epochs",
     "early_accuracy": "test accuracy, first quarter of the epochs",

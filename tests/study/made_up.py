@@ -313,3 +313,20 @@ def depth(ten: dict[str, float]) -> pd.DataFrame:
         rows = deep["loss"] == method
         deep.loc[rows, "test_accuracy"] = accuracy + 1e-4 * deep.loc[rows, "seed"]
     return pd.concat([shallow, deep], ignore_index=True)
+
+
+def stepping() -> pd.DataFrame:
+    """Runs in which an over-small β loses samples where the step is large, and wins some where it is small: B4 holds."""
+    rows = []
+    arms = [(rate, 1.0, 1.0) for rate in (0.001, 0.01, 0.03, 0.1)] + [(0.001, 255.0, 1 / 255), (0.001, 1.0, 255.0)]
+    for rate, inputs, weights in arms:
+        for beta in (1.0, 0.001):
+            for seed in range(5):
+                large = rate == 0.1 or weights != 1
+                errors = (400 if beta == 1 else 900 if large else 100) + seed * (1 + beta)
+                share = 0.5 if beta == 1 else 0.95
+                row = {"campaign": "mnist-step", "record": "a.json", "scale": "paper", "activation": "tanh", "normalization": "unit"}
+                row |= {"learning_rate": rate, "input_scale": inputs, "first_weights": weights, "schedule": f"{beta:g}", "beta": beta}
+                row |= {"seed": seed, "train_samples": 60_000, "train_accuracy": 1 - errors / 60_000}
+                rows.append(row | {"confidence_counts": [share * errors + seed, 60_000 - share * errors - seed]})
+    return pd.DataFrame(rows)

@@ -108,7 +108,7 @@ MANY = made_up.images(dataset="tiny-imagenet")
 RUNS = {
     **dict.fromkeys(["E3", "E4", "E5"], made_up.mnist()),
     **dict.fromkeys(["E6", "E11", "B2"], made_up.images()),
-    **{"E12": MANY, "E10": made_up.with_rivals(), "E13": OSCILLATING, "B1": MATCHED},
+    **{"B4": made_up.stepping(), "E12": MANY, "E10": made_up.with_rivals(), "E13": OSCILLATING, "B1": MATCHED},
     **dict.fromkeys(["L3", "L4", "L6"], made_up.margins()),
     **{"L5": made_up.degraded(), "A2": made_up.table_i(), "A3": made_up.depth(CHANCE | {"arcgrad 5": 0.9})},
     **dict.fromkeys(["A4", "A5", "A6"], made_up.cuts()),
@@ -384,6 +384,11 @@ def test_distance_is_zero_for_the_papers_own_table():
     grid = criteria.runs_of(frame, "grid")
     assert criteria.distance_to_table_1(grid)["relu-unit"] == 0.0
     assert criteria.nearest_reading(grid) == "relu-unit"
+
+
+def test_what_no_paper_has_is_not_at_its_scale():
+    old = made_up.trained(campaign="angular-mnist", model="mlp", scale="paper", seeds=5)
+    assert verdicts.verdict("A6", old).scale == "reduced" and verdicts.verdict("E3", made_up.mnist()).scale == "paper"
 
 
 def test_unknown_names():
