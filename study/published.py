@@ -67,66 +67,38 @@ _ELSEWHERE = 2  # other data sets whose effects may stand for one that the paper
 _CONDITIONS = ("train_fraction", "noise_rate", "epochs")
 
 _FOLDER = Path(__file__).resolve().parents[1] / "results" / "published"
-_INDEX_COLUMNS = ["paper", "version", "number", "table", "file", "caption", "note"]
-_TABLE_COLUMNS = ["paper", "version", "table", "dataset", "model", "method", "beta", "setting", "metric", "value", "sd", "unit", "note"]
-_CLAIM_COLUMNS = ["id", "paper", "claim", "where", "needs", "data_here"]
 
 
-def tables(folder: str | Path | None = None) -> pd.DataFrame:
-    """The list of the papers' tables.
-
-    Args:
-        folder: where the CSV files are; by default ``results/published`` of the repository that gdlib was installed from.
-
-    Returns:
-        One row for each table: ``paper``, ``version``, ``number`` (int), ``table`` (as printed, such as "IV"), ``file``, ``caption``,
-        ``note``.
-
-    Raises:
-        FileNotFoundError: if the folder or its ``tables.csv`` is missing.
-        ValueError: if the file does not have these columns.
+def tables() -> pd.DataFrame:
+    """List the papers' tables: ``paper``, ``version``, ``number``, ``table`` (as printed, such as "IV"), ``file``, ``caption``, ``note``.
 
     Example:
         >>> tables().groupby("paper").size().to_dict()
         {'AG': 7, 'GD-1': 5, 'GD-2': 6, 'LM': 4}
     """
-    return _read("tables.csv", _INDEX_COLUMNS, folder).astype({"version": int, "number": int})
+    return _read("tables.csv").astype({"version": int, "number": int})
 
 
-def table(paper: str, number: int | str, folder: str | Path | None = None) -> pd.DataFrame:
-    """One table of one paper, a row for each printed number.
+def table(paper: str, number: int | str) -> pd.DataFrame:
+    """Read one table of a paper ("GD-1", "GD-2", "LM", "AG") by its number or as printed ("IV"): a row for each printed number.
 
-    Args:
-        paper: "GD-1", "GD-2", "LM" or "AG".
-        number: the table's number: 4, "4" or, as the ArcGrad paper prints it, "IV".
-        folder: where the CSV files are; by default ``results/published`` of the repository that gdlib was installed from.
-
-    Returns:
-        The columns ``paper``, ``version``, ``table``, ``dataset``, ``model``, ``method``, ``beta``, then one column for each setting of
-        this table (such as ``interval``, ``reg_lambda`` or ``epochs``), then ``metric``, ``value``, ``sd``, ``unit``, ``decimals`` and
-        ``note``. ``beta``, ``value``, ``sd`` and those settings that are numbers are floats, NaN where the paper gives none;
-        ``decimals`` is the number of printed decimals of ``value``. Text is empty where there is none. Rows are in the order of the
-        printed table.
-
-    Raises:
-        ValueError: for a paper or a number that does not exist; the message names those that do. Also if the file is malformed.
-        FileNotFoundError: if the folder or the file is missing.
+    After ``beta`` there is a column for each setting of the table (such as ``interval``, ``reg_lambda`` or ``epochs``). ``beta``,
+    ``value``, ``sd`` and those settings that are numbers are floats, NaN where the paper gives none; ``decimals`` counts the printed ones
+    of ``value``.
 
     Example:
         >>> t = table("GD-1", 2)
         >>> t[t.model == "ResNet18"].set_index("beta").value.loc[[1.0, 0.1]].to_dict()
         {1.0: 83.9, 0.1: 84.4}
-        >>> table("AG", "VII").pivot(index="epochs", columns="method", values="value").loc[10.0, "ArcGrad"].item()
-        88.34
     """
-    index = tables(folder)
+    index = tables()
     rows = index[index.paper == paper.upper()]
     if rows.empty:
         raise ValueError(f"no paper {paper!r}; there are {', '.join(index.paper.unique())}")
     rows = rows[(rows.number.astype(str) == str(number)) | (rows.table == str(number).upper())]
     if rows.empty:
         raise ValueError(f"no table {number!r} of {paper}; there are {', '.join(index.table[index.paper == paper.upper()])}")
-    printed = _read(rows.file.iloc[0], _TABLE_COLUMNS, folder)
+    printed = _read(rows.file.iloc[0])
     settings = _settings(printed.setting)
     values = printed.value
     frame = pd.concat([printed.loc[:, :"beta"], settings, printed.loc[:, "metric":"unit"]], axis=1)
@@ -136,27 +108,14 @@ def table(paper: str, number: int | str, folder: str | Path | None = None) -> pd
     return frame.assign(version=frame.version.astype(int), **numbers)
 
 
-def claims(folder: str | Path | None = None) -> pd.DataFrame:
-    """Every claim of the papers that the book answers, and the questions of the reviewers and of this project.
-
-    Args:
-        folder: where the CSV files are; by default ``results/published`` of the repository that gdlib was installed from.
-
-    Returns:
-        Text columns ``paper``, ``claim``, ``where``, ``needs``, ``data_here``, indexed by the claim's ``id`` in the order of the ledger.
-
-    Raises:
-        FileNotFoundError: if the folder or its ``claims.csv`` is missing.
-        ValueError: if the file does not have these columns, or an id twice.
+def claims() -> pd.DataFrame:
+    """List the claims of the papers, and the questions of the reviewers and of this project, by ``id`` in the order of the ledger.
 
     Example:
         >>> claims().loc["E5", "claim"]
         'A small β lowers the plain cross-entropy faster, although it is not what is being minimised.'
     """
-    frame = _read("claims.csv", _CLAIM_COLUMNS, folder).set_index("id")
-    if frame.index.has_duplicates:
-        raise ValueError(f"claims.csv has these ids more than once: {', '.join(frame.index[frame.index.duplicated()].unique())}")
-    return frame
+    return _read("claims.csv").set_index("id", verify_integrity=True)
 
 
 def setting_name(setting: Setting) -> str:
@@ -173,12 +132,10 @@ def setting_name(setting: Setting) -> str:
 
 @functools.cache
 def printed() -> pd.DataFrame:
-    """Every outcome that the papers print for a setting of which a book's run can have the same, in the names and units of the records.
+    """List every outcome that the papers print for a setting that a run of the book can have, in the names and units of the records.
 
-    Returns:
-        Columns ``paper``, ``dataset``, ``model``, ``setting`` (see :data:`Setting`; a loss whose numbers the paper does not give has those
-        that this book chose), ``metric`` (such as ``test_ece``) and ``value`` (accuracies as shares). What was trained on fewer samples, on
-        wrong labels or for fewer epochs is not among them.
+    What was trained on fewer samples, on wrong labels or for fewer epochs is not among them. The columns are ``paper``, ``dataset``,
+    ``model``, ``setting`` (see :data:`Setting`), ``metric`` (such as ``test_ece``) and ``value`` (accuracies as shares).
     """
     rows = []
     for listed in tables().itertuples():
@@ -197,15 +154,10 @@ def printed() -> pd.DataFrame:
 
 @functools.cache
 def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str) -> str:
-    """Tell the papers' own difference of two settings: its range over their networks, paper by paper.
+    """Tell the papers' own difference of two settings, each a metric and a setting: its range over their networks, paper by paper.
 
-    Args:
-        left: metric and setting, in the names of the records.
-        right: what is subtracted.
-        dataset: as the papers call it. Where they print the two for one or two other data sets only, those stand there, with their names.
-
-    Returns:
-        Such as ``"GD-2: +0.002 … +0.007"``; empty where no paper prints both.
+    Where they print the two for one or two other data sets only, those stand there, with their names; the text is empty where no paper
+    prints both.
 
     Example:
         >>> effect(("test_accuracy", 0.1), ("test_accuracy", 1.0), "CIFAR-10")
@@ -248,23 +200,8 @@ def _setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:
     return kind, ""
 
 
-def _read(name: str, columns: list[str], folder: str | Path | None) -> pd.DataFrame:
-    """A CSV file of the folder as text, with the columns that it must have."""
-    home = _FOLDER if folder is None else Path(folder)
-    if not home.is_dir():
-        raise FileNotFoundError(
-            f"there is no folder {home} with the papers' tables. They are part of the repository: install gdlib from a checkout "
-            "(pip install -e .), or pass folder=…"
-        )
-    path = home / name
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"there is no file {path}; the folder holds {', '.join(sorted(p.name for p in home.glob('*.csv'))) or 'no CSV'}"
-        )
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    if list(frame.columns) != columns:
-        raise ValueError(f"{path} must have the columns {', '.join(columns)}, not {', '.join(frame.columns)}")
-    return frame
+def _read(name: str) -> pd.DataFrame:
+    return pd.read_csv(_FOLDER / name, dtype=str, keep_default_na=False)
 
 
 def _settings(column: pd.Series[str]) -> pd.DataFrame:

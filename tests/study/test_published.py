@@ -222,21 +222,6 @@ class TestErrors:
         for paper, number in [("AG", "4"), ("AG", "IV"), ("ag", "iv")]:
             pd.testing.assert_frame_equal(published.table(paper, number), one)
 
-    @pytest.mark.parametrize("call", [published.tables, published.claims, lambda folder: published.table("AG", 1, folder)])
-    def test_missing_folder_and_file(self, call, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError, match="install gdlib from a checkout"):
-            call(tmp_path / "nowhere")
-        with pytest.raises(FileNotFoundError, match="holds no CSV"):
-            call(tmp_path)
-
-    def test_malformed_files(self, tmp_path: Path) -> None:
-        (tmp_path / "tables.csv").write_text("paper,table\nGD-1,1\n")
-        with pytest.raises(ValueError, match="must have the columns paper, version, number"):
-            published.tables(tmp_path)
-        (tmp_path / "claims.csv").write_text("id,paper,claim,where,needs,data_here\nT1,a,b,c,d,e\nT1,a,b,c,d,e\n")
-        with pytest.raises(ValueError, match="more than once: T1"):
-            published.claims(tmp_path)
-
 
 class TestNamesOfLosses:
     def test_every_loss_of_an_experiment_has_one_of_its_own(self) -> None:
