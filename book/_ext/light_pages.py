@@ -26,6 +26,7 @@ MATHJAX = (
     *("output/chtml.js", "output/chtml/fonts", "a11y/assistive-mml.js"),
 )
 DESCRIPTION = 200  # characters
+MANY_COLUMNS = 7  # a table with more is set smaller
 WIDE = 480  # pixels: a figure that is shrunk too much on a phone
 
 
@@ -46,6 +47,8 @@ def without_its_sheet(app: Sphinx, pagename: str, templatename: str, context: di
 def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
     """Give every cell of a table the header of its column, and every empty header a text for those who do not see the table."""
     for group in doctree.findall(nodes.tgroup):
+        if len(list(group.findall(nodes.colspec))) > MANY_COLUMNS:
+            group.parent["classes"].append("dense")
         heads = [row for head in group.findall(nodes.thead) for row in head.findall(nodes.row)]
         if not heads:
             continue
@@ -98,6 +101,17 @@ def visit_image(self: HTML5Translator, node: nodes.image) -> None:
 def depart_image(self: HTML5Translator, node: nodes.image) -> None:
     """Close it."""
     type(self).depart_image(self, node)
+
+
+def visit_citation(self: HTML5Translator, node: nodes.citation) -> None:
+    """Write an entry of the bibliography as an item of a list; the role that docutils gives it is for lists of another kind."""
+    type(self).visit_citation(self, node)
+    self.body[-1] = self.body[-1].replace("doc-biblioentry", "listitem")
+
+
+def depart_citation(self: HTML5Translator, node: nodes.citation) -> None:
+    """Close it."""
+    type(self).depart_citation(self, node)
 
 
 def visit_summary(self: HTML5Translator, node: HideCodeCellNode) -> None:
@@ -216,7 +230,8 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
 
 
 def replace_nodes(app: Sphinx) -> None:
-    """Write cells of tables, pictures and hidden cells of notebooks our way."""
+    """Write cells of tables, pictures, citations and hidden cells our way."""
+    app.add_node(nodes.citation, override=True, html=(visit_citation, depart_citation))
     app.add_node(nodes.image, override=True, html=(visit_image, depart_image))
     app.add_node(nodes.entry, override=True, html=(visit_entry, depart_entry))
     app.add_node(HideCodeCellNode, override=True, html=(visit_summary, depart_HideCellInput))

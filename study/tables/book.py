@@ -20,7 +20,7 @@ __all__ = ["MISSING", "Table", "bold_best", "cell", "cross", "difference", "inte
 MISSING = "–"
 """What stands in a cell without a number."""
 
-_LONG_CELL, _SHORT_KEY, _MANY_COLUMNS = 70, 22, 7  # characters, characters, columns
+_LONG_CELL, _SHORT_KEY = 70, 22  # characters
 
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")  # the sign of a number in text, but not the hyphen of a word
 _NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\]|\s*%)?")
@@ -56,15 +56,10 @@ class Table:
         return f"<table><caption>{html.escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def _classes(self) -> str:
-        """How the style sheet treats it: ``wordy`` rows are stacked on a phone, ``keyed`` ones keep their key, ``dense`` ones are small."""
-        classes = ["data-table"]
+        """How the style sheet treats it on a narrow screen: ``wordy`` rows are stacked, ``keyed`` ones keep their first cell in view."""
         if max((len(text) for row in self.rows for text in row), default=0) > _LONG_CELL:
-            classes.append("wordy")
-        elif len(self.header) > 3 and max(len(row[0]) for row in self.rows) <= _SHORT_KEY:
-            classes.append("keyed")
-        if len(self.header) > _MANY_COLUMNS:
-            classes.append("dense")
-        return " ".join(classes)
+            return "data-table wordy"
+        return "data-table keyed" if len(self.header) > 3 and max(len(row[0]) for row in self.rows) <= _SHORT_KEY else "data-table"
 
     def _is_numeric(self, column: int) -> bool:
         texts = [row[column].strip("*") for row in self.rows if row[column] not in ("", MISSING)]

@@ -93,7 +93,6 @@ def test_the_default_folder_of_the_records_is_that_of_the_repository() -> None:
         (pd.DataFrame({"claim": ["E1"], "what": ["word " * 20], "verdict": ["holds"], "seeds": [5]}), "data-table wordy"),
         (pd.DataFrame({"β": ["5"], "a": [1], "b": [2], "c": [3]}), "data-table keyed"),
         (pd.DataFrame({"β": ["5"], "a": [1]}), "data-table"),
-        (pd.DataFrame({"β": ["5"]} | {str(column): [1] for column in range(7)}), "data-table keyed dense"),
     ],
 )
 def test_the_style_sheet_is_told_what_kind_of_table_it_is(frame: pd.DataFrame, classes: str) -> None:
