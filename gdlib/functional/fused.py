@@ -13,6 +13,8 @@ from gdlib.functional.options import Reduction, over_classes, readable, transfor
 _PLAIN = (Tensor, torch.nn.Parameter)
 _FEW_CLASSES = 16
 """Below so many classes exp of differences is faster than the softmax kernel."""
+_LARGE = 1e30
+"""A sum of so many can still be multiplied by the number of samples."""
 _BLOCK = 2**18
 """So many logits of class probabilities are treated at a time on a CPU: what its cache holds."""
 
@@ -45,26 +47,43 @@ def loss_and_gradient(logits: Tensor, index: Tensor, beta: float | Tensor, class
     Returns:
         The losses, the array, and the divisors ``a + b``, all with the class dimension kept.
     """
+    if logits.ndim == 2 and logits.shape[1] < _FEW_CLASSES and readable(logits):
+        return _of_few_classes(logits, index, beta)
     beta = over_classes(beta, class_dim, logits)
     true_class = index.unsqueeze(class_dim)
-    if logits.ndim == 2 and logits.shape[1] < _FEW_CLASSES and readable(logits):
-        powers = logits - logits.amax(1, keepdim=True)
-        log_true = powers.gather(1, true_class)
-        true = log_true.exp()
-        powers.exp_()
-    else:
-        powers = torch.softmax(logits, class_dim)
-        true = powers.gather(class_dim, true_class)
-        log_true = true.log()
-        vanished = true < 1e9 * torch.finfo(true.dtype).tiny  # a probability too small to be held with all its digits
-        if not readable(logits) or bool(vanished.any()):
-            distance = logits.gather(class_dim, true_class) - logits.amax(class_dim, keepdim=True)
-            log_true = torch.where(vanished, distance + powers.amax(class_dim, keepdim=True).log(), log_true)
+    powers = torch.softmax(logits, class_dim)
+    true = powers.gather(class_dim, true_class)
+    log_true = true.log()
+    vanished = true < 1e9 * torch.finfo(true.dtype).tiny  # a probability too small to be held with all its digits
+    if not readable(logits) or bool(vanished.any()):
+        distance = logits.gather(class_dim, true_class) - logits.amax(class_dim, keepdim=True)
+        log_true = torch.where(vanished, distance + powers.amax(class_dim, keepdim=True).log(), log_true)
     powers.scatter_(class_dim, true_class, 0.0)
     others = powers.sum(class_dim, keepdim=True)
     total = others + beta * true
     losses = total.log().sub_(log_true)
     powers.scatter_(class_dim, true_class, others.neg_())
+    return losses, powers, total
+
+
+def _of_few_classes(logits: Tensor, index: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the same in fewer calls; the scale is that of the true class, and of the largest for samples where it is far behind."""
+    beta = beta.to(logits).expand(index.shape) if isinstance(beta, Tensor) else beta
+    true_class = index.unsqueeze(1)
+    true = logits.gather(1, true_class)
+    powers = (logits - true).exp_()
+    within = powers.sum().item() <= _LARGE  # false for NaN
+    powers.scatter_(1, true_class, 0.0)
+    others = powers.sum(1, keepdim=True)
+    total = others + (beta.unsqueeze(1) if isinstance(beta, Tensor) else beta)
+    losses = total.log()
+    powers.scatter_(1, true_class, others.neg_())
+    if not within:
+        far = ~((total <= _LARGE) & true.isfinite()).squeeze(1)
+        of_far = beta[far, None] if isinstance(beta, Tensor) else beta
+        again = loss_and_gradient(logits[far, :, None], index[far, None], of_far, 1)
+        for part, better in zip((losses, powers, total), again, strict=True):
+            part[far] = better.squeeze(2)
     return losses, powers, total
 
 
@@ -108,24 +127,24 @@ class HardTargets(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         """Multiply the gradient by the incoming one."""
         gradient, ctx.gradient = ctx.gradient, None  # drop our reference so that autograd can take the buffer
-        logits, index, beta = ctx.saved_tensors
         number, class_dim, reduction = ctx.options
-        beta = number if beta is None else beta
-        if torch.is_grad_enabled():
-            gradient = differentiable_gradient(logits, index, beta, class_dim)
-            gradient = gradient / index.numel() if reduction == "mean" else gradient
-        elif gradient is None:
-            gradient = _divided(*loss_and_gradient(logits, index, beta, class_dim)[1:], reduction)
+        if gradient is None or torch.is_grad_enabled():  # used again, or to be derived again
+            logits, index, beta = ctx.saved_tensors
+            beta = number if beta is None else beta
+            if torch.is_grad_enabled():
+                gradient = differentiable_gradient(logits, index, beta, class_dim)
+                gradient = gradient / index.numel() if reduction == "mean" else gradient
+            else:
+                gradient = _divided(*loss_and_gradient(logits, index, beta, class_dim)[1:], reduction)
         if reduction == "none":
             gradient = times(gradient, grad.unsqueeze(class_dim))
-        elif is_batch(grad) or not readable(grad) or torch.is_grad_enabled() or grad.item() != 1.0:
+        elif not grad.is_cpu or is_batch(grad) or torch.is_grad_enabled() or grad.item() != 1.0:
             gradient = times(gradient, grad)
         return gradient, None, None, None, None
 
 
 def _divided(gradient: Tensor, divisor: Tensor, reduction: Reduction) -> Tensor:
-    samples = divisor.numel() if reduction == "mean" else 1
-    return gradient.mul_((divisor * samples if samples > 1 else divisor).reciprocal_())
+    return gradient.div_(divisor.mul_(divisor.numel()) if reduction == "mean" else divisor)
 
 
 class SoftTargets(torch.autograd.Function):

@@ -62,8 +62,7 @@ transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transf
 
 def readable(tensor: Tensor) -> bool:
     """Say whether values can be looked at without waiting for a device, and without breaking a transform or a graph."""
-    on_cpu = tensor.device.type == "cpu" and type(tensor) in _PLAIN
-    return on_cpu and not torch.compiler.is_compiling() and not transforms_active()
+    return tensor.is_cpu and type(tensor) in _PLAIN and not torch.compiler.is_compiling() and not transforms_active()
 
 
 def number_if_positional(name: str, place: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
