@@ -125,7 +125,6 @@ def test_label_smoothing_takes_about_the_time_of_pytorch(shape: tuple[int, int])
 
 
 def test_out_of_memory_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gdlib.functional import fused
 
     def fail(*arguments: object) -> None:
         raise torch.OutOfMemoryError("no memory left")
