@@ -274,7 +274,7 @@ def test_chosen_learning_rates():
 
 
 def test_beta_1_of_a_small_network_is_softmax_for_the_other_losses():
-    runs = made_up.margins(["softmax", "lm 0.3", "modified"], model="fast_wide", dataset="cifar100", augmentation="crop2-flip")
+    runs = made_up.margins(["softmax", "lm 0.3", "modified"], model="fast", dataset="cifar100", augmentation="crop2-flip")
     plain = runs["loss"] == "softmax"
     runs = runs.assign(loss=runs["loss"].mask(plain, "gd"), schedule=runs["schedule"].mask(plain, "1"))
     assert outcomes("L3", runs) == {"a": "met"}
