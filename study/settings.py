@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from gdlib import models
 from gdlib.schedules import Constant, LinearWarmup, Schedule
-from gdlib.train import DECAYS, OPTIMIZERS, PRECISIONS
+from gdlib.train import LR_SCHEDULES, OPTIMIZERS, PRECISIONS
 from study import data, records
 from study.data import augmentation
 from study.losses import parse
@@ -116,7 +116,7 @@ LearningRate = Annotated[Positive, Field(description="of the optimizer")]
 Momentum = Annotated[NotNegative, Field(description="heavy-ball momentum of SGD, first decay rate of Adam")]
 WeightDecay = Annotated[NotNegative, Field(description="coefficient of the L2 penalty")]
 LrSchedule = Annotated[
-    str, OneOf(DECAYS), Field(description="how the learning rate falls: milestones, exponential (to a thousandth) or one-cycle")
+    str, OneOf(LR_SCHEDULES), Field(description="how the learning rate falls: milestones, exponential (to a thousandth) or one-cycle")
 ]
 Milestones = Annotated[
     tuple[Annotated[float, Field(gt=0, lt=1)], ...],

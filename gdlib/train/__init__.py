@@ -4,11 +4,11 @@ It knows no names, no configurations and no data sets: it is handed a model, a l
 computed is on by default: reduced precision, fused updates and replayed steps are switches.
 """
 
-from gdlib.train.loop import DECAYS, OPTIMIZERS, Draws, Measure, Order, batch_order, batch_orders, predict, train
+from gdlib.train.loop import LR_SCHEDULES, OPTIMIZERS, Draws, Measure, Order, batch_order, batch_orders, predict, train
 from gdlib.train.step import PRECISIONS, Loss, Prepare
 
 __all__ = [
-    "DECAYS",
+    "LR_SCHEDULES",
     "OPTIMIZERS",
     "PRECISIONS",
     "Draws",

@@ -20,10 +20,10 @@ from gdlib.models import RunModel
 from gdlib.train.manual import ManualStep
 from gdlib.train.step import PRECISIONS, Feed, GraphedStep, Loss, Prepare, Step, Tables, autocast, can_be_graphed
 
-__all__ = ["DECAYS", "OPTIMIZERS", "Draws", "Measure", "Order", "batch_order", "batch_orders", "predict", "train"]
+__all__ = ["LR_SCHEDULES", "OPTIMIZERS", "Draws", "Measure", "Order", "batch_order", "batch_orders", "predict", "train"]
 
 OPTIMIZERS = ("sgd", "adam")
-DECAYS = ("milestones", "exponential", "one-cycle")
+LR_SCHEDULES = ("milestones", "exponential", "one-cycle")
 
 Measure = Callable[[RunModel, int], Mapping[str, Tensor]]
 """Called with the model and the number of finished epochs; returns tensors whose first dimension is R."""
@@ -52,7 +52,7 @@ def train(
     optimizer: str = "sgd",
     momentum: float = 0.0,
     weight_decay: float = 0.0,
-    decay: str = "milestones",
+    lr_schedule: str = "milestones",
     milestones: Sequence[int] = (),
     learning_rate_factor: float = 0.1,
     max_grad_norm: float | None = None,
@@ -87,7 +87,7 @@ def train(
         optimizer: ``"sgd"``, or ``"adam"`` with its second decay rate at 0.999.
         momentum: heavy-ball momentum of SGD; the first decay rate of Adam, whose usual value is 0.9.
         weight_decay: coefficient of the L2 penalty that is added to the gradient.
-        decay: how the learning rate changes. ``"milestones"``: see there. ``"exponential"``: by the same factor after every epoch, down to
+        lr_schedule: of the learning rate. ``"milestones"``: see there. ``"exponential"``: by the same factor after every epoch, down to
             a thousandth in the last one. ``"one-cycle"``: from step to step up to ``learning_rate`` and down to nothing, while the momentum
             goes from 0.95 to 0.85 and back, whatever ``momentum`` says (:class:`torch.optim.lr_scheduler.OneCycleLR`).
         milestones: after these numbers of finished epochs the learning rate is multiplied by ``learning_rate_factor``.
@@ -144,9 +144,9 @@ def train(
     rate = torch.tensor(learning_rate, device=device) if graphed else learning_rate  # a recorded step reads the learning rate from memory
     update = _optimizer(optimizer, model, rate, momentum, weight_decay, fused or graphed or None)
     steps_per_epoch = -(-samples // batch_size)
-    if decay == "one-cycle" and graphed:
-        raise ValueError("decay='one-cycle' changes the momentum in every step, which a recorded step would not see: set cuda_graph=False")
-    rates = _rates(decay, update, milestones, learning_rate_factor, learning_rate, epochs, steps_per_epoch)
+    if lr_schedule == "one-cycle" and graphed:
+        raise ValueError("lr_schedule='one-cycle' changes the momentum in every step, unseen by a recorded step: set cuda_graph=False")
+    rates = _rates(lr_schedule, update, milestones, learning_rate_factor, learning_rate, epochs, steps_per_epoch)
     shared = model.runs // groups
     take_step: Step | ManualStep
     if manual_backward and precision == "float32" and ManualStep.serves(model, loss_fn, update):
@@ -156,7 +156,7 @@ def train(
     feed = Feed(take_step, inputs, prepare, batch_size)
     do_step = GraphedStep(feed) if graphed else feed
     history: list[dict[str, Any]] = []
-    parts = {"model": model, "optimizer": update, "decay": rates} | ({"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {})
+    parts = {"model": model, "optimizer": update, "rates": rates} | ({"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {})
     first_epoch = _resume(checkpoint, identity, parts, history)
     if isinstance(rate, Tensor):
         _read_from(rate, update)
@@ -175,9 +175,9 @@ def train(
                 tables = Tables(indices, expected, betas, draws(epoch).to(device) if draws is not None else None)
                 for step in range(steps_per_epoch):
                     do_step(tables, step)
-                    if decay == "one-cycle":
+                    if lr_schedule == "one-cycle":
                         rates.step()
-                if decay != "one-cycle":
+                if lr_schedule != "one-cycle":
                     rates.step()
                 if isinstance(take_step, ManualStep):
                     take_step.store()
@@ -301,7 +301,7 @@ def _optimizer(
 
 
 def _rates(
-    decay: str,
+    lr_schedule: str,
     optimizer: torch.optim.Optimizer,
     milestones: Sequence[int],
     factor: float,
@@ -311,13 +311,13 @@ def _rates(
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """The schedule of the learning rate, which takes a step after every epoch, or, as one cycle, after every step."""
     schedulers = torch.optim.lr_scheduler
-    if decay == "milestones":
+    if lr_schedule == "milestones":
         return schedulers.MultiStepLR(optimizer, milestones=list(milestones), gamma=factor)
-    if decay == "exponential":
+    if lr_schedule == "exponential":
         return schedulers.ExponentialLR(optimizer, gamma=_LAST_SHARE ** (1 / max(epochs - 1, 1)))
-    if decay == "one-cycle":
+    if lr_schedule == "one-cycle":
         return schedulers.OneCycleLR(optimizer, max_lr=learning_rate, total_steps=max(epochs * steps_per_epoch, 1))
-    raise ValueError(f"unknown decay {decay!r} of the learning rate; valid: {', '.join(DECAYS)}")
+    raise ValueError(f"unknown lr_schedule {lr_schedule!r}; valid: {', '.join(LR_SCHEDULES)}")
 
 
 def _epochs(first: int, last: int, progress: bool) -> Iterator[int]:

@@ -143,7 +143,7 @@ def train_stack(
             optimizer=experiment.optimizer,
             momentum=experiment.momentum,
             weight_decay=experiment.weight_decay,
-            decay=experiment.lr_schedule,
+            lr_schedule=experiment.lr_schedule,
             milestones=[round(share * experiment.epochs) for share in experiment.milestones],
             max_grad_norm=experiment.max_grad_norm or None,
             order_seeds=experiment.seeds,

@@ -167,7 +167,7 @@ class TestByHand:
             {"momentum": 0.9, "weight_decay": 1e-2, "milestones": [1, 2]},
             {"momentum": 0.9, "max_grad_norm": 0.1},
             {"weight_decay": 1e-2, "max_grad_norm": 0.1, "order_seeds": [0]},
-            {"momentum": 0.9, "decay": "one-cycle", "order_seeds": [0, 1, 2, 3]},
+            {"momentum": 0.9, "lr_schedule": "one-cycle", "order_seeds": [0, 1, 2, 3]},
         ],
         ids=lambda options: "-".join(options) or "plain",
     )

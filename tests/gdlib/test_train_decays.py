@@ -42,12 +42,12 @@ def rates(**options) -> list[float]:
 class TestExponential:
     def test_falls_to_a_thousandth_in_the_last_epoch(self):
         """The rate of the history is that of the next epoch: four epochs at 0.1, 0.01, 0.001 and 0.0001."""
-        first, *found = rates(decay="exponential")  # epoch 0 trains nothing
+        first, *found = rates(lr_schedule="exponential")  # epoch 0 trains nothing
         assert first == 0.1
         assert found[:3] == pytest.approx([0.01, 0.001, 0.0001], rel=1e-6)
 
     def test_one_epoch_alone(self):
-        assert rates(decay="exponential", epochs=1)[0] == pytest.approx(0.1)
+        assert rates(lr_schedule="exponential", epochs=1)[0] == pytest.approx(0.1)
 
 
 def one_cycle(step: int, total: int, peak: float = 0.1) -> float:
@@ -62,27 +62,27 @@ def one_cycle(step: int, total: int, peak: float = 0.1) -> float:
 class TestOneCycle:
     def test_goes_up_and_down_from_step_to_step(self):
         """After an epoch of five steps the history has the rate of the next step; the last step has been done at the end."""
-        found = rates(decay="one-cycle")
+        found = rates(lr_schedule="one-cycle")
         assert found[:4] == pytest.approx([one_cycle(5 * epoch, 20) for epoch in range(4)], rel=1e-6)
         assert max(found) <= 0.1 and found[0] == pytest.approx(0.1 / 25)
 
     @pytest.mark.parametrize(("optimizer", "momentum"), [("sgd", 0.3), ("adam", 0.3)])
     def test_the_momentum_is_that_of_the_cycle(self, optimizer, momentum):
-        first, _ = fitted(decay="one-cycle", optimizer=optimizer, momentum=momentum)
-        second, _ = fitted(decay="one-cycle", optimizer=optimizer, momentum=0.9)
+        first, _ = fitted(lr_schedule="one-cycle", optimizer=optimizer, momentum=momentum)
+        second, _ = fitted(lr_schedule="one-cycle", optimizer=optimizer, momentum=0.9)
         assert all(torch.equal(one, other) for one, other in zip(first.parameters(), second.parameters(), strict=True))
 
     def test_a_recorded_step_is_refused(self, monkeypatch):
         monkeypatch.setattr("gdlib.train.loop.can_be_graphed", lambda device: True)
         with pytest.raises(ValueError, match="one-cycle' changes the momentum in every step"):
-            fitted(decay="one-cycle", cuda_graph=True)
+            fitted(lr_schedule="one-cycle", cuda_graph=True)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("decay", ["exponential", "one-cycle"])
+@pytest.mark.parametrize("lr_schedule", ["exponential", "one-cycle"])
 @pytest.mark.parametrize("stop_at", [1, 3])
-def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, decay, optimizer, stop_at):
-    options = {"decay": decay, "optimizer": optimizer, "momentum": 0.9, "weight_decay": 1e-3}
+def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, lr_schedule, optimizer, stop_at):
+    options = {"lr_schedule": lr_schedule, "optimizer": optimizer, "momentum": 0.9, "weight_decay": 1e-3}
     straight, expected = fitted(**options)
     with pytest.raises(Stop):
         fitted(tmp_path / "state.pt", stop_at, **options)
@@ -91,6 +91,6 @@ def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, decay, optim
     assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), resumed.parameters(), strict=True))
 
 
-def test_an_unknown_decay():
-    with pytest.raises(ValueError, match="unknown decay 'cosine' of the learning rate; valid: milestones, exponential, one-cycle"):
-        fitted(decay="cosine")
+def test_an_unknown_schedule():
+    with pytest.raises(ValueError, match="unknown lr_schedule 'cosine'; valid: milestones, exponential, one-cycle"):
+        fitted(lr_schedule="cosine")
