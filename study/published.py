@@ -115,7 +115,7 @@ def claims() -> pd.DataFrame:
         >>> claims().loc["E5", "claim"]
         'A small β lowers the plain cross-entropy faster, although it is not what is being minimised.'
     """
-    return _read("claims.csv").set_index("id", verify_integrity=True)
+    return _read("claims.csv").set_index("id")
 
 
 def setting_name(setting: Setting) -> str:

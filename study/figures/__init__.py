@@ -7,17 +7,29 @@ unsaid, or networks, have a colour, a marker and a line of their own, and are dr
 
 from __future__ import annotations
 
-from study.figures.angles import accuracy_against_amount, angle_slices
-from study.figures.calibration import not_run, oscillation_curves, outcomes_against_beta, post_hoc, reliability_diagrams
-from study.figures.compare import against_beta, differences, differences_by_reading
-from study.figures.curves import confidence_counts, curves, curves_by_reading, difficulty_groups, single_samples
-from study.figures.losses import accuracy_against_calibration, margin_bias
-from study.figures.planes import feature_planes, outcome_plane
-from study.figures.ranks import accuracy_against_depth, critical_difference
+from study.figures.calibration import outcomes_against_beta, post_hoc, reliability_diagrams
+from study.figures.compare import (
+    accuracy_against_amount,
+    accuracy_against_depth,
+    against_beta,
+    critical_difference,
+    differences_by_reading,
+)
+from study.figures.curves import (
+    confidence_counts,
+    curves,
+    curves_by_reading,
+    difficulty_groups,
+    margin_bias,
+    oscillation_curves,
+    single_samples,
+)
+from study.figures.planes import accuracy_against_calibration, angle_slices, feature_planes, outcome_plane
 from study.figures.style import (
     beta_color,
     beta_label,
     beta_linestyle,
+    not_run,
     reading_styles,
     schedule_color,
     schedule_label,
@@ -38,7 +50,6 @@ __all__ = [
     "critical_difference",
     "curves",
     "curves_by_reading",
-    "differences",
     "differences_by_reading",
     "difficulty_groups",
     "feature_planes",

@@ -1,4 +1,4 @@
-"""Calibration and accuracy of image networks: outcomes against β, reliability diagrams, post-hoc methods, accuracy from epoch to epoch."""
+"""Calibration and accuracy of image networks: outcomes against β, reliability diagrams, post-hoc methods."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import NullLocator
 
 from gdlib.calibration import CalibrationBins
 from study import published, statistics
-from study.figures.style import in_lines, reading_styles, schedule_color, schedule_label, schedule_linestyle
+from study.figures.style import in_lines, means_with_intervals, not_run, one_legend, reading_styles, schedule_color, schedule_label
 
 Relative = Literal["difference"] | None
 
@@ -27,22 +26,8 @@ _POST_HOC: Mapping[str, tuple[str, dict[str, Any]]] = {
     "_temperature": ("temperature scaling", {"color": "#0072b2", "marker": "s", "linestyle": "--"}),
     "_vector": ("vector scaling", {"color": "#009e73", "marker": "^", "linestyle": "-."}),
 }
-_PAPERS = (
-    {"marker": "*", "markersize": 8},
-    {"marker": "P", "markersize": 6},
-    {"marker": "X", "markersize": 6},
-    {"marker": "d", "markersize": 6},
-    {"marker": "v", "markersize": 6},
-)
+_PAPERS = [{"marker": marker, "markersize": 8 if marker == "*" else 6} for marker in "*PXdv"]
 _GAP = "#cc3311"
-
-
-def not_run() -> Figure:
-    """What stands where a figure will be, once there are records."""
-    figure, ax = plt.subplots(figsize=(4.0, 1.2))
-    ax.set_axis_off()
-    ax.text(0.5, 0.5, "not run yet", ha="center", va="center")
-    return figure
 
 
 def outcomes_against_beta(
@@ -50,17 +35,12 @@ def outcomes_against_beta(
 ) -> Figure:
     """Several outcomes against β: means over the seeds with 95 % Student intervals, a line for each reading.
 
-    With several data sets there is a column of panels for each, with one data set the outcomes stand in two columns.
+    With several data sets there is a column of panels for each, with one data set the outcomes stand in two columns. Warm-ups are left out.
 
     Args:
-        table: runs with ``dataset``, ``reading``, ``beta``, ``seed`` and the outcomes; warm-ups are left out.
-        outcomes: for each column of the table the label of its axis, a factor such as 100, and ``"difference"`` to draw it less its value
-            at β = 1, seed by seed.
-        printed: the papers' values, with ``dataset`` (as the papers spell it), ``model``, ``outcome`` (the column of the table), ``beta``
-            and ``value`` (in the unit of the table); drawn in grey, a mark for each network.
-
-    Returns:
-        The figure; without runs, one that says so.
+        table: runs with ``dataset``, ``reading``, ``beta``, ``seed`` and the outcomes.
+        outcomes: for each column of the table the label of its axis, a factor, and ``"difference"`` to draw it less its value at β = 1.
+        printed: the papers' values, with ``dataset`` (as the papers spell it), ``model``, ``outcome``, ``beta``, ``value``; in grey.
     """
     if table.empty:
         return not_run()
@@ -81,7 +61,7 @@ def outcomes_against_beta(
             for reading, runs in here.groupby("reading", sort=False):
                 if column in runs and runs[column].notna().any():
                     values = _relative(runs.pivot_table(index="seed", columns="beta", values=column) * scale, relative)
-                    _means(panel, values, label=f"{reading} ({runs['seed'].nunique()})", **styles[str(reading)])
+                    means_with_intervals(panel, values, label=f"{reading} ({runs['seed'].nunique()})", **styles[str(reading)])
             if printed is not None:
                 theirs = printed[(printed["dataset"] == dataset) & (printed["outcome"] == column)]
                 for (paper, model), series in theirs.groupby(["paper", "model"], sort=False):
@@ -100,24 +80,15 @@ def outcomes_against_beta(
         panel.set_visible(False)
     for panel in panels[-1]:
         panel.set_xlabel("β")
-    _one_legend(figure, list(panels.flat), title="reading (seeds)", ncols=1)
+    one_legend(figure, panels.flat, title="reading (seeds)", ncols=1)
     return figure
 
 
-def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str], schedules: Sequence[str], suffix: str = "") -> Figure:
+def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str], schedules: Sequence[str]) -> Figure:
     """Confidence histograms above reliability diagrams (GD-2 figures 6 and 9 to 13): a row for each β, a column for each reading.
 
     The bins of all seeds are pooled. The seeds share their test images, so that the Wilson intervals and the printed counts are those of
     one test set: the mean count over the seeds. A bin without images in it has no bar.
-
-    Args:
-        table: runs with ``reading``, ``schedule`` and the bins of a record, ``reliability``.
-        readings: columns, in order.
-        schedules: rows, in order; a row that a reading lacks stays empty.
-        suffix: which bins, such as ``"_link"``.
-
-    Returns:
-        The figure; without runs, one that says so.
     """
     if table.empty:
         return not_run()
@@ -137,11 +108,11 @@ def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str], schedu
                 upper.set_visible(False)
                 lower.set_visible(False)
                 continue
-            bins, seeds = _pooled(runs[f"reliability{suffix}"])
+            bins, seeds = _pooled(runs["reliability"])
             color = schedule_color(schedule)
             tallest = max(tallest, _histogram(upper, bins, seeds, color))
             _diagram(lower, bins, seeds, color)
-            error = 100 * runs[f"test_ece{suffix}"].mean()
+            error = 100 * runs["test_ece"].mean()
             lower.text(
                 0.04, 0.95, f"ECE {error:.1f} %", va="top", fontsize="small", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1}
             )
@@ -156,28 +127,19 @@ def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str], schedu
         panel.set_xlabel("confidence", fontsize="small")
     for panel in panels.flat:
         panel.tick_params(labelsize="small", pad=1)
-    _one_legend(figure, list(panels.flat), ncols=2 if columns > 2 else 1)
+    one_legend(figure, panels.flat, ncols=2 if columns > 2 else 1)
     return figure
 
 
-def post_hoc(table: pd.DataFrame, measure: str, *, ylabel: str, readings: Sequence[str], scale: float = 1.0, columns: int = 2) -> Figure:
-    """A measure of the test set against β as trained, after the β link, and after temperature and vector scaling; a panel for each reading.
+def post_hoc(table: pd.DataFrame, measure: str, *, ylabel: str, readings: Sequence[str], scale: float = 1.0) -> Figure:
+    """A test measure against β as trained, after the β link, and after temperature and vector scaling; a panel for each reading.
 
-    Args:
-        table: runs with ``reading``, ``beta``, ``seed`` and the measure with its suffixes; warm-ups are left out.
-        measure: such as ``test_ece``.
-        ylabel: label of the vertical axis, with its unit.
-        readings: which ones, in order.
-        scale: a factor, such as 100 from shares to per cent.
-        columns: panels in a row.
-
-    Returns:
-        The figure, with means over the seeds and 95 % Student intervals; without runs, one that says so.
+    Means over the seeds with 95 % Student intervals; warm-ups are left out.
     """
     if table.empty:
         return not_run()
     table = table[table["warmup_epochs"] == 0]
-    columns = min(columns, len(readings))
+    columns = min(2, len(readings))
     rows = -(-len(readings) // columns)
     figure, panels = plt.subplots(rows, columns, figsize=(3.2 * columns + 0.3, 2.7 * rows + 0.6), squeeze=False)
     for panel, reading in zip(panels.flat, readings, strict=False):
@@ -185,7 +147,7 @@ def post_hoc(table: pd.DataFrame, measure: str, *, ylabel: str, readings: Sequen
         for suffix, (label, style) in _POST_HOC.items():
             column = f"{measure}{suffix}"
             if column in runs and runs[column].notna().any():
-                _means(panel, runs.pivot_table(index="seed", columns="beta", values=column) * scale, label=label, **style)
+                means_with_intervals(panel, runs.pivot_table(index="seed", columns="beta", values=column) * scale, label=label, **style)
         panel.set_title(in_lines(reading), fontsize="small")
         lowest = min(float(np.min(line.get_ydata())) for line in panel.get_lines())
         panel.set_ylim(bottom=0 if lowest >= 0 else None)
@@ -197,49 +159,7 @@ def post_hoc(table: pd.DataFrame, measure: str, *, ylabel: str, readings: Sequen
         panel.set_xlabel("β")
     for panel in panels[:, 0]:
         panel.set_ylabel(ylabel)
-    _one_legend(figure, list(panels.flat), ncols=2)
-    return figure
-
-
-def oscillation_curves(table: pd.DataFrame, *, variants: Sequence[str], schedules: Sequence[str]) -> Figure:
-    """Test accuracy after every epoch, a line for each seed: a panel for each variant, a row for each reading (GD-1 and GD-2 figure 8).
-
-    Args:
-        table: runs with ``reading``, ``variant`` and ``curve_test_accuracy``.
-        variants: columns, in order.
-        schedules: which β to draw.
-
-    Returns:
-        The figure, with the epochs that the statistic does not count in grey; without runs, one that says so.
-    """
-    if table.empty:
-        return not_run()
-    readings = list(dict.fromkeys(table["reading"]))
-    variants = [variant for variant in variants if variant in set(table["variant"])]
-    size = (2.3 * len(variants) + 0.4, 2.5 * len(readings) + 0.7)
-    figure, panels = plt.subplots(len(readings), len(variants), figsize=size, squeeze=False, sharex="row", sharey="row")
-    for row, reading in enumerate(readings):
-        for column, variant in enumerate(variants):
-            panel = panels[row, column]
-            for schedule in schedules:
-                chosen = table[(table["reading"] == reading) & (table["variant"] == variant) & (table["schedule"] == schedule)]
-                for index, (_, run) in enumerate(chosen.iterrows()):
-                    label = schedule_label(schedule) if index == 0 else None
-                    color, line = schedule_color(schedule), schedule_linestyle(schedule)
-                    panel.plot(run["curve_epoch"], run["curve_test_accuracy"], color=color, linestyle=line, linewidth=1.1, label=label)
-                    last = round(min(run["milestones"], default=1) * run["epochs"])
-            panel.axvspan(0, last // 2, color="0.93", zorder=0)
-            panel.set_title(in_lines(variant) if row == 0 else "", fontsize="small")
-        chosen = table[(table["reading"] == reading) & table["schedule"].isin(schedules)]
-        late = [value for curve in chosen["curve_test_accuracy"] for value in curve[len(curve) // 4 :]]
-        panels[row, 0].set(ylabel="test accuracy", ylim=(min(late) - 0.03, max(late) + 0.02))
-        if len(readings) > 1:
-            panels[row, -1].annotate(
-                in_lines(reading), (1.03, 0.5), xycoords="axes fraction", rotation=270, va="center", fontsize="small"
-            )
-    for panel in panels[-1]:
-        panel.set_xlabel("epoch")
-    _one_legend(figure, list(panels.flat), ncols=4)
+    one_legend(figure, panels.flat, ncols=2)
     return figure
 
 
@@ -248,14 +168,6 @@ def _relative(values: pd.DataFrame, relative: Relative) -> pd.DataFrame:
     if relative is None:
         return values
     return values.sub(values[1.0], axis=0) if 1.0 in values else values.iloc[:, :0]
-
-
-def _means(panel: Axes, values: pd.DataFrame, **style: Any) -> None:
-    """Means over the rows against the columns, with 95 % Student intervals where there are several rows."""
-    columns = [at_beta.dropna() for _, at_beta in values.items()]
-    means = np.array([column.mean() for column in columns])
-    half = [(lambda found: (found.high - found.low) / 2)(statistics.t_interval(column)) if len(column) > 1 else 0.0 for column in columns]
-    panel.errorbar(values.columns, means, yerr=half, capsize=2, markersize=4.5, linewidth=1.4, elinewidth=1, **style)
 
 
 def _beta_axis(panel: Axes) -> None:
@@ -317,11 +229,3 @@ def _diagram(panel: Axes, bins: CalibrationBins, seeds: int, color: str) -> None
     )
     panel.plot([0, 1], [0, 1], color="0.4", linewidth=0.9, linestyle=":", label="calibrated")
     panel.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
-
-
-def _one_legend(figure: Figure, panels: Sequence[Axes], *, title: str | None = None, ncols: int = 1) -> None:
-    """One legend below the figure for all panels; what they share appears once."""
-    entries = {name: handle for panel in panels for handle, name in zip(*panel.get_legend_handles_labels(), strict=True)}
-    if title is not None:  # readings of ours first
-        entries = dict(sorted(entries.items(), key=lambda entry: not isinstance(entry[1], ErrorbarContainer)))
-    figure.legend(entries.values(), entries.keys(), title=title, loc="outside lower center", ncols=ncols, fontsize="small")

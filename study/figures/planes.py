@@ -1,4 +1,4 @@
-"""Scatter plots: features in a plane, outcomes against each other."""
+"""Features in a plane, angles of features, and outcomes against each other."""
 
 from __future__ import annotations
 
@@ -10,26 +10,35 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from study.figures.style import beta_color, beta_label, beta_linestyle, grid, settings
+from study.figures.style import (
+    MARKERS,
+    beta_color,
+    beta_label,
+    beta_linestyle,
+    grid,
+    in_lines,
+    one_legend,
+    schedule_color,
+    schedule_label,
+    settings,
+)
 
-_CLASS_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")
+FloatArray = NDArray[np.float64]
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d", "8")
+_OVERLAP = 1.6  # height of the tallest slice, in distances between two slices
 
 
-def feature_planes(table: pd.DataFrame, *, readings: Sequence[str] | None = None, columns: int = 2) -> Figure:
+def feature_planes(table: pd.DataFrame, *, readings: Sequence[str] | None = None) -> Figure:
     """Two-dimensional features of test samples, first seed, one panel for each schedule (GD-1 figure 1, GD-2 figure 1).
 
-    Args:
-        table: runs of the feature-plane template.
-        readings: one row of panels for each of these readings; none to take the table as one.
-        columns: panels in a row, if there is one reading.
-
-    Returns:
-        The figure.
+    With several readings there is a row of panels for each.
     """
     across, found = settings(table[table["seed"] == table["seed"].min()], readings, across="schedule")
     side = 2.4 if across else 3.1
-    figure, panels = grid(len(found), across or columns, width=side, height=side)
+    figure, panels = grid(len(found), across or 2, width=side, height=side)
     shades = sns.color_palette("colorblind", 10)
     for panel, (title, runs) in zip(panels, found, strict=False):
         points = runs.iloc[0]["points"]
@@ -41,7 +50,7 @@ def feature_planes(table: pd.DataFrame, *, readings: Sequence[str] | None = None
                 y[chosen],
                 s=11,
                 color=shades[index % 10],
-                marker=_CLASS_MARKERS[index % 10],
+                marker=MARKERS[index % 10],
                 label=str(index),
                 alpha=0.8,
                 linewidths=0.4,
@@ -49,31 +58,18 @@ def feature_planes(table: pd.DataFrame, *, readings: Sequence[str] | None = None
         panel.set_title(title)
         panel.locator_params(nbins=4)
         panel.tick_params(labelsize="small", pad=1)
-    for panel in panels[:: across or columns]:
+    for panel in panels[:: across or 2]:
         panel.set_ylabel("feature 2")
-    for panel in [panel for panel in panels if panel.get_visible()][-(across or columns) :]:
+    for panel in [panel for panel in panels if panel.get_visible()][-(across or 2) :]:
         panel.set_xlabel("feature 1")
     names = panels[0].get_legend_handles_labels()
     figure.legend(*names, title="class", loc="outside lower center", ncols=10, handletextpad=0.1, columnspacing=0.8, markerscale=1.5)
     return figure
 
 
-def outcome_plane(table: pd.DataFrame, x: str, y: str, *, xlabel: str, ylabel: str, log: bool = False, ax: Axes | None = None) -> Axes:
-    """Two outcomes against each other, means over the seeds; a line joins the temperatures of one β, the smallest one is marked.
-
-    Args:
-        table: runs with ``beta`` and ``temperature``.
-        x: column for the horizontal axis.
-        y: column for the vertical axis.
-        xlabel: its label.
-        ylabel: its label.
-        log: logarithmic axes.
-        ax: axes to draw in; new ones by default.
-
-    Returns:
-        The axes.
-    """
-    ax = plt.subplots()[1] if ax is None else ax
+def outcome_plane(table: pd.DataFrame, x: str, y: str, *, xlabel: str, ylabel: str) -> Axes:
+    """Two outcomes against each other, means over the seeds; a line joins the temperatures of one β, the smallest one is marked."""
+    _, ax = plt.subplots()
     paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8}  # behind a label
     for beta, runs in table.groupby("beta", sort=False):
         means = runs.groupby("temperature")[[x, y]].mean().sort_index()
@@ -83,7 +79,84 @@ def outcome_plane(table: pd.DataFrame, x: str, y: str, *, xlabel: str, ylabel: s
         ax.plot(means[x].iloc[0], means[y].iloc[0], marker="o", markersize=11, markerfacecolor="none", color=color)
         for tau, row in means.iterrows():
             ax.annotate(f"τ = {tau:g}", (row[x], row[y]), textcoords="offset points", xytext=(8, -4), fontsize="small", bbox=paper)
-    ax.set(xlabel=xlabel, ylabel=ylabel, xscale="log" if log else "linear", yscale="log" if log else "linear")
+    ax.set(xlabel=xlabel, ylabel=ylabel, xscale="log", yscale="log")
     ax.margins(x=0.15)
     ax.legend()
     return ax
+
+
+def accuracy_against_calibration(table: pd.DataFrame, *, readings: Sequence[str]) -> Figure:
+    """Test accuracy against the expected calibration error, a mark for each loss, means over the seeds with bars of one standard deviation.
+
+    A filled mark is over-confident (mean confidence above accuracy), an open one under-confident. Up and to the left is better.
+    """
+    figure, panels = grid(len(readings), 2, width=3.6, height=3.0)
+    marks = {str(label): _MARKERS[index % len(_MARKERS)] for index, label in enumerate(dict.fromkeys(table["schedule"]))}
+    for index, (panel, reading) in enumerate(zip(panels, readings, strict=False)):
+        for label, runs in table[table["reading"] == reading].groupby("schedule", sort=False):
+            mean, spread = (100 * getattr(runs[["test_ece", "test_accuracy"]], how)() for how in ("mean", "std"))
+            color = schedule_color(str(label))
+            panel.errorbar(
+                mean["test_ece"],
+                mean["test_accuracy"],
+                xerr=spread["test_ece"] if len(runs) > 1 else None,
+                yerr=spread["test_accuracy"] if len(runs) > 1 else None,
+                fmt=marks[str(label)],
+                color=color,
+                markerfacecolor=color if runs["overconfidence"].mean() > 0 else "white",
+                markersize=6,
+                elinewidth=0.8,
+                label=schedule_label(str(label)),
+            )
+        panel.set_title(in_lines(reading), fontsize="small")
+        panel.set(xlabel="test ECE, %", ylabel="test accuracy, %" if index % 2 == 0 else "")
+        panel.set_xlim(left=0)
+    one_legend(figure, panels, ncols=3)
+    return figure
+
+
+def angle_slices(table: pd.DataFrame, *, losses: Sequence[str], edges: Sequence[float]) -> Figure:
+    """Histograms of the angles between training features and the vectors of their classes, a slice for each evaluated epoch.
+
+    A panel for each loss; ``edges`` in radians, the axis in degrees, epochs from top to bottom, as in ArcGrad's Figure 4. The counts of
+    several seeds are added up. All slices have one scale; the white line in each is the median.
+    """
+    degrees = np.degrees(np.asarray(edges, dtype=float))
+    shares = {loss: _shares(table[table["schedule"] == loss]) for loss in losses}
+    tallest = max(float(slices.max()) for _, slices in shares.values())
+    count = max(len(epochs) for epochs, _ in shares.values())
+    figure, panels = grid(len(losses), 3, width=2.6, height=0.42 * count + 0.7, sharex=True)
+    for panel, loss in zip(panels, losses, strict=False):
+        epochs, slices = shares[loss]
+        for row, slice_ in enumerate(slices):
+            base = float(len(epochs) - 1 - row)
+            height = _OVERLAP * slice_ / tallest
+            alpha = 0.95 - 0.6 * row / max(len(epochs) - 1, 1)  # the first slice is the darkest
+            panel.stairs(base + height, degrees, baseline=base, fill=True, color=schedule_color(loss), alpha=alpha, zorder=2 * row)
+            panel.stairs(base + height, degrees, baseline=base, color="white", linewidth=0.8, zorder=2 * row + 1)
+            median = _median(slice_, degrees)
+            panel.plot([median, median], [base, base + 0.35], color="white", linewidth=1.6, zorder=2 * row + 1)
+            panel.plot([median, median], [base - 0.12, base], color="black", linewidth=1.6, zorder=2 * len(slices))
+        panel.set_yticks(range(len(epochs))[::-1], [str(epoch) for epoch in epochs])
+        panel.set(
+            xlim=(0, 180),
+            xticks=range(0, 181, 45),
+            ylim=(-0.2, len(epochs) - 1 + _OVERLAP * max(1.0 / _OVERLAP, slices[0].max() / tallest)),
+        )
+        panel.set_title(schedule_label(loss), fontsize="small")
+        panel.tick_params(labelsize="small")
+        panel.grid(axis="y", visible=False)
+    figure.supxlabel("angle between feature and class vector, degrees", fontsize="small")
+    figure.supylabel("epoch", fontsize="small")
+    return figure
+
+
+def _shares(runs: pd.DataFrame) -> tuple[list[int], FloatArray]:
+    """The epochs, and the share of the samples in each bin ``[epochs, bins]``, over all runs."""
+    counts = np.sum([np.asarray(counts, dtype=float) for counts in runs["target_angle_counts"]], axis=0)
+    return [int(epoch) for epoch in runs["target_angle_epochs"].iloc[0]], counts / counts.sum(1, keepdims=True)
+
+
+def _median(shares: FloatArray, edges: FloatArray) -> float:
+    """The median of a histogram, by a straight line within its bin."""
+    return float(np.interp(0.5, np.concatenate([[0.0], np.cumsum(shares)]), edges))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
+from study import statistics
 from study.losses import LOSSES, loss_name
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for the common colour deficiencies
@@ -25,15 +29,12 @@ _WARMUPS = ("#009e73", "#cc79a7", "#7f7f00", "#d55e00")
 # a reading has the marker of its activation, and the colour and the line of its normalisation
 _ACTIVATIONS = {"relu": "o", "tanh": "s", "sigmoid": "^"}
 _NORMALIZATIONS = {"unit": ("#117733", "-"), "standard": ("#666666", "--"), "none": ("#aa3377", ":")}
-_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")
+MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")
 _LINES = ("-", "--", "-.", ":")
 
 
 def use_style() -> None:
-    """Set the fonts, grid and sizes that every figure of the book shares.
-
-    Figures are drawn with 200 dots an inch. The book shows them at half their size, so that they are sharp on a fine screen.
-    """
+    """Set the fonts, grid and sizes that every figure of the book shares: 200 dots an inch, shown at half their size."""
     sns.set_theme(context="notebook", style="whitegrid")
     mpl.rcParams.update(
         {
@@ -54,20 +55,7 @@ def use_style() -> None:
 
 
 def beta_color(beta: float) -> str:
-    """The colour of a gradient-decay factor, the same in every figure.
-
-    Args:
-        beta: the factor, > 0.
-
-    Returns:
-        A hex colour; black for β = 1.
-
-    Example:
-        >>> beta_color(1.0)
-        '#000000'
-        >>> beta_color(0.1) != beta_color(0.01)
-        True
-    """
+    """The colour of a gradient-decay factor as a hex code, the same in every figure; black for β = 1."""
     position = math.log10(beta)
     if abs(position) < 1e-9:
         return "#000000"
@@ -82,22 +70,12 @@ def beta_linestyle(beta: float) -> str:
 
 
 def beta_label(beta: float) -> str:
-    """The label of a β in a legend.
-
-    Example:
-        >>> beta_label(0.1), beta_label(5.0)
-        ('β = 0.1', 'β = 5')
-    """
+    """The label of a β in a legend."""
     return f"β = {beta:g}"
 
 
 def schedule_color(label: str) -> str:
-    """The colour of a schedule by its label: that of β for a constant, one of its own for a warm-up, and for each other loss.
-
-    Example:
-        >>> schedule_color("0.1") == beta_color(0.1), schedule_color("lm 0.3") == schedule_color("lm 0.9")
-        (True, True)
-    """
+    """The colour of a schedule by its label: that of β for a constant, one of its own for a warm-up, and for each other loss."""
     try:
         return beta_color(float(label))
     except ValueError:
@@ -129,11 +107,11 @@ def schedule_label(label: str) -> str:
 
 
 def in_lines(text: str, width: int = 30) -> str:
-    r"""A long name, such as that of a reading of image networks, broken after commas into lines of at most so many characters.
+    r"""Break a long name after commas into lines of at most so many characters.
 
     Example:
         >>> in_lines("cifar10, resnet18, plain, 6,000 images"), in_lines("tanh-unit")
-        ('cifar10, resnet18, plain,\n6,000 images', 'tanh-unit')
+        ('cifar10, resnet18, plain,\\n6,000 images', 'tanh-unit')
     """
     lines: list[str] = []
     for part in re.split("(?<=,) ", text):
@@ -149,12 +127,6 @@ def reading_styles(readings: Iterable[str]) -> dict[str, dict[str, Any]]:
 
     A reading of MNIST, such as ``tanh-unit``, has the marker of its activation, and the colour and the line of its normalisation. Any other
     name, such as that of a network, has a style by its place in the list.
-
-    Example:
-        >>> reading_styles(["tanh-unit", "relu-unit"])["relu-unit"]
-        {'color': '#117733', 'linestyle': '-', 'marker': 'o'}
-        >>> reading_styles(["resnet18", "vgg16"])["vgg16"]["marker"]
-        's'
     """
     styles = {}
     shades = sns.color_palette("colorblind", 10).as_hex()
@@ -164,24 +136,12 @@ def reading_styles(readings: Iterable[str]) -> dict[str, dict[str, Any]]:
             color, line = _NORMALIZATIONS[normalization]
             styles[reading] = {"color": color, "linestyle": line, "marker": _ACTIVATIONS[activation]}
         else:
-            styles[reading] = {"color": shades[index % 10], "linestyle": _LINES[index % 4], "marker": _MARKERS[index % 10]}
+            styles[reading] = {"color": shades[index % 10], "linestyle": _LINES[index % 4], "marker": MARKERS[index % 10]}
     return styles
 
 
 def grid(count: int, columns: int, *, width: float, height: float, sharex: bool = False, sharey: bool = False) -> tuple[Figure, list[Axes]]:
-    """A grid of panels; those of the last row that are not needed are hidden.
-
-    Args:
-        count: number of panels.
-        columns: most panels in a row.
-        width: of a panel, in inches.
-        height: of a panel, in inches.
-        sharex: one horizontal scale for all.
-        sharey: one vertical scale for all.
-
-    Returns:
-        The figure, and the panels row by row, the hidden ones included.
-    """
+    """Make a grid of panels of a size in inches, row by row; those of the last row that are not needed are hidden."""
     columns = min(columns, count)
     rows = -(-count // columns)
     figure, panels = plt.subplots(
@@ -197,27 +157,42 @@ def grid(count: int, columns: int, *, width: float, height: float, sharex: bool 
 def settings(table: pd.DataFrame, readings: Sequence[str] | None, *, across: str) -> tuple[int, list[tuple[str, pd.DataFrame]]]:
     """The runs of every pair of a reading and a schedule, with a title, in the order of a grid.
 
-    Args:
-        table: runs with ``schedule``, and with ``reading`` if several are asked for.
-        readings: in order; none to take the table as one.
-        across: what changes along a row of the grid: ``"schedule"`` or ``"reading"``.
-
-    Returns:
-        The number of columns that the grid needs for that (0 for one reading, which can be wrapped anywhere), and the settings.
+    ``across`` is what changes along a row: ``"schedule"`` or ``"reading"``. The number of columns that the grid needs for that comes first:
+    0 for one reading, which can be wrapped anywhere.
     """
     schedules = list(dict.fromkeys(table["schedule"]))
     if readings is None or len(readings) < 2:
         chosen = table if not readings else table[table["reading"] == readings[0]]
         return 0, [(schedule_label(str(label)), chosen[chosen["schedule"] == label]) for label in schedules]
-
-    def pairs() -> Iterator[tuple[str, str]]:
-        if across == "schedule":
-            yield from ((reading, label) for reading in readings for label in schedules)
-        else:
-            yield from ((reading, label) for label in schedules for reading in readings)
-
-    found = [
+    pairs = list(itertools.product(readings, schedules))
+    if across == "reading":
+        pairs.sort(key=lambda pair: schedules.index(pair[1]))
+    return len(schedules) if across == "schedule" else len(readings), [
         (f"{reading}, {schedule_label(str(label))}", table[(table["reading"] == reading) & (table["schedule"] == label)])
-        for reading, label in pairs()
+        for reading, label in pairs
     ]
-    return len(schedules) if across == "schedule" else len(readings), found
+
+
+def not_run() -> Figure:
+    """What stands where a figure will be, once there are records."""
+    figure, ax = plt.subplots(figsize=(4.0, 1.2))
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, "not run yet", ha="center", va="center")
+    return figure
+
+
+def means_with_intervals(panel: Axes, values: pd.DataFrame, **style: Any) -> None:
+    """Means over the rows against the columns, with 95 % Student intervals where there are several rows."""
+    columns = [at_beta.dropna() for _, at_beta in values.items()]
+    means = np.array([column.mean() for column in columns])
+    intervals = [statistics.t_interval(column) if len(column) > 1 else None for column in columns]
+    half = [(interval.high - interval.low) / 2 if interval else 0.0 for interval in intervals]
+    panel.errorbar(values.columns, means, yerr=half, capsize=2, markersize=4.5, linewidth=1.4, elinewidth=1, **style)
+
+
+def one_legend(figure: Figure, panels: Iterable[Axes], *, title: str | None = None, ncols: int = 1) -> None:
+    """One legend below the figure for all panels; what they share appears once."""
+    entries = {name: handle for panel in panels for handle, name in zip(*panel.get_legend_handles_labels(), strict=True)}
+    if title is not None:  # readings of ours first
+        entries = dict(sorted(entries.items(), key=lambda entry: not isinstance(entry[1], ErrorbarContainer)))
+    figure.legend(entries.values(), entries.keys(), title=title, loc="outside lower center", ncols=ncols, fontsize="small")

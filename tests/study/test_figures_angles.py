@@ -34,7 +34,7 @@ def runs() -> pd.DataFrame:
 
 class TestAgainstAmount:
     def test_means_bars_and_ticks(self):
-        ax = figures.accuracy_against_amount(runs(), "samples")
+        ax = figures.accuracy_against_amount(runs(), "samples", legend=True, ax=plt.subplots()[1])
         softmax, arcgrad = ax.containers
         np.testing.assert_allclose(np.asarray(softmax.lines[0].get_ydata(), dtype=float), [71.0, 81.0])
         np.testing.assert_allclose(np.asarray(arcgrad.lines[0].get_ydata(), dtype=float), [76.0, 86.0])

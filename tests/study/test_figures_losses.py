@@ -57,10 +57,6 @@ class TestMarginBias:
         assert [text.get_text() for text in figure.legends[0].get_texts()] == ["softmax", "LM, λ = 0.3"]
         assert [panel.get_title().replace("\n", " ") for panel in figure.axes] == READINGS
 
-    def test_of_the_test_samples(self):
-        lines = figures.margin_bias(runs(), readings=READINGS[:1], classes=10, split="test").axes[0].get_lines()
-        np.testing.assert_allclose(lines[0].get_xydata(), [[0, 2.1], [2, 0.7]])
-
 
 class TestAccuracyAgainstCalibration:
     def test_marks(self):

@@ -99,4 +99,3 @@ def test_the_curves_against_depth():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["first", "b"]
     assert ax.lines[0].get_ydata().tolist() == pytest.approx([90, 80])
     assert ax.lines[-1].get_ydata() == pytest.approx([100 / 3, 100 / 3])
-    assert len(figures.accuracy_against_depth(table).lines) == len(ax.lines) - 1
