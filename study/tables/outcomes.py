@@ -109,9 +109,8 @@ def _marks(findings: Iterable[Finding]) -> str:
 
 def _line(part: str, finding: Finding) -> str:
     """One finding: the variant, what is compared, the effect with its interval, the papers' effect, the outcome."""
-    effects = "; ".join(
-        f"{leaf.text}: {f'{leaf.difference:u}'.replace('-', '−')}" + (f" (papers: {leaf.paper})" if leaf.paper else "") for leaf in finding.leaves()
-    )
+    effects = "; ".join(f"{leaf.text}: {leaf.difference:u}{f' (papers: {leaf.paper})' if leaf.paper else ''}" for leaf in finding.leaves())
+    effects = re.sub(r"(?<![\w.])-(?=\d)", "−", effects)
     mark = f'<span class="{finding.outcome}">{MARKS[finding.outcome]} {finding.outcome}</span>'
     return f"{mark} <b>{part}</b> {html.escape(_words(finding.variant))}: {html.escape(effects)}"
 
