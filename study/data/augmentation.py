@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["AUGMENTATIONS", "PADDING", "apply", "augment", "draw"]
+__all__ = ["AUGMENTATIONS", "PADDING", "apply", "draw"]
 
 PADDING = {"none": 0, "flip": 0, "crop-flip": 4, "crop2-flip": 2}
 """Zeros on each side before the crop, in pixels: 4 in the papers, 2 for small networks and few epochs."""
@@ -26,44 +26,11 @@ AUGMENTATIONS = tuple(PADDING)
 ``"crop2-flip"`` does so with less padding."""
 
 
-def augment(images: Tensor, name: str, *, seed: int, step: int) -> Tensor:
-    """Augment images ``[N, C, H, W]`` of any type, on any device: :func:`draw`, then :func:`apply`; arguments and errors are theirs.
-
-    Example:
-        >>> images = torch.arange(2 * 1 * 2 * 3).reshape(2, 1, 2, 3)
-        >>> augment(images, "flip", seed=0, step=2)[:, 0].tolist()      # the second one is mirrored
-        [[[0, 1, 2], [3, 4, 5]], [[8, 7, 6], [11, 10, 9]]]
-    """
-    if images.ndim != 4:
-        raise ValueError(f"images must have the shape [N, C, H, W]; got {list(images.shape)} (with_channels() gives grey ones theirs)")
-    draws = draw(name, len(images), seed=seed, step=step)
-    return images if name == "none" else apply(images, draws.to(images.device), PADDING[name])
-
-
 def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
-    """Draw the random numbers of one step: for each sample the origin of its crop and whether it is mirrored.
+    """Draw the crops and flips of one step: ``[N, 3]`` on the CPU, with dy and dx from 0 to twice the padding, and 1 for a mirrored sample.
 
-    They come from a counter-based generator (Philox) under the key (seed, step). The first n samples of a step get the same numbers
+    The numbers come from a counter-based generator (Philox) under the key (seed, step). The first n samples of a step get the same ones
     whatever the size of the batch, and a sample is mirrored under ``"flip"`` exactly if it is under ``"crop-flip"``.
-
-    Args:
-        name: one of :data:`AUGMENTATIONS`.
-        samples: size of the batch.
-        seed: seed of the run, from 0.
-        step: number of the optimiser step, from 0.
-
-    Returns:
-        ``[N, 3]``, int64, on the CPU: dy and dx, from 0 to twice the padding of the name (the padding itself leaves the image unmoved), and
-        1 for a mirrored sample, else 0.
-
-    Raises:
-        ValueError: for a name that does not exist, or a negative number.
-
-    Example:
-        >>> draw("crop-flip", 2, seed=0, step=0).tolist()
-        [[0, 2, 0], [5, 4, 0]]
-        >>> draw("none", 2, seed=0, step=0).tolist()
-        [[0, 0, 0], [0, 0, 0]]
     """
     if name not in AUGMENTATIONS:
         raise ValueError(f"unknown augmentation {name!r}; valid: {', '.join(AUGMENTATIONS)}")
@@ -79,21 +46,10 @@ def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
 
 
 def apply(images: Tensor, draws: Tensor, padding: int = 4) -> Tensor:
-    """Pad with zeros, crop to the size before, and mirror, sample by sample.
+    """Pad images ``[..., C, H, W]`` with zeros, crop them to the size before, and mirror them, as ``draws`` ``[..., 3]`` say.
 
-    Nothing is read back from the device, and shapes depend on shapes only, so the call can be part of a CUDA graph. For the same reason
-    the numbers are not checked: a crop beyond the padding is an error of the indexing.
-
-    Args:
-        images: images ``[..., C, H, W]`` of any type: a batch ``[N, C, H, W]``, or the batches of a stack ``[S, N, C, H, W]``.
-        draws: dy, dx and flip, ``[..., 3]``, int64, on the device of the images (see :func:`draw`).
-        padding: zeros on each side, in pixels, as in :data:`PADDING` for the name that the draws were made for.
-
-    Returns:
-        Images of the same shape and type, contiguous.
-
-    Raises:
-        ValueError: for shapes that do not belong together.
+    Nothing is read back from the device, and shapes depend on shapes only, so the call can be part of a CUDA graph. For the same reason the
+    numbers are not checked: a crop beyond the padding is an error of the indexing.
 
     Example:
         >>> image = torch.tensor([[[[1, 2], [3, 4]]]])

@@ -35,13 +35,7 @@ _log = logging.getLogger("study.data")
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of images and labels.
-
-    Attributes:
-        image: column of struct(bytes, path).
-        label: column of integers, whose class names are in the schema's metadata.
-        colours: ``"RGB"``, to which grey, palette and CMYK images are converted; or ``"L"``, grey, where nothing else is accepted.
-    """
+    """Columns of images and labels, and the colours: ``"L"``, grey; or ``"RGB"``, to which grey, palette and CMYK images are converted."""
 
     image: str = "image"
     label: str = "label"
@@ -58,9 +52,6 @@ def decoded(
     SHA-256 stands beside it; a file that differs is made again. Where the cache cannot be written, the images are decoded into memory.
 
     The images are mapped copy-on-write: pages are read when they are touched, and writing to them never reaches the file.
-
-    Raises:
-        ValueError: for a damaged file, or one of another layout; the message names it.
     """
     labels, class_names = _labels(files, layout)
     key = hashlib.sha256(" ".join([*checksums, layout.image, layout.colours]).encode()).hexdigest()[:24]

@@ -13,8 +13,7 @@ __all__ = ["cache_folder", "checksum", "listed", "local_folder"]
 def local_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     """Find the local folder: the given one, else ``GDLIB_DATA``, else ``data/`` in the project.
 
-    Raises:
-        FileNotFoundError: for a folder that was named and does not exist; a typing error must not end at the hub.
+    A folder that was named must exist: a typing error must not end at the hub.
     """
     named = folder or os.environ.get("GDLIB_DATA")
     if not named:
@@ -31,11 +30,7 @@ def cache_folder() -> Path:
 
 
 def listed(folder: Path) -> dict[str, str]:
-    """The SHA-256 of a folder's files by name, from the list ``SHA256SUMS`` beside the folder; empty where it names none of them.
-
-    Raises:
-        ValueError: for a list that cannot be read.
-    """
+    """The SHA-256 of a folder's files by name, from the list ``SHA256SUMS`` beside the folder; empty where it names none of them."""
     listing, sums = folder.parent / "SHA256SUMS", {}
     lines = listing.read_text(encoding="utf-8", errors="replace").splitlines() if listing.is_file() else []
     for number, line in enumerate(lines, start=1):
@@ -48,11 +43,7 @@ def listed(folder: Path) -> dict[str, str]:
 
 
 def checksum(file: Path) -> str:
-    """Compute the SHA-256 of a file, and hold it against the list ``SHA256SUMS`` where there is one.
-
-    Raises:
-        ValueError: for a file that differs from the list.
-    """
+    """Compute the SHA-256 of a file, and hold it against the list ``SHA256SUMS`` where there is one."""
     with file.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     known = listed(file.parent).get(file.name, found)

@@ -17,15 +17,7 @@ __all__ = ["IMAGES", "Images", "download", "load_images"]
 
 @dataclass(frozen=True)
 class Images:
-    """The place of a set of images, in the local folder and on the hub.
-
-    Attributes:
-        folder: name of its folder in the local folder.
-        repository: name of its repository on the hub; None for a set that is not there.
-        config: folder of the repository that holds the files.
-        test_split: the files that are tested on.
-        layout: names of the columns, and the colours.
-    """
+    """The place of a set of images: its folder in the local folder, and its repository and folder on the hub, if any."""
 
     folder: str
     repository: str | None = None
@@ -54,12 +46,7 @@ def download(spec: Images) -> Path:
 
 
 def load_images(name: str, folder: Path, spec: Images, source: str) -> Dataset:
-    """Read the data set of a folder that holds its Parquet files: bytes, mapped from the cache where there is one.
-
-    Raises:
-        FileNotFoundError: for a folder without the files of a split.
-        ValueError: for a damaged, missing or superfluous file, or one of another layout; the message names it.
-    """
+    """Read the data set of a folder that holds its Parquet files: bytes, mapped from the cache where there is one."""
     splits: list[Split] = []
     checksums: list[str] = []
     names: list[tuple[str, ...]] = []

@@ -11,7 +11,7 @@ import torch
 
 from study.data.files import local_folder
 from study.data.images import IMAGES, download, load_images
-from study.data.normalization import NORMALIZATIONS, Normalization, fit_normalizer
+from study.data.normalization import Normalization, fit_normalizer
 from study.data.sampling import balanced, long_tailed, proportional
 from study.data.sets import Dataset, Split
 from study.data.tables import EMBEDDED_TABLES, UCI, Table, embedded_table, table
@@ -41,46 +41,33 @@ def load(
     source: Literal["embedded", "local", "hub"] | None = None,
     folder: str | os.PathLike[str] | None = None,
 ) -> Dataset:
-    r"""Load a data set by name.
+    """Load a data set by name.
 
     Sets that come without a test set (scikit-learn's, and the UCI tables) are split 80/20, each class in proportion, with seed 0. The
     validation samples are drawn from the whole training set, so that they are the same for every subset; the subset from what is left.
 
     Args:
         name: one of :func:`names`.
-        normalization: of the inputs, with statistics of the training samples that are kept. ``"unit"`` divides by the largest possible
-            value, so that images lie in [0, 1] (a table of features is mapped to [0, 1] feature by feature); ``"standard"`` gives mean 0
-            and standard deviation 1 (over all pixels of all images together; a table feature by feature); ``"channel"`` does the same for
-            each colour channel; ``"none"`` leaves the numbers as they are.
-        validation_size: number of training samples to hold out, the same share of each class as far as whole samples allow.
+        normalization: with statistics of the training samples that are kept: ``"unit"`` maps images, or each feature of a table, to [0, 1];
+            ``"standard"`` gives mean 0 and standard deviation 1 (over all pixels together, or feature by feature); ``"channel"`` the same
+            for each colour; ``"none"`` leaves the numbers as they are.
+        validation_size: number of training samples to hold out, each class in proportion.
         validation_seed: seed of that draw.
-        subset: number of training samples to keep, the same number of each class as far as whole samples allow; 0 keeps all. Subsets of
-            one seed are nested.
+        subset: number of training samples to keep, the same of each class; 0 keeps all. Subsets of one seed are nested.
         imbalance: size of the first class over that of the last, between which the sizes fall exponentially (a long tail); 1 keeps all.
         subset_seed: seed of the draw of either kind of subset.
-        as_bytes: leave images as bytes (uint8), and let the data set carry ``normalize``, which makes floats of a batch. Splits that are
-            not drawn from are mapped from the cache and not read into memory.
+        as_bytes: leave images as bytes, and let the data set carry ``normalize``, which makes floats of a batch. Splits that are not drawn
+            from are mapped from the cache and not read into memory.
         source: take the data from this source only; by default the first one that has them.
         folder: the local folder, instead of ``GDLIB_DATA``.
-
-    Returns:
-        The data set, float32 inputs (or bytes) and int64 labels. Grey images are ``[N, H, W]``, colour images ``[N, C, H, W]``.
-
-    Raises:
-        ValueError: for a name or option that does not exist, or a file that is damaged; the message names the valid ones, or the file.
-        FileNotFoundError: for a data set that no source has, or a local folder that was named and does not exist.
 
     Example:
         >>> digits = load("digits", validation_size=100, subset=500)
         >>> digits.train.inputs.shape, len(digits.valid), len(digits.test), digits.source
         (torch.Size([500, 8, 8]), 100, 360, 'embedded')
-        >>> digits.train.labels.bincount().tolist()
-        [50, 50, 50, 50, 50, 50, 50, 50, 50, 50]
     """
     if name not in names():
         raise ValueError(f"unknown data set {name!r}; valid: {', '.join(names())}")
-    if normalization not in NORMALIZATIONS:
-        raise ValueError(f"unknown normalization {normalization!r}; valid: {', '.join(NORMALIZATIONS)}")
     if as_bytes and name not in IMAGES:
         raise ValueError(f"the data set {name!r} holds no bytes; as_bytes is for {', '.join(sorted(IMAGES))}")
     raw = _load_raw(name, source, folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -22,18 +21,9 @@ _CHUNK = 2_000  # images that are counted at a time
 
 @dataclass(frozen=True, eq=False)
 class Normalizer:
-    """Maps inputs to float32: (input − shift) / scale.
+    """Maps inputs to float32: (input − shift) / scale, with a shift and a scale that broadcast to one input.
 
     A batch that is normalised alone equals the same samples of the normalised whole, bit for bit.
-
-    Attributes:
-        shift: float32, of a shape that broadcasts to one input: a number, ``[C, 1, 1]`` for each channel, or ``[D]`` for each feature.
-        scale: float32, the same; never 0.
-
-    Example:
-        >>> normalize = Normalizer(torch.tensor(0.0), torch.tensor(255.0))
-        >>> normalize(torch.tensor([0, 51, 255], dtype=torch.uint8))
-        tensor([0.0000, 0.2000, 1.0000])
     """
 
     shift: Tensor
@@ -48,30 +38,12 @@ class Normalizer:
         """The same on a device, so that nothing is copied there batch by batch (which a CUDA graph would not allow)."""
         return Normalizer(self.shift.to(device), self.scale.to(device))
 
-    def flat(self, shape: Sequence[int]) -> Normalizer:
-        """The same for inputs that were flattened from this shape of one input."""
-        if self.shift.ndim == 0:
-            return self
-        return Normalizer(*(values.expand(*shape).flatten() for values in (self.shift, self.scale)))
-
 
 def fit_normalizer(inputs: Tensor, normalization: Normalization) -> Normalizer:
-    """Take the shift and the scale of a normalisation from training inputs.
+    """Take the shift and the scale of a normalisation, as in :func:`study.data.load`, from training inputs.
 
     Statistics of colour images, and those of ``"channel"``, are exact for bytes: sums of integers, rounded once at the end, counted in
-    pieces so that no float copy of the images is made.
-
-    Args:
-        inputs: the inputs to train on: a table ``[N, D]``, or images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes, or floats from 0 to 16).
-        normalization: as in :func:`study.data.load`.
-
-    Raises:
-        ValueError: for a normalisation that does not exist, or that a table does not have.
-
-    Example:
-        >>> table = torch.tensor([[0.0, 1.0], [4.0, 1.0]])
-        >>> fit_normalizer(table, "unit")(table).tolist()         # a feature that is constant stays finite
-        [[0.0, 0.0], [1.0, 0.0]]
+    pieces so that no float copy of the images is made. A feature or channel that is constant keeps the scale 1.
     """
     if normalization not in NORMALIZATIONS:
         raise ValueError(f"unknown normalization {normalization!r}; valid: {', '.join(NORMALIZATIONS)}")

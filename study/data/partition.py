@@ -15,24 +15,11 @@ __all__ = ["duplicate_groups", "folds"]
 def folds(
     labels: Tensor | Sequence[int], n_folds: int = 10, seed: int = 0, stratified: bool = True, groups: Tensor | Sequence[int] | None = None
 ) -> Tensor:
-    """Deal the samples out to the folds of a cross-validation, at random.
+    """Deal the samples out to the folds of a cross-validation, at random; returns the fold of each, ``[N]``, from 0.
 
     Without groups, the sizes of two folds differ by one at most; stratified, so do the numbers of each class in two folds. With groups,
-    the largest are dealt out first, each to the fold that has the fewest of its classes so far (or the fewest samples, if not
-    stratified), which makes the folds nearly even.
-
-    Args:
-        labels: class indices ``[N]``.
-        n_folds: number of folds, from 2 to the number of samples (or groups).
-        seed: seed of the draw.
-        stratified: keep the shares of the classes in every fold.
-        groups: a number for each sample, ``[N]``; samples that share it go into one fold. See :func:`duplicate_groups`.
-
-    Returns:
-        The fold of each sample, ``[N]``, int64, from 0.
-
-    Raises:
-        ValueError: for a number of folds that cannot be, or groups of another length.
+    whose samples go into one fold (see :func:`duplicate_groups`), the largest are dealt out first, each to the fold that has the fewest of
+    its classes so far (or the fewest samples, if not stratified), which makes the folds nearly even.
 
     Example:
         >>> labels = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
@@ -56,34 +43,12 @@ def folds(
     return torch.from_numpy(_dealt_by_group(classes, grouping, n_folds, generator))
 
 
-def duplicate_groups(features: Tensor, labels: Tensor | Sequence[int] | None = None) -> Tensor:
-    """Number the samples so that equal ones share a number.
+def duplicate_groups(features: Tensor, labels: Tensor) -> Tensor:
+    """Number the samples so that those with equal features ``[N, D]`` and labels share a number, in the order of their first sample.
 
     As ``groups`` of :func:`folds` the numbers keep a row that occurs twice from being trained on and tested on.
-
-    Args:
-        features: ``[N, D]``.
-        labels: class indices ``[N]``; with them, rows must agree in their class too.
-
-    Returns:
-        ``[N]``, int64: groups are counted from 0 in the order of their first sample.
-
-    Raises:
-        ValueError: for shapes that do not belong together.
-
-    Example:
-        >>> features, labels = torch.tensor([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0]]), torch.tensor([0, 1, 1])
-        >>> duplicate_groups(features).tolist(), duplicate_groups(features, labels).tolist()
-        ([0, 1, 0], [0, 1, 2])
     """
-    rows = np.asarray(features, dtype=np.float64)
-    if rows.ndim != 2:
-        raise ValueError(f"features must have the shape [N, D]; got {list(rows.shape)}")
-    if labels is not None:
-        column = np.asarray(labels, dtype=np.float64)
-        if column.shape != rows.shape[:1]:
-            raise ValueError(f"labels must have the shape [{len(rows)}]; got {list(column.shape)}")
-        rows = np.concatenate([rows, column[:, None]], axis=1)
+    rows = np.column_stack([features.double().numpy(), labels.numpy()])
     _, first, group = np.unique(rows + 0.0, axis=0, return_index=True, return_inverse=True)  # + 0.0: minus zero is zero
     return torch.from_numpy(np.argsort(np.argsort(first))[group.reshape(-1)])
 

@@ -11,12 +11,7 @@ __all__ = ["balanced", "long_tailed", "proportional", "with_label_noise"]
 
 
 def proportional(labels: NDArray[np.int64], size: int, seed: int) -> NDArray[np.bool_]:
-    """Mark ``size`` of N samples, each class in proportion to its share as far as whole samples allow; a ValueError unless 0 <= size < N.
-
-    Example:
-        >>> proportional(np.array([0, 0, 0, 0, 1, 1]), size=3, seed=0).astype(int).tolist()
-        [0, 0, 1, 1, 0, 1]
-    """
+    """Mark ``size`` of N samples, each class in proportion to its share as far as whole samples allow."""
     if not 0 <= size < len(labels):
         raise ValueError(f"validation_size must lie in [0, {len(labels)}), the number of training samples; got {size}")
     # Not scikit-learn's train_test_split, which holds out other samples than those of the committed records.
@@ -30,11 +25,7 @@ def proportional(labels: NDArray[np.int64], size: int, seed: int) -> NDArray[np.
 def balanced(labels: NDArray[np.int64], size: int, seed: int, classes: int) -> NDArray[np.bool_]:
     """Mark ``size`` samples, the same number of each class; where that is no whole number, some classes have one more.
 
-    Subsets of one seed are nested: a smaller one is part of a larger one. A ValueError for a size that no balanced subset can have.
-
-    Example:
-        >>> balanced(np.array([0, 0, 0, 0, 1, 1]), size=2, seed=0, classes=2).astype(int).tolist()
-        [0, 0, 0, 1, 0, 1]
+    Subsets of one seed are nested: a smaller one is part of a larger one.
     """
     counts = np.bincount(labels, minlength=classes)
     largest = classes * int(counts.min())
@@ -52,17 +43,9 @@ def balanced(labels: NDArray[np.int64], size: int, seed: int, classes: int) -> N
 def long_tailed(labels: NDArray[np.int64], imbalance: float, seed: int, classes: int) -> NDArray[np.bool_]:
     r"""Mark fewer samples of each class than of the one before: class c of C keeps :math:`\lfloor n\, \rho^{-c/(C-1)} \rfloor`.
 
-    n is the size of the smallest class, so that every class can give its share, and ρ ≥ 1 the imbalance, 10 or 100 as a rule. Class 0 keeps
-    n samples, the last one n/ρ. Subsets of one seed are nested: one of a larger imbalance is part of one of a smaller imbalance. A
-    ValueError for an imbalance below 1, or so large that the last class has no sample, and for fewer than two classes.
-
-    Example:
-        >>> kept = long_tailed(np.repeat(np.arange(10), 5000), imbalance=100, seed=0, classes=10)      # CIFAR-10
-        >>> [int(kept[start : start + 5000].sum()) for start in range(0, 50_000, 5000)]
-        [5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50]
-
-    References:
-        Y. Cui, M. Jia, T.-Y. Lin, Y. Song, S. Belongie, *Class-balanced loss based on effective number of samples*, CVPR 2019, section 5.1.
+    n is the size of the smallest class, so that every class can give its share, and ρ ≥ 1 the imbalance, 10 or 100 as a rule (Y. Cui, M.
+    Jia, T.-Y. Lin, Y. Song, S. Belongie, *Class-balanced loss based on effective number of samples*, CVPR 2019, section 5.1). Subsets of
+    one seed are nested: one of a larger imbalance is part of one of a smaller imbalance.
     """
     smallest = int(np.bincount(labels, minlength=classes).min())
     if classes < 2 or not 1 <= imbalance <= smallest:
@@ -73,29 +56,9 @@ def long_tailed(labels: NDArray[np.int64], imbalance: float, seed: int, classes:
 
 
 def with_label_noise(labels: Tensor, share: float, *, classes: int, seed: int = 0) -> Tensor:
-    """Make a share of the labels wrong: exactly so many samples get one of the other classes, all equally likely.
+    """Make a share of the labels wrong: exactly so many samples get one of the other classes, all equally likely (LM, section 4.2).
 
     Noise of one seed is nested: a label that is wrong with a smaller share is wrong, in the same way, with a larger one.
-
-    Args:
-        labels: class indices ``[N]``.
-        share: of the samples, in [0, 1).
-        classes: C ≥ 2.
-        seed: seed of the draw.
-
-    Returns:
-        New labels ``[N]``.
-
-    Raises:
-        ValueError: for a share outside of [0, 1) and for fewer than two classes.
-
-    Example:
-        >>> noisy = with_label_noise(torch.zeros(10, dtype=torch.long), 0.3, classes=3)
-        >>> int((noisy != 0).sum()), int(noisy.max()) <= 2
-        (3, True)
-
-    References:
-        *Large Margin In Softmax Cross-Entropy Loss*, section 4.2.
     """
     if not 0 <= share < 1:
         raise ValueError(f"share must lie in [0, 1); got {share!r}")

@@ -28,7 +28,7 @@ class Split:
         return replace(self, inputs=self.inputs.flatten(1))
 
     def with_channels(self) -> Split:
-        """The same split with images of shape ``[N, C, H, W]``; grey ones get one channel. A table of features raises a ValueError."""
+        """The same split with images of shape ``[N, C, H, W]``; grey ones get one channel."""
         if self.inputs.ndim not in (3, 4):
             raise ValueError(f"only images [N, H, W] or [N, C, H, W] have channels; got inputs of shape {list(self.inputs.shape)}")
         return replace(self, inputs=self.inputs[:, None] if self.inputs.ndim == 3 else self.inputs)
@@ -39,11 +39,6 @@ class Dataset:
     """A data set, ready to train on.
 
     Attributes:
-        name: the name it was asked for.
-        train: the samples to train on.
-        valid: samples held out of the training set, or None.
-        test: the samples to test on.
-        class_names: one name for each class.
         source: ``"embedded"``, ``"local"`` or ``"hub"``.
         copy: which exact copy this is: a package version, the checksum of a file, or a revision.
         normalize: makes float inputs of the bytes, batch by batch, where the inputs are bytes; None where they are floats already.
@@ -69,12 +64,11 @@ class Dataset:
         return self.train.inputs[0].numel()
 
     def flat(self) -> Dataset:
-        """The same data set with inputs of shape ``[N, D]``."""
-        normalize = self.normalize and self.normalize.flat(self.train.inputs.shape[1:])
-        return replace(self.each(Split.flat), normalize=normalize)
+        """The same data set, of floats, with inputs of shape ``[N, D]``."""
+        return self.each(Split.flat)
 
     def with_channels(self) -> Dataset:
-        """The same data set with images of shape ``[N, C, H, W]``; grey ones get one channel (see :meth:`Split.with_channels`)."""
+        """The same data set with images of shape ``[N, C, H, W]``; grey ones get one channel."""
         return self.each(Split.with_channels)
 
     def each(self, change: Callable[[Split], Split]) -> Dataset:

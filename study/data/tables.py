@@ -54,16 +54,9 @@ _WORDS = {"y": 1.0, "n": 0.0}
 
 @dataclass(frozen=True)
 class Table:
-    """A whole table of features.
+    """A whole table of features: float32 ``[N, D]``, as they are in the file, and class indices ``[N]``.
 
-    Attributes:
-        name: the name it was asked for.
-        features: float32 ``[N, D]``, as they are in the file.
-        labels: class indices ``[N]``, int64.
-        feature_names: one name for each feature.
-        class_names: one name for each class, in alphabetical order.
-        source: ``"embedded"`` or ``"local"``.
-        copy: which exact copy this is: a package version, or the checksum of the file.
+    ``copy`` says which exact copy this is: a package version, or the checksum of the file.
     """
 
     name: str
@@ -95,18 +88,9 @@ def table(name: str, *, categorical: Literal["codes", "one-hot"] = "codes", fold
     A UCI set is a CSV file: a header, the features, and the class in the last column, with as many samples, features and classes as the
     paper counts. Rows with missing values were dropped when the files were made, as these counts imply; one that is left is refused.
 
-    The paper does not say how it coded features that are no numbers. Its Table II counts one feature for each column, so the default
-    keeps one. Columns of two values, and ordered ones (as the -1, 0, 1 of website-phishing), keep their numbers under either coding.
-
-    Args:
-        name: one of :func:`table_names`.
-        categorical: how columns are coded whose numbers mean categories (``NOMINAL`` lists them): ``"codes"`` keeps the numbers of the
-            file, ``"one-hot"`` gives each category a feature of its own. In both, y and n become 1 and 0.
-        folder: the local folder, instead of ``GDLIB_DATA``; the files lie in ``uci/`` there.
-
-    Raises:
-        ValueError: for a name or a coding that does not exist (the message names the valid ones), or a file that is damaged.
-        FileNotFoundError: for a set whose file is missing; the message says where to get it.
+    The paper does not say how it coded features that are no numbers. Its Table II counts one feature for each column, so ``"codes"`` keeps
+    the numbers of the file; ``"one-hot"`` gives each category of the ``NOMINAL`` columns a feature of its own. Columns of two values, and
+    ordered ones (as the -1, 0, 1 of website-phishing), keep their numbers under either coding; y and n become 1 and 0.
 
     Example:
         >>> iris = table("iris")

