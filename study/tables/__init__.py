@@ -6,6 +6,6 @@ A notebook ends a cell with :func:`table`. In the book this is a numbered table,
 What the pages on image networks print is in :mod:`study.tables.image_tables`.
 """
 
-from study.tables.book import MISSING, Table, bold_best, cell, cross, difference, interval, mean_sd, overview, table
+from study.tables.book import MISSING, Table, cell, cross, difference, interval, mean_sd, overview, table
 
-__all__ = ["MISSING", "Table", "bold_best", "cell", "cross", "difference", "interval", "mean_sd", "overview", "table"]
+__all__ = ["MISSING", "Table", "cell", "cross", "difference", "interval", "mean_sd", "overview", "table"]

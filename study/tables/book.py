@@ -15,7 +15,7 @@ import pandas as pd
 from study import statistics
 from study.statistics import Interval, MeanSd, PairedDifference
 
-__all__ = ["MISSING", "Table", "bold_best", "cell", "cross", "difference", "interval", "mean_sd", "overview", "table"]
+__all__ = ["MISSING", "Table", "cell", "cross", "difference", "interval", "mean_sd", "overview", "table"]
 
 MISSING = "–"
 """What stands in a cell without a number."""
@@ -28,14 +28,7 @@ _NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\]|\s*%)?")
 
 @dataclass(frozen=True)
 class Table:
-    """A table that shows itself in a notebook and in the book.
-
-    Attributes:
-        header: one text for each column.
-        rows: the cells, as MyST text.
-        name: label for cross references, such as ``"tab-accuracy"``.
-        caption: what the table shows and how to read it, as MyST text.
-    """
+    """A table that shows itself in a notebook and in the book; its cells and its caption are MyST text."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -70,18 +63,11 @@ def table(frame: pd.DataFrame, name: str, caption: str, *, formats: str | Mappin
     """A table of the book from a DataFrame.
 
     Args:
-        frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`. NaN and None become a dash. Column names are the
-            header; two levels of names are joined by a comma.
+        frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`; two levels of column names get a comma.
         name: label for cross references; it begins with ``tab-``.
         caption: what the table shows and how to read it; one paragraph of MyST.
         formats: the number format of every column, such as ``".2f"``, or of single columns by their name.
         index: whether the index is shown as the first columns; by default if it has a name.
-
-    Returns:
-        A :class:`Table`; as the last expression of a cell it is shown.
-
-    Raises:
-        ValueError: for a name that does not begin with ``tab-``, an empty caption, an empty frame, or the format of an unknown column.
 
     Example:
         >>> accuracy = [mean_sd(values, scale=100) for values in ([0.970, 0.972], [0.975, 0.976])]
@@ -118,14 +104,9 @@ def table(frame: pd.DataFrame, name: str, caption: str, *, formats: str | Mappin
 
 
 def cell(value: Any, spec: str = "") -> str:
-    """One value as the text of a cell.
+    r"""One value as the text of a cell, with a true minus sign; a dash for a value that is not there.
 
-    Args:
-        value: a text, which stays as it is; a number or a result of :mod:`study.statistics`; None or NaN.
-        spec: a number format; without one, floats have up to four significant digits and counts a thin space between thousands.
-
-    Returns:
-        The text, with a true minus sign, or a dash for a value that is not there.
+    Without a number format, floats have up to four significant digits and counts a thin space between thousands.
 
     Example:
         >>> cell(-0.12345, ".2f"), cell(60000), cell(None), cell(0.1)
@@ -145,15 +126,7 @@ def cell(value: Any, spec: str = "") -> str:
 
 
 def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
-    """Mean ± standard deviation over seeds, the field's usual cell.
-
-    Args:
-        values: one for each seed; those that are not there (NaN) are left out, and no value at all gives a dash.
-        spec: the number format of both.
-        scale: a factor, such as 100 from shares to per cent.
-
-    Returns:
-        The cell; a single value stands alone.
+    """Mean ± standard deviation over seeds times a factor, such as 100; values that are not there (NaN) are left out.
 
     Example:
         >>> mean_sd([0.970, 0.972, 0.974], scale=100), mean_sd([])
@@ -164,18 +137,7 @@ def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -
 
 
 def cross(runs: pd.DataFrame, value: str, *, rows: str, columns: str, spec: str = ".2f", scale: float = 1.0) -> pd.DataFrame:
-    """One outcome of every setting, mean ± standard deviation over its runs: one way of the setting down, the other across.
-
-    Args:
-        runs: one row for each run.
-        value: the column with the outcome.
-        rows: the column whose values go down, in the order in which they come.
-        columns: the column whose values go across, in the order in which they come.
-        spec: the number format.
-        scale: a factor, such as 100 from shares to per cent.
-
-    Returns:
-        Cells for :func:`table`; a dash for a setting without runs.
+    """One outcome of every setting, mean ± standard deviation over its runs: one column of the runs goes down, the other across.
 
     Example:
         >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "reading": ["relu", "relu", "tanh"], "accuracy": [0.97, 0.98, 0.96]})
@@ -190,20 +152,12 @@ def cross(runs: pd.DataFrame, value: str, *, rows: str, columns: str, spec: str 
 
 
 def overview(runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]) -> pd.DataFrame:
-    """Several outcomes of every setting, mean ± standard deviation over its runs: one row for each setting.
+    """Several outcomes of every setting, mean ± standard deviation over its runs: one row for each setting, in the order of the runs.
 
     Args:
         runs: one row for each run.
-        by: the columns that make a setting; they come first, and settings in the order of the runs.
+        by: the columns that make a setting.
         outcomes: for each column with an outcome its title, its number format and a factor.
-
-    Returns:
-        Cells for :func:`table`.
-
-    Example:
-        >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "accuracy": [0.97, 0.98, 0.96]})
-        >>> overview(runs, ["β"], {"accuracy": ("accuracy, %", ".1f", 100)}).to_dict("list")
-        {'β': ['1', '5'], 'accuracy, %': ['97.5 ± 0.7', '96.0']}
     """
     rows = []
     for setting, group in runs.groupby(list(by), sort=False):
@@ -213,15 +167,7 @@ def overview(runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple
 
 
 def interval(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
-    """Mean with its 95 % Student interval over seeds.
-
-    Args:
-        values: as in :func:`mean_sd`; fewer than two give a dash.
-        spec: the number format of the three numbers.
-        scale: a factor.
-
-    Returns:
-        The cell.
+    """Mean with its 95 % Student interval over seeds; a dash for fewer than two.
 
     Example:
         >>> interval([1.0, 3.0], ".1f")
@@ -234,15 +180,6 @@ def interval(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) 
 def difference(a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
     """Paired difference a − b over seeds with its 95 % Student interval; bold where the interval excludes 0.
 
-    Args:
-        a: values of one setting in the order of the seeds.
-        b: values of the other one, in the same order.
-        spec: the number format of the three numbers.
-        scale: a factor.
-
-    Returns:
-        The cell; a dash for fewer than two pairs.
-
     Example:
         >>> difference([3.0, 3.1, 3.2], [1.0, 1.2, 1.1], ".1f")
         '**+2.0 [+1.8, +2.2]**'
@@ -253,28 +190,6 @@ def difference(a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, sca
     result = statistics.paired_difference(first, second)
     text = cell(result, spec)
     return f"**{text}**" if result.interval.excludes(0.0) else text
-
-
-def bold_best(values: Mapping[Any, float], texts: Mapping[Any, str], *, largest: bool = True) -> dict[Any, str]:
-    """Put the best of several cells in bold; ties, to the printed digits, are all bold.
-
-    Args:
-        values: what decides, for each cell.
-        texts: the cells.
-        largest: whether the largest value is the best one.
-
-    Returns:
-        The cells, by the same keys.
-
-    Example:
-        >>> bold_best({"1": 97.0, "0.1": 97.5}, {"1": "97.0", "0.1": "97.5"})
-        {'1': '97.0', '0.1': '**97.5**'}
-    """
-    there = {key: value for key, value in values.items() if not math.isnan(value)}
-    if not there:
-        return dict(texts)
-    best = (max if largest else min)(there, key=lambda key: there[key])
-    return {key: f"**{text}**" if text != MISSING and text == texts[best] else text for key, text in texts.items()}
 
 
 def _kept(values: Iterable[float], scale: float) -> list[float]:

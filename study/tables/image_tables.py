@@ -25,16 +25,8 @@ _POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
 def printed() -> pd.DataFrame:
     """Every number that the gradient-decay papers print for image networks trained with GD-softmax, in the names and units of the records.
 
-    Returns:
-        Columns ``paper``, ``dataset`` (as printed), ``model`` (ResNet35 is ResNet34), ``schedule`` (the label of a β or of a warm-up;
-        ``warm-up`` alone where the paper does not print its ends), ``beta`` (NaN for a warm-up), ``outcome`` (such as ``test_ece``; after a
-        post-hoc method ``test_ece_temperature``, with schedule ``1``) and ``value``, a share. A number in two tables comes once.
-
-    Example:
-        >>> ours = printed()
-        >>> chosen = ours[(ours.dataset == "CIFAR-10") & (ours.schedule == "20")]
-        >>> chosen[["paper", "model", "outcome", "value"]].values.tolist()
-        [['GD-2', 'ResNet18', 'test_ece', 0.023], ['GD-2', 'ResNet18', 'test_mce', 0.728]]
+    The ``schedule`` is the label of a β or of a warm-up; ``warm-up`` alone where the paper does not print its ends. After a post-hoc method
+    the schedule is ``1`` and the ``outcome`` such as ``test_ece_temperature``. The ``value`` is a share. A number in two tables comes once.
     """
     found = pd.concat([published.table(paper, number) for paper, numbers in _TABLES.items() for number in numbers], ignore_index=True)
     found = found[found["method"].isin(["GD-softmax", "warm-up", *_POST_HOC])]
@@ -60,15 +52,8 @@ def printed() -> pd.DataFrame:
 def beside(runs: pd.DataFrame, outcome: str, *, datasets: Sequence[str], spec: str = ".1f") -> pd.DataFrame:
     """One outcome in per cent for every schedule: a row for each network of the papers, then one for each reading of ours.
 
-    Args:
-        runs: with ``dataset``, ``reading``, ``scale``, ``schedule``, ``seed`` and the outcome; may be empty.
-        outcome: such as ``"test_accuracy"``.
-        datasets: which ones, as the papers call them.
-        spec: the number format of ours.
-
-    Returns:
-        Cells for :func:`study.tables.table`: ``source``, ``scale``, ``seeds``, and a column for each schedule, from the largest β to the
-        warm-ups; ours as mean ± standard deviation over the seeds.
+    The columns go from the largest β to the warm-ups; ours are mean ± standard deviation over the seeds; ``datasets`` as the papers call
+    them.
 
     Example:
         >>> beside(pd.DataFrame(), "test_ece", datasets=["CIFAR-10"]).values.tolist()
@@ -119,14 +104,7 @@ def settings(runs: pd.DataFrame) -> pd.DataFrame:
 def outcomes(
     runs: pd.DataFrame, columns: Mapping[str, tuple[str, str, float]], *, by: Sequence[str] = ("reading", "scale", "β")
 ) -> pd.DataFrame:
-    """Several outcomes of every setting, as :func:`study.tables.overview` gives them.
-
-    Args:
-        runs: with ``reading``, ``scale``, ``schedule`` (which becomes ``β``) and the outcomes; may be empty. An outcome that no run has is
-            left out.
-        columns: for each column with an outcome its title, its number format and a factor.
-        by: the columns that make a setting.
-    """
+    """Several outcomes of every setting, as :func:`study.tables.overview` gives them; one that no run has is left out."""
     if runs.empty:
         return or_not_run(runs)
     there = {name: how for name, how in columns.items() if name in runs and runs[name].notna().any()}
@@ -145,13 +123,7 @@ def chosen_beta(runs: pd.DataFrame) -> dict[str, str]:
 def span(runs: pd.DataFrame, column: str, schedule: str, *, less: str | None = None, spec: str = ".1f", scale: float = 100.0) -> str:
     """An outcome of a schedule in all readings, for a sentence: its mean in one, or the smallest and the largest mean.
 
-    Args:
-        runs: with ``reading``, ``schedule``, ``seed`` and the outcome; may be empty.
-        column: the outcome.
-        schedule: whose.
-        less: a schedule to subtract, seed by seed.
-        spec: the number format.
-        scale: a factor.
+    ``less`` is a schedule to subtract, seed by seed.
 
     Example:
         >>> runs = pd.DataFrame({"reading": list("abab"), "schedule": list("1122"), "seed": 0, "accuracy": [0.9, 0.8, 0.7, 0.9]})

@@ -59,15 +59,9 @@ _COMPARED = (
 
 
 def printed(number: int) -> pd.DataFrame:
-    """One of the paper's tables in our names.
+    """One of the paper's tables, 1 to 4, in our names: ``source``, ``loss``, the printed cell ``error`` in per cent, ``value`` and ``sd``.
 
-    Args:
-        number: 1 to 4.
-
-    Returns:
-        Columns ``source`` (paper, data set, network, and the share of samples or of wrong labels), ``loss`` (as an experiment names it; LGM
-        and L-Softmax without numbers, because the paper gives none), ``error``, the cell as printed, in per cent, and its numbers,
-        ``value`` and ``sd``.
+    LGM and L-Softmax stand without numbers, because the paper gives none.
 
     Example:
         >>> printed(2).set_index("loss").loc["lm 0.3", ["source", "error"]].tolist()
@@ -99,18 +93,8 @@ def printed(number: int) -> pd.DataFrame:
 def beside(runs: pd.DataFrame, number: int) -> pd.DataFrame:
     """One of the paper's tables 2 to 4 and ours: error rates in per cent, a column for each loss that the paper's table has.
 
-    Args:
-        runs: as :func:`study.criteria.large_margin_runs` gives them, with ``reading``, ``scale``, ``loss``, ``seed`` and ``test_accuracy``;
-            may be empty.
-        number: 2, 3 or 4.
-
-    Returns:
-        Cells for :func:`study.tables.table`: a row for each network of the paper, and for each reading of ours one with the mean ± standard
-        deviation over the seeds and one with the paired difference to softmax and its 95 % interval, in points.
-
-    Example:
-        >>> beside(pd.DataFrame(), 2).iloc[0, :4].tolist()
-        ['paper, CIFAR-100, 13-layer network', 'paper', '–', '28.62 ± 0.24']
+    A row for each network of the paper, and for each reading of ours one with the mean ± standard deviation over the seeds and one with the
+    paired difference to softmax and its 95 % interval, in points.
     """
     theirs = printed(number)
     losses = sorted(dict.fromkeys(theirs["loss"]), key=in_order)
@@ -130,14 +114,7 @@ def beside(runs: pd.DataFrame, number: int) -> pd.DataFrame:
 
 
 def divergences(runs: pd.DataFrame) -> pd.DataFrame:
-    """The paper's table 1 and ours: error rates in per cent, a row for each divergence, a column for each λ; softmax has λ = 0.
-
-    Args:
-        runs: as in :func:`beside`.
-
-    Returns:
-        Cells for :func:`study.tables.table`: ``source``, ``regulariser`` and the values of λ.
-    """
+    """The paper's table 1 and ours: error rates in per cent, a row for each divergence, a column for each λ; softmax has λ = 0."""
     softmax = printed(2)
     sources = {"paper, CIFAR-100, 13-layer network": _printed_errors(pd.concat([printed(1), softmax[softmax["loss"] == "softmax"]]))}
     for reading, of_reading in runs.groupby("reading", sort=False) if not runs.empty else ():
@@ -153,14 +130,10 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def as_printed() -> pd.DataFrame:
-    """What the paper's own numbers say to the parts of L3 to L6 that are about accuracy: differences of the errors that it prints.
+    """Compare the paper's own errors, in points, for the parts of L3 to L6 that are about accuracy.
 
     From mean and standard deviation of three independent runs, by :func:`study.statistics.contrast`. That it is three the paper says for
-    its tables 1 to 3; for table 4 it is taken over.
-
-    Returns:
-        Cells for :func:`study.tables.table`: the part, what is compared, where, and the difference in points with its 95 % interval,
-        negative where the first has fewer errors, bold where the interval excludes 0.
+    its tables 1 to 3; for table 4 it is taken over. Differences whose 95 % interval excludes 0 are bold.
 
     Example:
         >>> as_printed().iloc[0].tolist()
@@ -183,12 +156,7 @@ def as_printed() -> pd.DataFrame:
 
 
 def in_order(loss: str) -> tuple[int, float]:
-    """A sorting key: softmax first, then the order of the paper, the regulariser last; a loss with larger numbers later.
-
-    Example:
-        >>> sorted(["lm 0.9", "hinge", "lm 0.3", "softmax"], key=in_order)
-        ['softmax', 'hinge', 'lm 0.3', 'lm 0.9']
-    """
+    """A sorting key: softmax first, then the order of the paper, the regulariser last; a loss with larger numbers later."""
     kind, _, numbers = loss.partition(" ")
     place = _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
     return place, float(numbers.split()[0]) if numbers else 0.0

@@ -51,13 +51,6 @@ def test_a_difference_is_bold_only_where_its_interval_excludes_zero() -> None:
     assert tables.difference([1.0], [2.0]) == tables.MISSING
 
 
-def test_the_best_cell_is_bold_and_so_are_ties() -> None:
-    texts = {"a": "97.5", "b": "97.5", "c": "97.1", "d": tables.MISSING}
-    marked = tables.bold_best({"a": 97.51, "b": 97.49, "c": 97.1, "d": math.nan}, texts)
-    assert marked == {"a": "**97.5**", "b": "**97.5**", "c": "97.1", "d": tables.MISSING}
-    assert tables.bold_best({"a": 1.0, "b": 2.0}, {"a": "1", "b": "2"}, largest=False) == {"a": "**1**", "b": "2"}
-
-
 @pytest.mark.parametrize(
     ("name", "caption", "formats", "message"),
     [
