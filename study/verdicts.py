@@ -133,18 +133,18 @@ class Verdict:
                 if len(leaves) > 1:
                     whole: dict[str, object] = {
                         "part": part.id,
-                        "reading": finding.variant,
+                        "variant": finding.variant,
                         "compared": finding.text,
                         "outcome": _shown(finding),
                     }
                     rows.append(whole)
                 for leaf in leaves:
                     difference = f"{leaf.difference:u}".replace("-", "\N{MINUS SIGN}")
-                    row = {"reading": leaf.variant, "compared": leaf.text, "difference [95 % interval]": difference, "paper": leaf.paper}
+                    row = {"variant": leaf.variant, "compared": leaf.text, "difference [95 % interval]": difference, "paper": leaf.paper}
                     rows.append({"part": part.id} | row | {"pairs": leaf.difference.n if leaf.difference else 0, "outcome": _shown(leaf)})
             if not part.findings:
                 rows.append({"part": part.id, "outcome": "not run"})
-        columns = ["part", "reading", "compared", "difference [95 % interval]", "paper", "pairs", "outcome"]
+        columns = ["part", "variant", "compared", "difference [95 % interval]", "paper", "pairs", "outcome"]
         return pd.DataFrame(rows, columns=columns).astype({"pairs": "Int64"})
 
 
@@ -228,7 +228,7 @@ def verdict(claim: str, runs: pd.DataFrame, selected: dict[str, pd.DataFrame] | 
 
 def _variants(runs: pd.DataFrame, kind: str) -> Iterable[Variant]:
     unit = "title" if kind == "uci-tables" else "seed"
-    for reading, of_reading in runs.groupby("reading") if not runs.empty else ():
+    for reading, of_reading in runs.groupby("variant") if not runs.empty else ():
         name = str(reading)
         fast = "model" in of_reading and bool(of_reading["model"].isin(images.FAST).all())
         yield Variant(name, of_reading, criteria.least_seeds(kind, name), unit, some=fast)
@@ -238,13 +238,13 @@ def _older(claim: str, runs: pd.DataFrame, there: set[str]) -> set[str]:
     """The variants that are only shown: of another data set than the claim's, or replaced by a complete network at real accuracy."""
     if runs.empty or "dataset" not in runs:
         return set()
-    datasets = runs.groupby("reading")["dataset"].first()
+    datasets = runs.groupby("variant")["dataset"].first()
     outside = {str(name) for name, dataset in datasets.items() if claim in _SCOPE and dataset not in _SCOPE[claim]}
     if claim not in _REPLACED:
         return outside
     families = {_FAMILY[datasets[name]] for name in images.complete(runs) & there}
-    of_fast = set(runs.loc[runs["model"].isin(images.FAST), "reading"])
-    paper = set(runs.loc[runs["scale"] == "paper", "reading"])
+    of_fast = set(runs.loc[runs["model"].isin(images.FAST), "variant"])
+    paper = set(runs.loc[runs["scale"] == "paper", "variant"])
     replaced = {str(name) for name, dataset in datasets.items() if _FAMILY[dataset] in families}
     return outside | (replaced - of_fast - paper)
 

@@ -43,7 +43,7 @@ __all__ = [
     "least_seeds",
     "margin_runs",
     "mnist_runs",
-    "nearest_reading",
+    "nearest_variant",
     "paper_table_i",
     "runs_of",
     "uci_runs",
@@ -76,7 +76,7 @@ def criteria_text(claim: str) -> str:
 
 
 def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Select the runs of one kind, each with its ``reading`` and the columns that the criteria speak of.
+    """Select the runs of one kind, each with its ``variant`` and the columns that the criteria speak of.
 
     Args:
         runs: as :func:`study.records.read` gives them.
@@ -114,9 +114,9 @@ def with_enough_seeds(runs: pd.DataFrame, least: int = 5) -> pd.DataFrame:
     """Keep the runs of the variants that decide: those with at least so many seeds."""
     if runs.empty:
         return runs
-    return runs[runs.groupby("reading")["seed"].transform("nunique") >= least]
+    return runs[runs.groupby("variant")["seed"].transform("nunique") >= least]
 
 
-def nearest_reading(grid: pd.DataFrame) -> str:
+def nearest_variant(grid: pd.DataFrame) -> str:
     """Name the variant of MNIST with enough seeds whose Table 1 is nearest to the papers'."""
     return str(distance_to_table_1(with_enough_seeds(grid)).index[0])

@@ -48,7 +48,7 @@ def angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
             epochs too: Figure 3 and Table VII), or ``"cost"`` (the time of a step).
 
     Returns:
-        One row for each loss and seed, with ``reading``. The runs that chose a learning rate are left out, and so are those that diverged.
+        One row for each loss and seed, with ``variant``. The runs that chose a learning rate are left out, and so are those that diverged.
         Trainings have ``samples`` (for training) and ``mean_target_angle`` (mean angle in radians between features and their class vectors,
         averaged over the evaluated epochs after the first evaluation); the cost has ``step_seconds``, ``excess`` (time of the last layer
         and loss beyond those of softmax, as a share of a step with softmax), and a repetition as ``seed``.
@@ -69,14 +69,14 @@ def angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     is_mlp = found["model"] == "mlp"
     found["network"] = network(found).mask(is_mlp, "perceptron")
     found["augmented"] = augmentation(found).mask(is_mlp, "")
-    found["reading"] = (found["dataset"] + ", " + found["network"] + ", " + found["augmented"]).str.removesuffix(", ")
+    found["variant"] = (found["dataset"] + ", " + found["network"] + ", " + found["augmented"]).str.removesuffix(", ")
     found["samples"], found["epochs"] = found["train_samples"].astype(int), found["epochs"].astype(int)
     angles = found["curve_target_angle"]
     found["mean_target_angle"] = [float(np.mean(curve[1:])) if isinstance(curve, list) and len(curve) > 1 else np.nan for curve in angles]
     if kind == "angular-cuts":
         return found
     for name in ("epochs", "samples"):
-        found = found[found[name] == found.groupby("reading")[name].transform("max")]
+        found = found[found[name] == found.groupby("variant")[name].transform("max")]
     return found
 
 
@@ -111,9 +111,9 @@ def _cost_runs(runs: pd.DataFrame) -> pd.DataFrame:
     if found.empty:
         return found
     width = found["width"].map(lambda width: f"×{width:g}" if width != 1 else "full width")
-    found["reading"] = found["measured_on"] + ", " + width + ", batches of " + found["batch_size"].astype(int).astype(str)
-    plain = found[found["loss"] == "softmax"].set_index(["reading", "model", "seed"])[["criterion_seconds", "step_seconds"]]
-    beside = plain.reindex(pd.MultiIndex.from_frame(found[["reading", "model", "seed"]]))
+    found["variant"] = found["measured_on"] + ", " + width + ", batches of " + found["batch_size"].astype(int).astype(str)
+    plain = found[found["loss"] == "softmax"].set_index(["variant", "model", "seed"])[["criterion_seconds", "step_seconds"]]
+    beside = plain.reindex(pd.MultiIndex.from_frame(found[["variant", "model", "seed"]]))
     found["excess"] = (found["criterion_seconds"].to_numpy() - beside["criterion_seconds"].to_numpy()) / beside["step_seconds"].to_numpy()
     return found
 

@@ -66,10 +66,10 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
             (several learning rates for one β, with the recipe of :data:`FAST`).
 
     Returns:
-        The runs with ``reading`` (data set, network × width, augmentation, and for reduced runs the training images, if not all, and the
+        The runs with ``variant`` (data set, network × width, augmentation, and for reduced runs the training images, if not all, and the
         epochs, so that runs of two sizes are two variants), ``overconfidence`` (mean test confidence minus test accuracy), and where the
         accuracy of every epoch is there ``falls`` (falls of test accuracy from one epoch to the next, added up) and ``early_accuracy``
-        (test accuracy, mean over the first quarter of the epochs); for the oscillation ``variant`` and ``oscillation`` (standard deviation
+        (test accuracy, mean over the first quarter of the epochs); for the oscillation ``arm`` and ``oscillation`` (standard deviation
         of the change of test accuracy from epoch to epoch, over the second half of the epochs before the learning rate falls); for the
         matched ones ``matched``.
     """
@@ -80,7 +80,7 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found = with_setting(found[~found["diverged"].astype(bool)])
     if found.empty:
         return found
-    found["reading"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + _reduction(found)
+    found["variant"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + _reduction(found)
     found["overconfidence"] = found["test_confidence"] - found["test_accuracy"]
     curves = [_of_every_epoch(values, epochs) for values, epochs in zip(found["curve_test_accuracy"], found["epochs"], strict=True)]
     found["falls"] = [float(np.minimum(np.diff(curve), 0).sum() * -1) if len(curve) else np.nan for curve in curves]
@@ -88,14 +88,14 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     matched = found["match_gradient"].astype(bool)
     fast = found["model"].isin(FAST)
     at_constant_rate = (found["milestones"].map(len) == 0) & ~fast
-    usual_rate = ~fast | (found["learning_rate"] == found["reading"].map(_usual_rate(found)))
+    usual_rate = ~fast | (found["learning_rate"] == found["variant"].map(_usual_rate(found)))
     usual = (found["momentum"] == 0.9) & ~at_constant_rate
     if kind == "tuned":
-        several = found[fast & ~matched].groupby("reading")["learning_rate"].transform("nunique") > 1
+        several = found[fast & ~matched].groupby("variant")["learning_rate"].transform("nunique") > 1
         return found[fast & ~matched][several]
     if kind == "matched":
         chosen = found[usual & usual_rate].assign(matched=matched[usual & usual_rate])
-        return chosen[chosen["reading"].isin(chosen.loc[chosen["matched"], "reading"])]
+        return chosen[chosen["variant"].isin(chosen.loc[chosen["matched"], "variant"])]
     if kind == "oscillation":
         kept = ~matched & ~fast
         return _oscillations(found[kept].assign(at_constant_rate=at_constant_rate[kept]))
@@ -121,13 +121,13 @@ def margin_runs(runs: pd.DataFrame, kind: str = "margins") -> pd.DataFrame:
         return found
     is_rival = found["schedule"].isin(RIVALS)
     found = found.assign(setting=found["setting"].where(~is_rival, found["schedule"]))
-    return found[found["reading"].isin(found.loc[is_rival, "reading"])]
+    return found[found["variant"].isin(found.loc[is_rival, "variant"])]
 
 
 def complete(runs: pd.DataFrame) -> set[str]:
     """Name the variants of :data:`FAST` that have every planned setting with every planned seed."""
     found = set()
-    for reading, group in runs[runs["model"].isin(FAST)].groupby("reading") if not runs.empty else ():
+    for reading, group in runs[runs["model"].isin(FAST)].groupby("variant") if not runs.empty else ():
         settings, seeds = _PLANNED.get(str(augmentation(group).iloc[0]), ((), 0))
         counts = group.groupby(group["setting"].astype(str))["seed"].nunique()
         if settings and all(counts.get(str(setting), 0) >= seeds for setting in settings):
@@ -146,8 +146,8 @@ def _reduction(runs: pd.DataFrame) -> list[str]:
 
 def _usual_rate(runs: pd.DataFrame) -> dict[str, float]:
     """The learning rate that most settings of a variant were run with."""
-    counts = runs.assign(setting=runs["setting"].astype(str)).groupby(["reading", "learning_rate"])["setting"].nunique()
-    return {str(reading): float(str(of_reading.droplevel(0).idxmax())) for reading, of_reading in counts.groupby("reading")}
+    counts = runs.assign(setting=runs["setting"].astype(str)).groupby(["variant", "learning_rate"])["setting"].nunique()
+    return {str(reading): float(str(of_reading.droplevel(0).idxmax())) for reading, of_reading in counts.groupby("variant")}
 
 
 def _of_every_epoch(curve: object, epochs: float) -> list[float]:
@@ -156,18 +156,18 @@ def _of_every_epoch(curve: object, epochs: float) -> list[float]:
 
 
 def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of the variants that were trained with and without momentum, with ``variant`` and ``oscillation``."""
+    """The runs of the variants that were trained with and without momentum, with ``arm`` and ``oscillation``."""
     if runs.empty:
         return runs
     runs = runs.copy()
-    runs.loc[runs["at_constant_rate"], "reading"] += ", constant learning rate"
-    usual_rate = runs[runs["momentum"] > 0].groupby("reading")["learning_rate"].min()
-    ratio = runs["learning_rate"] / runs["reading"].map(usual_rate)
-    runs["variant"] = np.select(
+    runs.loc[runs["at_constant_rate"], "variant"] += ", constant learning rate"
+    usual_rate = runs[runs["momentum"] > 0].groupby("variant")["learning_rate"].min()
+    ratio = runs["learning_rate"] / runs["variant"].map(usual_rate)
+    runs["arm"] = np.select(
         [runs["momentum"] > 0, np.isclose(ratio, 1), np.isclose(ratio, 10)], [WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP], ""
     )
-    both = runs.groupby("reading")["variant"].transform(lambda variants: {WITH_MOMENTUM, NO_MOMENTUM} <= set(variants))
-    runs = runs[both.astype(bool) & (runs["variant"] != "")].copy()
+    both = runs.groupby("variant")["arm"].transform(lambda variants: {WITH_MOMENTUM, NO_MOMENTUM} <= set(variants))
+    runs = runs[both.astype(bool) & (runs["arm"] != "")].copy()
     runs["oscillation"] = [
         _oscillation(accuracy, epochs, milestones)
         for accuracy, epochs, milestones in zip(runs["curve_test_accuracy"], runs["epochs"], runs["milestones"], strict=True)
@@ -198,7 +198,7 @@ _BEST_CALIBRATED = best_of(by="valid_ece", smallest=True)
 
 
 def _oscillates_less(momentum: str) -> Rule:
-    return where(lambda runs: runs[runs["variant"] == momentum], smaller("oscillation", 5.0, 0.1), momentum)
+    return where(lambda runs: runs[runs["arm"] == momentum], smaller("oscillation", 5.0, 0.1), momentum)
 
 
 def _beats_post_hoc(beta: object) -> Rule:
@@ -223,7 +223,7 @@ def _at_chosen_rate(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _at_common_rate(runs: pd.DataFrame) -> pd.DataFrame:
-    return runs[runs["learning_rate"] == runs["reading"].map(_usual_rate(runs))]
+    return runs[runs["learning_rate"] == runs["variant"].map(_usual_rate(runs))]
 
 
 _GAIN = minus(of("test_accuracy", 0.1), of("test_accuracy", 5.0))
@@ -306,7 +306,7 @@ CLAIMS = {
         c: where the learning rate rises and falls once, with momentum 0.9, the falls of test accuracy from one epoch to the next, added
            up over all epochs, are larger for beta 5 than for beta 0.1.
         """,
-        a=where(lambda runs: runs[runs["variant"] == WITH_MOMENTUM], larger("oscillation", 5.0, 0.1), WITH_MOMENTUM),
+        a=where(lambda runs: runs[runs["arm"] == WITH_MOMENTUM], larger("oscillation", 5.0, 0.1), WITH_MOMENTUM),
         b=all_of(_oscillates_less(NO_MOMENTUM), _oscillates_less(SAME_STEP)),
         c=of_kind("images", where(lambda runs: runs[runs["model"].isin(FAST)], larger("falls", 5.0, 0.1))),
     ),

@@ -40,7 +40,7 @@ def large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
             trained with fewer samples or with wrong labels).
 
     Returns:
-        The runs with ``reading`` (data set, network × width, augmentation, samples, epochs, share of wrong labels), ``share`` (of all the
+        The runs with ``variant`` (data set, network × width, augmentation, samples, epochs, share of wrong labels), ``share`` (of all the
         training samples that the setting has elsewhere), ``overconfidence`` (mean test confidence minus test accuracy) and ``bias_rise``
         (the bias on the training samples at the end minus the smallest one that was measured).
     """
@@ -59,7 +59,7 @@ def large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         f", {samples:,.0f} images, {epochs:.0f} epochs" for epochs, samples in zip(found["epochs"], found["train_samples"], strict=True)
     ]
     noise = [f", {100 * share:g} % wrong labels" if share > 0 else "" for share in found["label_noise"]]
-    found["reading"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + pd.Series(length, found.index) + noise
+    found["variant"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + pd.Series(length, found.index) + noise
     found = _without_doubles(_at_one_learning_rate(found))
     found["overconfidence"] = found["test_confidence"] - found["test_accuracy"]
     found["bias_rise"] = [
@@ -67,7 +67,7 @@ def large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     ]
     degraded = (found["share"] < 1) | (found["label_noise"] > 0)
     if kind == "large-margin":
-        only_softmax = found["model"].isin(FAST) & (found.groupby("reading")["setting"].transform("nunique") == 1)
+        only_softmax = found["model"].isin(FAST) & (found.groupby("variant")["setting"].transform("nunique") == 1)
         return found[~degraded & ~only_softmax]
     elsewhere = degraded.groupby([found[name] for name in _SETTING]).transform("any")
     return found[elsewhere & found["loss"].str.match(r"(softmax|lm \S+)$")]
@@ -85,16 +85,16 @@ def _rise(end: float, curve: object) -> float:
 
 def _at_one_learning_rate(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs with the learning rate that most losses of their variant were run with."""
-    losses = runs.groupby(["reading", "learning_rate"])["loss"].nunique()
-    chosen = {reading: of_reading.droplevel(0).idxmax() for reading, of_reading in losses.groupby("reading")}
-    return runs[runs["learning_rate"] == runs["reading"].map(chosen)]
+    losses = runs.groupby(["variant", "learning_rate"])["loss"].nunique()
+    chosen = {reading: of_reading.droplevel(0).idxmax() for reading, of_reading in losses.groupby("variant")}
+    return runs[runs["learning_rate"] == runs["variant"].map(chosen)]
 
 
 def _without_doubles(runs: pd.DataFrame) -> pd.DataFrame:
     """One row for each variant, loss and seed: the one that was evaluated most often."""
     points = runs["curve_train_margin_bias"].map(lambda curve: len(curve) if isinstance(curve, list) else 0)
     longest = runs.assign(points=points).sort_values("points", ascending=False, kind="stable")
-    return longest.drop_duplicates(["reading", "loss", "seed"]).drop(columns="points").sort_index()
+    return longest.drop_duplicates(["variant", "loss", "seed"]).drop(columns="points").sort_index()
 
 
 # --- criteria ---

@@ -48,7 +48,7 @@ def mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
             alone, and larger first weights.
 
     Returns:
-        The runs with ``reading``; for the grid also ``lost`` (training samples with p_c ≤ 0.2), ``sure`` (p_c > 0.8) and
+        The runs with ``variant``; for the grid also ``lost`` (training samples with p_c ≤ 0.2), ``sure`` (p_c > 0.8) and
         ``early_cross_entropy`` (plain training cross-entropy, mean over epochs 1 to 10); for the curriculum ``epoch_easy`` (first epoch
         after which the easiest fifth reaches a mean confidence of 0.9; one more than the epochs if never) and ``gap`` (easiest minus
         hardest fifth, mean over the epochs); for the step ``errors`` (on the training set) and ``lost_share`` (lost samples among them, NaN
@@ -62,7 +62,7 @@ def mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found = with_setting(runs[chosen & (runs["campaign"] == "mnist")])
     if found.empty:
         return found
-    found["reading"] = found["activation"] + "-" + found["normalization"]
+    found["variant"] = found["activation"] + "-" + found["normalization"]
     if "confidence_counts" in found:
         found["lost"] = [counts[0] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]
         found["sure"] = [counts[-1] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]
@@ -83,7 +83,7 @@ def _step_runs(runs: pd.DataFrame) -> pd.DataFrame:
     found = with_setting(runs[runs["campaign"] == "mnist-step"])
     if found.empty:
         return found
-    found["reading"] = found["activation"] + "-" + found["normalization"]
+    found["variant"] = found["activation"] + "-" + found["normalization"]
     found["lost"] = [float(counts[0]) for counts in found["confidence_counts"]]
     found["errors"] = ((1 - found["train_accuracy"].astype(float)) * found["train_samples"]).round()
     found["lost_share"] = found["lost"] / found["errors"].where(found["errors"] > 0)
@@ -101,7 +101,7 @@ def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
     """
     table = published.table("GD-2", 1)
     distances = {}
-    for reading, runs in grid.groupby("reading"):
+    for reading, runs in grid.groupby("variant"):
         columns = []
         for beta in map(float, TABLE_1_BETAS):
             ours = np.mean(runs.loc[runs["setting"].map(lambda other, beta=beta: other == beta), "confidence_counts"].tolist(), axis=0)

@@ -52,7 +52,7 @@ def uci_runs(runs: pd.DataFrame, kind: str, *, campaign: str | None = None, toge
         together: those that keep equal rows in one fold, instead of those that do not.
 
     Returns:
-        One row for each method, data set and seed, with ``reading`` (what the paper leaves unsaid) and, for the depth, ``depth``.
+        One row for each method, data set and seed, with ``variant`` (what the paper leaves unsaid) and, for the depth, ``depth``.
     """
     if "fold_accuracies" not in runs:
         return runs.iloc[:0]
@@ -64,7 +64,7 @@ def uci_runs(runs: pd.DataFrame, kind: str, *, campaign: str | None = None, toge
     units = [f"{hidden[0]} units" for hidden in found["hidden"]]
     rate = found["learning_rate"].map("{:g}".format)
     decay = [f", weight decay {decay:g}" if decay > 0 else "" for decay in found["weight_decay"]] if "weight_decay" in found else ""
-    found["reading"] = found["normalization"] + ", " + found["optimizer"] + " " + rate + ", " + units + decay
+    found["variant"] = found["normalization"] + ", " + found["optimizer"] + " " + rate + ", " + units + decay
     found["depth"] = [len(hidden) + 1 for hidden in found["hidden"]]
     return _one_row_for_each_data_set(found) if kind == "uci-tables" else found
 
@@ -75,14 +75,14 @@ def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
     together = runs["duplicates_together"].astype(bool)
     runs = runs[together | ~runs["title"].isin(runs.loc[together, "title"])]  # where there are equal rows, those with them in one fold
     frames = []
-    for reading, of_reading in runs.groupby("reading"):
+    for reading, of_reading in runs.groupby("variant"):
         counts = of_reading.pivot_table(index="title", columns="setting", values="seed", aggfunc="nunique")
         if counts.shape != (len(paper_table_i()), len(TABLE_I)) or not (counts >= SEEDS).all(axis=None):
             continue
         scores = of_reading.pivot_table(index="title", columns="setting", values="test_accuracy")[list(TABLE_I)]
         ranks = pd.DataFrame(statistics.ranks(scores.to_numpy(), decimals=_DECIMALS), scores.index, scores.columns)
         columns = {"test_accuracy": scores, "wins": _won(scores), "negative_rank": -ranks}
-        frames.append(pd.DataFrame({name: frame.stack() for name, frame in columns.items()}).reset_index().assign(reading=reading))
+        frames.append(pd.DataFrame({name: frame.stack() for name, frame in columns.items()}).reset_index().assign(variant=reading))
         frames[-1]["scale"] = ", ".join(sorted(set(of_reading["scale"])))
     return pd.concat(frames, ignore_index=True) if frames else runs.iloc[:0]
 
@@ -110,18 +110,18 @@ def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
     """Compute how far the softmax column of each variant is from the paper's, after each number of epochs that was looked at.
 
     Returns:
-        Columns ``reading``, ``epochs`` and ``distance``: the mean over the data sets of the absolute difference of the mean accuracies, in
+        Columns ``variant``, ``epochs`` and ``distance``: the mean over the data sets of the absolute difference of the mean accuracies, in
         percentage points. The nearest first; of two that are equally near, the one with fewer epochs.
     """
     printed = paper_table_i()["softmax"]
     rows = []
-    for reading, of_reading in runs[runs["setting"] == "softmax"].groupby("reading"):
+    for reading, of_reading in runs[runs["setting"] == "softmax"].groupby("variant"):
         curves = np.array(of_reading["curve_test_accuracy"].tolist())
         for index, epochs in enumerate(of_reading["curve_epoch"].iloc[0]):
             if epochs in EPOCHS_CONSIDERED:
                 means = 100 * pd.Series(curves[:, index]).groupby(of_reading["title"].to_numpy()).mean()
                 rows.append((reading, int(epochs), float((means - printed).abs().mean())))
-    frame = pd.DataFrame(rows, columns=["reading", "epochs", "distance"])
+    frame = pd.DataFrame(rows, columns=["variant", "epochs", "distance"])
     return frame.sort_values(["distance", "epochs"], kind="stable", ignore_index=True)
 
 

@@ -38,7 +38,7 @@ def outcomes_against_beta(
     With several data sets there is a column of panels for each, with one data set the outcomes stand in two columns. Warm-ups are left out.
 
     Args:
-        table: runs with ``dataset``, ``reading``, ``beta``, ``seed`` and the outcomes.
+        table: runs with ``dataset``, ``variant``, ``beta``, ``seed`` and the outcomes.
         outcomes: for each column of the table the label of its axis, a factor, and ``"difference"`` to draw it less its value at β = 1.
         printed: the papers' values, with ``dataset`` (as the papers spell it), ``model``, ``outcome``, ``beta``, ``value``; in grey.
     """
@@ -46,7 +46,7 @@ def outcomes_against_beta(
         return not_run()
     table = table[table["warmup_epochs"] == 0]
     datasets = list(dict.fromkeys(table["dataset"].map(published.DATASETS)))
-    styles = reading_styles(dict.fromkeys(table["reading"]))
+    styles = reading_styles(dict.fromkeys(table["variant"]))
     if printed is not None:
         printed = printed[printed["dataset"].isin(datasets) & printed["outcome"].isin(list(outcomes)) & printed["beta"].notna()]
     networks = list(dict.fromkeys(printed["model"])) if printed is not None else []
@@ -58,7 +58,7 @@ def outcomes_against_beta(
         for dataset in datasets:
             panel = unused.pop(0)
             here = table[table["dataset"].map(published.DATASETS) == dataset]
-            for reading, runs in here.groupby("reading", sort=False):
+            for reading, runs in here.groupby("variant", sort=False):
                 if column in runs and runs[column].notna().any():
                     values = _relative(runs.pivot_table(index="seed", columns="beta", values=column) * scale, relative)
                     means_with_intervals(panel, values, label=f"{reading} ({runs['seed'].nunique()})", **styles[str(reading)])
@@ -103,7 +103,7 @@ def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str], schedu
     for row, schedule in enumerate(schedules):
         for column, reading in enumerate(readings):
             upper, lower = panels[2 * row, column], panels[2 * row + 1, column]
-            runs = table[(table["reading"] == reading) & (table["schedule"] == schedule)]
+            runs = table[(table["variant"] == reading) & (table["schedule"] == schedule)]
             if runs.empty:
                 upper.set_visible(False)
                 lower.set_visible(False)
@@ -143,7 +143,7 @@ def post_hoc(table: pd.DataFrame, measure: str, *, ylabel: str, readings: Sequen
     rows = -(-len(readings) // columns)
     figure, panels = plt.subplots(rows, columns, figsize=(3.2 * columns + 0.3, 2.7 * rows + 0.6), squeeze=False)
     for panel, reading in zip(panels.flat, readings, strict=False):
-        runs = table[table["reading"] == reading]
+        runs = table[table["variant"] == reading]
         for suffix, (label, style) in _POST_HOC.items():
             column = f"{measure}{suffix}"
             if column in runs and runs[column].notna().any():

@@ -36,7 +36,7 @@ def differences_by_reading(
     labels = [label for label in dict.fromkeys(table["schedule"]) if label != reference]
     figure, panels = grid(len(readings), columns, width=3.4, height=0.24 * len(labels) + 0.7)
     for index, (panel, reading) in enumerate(zip(panels, readings, strict=False)):
-        runs = table[table["reading"] == reading].pivot_table(index="seed", columns="schedule", values=column) * scale
+        runs = table[table["variant"] == reading].pivot_table(index="seed", columns="schedule", values=column) * scale
         rows = []
         for label in labels:
             both = runs.reindex(columns=[label, reference]).dropna()
@@ -75,15 +75,15 @@ def against_beta(table: pd.DataFrame, column: str, *, ylabel: str, readings: Seq
     """
     _, ax = plt.subplots()
     table = table[table["warmup_epochs"] == 0]
-    seeds = table.groupby("reading")["seed"].nunique()[list(readings)]
+    seeds = table.groupby("variant")["seed"].nunique()[list(readings)]
     uneven = seeds.nunique() > 1
     for reading, style in reading_styles(readings).items():
-        values = table[table["reading"] == reading].pivot_table(index="seed", columns="beta", values=column)
+        values = table[table["variant"] == reading].pivot_table(index="seed", columns="beta", values=column)
         means_with_intervals(ax, values, label=f"{reading} ({seeds[reading]})" if uneven else reading, **style)
     printed = published.astype({"beta": float, "value": float}).sort_values("beta")
     ax.plot(printed["beta"], printed["value"], "k*-", markersize=10, label="the papers")
     ax.set(xscale="log", xlabel="β", ylabel=ylabel, yscale="log")
-    ax.legend(title="reading (seeds)" if uneven else "reading", fontsize="small", bbox_to_anchor=(1.01, 1), loc="upper left")
+    ax.legend(title="reading (seeds)" if uneven else "variant", fontsize="small", bbox_to_anchor=(1.01, 1), loc="upper left")
     return ax
 
 

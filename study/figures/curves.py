@@ -60,7 +60,7 @@ def curves_by_reading(
     """:func:`curves` in one panel for each reading, with one scale and one legend."""
     figure, panels = grid(len(readings), columns, width=3.2, height=2.7, sharey=True)
     for index, (panel, reading) in enumerate(zip(panels, readings, strict=False)):
-        curves(table[table["reading"] == reading], y, ylabel=ylabel if index % columns == 0 else "", x=x, ax=panel, legend=False)
+        curves(table[table["variant"] == reading], y, ylabel=ylabel if index % columns == 0 else "", x=x, ax=panel, legend=False)
         panel.set(title=reading, yscale="log" if log else "linear")
     if ylim is not None:
         panels[0].set_ylim(ylim)
@@ -77,7 +77,7 @@ def margin_bias(table: pd.DataFrame, *, readings: Sequence[str], classes: int) -
     """
     figure, panels = grid(len(readings), 2, width=3.6, height=2.8, sharey=True)
     for index, (panel, reading) in enumerate(zip(panels, readings, strict=False)):
-        chosen = table[table["reading"] == reading]
+        chosen = table[table["variant"] == reading]
         curves(chosen, "train_margin_bias", ylabel="", x="train_epoch", ax=panel, legend=False)
         panel.axhline(math.log(classes - 1), color="0.4", linewidth=1, linestyle=":", zorder=0)
         panel.set_title(in_lines(reading), fontsize="small")
@@ -93,15 +93,15 @@ def oscillation_curves(table: pd.DataFrame, *, variants: Sequence[str], schedule
     """
     if table.empty:
         return not_run()
-    readings = list(dict.fromkeys(table["reading"]))
-    variants = [variant for variant in variants if variant in set(table["variant"])]
+    readings = list(dict.fromkeys(table["variant"]))
+    variants = [variant for variant in variants if variant in set(table["arm"])]
     size = (2.3 * len(variants) + 0.4, 2.5 * len(readings) + 0.7)
     figure, panels = plt.subplots(len(readings), len(variants), figsize=size, squeeze=False, sharex="row", sharey="row")
     for row, reading in enumerate(readings):
         for column, variant in enumerate(variants):
             panel = panels[row, column]
             for schedule in schedules:
-                chosen = table[(table["reading"] == reading) & (table["variant"] == variant) & (table["schedule"] == schedule)]
+                chosen = table[(table["variant"] == reading) & (table["arm"] == variant) & (table["schedule"] == schedule)]
                 for index, (_, run) in enumerate(chosen.iterrows()):
                     label = schedule_label(schedule) if index == 0 else None
                     color, line = schedule_color(schedule), schedule_linestyle(schedule)
@@ -109,7 +109,7 @@ def oscillation_curves(table: pd.DataFrame, *, variants: Sequence[str], schedule
                     last = round(min(run["milestones"], default=1) * run["epochs"])
             panel.axvspan(0, last // 2, color="0.93", zorder=0)
             panel.set_title(in_lines(variant) if row == 0 else "", fontsize="small")
-        chosen = table[(table["reading"] == reading) & table["schedule"].isin(schedules)]
+        chosen = table[(table["variant"] == reading) & table["schedule"].isin(schedules)]
         late = [value for curve in chosen["curve_test_accuracy"] for value in curve[len(curve) // 4 :]]
         panels[row, 0].set(ylabel="test accuracy", ylim=(min(late) - 0.03, max(late) + 0.02))
         if len(readings) > 1:
@@ -127,7 +127,7 @@ def difficulty_groups(table: pd.DataFrame, *, readings: Sequence[str] | None = N
     With several readings there is a row of panels for each schedule. ``column`` is ``group_confidence`` (each run's own groups) or
     ``reference_group_confidence`` (the same samples in every run).
     """
-    across, found = settings(table, readings, across="reading")
+    across, found = settings(table, readings, across="variant")
     figure, panels = grid(len(found), across or 2, width=3.2, height=2.2, sharey=True)
     shades = sns.color_palette("viridis", 5)
     for index, (panel, (title, runs)) in enumerate(zip(panels, found, strict=False)):

@@ -93,7 +93,7 @@ def accuracy_against_calibration(table: pd.DataFrame, *, readings: Sequence[str]
     figure, panels = grid(len(readings), 2, width=3.6, height=3.0)
     marks = {str(label): _MARKERS[index % len(_MARKERS)] for index, label in enumerate(dict.fromkeys(table["schedule"]))}
     for index, (panel, reading) in enumerate(zip(panels, readings, strict=False)):
-        for label, runs in table[table["reading"] == reading].groupby("schedule", sort=False):
+        for label, runs in table[table["variant"] == reading].groupby("schedule", sort=False):
             mean, spread = (100 * getattr(runs[["test_ece", "test_accuracy"]], how)() for how in ("mean", "std"))
             color = schedule_color(str(label))
             panel.errorbar(

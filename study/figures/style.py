@@ -157,18 +157,18 @@ def grid(count: int, columns: int, *, width: float, height: float, sharex: bool 
 def settings(table: pd.DataFrame, readings: Sequence[str] | None, *, across: str) -> tuple[int, list[tuple[str, pd.DataFrame]]]:
     """The runs of every pair of a reading and a schedule, with a title, in the order of a grid.
 
-    ``across`` is what changes along a row: ``"schedule"`` or ``"reading"``. The number of columns that the grid needs for that comes first:
+    ``across`` is what changes along a row: ``"schedule"`` or ``"variant"``. The number of columns that the grid needs for that comes first:
     0 for one reading, which can be wrapped anywhere.
     """
     schedules = list(dict.fromkeys(table["schedule"]))
     if readings is None or len(readings) < 2:
-        chosen = table if not readings else table[table["reading"] == readings[0]]
+        chosen = table if not readings else table[table["variant"] == readings[0]]
         return 0, [(schedule_label(str(label)), chosen[chosen["schedule"] == label]) for label in schedules]
     pairs = list(itertools.product(readings, schedules))
-    if across == "reading":
+    if across == "variant":
         pairs.sort(key=lambda pair: schedules.index(pair[1]))
     return len(schedules) if across == "schedule" else len(readings), [
-        (f"{reading}, {schedule_label(str(label))}", table[(table["reading"] == reading) & (table["schedule"] == label)])
+        (f"{reading}, {schedule_label(str(label))}", table[(table["variant"] == reading) & (table["schedule"] == label)])
         for reading, label in pairs
     ]
 

@@ -69,7 +69,7 @@ def beside(runs: pd.DataFrame, outcome: str, *, datasets: Sequence[str], spec: s
         rows[source, "paper", MISSING] = cells
     if not runs.empty and outcome in runs:
         ours = runs[runs["dataset"].map(published.DATASETS).isin(datasets) & runs[outcome].notna()]
-        for (reading, scale), group in ours.groupby(["reading", "scale"], sort=False):
+        for (reading, scale), group in ours.groupby(["variant", "scale"], sort=False):
             cells = {str(label): mean_sd(at[outcome], spec, scale=100) for label, at in group.groupby("schedule", sort=False)}
             rows[str(reading), str(scale), str(group["seed"].nunique())] = cells
     labels = sorted({label for cells in rows.values() for label in cells}, key=_order)
@@ -84,11 +84,11 @@ def beside(runs: pd.DataFrame, outcome: str, *, datasets: Sequence[str], spec: s
 def settings(runs: pd.DataFrame) -> pd.DataFrame:
     """What was run in each reading: scale, training images, epochs, learning rate, parameters of the network, seeds, runs."""
     rows = []
-    for (reading, scale), group in runs.groupby(["reading", "scale"], sort=False) if not runs.empty else ():
+    for (reading, scale), group in runs.groupby(["variant", "scale"], sort=False) if not runs.empty else ():
         first = group.iloc[0]
         rows.append(
             {
-                "reading": str(reading),
+                "variant": str(reading),
                 "scale": str(scale),
                 "training images": int(first["subset"]) or "all but the validation split",
                 "epochs": int(first["epochs"]),
@@ -102,7 +102,7 @@ def settings(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def outcomes(
-    runs: pd.DataFrame, columns: Mapping[str, tuple[str, str, float]], *, by: Sequence[str] = ("reading", "scale", "β")
+    runs: pd.DataFrame, columns: Mapping[str, tuple[str, str, float]], *, by: Sequence[str] = ("variant", "scale", "β")
 ) -> pd.DataFrame:
     """Several outcomes of every setting, as :func:`study.tables.overview` gives them; one that no run has is left out."""
     if runs.empty:
@@ -116,7 +116,7 @@ def chosen_beta(runs: pd.DataFrame) -> dict[str, str]:
     if runs.empty:
         return {}
     constant = runs[runs["warmup_epochs"] == 0]
-    of_reading = constant.groupby("reading", sort=False)
+    of_reading = constant.groupby("variant", sort=False)
     return {str(reading): str(group.groupby("schedule")["valid_ece"].mean().idxmin()) for reading, group in of_reading}
 
 
@@ -126,13 +126,13 @@ def span(runs: pd.DataFrame, column: str, schedule: str, *, less: str | None = N
     ``less`` is a schedule to subtract, seed by seed.
 
     Example:
-        >>> runs = pd.DataFrame({"reading": list("abab"), "schedule": list("1122"), "seed": 0, "accuracy": [0.9, 0.8, 0.7, 0.9]})
+        >>> runs = pd.DataFrame({"variant": list("abab"), "schedule": list("1122"), "seed": 0, "accuracy": [0.9, 0.8, 0.7, 0.9]})
         >>> span(runs, "accuracy", "1"), span(runs, "accuracy", "2", less="1"), span(runs[:0], "accuracy", "1")
         ('80.0 to 90.0', '−20.0 to 10.0', '–')
     """
     if runs.empty or column not in runs:
         return MISSING
-    values = runs.pivot_table(index=["reading", "seed"], columns="schedule", values=column)
+    values = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=column)
     if schedule not in values or (less is not None and less not in values):
         return MISSING
     wanted = (values[schedule] if less is None else values[schedule] - values[less]).dropna()
@@ -147,7 +147,7 @@ def ordered(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs reading by reading, from the largest β to the warm-ups; readings at the papers' scale first."""
     if runs.empty:
         return runs
-    by = {"dataset": True, "scale": True, "reading": True, "warmup_epochs": True, "beta": False, "seed": True}
+    by = {"dataset": True, "scale": True, "variant": True, "warmup_epochs": True, "beta": False, "seed": True}
     return runs.sort_values(list(by), ascending=list(by.values()))
 
 

@@ -104,7 +104,7 @@ def beside(runs: pd.DataFrame, number: int) -> pd.DataFrame:
         cells = dict(zip(of_source["loss"], of_source["error"], strict=True))
         common = {"source": str(source), "scale": "paper", "seeds": MISSING}
         rows.append(common | {headings[loss]: cells.get(loss, MISSING) for loss in losses})
-    for (reading, scale), of_reading in runs.groupby(["reading", "scale"], sort=False) if not runs.empty else ():
+    for (reading, scale), of_reading in runs.groupby(["variant", "scale"], sort=False) if not runs.empty else ():
         errors = _errors(of_reading)
         common = {"source": str(reading), "scale": str(scale), "seeds": str(of_reading["seed"].nunique())}
         rows.append(common | {headings[loss]: mean_sd(errors.get(loss, pd.Series(dtype=float))) for loss in losses})
@@ -117,7 +117,7 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
     """The paper's table 1 and ours: error rates in per cent, a row for each divergence, a column for each λ; softmax has λ = 0."""
     softmax = printed(2)
     sources = {"paper, CIFAR-100, 13-layer network": _printed_errors(pd.concat([printed(1), softmax[softmax["loss"] == "softmax"]]))}
-    for reading, of_reading in runs.groupby("reading", sort=False) if not runs.empty else ():
+    for reading, of_reading in runs.groupby("variant", sort=False) if not runs.empty else ():
         sources[str(reading)] = {str(loss): mean_sd(errors) for loss, errors in _errors(of_reading).items()}
     strengths = {loss.partition(" ")[2] for cells in sources.values() for loss in cells if loss.partition(" ")[0] in DIVERGENCES}
     columns = sorted(strengths, key=float)

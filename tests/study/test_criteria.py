@@ -317,7 +317,7 @@ def test_runs_with_another_loss_do_not_count():
 def test_runs_of_two_sizes_are_two_variants():
     runs = pd.concat([made_up.images(), made_up.images(epochs=16), made_up.images(scale="paper", subset=0, epochs=200)], ignore_index=True)
     name = "cifar10-jpeg, resnet18×0.25, plain"
-    sizes = criteria.runs_of(runs, "cifar10").groupby("reading").size().to_dict()
+    sizes = criteria.runs_of(runs, "cifar10").groupby("variant").size().to_dict()
     assert sizes == {name: 18, f"{name}, 6,000 images, 8 epochs": 18, f"{name}, 6,000 images, 16 epochs": 18}
 
 
@@ -365,13 +365,13 @@ class TestTableI:
         runs = criteria.uci_runs(pd.concat([far, near], ignore_index=True), "uci", campaign="uci-readings")
         distances = criteria.distance_to_table_i(runs)
         assert set(distances["epochs"]) == {10, 20, 50}  # 30 was not to be looked at
-        first = {"reading": "standard, sgd 0.1, 16 units", "epochs": 20, "distance": pytest.approx(0.0, abs=0.01)}
+        first = {"variant": "standard, sgd 0.1, 16 units", "epochs": 20, "distance": pytest.approx(0.0, abs=0.01)}
         assert distances.iloc[0].to_dict() == first
 
     def test_weight_decay_is_another_variant(self):
         runs = pd.concat([made_up.table_i(), made_up.table_i(campaign="uci-adam", weight_decay=0.0005)], ignore_index=True)
         assert len(verdicts.verdict("A2", runs).parts[0].findings) == 2
-        assert criteria.runs_of(runs, "uci")["reading"].nunique() == 1
+        assert criteria.runs_of(runs, "uci")["variant"].nunique() == 1
 
 
 def test_distance_is_zero_for_the_papers_own_table():
@@ -383,7 +383,7 @@ def test_distance_is_zero_for_the_papers_own_table():
         frame.loc[rows, "confidence_counts"] = pd.Series([counts] * rows.sum(), index=frame.index[rows])
     grid = criteria.runs_of(frame, "grid")
     assert criteria.distance_to_table_1(grid)["relu-unit"] == 0.0
-    assert criteria.nearest_reading(grid) == "relu-unit"
+    assert criteria.nearest_variant(grid) == "relu-unit"
 
 
 def test_what_no_paper_has_is_not_at_its_scale():

@@ -96,7 +96,7 @@ class TestPanels:
     @pytest.mark.parametrize("draw", [figures.difficulty_groups, figures.feature_planes])
     @pytest.mark.parametrize("asked", [["tanh-unit"], ["tanh-unit", "relu-unit"]])
     def test_one_reading_at_a_time(self, draw, asked):
-        both = pd.concat([runs().assign(reading="relu-unit"), runs().assign(reading="tanh-unit")])
+        both = pd.concat([runs().assign(variant="relu-unit"), runs().assign(variant="tanh-unit")])
         titles = [ax.get_title() for ax in draw(both, readings=asked).axes if ax.get_visible()]
         schedules = ["β = 0.1", "β = 5", "warm-up 0.01→0.1"]
         if len(asked) == 1:
@@ -114,7 +114,7 @@ class TestPanels:
 def settings() -> pd.DataFrame:
     """Two readings with two β and two seeds; relu-unit has one seed less."""
     rows = [
-        {"reading": reading, "schedule": f"{beta:g}", "beta": beta, "seed": seed, "warmup_epochs": 0, "lost": lost + seed}
+        {"variant": reading, "schedule": f"{beta:g}", "beta": beta, "seed": seed, "warmup_epochs": 0, "lost": lost + seed}
         for reading, factor in (("tanh-unit", 1), ("relu-unit", 10))
         for beta, lost in ((1.0, 10.0 * factor), (0.1, 20.0 * factor))
         for seed in range(2)
@@ -145,7 +145,7 @@ class TestReadings:
         assert mark.get_xdata()[0] == pytest.approx(10.0)
 
     def test_curves_share_one_scale(self):
-        both = pd.concat([runs().assign(reading="relu-unit"), runs().assign(reading="tanh-unit")])
+        both = pd.concat([runs().assign(variant="relu-unit"), runs().assign(variant="tanh-unit")])
         figure = figures.curves_by_reading(both, "test_accuracy", ylabel="accuracy", readings=["tanh-unit", "relu-unit"], ylim=(0, 2))
         panels = [ax for ax in figure.axes if ax.get_visible()]
         assert [panel.get_title() for panel in panels] == ["tanh-unit", "relu-unit"]

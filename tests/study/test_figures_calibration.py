@@ -34,7 +34,7 @@ def runs(readings=(READING,), dataset="cifar10-jpeg", seeds=3) -> pd.DataFrame:
             for beta in (20.0, 1.0, 0.1):
                 base = 0.9 - 0.01 * beta + 0.001 * seed + 0.1 * place
                 ece = {"test_ece": 0.1 + 0.01 * seed, "test_ece_temperature": 0.02, "test_ece_vector": 0.03, "test_ece_link": 0.05}
-                own = {"reading": reading, "dataset": dataset, "seed": seed, "beta": beta, "schedule": f"{beta:g}", "warmup_epochs": 0}
+                own = {"variant": reading, "dataset": dataset, "seed": seed, "beta": beta, "schedule": f"{beta:g}", "warmup_epochs": 0}
                 rows.append(own | ece | {"test_accuracy": base, "overconfidence": -0.01 * beta, "reliability": bins(seed)})
             rows.append(rows[-1] | {"schedule": "warm-up 0.1→1", "beta": 1.0, "warmup_epochs": 10, "test_accuracy": 5.0})
     return pd.DataFrame(rows)
@@ -113,7 +113,7 @@ class TestReliability:
 
     def test_a_setting_that_is_missing_leaves_its_place_empty(self):
         table = runs([READING, "other"])
-        table = table[(table["reading"] == READING) | (table["schedule"] == "20")]
+        table = table[(table["variant"] == READING) | (table["schedule"] == "20")]
         figure = figures.reliability_diagrams(table, readings=[READING, "other"], schedules=["20", "0.1"])
         assert [panel.get_visible() for panel in figure.axes] == [True] * 5 + [False, True, False]
 
@@ -121,7 +121,7 @@ class TestReliability:
 class TestPostHoc:
     def test_a_line_for_each_method_that_the_runs_have(self):
         table = runs([READING, "other"])
-        table.loc[table["reading"] == "other", "test_ece_vector"] = np.nan
+        table.loc[table["variant"] == "other", "test_ece_vector"] = np.nan
         figure = figures.post_hoc(table, "test_ece", ylabel="ECE (%)", readings=[READING, "other"], scale=100)
         first, second = figure.axes
         assert first.get_legend_handles_labels()[1] == ["as trained", "β link", "temperature scaling", "vector scaling"]
@@ -132,7 +132,7 @@ class TestPostHoc:
 class TestOscillation:
     def test_a_line_for_each_seed_and_grey_where_nothing_is_counted(self):
         rows = [
-            {"reading": READING, "variant": variant, "schedule": beta, "seed": seed, "milestones": [], "epochs": 20}
+            {"variant": READING, "arm": variant, "schedule": beta, "seed": seed, "milestones": [], "epochs": 20}
             | {"curve_epoch": list(range(21)), "curve_test_accuracy": [0.01 * epoch + 0.001 * seed for epoch in range(21)]}
             for variant in ("momentum 0.9", "no momentum")
             for beta in ("5", "0.1")
@@ -159,7 +159,7 @@ def test_without_runs_a_figure_says_so():
 
 def test_differences_leave_a_row_empty_for_a_schedule_that_a_reading_lacks():
     table = runs([READING, "other"])
-    table = table[~((table["reading"] == "other") & (table["schedule"] == "20"))]
+    table = table[~((table["variant"] == "other") & (table["schedule"] == "20"))]
     figure = figures.differences_by_reading(table, "test_accuracy", reference="1", readings=[READING, "other"], xlabel="points")
     marks = [[line.get_xdata()[0] for line in panel.get_lines() if line.get_marker() == "o"] for panel in figure.axes]
     assert not np.isnan(marks[0]).any()

@@ -24,7 +24,7 @@ def runs() -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "reading": reading,
+                "variant": reading,
                 "schedule": loss,
                 "seed": seed,
                 "curve_epoch": [0, 2],
@@ -70,7 +70,7 @@ class TestAccuracyAgainstCalibration:
 
     def test_a_loss_has_one_mark_in_all_panels(self):
         table = runs()
-        lacking = table[(table["reading"] == READINGS[0]) | (table["schedule"] != "softmax")]
+        lacking = table[(table["variant"] == READINGS[0]) | (table["schedule"] != "softmax")]
         figure = figures.accuracy_against_calibration(lacking, readings=READINGS)
         marks = [{container.get_label(): container[0].get_marker() for container in panel.containers} for panel in figure.axes]
         assert list(marks[1]) == ["LM, λ = 0.3"] and marks[1].items() <= marks[0].items()

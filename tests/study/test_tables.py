@@ -93,9 +93,9 @@ def test_the_style_sheet_is_told_what_kind_of_table_it_is(frame: pd.DataFrame, c
 
 
 def test_settings_are_shown_in_the_order_in_which_they_come() -> None:
-    runs = pd.DataFrame({"β": ["5", "1", "1"], "reading": ["b", "a", "a"], "x": [0.5, 0.25, 0.75]})
-    crossed = tables.cross(runs, "x", rows="β", columns="reading")
+    runs = pd.DataFrame({"β": ["5", "1", "1"], "variant": ["b", "a", "a"], "x": [0.5, 0.25, 0.75]})
+    crossed = tables.cross(runs, "x", rows="β", columns="variant")
     assert list(crossed.index) == ["5", "1"] and list(crossed.columns) == ["b", "a"]
     assert crossed.loc["1"].tolist() == [tables.MISSING, "0.50 ± 0.35"]
-    listed = tables.overview(runs, ["reading", "β"], {"x": ("x, %", ".0f", 100)})
+    listed = tables.overview(runs, ["variant", "β"], {"x": ("x, %", ".0f", 100)})
     assert listed.to_numpy().tolist() == [["b", "5", "50"], ["a", "1", "50 ± 35"]]

@@ -11,7 +11,7 @@ from study.tables import image_tables
 
 def runs() -> pd.DataFrame:
     rows = [
-        {"dataset": "tiny-imagenet", "reading": "tiny-imagenet, resnet18×0.25, plain", "scale": "reduced", "schedule": label, "seed": seed}
+        {"dataset": "tiny-imagenet", "variant": "tiny-imagenet, resnet18×0.25, plain", "scale": "reduced", "schedule": label, "seed": seed}
         | {"beta": beta, "warmup_epochs": epochs, "test_accuracy": accuracy + 0.01 * seed, "valid_ece": abs(beta - 5) + 0.1 * seed}
         | {"subset": 10000, "epochs": 20, "learning_rate": 0.05, "model_parameters": 700_000}
         for label, beta, epochs, accuracy in (
@@ -98,5 +98,5 @@ class TestOrderAndEmptiness:
         assert frame[["seeds", "runs", "training images"]].to_numpy().tolist() == [[2, 8, 10000]]
         outcomes = {"test_accuracy": ("accuracy", ".1f", 100), "test_ece": ("ECE", ".1f", 100)}
         shown = image_tables.outcomes(image_tables.ordered(runs()), outcomes)
-        assert list(shown.columns) == ["reading", "scale", "β", "accuracy"]  # no run has an ECE
+        assert list(shown.columns) == ["variant", "scale", "β", "accuracy"]  # no run has an ECE
         assert np.isin(["20", "5", "0.1"], shown["β"]).all()

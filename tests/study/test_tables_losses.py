@@ -14,7 +14,7 @@ READING = "cifar10-jpeg, vgg16×0.25, plain, 6,000 images, 20 epochs"
 def runs() -> pd.DataFrame:
     return pd.DataFrame(
         [
-            {"reading": READING, "scale": "reduced", "loss": loss, "seed": seed, "test_accuracy": accuracy + 0.01 * seed + small * seed}
+            {"variant": READING, "scale": "reduced", "loss": loss, "seed": seed, "test_accuracy": accuracy + 0.01 * seed + small * seed}
             for loss, accuracy, small in (
                 ("softmax", 0.50, 0.0),
                 ("lm 0.3", 0.52, 0.0001),
