@@ -14,10 +14,8 @@ Tables of features come split (:func:`load`) or whole (:func:`table`), for a cro
 """
 
 from study.data.loading import load, names
-from study.data.normalization import NORMALIZATIONS, Normalizer, fit_normalizer
-from study.data.partition import duplicate_groups, folds
-from study.data.sampling import with_label_noise
-from study.data.sets import Dataset, Split
+from study.data.sampling import duplicate_groups, folds, with_label_noise
+from study.data.sets import NORMALIZATIONS, Dataset, Normalizer, Split, fit_normalizer
 from study.data.tables import NOMINAL, UCI, Table, table, table_names
 
 __all__ = [

@@ -11,9 +11,8 @@ import torch
 
 from study.data.files import local_folder
 from study.data.images import IMAGES, download, load_images
-from study.data.normalization import Normalization, fit_normalizer
 from study.data.sampling import balanced, long_tailed, proportional
-from study.data.sets import Dataset, Split
+from study.data.sets import Dataset, Normalization, Split, fit_normalizer
 from study.data.tables import EMBEDDED_TABLES, UCI, Table, embedded_table, table
 
 __all__ = ["load", "names"]

@@ -214,7 +214,7 @@ class TestFitNormalizer:
 
     def test_many_pieces_are_one(self, monkeypatch):
         whole = data.fit_normalizer(self.colour, "channel")
-        monkeypatch.setattr("study.data.normalization._CHUNK", 3)
+        monkeypatch.setattr("study.data.sets._CHUNK", 3)
         pieces = data.fit_normalizer(self.colour, "channel")
         assert torch.equal(whole.shift, pieces.shift) and torch.equal(whole.scale, pieces.scale)
 
