@@ -1,7 +1,6 @@
 """Settings of an experiment: the one place that names, types, bounds and describes each parameter.
 
-A model here is what the parameter cell of a notebook of ``notebooks/experiments`` sets. The same models check campaigns, give the parameter
-cells (:meth:`Setting.cell`) and the parameter tables (:meth:`Setting.table`) of the book.
+The same models check campaigns and give the notebooks' parameter cells (:meth:`Setting.cell`) and the book's table (:meth:`Setting.table`).
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import difflib
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
@@ -24,21 +24,7 @@ from study import data, records
 from study.data import augmentation
 from study.losses import parse
 
-__all__ = [
-    "DEVICES",
-    "PLACES",
-    "TEMPLATES",
-    "CrossValidation",
-    "Curriculum",
-    "Experiment",
-    "FeaturePlane",
-    "Run",
-    "Setting",
-    "StepCost",
-    "Train",
-]
-
-DEVICES = ("cpu", "cuda", "auto")
+__all__ = ["PLACES", "TEMPLATES", "CrossValidation", "Curriculum", "Experiment", "FeaturePlane", "Run", "Setting", "StepCost", "Train"]
 
 PLACES = {
     "record": "file to write the record to; empty for none",
@@ -125,19 +111,17 @@ Milestones = Annotated[
     Field(description="shares of the epochs after which the learning rate falls to a tenth"),
 ]
 TestEvery = Annotated[Count, Field(description="epochs between two evaluations; the last epoch is always evaluated")]
-Device = Annotated[str, OneOf(DEVICES), Field(description="auto is a GPU where there is one")]
+Device = Annotated[str, OneOf(("cpu", "cuda", "auto")), Field(description="auto is a GPU where there is one")]
 ChannelsLast = Annotated[bool, Field(description="memory format of images and convolutions")]
 Scale = Annotated[str, OneOf(records.SCALES), Field(description="how the setting relates to the paper's")]
 _BOTH = "epochs between two evaluations on the training set too, after the first ten; 0: the last only"
+_FITTED = "of the features, fitted on the training part: as in the notebook train"
+_NOMINAL = "nominal features: codes (as in the file), or one-hot (a feature for each category)"
 _LOSS = 'gd, with the β below; or another loss with its numbers, such as "arcface 20 0.1", with betas [1] and no warm-ups'
 
 
 class Setting(BaseModel):
-    """The flat values that a notebook's parameters set, frozen and checked.
-
-    Raises:
-        ValueError: for a value that cannot be; the message names the parameter, what it must be and what was given.
-    """
+    """The flat values that a notebook's parameters set; the error for a wrong one names the parameter, the bound and what was given."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -150,7 +134,7 @@ class Setting(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise ValueError(explanation(error, type(self), type(self).parameters())) from None
+            raise ValueError(explanation(error, type(self).parameters())) from None
 
     @classmethod
     def parameters(cls) -> list[str]:
@@ -184,29 +168,23 @@ class Setting(BaseModel):
 
         Example:
             >>> [row for row in Train.table() if row["name"] == "betas"]  # doctest: +NORMALIZE_WHITESPACE
-            [{'name': 'betas', 'type': 'list[float]', 'default': '[5.0, 1.0, 0.1, 0.01]', 'bounds': 'a list of finite numbers > 0',
+            [{'name': 'betas', 'type': 'list[float]', 'default': '[5.0, 1.0, 0.1, 0.01]', 'bounds': 'each > 0',
               'description': 'constant gradient-decay factors'}]
         """
         schema = cls.model_json_schema()["properties"]
-        return [
-            {
-                "name": name,
-                "type": _type(schema[name]),
-                "default": _literal(cls.model_fields[name].default),
-                "bounds": _bounds(schema[name]),
-                "description": str(cls.model_fields[name].description),
-            }
-            for name in cls.parameters()
-        ]
+        words = {name: (_type(schema[name]), _literal(cls.model_fields[name].default), _bounds(schema[name])) for name in cls.parameters()}
+        keys = ("name", "type", "default", "bounds", "description")
+        return [dict(zip(keys, (name, *words[name], str(cls.model_fields[name].description)), strict=True)) for name in words]
 
     @classmethod
     def cell(cls) -> str:
-        """The notebook's parameter cell."""
+        """Write the notebook's parameter cell."""
         lines = []
         for row in cls.table():
             names = cls.model_json_schema()["properties"][row["name"]].get("enum", [])
             listed = len(names) > 12 or all(name in row["description"] for name in names)
-            lines.append(f"{row['name']}: {row['type']} = {row['default']}  # {row['description']}{'' if listed else ': ' + _or(names)}")
+            choice = "" if listed else f": {', '.join(names[:-1])} or {names[-1]}"
+            lines.append(f"{row['name']}: {row['type']} = {row['default']}  # {row['description']}{choice}")
         return "\n".join([*lines, *(f'{name}: str = ""  # {description}' for name, description in PLACES.items())])
 
     def planned(self) -> list[dict[str, Any]]:
@@ -226,15 +204,7 @@ class Setting(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """One member of a stack.
-
-    Attributes:
-        seed: seed of the initialisation and of the batch order.
-        temperature: τ.
-        schedule: β as a function of the optimiser step.
-        label: the schedule in words, such as ``0.1`` or ``warm-up 0.01→0.1``; with another loss than gradient decay its name.
-        warmup_epochs: length of the warm-up, 0 for a constant β.
-    """
+    """One member of a stack; its label is the schedule in words, or the name of a loss other than gradient decay."""
 
     seed: int
     temperature: float
@@ -248,10 +218,10 @@ class Run:
         return self.schedule(math.inf)
 
     def values(self) -> dict[str, Any]:
-        """By what a record knows the run: its label, and the same as numbers; no warm-up has no start and no end."""
+        """By what a record knows the run."""
         ends = {"warmup_start": self.schedule(0), "warmup_end": self.beta} if self.warmup_epochs else {}
-        known = {"schedule": self.label, "beta": self.beta, "warmup_epochs": self.warmup_epochs, **ends}
-        return known | {"temperature": self.temperature, "seed": self.seed}
+        own = {"temperature": self.temperature, "seed": self.seed}
+        return {"schedule": self.label, "beta": self.beta, "warmup_epochs": self.warmup_epochs, **ends, **own}
 
 
 class Experiment(Setting):
@@ -265,7 +235,7 @@ class Experiment(Setting):
         [(0, '1'), (0, '0.1'), (0, 'warm-up 0.01→0.1')]
         >>> Experiment(activation="rely")
         Traceback (most recent call last):
-        ValueError: unknown activation 'rely'; did you mean 'relu'? valid: relu, tanh, sigmoid
+        ValueError: activation: Input should be 'relu', 'tanh' or 'sigmoid'; got 'rely'; did you mean 'relu'?
     """
 
     template: ClassVar[str] = "train"
@@ -325,17 +295,13 @@ class Experiment(Setting):
         if self.loss == "gd":
             return self
         if (*self.betas, *self.temperatures) != (1.0, 1.0) or self.warmups or self.match_gradient:
-            raise ValueError(
-                f"β, τ, warm-ups and match_gradient are for loss='gd'; with {self.loss!r} set betas=[1], warmups=[] and temperatures=[1]"
-            )
+            raise ValueError(f"β, τ, warm-ups and match_gradient are for loss='gd'; with {self.loss!r} set betas=[1] and leave the others")
         if self.model == "mlp":
             _check_head(self.loss)
         if self.first_weights != 1:
             raise ValueError("first_weights goes with loss='gd'")
         if self.cuda_graph and parse(self.loss).kind.keeps_state:
-            raise ValueError(
-                f"loss={self.loss!r} remembers something from step to step, which a recorded step cannot: set cuda_graph=False"
-            )
+            raise ValueError(f"loss={self.loss!r} remembers something from step to step: a step cannot be recorded, set cuda_graph=False")
         return self
 
     def runs(self, steps_per_epoch: int = 1) -> list[Run]:
@@ -350,7 +316,7 @@ class Experiment(Setting):
         ]
 
     def planned(self) -> list[dict[str, Any]]:
-        """By which values the record knows each of its runs."""
+        """The values of each run."""
         return [run.values() for run in self.runs()]
 
 
@@ -399,24 +365,15 @@ class FeaturePlane(Experiment):
 class CrossValidation(Setting):
     """A repeated cross-validation on tables: the notebook ``cross-validation``.
 
-    A seed is a whole cross-validation: a random partition into folds, and one training for each fold that is left out. Initialisation and
-    batch order have the seed and the fold for their own seed, so that two losses differ in nothing but the loss.
+    A seed is a whole cross-validation: a random partition into folds, and one training for each fold that is left out.
     """
 
     template: ClassVar[str] = "cross-validation"
 
     datasets: Annotated[tuple[_Table, ...], AList, Field(min_length=1, description="names of tables"), Distinct] = ("iris",)
     loss: Annotated[Loss, Field(description='with its numbers, such as "arcface 20 0.1" or "gd 0.1"')] = "softmax"
-    normalization: Annotated[
-        str,
-        OneOf(("standard", "unit", "none")),
-        Field(description="of the features, fitted on the training part: as in the notebook train"),
-    ] = "standard"
-    categorical: Annotated[
-        str,
-        OneOf(("codes", "one-hot")),
-        Field(description="nominal features: codes (as in the file), or one-hot (a feature for each category)"),
-    ] = "codes"
+    normalization: Annotated[str, OneOf(("standard", "unit", "none")), Field(description=_FITTED)] = "standard"
+    categorical: Annotated[str, OneOf(("codes", "one-hot")), Field(description=_NOMINAL)] = "codes"
     folds: Annotated[int, Field(ge=2, le=1000, description="number of folds")] = 10
     stratified: Annotated[bool, Field(description="keep the shares of the classes in every fold")] = True
     duplicates_together: Annotated[bool, Field(description="keep equal rows in one fold")] = False
@@ -436,10 +393,8 @@ class CrossValidation(Setting):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if max(self.seeds) >= _SEEDS // self.folds:
-            raise ValueError(
-                f"seeds must be integers from 0 to {_SEEDS // self.folds - 1} (with {self.folds} folds); got {max(self.seeds)}"
-            )
+        if (highest := max(self.seeds)) >= _SEEDS // self.folds:
+            raise ValueError(f"with {self.folds} folds seeds are integers from 0 to {_SEEDS // self.folds - 1}; got {highest}")
         _check_head(self.loss)
         return self
 
@@ -454,11 +409,7 @@ class CrossValidation(Setting):
 
 
 class StepCost(Setting):
-    """The time of a training step with one loss and with another: the notebook ``cost``.
-
-    A step is forward pass, loss, backward pass and update by Adam, on a batch of random images of 3 × 32 × 32. A repetition does ``steps``
-    of them with every loss, by turns. On a CPU processor time is measured, on a GPU the time between two of its events.
-    """
+    """The time of a training step on random images of 3 × 32 × 32, with one loss and with another, by turns: the notebook ``cost``."""
 
     template: ClassVar[str] = "cost"
 
@@ -489,75 +440,51 @@ TEMPLATES: dict[str, type[Setting]] = {kind.template: kind for kind in (Train, C
 
 
 def nearest(name: object, valid: Iterable[str]) -> str:
-    """A hint at the name that may have been meant, empty if none is near."""
+    """Hint at the name that may have been meant; empty if none is near."""
     near = difflib.get_close_matches(str(name), list(valid), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def explanation(error: ValidationError, model: type[BaseModel], valid: Sequence[str], *, word: str = "parameter") -> str:
-    """Say in one line what is wrong with the first wrong value: the parameter, what it must be, what was given.
-
-    Args:
-        error: as pydantic raised it.
-        model: the model.
-        valid: names of the model's fields that may be given.
-        word: for one of them.
-    """
+def explanation(error: ValidationError, valid: Sequence[str], *, word: str = "parameter") -> str:
+    """Say in one line what is wrong with the first wrong value: its name, of those that are valid, what it must be, what was given."""
     first = error.errors(include_url=False)[0]
-    kind, given, reason = first["type"], first["input"], first.get("ctx", {}).get("error")
-    shown = repr(given) if len(repr(given)) <= 100 else f"{repr(given)[:100]}..."
-    if not first["loc"]:
-        return str(reason or f"expected a mapping with the {word}s {', '.join(valid)}; got {shown}")
-    name, *at = first["loc"]
-    if name not in valid:
+    (name, *at), message, given = (
+        first["loc"] or ("",),
+        first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list"),
+        first["input"],
+    )
+    if name and name not in valid:
         return f"there is no {word} {name!r}{nearest(name, valid) or '.'} The valid names are: {', '.join(valid)}"
-    if kind == "missing" and not at:
+    if first["type"] == "value_error":
+        return f"{name}: {message}" if name else message
+    if first["type"] == "missing" and not at:
         return f"the key {name!r} is missing"
-    schema = _within(model.model_json_schema()["properties"][name], at[:-1] if kind == "missing" else at)
-    if names := schema.get("enum"):
-        hint = nearest(given, names)
-        return f"unknown {name} {shown}{hint}{'' if hint else ';'} valid: {', '.join(names)}"
-    if reason is not None:
-        return f"{name}: {reason}"
-    default = model.model_fields[str(name)].default
-    example = f", such as {_literal(default)}" if isinstance(default, tuple) and default and not at else ""
-    return f"{name} must be {_bounds(schema)}{example}; got {shown} ({type(given).__name__})"
-
-
-def _within(schema: Mapping[str, Any], at: Sequence[Any]) -> Mapping[str, Any]:
-    """The schema of an item of a list."""
-    for index in at:
-        if "items" in schema:
-            schema = schema["items"]
-        elif "prefixItems" in schema and index < len(schema["prefixItems"]):
-            schema = schema["prefixItems"][index]
-    return schema
+    shown = repr(given) if len(repr(given)) <= 100 else f"{repr(given)[:100]}..."
+    where = "".join([str(name), *(f"[{index}]" for index in at)]) or f"expected a mapping with the {word}s {', '.join(valid)}"
+    hint = nearest(given, re.findall("'([^']+)'", message)) if first["type"] == "literal_error" else f" ({type(given).__name__})"
+    return f"{where}: {message}; got {shown}{hint}"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
     """The annotation of a parameter cell."""
-    if schema.get("type") == "array":
-        return f"list[{_type(schema['items'] if 'items' in schema else schema['prefixItems'][0])}]"
+    if items := _items(schema):
+        return f"list[{_type(items)}]"
     return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[schema["type"]]
 
 
-def _bounds(schema: Mapping[str, Any], *, several: bool = False) -> str:
-    """What a value must be, in words."""
+def _bounds(schema: Mapping[str, Any]) -> str:
+    """What a value must be, beside its type."""
+    if items := _items(schema):
+        return f"each {_bounds(items)}"
     if "enum" in schema:
         return f"one of {', '.join(schema['enum'])}"
-    if "prefixItems" in schema:
-        return f"{'lists' if several else 'a list'} of {len(schema['prefixItems'])} {_bounds(schema['prefixItems'][0], several=True)}"
-    if "items" in schema:
-        least = f" with at least {schema['minItems']} entry" if schema.get("minItems") else ""
-        return f"{'lists' if several else 'a list'} of {_bounds(schema['items'], several=True)}{least}"
-    words = {"string": "text", "integer": "whole number", "number": "finite number", "boolean": "True or False"}.get(
-        schema.get("type", ""), "value"
-    )
-    limits = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
-    bounds = " and ".join(f"{sign} {schema[key]:g}" for key, sign in limits.items() if key in schema)
-    longest = f"of at most {schema['maxLength']} letters" if "maxLength" in schema else ""
-    article = "" if several or schema.get("type") == "boolean" else "a "
-    return " ".join(filter(None, [f"{article}{words}{'s' if several and words != 'text' else ''}", bounds, longest]))
+    signs = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<=", "maxLength": "letters <="}
+    return " and ".join(f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema) or "True or False"
+
+
+def _items(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The schema of a list's items."""
+    return next(iter(schema.get("prefixItems", [])), schema.get("items"))
 
 
 def _literal(value: Any) -> str:
@@ -565,7 +492,3 @@ def _literal(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_literal, value))}]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-
-
-def _or(names: Sequence[str]) -> str:
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

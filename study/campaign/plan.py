@@ -282,7 +282,7 @@ def _checked(kind: type[_Model], raw: Any, where: str) -> _Model:
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
-        raise CampaignError(f"{where}: {explanation(error, kind, list(kind.model_fields), word='key')}") from error
+        raise CampaignError(f"{where}: {explanation(error, list(kind.model_fields), word='key')}") from error
 
 
 def _slug(key: str, value: Any) -> str:

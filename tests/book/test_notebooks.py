@@ -101,7 +101,7 @@ def test_a_wrong_value_and_a_foreign_record_stop_a_notebook(tmp_path: Path) -> N
         "record",
         str(record),
     ]
-    for wrong, message in (("rely", "unknown activation 'rely'; did you mean 'relu'"), ("relu", "record.json is not a whole record")):
+    for wrong, message in (("rely", "got 'rely'; did you mean 'relu'"), ("relu", "record.json is not a whole record")):
         done = subprocess.run([*command, "-p", "activation", wrong], cwd=ROOT, capture_output=True, text=True)
         assert done.returncode != 0 and message in done.stderr
     assert record.read_text() == "mine"
