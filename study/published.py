@@ -12,9 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from study.losses import loss_name
-
-__all__ = ["DATASETS", "Setting", "claims", "effect", "loss_name", "printed", "setting_name", "table", "tables"]
+from study.losses import loss_name as loss_name
 
 Setting = float | str | tuple[float, float]
 """What a run was trained with: a constant β, the name of a loss or of a warm-up, or a pair (β, τ)."""
@@ -30,7 +28,7 @@ DATASETS: Mapping[str, str] = {
 """What the papers' tables call a data set of :mod:`study.data`."""
 
 # The tables' names in those of the records. A loss without its numbers in the paper has the numbers that this book chose.
-_METRICS = {
+METRICS = {
     "top1_accuracy": ("test_accuracy", 0.01),
     "accuracy": ("test_accuracy", 0.01),
     "error_rate": ("test_accuracy", 1.0),
@@ -42,7 +40,7 @@ _METRICS = {
     "w_inter": ("w_inter", 1.0),
     "wc_intra": ("wc_intra", 1.0),
 }
-_POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
+POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
 _DIVERGENCE = {"u_q": "lm-uq", "q_u": "lm-qu"}
 _METHODS = {
     ("", "softmax"): "softmax",
@@ -140,15 +138,15 @@ def printed() -> pd.DataFrame:
     rows = []
     for listed in tables().itertuples():
         for row in table(str(listed.paper), int(str(listed.number))).to_dict("records"):
-            metric, factor = _METRICS.get(str(row["metric"]), ("", 1.0))
+            metric, factor = METRICS.get(str(row["metric"]), ("", 1.0))
             if metric == "lost":
                 metric = {"[0, 0.2]": "lost", "(0.8, 1]": "sure"}.get(str(row["interval"]), "")
-            setting, after = _setting(row)
-            if not metric or setting is None or row["value"] != row["value"] or any(row.get(name, 0) > 0 for name in _CONDITIONS):
+            trained, after = setting(row)
+            if not metric or trained is None or row["value"] != row["value"] or any(row.get(name, 0) > 0 for name in _CONDITIONS):
                 continue
             value = 1 - row["value"] / 100 if row["metric"] == "error_rate" else row["value"] * factor
             model = str(row["model"]).replace("ResNet35", "ResNet34")
-            rows.append((row["paper"], row["dataset"], model, setting, metric + after, round(value, 6)))
+            rows.append((row["paper"], row["dataset"], model, trained, metric + after, round(value, 6)))
     return pd.DataFrame(rows, columns=_PRINTED_COLUMNS)
 
 
@@ -183,13 +181,13 @@ def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str) 
     return "; ".join(texts)
 
 
-def _setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:
+def setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:
     """What a row of a table was trained with, and what was done after training, as the metrics of the records say it."""
     method = str(row["method"])
     if method == "GD-softmax":
         return float(str(row["beta"])), ""
-    if method in _POST_HOC:
-        return 1.0, _POST_HOC[method]
+    if method in POST_HOC:
+        return 1.0, POST_HOC[method]
     if method == "warm-up" and row.get("beta_start", float("nan")) == row.get("beta_start", float("nan")):
         return f"warm-up {row['beta_start']:g}→{row['beta_end']:g}", ""
     kind = _DIVERGENCE.get(str(row.get("divergence")), _METHODS.get((str(row["paper"]), method)) or _METHODS.get(("", method)))

@@ -12,14 +12,6 @@ from study.tables.book import MISSING, cell, mean_sd, overview
 __all__ = ["beside", "chosen_beta", "or_not_run", "ordered", "outcomes", "printed", "settings", "span"]
 
 _TABLES = {"GD-1": (2, 3, 4, 5), "GD-2": (2, 3, 4, 5, 6)}
-_OUTCOMES = {
-    "top1_accuracy": "test_accuracy",
-    "top5_accuracy": "test_top5_accuracy",
-    "train_accuracy": "train_accuracy",
-    "ece": "test_ece",
-    "mce": "test_mce",
-}
-_POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
 
 
 def printed() -> pd.DataFrame:
@@ -29,12 +21,12 @@ def printed() -> pd.DataFrame:
     the schedule is ``1`` and the ``outcome`` such as ``test_ece_temperature``. The ``value`` is a share. A number in two tables comes once.
     """
     found = pd.concat([published.table(paper, number) for paper, numbers in _TABLES.items() for number in numbers], ignore_index=True)
-    found = found[found["method"].isin(["GD-softmax", "warm-up", *_POST_HOC])]
+    found = found[found["method"].isin(["GD-softmax", "warm-up", *published.POST_HOC])]
     ends = found["beta_start"].map("{:g}".format) + "→" + found["beta_end"].map("{:g}".format)
     schedule = (
         found["beta"].map("{:g}".format).where(found["beta"].notna(), ("warm-up " + ends).where(found["beta_start"].notna(), "warm-up"))
     )
-    post_hoc = found["method"].map(_POST_HOC)
+    post_hoc = found["method"].map(published.POST_HOC)
     result = pd.DataFrame(
         {
             "paper": found["paper"],
@@ -42,7 +34,7 @@ def printed() -> pd.DataFrame:
             "model": found["model"].replace("ResNet35", "ResNet34"),
             "schedule": schedule.where(post_hoc.isna(), "1"),
             "beta": found["beta"].where(post_hoc.isna(), 1.0),
-            "outcome": found["metric"].map(_OUTCOMES) + post_hoc.fillna(""),
+            "outcome": found["metric"].map({metric: outcome for metric, (outcome, _) in published.METRICS.items()}) + post_hoc.fillna(""),
             "value": (found["value"] * found["unit"].map({"%": 0.01, "fraction": 1.0})).round(6),
         }
     )

@@ -13,18 +13,6 @@ __all__ = ["DIVERGENCES", "as_printed", "beside", "divergences", "in_order", "pr
 DIVERGENCES = {"lm-uq": "D(u‖q)", "lm-qu": "D(q‖u)", "lm": "symmetric"}
 """The regularisers of the paper's table 1, in its order."""
 
-_METHODS = {
-    "softmax": "softmax",
-    "super-symmetric classifier": "super-symmetry",
-    "label smoothing": "label-smoothing",
-    "LM regulariser": "lm",
-    "multi-class hinge": "hinge",
-    "modified softmax": "modified",
-    "modified softmax + LM regulariser": "modified-lm",
-    "LGM": "lgm",
-    "L-Softmax": "l-softmax",
-}
-_DIVERGENCE = {"u_q": "lm-uq", "q_u": "lm-qu"}
 _NO_NUMBERS = {"lgm": "LGM", "l-softmax": "L-Softmax"}  # the paper does not say with which
 _ORDER = (
     *("softmax", "super-symmetry", "label-smoothing", "hinge", "modified", "lgm", "l-softmax"),
@@ -70,8 +58,7 @@ def printed(number: int) -> pd.DataFrame:
     table = published.table("LM", number)
     rows = []
     for row in table.to_dict("records"):
-        kind = _DIVERGENCE.get(str(row.get("divergence")), _METHODS[str(row["method"])])
-        strength = row.get("reg_lambda")
+        loss = str(published.setting(row)[0])
         parts = ["paper", str(row["dataset"]), str(row["model"])]
         if row.get("train_fraction", 0) > 0:
             parts.append(f"{row['train_fraction']:g} of the samples")
@@ -81,7 +68,7 @@ def printed(number: int) -> pd.DataFrame:
         rows.append(
             {
                 "source": ", ".join(parts),
-                "loss": f"{kind} {strength:g}" if strength == strength and strength is not None else kind,
+                "loss": kind if (kind := loss.partition(" ")[0]) in _NO_NUMBERS else loss,
                 "error": f"{row['value']:.2f}{spread}" if row["value"] == row["value"] else MISSING,
                 "value": float(row["value"]),
                 "sd": float(row["sd"]),
