@@ -80,7 +80,7 @@ def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
         if counts.shape != (len(paper_table_i()), len(TABLE_I)) or not (counts >= SEEDS).all(axis=None):
             continue
         scores = of_reading.pivot_table(index="title", columns="setting", values="test_accuracy")[list(TABLE_I)]
-        ranks = pd.DataFrame(statistics.ranks(scores.to_numpy(), decimals=_DECIMALS), scores.index, scores.columns)
+        ranks = pd.DataFrame(statistics.ranks(scores.to_numpy()), scores.index, scores.columns)
         columns = {"test_accuracy": scores, "wins": _won(scores), "negative_rank": -ranks}
         frames.append(pd.DataFrame({name: frame.stack() for name, frame in columns.items()}).reset_index().assign(variant=reading))
         frames[-1]["scale"] = ", ".join(sorted(set(of_reading["scale"])))

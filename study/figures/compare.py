@@ -99,7 +99,7 @@ def critical_difference(found: Ranking, *, labels: Mapping[str, str]) -> Axes:
     critical_difference_diagram(
         found.average.rename(names),
         found.nemenyi.rename(index=names, columns=names),
-        alpha=found.level,
+        alpha=0.05,
         ax=ax,
         label_fmt_left="{label}  {rank:.2f}",
         label_fmt_right="{rank:.2f}  {label}",

@@ -1,180 +1,141 @@
-"""Means over seeds and their uncertainty: values by hand, slow references, SciPy, and the promises of the docstrings."""
+"""Means, intervals and ranks: values by hand, SciPy, slow references, and the worked example of Demšar."""
 
 from __future__ import annotations
 
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from study.statistics import Interval, MeanSd, contrast, holm, mean_sd, paired_difference, sign_flip_p, t_interval, wilson_interval
-
-NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
-SAMPLES = st.lists(NUMBERS, min_size=2, max_size=12)
-
-
-class TestMeanSd:
-    def test_by_hand(self) -> None:
-        assert mean_sd([1.0, 2.0, 3.0, 6.0]) == MeanSd(mean=3.0, sd=pytest.approx(np.sqrt(14 / 3)), n=4)
-
-    def test_a_single_value_has_no_spread(self) -> None:
-        result = mean_sd([0.5])
-        assert np.isnan(result.sd)
-        assert f"{result:.1f}" == "0.5"
-
-    def test_prints(self) -> None:
-        assert f"{mean_sd([97.0, 97.2, 97.4]):.2f}" == "97.20 ± 0.20"
-        assert str(mean_sd([97.0, 97.2, 97.4])) == "97.2 ± 0.2 (n = 3)"
-
-    @pytest.mark.parametrize(
-        ("values", "message"),
-        [([], "at least 1 value, not 0"), ([[1.0]], "one dimension"), ([1.0, float("nan")], "finite; found nan at index 1")],
-    )
-    def test_bad_values(self, values: list, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            mean_sd(values)
+from study import figures
+from study.statistics import (
+    MeanSd,
+    contrast,
+    critical_difference,
+    holm,
+    mean_sd,
+    paired_difference,
+    pooled_difference,
+    ranking,
+    ranks,
+    sign_flip_p,
+    t_interval,
+    wilson_interval,
+)
 
 
-class TestTInterval:
-    def test_against_scipy(self) -> None:
-        x = np.array([97.1, 97.3, 96.9, 97.4, 97.0])
-        reference = stats.ttest_1samp(x, 0.0).confidence_interval(0.9)
-        interval = t_interval(x, level=0.9)
-        assert (interval.low, interval.high) == pytest.approx(tuple(reference))
-        assert (interval.n, interval.method, interval.level) == (5, "t", 0.9)
-
-    def test_excludes(self) -> None:
-        interval = Interval(1.0, 0.5, 1.5, 0.95, 5, "t")
-        assert interval.excludes(0.0) and interval.excludes(1.6)
-        assert not interval.excludes(0.5)
-        assert str(interval) == "1 [0.5, 1.5] (95 % t, n = 5)"
-
-    @pytest.mark.parametrize("level", [0.0, 1.0, 95.0, float("nan")])
-    def test_bad_level(self, level: float) -> None:
-        with pytest.raises(ValueError, match="between 0 and 1"):
-            t_interval([1.0, 2.0], level=level)
-
-    def test_one_value_is_not_enough(self) -> None:
-        with pytest.raises(ValueError, match="at least 2 values, not 1"):
-            t_interval([1.0])
+def test_five_seeds_that_agree() -> None:
+    a, b = [97.1, 97.3, 97.2, 97.4, 97.0], [96.9, 97.0, 97.1, 97.2, 96.9]
+    result, reference = paired_difference(a, b), stats.ttest_rel(a, b)
+    assert (result.interval.low, result.interval.high) == pytest.approx(tuple(reference.confidence_interval()))
+    assert result.p_value() == pytest.approx(reference.pvalue)
+    assert result.p_value(0.1) == pytest.approx(stats.ttest_1samp(np.subtract(a, b), 0.1).pvalue)
+    assert f"{result:.2f}" == f"{result:u}" == "+0.18 [+0.08, +0.28]"
+    assert f"{t_interval([1.0, 3.0]):.3f}" == "2.000 [-10.706, 14.706]"
 
 
-def sign_flip_reference(d: list[float]) -> float:
-    """Every sign pattern, one after another."""
-    observed = abs(sum(d))
-    slack = 1e-12 * sum(abs(x) for x in d)
-    patterns = list(itertools.product([1, -1], repeat=len(d)))
-    return sum(abs(sum(s * x for s, x in zip(signs, d, strict=True))) >= observed - slack for signs in patterns) / len(patterns)
+def test_no_difference() -> None:
+    result = paired_difference([1.0, 2.0], [1.0, 2.0])
+    assert (result.mean, result.sd, result.p_value(), result.p_value(0.1)) == (0.0, 0.0, 1.0, 0.0)
+    assert not result.interval.excludes(0.0)
 
 
-class TestPairedDifference:
-    def test_five_seeds_that_agree(self) -> None:
-        a, b = [97.1, 97.3, 97.2, 97.4, 97.0], [96.9, 97.0, 97.1, 97.2, 96.9]
-        result, reference = paired_difference(a, b), stats.ttest_rel(a, b)
-        assert result.mean == pytest.approx(0.18)
-        assert (result.interval.low, result.interval.high) == pytest.approx(tuple(reference.confidence_interval()))
-        assert result.p_value() == pytest.approx(reference.pvalue)
-        assert result.p_value(0.1) == pytest.approx(stats.ttest_1samp(np.subtract(a, b), 0.1).pvalue)
-        assert f"{result:.2f}" == f"{result:u}" == "+0.18 [+0.08, +0.28]"
-        assert str(result) == "+0.18 [+0.07611, +0.2839] (95 % t, p = 0.00858, n = 5 pairs)"
+def test_two_settings_pooled_are_students_for_independent_samples() -> None:
+    a, b = [1.0, 3.0, 4.0], [0.0, 2.0, 5.0]
+    found, expected = pooled_difference(a, b, [a, b]), stats.ttest_ind(a, b).confidence_interval()
+    assert (found.interval.low, found.interval.high, found.freedom) == (pytest.approx(expected.low), pytest.approx(expected.high), 4)
 
-    def test_no_difference(self) -> None:
-        result = paired_difference([1.0, 2.0], [1.0, 2.0])
-        assert (result.mean, result.sd, result.p_value(), result.p_value(0.1)) == (0.0, 0.0, 1.0, 0.0)
-        assert not result.interval.excludes(0.0)
 
-    @given(SAMPLES, st.randoms(use_true_random=False))
-    def test_antisymmetric(self, a: list[float], random) -> None:
-        b = random.sample(a, len(a))
-        forward, backward = paired_difference(a, b), paired_difference(b, a)
-        assert forward.mean == -backward.mean
-        assert forward.interval.low == pytest.approx(-backward.interval.high)
+@pytest.mark.parametrize("values", [[1.0], [[1.0, 2.0]], [1.0, float("nan")]])
+def test_values_that_have_no_interval(values: list) -> None:
+    with pytest.raises(ValueError, match="at least 2 finite values"):
+        t_interval(values)
+    with pytest.raises(ValueError, match="a has 2 values, b has 3"):
+        paired_difference([1.0, 2.0], [1.0, 2.0, 3.0])
 
-    def test_different_lengths(self) -> None:
-        with pytest.raises(ValueError, match="a has 2 values, b has 3"):
-            paired_difference([1.0, 2.0], [1.0, 2.0, 3.0])
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [([2054.0, 1938.0, 2170.0], "2054 ± 116"), ([0.2301, 0.2514, 0.2087], "0.230 ± 0.021"), ([2.0, 2.0], "2 ± 0"), ([0.5], "0.5")],
+)
+def test_as_many_digits_as_the_uncertainty_allows(values: list[float], shown: str) -> None:
+    assert f"{mean_sd(values):u}" == shown
 
 
 @given(st.lists(st.integers(-20, 20).map(lambda k: k / 10), min_size=2, max_size=8))
-def test_sign_flips_against_the_slow_way(d: list[float]) -> None:
-    assert sign_flip_p(d) == pytest.approx(sign_flip_reference(d))
+def test_sign_flips_against_every_pattern(d: list[float]) -> None:
+    sums = [abs(np.dot(signs, d)) for signs in itertools.product([1, -1], repeat=len(d))]
+    assert sign_flip_p(d) == pytest.approx(np.mean(np.array(sums) >= abs(sum(d)) - 1e-12 * np.abs(d).sum()))
 
 
 def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
-class TestWilson:
-    def test_against_scipy(self) -> None:
-        counts = [(0, 10), (1, 10), (5, 10), (10, 10), (950, 1000)]
-        low, high = wilson_interval([k for k, _ in counts], [n for _, n in counts], level=0.9)
-        for i, (k, n) in enumerate(counts):
-            reference = stats.binomtest(k, n).proportion_ci(0.9, method="wilson")
-            assert (low[i], high[i]) == pytest.approx((reference.low, reference.high), abs=1e-12)
-
-    def test_nothing_known(self) -> None:
-        low, high = wilson_interval(0, 0)
-        assert (float(low), float(high)) == (0.0, 1.0)
-
-    @given(st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-    def test_holds_the_share_and_stays_in_range(self, counts: tuple[int, int]) -> None:
-        k, n = counts
-        low, high = wilson_interval(k, n)
-        assert 0.0 <= low <= k / n <= high <= 1.0
-
-    @pytest.mark.parametrize(("k", "n"), [(-1, 3), (4, 3), (float("nan"), 3), (1, float("inf"))])
-    def test_bad_counts(self, k: float, n: float) -> None:
-        with pytest.raises(ValueError, match="successes"):
-            wilson_interval(k, n)
+def test_wilson_by_scipy() -> None:
+    for successes, trials in ((0, 10), (5, 10), (10, 10), (950, 1000)):
+        reference = stats.binomtest(successes, trials).proportion_ci(method="wilson")
+        assert wilson_interval(successes, trials) == pytest.approx((reference.low, reference.high), abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("values", "shown"),
+def test_welch_by_scipy_and_an_average_of_equal_means() -> None:
+    first, second = [28.4, 28.6, 28.9], [27.1, 27.3, 27.4, 27.2]
+    found, expected = contrast([mean_sd(first), mean_sd(second)], [1, -1]), stats.ttest_ind(first, second, equal_var=False)
+    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval()))
+    two = contrast([MeanSd(1.0, 0.2, 3)] * 2, [0.5, 0.5])
+    assert two.high - 1.0 == pytest.approx(stats.t.ppf(0.975, 4) * 0.2 / np.sqrt(6))
+
+
+# --- ranks ---
+
+# Demšar (2006), table 6: AUC of C4.5 and three variants on 14 data sets, and the average ranks of section 3.2.4
+DEMSAR = pd.DataFrame(
     [
-        ([2054.0, 1938.0, 2170.0], "2054 ± 116"),
-        ([0.2301, 0.2514, 0.2087], "0.230 ± 0.021"),
-        ([0.00158, -0.00092, 0.00408], "0.0016 ± 0.0025"),
-        ([2.0, 2.0], "2 ± 0"),
+        *([0.763, 0.768, 0.771, 0.798], [0.599, 0.591, 0.590, 0.569], [0.954, 0.971, 0.968, 0.967], [0.628, 0.661, 0.654, 0.657]),
+        *([0.882, 0.888, 0.886, 0.898], [0.936, 0.931, 0.916, 0.931], [0.661, 0.668, 0.609, 0.685], [0.583, 0.583, 0.563, 0.625]),
+        *([0.775, 0.838, 0.866, 0.875], [1.000, 1.000, 1.000, 1.000], [0.940, 0.962, 0.965, 0.962], [0.619, 0.666, 0.614, 0.669]),
+        *([0.972, 0.981, 0.9751, 0.975], [0.957, 0.978, 0.946, 0.970]),
     ],
+    columns=list("abcd"),
 )
-def test_as_many_digits_as_the_uncertainty_allows(values: list[float], shown: str) -> None:
-    assert f"{mean_sd(values):u}" == shown
-    assert f"{mean_sd(values[:1]):u}" == format(values[0], ".4g")
 
 
-class TestContrast:
-    @given(st.lists(NUMBERS, min_size=2, max_size=8), st.lists(NUMBERS, min_size=2, max_size=8))
-    def test_a_difference_is_that_of_scipy(self, first: list, second: list) -> None:
-        if np.std(first) == 0 or np.std(second) == 0:
-            return
-        found = contrast([mean_sd(first), mean_sd(second)], [1, -1], level=0.9)
-        expected = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.9)
-        assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
-        assert (found.method, found.n) == ("welch", len(first) + len(second))
+def test_the_example_of_demsar():
+    found = ranking(DEMSAR)
+    assert found.average.round(3).to_dict() == {"d": 1.964, "b": 2.0, "c": 2.893, "a": 3.143}
+    assert found.critical_difference == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), abs=1e-3)
+    expected = stats.friedmanchisquare(*DEMSAR.to_numpy().T)
+    assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
+    for left, right in itertools.combinations("abcd", 2):
+        apart = abs(found.average[left] - found.average[right]) > found.critical_difference
+        assert apart == (found.nemenyi.loc[left, right] < 0.05)
+    shown = figures.critical_difference(found, labels={"d": "both"})
+    assert {"both  1.96", "b  2.00", "2.89  c", "3.14  a"} <= {text.get_text() for text in shown.texts}
 
-    def test_one_mean_alone_is_students(self) -> None:
-        values = [0.2, 0.5, 0.4]
-        found, known = contrast([mean_sd(values)], [1]), t_interval(values)
-        assert (found.estimate, found.low, found.high) == pytest.approx((known.estimate, known.low, known.high))
 
-    def test_an_average_of_equal_means_is_narrower(self) -> None:
-        one = MeanSd(1.0, 0.2, 3)
-        two = contrast([one, one], [0.5, 0.5])
-        assert two.estimate == 1.0
-        assert two.high - 1.0 == pytest.approx(stats.t.ppf(0.975, 4) * 0.2 / np.sqrt(6))
+@pytest.mark.parametrize(("methods", "printed"), [(2, 1.960), (3, 2.343), (7, 2.949), (10, 3.164)])
+def test_critical_values_as_demsar_prints_them(methods, printed):
+    assert critical_difference(methods, 15) / np.sqrt(methods * (methods + 1) / 90) == pytest.approx(printed, abs=1e-3)
 
-    @pytest.mark.parametrize(
-        ("means", "weights", "message"),
-        [
-            ([], [], "at least one"),
-            ([MeanSd(1.0, 0.1, 3)], [1, -1], "1 means and 2 weights"),
-            ([MeanSd(1.0, float("nan"), 1)], [1], "two values or more"),
-            ([MeanSd(1.0, 0.0, 3)], [1], "above 0"),
-        ],
-    )
-    def test_bad_values(self, means: list, weights: list, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            contrast(means, weights)
+
+def test_ties():
+    alike = ranking(pd.DataFrame(np.ones((4, 3)), columns=list("abc")))
+    assert (alike.statistic, alike.p_value) == (0.0, 1.0)
+    assert ranks([[0.1 + 0.2, 0.3, 0.1]]).tolist() == [[1.5, 1.5, 3.0]]  # what differs by rounding
+
+
+@pytest.mark.parametrize("wrong", [np.ones((1, 3)), np.ones((3, 2)), np.array([[1.0, np.nan, 1.0], [1.0, 2.0, 3.0]])])
+def test_what_cannot_be_ranked(wrong):
+    with pytest.raises(ValueError, match="at least two|finite"):
+        ranking(pd.DataFrame(wrong))
+
+
+def test_the_curves_against_depth():
+    table = pd.DataFrame({"loss": ["a", "a", "b", "b"] * 2, "depth": [2, 3] * 4, "test_accuracy": [0.9, 0.8, 0.7, 0.6] * 2})
+    ax = figures.accuracy_against_depth(table, labels={"a": "first"}, chance=1 / 3)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["first", "b"]
+    assert ax.lines[0].get_ydata().tolist() == pytest.approx([90, 80])

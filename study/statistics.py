@@ -1,0 +1,242 @@
+"""Means over seeds with their 95 % intervals, and ranks over data sets: what the tables and the verdicts of the book rest on.
+
+The runs of one setting are few and paired: runs that share a seed share initialisation and batch order. So the statement about two settings
+is the mean of the paired differences with its Student-t interval. Over data sets, methods are compared by their ranks. ``f"{result:.2f}"``
+shows a result with two digits, ``f"{result:u}"`` with as many as its uncertainty allows: down to the second significant digit of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+__all__ = [
+    "Interval",
+    "MeanSd",
+    "PairedDifference",
+    "Ranking",
+    "contrast",
+    "critical_difference",
+    "holm",
+    "mean_sd",
+    "paired_difference",
+    "pooled_difference",
+    "ranking",
+    "ranks",
+    "sign_flip_p",
+    "t_interval",
+    "wilson_interval",
+]
+
+FloatArray = NDArray[np.float64]
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class MeanSd:
+    """A mean with the sample standard deviation (divisor n − 1) of its values; NaN for a single value."""
+
+    mean: float
+    sd: float
+    n: int
+
+    def __format__(self, spec: str) -> str:
+        spec = _number_format(spec, self.sd)
+        return format(self.mean, spec) if self.n == 1 else f"{self.mean:{spec}} ± {self.sd:{spec}}"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its 95 % interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def excludes(self, value: float = 0.0) -> bool:
+        """Tell if the closed interval is entirely above or entirely below ``value``."""
+        return not self.low <= value <= self.high
+
+    def __format__(self, spec: str) -> str:
+        spec = _number_format(spec, (self.high - self.low) / 2)
+        return f"{self.estimate:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The difference a − b of two settings, pair by pair, and the interval of its mean with its degrees of freedom."""
+
+    values: tuple[float, ...]
+    interval: Interval
+    freedom: int
+
+    @property
+    def mean(self) -> float:
+        """Mean of a − b."""
+        return self.interval.estimate
+
+    @property
+    def sd(self) -> float:
+        """Sample standard deviation of the differences."""
+        return float(np.std(self.values, ddof=1))
+
+    @property
+    def n(self) -> int:
+        """Number of pairs."""
+        return len(self.values)
+
+    def p_value(self, threshold: float = 0.0) -> float:
+        """Compute the two-sided p-value of Student's t-test that the mean difference is ``threshold``."""
+        half = (self.interval.high - self.interval.low) / 2
+        if half == 0:
+            return float(self.mean == threshold)
+        error = half / stats.t.ppf((1 + LEVEL) / 2, self.freedom)
+        return float(2 * stats.t.sf(abs(self.mean - threshold) / error, self.freedom))
+
+    def __format__(self, spec: str) -> str:
+        spec = _number_format(spec, (self.interval.high - self.interval.low) / 2)
+        return f"{self.mean:+{spec}} [{self.interval.low:+{spec}}, {self.interval.high:+{spec}}]"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How methods rank over data sets: average ranks, the best first, with the tests of Friedman and, pair by pair, of Nemenyi.
+
+    Average ranks that differ by less than the critical difference are not told apart at 0.05.
+    """
+
+    average: pd.Series[float]
+    statistic: float
+    p_value: float
+    nemenyi: pd.DataFrame
+    critical_difference: float
+    datasets: int
+
+
+def mean_sd(values: ArrayLike) -> MeanSd:
+    """Compute mean and sample standard deviation."""
+    x = _checked(values, at_least=1)
+    return MeanSd(float(x.mean()), float(x.std(ddof=1)) if x.size > 1 else math.nan, x.size)
+
+
+def t_interval(values: ArrayLike) -> Interval:
+    """Compute Student's confidence interval of the mean."""
+    x = _checked(values, at_least=2)
+    return _around(float(x.mean()), x.std(ddof=1) / np.sqrt(x.size), x.size - 1)
+
+
+def paired_difference(a: ArrayLike, b: ArrayLike) -> PairedDifference:
+    """Compute the mean difference of two settings that were run with the same seeds, in one order, with its Student-t interval."""
+    first, second = _checked(a, at_least=2), _checked(b, at_least=2)
+    if first.size != second.size:
+        raise ValueError(f"a and b are paired by seed and must have one length; a has {first.size} values, b has {second.size}")
+    return PairedDifference(tuple((first - second).tolist()), t_interval(first - second), first.size - 1)
+
+
+def pooled_difference(a: ArrayLike, b: ArrayLike, groups: Sequence[ArrayLike]) -> PairedDifference:
+    """Compute the mean difference as of independent samples, with one standard deviation for all settings, whose values the groups are.
+
+    For runs in which sharing a seed buys nothing: with three seeds a pooled deviation has many times the degrees of freedom.
+    """
+    paired = paired_difference(a, b)
+    checked = [_checked(group, at_least=2) for group in groups]
+    freedom = sum(group.size - 1 for group in checked)
+    variance = sum(float(((group - group.mean()) ** 2).sum()) for group in checked) / freedom
+    return PairedDifference(paired.values, _around(paired.mean, np.sqrt(2 * variance / paired.n), freedom), freedom)
+
+
+def contrast(means: Sequence[MeanSd], weights: Sequence[float]) -> Interval:
+    """Compute Welch's interval of a weighted sum of means of independent samples, from what a paper prints: mean ± standard deviation.
+
+    B. L. Welch, *The generalization of Student's problem when several different population variances are involved*, Biometrika 34 (1947).
+    """
+    parts = np.array([weight**2 * mean.sd**2 / mean.n for mean, weight in zip(means, weights, strict=True)])
+    freedom = parts.sum() ** 2 / (parts**2 / (np.array([mean.n for mean in means]) - 1)).sum()
+    return _around(sum(weight * mean.mean for mean, weight in zip(means, weights, strict=True)), np.sqrt(parts.sum()), freedom)
+
+
+def sign_flip_p(values: ArrayLike) -> float:
+    """Compute the two-sided p-value of paired differences, each as likely as its opposite; exact for up to 13 values.
+
+    The smallest value that n differences can give is 2^(1 − n), so that five seeds cannot reach 0.05; six can.
+    """
+    x = _checked(values, at_least=2)
+    if not x.any():
+        return 1.0
+    found = stats.permutation_test((x,), np.mean, permutation_type="samples", vectorized=True, n_resamples=9_999, rng=0)
+    return float(found.pvalue)
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Correct p-values for their number by Holm's method."""
+    from statsmodels.stats.multitest import multipletests  # here, since it takes a second to import and one page needs it
+
+    return np.asarray(multipletests(np.asarray(p_values, dtype=np.float64), method="holm")[1], dtype=np.float64)
+
+
+def wilson_interval(successes: ArrayLike, trials: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Compute the Wilson score interval of a proportion, elementwise: the error bars of a reliability diagram."""
+    from statsmodels.stats.proportion import proportion_confint  # here, since it takes a second to import and few pages need it
+
+    low, high = proportion_confint(np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64), method="wilson")
+    return low, high
+
+
+def ranks(scores: ArrayLike, *, decimals: int = 6) -> FloatArray:
+    """Rank the methods (columns) on each data set (row): the largest score has rank 1; ties, after rounding, share their mean."""
+    values = np.asarray(scores, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("scores must be finite numbers")
+    return np.asarray(stats.rankdata(-values.round(decimals), axis=1), dtype=np.float64)
+
+
+def critical_difference(methods: int, datasets: int) -> float:
+    """Compute Nemenyi's critical difference of two average ranks at 0.05.
+
+    J. Demšar, *Statistical comparisons of classifiers over multiple data sets*, JMLR 7 (2006), section 3.2.2.
+    """
+    quantile = float(stats.studentized_range.ppf(LEVEL, methods, np.inf)) / np.sqrt(2)
+    return float(quantile * np.sqrt(methods * (methods + 1) / (6 * datasets)))
+
+
+def ranking(scores: pd.DataFrame) -> Ranking:
+    """Rank methods (columns) over data sets (rows) and test whether they are alike; larger scores are better."""
+    from scikit_posthocs import posthoc_nemenyi_friedman  # here, since it takes two seconds to import and one page needs it
+
+    datasets, methods = scores.shape
+    if datasets < 2 or methods < 3:
+        raise ValueError(f"a ranking needs at least two data sets and three methods; got {datasets} and {methods}")
+    found = ranks(scores.to_numpy())
+    average = pd.Series(found.mean(0), index=scores.columns, name="average rank").sort_values(kind="stable")
+    alike = bool((found == found[0, 0]).all())  # every method ties everywhere: Friedman's statistic is 0 / 0
+    statistic, p_value = (0.0, 1.0) if alike else stats.friedmanchisquare(*found.T)
+    nemenyi = posthoc_nemenyi_friedman(found)
+    nemenyi.index = nemenyi.columns = scores.columns
+    return Ranking(average, float(statistic), float(p_value), nemenyi, critical_difference(methods, datasets), datasets)
+
+
+def _around(estimate: float, error: float, freedom: float) -> Interval:
+    """Student's interval around an estimate with this standard error."""
+    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom) * error)
+    return Interval(estimate, estimate - half, estimate + half)
+
+
+def _number_format(spec: str, spread: float) -> str:
+    """The format of a number: as asked for, or with two significant digits of its spread."""
+    if spec != "u":
+        return spec or ".4g"
+    return f".{max(0, 1 - math.floor(math.log10(spread)))}f" if math.isfinite(spread) and spread > 0 else ".4g"
+
+
+def _checked(values: ArrayLike, *, at_least: int) -> FloatArray:
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 1 or x.size < at_least or not np.isfinite(x).all():
+        raise ValueError(f"give at least {at_least} finite values in one dimension, not {x}")
+    return x
