@@ -1,4 +1,4 @@
-"""From tables to matplotlib axes. The only part of gdlib that imports matplotlib and seaborn.
+"""From tables to matplotlib axes. The only part of the study that imports matplotlib and seaborn.
 
 One colour per β throughout the book: blue for β < 1, darker and more saturated as β falls; black for β = 1; orange to brown for β > 1. The
 order is also carried by lightness and by the line style, so that the figures can be read without colour. Readings of what the papers leave
