@@ -1,18 +1,27 @@
-"""The losses as modules: they keep hyperparameters, options and state, and call :mod:`gdlib.functional`."""
+"""The losses as modules: they keep hyperparameters, options and state, and call :mod:`gdlib.functional`.
+
+A module takes the arguments of its function but those that come with each call, in the same order and with the same defaults. Formula,
+shapes, errors and sources are in the documentation of the function. A hyperparameter is a number, a tensor, or a
+:class:`torch.nn.Parameter`, which is learnt with the model; it may be set between steps.
+
+Example:
+    >>> loss_fn = ArcFaceLoss(scale=2.0, margin=0.0)
+    >>> round(loss_fn(torch.tensor([[1.0, 0.0]]), torch.tensor([0])).item(), 4)
+    0.1269
+"""
 
 from __future__ import annotations
 
 import inspect
 from abc import ABC
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from gdlib import functional
-from gdlib.functional import Reduction
-from gdlib.functional.options import DEFAULTS, number_if_positional, over_classes
+from gdlib.functional.options import Options, Reduction, documented, number_if_positional, over_classes
 
 __all__ = [
     "AdaCosLoss",
@@ -35,23 +44,22 @@ __all__ = [
 class Loss(nn.Module, ABC):
     """Keep the hyperparameters and the options of a loss, and call its function; abstract.
 
-    A subclass names its function, and which of the function's arguments come with each call; the others are those of the module, in the
-    same order and with the same defaults. A hyperparameter is a number, a tensor, or an :class:`torch.nn.Parameter`, which is learnt with
-    the model; it may be set between steps.
+    A subclass names its function, and which of the function's arguments come with each call.
     """
 
     function: ClassVar[Callable[..., Tensor]]
     inputs: ClassVar[tuple[str, ...]] = ("input", "cosine", "distance", "target")
     names: tuple[str, ...]
     weight: Tensor | None
+    temperature: Any
+    scale: Any
+    gap: Any
 
     def __init_subclass__(cls) -> None:
-        """Take signature and documentation from the function."""
-        parameters = inspect.signature(cls.function).parameters.values()
-        own = [parameter for parameter in parameters if parameter.name not in cls.inputs]
+        """Take the signature from the function."""
         if "__init__" not in vars(cls):
-            cls.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
-            documents(cls, [parameter.name for parameter in own])
+            parameters = inspect.signature(cls.function).parameters.values()
+            cls.__signature__ = inspect.Signature([one for one in parameters if one.name not in cls.inputs])  # type: ignore[attr-defined]
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__()
@@ -79,49 +87,22 @@ class Loss(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         """Name the hyperparameters that shape the loss."""
-        names = [name for name in self.names if name not in DEFAULTS]
+        names = [name for name in self.names if name not in Options.__annotations__]
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in [*names, "reduction"])
-
-
-def _over_classes(value: Any, input: Tensor) -> float | Tensor:
-    return over_classes(value, min(1, input.ndim - 1), input)
-
-
-def documents(cls: type[Loss], names: Iterable[str]) -> None:
-    """Append the function's description of these arguments to the docstring of a module."""
-    name, text = cls.function.__name__, inspect.cleandoc(cls.__doc__ or "")
-    described = getattr(cls.function, "arguments", {})
-    listed = "\n".join(f"    {argument}: {described[argument]}" for argument in names if argument in described)
-    summary, _, rest = text.partition("\n\n")
-    shapes = f"Formula, shapes, errors and sources are those of :func:`gdlib.functional.{name}`."
-    cls.__doc__ = f"{summary}\n\n{shapes} Hyperparameters may be set between steps.\n\nArgs:\n{listed}\n\n{rest}\n"
 
 
 class GDCrossEntropyLoss(Loss):
     r"""Cross-entropy with probability-dependent gradient decay, as a drop-in for :class:`torch.nn.CrossEntropyLoss`.
 
-    .. math:: J = -\log \frac{e^{z_c/\tau}}{\sum_{i \neq c} e^{z_i/\tau} + \beta\, e^{z_c/\tau}}
+    Formula, arguments, shapes, errors and sources are those of :func:`gdlib.functional.gd_cross_entropy`.
 
     The attribute ``beta`` may be set between steps, for example from a schedule of :mod:`gdlib.schedules`. Under ``torch.compile`` a module
     is compiled once for all values of a β that is a number: beside the attribute it keeps the number as a tensor, which moves with the
     module and is no part of its ``state_dict``. Set it outside of what is compiled. A function that gets β as a number is compiled anew for
     each value; give it a tensor.
 
-    Args:
-        beta: the gradient-decay factor > 0, a number or, by keyword, a tensor; an :class:`torch.nn.Parameter` is learnt with the model.
-        temperature: τ > 0.
-        weight: a factor for each class, of shape ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Shape:
-        Input ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``; target class indices without the class dimension, or class probabilities of the
-        shape of the input; output a scalar, or for ``reduction="none"`` the shape of the class indices.
-
     Raises:
         TypeError: for a tensor as first positional argument: :class:`torch.nn.CrossEntropyLoss` takes class weights there.
-        ValueError: when called, for whatever :func:`gdlib.functional.gd_cross_entropy` refuses.
 
     Example:
         >>> loss_fn = GDCrossEntropyLoss(beta=0.1)
@@ -131,9 +112,6 @@ class GDCrossEntropyLoss(Loss):
         >>> loss_fn.beta = 1.0                                         # between steps
         >>> round(loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)
         0.1269
-
-    References:
-        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 and 8; version 2, eq. 5 and 7.
     """
 
     function = staticmethod(functional.gd_cross_entropy)
@@ -177,60 +155,35 @@ class GDCrossEntropyLoss(Loss):
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the logits over τ."""
-        return input / _over_classes(self.temperature, input)
+        return input / over_classes(self.temperature, input)
 
 
 class SoftMarginLoss(Loss):
-    """Soft-margin softmax (M-Softmax): cross-entropy with a margin at the true logit.
-
-    Example:
-        >>> round(SoftMarginLoss(margin=0.5)(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)
-        0.2014
-    """
+    """Apply the soft-margin softmax (M-Softmax): :func:`gdlib.functional.soft_margin_cross_entropy`."""
 
     function = staticmethod(functional.soft_margin_cross_entropy)
 
 
 class ModifiedCrossEntropyLoss(Loss):
-    """LM's modified loss: soft margin with the margin 1.
-
-    Example:
-        >>> round(ModifiedCrossEntropyLoss()(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)
-        0.3133
-    """
+    """Apply LM's modified loss, the soft margin 1: :func:`gdlib.functional.modified_cross_entropy`."""
 
     function = staticmethod(functional.modified_cross_entropy)
 
 
 class FocalLoss(Loss):
-    """Focal loss over the softmax.
-
-    Example:
-        >>> round(FocalLoss(gamma=2.0)(torch.tensor([[0.0, 0.0]]), torch.tensor([0])).item(), 4)
-        0.1733
-    """
+    """Apply the focal loss over the softmax: :func:`gdlib.functional.focal_cross_entropy`."""
 
     function = staticmethod(functional.focal_cross_entropy)
 
 
 class MultiClassHingeLoss(Loss):
-    """Multi-class hinge loss, a mean over the wrong classes.
-
-    Example:
-        >>> round(MultiClassHingeLoss()(torch.tensor([[1.0, 0.5, -3.0]]), torch.tensor([0])).item(), 4)
-        0.25
-    """
+    """Apply the multi-class hinge loss: :func:`gdlib.functional.multi_class_hinge`."""
 
     function = staticmethod(functional.multi_class_hinge)
 
 
 class LargeMarginLoss(Loss):
-    """Cross-entropy plus LM's large-margin regulariser.
-
-    Example:
-        >>> round(LargeMarginLoss(reg_lambda=1.0)(torch.zeros(1, 6), torch.tensor([0])).item(), 4)
-        1.7918
-    """
+    """Apply the cross-entropy with LM's large-margin regulariser: :func:`gdlib.functional.large_margin_cross_entropy`."""
 
     function = staticmethod(functional.large_margin_cross_entropy)
 
@@ -242,27 +195,17 @@ class _Scaled(Loss):
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the cosines times the scale."""
-        return _over_classes(self.scale, input) * input
+        return over_classes(self.scale, input) * input
 
 
 class ArcFaceLoss(_Scaled):
-    """ArcFace: a margin at the angle of the true class.
-
-    Example:
-        >>> round(ArcFaceLoss(scale=2.0, margin=0.0)(torch.tensor([[1.0, 0.0]]), torch.tensor([0])).item(), 4)
-        0.1269
-    """
+    """Apply ArcFace, a margin at the angle of the true class: :func:`gdlib.functional.arcface_cross_entropy`."""
 
     function = staticmethod(functional.arcface_cross_entropy)
 
 
 class CosFaceLoss(_Scaled):
-    """CosFace, or AM-Softmax: a margin at the cosine of the true class.
-
-    Example:
-        >>> round(CosFaceLoss(scale=2.0, margin=0.5)(torch.tensor([[0.5, 0.0]]), torch.tensor([0])).item(), 4)
-        0.6931
-    """
+    """Apply CosFace, or AM-Softmax, a margin at the cosine of the true class: :func:`gdlib.functional.cosface_cross_entropy`."""
 
     function = staticmethod(functional.cosface_cross_entropy)
 
@@ -293,7 +236,7 @@ class _Annealed(Loss):
 
 
 class SphereFaceLoss(_Annealed):
-    """A-Softmax (SphereFace): the angle of the true class times a whole number.
+    """Apply A-Softmax (SphereFace), the angle of the true class times a whole number: :func:`gdlib.functional.sphereface_cross_entropy`.
 
     For the original give the norms of the features as a third input, which then are the scale. ``annealing`` may be a function of the
     number of training batches before.
@@ -311,11 +254,11 @@ class SphereFaceLoss(_Annealed):
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the cosines times the scale, or times the norms of the features."""
-        return input * _over_classes(rest[0] if rest else self.scale, input)
+        return input * over_classes(rest[0] if rest else self.scale, input)
 
 
 class LSoftmaxLoss(_Annealed):
-    """L-Softmax: as A-Softmax, with the norms of the class vectors kept; they come as a third input.
+    """Apply L-Softmax, with the norms of the class vectors as a third input: :func:`gdlib.functional.l_softmax_cross_entropy`.
 
     ``annealing`` may be a function of the number of training batches before.
 
@@ -334,21 +277,17 @@ class LSoftmaxLoss(_Annealed):
 
 
 class ArcGradLoss(Loss):
-    """ArcGrad: cross-entropy of the negative scaled angles.
-
-    Example:
-        >>> round(ArcGradLoss(scale=2.0)(torch.tensor([[1.0, 0.0]]), torch.tensor([0])).item(), 4)
-        0.0423
-    """
+    """Apply ArcGrad, the cross-entropy of the negative scaled angles: :func:`gdlib.functional.arcgrad_cross_entropy`."""
 
     function = staticmethod(functional.arcgrad_cross_entropy)
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the negative angles times the scale."""
         scale = functional.arcgrad_scale(self.gap, input.shape[min(1, input.ndim - 1)]) if self.scale is None else self.scale
-        return -_over_classes(scale, input) * functional.arccos(input)
+        return -over_classes(scale, input) * functional.arccos(input)
 
 
+@documented
 class AdaCosLoss(Loss):
     r"""AdaCos: cross-entropy of scaled cosines, with a scale that is computed.
 
@@ -361,17 +300,6 @@ class AdaCosLoss(Loss):
         dynamic: compute the scale from the batches; False for the fixed scale.
         minimum_scale: a lower bound that the paper does not have, such as ``adacos_fixed_scale(3)``; None for none.
         runs: R, if the cosines are those of a stack of runs, ``[R, N, C]``, each with a scale of its own; None for one run.
-        weight: a factor for each class, ``[C]``.
-        ignore_index: class index whose samples count for nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Shape:
-        Cosines ``[N, C]`` or ``[R, N, C]``, class indices ``[N]`` or ``[R, N]``; output a scalar, or for ``reduction="none"`` the shape of
-        the class indices.
-
-    Raises:
-        ValueError: for fewer than two classes; when called, for whatever the functions refuse.
 
     Example:
         >>> loss_fn = AdaCosLoss(classes=3)
@@ -379,28 +307,18 @@ class AdaCosLoss(Loss):
         >>> loss = loss_fn(cosine, labels)
         >>> round(loss_fn.scale.item(), 4)                                        # log 2, from a batch of right angles
         0.6931
-
-    References:
-        *AdaCos* (Zhang et al., CVPR 2019); *ArcGrad*, eq. 10. See :func:`gdlib.functional.adacos_scale`.
     """
 
     function = staticmethod(functional.adacos_cross_entropy)
     scale: Tensor
 
     def __init__(
-        self,
-        classes: int,
-        *,
-        dynamic: bool = True,
-        minimum_scale: float | None = None,
-        runs: int | None = None,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-        label_smoothing: float = 0.0,
+        self, classes: int, *, dynamic: bool = True, minimum_scale: float | None = None, runs: int | None = None, **options: Unpack[Options]
     ) -> None:
         nn.Module.__init__(self)
-        self.keep({"weight": weight, "ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing})
+        bound = inspect.signature(type(self)).bind(classes, **options)
+        bound.apply_defaults()
+        self.keep({name: bound.arguments[name] for name in Options.__annotations__})
         self.dynamic, self.minimum_scale = dynamic, minimum_scale
         start = max(functional.adacos_fixed_scale(classes), minimum_scale or 0.0)
         self.register_buffer("scale", torch.full(() if runs is None else (runs,), start))
@@ -426,7 +344,7 @@ class AdaCosLoss(Loss):
 
 
 class CenterLoss(Loss):
-    """Center loss: half the squared distance from the centre of the class, :class:`gdlib.heads.ClassCenters`; called with the centres.
+    """Apply the center loss, called with the centres as a third input: :func:`gdlib.functional.center_loss`.
 
     Example:
         >>> CenterLoss()(torch.tensor([[3.0, 4.0]]), torch.tensor([0]), torch.zeros(2, 2)).item()
@@ -442,7 +360,7 @@ class CenterLoss(Loss):
 
 
 class GaussianMixtureLoss(Loss):
-    """LGM: a Gaussian for each class, with a margin and a likelihood, on :class:`gdlib.heads.GaussianMixtureHead`.
+    """Apply LGM, a Gaussian for each class, on a GaussianMixtureHead: :func:`gdlib.functional.gaussian_mixture_cross_entropy`.
 
     It is called with distances, labels and, unless all covariances are 1, half the log-determinants.
 

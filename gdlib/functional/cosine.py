@@ -11,32 +11,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import (
-    At,
-    Options,
-    Parameters,
-    broadcasts,
-    documented,
-    finite,
-    nonnegative,
-    positive,
-    softplus,
-    target_logit_loss,
-)
-
-__all__ = [
-    "adacos_cross_entropy",
-    "adacos_fixed_scale",
-    "adacos_scale",
-    "arccos",
-    "arcface_cross_entropy",
-    "arcgrad_cross_entropy",
-    "arcgrad_gap",
-    "arcgrad_scale",
-    "cosface_cross_entropy",
-    "l_softmax_cross_entropy",
-    "sphereface_cross_entropy",
-]
+from gdlib.functional.options import Batch, Options, broadcasts, documented, finite, nonnegative, positive, softplus
 
 
 def arccos(cosine: Tensor) -> Tensor:
@@ -97,18 +72,15 @@ def arcface_cross_entropy(
     References:
         *ArcFace* (Deng et al., CVPR 2019), eq. 3; *ArcGrad*, eq. 8.
     """
-
-    def true_logit(values: Tensor, at: At, given: Parameters) -> Tensor:
-        of_true_class, margin = at(values), given["margin"]
-        angle = arccos(of_true_class)
-        moved = torch.cos(angle + margin)
-        if monotone:
-            sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
-            moved = torch.where(angle + margin <= math.pi, moved, of_true_class - margin * sine)
-        return given["scale"] * moved
-
-    parameters = {"scale": (scale, positive), "margin": (margin, nonnegative)}
-    return target_logit_loss(cosine, target, parameters=parameters, logits=_scaled, true_logit=true_logit, **options)
+    batch = Batch(cosine, target, **options)
+    scale, margin = batch.parameter("scale", scale, positive), batch.parameter("margin", margin, nonnegative)
+    true = batch.true(batch.values)
+    angle = arccos(true)
+    moved = torch.cos(angle + margin)
+    if monotone:
+        sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
+        moved = torch.where(angle + margin <= math.pi, moved, true - margin * sine)
+    return batch.reduce(softplus(batch.gap(scale * batch.values, scale * moved)))
 
 
 @documented
@@ -134,12 +106,9 @@ def cosface_cross_entropy(
     References:
         *CosFace* (Wang et al., CVPR 2018), eq. 4; *Additive Margin Softmax for Face Verification* (Wang et al., 2018).
     """
-
-    def penalty(x: Tensor, given: Parameters) -> Tensor:
-        return softplus(x + given["scale"] * given["margin"])
-
-    parameters = {"scale": (scale, positive), "margin": (margin, nonnegative)}
-    return target_logit_loss(cosine, target, parameters=parameters, logits=_scaled, penalty=penalty, **options)
+    batch = Batch(cosine, target, **options)
+    scale, margin = batch.parameter("scale", scale, positive), batch.parameter("margin", margin, nonnegative)
+    return batch.reduce(softplus(batch.gap(scale * batch.values) + scale * margin))
 
 
 @documented
@@ -178,12 +147,10 @@ def sphereface_cross_entropy(
         *SphereFace* (Liu et al., CVPR 2017); the annealing is that of *Large-Margin Softmax* (Liu et al., ICML 2016).
     """
     _check_multiple(margin, annealing)
-
-    def true_logit(values: Tensor, at: At, given: Parameters) -> Tensor:
-        return given["scale"] * _annealed(at(values), margin, annealing)
-
-    parameters = {"scale": (scale, nonnegative)}
-    return target_logit_loss(cosine, target, parameters=parameters, logits=_scaled, true_logit=true_logit, **options)
+    batch = Batch(cosine, target, **options)
+    scale = batch.parameter("scale", scale, nonnegative)
+    true = scale * _annealed(batch.true(batch.values), margin, annealing)
+    return batch.reduce(softplus(batch.gap(scale * batch.values, true)))
 
 
 @documented
@@ -220,13 +187,10 @@ def l_softmax_cross_entropy(
         given = list(norms.shape) if isinstance(norms, Tensor) else type(norms).__name__
         raise ValueError(f"norms must be a tensor that broadcasts to input of shape {list(input.shape)}; got {given}")
 
-    def true_logit(values: Tensor, at: At, given: Parameters) -> Tensor:
-        length, logit = at(norms.to(values).expand(values.shape)), at(values)
-        some = length > 0
-        cosine = torch.where(some, logit / torch.where(some, length, 1.0), 0.0)
-        return length * _annealed(cosine, margin, annealing)
-
-    return target_logit_loss(input, target, parameters={}, true_logit=true_logit, **options)
+    batch = Batch(input, target, **options)
+    lengths = batch.true(norms.to(batch.values).expand(input.shape))
+    true_cosine = torch.where(lengths > 0, batch.true(batch.values) / torch.where(lengths > 0, lengths, 1.0), 0.0)
+    return batch.reduce(softplus(batch.gap(batch.values, lengths * _annealed(true_cosine, margin, annealing))))
 
 
 @documented
@@ -250,8 +214,9 @@ def adacos_cross_entropy(cosine: Tensor, target: Tensor, scale: float | Tensor |
     References:
         *AdaCos* (Zhang et al., CVPR 2019); *ArcGrad*, eq. 7 with the scale of eq. 10.
     """
-    chosen = adacos_fixed_scale(max(2, _classes(cosine))) if scale is None else scale
-    return target_logit_loss(cosine, target, parameters={"scale": (chosen, finite)}, logits=_scaled, **options)
+    batch = Batch(cosine, target, **options)
+    scale = batch.parameter("scale", adacos_fixed_scale(max(2, batch.classes)) if scale is None else scale, finite)
+    return batch.reduce(softplus(batch.gap(scale * batch.values)))
 
 
 def adacos_fixed_scale(classes: int) -> float:
@@ -363,8 +328,11 @@ def arcgrad_cross_entropy(
     """
     if (scale is None) == (gap is None):
         raise ValueError("give either scale or gap, and not both")
-    chosen = scale if gap is None else arcgrad_scale(gap, _classes(cosine))
-    return target_logit_loss(cosine, target, parameters={"scale": (chosen, positive)}, logits=_negative_angles, **options)  # type: ignore[dict-item]
+    batch = Batch(cosine, target, **options)
+    of_gap = scale if gap is None else arcgrad_scale(gap, batch.classes)
+    scale = batch.parameter("scale", of_gap, positive)  # type: ignore[arg-type]
+    angles = (-scale * arccos(batch.values)).masked_fill(batch.values == -math.inf, -math.inf)
+    return batch.reduce(softplus(batch.gap(angles)))
 
 
 def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
@@ -407,15 +375,6 @@ def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor:
     return _best_product(classes) / positive("scale", scale, scale.shape if isinstance(scale, Tensor) else torch.Size())
 
 
-def _scaled(cosine: Tensor, given: Parameters) -> Tensor:
-    """Make logits of cosines."""
-    return given["scale"] * cosine
-
-
-def _negative_angles(cosine: Tensor, given: Parameters) -> Tensor:
-    return (-given["scale"] * arccos(cosine)).masked_fill(cosine == -math.inf, -math.inf)
-
-
 def _annealed(cosine: Tensor, multiple: int, annealing: float) -> Tensor:
     """Mix ψ(θ) with cos θ."""
     angle = arccos(cosine)
@@ -429,10 +388,6 @@ def _check_multiple(margin: int, annealing: float) -> None:
         raise ValueError(f"margin multiplies an angle here and must be a whole number >= 1; got {margin!r}")
     if not 0 <= annealing < math.inf:
         raise ValueError(f"annealing must be a finite number >= 0; got {annealing!r}")
-
-
-def _classes(cosine: Tensor) -> int:
-    return cosine.shape[min(1, cosine.ndim - 1)] if isinstance(cosine, Tensor) and cosine.ndim else 2
 
 
 def _at_least_two(classes: int) -> int:

@@ -8,25 +8,17 @@ import torch
 from torch import Tensor
 
 from gdlib.functional.options import (
-    At,
+    Batch,
     IndexOptions,
     Options,
-    Parameters,
-    check_logits,
     check_options,
-    check_target,
     compute_in,
     documented,
-    gather,
     nonnegative,
-    of_indices,
     reduce_indices,
-    target_logit_loss,
+    softplus,
     valid_index,
-    without_smoothing,
 )
-
-__all__ = ["center_loss", "center_update", "gaussian_mixture_cross_entropy"]
 
 
 @documented
@@ -55,7 +47,7 @@ def center_loss(features: Tensor, target: Tensor, centers: Tensor, **options: Un
     """
     _check_centers(features, target, centers)
     weight, reduction, ignore_index = options.get("weight"), options.get("reduction", "mean"), options.get("ignore_index", -100)
-    check_options(centers.mT, weight, ignore_index, reduction, 0.0, centers.ndim - 1, False)
+    check_options(centers.shape[-2], weight, reduction)
     values, result_dtype = compute_in(features)
     valid, index = valid_index(target, ignore_index, centers.shape[-2])
     per_sample = (values - _of_class(centers.to(values), index)).square().sum(-1) / 2
@@ -143,24 +135,16 @@ def gaussian_mixture_cross_entropy(
     References:
         *Rethinking Feature Distribution for Loss Functions in Image Classification* (Wan et al., CVPR 2018).
     """
-    check_target(distance, target, check_logits(distance), reason := "the likelihood is that of the true class")
-    values, result_dtype = compute_in(distance)
+    batch = Batch(distance, target, only_indices="the likelihood is that of the true class", **options)
+    margin, likelihood_weight = (
+        batch.parameter(name, value, nonnegative) for name, value in (("margin", margin), ("likelihood_weight", likelihood_weight))
+    )
+    values = batch.values
     offset = values.new_zeros(()) if half_log_determinant is None else half_log_determinant.to(values)
     offset = offset.expand(values.shape)
-
-    def true_logit(values: Tensor, at: At, given: Parameters) -> Tensor:
-        return -(1 + given["margin"]) * at(values) - at(offset)
-
-    def logits(values: Tensor, given: Parameters) -> Tensor:
-        return -values - offset
-
-    def likelihood(values: Tensor, index: Tensor, class_dim: int, given: Parameters) -> Tensor:
-        return given["likelihood_weight"] * gather(values + offset, index, class_dim)
-
-    margins, weights = {"margin": (margin, nonnegative)}, {"likelihood_weight": (likelihood_weight, nonnegative)}
-    classification = target_logit_loss(values, target, parameters=margins, logits=logits, true_logit=true_logit, **options)
-    rest = without_smoothing(options)
-    return (classification + of_indices(values, target, likelihood, parameters=weights, only_indices=reason, **rest)).to(result_dtype)
+    true = -(1 + margin) * batch.true(values) - batch.true(offset)
+    likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
+    return batch.reduce(softplus(batch.gap(-values - offset, true)), of_true=likelihood)
 
 
 def _of_class(centers: Tensor, index: Tensor) -> Tensor:

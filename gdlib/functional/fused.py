@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from gdlib.functional.options import Reduction, over_classes, readable, transforms_active
+from gdlib.functional.options import PLAIN, Reduction, readable, transforms_active
 
-_PLAIN = (Tensor, torch.nn.Parameter)
 _FEW_CLASSES = 16
 """Below so many classes exp of differences is faster than the softmax kernel."""
 _LARGE = 1e30
@@ -21,23 +20,27 @@ _BLOCK = 2**18
 _is_legacy_batch = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda tensor: False)
 
 
+class NoClassError(Exception):
+    """Raised on a CPU where an index is no class."""
+
+
 def serves(logits: Tensor, beta: float | Tensor) -> bool:
     """Say whether the gradient may be made in the forward pass.
 
     Not while ``torch.compile`` or a ``torch.func`` transform looks on, not for forward-mode derivatives or tensor subclasses, not where β
     is learnt, and not for a β that float32 cannot multiply with a probability.
     """
-    if torch.compiler.is_compiling() or transforms_active() or type(logits) not in _PLAIN or logits.numel() == 0:
+    if torch.compiler.is_compiling() or transforms_active() or type(logits) not in PLAIN or logits.numel() == 0:
         return False
     if isinstance(beta, Tensor):
-        if beta.requires_grad or type(beta) not in _PLAIN or forward_ad.unpack_dual(beta).tangent is not None:
+        if beta.requires_grad or type(beta) not in PLAIN or forward_ad.unpack_dual(beta).tangent is not None:
             return False
     elif not 1e-20 <= beta <= 1e20:
         return False
     return forward_ad.unpack_dual(logits).tangent is None
 
 
-def loss_and_gradient(logits: Tensor, index: Tensor, beta: float | Tensor, class_dim: int) -> tuple[Tensor, Tensor, Tensor]:
+def loss_and_gradient(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     r"""Compute J of every sample, and its gradient as an array that is still to be divided by a number for each sample.
 
     With :math:`a = \sum_{i \neq c} e^{z_i}` and :math:`b = \beta e^{z_c}`, on any common scale, :math:`J = \log(a + b) - z_c`; the gradient
@@ -45,55 +48,62 @@ def loss_and_gradient(logits: Tensor, index: Tensor, beta: float | Tensor, class
     the wrong classes are summed without the true one, and nothing overflows, because the scale is that of the largest class or of all.
 
     Returns:
-        The losses, the array, and the divisors ``a + b``, all with the class dimension kept.
+        The losses, the array, and the divisors ``a + b``, all with the class dimension kept, as indices and β have it.
     """
     if logits.ndim == 2 and logits.shape[1] < _FEW_CLASSES and readable(logits):
-        return _of_few_classes(logits, index, beta)
-    beta = over_classes(beta, class_dim, logits)
-    true_class = index.unsqueeze(class_dim)
-    powers = torch.softmax(logits, class_dim)
-    true = powers.gather(class_dim, true_class)
+        return _of_few_classes(logits, true_class, beta)
+    return _by_softmax(logits, true_class, beta, dim)
+
+
+def _by_softmax(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    powers = torch.softmax(logits, dim)
+    true = _gather(powers, true_class, dim)
     log_true = true.log()
     vanished = true < 1e9 * torch.finfo(true.dtype).tiny  # a probability too small to be held with all its digits
     if not readable(logits) or bool(vanished.any()):
-        distance = logits.gather(class_dim, true_class) - logits.amax(class_dim, keepdim=True)
-        log_true = torch.where(vanished, distance + powers.amax(class_dim, keepdim=True).log(), log_true)
-    powers.scatter_(class_dim, true_class, 0.0)
-    others = powers.sum(class_dim, keepdim=True)
+        distance = logits.gather(dim, true_class) - logits.amax(dim, keepdim=True)
+        log_true = torch.where(vanished, distance + powers.amax(dim, keepdim=True).log(), log_true)
+    powers.scatter_(dim, true_class, 0.0)
+    others = powers.sum(dim, keepdim=True)
     total = others + beta * true
     losses = total.log().sub_(log_true)
-    powers.scatter_(class_dim, true_class, others.neg_())
+    powers.scatter_(dim, true_class, others.neg_())
     return losses, powers, total
 
 
-def _of_few_classes(logits: Tensor, index: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _of_few_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the same in fewer calls; the scale is that of the true class, and of the largest for samples where it is far behind."""
-    beta = beta.to(logits).expand(index.shape) if isinstance(beta, Tensor) else beta
-    true_class = index.unsqueeze(1)
-    true = logits.gather(1, true_class)
+    true = _gather(logits, true_class, 1)
     powers = (logits - true).exp_()
-    within = powers.sum().item() <= _LARGE  # false for NaN
-    powers.scatter_(1, true_class, 0.0)
+    powers.scatter_(1, true_class, true - true)  # 0, or NaN for an infinite logit
     others = powers.sum(1, keepdim=True)
-    total = others + (beta.unsqueeze(1) if isinstance(beta, Tensor) else beta)
+    total = others + beta
     losses = total.log()
     powers.scatter_(1, true_class, others.neg_())
-    if not within:
-        far = ~((total <= _LARGE) & true.isfinite()).squeeze(1)
-        of_far = beta[far, None] if isinstance(beta, Tensor) else beta
-        again = loss_and_gradient(logits[far, :, None], index[far, None], of_far, 1)
+    if not total.max().item() <= _LARGE:  # or NaN
+        far = ~(total <= _LARGE).squeeze(1)
+        again = _by_softmax(logits[far], true_class[far], beta[far] if isinstance(beta, Tensor) else beta, 1)
         for part, better in zip((losses, powers, total), again, strict=True):
-            part[far] = better.squeeze(2)
+            part[far] = better
     return losses, powers, total
 
 
-def differentiable_gradient(logits: Tensor, index: Tensor, beta: float | Tensor, class_dim: int) -> Tensor:
+def _gather(values: Tensor, true_class: Tensor, dim: int) -> Tensor:
+    """Select the true class; on a CPU this finds an index that is no class, at no cost."""
+    try:
+        return values.gather(dim, true_class)
+    except RuntimeError as error:
+        if "out of bounds" in str(error):
+            raise NoClassError from error
+        raise
+
+
+def differentiable_gradient(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int) -> Tensor:
     r"""Compute the gradient of J, :math:`q - e_c`, by functions that can be derived again; q is the softmax with log β at the class c."""
-    log_beta = torch.log(torch.as_tensor(over_classes(beta, class_dim, logits), dtype=logits.dtype, device=logits.device))
-    true_class = index.unsqueeze(class_dim)
-    wrong = torch.softmax(logits.scatter_add(class_dim, true_class, log_beta.expand(true_class.shape)), class_dim)
-    wrong = wrong.scatter(class_dim, true_class, 0.0)
-    return wrong.scatter(class_dim, true_class, -wrong.sum(class_dim, keepdim=True))
+    log_beta = torch.log(torch.as_tensor(beta, dtype=logits.dtype, device=logits.device))
+    wrong = torch.softmax(logits.scatter_add(dim, true_class, log_beta.expand(true_class.shape)), dim)
+    wrong = wrong.scatter(dim, true_class, 0.0)
+    return wrong.scatter(dim, true_class, -wrong.sum(dim, keepdim=True))
 
 
 def is_batch(gradient: Tensor) -> bool:
@@ -108,88 +118,82 @@ def times(gradient: Tensor, factor: Tensor) -> Tensor:
     return gradient.mul_(factor)
 
 
-class HardTargets(torch.autograd.Function):
-    """J against class indices; hands its gradient over in the first backward pass, and makes the same again for any further one."""
+class GradientDecay(torch.autograd.Function):
+    """J; hands its gradient over in the first backward pass, and makes the same again for any further one.
 
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, index: Tensor, beta: float | Tensor, class_dim: int, reduction: Reduction) -> Tensor:
-        """Compute the reduced loss, and the gradient for a gradient of 1."""
-        losses, gradient, divisor = loss_and_gradient(logits, index, beta, class_dim)
-        if ctx.needs_input_grad[0]:
-            ctx.gradient = _divided(gradient, divisor, reduction)
-            ctx.save_for_backward(logits, index, beta if isinstance(beta, Tensor) else None)
-            ctx.options = beta, class_dim, reduction
-        if reduction == "mean":
-            return losses.mean()
-        return losses.sum() if reduction == "sum" else losses.squeeze(class_dim)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
-        """Multiply the gradient by the incoming one."""
-        gradient, ctx.gradient = ctx.gradient, None  # drop our reference so that autograd can take the buffer
-        number, class_dim, reduction = ctx.options
-        if gradient is None or torch.is_grad_enabled():  # used again, or to be derived again
-            logits, index, beta = ctx.saved_tensors
-            beta = number if beta is None else beta
-            if torch.is_grad_enabled():
-                gradient = differentiable_gradient(logits, index, beta, class_dim)
-                gradient = gradient / index.numel() if reduction == "mean" else gradient
-            else:
-                gradient = _divided(*loss_and_gradient(logits, index, beta, class_dim)[1:], reduction)
-        if reduction == "none":
-            gradient = times(gradient, grad.unsqueeze(class_dim))
-        elif not grad.is_cpu or is_batch(grad) or torch.is_grad_enabled() or grad.item() != 1.0:
-            gradient = times(gradient, grad)
-        return gradient, None, None, None, None
-
-
-def _divided(gradient: Tensor, divisor: Tensor, reduction: Reduction) -> Tensor:
-    return gradient.div_(divisor.mul_(divisor.numel()) if reduction == "mean" else divisor)
-
-
-class SoftTargets(torch.autograd.Function):
-    r"""J of every sample, :math:`\sum_c a_c (-\log p_c + \log D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`, against any shares a.
-
-    Its gradient is :math:`V p - a / D` with :math:`V = \sum_c a_c / D_c`. The shares are ``spread``, which broadcasts to the logits, and
-    for class indices ``own`` more at the true class.
+    Against class indices it is reduced. With ``spread`` it is that of every sample against shares of the classes: ``spread``, which
+    broadcasts to the logits, and ``own`` more at the true class, if there is one.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, logits: Tensor, spread: Tensor, index: Tensor | None, own: Tensor | None, beta: float | Tensor, class_dim: int
+        ctx: Any,
+        logits: Tensor,
+        true_class: Tensor | None,
+        beta: float | Tensor,
+        dim: int,
+        reduction: Reduction,
+        spread: Tensor | None = None,
+        own: Tensor | None = None,
     ) -> Tensor:
-        """Compute the losses, and for class indices their gradient."""
-        losses, gradient = _soft_loss_and_gradient(logits, spread, index, own, beta, class_dim)
+        """Compute the loss, and the gradient for a gradient of 1."""
+        losses, gradient = _compute(logits, true_class, beta, dim, reduction, spread, own)
         if ctx.needs_input_grad[0]:
             ctx.gradient = gradient
-            ctx.save_for_backward(logits, spread, index, own, beta if isinstance(beta, Tensor) else None)
-            ctx.options = beta, class_dim
-        return losses
+            ctx.save_for_backward(logits, true_class, beta if isinstance(beta, Tensor) else None, spread, own)
+            ctx.options = beta, dim, reduction
+        if reduction == "mean":
+            return losses.mean()
+        return losses.sum() if reduction == "sum" else losses.squeeze(dim)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Multiply the gradient by the incoming one."""
-        gradient, ctx.gradient = ctx.gradient, None
-        logits, spread, index, own, beta = ctx.saved_tensors
-        number, class_dim = ctx.options
-        beta = number if beta is None else beta
-        if torch.is_grad_enabled():
-            gradient = _differentiable_soft_gradient(logits, spread, index, own, beta, class_dim)
-        elif gradient is None:
-            gradient = _soft_loss_and_gradient(logits, spread, index, own, beta, class_dim)[1]
-        return times(gradient, grad.unsqueeze(class_dim)), None, None, None, None, None
+        gradient, ctx.gradient = ctx.gradient, None  # drop our reference so that autograd can take the buffer
+        number, dim, reduction = ctx.options
+        if gradient is None or torch.is_grad_enabled():  # used again, or to be derived again
+            logits, true_class, beta, spread, own = ctx.saved_tensors
+            beta = number if beta is None else beta
+            if not torch.is_grad_enabled():
+                gradient = _compute(logits, true_class, beta, dim, reduction, spread, own)[1]
+            elif spread is not None:
+                gradient = _differentiable_soft_gradient(logits, true_class, beta, dim, spread, own)
+            else:
+                gradient = differentiable_gradient(logits, true_class, beta, dim) / (true_class.numel() if reduction == "mean" else 1)
+        if reduction == "none":
+            gradient = times(gradient, grad.unsqueeze(dim))
+        elif not grad.is_cpu or is_batch(grad) or torch.is_grad_enabled() or grad.item() != 1.0:
+            gradient = times(gradient, grad)
+        return gradient, None, None, None, None, None, None
+
+
+def _compute(
+    logits: Tensor,
+    true_class: Tensor | None,
+    beta: float | Tensor,
+    dim: int,
+    reduction: Reduction,
+    spread: Tensor | None,
+    own: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    if spread is not None:
+        return _soft_loss_and_gradient(logits, true_class, beta, dim, spread, own)
+    assert true_class is not None
+    losses, gradient, divisor = loss_and_gradient(logits, true_class, beta, dim)
+    return losses, gradient.div_(divisor.mul_(divisor.numel()) if reduction == "mean" else divisor)
 
 
 def _soft_loss_and_gradient(
-    logits: Tensor, spread: Tensor, index: Tensor | None, own: Tensor | None, beta: float | Tensor, dim: int
+    logits: Tensor, true_class: Tensor | None, beta: float | Tensor, dim: int, spread: Tensor, own: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Compute losses and gradient, block by block of the first dimension.
+    r"""Compute J and its gradient against shares a, block by block of the first dimension.
 
-    Only the largest class can have p > 1/2 and lose digits of D; there it is the probability of the others plus β times its own.
+    :math:`J = \sum_c a_c (-\log p_c + \log D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the gradient is :math:`V p - a / D` with
+    :math:`V = \sum_c a_c / D_c`. Only the largest class can have p > 1/2 and lose digits of D; there it is the probability of the others
+    plus β times its own.
     """
-    beta = over_classes(beta, dim, logits)
     gradient = torch.empty_like(logits)
-    losses = logits.new_empty(logits.shape[:dim] + logits.shape[dim + 1 :])
+    losses = logits.new_empty(logits.shape[:dim] + (1,) + logits.shape[dim + 1 :])
     rows = max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
     for start in range(0, len(logits), rows):
         block = slice(start, start + rows) if dim else ...
@@ -205,24 +209,23 @@ def _soft_loss_and_gradient(
         d = (p * (b - 1)).add_(1).scatter_(dim, top, d_top)
         each = d.log().sub_(log_p)  # J, as if each class were the true one
         inverse = d.reciprocal_()
-        if index is not None and own is not None:
-            true, share = index[block].unsqueeze(dim), own[block].unsqueeze(dim)
+        if true_class is not None and own is not None:
+            true, share = true_class[block], own[block]
             of_true, inverse_true = each.gather(dim, true) * share, inverse.gather(dim, true) * share
-            losses[block] = (each.mul_(a).sum(dim, keepdim=True) + of_true).squeeze(dim)
+            losses[block] = each.mul_(a).sum(dim, keepdim=True) + of_true
             p.mul_(inverse.mul_(a).sum(dim, keepdim=True) + inverse_true).sub_(inverse).scatter_add_(dim, true, -inverse_true)
         else:
-            losses[block] = each.mul_(a).sum(dim)
+            losses[block] = each.mul_(a).sum(dim, keepdim=True)
             p.mul_(inverse.mul_(a).sum(dim, keepdim=True)).sub_(inverse)
     return losses, gradient
 
 
 def _differentiable_soft_gradient(
-    logits: Tensor, spread: Tensor, index: Tensor | None, own: Tensor | None, beta: float | Tensor, dim: int
+    logits: Tensor, true_class: Tensor | None, beta: float | Tensor, dim: int, spread: Tensor, own: Tensor | None
 ) -> Tensor:
-    beta = over_classes(beta, dim, logits)
     shares = spread.expand(logits.shape)
-    if index is not None and own is not None:
-        shares = shares.scatter_add(dim, index.unsqueeze(dim), own.unsqueeze(dim))
+    if true_class is not None and own is not None:
+        shares = shares.scatter_add(dim, true_class, own)
     p = torch.softmax(logits, dim)
     top = p.argmax(dim, keepdim=True)
     d_top = p.scatter(dim, top, 0.0).sum(dim, keepdim=True) + beta * p.gather(dim, top)

@@ -6,33 +6,14 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from gdlib.functional import fused
-from gdlib.functional.options import (
-    Parameters,
-    Reduction,
-    all_in_range,
-    check_logits,
-    check_options,
-    check_target,
-    compute_in,
-    number_if_positional,
-    over_classes,
-    positive,
-    reduce_all,
-    reduce_indices,
-    reduce_mixed,
-    target_logit_loss,
-    valid_index,
-)
-
-__all__ = ["gd_cross_entropy"]
+from gdlib.functional.options import Batch, Reduction, number_if_positional, positive, readable
 
 
-def penalty(x: Tensor, given: Parameters) -> Tensor:
+def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
     """Compute J of the log-sum-exp of the other classes less the true logit, :math:`x = r_c - z_c`, and β."""
-    return torch.logaddexp(x, _log(given["beta"], x))  # J = log(e^x + β)
+    return torch.logaddexp(x, torch.log(beta) if isinstance(beta, Tensor) else x.new_full((), math.log(beta)))  # J = log(e^x + β)
 
 
 @number_if_positional("beta", 2)
@@ -102,35 +83,24 @@ def gd_cross_entropy(
     """
     usual = type(beta) is float and type(temperature) is float and weight is None and reduction == "mean" and ignore_index < 0
     if usual and temperature == 1.0 and label_smoothing == 0.0 and _needs_no_checks(input, target, beta):  # type: ignore[arg-type]
-        return fused.HardTargets.apply(input, target, beta, 1, "mean")
-    class_dim = check_logits(input)
-    soft = check_target(input, target, class_dim)
-    index_shape = input.shape[:class_dim] + input.shape[class_dim + 1 :] if soft else target.shape
-    beta = positive("beta", beta, index_shape)
-    temperature = positive("temperature", temperature, index_shape)
-    check_options(input, weight, ignore_index, reduction, label_smoothing, class_dim, soft)
-
-    logits, result_dtype = compute_in(input)
-    if isinstance(temperature, Tensor) or temperature != 1.0:
-        logits = logits / over_classes(temperature, class_dim, logits)
+        try:
+            return fused.GradientDecay.apply(input, target.unsqueeze(1), beta, 1, "mean")
+        except fused.NoClassError:
+            pass  # some samples are ignored, or have a label that is no class: what follows knows which
     options = {"weight": weight, "ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
-    if not fused.serves(logits, beta) or (soft and target.requires_grad):
-        loss = target_logit_loss(logits, target, parameters={"beta": (beta, positive)}, penalty=penalty, **options)  # type: ignore[arg-type]
-    elif soft or label_smoothing > 0:
-        if type(beta) is float and beta == 1.0:
-            target, weight = target.to(logits) if soft else target.long(), None if weight is None else weight.to(logits)
-            if not soft:
-                valid_index(target, ignore_index, logits.shape[class_dim])
-            loss = F.cross_entropy(logits, target, **options | {"weight": weight})  # type: ignore[arg-type]
-        else:
-            loss = _against_shares(logits, target, beta, weight, ignore_index, reduction, label_smoothing, class_dim, soft)
+    batch = Batch(input, target, **options)  # type: ignore[arg-type]
+    beta = batch.parameter("beta", beta, positive)
+    temperature = batch.parameter("temperature", temperature, positive)
+    logits = batch.values if type(temperature) is float and temperature == 1.0 else batch.values / temperature
+    if not fused.serves(logits, beta) or (batch.soft and target.requires_grad):
+        return batch.reduce(penalty(batch.gap(logits), beta))
+    if batch.mixed:
+        loss = batch.reduce_mixed(_against_shares(batch, logits, beta))
+    elif weight is None and reduction != "none" and readable(target) and bool(batch.valid.all()):
+        loss = fused.GradientDecay.apply(logits, batch.true_class, beta, batch.dim, reduction)
     else:
-        loss = _against_indices(logits, target, beta, weight, ignore_index, reduction, class_dim)
-    return loss if loss.dtype == result_dtype else loss.to(result_dtype)
-
-
-def _log(beta: float | Tensor, like: Tensor) -> Tensor:
-    return torch.log(beta) if isinstance(beta, Tensor) else like.new_full((), math.log(beta))
+        loss = batch.reduce_true(fused.GradientDecay.apply(logits, batch.true_class, beta, batch.dim, "none").unsqueeze(batch.dim))
+    return loss.to(batch.result_dtype)
 
 
 def _needs_no_checks(input: Tensor, target: Tensor, beta: float) -> bool:
@@ -138,48 +108,24 @@ def _needs_no_checks(input: Tensor, target: Tensor, beta: float) -> bool:
     return (
         type(input) is Tensor
         and type(target) is Tensor
+        and input.is_cpu
+        and target.is_cpu
         and input.dtype is torch.float32
         and target.dtype is torch.int64
         and input.ndim == 2
         and target.shape == input.shape[:1]
         and fused.serves(input, beta)
-        and all_in_range(target, input.shape[1])
     )
 
 
-def _against_indices(
-    logits: Tensor, target: Tensor, beta: float | Tensor, weight: Tensor | None, ignore_index: int, reduction: Reduction, class_dim: int
-) -> Tensor:
-    """Compute the reduced loss against class indices."""
-    classes = logits.shape[class_dim]
-    if weight is None and reduction != "none" and not 0 <= ignore_index < classes and all_in_range(target, classes):
-        return fused.HardTargets.apply(logits, target.long(), beta, class_dim, reduction)
-    valid, index = valid_index(target, ignore_index, classes)
-    per_sample = fused.HardTargets.apply(logits, index, beta, class_dim, "none")
-    return reduce_indices(per_sample, index, valid, weight, reduction)
-
-
-def _against_shares(
-    logits: Tensor,
-    target: Tensor,
-    beta: float | Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: Reduction,
-    label_smoothing: float,
-    class_dim: int,
-    soft: bool,
-) -> Tensor:
-    """Compute the reduced loss against class probabilities, or class indices with label smoothing."""
-    classes = logits.shape[class_dim]
-    factors = None if weight is None else weight.to(logits)
-    shape = [1] * class_dim + [-1] + [1] * (logits.ndim - class_dim - 1)
-    spread = (logits.new_ones(1) if factors is None else factors).reshape(shape) * (label_smoothing / classes)
-    if soft:
-        shares = target.to(logits) * (1 - label_smoothing)
-        shares = spread + (shares if factors is None else shares * factors.reshape(shape))
-        return reduce_all(fused.SoftTargets.apply(logits, shares, None, None, beta, class_dim), reduction)
-    valid, index = valid_index(target, ignore_index, classes)
-    own = logits.new_full(index.shape, 1 - label_smoothing) if factors is None else factors[index] * (1 - label_smoothing)
-    per_sample = fused.SoftTargets.apply(logits, spread, index, own, beta, class_dim)
-    return reduce_mixed(per_sample, index, valid, factors, reduction)
+def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> Tensor:
+    """Compute the losses against class probabilities, or class indices with label smoothing."""
+    share, factors = 1 - batch.smoothing, None if batch.weight is None else batch.over_dims(batch.weight)
+    spread = (logits.new_ones([1] * logits.ndim) if factors is None else factors) * (batch.smoothing / batch.classes)
+    if batch.soft:
+        shares = batch.target.to(logits) * share
+        return fused.GradientDecay.apply(logits, None, beta, batch.dim, "none", spread + (shares if factors is None else shares * factors))
+    own = logits.new_full(batch.true_class.shape, share)
+    if factors is not None:
+        own = own * factors.expand(logits.shape).gather(batch.dim, batch.true_class)
+    return fused.GradientDecay.apply(logits, batch.true_class, beta, batch.dim, "none", spread, own)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,9 +11,7 @@ from torch.nn import functional as F
 
 from gdlib.functional.fused import differentiable_gradient, is_batch, loss_and_gradient, serves, times
 from gdlib.functional.gradient_decay import gd_cross_entropy
-from gdlib.functional.options import Reduction, check_options, compute_in, positive, reduce_indices, valid_index
-
-__all__ = ["linear_gd_cross_entropy"]
+from gdlib.functional.options import Batch, Reduction, compute_in, over_classes, positive, reduce_indices
 
 _BLOCK = 2**20
 """So many logits are held at a time, unless the caller says otherwise."""
@@ -68,8 +65,9 @@ def linear_gd_cross_entropy(
     References:
         The loss: *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 and 8.
     """
-    _check(features, weight, target, bias, block_rows)
-    check_options(weight.T, None, ignore_index, reduction, 0.0, 1, False)
+    _check(features, weight, bias, block_rows)
+    shape = weight.new_empty(1, 1).expand(len(features), len(weight))
+    batch = Batch(shape, target, only_indices="the layer is for classification", ignore_index=ignore_index, reduction=reduction)
     beta = positive("beta", beta, target.shape)
     if not isinstance(temperature, (int, float)) or not 0 < temperature < math.inf:
         raise ValueError(f"temperature must be a finite number > 0, which is the same for all samples; got {temperature}")
@@ -79,19 +77,18 @@ def linear_gd_cross_entropy(
         return gd_cross_entropy(logits, target, beta=beta, temperature=temperature, ignore_index=ignore_index, reduction=reduction)
 
     compute, result_dtype = compute_in(features)
-    valid, index = valid_index(target, ignore_index, weight.shape[0])
-    rows = block_rows or max(1, _BLOCK // weight.shape[0])
-    scale = {"none": None, "sum": valid.to(compute), "mean": valid.to(compute) / valid.sum()}[reduction]
-    loss = _BlockwiseLinear.apply(
-        compute, weight.to(compute), None if bias is None else bias.to(compute), index, beta, temperature, scale, rows
-    )
+    valid = batch.valid.to(compute)
+    factor = {"none": None, "sum": valid, "mean": valid / valid.sum()}[reduction]
+    layer = compute, weight.to(compute), None if bias is None else bias.to(compute)
+    rows = block_rows or max(1, _BLOCK // len(weight))
+    loss = _BlockwiseLinear.apply(*layer, batch.true_class, over_classes(beta, compute), temperature, factor, rows)
     if reduction == "none":
-        loss = reduce_indices(loss, index, valid, None, "none")
+        loss = reduce_indices(loss, batch.index, batch.valid, None, "none")
     return loss.to(result_dtype)
 
 
 class _BlockwiseLinear(torch.autograd.Function):
-    """The losses ``[N]`` if ``scale`` is None, else their sum weighted by ``scale`` ``[N]``."""
+    """The losses ``[N]`` if ``factor`` is None, else their sum weighted by ``factor`` ``[N]``."""
 
     @staticmethod
     def forward(
@@ -99,83 +96,65 @@ class _BlockwiseLinear(torch.autograd.Function):
         features: Tensor,
         weight: Tensor,
         bias: Tensor | None,
-        index: Tensor,
+        true_class: Tensor,
         beta: float | Tensor,
         temperature: float,
-        scale: Tensor | None,
+        factor: Tensor | None,
         rows: int,
     ) -> Tensor:
-        """The blocks of rows one after another."""
-        ctx.save_for_backward(features, weight, bias, index, beta if isinstance(beta, Tensor) else None, scale)
+        """Compute one block of rows after another."""
+        ctx.save_for_backward(features, weight, bias, true_class, beta if isinstance(beta, Tensor) else None, factor)
         ctx.options = beta, temperature, rows
-        ctx.gradients = None
-        if scale is None or not any(ctx.needs_input_grad[:3]):
-            losses = features.new_empty(len(features))
-            for block, part, _ in _blocks(features, weight, bias, index, beta, temperature, rows):
-                losses[block] = part
-        else:
-            losses, ctx.gradients = _gradients(features, weight, bias, index, beta, temperature, scale, rows, ctx.needs_input_grad[:3])
-        return losses if scale is None else _weighted_sum(losses, scale)
+        needed = ctx.needs_input_grad[:3]
+        losses, gradients = _run(features, weight, bias, true_class, beta, temperature, rows, factor, needed)
+        ctx.gradients = gradients if factor is not None and any(needed) else None
+        return losses if factor is None else torch.where(factor != 0, losses * factor, 0.0).sum()  # ignored ones may be infinite
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients times the incoming one; made now if the forward pass did not know their factors."""
-        features, weight, bias, index, beta, scale = ctx.saved_tensors
+        """Multiply the gradients by the incoming one, or make them now if the forward pass did not know their factors."""
+        features, weight, bias, true_class, beta, factor = ctx.saved_tensors
         number, temperature, rows = ctx.options
-        beta = number if beta is None else beta
+        beta, needed = number if beta is None else beta, ctx.needs_input_grad[:3]
         gradients, ctx.gradients = ctx.gradients, None
-        if torch.is_grad_enabled() or (scale is None and is_batch(grad)):
-            factor = (grad if scale is None else grad * scale).unsqueeze(1) / temperature
-            gradient = factor * differentiable_gradient(F.linear(features, weight, bias) / temperature, index, beta, 1)
+        if torch.is_grad_enabled() or (factor is None and is_batch(grad)):
+            gradient = differentiable_gradient(F.linear(features, weight, bias) / temperature, true_class, beta, 1)
+            gradient = (grad if factor is None else grad * factor).unsqueeze(1) / temperature * gradient
             gradients = [gradient @ weight, gradient.mT @ features, gradient.sum(0)]
-        elif scale is None:
-            _, gradients = _gradients(features, weight, bias, index, beta, temperature, grad, rows, ctx.needs_input_grad[:3])
         else:
-            if gradients is None:  # the graph is used again
-                _, gradients = _gradients(features, weight, bias, index, beta, temperature, scale, rows, ctx.needs_input_grad[:3])
-            gradients = [None if gradient is None else times(gradient, grad) for gradient in gradients]
-        gradients = [gradient if needed else None for gradient, needed in zip(gradients, ctx.needs_input_grad[:3], strict=True)]
+            if gradients is None:  # none yet, or the graph is used again
+                factors = grad if factor is None else factor
+                _, gradients = _run(features, weight, bias, true_class, beta, temperature, rows, factors, needed)
+            if factor is not None:
+                gradients = [None if gradient is None else times(gradient, grad) for gradient in gradients]
+        gradients = [gradient if asked else None for gradient, asked in zip(gradients, needed, strict=True)]
         return *gradients, None, None, None, None, None
 
 
-def _weighted_sum(losses: Tensor, scale: Tensor) -> Tensor:
-    """Samples of scale 0 are ignored, whatever their loss."""
-    return torch.where(scale != 0, losses * scale, 0.0).sum()
-
-
-def _blocks(
-    features: Tensor, weight: Tensor, bias: Tensor | None, index: Tensor, beta: float | Tensor, temperature: float, rows: int
-) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """The rows of each block, their losses, and the gradient of each loss with respect to its logits times τ."""
-    for start in range(0, len(features), rows):
-        block = slice(start, start + rows)
-        logits = F.linear(features[block], weight, bias).div_(temperature)
-        chosen = beta.expand(index.shape)[block] if isinstance(beta, Tensor) else beta
-        losses, gradient, divisor = loss_and_gradient(logits, index[block], chosen, 1)
-        del logits
-        yield block, losses.squeeze(1), gradient.div_(divisor)
-        del gradient, losses, divisor
-
-
-def _gradients(
+def _run(
     features: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    index: Tensor,
+    true_class: Tensor,
     beta: float | Tensor,
     temperature: float,
-    factor: Tensor,
     rows: int,
+    factor: Tensor | None,
     needed: tuple[bool, ...],
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """The losses, and the gradients of their sum weighted by ``factor`` ``[N]`` with respect to features, weight and bias."""
-    of_features = torch.empty_like(features) if needed[0] else None
-    of_weight = torch.zeros_like(weight) if needed[1] else None
-    of_bias = torch.zeros_like(bias) if bias is not None and needed[2] else None
+    """Compute the losses and, if there is a factor, the gradients of their sum weighted by it, for features, weight and bias."""
+    of_features = torch.empty_like(features) if factor is not None and needed[0] else None
+    of_weight = torch.zeros_like(weight) if factor is not None and needed[1] else None
+    of_bias = torch.zeros_like(bias) if factor is not None and bias is not None and needed[2] else None
     losses = features.new_empty(len(features))
-    for block, block_losses, gradient in _blocks(features, weight, bias, index, beta, temperature, rows):
-        losses[block] = block_losses
-        gradient.mul_(factor[block].unsqueeze(1) / temperature)
+    for start in range(0, len(features), rows):
+        block = slice(start, start + rows)
+        logits = F.linear(features[block], weight, bias).div_(temperature)
+        of_block, gradient, divisor = loss_and_gradient(logits, true_class[block], beta[block] if isinstance(beta, Tensor) else beta, 1)
+        losses[block] = of_block.squeeze(1)
+        del logits
+        if factor is not None:
+            gradient.div_(divisor).mul_(factor[block].unsqueeze(1) / temperature)
         if of_features is not None:
             torch.mm(gradient, weight, out=of_features[block])
         if of_weight is not None:
@@ -186,8 +165,8 @@ def _gradients(
     return losses, [of_features, of_weight, of_bias]
 
 
-def _check(features: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, block_rows: int | None) -> None:
-    """Refuse shapes that make no linear layer with a loss."""
+def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: int | None) -> None:
+    """Refuse shapes that make no linear layer."""
     for name, value in (("features", features), ("weight", weight)):
         if not isinstance(value, Tensor) or value.ndim != 2 or not value.is_floating_point():
             given = f"{value.dtype} of shape {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
@@ -198,8 +177,5 @@ def _check(features: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None
         )
     if bias is not None and bias.shape != (weight.shape[0],):
         raise ValueError(f"bias must have one value for each class, shape [{weight.shape[0]}]; got {list(bias.shape)}")
-    if not isinstance(target, Tensor) or target.shape != features.shape[:1] or target.dtype not in (torch.int64, torch.uint8):
-        given = f"{target.dtype} of shape {list(target.shape)}" if isinstance(target, Tensor) else type(target).__name__
-        raise ValueError(f"target must hold class indices, int64 or uint8 of shape [{len(features)}]; got {given}")
     if block_rows is not None and (not isinstance(block_rows, int) or block_rows < 1):
         raise ValueError(f"block_rows must be a whole number > 0, or None; got {block_rows!r}")

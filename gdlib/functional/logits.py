@@ -9,37 +9,21 @@ import torch
 from torch import Tensor
 
 from gdlib.functional.options import (
+    Batch,
     IndexOptions,
     Options,
-    Parameters,
     check_index,
     check_logits,
     check_target,
     compute_in,
     documented,
     finite,
-    gather,
     lowest,
     nonnegative,
-    of_indices,
-    over_classes,
     softplus,
-    target_logit_loss,
-    without_smoothing,
 )
 
 Divergence = Literal["symmetric", "q_u", "u_q"]
-
-__all__ = [
-    "focal_cross_entropy",
-    "large_margin_cross_entropy",
-    "margin_bias",
-    "modified_cross_entropy",
-    "multi_class_hinge",
-    "soft_margin_cross_entropy",
-    "super_symmetric_projection",
-    "super_symmetry_penalty",
-]
 
 
 @documented
@@ -66,8 +50,8 @@ def soft_margin_cross_entropy(input: Tensor, target: Tensor, margin: float | Ten
         *Ensemble Soft-Margin Softmax Loss for Image Classification* (Wang et al., IJCAI 2018); method "M-Soft" of *ArcGrad*, section IV,
         where m = 0.5.
     """
-    parameters = {"margin": (margin, finite)}
-    return target_logit_loss(input, target, parameters=parameters, penalty=lambda x, given: softplus(x + given["margin"]), **options)
+    batch = Batch(input, target, **options)
+    return batch.reduce(softplus(batch.gap(batch.values) + batch.parameter("margin", margin, finite)))
 
 
 @documented
@@ -109,11 +93,11 @@ def focal_cross_entropy(input: Tensor, target: Tensor, gamma: float | Tensor = 2
     References:
         *Focal Loss for Dense Object Detection* (Lin et al., ICCV 2017), eq. 4 and 5.
     """
-
-    def penalty(x: Tensor, given: Parameters) -> Tensor:
-        return torch.exp(-given["gamma"] * softplus(-x)) * softplus(x)  # log(1 - p_c) = -softplus(-x)
-
-    return target_logit_loss(input, target, parameters={"gamma": (gamma, nonnegative)}, penalty=penalty, **options)
+    batch = Batch(input, target, **options)
+    gamma, x = batch.parameter("gamma", gamma, nonnegative), batch.gap(batch.values)
+    finite_x = x.masked_fill(x == math.inf, 0.0)
+    focal = torch.exp(-gamma * softplus(-finite_x)) * softplus(finite_x)  # log(1 - p_c) = -softplus(-x)
+    return batch.reduce(torch.where(x == math.inf, x, focal))  # where p_c = 0 it is the cross-entropy, whose gradient is finite
 
 
 @documented
@@ -135,14 +119,10 @@ def multi_class_hinge(input: Tensor, target: Tensor, margin: float | Tensor = 1.
     References:
         *Large Margin In Softmax Cross-Entropy Loss*, eq. 14.
     """
-
-    def per_sample(logits: Tensor, index: Tensor, class_dim: int, given: Parameters) -> Tensor:
-        gap = logits - gather(logits, index, class_dim).unsqueeze(class_dim) + over_classes(given["margin"], class_dim, logits)
-        gap = gap.scatter(class_dim, index.unsqueeze(class_dim), 0.0)
-        return torch.relu(gap).sum(class_dim) / max(1, logits.shape[class_dim] - 1)
-
-    reason = "the hinge is over the classes that are wrong"
-    return of_indices(input, target, per_sample, parameters={"margin": (margin, finite)}, only_indices=reason, **options)
+    batch = Batch(input, target, only_indices="the hinge is over the classes that are wrong", **options)
+    gap = batch.values - batch.true(batch.values) + batch.parameter("margin", margin, finite)
+    gap = gap.scatter(batch.dim, batch.true_class, 0.0)
+    return batch.reduce(torch.relu(gap).sum(batch.dim, keepdim=True) / max(1, batch.classes - 1))
 
 
 @documented
@@ -189,20 +169,15 @@ def large_margin_cross_entropy(
     if divergence not in get_args(Divergence):
         raise ValueError(f"divergence must be one of {', '.join(get_args(Divergence))}; got {divergence!r}")
 
-    def per_sample(logits: Tensor, index: Tensor, class_dim: int, given: Parameters) -> Tensor:
-        log_q, others = _log_q(logits, index, class_dim)
-        q_log_q, u_log_q = (log_q.exp() * log_q).sum(class_dim), log_q.sum(class_dim) / others
-        if divergence == "symmetric":
-            return given["reg_lambda"] * ((q_log_q - u_log_q) / 2)
-        return given["reg_lambda"] * (q_log_q + torch.log(others) if divergence == "q_u" else -u_log_q - torch.log(others))
-
-    class_dim = check_logits(input)
-    reason = "the divergence is over the classes that are wrong"
-    check_target(input, target, class_dim, reason)
-    logits, result_dtype = compute_in(input)
-    cross_entropy = soft_margin_cross_entropy(logits, target, margin, **options)
-    parameters, rest = {"reg_lambda": (reg_lambda, nonnegative)}, without_smoothing(options)
-    return (cross_entropy + of_indices(logits, target, per_sample, parameters=parameters, only_indices=reason, **rest)).to(result_dtype)
+    batch = Batch(input, target, only_indices="the divergence is over the classes that are wrong", **options)
+    reg_lambda, margin = batch.parameter("reg_lambda", reg_lambda, nonnegative), batch.parameter("margin", margin, finite)
+    log_q, others = _log_q(batch.values, batch.true_class, batch.dim)
+    q_log_q, u_log_q = (log_q.exp() * log_q).sum(batch.dim, keepdim=True), log_q.sum(batch.dim, keepdim=True) / others
+    if divergence == "symmetric":
+        distance = (q_log_q - u_log_q) / 2
+    else:
+        distance = q_log_q + torch.log(others) if divergence == "q_u" else -u_log_q - torch.log(others)
+    return batch.reduce(softplus(batch.gap(batch.values) + margin), of_true=reg_lambda * distance)
 
 
 def margin_bias(input: Tensor, target: Tensor) -> Tensor:
@@ -307,14 +282,13 @@ def super_symmetric_projection(weight: Tensor) -> Tensor:
     return torch.sqrt(mean_square * classes / (classes - 1))[..., None, None] * (left @ right)
 
 
-def _log_q(logits: Tensor, index: Tensor, class_dim: int) -> tuple[Tensor, Tensor]:
+def _log_q(logits: Tensor, true_class: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Compute the log of the softmax over the wrong classes, 0 at the true and at masked ones, and how many wrong ones are not masked."""
-    true_class = index.unsqueeze(class_dim)
-    counted = (logits != -math.inf).scatter(class_dim, true_class, False)
-    wrong = logits.scatter(class_dim, true_class, lowest(logits))
-    wrong = wrong - wrong.detach().amax(class_dim, keepdim=True)
-    log_total = torch.logsumexp(wrong, class_dim, keepdim=True)
-    return torch.where(counted, wrong - log_total, 0.0), counted.sum(class_dim).clamp(min=1).to(logits)
+    counted = (logits != -math.inf).scatter(dim, true_class, False)
+    wrong = logits.scatter(dim, true_class, lowest(logits))
+    wrong = wrong - wrong.detach().amax(dim, keepdim=True)
+    log_total = torch.logsumexp(wrong, dim, keepdim=True)
+    return torch.where(counted, wrong - log_total, 0.0), counted.sum(dim, keepdim=True).clamp(min=1).to(logits)
 
 
 def _classes(weight: Tensor) -> int:
