@@ -14,8 +14,7 @@ from gdlib.train.step import Step
 from study import records
 from study.losses import parse
 from study.objective import StackLoss
-from study.run.progress import Progress
-from study.run.training import device_of
+from study.run.job import Progress, device_of, name_of, record_of
 from study.settings import StepCost
 
 __all__ = ["measure_cost"]
@@ -26,16 +25,12 @@ _IMAGE = (3, 32, 32)
 def measure_cost(setting: StepCost) -> records.Record:
     """Time the steps.
 
-    Returns:
-        The record, with one run for each network, loss and repetition, which is its ``seed``: ``step_seconds`` (mean over the steps) and
-        ``criterion_seconds`` (the same for what differs from loss to loss, the last layer and the loss, forward and backward, alone).
-
-    Raises:
-        ValueError: for a GPU that is not there.
+    A step is forward pass, loss, backward pass and update by Adam. A run of the record is a network, a loss and a repetition, which is its
+    ``seed``: ``step_seconds`` (mean over the steps; processor time, or the time between two events of a GPU) and ``criterion_seconds``
+    (the same for what differs from loss to loss, the last layer and the loss, forward and backward, alone).
     """
     started = time.perf_counter()
     device = device_of(setting.device)
-    measured_on = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     generator = torch.Generator().manual_seed(0)
     runs: list[dict[str, Any]] = []
     parameters: dict[str, int] = {}
@@ -55,18 +50,16 @@ def measure_cost(setting: StepCost) -> records.Record:
                     seconds[step.loss][0] += _timed(step, batch, device) / setting.steps
                     seconds[step.loss][1] += _timed(step.criterion, batch, device) / setting.steps
             for loss, (whole, criterion) in seconds.items():
-                label = {"model": name, "loss": loss, "schedule": loss, "seed": repetition, "measured_on": measured_on}
+                label = {"model": name, "loss": loss, "schedule": loss, "seed": repetition, "measured_on": name_of(device)}
                 runs.append(label | {"diverged": False, "metrics": {"step_seconds": whole, "criterion_seconds": criterion}})
-    return records.Record(
-        template=setting.template,
-        parameters=setting.model_dump(),
+    return record_of(
+        setting,
+        started,
+        device,
         data={"name": "random images", "source": "generated", "copy": "none", "train": setting.batch_size},
         model={"name": ", ".join(setting.models), "parameters": parameters},
         runs=runs,
         epochs_done=0,
-        wall_seconds=round(time.perf_counter() - started, 2),
-        scale=setting.scale,
-        environment=records.environment(device=measured_on, precision="float32", threads=torch.get_num_threads()),
     )
 
 

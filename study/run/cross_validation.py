@@ -14,7 +14,7 @@ from gdlib.train import batch_orders, train
 from study import data, records
 from study.losses import parse
 from study.objective import StackLoss
-from study.run.progress import Progress
+from study.run.job import Progress, record_of
 from study.settings import CrossValidation
 
 __all__ = ["cross_validate", "order_of_parts"]
@@ -23,17 +23,10 @@ __all__ = ["cross_validate", "order_of_parts"]
 def cross_validate(setting: CrossValidation, *, data_folder: str | None = None, keep_curves: bool = True) -> records.Record:
     """Train every run and every fold of every table, table by table, and measure the accuracy on the fold that was left out.
 
-    The training parts of two folds may differ in size, by one where nothing keeps rows together. An epoch takes from each as many samples
-    as the smallest has, drawn anew without replacement, so that all runs of a stack do the same number of steps.
-
-    Args:
-        setting: what to do.
-        data_folder: the local data folder, instead of the usual one.
-        keep_curves: keep the accuracies between the first and the last epoch.
-
-    Returns:
-        The record, with one run for each table and seed: ``test_accuracy`` and ``train_accuracy`` (means over the folds), the accuracy of
-        each fold in ``fold_accuracies``, and in ``diverged_folds`` how many trainings ended in numbers that are none.
+    The training parts of two folds may differ in size. An epoch takes from each as many samples as the smallest has, drawn anew without
+    replacement, so that all runs of a stack do the same number of steps. A run of the record is a table and a seed, its accuracies are
+    means over the folds; ``diverged_folds`` counts the trainings that ended in numbers that are none. Initialisation and batch order have
+    the seed and the fold for their own seed, so that two losses differ in nothing but the loss.
     """
     started = time.perf_counter()
     runs: list[dict[str, Any]] = []
@@ -45,20 +38,15 @@ def cross_validate(setting: CrossValidation, *, data_folder: str | None = None, 
         model, found = _stack(setting, table)
         copies[name], parameters[name] = table.copy, sum(parameter.numel() for parameter in model.parameters()) // model.runs
         sources.add(table.source)
-        for run in found:
-            if not keep_curves:
-                run.pop("curves")
-            runs.append(run)
-    return records.Record(
-        template=setting.template,
-        parameters=setting.model_dump(),
+        runs += [run if keep_curves else {name: value for name, value in run.items() if name != "curves"} for run in found]
+    return record_of(
+        setting,
+        started,
+        torch.device("cpu"),
         data={"name": ", ".join(setting.datasets), "source": ", ".join(sorted(sources)), "copy": copies},
         model={"name": "mlp", "parameters": parameters},
         runs=runs,
         epochs_done=setting.epochs,
-        wall_seconds=round(time.perf_counter() - started, 2),
-        scale=setting.scale,
-        environment=records.environment(device="cpu", precision="float32", threads=torch.get_num_threads()),
     )
 
 
@@ -81,9 +69,7 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
         seeds,
         head=chosen.kind.head,
         with_features=chosen.kind.with_features,
-        activation=setting.activation,
-        initialization=setting.initialization,
-        linear_features=setting.linear_features,
+        **setting.model_dump(include={"activation", "initialization", "linear_features"}),
     )
     normalized = (table.features - shift) / scale  # (R, N, D)
 
@@ -101,16 +87,11 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
 
     history = train(
         model,
-        StackLoss(chosen, table.classes, runs=model.runs, features=setting.hidden[-1] if setting.hidden else table.features.shape[1]),
+        StackLoss(chosen, table.classes, runs=model.runs, features=setting.hidden[-1]),
         lambda step: [1.0] * model.runs,
         table.features,
         table.labels,
-        epochs=setting.epochs,
-        batch_size=setting.batch_size,
-        learning_rate=setting.learning_rate,
-        optimizer=setting.optimizer,
-        momentum=setting.momentum,
-        weight_decay=setting.weight_decay,
+        **setting.model_dump(include={"epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay"}),
         order=order,
         prepare=lambda batch, draws: (batch - shift) / scale,
         measure=measure,
@@ -142,14 +123,7 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
 
 
 def order_of_parts(parts: Sequence[Tensor], seeds: Sequence[int]) -> Callable[[int], Tensor]:
-    """The samples of each epoch for runs that train on different parts of a table.
-
-    Args:
-        parts: the indices of each run's samples.
-        seeds: one for each run, see :func:`gdlib.train.batch_orders`.
-
-    Returns:
-        A function from the epoch to indices ``[S, n]``; n is the size of the smallest part.
+    """Draw the samples of each epoch, ``[S, n]``, for runs that train on different parts of a table; n is the size of the smallest.
 
     Example:
         >>> order = order_of_parts([torch.tensor([0, 1, 2]), torch.tensor([5, 6])], seeds=[0, 1])
@@ -158,10 +132,5 @@ def order_of_parts(parts: Sequence[Tensor], seeds: Sequence[int]) -> Callable[[i
         (torch.Size([2, 2]), True, {5, 6})
     """
     sizes = [len(part) for part in parts]
-
     padded = nn.utils.rnn.pad_sequence(list(parts), batch_first=True)  # (S, size of the largest part)
-
-    def order(epoch: int) -> Tensor:
-        return padded.gather(1, batch_orders(seeds, epoch, sizes))  # one call for all runs
-
-    return order
+    return lambda epoch: padded.gather(1, batch_orders(seeds, epoch, sizes))

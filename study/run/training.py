@@ -23,19 +23,21 @@ from study.data.images import IMAGES
 from study.losses import parse
 from study.measures import add_angles, final_measures, first_layer, scores, target_angles
 from study.objective import StackLoss, gd_loss
-from study.run.progress import Progress
+from study.run.job import Progress, device_of, record_of
 from study.settings import Experiment
 
-__all__ = ["Finish", "MeasureRuns", "device_of", "train_stack"]
+__all__ = ["Finish", "MeasureRuns", "train_stack"]
 
+_OF_THE_LOOP = {"epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay", "lr_schedule"} | {
+    *("precision", "fused", "cuda_graph")
+}
 _IMAGES_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # in an evaluation
 
 MeasureRuns = Callable[[models.RunModel, data.Dataset, int], Mapping[str, Tensor]]
-"""Called with model, data and finished epochs; returns tensors ``[R, ...]``, which go into the history. Those of shape ``[R]`` become
-curves."""
+"""Measures more after each epoch: tensors ``[R, ...]`` for the history. Those of shape ``[R]`` become curves."""
 
 Finish = Callable[[models.RunModel, data.Dataset, list[dict[str, Any]]], Sequence[Mapping[str, Any]]]
-"""Called once at the end with model, data and history; returns what to add to the record of each run."""
+"""Makes, once at the end, of model, data and history what is added to the record of each run."""
 
 
 def train_stack(
@@ -47,19 +49,7 @@ def train_stack(
     checkpoint_every: int = 10,
     data_folder: str | None = None,
 ) -> records.Record:
-    """Train the stack of an experiment and measure it.
-
-    Args:
-        experiment: what to do.
-        measure: what to measure after each epoch beyond accuracy and cross-entropy.
-        finish: what to add to the record of each run at the end.
-        checkpoint_dir: folder for the checkpoint, by which an interrupted job goes on; empty for none.
-        checkpoint_every: epochs between two checkpoints.
-        data_folder: the local data folder, instead of the usual one.
-
-    Returns:
-        The record; nothing is written but the checkpoint. A line a minute in the log says how far it is.
-    """
+    """Train the stack of an experiment and make its record; nothing is written but the checkpoint, by which an interrupted job goes on."""
     started = time.perf_counter()
     device = device_of(experiment.device)
     if device.type == "cuda":
@@ -137,21 +127,12 @@ def train_stack(
             schedule,
             dataset.train.inputs,
             dataset.train.labels,
-            epochs=experiment.epochs,
-            batch_size=experiment.batch_size,
-            learning_rate=experiment.learning_rate,
-            optimizer=experiment.optimizer,
-            momentum=experiment.momentum,
-            weight_decay=experiment.weight_decay,
-            lr_schedule=experiment.lr_schedule,
+            **experiment.model_dump(include=_OF_THE_LOOP),
             milestones=[round(share * experiment.epochs) for share in experiment.milestones],
             max_grad_norm=experiment.max_grad_norm or None,
             order_seeds=experiment.seeds,
             prepare=prepare if of_images else None,
             draws=draws if experiment.augmentation != "none" else None,
-            precision=experiment.precision,
-            fused=experiment.fused,
-            cuda_graph=experiment.cuda_graph,
             measure=measure_all,
             checkpoint=Path(checkpoint_dir) / f"{experiment.identity()}.pt" if checkpoint_dir else None,
             checkpoint_every=checkpoint_every,
@@ -166,9 +147,10 @@ def train_stack(
     if experiment.angles:
         add_angles(final, history, outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
     added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
-    return records.Record(
-        template=experiment.template,
-        parameters=experiment.model_dump(),
+    return record_of(
+        experiment,
+        started,
+        device,
         data={
             "name": dataset.name,
             "source": dataset.source,
@@ -180,24 +162,12 @@ def train_stack(
         model={"name": experiment.model, "parameters": sum(parameter.numel() for parameter in model.parameters()) // model.runs},
         runs=[member.values() | {**final[index], "curves": _curves(history, index), **added[index]} for index, member in enumerate(runs)],
         epochs_done=history[-1]["epoch"],
-        wall_seconds=round(time.perf_counter() - started, 2),
-        scale=experiment.scale,
-        environment=records.environment(
-            device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-            precision=experiment.precision,
-            threads=torch.get_num_threads(),
-        ),
     )
 
 
 def _load(experiment: Experiment, device: torch.device, folder: str | None) -> data.Dataset:
     """The data as the model takes them: rows of numbers, or images as they lie in their files, to be normalised batch by batch."""
-    options: dict[str, Any] = {
-        "normalization": experiment.normalization,
-        "validation_size": experiment.validation_size,
-        "subset": experiment.subset,
-        "folder": folder,
-    }
+    options: dict[str, Any] = {"folder": folder} | experiment.model_dump(include={"normalization", "validation_size", "subset"})
     if experiment.model == "mlp":
         dataset = data.load(experiment.dataset, **options).flat()
         if experiment.input_scale != 1:
@@ -207,14 +177,8 @@ def _load(experiment: Experiment, device: torch.device, folder: str | None) -> d
     if experiment.label_noise:
         noisy = data.with_label_noise(dataset.train.labels, experiment.label_noise, classes=dataset.classes)
         dataset = dataclasses.replace(dataset, train=data.Split(dataset.train.inputs, noisy))
-    return _on(dataset, device)
-
-
-def _on(dataset: data.Dataset, device: torch.device) -> data.Dataset:
-    """The data set with all tensors on the device."""
     if device.type == "cpu":
         return dataset
-
     moved = _changed(dataset, lambda split: data.Split(split.inputs.to(device), split.labels.to(device)))
     return dataclasses.replace(moved, normalize=dataset.normalize and dataset.normalize.to(device))
 
@@ -230,11 +194,7 @@ def _model(experiment: Experiment, dataset: data.Dataset, seeds: Sequence[int]) 
     last: dict[str, Any] = {"with_features": chosen.with_features, "bias": experiment.classifier_bias} if chosen is not None else {}
     if experiment.model == "mlp":
         sizes = [dataset.features, *experiment.hidden, dataset.classes]
-        form: dict[str, Any] = {
-            "activation": experiment.activation,
-            "initialization": experiment.initialization,
-            "linear_features": experiment.linear_features,
-        }
+        form: dict[str, Any] = experiment.model_dump(include={"activation", "initialization", "linear_features"})
         if chosen is None:
             perceptrons = models.mlp(sizes, seeds=seeds, **form)
             with torch.no_grad():
@@ -249,13 +209,11 @@ def _model(experiment: Experiment, dataset: data.Dataset, seeds: Sequence[int]) 
 
 def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]:
     """What is one number for each run in the history, as lists, and when it was measured; a constant β is left out."""
-    curves: dict[str, list[float]] = {"epoch": [], "train_epoch": []}
     history = [entry for entry in history if "test_accuracy" in entry]
+    trained = [entry["epoch"] for entry in history if "train_accuracy" in entry]
+    curves: dict[str, list[float]] = {"epoch": [entry["epoch"] for entry in history], "train_epoch": trained}
     constant = len({float(entry["beta"][index]) for entry in history}) == 1
     for entry in history:
-        curves["epoch"].append(entry["epoch"])
-        if "train_accuracy" in entry:
-            curves["train_epoch"].append(entry["epoch"])
         for name, value in entry.items():
             if isinstance(value, Tensor) and value.ndim == 1 and not (name == "beta" and constant):
                 curves.setdefault(name, []).append(float(value[index]))
@@ -273,16 +231,3 @@ def _sigterm_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, previous)
-
-
-def device_of(name: str) -> torch.device:
-    """The device of this name; ``auto`` is a GPU where there is one.
-
-    Raises:
-        ValueError: for a GPU that is not there.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'")
-    return torch.device(name)

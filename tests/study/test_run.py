@@ -15,7 +15,7 @@ from gdlib.functional import gd_cross_entropy
 from study import objective, records
 from study.objective import gd_loss
 from study.run import train_stack, training
-from study.run.progress import Progress
+from study.run.job import Progress
 from study.settings import Experiment
 
 # 1,400 samples, 14 whole batches: all matrices fill whole vectors, see test_train
@@ -175,7 +175,7 @@ class TestDivergence:
 
 def test_a_line_a_minute_says_how_far_and_how_long(monkeypatch, caplog):
     now = iter(range(0, 10_000, 25))  # seconds at each look at the clock
-    monkeypatch.setattr("study.run.progress.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("study.run.job.time.monotonic", lambda: next(now))
     progress = Progress(20, "epoch")
     with caplog.at_level("INFO", logger="study.run"):
         for epoch in range(4, 12):  # goes on from a checkpoint

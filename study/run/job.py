@@ -1,0 +1,64 @@
+"""A job's device, its sign of life and its record."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import torch
+
+from study import records
+from study.settings import Setting
+
+__all__ = ["Progress", "device_of", "record_of"]
+
+_EVERY = 60.0  # seconds between two lines
+
+_log = logging.getLogger("study.run")
+
+
+class Progress:
+    """Log a line a minute: how much of ``total`` units is done, and how long the rest takes at this pace."""
+
+    def __init__(self, total: int, unit: str) -> None:
+        self.total, self.unit = total, unit
+        self.first: int | None = None
+        self.started = self.said = time.monotonic()
+
+    def __call__(self, done: int) -> None:
+        """Say so many units are done; the first call may be in the middle, of a training that goes on."""
+        now = time.monotonic()
+        if self.first is None:
+            self.first, self.started = done, now
+        if now - self.said < _EVERY or done == self.first:
+            return
+        self.said = now
+        minutes = (now - self.started) / (done - self.first) * (self.total - done) / 60
+        _log.info("%s %d of %d, about %.3g minutes left", self.unit, done, self.total, minutes)
+
+
+def device_of(name: str) -> torch.device:
+    """Find the device of this name, ``auto`` being a GPU where there is one; refuse a GPU that is not there."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'")
+    return torch.device(name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu")
+
+
+def name_of(device: torch.device) -> str:
+    """Name a device as records do."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def record_of(setting: Setting, started: float, device: torch.device, **content: Any) -> records.Record:
+    """Make the record of a setting's job that began at ``started``; ``content`` is what was measured."""
+    values = setting.model_dump()
+    where = {"device": name_of(device), "precision": values.get("precision", "float32"), "threads": torch.get_num_threads()}
+    return records.Record(
+        template=setting.template,
+        parameters=values,
+        wall_seconds=round(time.perf_counter() - started, 2),
+        scale=values["scale"],
+        environment=records.environment(**where),
+        **content,
+    )
