@@ -7,15 +7,22 @@ A multilayer perceptron keeps its R copies in stacked parameters; any other modu
 the image networks: each is a plain module for one run, and :func:`image_stack` makes a stack of them.
 """
 
-from gdlib.models.convolutional import STEMS, ImageNetwork
-from gdlib.models.fast import FastNetwork, fast
 from gdlib.models.headed import HEADS, MLP_HEADS, Head, HeadedMLP, class_vectors, with_heads
-from gdlib.models.images import IMAGE_NETWORKS, image_stack
-from gdlib.models.mobilenet import mobilenet_v1
+from gdlib.models.images import (
+    IMAGE_NETWORKS,
+    STEMS,
+    FastNetwork,
+    ImageNetwork,
+    fast,
+    image_stack,
+    mobilenet_v1,
+    resnet18,
+    resnet34,
+    resnet50,
+    vgg16,
+)
 from gdlib.models.perceptron import ACTIVATIONS, INITIALIZATIONS, StackedMLP, mlp
-from gdlib.models.resnet import resnet18, resnet34, resnet50
 from gdlib.models.runs import ModuleStack, RunModel
-from gdlib.models.vgg import vgg16
 
 __all__ = [
     "ACTIVATIONS",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from gdlib import heads
 from gdlib.functional import super_symmetric_projection
-from gdlib.models.convolutional import ImageNetwork
+from gdlib.models.images import ImageNetwork
 from gdlib.models.perceptron import StackedMLP
 from gdlib.models.runs import ModuleStack, RunModel
 
@@ -24,18 +24,15 @@ class HeadedMLP(RunModel):
     r"""R multilayer perceptrons with a last layer of logits or of cosines, and by default without bias.
 
     With ``head="linear"`` the logits are :math:`w_i^T h`, with ``"cosine"`` they are :math:`\cos\theta_i = w_i^T h / (\lVert w_i \rVert
-    \lVert h \rVert)`, where h are the features of a sample. Features of length 0 have the cosine 0 to everything. Seeds and options are
-    those of :class:`gdlib.models.StackedMLP`, and give the same first weights.
+    \lVert h \rVert)`, where h are the features of a sample. Features of length 0 have the cosine 0 to everything.
 
     Args:
         sizes: number of inputs, of units in each hidden layer, and of classes.
-        seeds: one seed for the initialisation of each run.
+        seeds: one seed for each run.
         head: ``"linear"`` or ``"cosine"``.
         with_features: append the features to the output, for a loss that looks at both: ``[R, N, C + D]``.
         bias: let logits have a bias; cosines have none.
-        activation: as there.
-        initialization: as there.
-        linear_features: as there.
+        **options: those of :class:`gdlib.models.StackedMLP`; the same seeds and options give the same first weights.
 
     Raises:
         ValueError: for a head that does not exist, and for whatever StackedMLP refuses.
@@ -58,15 +55,12 @@ class HeadedMLP(RunModel):
         head: str = "linear",
         with_features: bool = False,
         bias: bool = False,
-        activation: str = "relu",
-        initialization: str = "pytorch",
-        linear_features: bool = False,
+        **options: Any,
     ) -> None:
         super().__init__()
         if head not in MLP_HEADS:
             raise ValueError(f"unknown head {head!r} for perceptrons; valid: {', '.join(MLP_HEADS)}")
-        options = {"activation": activation, "initialization": initialization, "linear_features": linear_features}
-        self.layers = StackedMLP(sizes, seeds, **options)  # type: ignore[arg-type]
+        self.layers = StackedMLP(sizes, seeds, **options)
         self.has_bias = bias and head == "linear"
         if not self.has_bias:
             self.layers.biases = nn.ParameterList(list(self.layers.biases)[:-1])
@@ -121,16 +115,10 @@ class Head(nn.Module):
             raise ValueError(f"unknown head {kind!r}; valid: {', '.join(HEADS)}")
         self.kind, self.with_features = kind, with_features
         classes, features = layer.weight.shape
+        special = {"cosine": heads.CosineLinear, "normed": heads.NormedLinear, "gaussian": heads.GaussianMixtureHead}
         with torch.random.fork_rng(devices=[]):
-            self.layer: nn.Module
-            if kind == "cosine":
-                self.layer = heads.CosineLinear(features, classes)
-            elif kind == "normed":
-                self.layer = heads.NormedLinear(features, classes)
-            elif kind == "gaussian":
-                self.layer = heads.GaussianMixtureHead(features, classes)
-            else:
-                self.layer = nn.Linear(features, classes, bias=bias and layer.bias is not None)
+            plain = nn.Linear(features, classes, bias=bias and layer.bias is not None)
+            self.layer: nn.Module = special[kind](features, classes) if kind in special else plain
         with torch.no_grad():
             self.vectors.copy_(layer.weight)
             if isinstance(self.layer, nn.Linear) and self.layer.bias is not None:

@@ -1,19 +1,247 @@
-"""Image networks by name, as a stack of runs."""
+"""Image networks: their common form, the five of the papers and a small one, and a stack of runs of any of them."""
 
 from __future__ import annotations
 
+import math
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
+from torch import Tensor, nn
 
-from gdlib.models.convolutional import ImageNetwork, check_form
-from gdlib.models.fast import fast
-from gdlib.models.mobilenet import mobilenet_v1
-from gdlib.models.resnet import resnet18, resnet34, resnet50
-from gdlib.models.runs import ModuleStack
-from gdlib.models.vgg import vgg16
+from gdlib.models.runs import ModuleStack, exactly
 
-__all__ = ["IMAGE_NETWORKS", "image_stack"]
+__all__ = [
+    "IMAGE_NETWORKS",
+    "STEMS",
+    "FastNetwork",
+    "ImageNetwork",
+    "fast",
+    "image_stack",
+    "mobilenet_v1",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "vgg16",
+]
+
+STEMS = ("cifar", "tiny-imagenet", "imagenet")
+
+
+class ImageNetwork(nn.Module):
+    """A convolutional body, the mean over the positions, and one linear layer: the form of all image networks.
+
+    The mean makes every input size possible that the body does not shrink to nothing. The initial weights come from PyTorch's default
+    generator. Convolutions: normal with mean 0 and variance 2 / (k² · outputs / groups) for a kernel of size k (He et al. 2015, eq. 14),
+    biases 0. Batch normalisation: scale 1, shift 0. The linear layer: uniform within ±1/√D, as :class:`torch.nn.Linear`.
+
+    Args:
+        body: maps images ``[N, C, H, W]`` to ``[N, D, h, w]``.
+        units: D, the number of channels that the body returns.
+        classes: number of classes.
+    """
+
+    def __init__(self, body: nn.Sequential, units: int, classes: int) -> None:
+        super().__init__()
+        self.body = body
+        self.classifier: nn.Module = nn.Linear(units, classes)
+        for layer in body.modules():
+            if isinstance(layer, nn.Conv2d):
+                fan_out = math.prod(layer.kernel_size) * layer.out_channels // layer.groups
+                nn.init.normal_(layer.weight, 0.0, math.sqrt(2 / fan_out))
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits ``[N, classes]`` of images ``[N, C, H, W]``."""
+        return exactly(self.classifier, self.features(images))
+
+    def features(self, images: Tensor) -> Tensor:
+        """The inputs of the linear layer, ``[N, D]``."""
+        positions: Tensor = self.body(images)  # (N, D, h, w)
+        return positions.mean((2, 3), dtype=torch.float32 if positions.dtype == torch.bfloat16 else None)
+
+
+def resnet18(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+    """The residual network with 18 layers: four stages of 2, 2, 2, 2 basic blocks with 64, 128, 256, 512 channels.
+
+    A basic block is two 3×3 convolutions; the stages after the first begin with stride 2. Where a block changes the shape, its shortcut is
+    a 1×1 convolution with batch normalisation (option B of He et al. 2016, sec. 3.3), else the identity.
+
+    Args:
+        classes: number of classes.
+        width: multiplies every number of channels, which is then rounded to a multiple of 4 and at least 8.
+        stem: ``"cifar"`` (3×3 convolution, stride 1), ``"tiny-imagenet"`` (3×3, stride 2) or ``"imagenet"`` (as published: 7×7, stride 2,
+            then 3×3 max pooling, stride 2). The papers on gradient decay do not name theirs.
+        channels: of the images.
+
+    Raises:
+        ValueError: for numbers and names that make no network; every network here refuses the same.
+
+    Example:
+        >>> sum(parameter.numel() for parameter in resnet18(classes=10).parameters())
+        11173962
+        >>> small = resnet18(classes=10, width=0.25)
+        >>> images = torch.zeros(2, 3, 32, 32)
+        >>> small(images).shape, small.features(images).shape
+        (torch.Size([2, 10]), torch.Size([2, 128]))
+
+    References:
+        He et al. 2016, table 1.
+    """
+    return _resnet((2, 2, 2, 2), False, classes, width, stem, channels)
+
+
+def resnet34(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+    """The residual network with 34 layers (He et al. 2016, table 1): :func:`resnet18` with 3, 4, 6, 3 blocks.
+
+    The papers on gradient decay call it "ResNet35" in their tables of accuracies and "ResNet34" in those of calibration.
+
+    Example:
+        >>> sum(parameter.numel() for parameter in resnet34(classes=10).parameters())
+        21282122
+    """
+    return _resnet((3, 4, 6, 3), False, classes, width, stem, channels)
+
+
+def resnet50(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+    """The residual network with 50 layers (He et al. 2016, table 1): 3, 4, 6, 3 bottleneck blocks, arguments as of :func:`resnet18`.
+
+    A bottleneck block is a 1×1, a 3×3 and a 1×1 convolution with 64, 64, 256 channels in the first stage, doubled from stage to stage. The
+    stride 2 is in the 3×3 convolution, where most later work has it; He et al. had it in the first 1×1.
+
+    Example:
+        >>> sum(parameter.numel() for parameter in resnet50(classes=10).parameters())
+        23520842
+    """
+    return _resnet((3, 4, 6, 3), True, classes, width, stem, channels)
+
+
+def vgg16(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+    """Configuration D of Simonyan & Zisserman (2015, table 1) in the form that is usual for small images.
+
+    Thirteen 3×3 convolutions with biases in five stages of 2, 2, 3, 3, 3 layers with 64, 128, 256, 512, 512 channels; 2×2 max pooling with
+    stride 2 ends each stage. Two points differ from the printed network: a batch normalisation follows each convolution, and *one* linear
+    layer takes the place of the three large ones with dropout. A position at the edge that fills half a pooling window is kept, so that
+    images of any size pass. Arguments as of :func:`resnet18`, but the stem ``"tiny-imagenet"`` only gives the first convolution stride 2;
+    ``"cifar"`` and ``"imagenet"`` are the same network.
+
+    Example:
+        >>> sum(parameter.numel() for parameter in vgg16(classes=10).parameters())
+        14728266
+    """
+    _check_form(classes, width, stem, channels)
+    inputs, stride = channels, 2 if stem == "tiny-imagenet" else 1
+    stages: OrderedDict[str, nn.Module] = OrderedDict()
+    for stage, (number, units) in enumerate([(2, 64), (2, 128), (3, 256), (3, 512), (3, 512)], start=1):
+        layers: list[nn.Module] = []
+        for _ in range(number):
+            outputs = _scaled(units, width)
+            layers += _rectified(inputs, outputs, 3, stride=stride, bias=True)
+            inputs, stride = outputs, 1
+        stages[f"stage{stage}"] = nn.Sequential(*layers, nn.MaxPool2d(2, ceil_mode=True))
+    return ImageNetwork(nn.Sequential(stages), inputs, classes)
+
+
+def mobilenet_v1(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+    """The first MobileNet (Howard et al. 2017, table 1): a 3×3 convolution and 13 separable layers with 64 to 1024 channels.
+
+    A separable layer is a 3×3 convolution in each channel, then a 1×1 convolution over the channels, both with batch normalisation and
+    ReLU. The printed table gives stride 2 to the last 3×3 convolution too, against the sizes that stand beside it; it has stride 1 here.
+    Arguments as of :func:`resnet18`, but the stem is the stride of the first convolution: 1 for ``"cifar"``, 2 for ``"tiny-imagenet"`` and
+    ``"imagenet"``, which are the same network.
+
+    Example:
+        >>> sum(parameter.numel() for parameter in mobilenet_v1(classes=10).parameters())
+        3217226
+    """
+    _check_form(classes, width, stem, channels)
+    inputs = _scaled(32, width)
+    stages: OrderedDict[str, nn.Module] = OrderedDict(
+        stem=nn.Sequential(*_rectified(channels, inputs, 3, stride=1 if stem == "cifar" else 2))
+    )
+    for stage, (units, number) in enumerate([(64, 1), (128, 2), (256, 2), (512, 6), (1024, 2)], start=1):
+        outputs = _scaled(units, width)
+        layers: list[nn.Module] = []
+        for layer in range(number):
+            stride = 2 if stage > 1 and layer == 0 else 1
+            layers += [*_rectified(inputs, inputs, 3, stride=stride, groups=inputs), *_rectified(inputs, outputs, 1)]
+            inputs = outputs
+        stages[f"stage{stage}"] = nn.Sequential(*layers)
+    return ImageNetwork(nn.Sequential(stages), inputs, classes)
+
+
+class FastNetwork(ImageNetwork):
+    """Whitening filters, three convolutional blocks, the maximum over the positions, one linear layer.
+
+    The first layer is a fixed 2×2 convolution: the whitening filters of 2×2 patches and their negatives, 24 for colour images, random until
+    :meth:`whiten` computes them from training images. A block is a 3×3 convolution, 2×2 max pooling, batch normalisation, ReLU, another 3×3
+    convolution, batch normalisation, ReLU.
+
+    Args:
+        blocks: channels of the three blocks.
+        classes: number of classes.
+        channels: of the images.
+    """
+
+    def __init__(self, blocks: tuple[int, int, int], classes: int, channels: int) -> None:
+        filters = 2 * 4 * channels
+        layers: OrderedDict[str, nn.Module] = OrderedDict(whitening=nn.Conv2d(channels, filters, 2, bias=False), rectified=nn.ReLU())
+        inputs = filters
+        for number, outputs in enumerate(blocks, start=1):
+            layers[f"block{number}"] = nn.Sequential(
+                *(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.MaxPool2d(2), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)),
+                *(nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)),
+            )
+            inputs = outputs
+        super().__init__(nn.Sequential(layers), inputs, classes)
+        self._whitening.requires_grad_(False)
+
+    @property
+    def _whitening(self) -> Tensor:
+        return cast(Tensor, self.body.get_parameter("whitening.weight"))
+
+    def features(self, images: Tensor) -> Tensor:
+        """The inputs of the linear layer, ``[N, D]``: the largest value over the positions of each channel."""
+        positions: Tensor = self.body(images)  # (N, D, h, w)
+        return positions.amax((2, 3))
+
+    def whiten(self, images: Tensor) -> None:
+        """Set the filters of the first layer so that their outputs on these images are uncorrelated and have variance 1.
+
+        Args:
+            images: normalised training images ``[N, C, H, W]``; the first 5,000 are used.
+        """
+        images = images[:5_000].double()
+        patches = images.unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 1, 4, 5).reshape(-1, 4 * images.shape[1])
+        variances, components = torch.linalg.eigh(patches.mT @ patches / len(patches))
+        components = components * components.sum(0).sign()  # an eigenvector's sign is arbitrary
+        # 5e-4, so that nearly constant components are not blown up
+        filters = (components / (variances + 5e-4).sqrt()).mT.flip(0).reshape(-1, images.shape[1], 2, 2)
+        with torch.no_grad():
+            self._whitening.copy_(torch.cat([filters, -filters]))
+
+
+def fast(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> FastNetwork:
+    """A small network with 32, 64 and 256 channels, for two CPU cores: no paper on gradient decay has it.
+
+    At 32×32 pixels an image costs 27.5 million multiply-adds, a twentieth of ResNet18. Whitening filters and their negatives and maximum
+    pooling over all positions are habits of the CIFAR-10 speed records. Arguments as of :func:`resnet18`; the stem has no meaning here.
+
+    Example:
+        >>> network = fast(classes=10)
+        >>> sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
+        812682
+        >>> images = torch.randn(8, 3, 32, 32)
+        >>> network.whiten(images)
+        >>> network(images).shape
+        torch.Size([8, 10])
+    """
+    _check_form(classes, width, stem, channels)
+    first, second, third = (_scaled(units, width) for units in (32, 64, 256))
+    return FastNetwork((first, second, third), classes, channels)
+
 
 IMAGE_NETWORKS: dict[str, Callable[..., ImageNetwork]] = {
     "fast": fast,
@@ -30,30 +258,9 @@ def image_stack(
 ) -> ModuleStack:
     """One image network for each seed, side by side behind the run axis.
 
-    The initial weights of a run depend on its seed only, not on its place in the stack or on what was drawn before; runs with equal seeds
-    start from equal weights. PyTorch's generators are left as they were. On a CPU with one thread a run in the stack computes what it
-    computes alone, bit for bit, in either memory format; the tests hold a few steps of training to it.
-
-    Nothing is gained from stacking on a CPU: the runs compute one after the other, and the stack keeps what all of them need for the
-    backward pass. One step of one run (forward, backward, clipping, update; 100 images) took, on one core of a processor with AVX-512,
-    in milliseconds, at ``width=0.25``, the common memory format / ``torch.channels_last``:
-
-    ============================  ======  =============  =============
-    network and stem              pixels  contiguous     channels last
-    ============================  ======  =============  =============
-    resnet18, cifar               32      256            193
-    resnet18, tiny-imagenet       32      68             64
-    resnet18, tiny-imagenet       64      350            202
-    resnet18, imagenet            64      96             74
-    resnet18, imagenet            32      40             32
-    mobilenet_v1, cifar           32      125            88
-    mobilenet_v1, tiny-imagenet   32      74             38
-    vgg16, cifar                  32      157            122
-    vgg16, tiny-imagenet          32      45             35
-    ============================  ======  =============  =============
-
-    Full width costs up to 16 times as much. ``stack.to(memory_format=torch.channels_last)`` is enough: the images may stay as they are. The
-    two formats differ by rounding.
+    The initial weights of a run depend on its seed only; runs with equal seeds start from equal weights. PyTorch's generators are left as
+    they were. On a CPU with one thread a run in the stack computes what it computes alone, bit for bit, in either memory format. There
+    ``stack.to(memory_format=torch.channels_last)`` is the faster one for most networks; the images may stay as they are.
 
     Args:
         name: a name of :data:`IMAGE_NETWORKS`.
@@ -75,10 +282,78 @@ def image_stack(
         raise ValueError(f"unknown network {name!r}; valid: {', '.join(IMAGE_NETWORKS)}")
     if not seeds:
         raise ValueError("seeds is empty: give one seed for each run")
-    check_form(classes, width, stem, channels)
     networks = []
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         for seed in seeds:
             torch.default_generator.manual_seed(seed)  # torch.manual_seed would also set the generators of every GPU
             networks.append(IMAGE_NETWORKS[name](classes, width=width, stem=stem, channels=channels))
     return ModuleStack(networks)
+
+
+def _check_form(classes: int, width: float, stem: str, channels: int) -> None:
+    """Refuse numbers and names that make no network."""
+    if stem not in STEMS:
+        raise ValueError(f"unknown stem {stem!r}; valid: {', '.join(STEMS)}")
+    if not (width > 0 and math.isfinite(width)):
+        raise ValueError(f"width multiplies the numbers of channels: it must be a finite number > 0; got {width!r}")
+    if classes < 1 or channels < 1:
+        raise ValueError(f"classes and channels must be >= 1; got classes={classes}, channels={channels}")
+
+
+def _scaled(units: int, width: float) -> int:
+    """``units · width``, rounded to the nearest multiple of 4 (a tie goes to the even multiple), and at least 8."""
+    # At least 8: with fewer input channels in channels_last, the backward pass of a 1×1 convolution of stride 2, as in the shortcuts of the
+    # residual networks, writes past its memory on a CPU without AVX-512 (oneDNN in torch 2.13) and ends the process.
+    return 4 * max(2, round(units * width / 4))
+
+
+def _convolution(inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1, bias: bool = False) -> list[nn.Module]:
+    """A convolution that keeps height and width at stride 1, and its batch normalisation."""
+    layer = nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, groups=groups, bias=bias)
+    return [layer, nn.BatchNorm2d(outputs)]
+
+
+def _rectified(inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1, bias: bool = False) -> list[nn.Module]:
+    """Convolution, batch normalisation, ReLU."""
+    return [*_convolution(inputs, outputs, size, stride=stride, groups=groups, bias=bias), nn.ReLU(inplace=True)]
+
+
+class _Residual(nn.Module):
+    """``relu(branch(x) + shortcut(x))``; the shortcut is a projection where the shape changes."""
+
+    def __init__(self, branch: list[nn.Module], inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.branch = nn.Sequential(*branch)
+        changes = stride != 1 or inputs != outputs
+        self.shortcut = nn.Sequential(*_convolution(inputs, outputs, 1, stride=stride)) if changes else nn.Identity()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.branch(inputs)
+        return outputs.add_(self.shortcut(inputs)).relu_()
+
+
+def _resnet(blocks: Sequence[int], bottleneck: bool, classes: int, width: float, stem: str, channels: int) -> ImageNetwork:
+    _check_form(classes, width, stem, channels)
+    inputs = _scaled(64, width)
+    stages: OrderedDict[str, nn.Module] = OrderedDict(stem=nn.Sequential(*_stem(stem, channels, inputs)))
+    for stage, number in enumerate(blocks):
+        units = _scaled(64 * 2**stage, width)
+        outputs = 4 * units if bottleneck else units
+        layers = []
+        for block in range(number):
+            stride = 2 if stage > 0 and block == 0 else 1
+            if bottleneck:
+                middle = _rectified(units, units, 3, stride=stride)
+                branch = [*_rectified(inputs, units, 1), *middle, *_convolution(units, outputs, 1)]
+            else:
+                branch = [*_rectified(inputs, units, 3, stride=stride), *_convolution(units, units, 3)]
+            layers.append(_Residual(branch, inputs, outputs, stride))
+            inputs = outputs
+        stages[f"stage{stage + 1}"] = nn.Sequential(*layers)
+    return ImageNetwork(nn.Sequential(stages), inputs, classes)
+
+
+def _stem(stem: str, channels: int, units: int) -> list[nn.Module]:
+    if stem == "imagenet":
+        return [*_rectified(channels, units, 7, stride=2), nn.MaxPool2d(3, stride=2, padding=1)]
+    return _rectified(channels, units, 3, stride=1 if stem == "cifar" else 2)

@@ -50,10 +50,9 @@ INITIALIZATIONS = ("pytorch", "xavier", "he")
 class StackedMLP(RunModel):
     """R multilayer perceptrons in stacked parameters: weights ``[R, in, out]``, biases ``[R, out]``.
 
-    A run in a stack computes what it computes alone, bit for bit, on a CPU with one thread, where the matrix products of the library
-    below do not depend on where in memory a run lies. With MKL that is so for whole batches at the sizes of the MNIST experiments, and
-    for nearly every size with the environment variable ``MKL_CBWR=AUTO`` set before the start; the tests say which. Elsewhere a run
-    differs by rounding. A batch that several runs share is expanded, not copied.
+    On a CPU with one thread a run in a stack computes what it computes alone, bit for bit, where matrix products do not depend on where in
+    memory a run lies: with MKL for whole batches at the sizes of the MNIST experiments, and for nearly every size with the environment
+    variable ``MKL_CBWR=AUTO``. Elsewhere a run differs by rounding. A batch that several runs share is expanded, not copied.
 
     Args:
         sizes: number of inputs, of units in each hidden layer, and of classes.
@@ -137,9 +136,9 @@ class StackedMLP(RunModel):
         return norm
 
 
-def mlp(sizes: Sequence[int], seeds: Sequence[int], **options: object) -> StackedMLP:
+def mlp(sizes: Sequence[int], seeds: Sequence[int], **options: Any) -> StackedMLP:
     """A stack of multilayer perceptrons; see :class:`StackedMLP`. The paper's MNIST network is ``mlp([784, 50, 20, 10], seeds)``."""
-    return StackedMLP(sizes, seeds, **options)  # type: ignore[arg-type]
+    return StackedMLP(sizes, seeds, **options)
 
 
 def _initial_layers(sizes: Sequence[int], seed: int, initialization: str) -> tuple[list[Tensor], list[Tensor]]:
@@ -147,15 +146,14 @@ def _initial_layers(sizes: Sequence[int], seed: int, initialization: str) -> tup
     generator = torch.Generator().manual_seed(seed)
     weights, biases = [], []
     for width, units in zip(sizes[:-1], sizes[1:], strict=True):
-        if initialization == "pytorch":
-            bound = 1 / math.sqrt(width)
-            weights.append(torch.empty(width, units).uniform_(-bound, bound, generator=generator))
-            biases.append(torch.empty(units).uniform_(-bound, bound, generator=generator))
-        elif initialization == "xavier":
-            bound = math.sqrt(6 / (width + units))
-            weights.append(torch.empty(width, units).uniform_(-bound, bound, generator=generator))
-            biases.append(torch.zeros(units))
+        weight, bias = torch.empty(width, units), torch.zeros(units)
+        if initialization == "he":
+            weight.normal_(0, math.sqrt(2 / width), generator=generator)
         else:
-            weights.append(torch.empty(width, units).normal_(0, math.sqrt(2 / width), generator=generator))
-            biases.append(torch.zeros(units))
+            bound = 1 / math.sqrt(width) if initialization == "pytorch" else math.sqrt(6 / (width + units))
+            weight.uniform_(-bound, bound, generator=generator)
+            if initialization == "pytorch":
+                bias.uniform_(-bound, bound, generator=generator)
+        weights.append(weight)
+        biases.append(bias)
     return weights, biases
