@@ -80,7 +80,7 @@ def outcomes_against_beta(
         panel.set_visible(False)
     for panel in panels[-1]:
         panel.set_xlabel("β")
-    one_legend(figure, panels.flat, title="reading (seeds)", ncols=1)
+    one_legend(figure, panels.flat, title="variant (seeds)", ncols=1)
     return figure
 
 

@@ -83,7 +83,7 @@ def against_beta(table: pd.DataFrame, column: str, *, ylabel: str, readings: Seq
     printed = published.astype({"beta": float, "value": float}).sort_values("beta")
     ax.plot(printed["beta"], printed["value"], "k*-", markersize=10, label="the papers")
     ax.set(xscale="log", xlabel="β", ylabel=ylabel, yscale="log")
-    ax.legend(title="reading (seeds)" if uneven else "variant", fontsize="small", bbox_to_anchor=(1.01, 1), loc="upper left")
+    ax.legend(title="variant (seeds)" if uneven else "variant", fontsize="small", bbox_to_anchor=(1.01, 1), loc="upper left")
     return ax
 
 
