@@ -10,7 +10,7 @@ for few samples per bin, so compare them only at equal sample sizes and equal bi
 fitted is fitted on a validation split, never on the test set.
 """
 
-from gdlib.calibration.bins import CalibrationBins, calibration_bins, confidence_histogram, reliability
+from gdlib.calibration.bins import CalibrationBins, calibration_bins, confidence_histogram
 from gdlib.calibration.bootstrap import CalibrationInterval, bootstrap_calibration
 from gdlib.calibration.errors import (
     brier_score,
@@ -40,5 +40,4 @@ __all__ = [
     "inverse_beta_link",
     "maximum_calibration_error",
     "negative_log_likelihood",
-    "reliability",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from gdlib.calibration.inputs import ArrayOrTensor, FloatArray, IntArray, floating_type, predictions, to_tensor
 
-__all__ = ["CalibrationBins", "calibration_bins", "confidence_histogram", "reliability"]
+__all__ = ["CalibrationBins", "calibration_bins", "confidence_histogram"]
 
 Scheme = Literal["width", "mass"]
 
@@ -48,7 +47,7 @@ class CalibrationBins:
 
     @property
     def overconfidence(self) -> float:
-        """Mean confidence minus accuracy over all samples; the calibration error with its sign, and without the bins."""
+        """Mean confidence minus accuracy over all samples."""
         return float(np.nansum(self.count * self.gap) / self.n)
 
     @property
@@ -70,14 +69,10 @@ class CalibrationBins:
         count, gap, accuracy = self.count[measured], self.gap[measured], self.accuracy[measured]
         return float((count * (gap**2 - accuracy * (1 - accuracy) / (count - 1))).sum() / self.n)
 
-    def error(self, norm: float = 1.0) -> float:
-        """The power mean of ``|gap|`` with the exponent ``norm``, weighted by ``count``; see :func:`expected_calibration_error`."""
-        if isinstance(norm, bool) or not isinstance(norm, int | float | np.integer | np.floating) or not norm >= 1:
-            raise ValueError(f"norm must be a number, at least 1 (math.inf for the maximum), not {norm!r}")
-        if norm == 1 or math.isinf(norm):
-            return self.expected_error if norm == 1 else self.maximum_error
-        largest = self.maximum_error or 1.0  # taken out, so that no power underflows
-        return largest * float(np.nansum(self.count * (np.abs(self.gap) / largest) ** norm) / self.n) ** (1 / float(norm))
+    @property
+    def debiased_error(self) -> float:
+        """Root of :attr:`debiased_squared_error`, or 0 where that is negative."""
+        return float(np.sqrt(max(0.0, self.debiased_squared_error)))
 
     def to_dict(self) -> dict[str, list[float | None]]:
         """The columns as lists for JSON; None stands for the mean of an empty bin."""
@@ -85,16 +80,17 @@ class CalibrationBins:
 
     @classmethod
     def from_dict(cls, columns: Mapping[str, Any]) -> Self:
-        """Read the columns of :meth:`to_dict`; only ``lower`` may be missing, and lists of different lengths raise a ValueError."""
-        missing = {"upper", "count", "confidence", "accuracy"} - set(columns)
-        if missing:
-            raise ValueError(f"the columns of calibration bins lack {', '.join(sorted(missing))}")
-        upper, confidence, accuracy = (np.array(columns[name], dtype=np.float64) for name in ("upper", "confidence", "accuracy"))
-        lower = np.array(columns.get("lower", [0.0, *upper[:-1]]), dtype=np.float64)
-        count = np.array(columns["count"], dtype=np.int64)
+        """Read the columns of :meth:`to_dict`; ``lower`` may be missing. Missing others or different lengths raise a ValueError."""
+        try:
+            upper, count, confidence, accuracy = (
+                np.array(columns[name], np.float64) for name in ("upper", "count", "confidence", "accuracy")
+            )
+        except KeyError as missing:
+            raise ValueError(f"the columns of calibration bins lack {missing}") from None
+        lower = np.array(columns.get("lower", [0.0, *upper[:-1]]), np.float64)
         if len({column.shape for column in (lower, upper, count, confidence, accuracy)}) > 1 or count.ndim != 1:
             raise ValueError(f"the columns of calibration bins must be lists of one length, not {[len(c) for c in columns.values()]}")
-        return cls(lower, upper, count, confidence, accuracy)
+        return cls(lower, upper, count.astype(np.int64), confidence, accuracy)
 
 
 def calibration_bins(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> CalibrationBins:
@@ -129,40 +125,8 @@ def calibration_bins(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 
     References:
         C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, *On calibration of modern neural networks*, ICML 2017, section 2.
     """
-    confidence, correct, dtype = top_label(probs, labels)
-    return bins_of(confidence, correct, n_bins, scheme, dtype)
-
-
-def reliability(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, histogram_bins: int = 20) -> dict[str, Any]:
-    r"""Summarise predictions so that their reliability diagram and confidence histogram can be drawn again without the logits.
-
-    Arguments and errors are those of :func:`calibration_bins`; the histogram has equal-width bins of its own.
-
-    Returns:
-        Plain lists and numbers for JSON: ``width`` and ``mass``, the bins of either scheme as :meth:`CalibrationBins.to_dict` gives them;
-        ``histogram``, with ``upper`` edges, ``count`` of the confidences of the predicted class and ``correct``, how many of them are
-        right; and the mean ``confidence`` and ``accuracy``.
-
-    Example:
-        >>> kept = reliability([[0.9, 0.1], [0.8, 0.2]], [0, 1], n_bins=2, histogram_bins=5)
-        >>> kept["width"]["count"], kept["width"]["accuracy"], kept["mass"]["upper"]
-        ([0, 2], [None, 0.5], [0.8, 0.9])
-        >>> kept["histogram"]["count"], kept["histogram"]["correct"], kept["accuracy"]
-        ([0, 0, 0, 1, 1], [0, 0, 0, 0, 1], 0.5)
-
-    References:
-        Guo et al. 2017, figure 1; GD-2, figure 6.
-    """
-    confidence, correct, dtype = top_label(probs, labels)
-    fine = bins_of(confidence, correct, histogram_bins, "width", dtype)
-    right = np.rint(np.nan_to_num(fine.accuracy) * fine.count).astype(int)
-    return {
-        "width": bins_of(confidence, correct, n_bins, "width", dtype).to_dict(),
-        "mass": bins_of(confidence, correct, n_bins, "mass", dtype).to_dict(),
-        "histogram": {"upper": fine.upper.tolist(), "count": fine.count.tolist(), "correct": right.tolist()},
-        "confidence": float(confidence.mean()),
-        "accuracy": float(correct.mean()),
-    }
+    p, y, dtype = predictions(probs, labels)
+    return bins_of(p.max(axis=1), p.argmax(axis=1) == y, n_bins, scheme, dtype)
 
 
 def confidence_histogram(true_class_probability: ArrayOrTensor, edges: Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)) -> IntArray:
@@ -202,12 +166,6 @@ def confidence_histogram(true_class_probability: ArrayOrTensor, edges: Sequence[
         )
     counts = [np.bincount(_bin_of(row, bounds[1:]), minlength=bounds.size - 1) for row in values.reshape(-1, values.shape[-1])]
     return np.stack(counts).reshape(*values.shape[:-1], bounds.size - 1).astype(np.int64)
-
-
-def top_label(probs: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[FloatArray, NDArray[np.bool_], torch.dtype]:
-    """The confidence of the predicted class, whether it is the true one, and the type that the probabilities came in."""
-    p, y, dtype = predictions(probs, labels)
-    return p.max(axis=1), p.argmax(axis=1) == y, dtype
 
 
 def bins_of(values: FloatArray, correct: NDArray[np.bool_], n_bins: int, scheme: Scheme, dtype: torch.dtype) -> CalibrationBins:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import torch
 
-from gdlib.calibration.bins import CalibrationBins, Scheme, bins_of, calibration_bins
-from gdlib.calibration.inputs import ArrayOrTensor, FloatArray, IntArray, predictions
+from gdlib.calibration.bins import Scheme, bins_of, calibration_bins
+from gdlib.calibration.inputs import ArrayOrTensor, predictions
 
 __all__ = [
     "brier_score",
@@ -20,15 +17,12 @@ __all__ = [
 ]
 
 
-def expected_calibration_error(
-    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width", *, norm: float = 1.0
-) -> float:
+def expected_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
     r"""Expected calibration error (ECE) of the predicted class, in [0, 1].
 
-    .. math:: \mathrm{ECE} = \Bigl( \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|^q \Bigr)^{1/q}
+    .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|
 
-    The ``norm`` is q ≥ 1: 1 for the ECE of the papers, 2 for the root mean square calibration error, infinity for the maximum; a smaller
-    one raises a ValueError. The other arguments and errors are those of :func:`calibration_bins`.
+    Arguments and errors are those of :func:`calibration_bins`.
 
     Example:
         Always sure, half of the time right:
@@ -39,7 +33,7 @@ def expected_calibration_error(
     References:
         Guo et al. 2017, eq. 3; GD-2, section 4.2.
     """
-    return calibration_bins(probs, labels, n_bins, scheme).error(norm)
+    return calibration_bins(probs, labels, n_bins, scheme).expected_error
 
 
 def maximum_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
@@ -80,31 +74,18 @@ def classwise_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_b
     return float(np.mean([bins_of(p_c, y == c, n_bins, scheme, dtype).expected_error for c, p_c in enumerate(p.T)]))
 
 
-def debiased_calibration_error(
-    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width", *, norm: int = 2
-) -> float:
-    r"""Calibration error of the predicted class without the part that is due to the finite number of samples, in [0, 1].
+def debiased_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
+    r"""Root mean square calibration error without the part that is due to the finite number of samples, in [0, 1].
 
-    The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration: the ECE of a perfectly calibrated network
-    is positive, and grows with the number of bins.
+    The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration: that of a perfectly calibrated network
+    is positive, and grows with the number of bins. Here the variance of each bin's accuracy is taken off,
 
-    * ``norm=2``: the root of the squared error with the variance of each bin's accuracy taken off,
+    .. math:: \sqrt{\max\Bigl(0,\; \sum_b \frac{n_b}{N} \Bigl[ (\mathrm{acc}_b - \mathrm{conf}_b)^2
+              - \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b - 1} \Bigr]\Bigr)}.
 
-      .. math:: \sqrt{\max\Bigl(0,\; \sum_b \frac{n_b}{N} \Bigl[ (\mathrm{acc}_b - \mathrm{conf}_b)^2
-                - \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b - 1} \Bigr]\Bigr)}.
-
-      The sum is unbiased where the samples of a bin share one confidence, and nearly so in narrow bins. It may be negative;
-      ``calibration_bins(...).debiased_squared_error`` gives it as it is. A bin of one sample adds nothing.
-    * ``norm=1``: in the units of the ECE. The bias of a bin's gap is estimated as that of :math:`|X|` for a normal X around the gap,
-
-      .. math:: \max\Bigl(0,\; \sum_b \frac{n_b}{N} \bigl( 2\, |\mathrm{acc}_b - \mathrm{conf}_b| - \mathbb{E} |X_b| \bigr)\Bigr), \qquad
-                X_b \sim \mathcal{N}\Bigl(\mathrm{acc}_b - \mathrm{conf}_b,\; \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b}\Bigr).
-
-      This takes off √2 − 1 of the bias, two fifths, where the gap is 0, and nearly all where the gap is large. A bin whose samples are all
-      right or all wrong keeps its gap.
-
-    It is never above :func:`expected_calibration_error` with the same bins and norm, which has the bias. Another norm raises a ValueError,
-    and so do bins of which none holds two samples; the other arguments and errors are those of :func:`calibration_bins`.
+    The sum is unbiased where the samples of a bin share one confidence, and nearly so in narrow bins. It may be negative;
+    ``calibration_bins(...).debiased_squared_error`` gives it as it is. A bin of one sample adds nothing; bins of which none holds two
+    samples raise a ValueError. The other arguments and errors are those of :func:`calibration_bins`.
 
     Example:
         Two of four are right at a confidence of 0.6: such a gap of 0.1 is less than chance gives.
@@ -114,11 +95,11 @@ def debiased_calibration_error(
         (0.1, 0.0)
 
     References:
-        A. Kumar, P. Liang, T. Ma, *Verified uncertainty calibration*, NeurIPS 2019, definition 5.2, for ``norm=2``; J. Bröcker, *Estimating
-        reliability and resolution of probability forecasts through decomposition of the empirical score*, Climate Dynamics 39 (2012)
-        655-667, where the estimator comes from. ``norm=1`` is what the library of Kumar et al. finds by resampling, in closed form.
+        A. Kumar, P. Liang, T. Ma, *Verified uncertainty calibration*, NeurIPS 2019, definition 5.2; J. Bröcker, *Estimating reliability and
+        resolution of probability forecasts through decomposition of the empirical score*, Climate Dynamics 39 (2012) 655-667, where the
+        estimator comes from.
     """
-    return debiased_error(calibration_bins(probs, labels, n_bins, scheme), norm)
+    return calibration_bins(probs, labels, n_bins, scheme).debiased_error
 
 
 def negative_log_likelihood(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
@@ -132,7 +113,8 @@ def negative_log_likelihood(probs: ArrayOrTensor, labels: ArrayOrTensor) -> floa
         1.0397
     """
     p, y, _ = predictions(probs, labels)
-    return float(negative_log_likelihoods(p, y).mean())
+    with np.errstate(divide="ignore"):
+        return float((-np.log(p[np.arange(y.size), y])).mean())
 
 
 def brier_score(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
@@ -148,34 +130,6 @@ def brier_score(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
         G. W. Brier, *Verification of forecasts expressed in terms of probability*, Monthly Weather Review 78 (1950) 1-3.
     """
     p, y, _ = predictions(probs, labels)
-    return float(brier_scores(p, y).mean())
-
-
-def debiased_error(bins: CalibrationBins, norm: int = 2) -> float:
-    """See :func:`debiased_calibration_error`."""
-    if norm not in (1, 2):
-        raise ValueError(f"norm must be 1 or 2, not {norm!r}")
-    squared = bins.debiased_squared_error  # also for norm 1: it raises where nothing can be said
-    if norm == 2:
-        return math.sqrt(max(0.0, squared))
-    filled = bins.count > 0
-    count, gap, accuracy = bins.count[filled], np.abs(bins.gap[filled]), bins.accuracy[filled]
-    sd = np.sqrt(accuracy * (1 - accuracy) / count)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(sd > 0, gap / sd, np.inf)
-    erf = torch.erf(torch.from_numpy(ratio / math.sqrt(2))).numpy()  # 2Φ(r) − 1, r = |gap| / sd
-    expected = sd * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + gap * erf  # E|X|
-    return max(0.0, float((count * (2 * gap - expected)).sum() / bins.n))
-
-
-def negative_log_likelihoods(p: FloatArray, y: IntArray) -> FloatArray:
-    """The negative log-likelihood of each sample, shape ``[N]``."""
-    with np.errstate(divide="ignore"):
-        return -np.log(p[np.arange(y.size), y])
-
-
-def brier_scores(p: FloatArray, y: IntArray) -> FloatArray:
-    """The Brier score of each sample, shape ``[N]``."""
     errors = p.copy()
     errors[np.arange(y.size), y] -= 1
-    return (errors**2).sum(axis=1)
+    return float((errors**2).sum(axis=1).mean())

@@ -33,12 +33,9 @@ class TemperatureScaling:
 
     The negative log-likelihood (NLL) is convex in 1/T; Newton's method finds its minimum. The predicted class does not change.
 
-    **The NLL of the validation split is never raised**: T = 1 is kept unless the scaled logits, in the type of the given ones, have a lower
-    NLL. Constant logits therefore give T = 1.
-
-    **T is bounded.** Where the true class always has the largest logit, T stops where the NLL is 10⁻¹² nats. Where the logits tell less
-    than nothing about the class, T stops at about 10⁹ times the largest difference between the logit of the true class and another. T is
-    also so large that the scaled logits of the validation split do not overflow.
+    The NLL of the validation split is never raised: T = 1 is kept unless the scaled logits, in the type of the given ones, have a lower
+    NLL. T is bounded: where the true class always has the largest logit, it stops where the NLL is 10⁻¹² nats; where the logits tell less
+    than nothing about the class, at about 10⁹ times the largest difference between the logit of the true class and another.
 
     Example:
         Three quarters of the samples are right, so the best logits differ by log 3; the given ones differ by twice as much:
@@ -80,15 +77,7 @@ class TemperatureScaling:
             ValueError: for logits that are not finite, or scaled logits that their type cannot hold.
             NotFittedError: before :meth:`fit`.
         """
-        return _transformed(logits, _float64(1 / self.temperature), _float64(0.0))
-
-    def to_dict(self) -> dict[str, float]:
-        """The temperature, for JSON."""
-        return {"temperature": self.temperature}
-
-    def __repr__(self) -> str:
-        """The class and, once fitted, T."""
-        return f"{type(self).__name__}({'' if self._temperature is None else f'temperature={self._temperature:.6g}'})"
+        return _transformed(logits, 1 / self.temperature, 0.0)
 
 
 class VectorScaling:
@@ -99,13 +88,10 @@ class VectorScaling:
     The NLL is convex in (w, b). Newton's method with backtracking starts from the fitted temperature: w = 1/T, b = 0. Other than
     temperature scaling, it can change the predicted class, and it over-fits a validation split of a few samples for each class.
 
-    **The NLL of the validation split is never above that of temperature scaling**, which is never above that of the given logits: of the
-    three, the one whose scaled logits (in the type of the given ones) have the least NLL is kept.
-
-    **The weights are bounded** also where the minimum lies at infinity, as for a class that the validation split does not hold. The
-    objective carries :math:`\frac{\lambda}{2} \lVert \theta - \theta_T \rVert^2` with λ = 10⁻¹⁰, where θ are the weights in units of the
-    standard deviation of each class's logit and the mean of its scaled logit, and :math:`\theta_T` is the temperature's solution. The bias
-    of a class that is absent ends about 20 below.
+    The NLL of the validation split is never above that of temperature scaling, which is kept otherwise. The weights are bounded also where
+    the minimum lies at infinity, as for a class that the validation split does not hold: the objective carries :math:`\frac{\lambda}{2}
+    \lVert \theta - \theta_T \rVert^2` with λ = 10⁻¹⁰, where θ are the weights in units of the standard deviation of each class's logit and
+    the mean of its scaled logit, and :math:`\theta_T` is the temperature's solution.
 
     Example:
         The logits say nothing, but three quarters of the samples are of class 0:
@@ -141,20 +127,12 @@ class VectorScaling:
         z, y, dtype = _logits_and_labels(logits, labels)
         start, no_bias = torch.ones_like(z[0]) / _best_temperature(z, y, dtype), torch.zeros_like(z[0])
         candidates = [(start, no_bias), _newton(z, y, start)]
-        self._weight, self._bias = min(candidates, key=lambda found: _nll(_scaled(z, found[0], found[1], dtype), y))  # the first of equals
+        self._weight, self._bias = min(candidates, key=lambda found: _nll(_scaled(z, *found).to(dtype), y))  # the first of equals
         return self
 
     def transform(self, logits: TensorOrArray) -> TensorOrArray:
         """Multiply the logits by the weights and add the biases; as :meth:`TemperatureScaling.transform`, for the C classes of the fit."""
         return _transformed(logits, self.weight, self.bias)
-
-    def to_dict(self) -> dict[str, list[float]]:
-        """The weights and the biases, for JSON."""
-        return {"weight": self.weight.tolist(), "bias": self.bias.tolist()}
-
-    def __repr__(self) -> str:
-        """The class and, once fitted, the number of classes."""
-        return f"{type(self).__name__}({'' if self._weight is None else f'classes={len(self._weight)}'})"
 
 
 def _logits_and_labels(logits: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[Tensor, Tensor, torch.dtype]:
@@ -170,22 +148,20 @@ def _logits_and_labels(logits: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[Te
     return z, y, floating_type(tensor)
 
 
-def _float64(number: float) -> Tensor:
-    return torch.tensor(number, dtype=torch.float64)
+def _scaled(z: Tensor, weight: Tensor | float, bias: Tensor | float) -> Tensor:
+    """Scaled logits in float64."""
+    weight, bias = (torch.as_tensor(value, dtype=torch.float64, device=z.device) for value in (weight, bias))
+    return z.to(torch.float64) * weight + bias
 
 
-def _scaled(z: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Tensor:
-    """Scaled logits, rounded to a type."""
-    return (z.to(torch.float64) * weight + bias).to(dtype)
-
-
-def _transformed(logits: TensorOrArray, weight: Tensor, bias: Tensor) -> TensorOrArray:
+def _transformed(logits: TensorOrArray, weight: Tensor | float, bias: Tensor | float) -> TensorOrArray:
     """Scaled logits in the shape, type, kind and device of the given ones, checked."""
     z = to_tensor(logits, "logits")
-    if z.ndim == 0 or (weight.ndim and z.shape[-1] != len(weight)):
-        raise ValueError(f"logits must have the shape [..., {len(weight) if weight.ndim else 'C'}], as in fit, not {list(z.shape)}")
+    classes = len(weight) if isinstance(weight, Tensor) else None
+    if z.ndim == 0 or classes not in (None, z.shape[-1]):
+        raise ValueError(f"logits must have the shape [..., {classes or 'C'}], as in fit, not {list(z.shape)}")
     check_finite(z, "logits")
-    scaled: TensorOrArray = like(z.to(torch.float64) * weight.to(z.device) + bias.to(z.device), logits)
+    scaled: TensorOrArray = like(_scaled(z, weight, bias), logits)
     if not torch.isfinite(torch.as_tensor(scaled)).all():
         raise ValueError(f"the scaled logits are too large for {scaled.dtype}; give the logits in float32 or float64")
     return scaled
@@ -203,7 +179,7 @@ def _best_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
     temperature = _minimal_temperature(z, y, dtype)
     if not (0 < temperature < math.inf and 0 < 1 / temperature < math.inf):
         return 1.0
-    losses = [_nll(_scaled(z, _float64(1 / t), _float64(0.0), dtype), y) for t in (1.0, temperature)]
+    losses = [_nll(_scaled(z, 1 / t, 0.0).to(dtype), y) for t in (1.0, temperature)]
     return temperature if losses[1] < losses[0] else 1.0
 
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
 
@@ -26,7 +25,6 @@ from gdlib.calibration import (
     expected_calibration_error,
     maximum_calibration_error,
     negative_log_likelihood,
-    reliability,
 )
 
 Predictions = tuple[np.ndarray, np.ndarray]
@@ -109,9 +107,6 @@ class TestAgainstTheSlowWay:
         assert abs(bins.overconfidence) <= expected + 1e-12
         assert bins.expected_error == expected_calibration_error(p, y, n_bins, scheme) == pytest.approx(expected, abs=1e-12)
         assert maximum_calibration_error(p, y, n_bins, scheme) == pytest.approx(max(gap for *_, gap in gaps), abs=1e-12)
-        for norm in (1.5, 2, 3):
-            powers = (sum(n * gap**norm for n, _, _, gap in gaps) / len(y)) ** (1 / norm)
-            assert expected_calibration_error(p, y, n_bins, scheme, norm=norm) == pytest.approx(powers, abs=1e-12)
         if scheme == "mass":
             assert filled.all() and len(bins.count) <= min(n_bins, len(y)) and (np.diff(bins.upper) > 0).all()
             assert bins.upper[-1] == p.max()
@@ -136,11 +131,6 @@ class TestAgainstTheSlowWay:
         squares = slow_debiased_squares(rows)
         assert calibration_bins(p, y, n_bins, scheme).debiased_squared_error == pytest.approx(squares, abs=1e-12)
         assert debiased_calibration_error(p, y, n_bins, scheme) ** 2 == pytest.approx(max(0, squares), abs=1e-12)
-        total = 0.0
-        for n, _, a, gap in slow_gaps(rows):
-            sd = math.sqrt(a * (1 - a) / n)
-            total += n / len(y) * (2 * gap - (stats.foldnorm.mean(gap / sd, scale=sd) if sd else gap))
-        assert debiased_calibration_error(p, y, n_bins, scheme, norm=1) == pytest.approx(max(0, total), abs=1e-12)
 
     @given(predictions())
     def test_proper_scores(self, given_: Predictions) -> None:
@@ -158,14 +148,14 @@ class TestAgainstTheSlowWay:
 
 class TestAgainstScikitLearn:
     @pytest.mark.parametrize(("scheme", "strategy"), [("width", "uniform"), ("mass", "quantile")])
-    @pytest.mark.parametrize("n_bins", [1, 5, 10, 20])
-    def test_calibration_curve(self, n_bins: int, scheme: str, strategy: str) -> None:
-        p, y = random_predictions(400, 4, seed=n_bins)
-        bins = calibration_bins(p, y, n_bins, scheme)
-        confidence, correct = top(p, y)
-        accuracy, mean = calibration_curve(correct, confidence, n_bins=n_bins, strategy=strategy)
-        np.testing.assert_allclose(bins.accuracy[bins.count > 0], accuracy, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(bins.confidence[bins.count > 0], mean, rtol=0, atol=1e-12)
+    def test_calibration_curve(self, scheme: str, strategy: str) -> None:
+        for n_bins in (1, 5, 10, 20):
+            p, y = random_predictions(400, 4, seed=n_bins)
+            bins = calibration_bins(p, y, n_bins, scheme)
+            confidence, correct = top(p, y)
+            accuracy, mean = calibration_curve(correct, confidence, n_bins=n_bins, strategy=strategy)
+            np.testing.assert_allclose(bins.accuracy[bins.count > 0], accuracy, rtol=0, atol=1e-12, err_msg=f"{n_bins}")
+            np.testing.assert_allclose(bins.confidence[bins.count > 0], mean, rtol=0, atol=1e-12, err_msg=f"{n_bins}")
 
     def test_scores(self) -> None:
         p, y = random_predictions(300, 5, seed=0)
@@ -176,17 +166,17 @@ class TestAgainstScikitLearn:
 
 class TestEdges:
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-    @pytest.mark.parametrize("n_bins", [3, 7, 10, 15, 20])
-    def test_an_edge_belongs_to_the_bin_below_in_every_type(self, dtype: torch.dtype, n_bins: int) -> None:
-        edges = torch.tensor([i / n_bins for i in range(n_bins + 1)], dtype=torch.float64).to(dtype)
-        assert confidence_histogram(edges, [i / n_bins for i in range(n_bins + 1)]).tolist() == [2] + [1] * (n_bins - 1)
-        probs = torch.stack([edges, 1 - edges], dim=1)[n_bins // 2 + 1 :]  # confidences above 1/2
-        bins = calibration_bins(probs, torch.zeros(len(probs), dtype=torch.int64), n_bins)
-        assert bins.count[n_bins // 2 :].tolist() == [1] * (n_bins - n_bins // 2)
+    def test_an_edge_belongs_to_the_bin_below_in_every_type(self, dtype: torch.dtype) -> None:
+        for n_bins in (3, 7, 10, 15, 20):
+            edges = torch.tensor([i / n_bins for i in range(n_bins + 1)], dtype=torch.float64).to(dtype)
+            assert confidence_histogram(edges, [i / n_bins for i in range(n_bins + 1)]).tolist() == [2] + [1] * (n_bins - 1)
+            probs = torch.stack([edges, 1 - edges], dim=1)[n_bins // 2 + 1 :]  # confidences above 1/2
+            bins = calibration_bins(probs, torch.zeros(len(probs), dtype=torch.int64), n_bins)
+            assert bins.count[n_bins // 2 :].tolist() == [1] * (n_bins - n_bins // 2)
 
-    @pytest.mark.parametrize(("p", "index"), [(0.6, 5), (np.nextafter(0.6, 1), 6), (np.nextafter(0.6, 0), 5), (1.0, 9), (0.5, 4)])
-    def test_neighbours_of_an_edge(self, p: float, index: int) -> None:
-        assert calibration_bins(two_classes([p]), [0]).count.argmax() == index
+    def test_neighbours_of_an_edge(self) -> None:
+        for p, index in ((0.6, 5), (np.nextafter(0.6, 1), 6), (np.nextafter(0.6, 0), 5), (1.0, 9), (0.5, 4)):
+            assert calibration_bins(two_classes([p]), [0]).count.argmax() == index, p
 
     def test_thirds_of_floating_point(self) -> None:
         """3 * 0.1 is a step above 0.3: the edge is 0.3, and so the product lies in the next bin. float32 0.3 is the edge of float32."""
@@ -217,30 +207,27 @@ class TestHistogram:
         assert counts.sum() == len(p)
         assert counts.cumsum().tolist() == [sum(x <= edge for x in p) for edge in (0.2, 0.4, 0.6, 0.8, 1.0)]
 
-    @pytest.mark.parametrize(
-        ("p", "edges", "message"),
-        [
+    def test_errors(self) -> None:
+        for p, edges, message in [
             ([], [0, 1], "at least one sample"),
             ([0.5, math.nan], [0, 1], "within the edges"),
             ([1.5], [0, 1], "reaches from 1.5 to 1.5"),
             ([0.5], [0, 1, 1], "strictly increasing"),
             ([0.5], [0], "strictly increasing"),
-        ],
-    )
-    def test_errors(self, p: list, edges: list, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            confidence_histogram(p, edges)
+        ]:
+            with pytest.raises(ValueError, match=message):
+                confidence_histogram(p, edges)
 
 
 class TestAdversarial:
     @pytest.mark.parametrize("scheme", SCHEMES)
-    @pytest.mark.parametrize("n_bins", [1, 2, 10, 1000])
-    def test_all_sure(self, n_bins: int, scheme: str) -> None:
+    def test_all_sure(self, scheme: str) -> None:
         p, y = np.eye(3)[[0, 0, 1, 2, 2]], [0, 1, 1, 2, 0]
-        assert expected_calibration_error(p, y, n_bins, scheme) == pytest.approx(0.4, abs=1e-12)
-        assert maximum_calibration_error(p, y, n_bins, scheme) == pytest.approx(0.4, abs=1e-12)
-        assert calibration_bins(p, y, n_bins, scheme).count[-1] == 5
-        assert debiased_calibration_error(p, y, n_bins, scheme) == pytest.approx(math.sqrt(0.16 - 0.24 / 4), abs=1e-12)
+        for n_bins in (1, 2, 10, 1000):
+            assert expected_calibration_error(p, y, n_bins, scheme) == pytest.approx(0.4, abs=1e-12)
+            assert maximum_calibration_error(p, y, n_bins, scheme) == pytest.approx(0.4, abs=1e-12)
+            assert calibration_bins(p, y, n_bins, scheme).count[-1] == 5
+            assert debiased_calibration_error(p, y, n_bins, scheme) == pytest.approx(math.sqrt(0.16 - 0.24 / 4), abs=1e-12)
 
     @pytest.mark.parametrize("scheme", SCHEMES)
     def test_all_wrong_and_sure(self, scheme: str) -> None:
@@ -252,13 +239,12 @@ class TestAdversarial:
         assert expected_calibration_error([[1.0], [1.0]], [0, 0]) == classwise_calibration_error([[1.0], [1.0]], [0, 0]) == 0
 
     @pytest.mark.parametrize("scheme", SCHEMES)
-    @pytest.mark.parametrize("n_bins", [1, 10, 37])
-    def test_a_single_sample(self, n_bins: int, scheme: str) -> None:
-        for label, error in ((0, 0.3), (1, 0.7)):
+    def test_a_single_sample(self, scheme: str) -> None:
+        for n_bins, (label, error) in itertools.product((1, 10, 37), ((0, 0.3), (1, 0.7))):
             assert expected_calibration_error([[0.7, 0.3]], [label], n_bins, scheme) == pytest.approx(error, abs=1e-12)
             assert maximum_calibration_error([[0.7, 0.3]], [label], n_bins, scheme) == pytest.approx(error, abs=1e-12)
-        with pytest.raises(ValueError, match="no bin holds two of the 1 samples"):
-            debiased_calibration_error([[0.7, 0.3]], [0], n_bins, scheme)
+            with pytest.raises(ValueError, match="no bin holds two of the 1 samples"):
+                debiased_calibration_error([[0.7, 0.3]], [label], n_bins, scheme)
 
     def test_duplicates_share_a_bin_of_mass(self) -> None:
         p = np.array([[0.6, 0.4]] * 7 + [[0.9, 0.1]] * 2)
@@ -270,83 +256,45 @@ class TestAdversarial:
         assert calibration_bins(two_classes(np.arange(5, 11) / 10), [0] * 6).count.tolist() == [0] * 4 + [1] * 6
         assert calibration_bins(two_classes(np.arange(5, 11) * 0.1), [0] * 6).count.tolist() == [0] * 4 + [1, 0, 1, 2, 1, 1]
 
-    def test_infinite_and_huge_norms(self) -> None:
-        p, y = random_predictions(200, 3, seed=6)
-        y = (y + (np.arange(200) % 3 == 0)) % 3
-        largest = maximum_calibration_error(p, y)
-        assert expected_calibration_error(p, y, norm=math.inf) == largest
-        errors = [expected_calibration_error(p, y, norm=norm) for norm in (1, 2, 4, 100, 1e9)]
-        assert errors == sorted(errors) and errors[-1] == pytest.approx(largest, rel=1e-6)
-        assert expected_calibration_error([[1.0, 0.0]], [0], norm=2) == 0
-
 
 class TestDebiased:
-    @pytest.mark.parametrize(("confidence", "truth", "n"), [(0.9, 0.6, 2), (0.7, 0.7, 5), (0.55, 1.0, 4), (1.0, 0.3, 8)])
-    def test_is_unbiased(self, confidence: float, truth: float, n: int) -> None:
+    def test_is_unbiased(self) -> None:
         """All outcomes of n samples that are right with probability ``truth``, weighed by their probability."""
-        expected = 0.0
-        for outcome in itertools.product([0, 1], repeat=n):
-            probability = math.prod(1 - truth if wrong else truth for wrong in outcome)
-            bins = calibration_bins([[confidence, 1 - confidence]] * n, list(outcome))
-            expected += probability * bins.debiased_squared_error
-        assert expected == pytest.approx((confidence - truth) ** 2, abs=1e-12)
+        for confidence, truth, n in ((0.9, 0.6, 2), (0.7, 0.7, 5), (0.55, 1.0, 4), (1.0, 0.3, 8)):
+            expected = 0.0
+            for outcome in itertools.product([0, 1], repeat=n):
+                probability = math.prod(1 - truth if wrong else truth for wrong in outcome)
+                bins = calibration_bins([[confidence, 1 - confidence]] * n, list(outcome))
+                expected += probability * bins.debiased_squared_error
+            assert expected == pytest.approx((confidence - truth) ** 2, abs=1e-12), (confidence, truth, n)
 
     def test_a_calibrated_predictor_has_none(self) -> None:
-        biased, debiased, ece, debiased_ece = [], [], [], []
-        for seed in range(60):
-            p, y = random_predictions(300, 5, seed=seed)
-            bins = calibration_bins(p, y, 15)
-            biased.append(bins.error(2) ** 2)
-            debiased.append(bins.debiased_squared_error)
-            ece.append(bins.expected_error)
-            debiased_ece.append(debiased_calibration_error(p, y, 15, norm=1))
-        assert abs(np.mean(debiased)) < 0.15 * np.mean(biased)
-        assert np.mean(debiased_ece) / np.mean(ece) == pytest.approx(2 - math.sqrt(2), abs=0.1)
+        each = [calibration_bins(*random_predictions(300, 5, seed=seed), 15) for seed in range(60)]
+        biased = np.mean([np.nansum(bins.count * bins.gap**2) / bins.n for bins in each])
+        assert abs(np.mean([bins.debiased_squared_error for bins in each])) < 0.15 * biased
 
-    @given(predictions(), st.sampled_from(SCHEMES), st.sampled_from([1, 2]))
-    def test_never_above_the_plain_error(self, given_: Predictions, scheme: str, norm: int) -> None:
+    @given(predictions(), st.sampled_from(SCHEMES))
+    def test_never_above_the_plain_error(self, given_: Predictions, scheme: str) -> None:
         p, y = given_
         p, y = np.concatenate([p, p]), np.concatenate([y, y])  # so that a bin holds two
-        assert 0 <= debiased_calibration_error(p, y, 5, scheme, norm=norm) <= expected_calibration_error(p, y, 5, scheme, norm=norm) + 1e-12
+        bins = calibration_bins(p, y, 5, scheme)
+        assert 0 <= debiased_calibration_error(p, y, 5, scheme) <= math.sqrt(np.nansum(bins.count * bins.gap**2) / bins.n) + 1e-12
 
 
 class TestInvariance:
-    @pytest.mark.parametrize("seed", range(5))
-    @pytest.mark.parametrize("scheme", SCHEMES)
-    def test_order_of_samples_and_names_of_classes(self, seed: int, scheme: str) -> None:
-        p, y = random_predictions(100, 6, seed=seed)
-        generator = np.random.default_rng(seed)
-        order, samples = generator.permutation(6), generator.permutation(100)
-        renamed, moved = p[samples][:, order], order.argsort()[y[samples]]
-        for error in ERRORS:
-            assert error(renamed, moved, 7, scheme) == pytest.approx(error(p, y, 7, scheme), abs=1e-12)
-        for score in SCORES:
-            assert score(renamed, moved) == pytest.approx(score(p, y), abs=1e-12)
+    def test_order_of_samples_and_names_of_classes(self) -> None:
+        for seed in range(5):
+            p, y = random_predictions(100, 6, seed=seed)
+            generator = np.random.default_rng(seed)
+            order, samples = generator.permutation(6), generator.permutation(100)
+            renamed, moved = p[samples][:, order], order.argsort()[y[samples]]
+            for error, scheme in itertools.product(ERRORS, SCHEMES):
+                assert error(renamed, moved, 7, scheme) == pytest.approx(error(p, y, 7, scheme), abs=1e-12)
+            for score in SCORES:
+                assert score(renamed, moved) == pytest.approx(score(p, y), abs=1e-12)
 
 
 class TestRecords:
-    def test_a_diagram_can_be_drawn_again(self) -> None:
-        p, y = random_predictions(500, 4, seed=0)
-        text = json.dumps(reliability(p, y, n_bins=15), allow_nan=False)
-        kept = json.loads(text, parse_float=lambda number: float(f"{float(number):.6g}"))  # as a record stores it
-        for scheme in SCHEMES:
-            bins, again = calibration_bins(p, y, 15, scheme), CalibrationBins.from_dict(kept[scheme])
-            assert again.count.tolist() == bins.count.tolist() and again.n == 500
-            np.testing.assert_allclose(again.gap, bins.gap, atol=2e-6)
-            assert again.expected_error == pytest.approx(expected_calibration_error(p, y, 15, scheme), abs=2e-6)
-            assert again.maximum_error == pytest.approx(maximum_calibration_error(p, y, 15, scheme), abs=2e-6)
-            assert again.debiased_squared_error == pytest.approx(bins.debiased_squared_error, abs=2e-6)
-        assert kept["accuracy"] == pytest.approx((p.argmax(1) == y).mean(), abs=1e-6)
-        assert kept["confidence"] == pytest.approx(p.max(1).mean(), abs=1e-6)
-
-    def test_histogram(self) -> None:
-        p, y = random_predictions(500, 4, seed=1)
-        histogram = reliability(p, y, histogram_bins=20)["histogram"]
-        slow = slow_bins(*top(p, y), 20, "width")
-        assert histogram["upper"] == [i / 20 for i in range(1, 21)]
-        assert histogram["count"] == [len(row) for row in slow]
-        assert histogram["correct"] == [sum(c for _, c in row) for row in slow]
-
     def test_exactly_back_with_or_without_the_lower_edges(self) -> None:
         bins = calibration_bins([[0.75, 0.25], [0.5, 0.5]], [0, 0], 4)
         columns = json.loads(json.dumps(bins.to_dict(), allow_nan=False))
@@ -356,33 +304,28 @@ class TestRecords:
             for name in ("lower", "upper", "count", "confidence", "accuracy"):
                 np.testing.assert_array_equal(getattr(again, name), getattr(bins, name))
 
-    @pytest.mark.parametrize(
-        ("columns", "message"),
-        [
-            ({"upper": [1.0], "count": [1]}, "lack accuracy, confidence"),
-            ({"upper": [0.5, 1.0], "count": [1], "confidence": [0.5], "accuracy": [1.0]}, "one length"),
-        ],
-    )
-    def test_damaged(self, columns: dict, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            CalibrationBins.from_dict(columns)
+    def test_damaged(self) -> None:
+        with pytest.raises(ValueError, match="lack 'confidence'"):
+            CalibrationBins.from_dict({"upper": [1.0], "count": [1]})
+        with pytest.raises(ValueError, match="one length"):
+            CalibrationBins.from_dict({"upper": [0.5, 1.0], "count": [1], "confidence": [0.5], "accuracy": [1.0]})
 
 
 class TestKinds:
     ROWS = [[0.9, 0.1], [0.35, 0.65], [0.6, 0.4]]
 
-    @pytest.mark.parametrize("kind", ["<f4", ">f4", ">f8", "g"])
-    def test_every_float_of_numpy(self, kind: str) -> None:
-        p = np.array(self.ROWS, dtype=kind)
-        p.setflags(write=False)
-        expected = expected_calibration_error(p.astype("f4") if "4" in kind else p.astype("f8"), [0, 0, 1])
-        assert expected_calibration_error(p, np.array([0, 0, 1], dtype=">i2")) == expected
+    def test_every_float_of_numpy(self) -> None:
+        for kind in ("<f4", ">f4", ">f8", "g"):
+            p = np.array(self.ROWS, dtype=kind)
+            p.setflags(write=False)
+            expected = expected_calibration_error(p.astype("f4") if "4" in kind else p.astype("f8"), [0, 0, 1])
+            assert expected_calibration_error(p, np.array([0, 0, 1], dtype=">i2")) == expected, kind
 
     def test_tensors_and_lists(self) -> None:
         p = torch.tensor(self.ROWS, dtype=torch.float64, requires_grad=True)
         expected = expected_calibration_error(self.ROWS, [0, 0, 1])
         assert expected_calibration_error(p.repeat(1, 2)[:, :2], torch.tensor([0, 0, 1])) == expected  # a strided view with a gradient
-        assert reliability(p, [0, 0, 1])["width"] == calibration_bins(self.ROWS, [0, 0, 1]).to_dict()
+        assert calibration_bins(p, [0, 0, 1]).to_dict() == calibration_bins(self.ROWS, [0, 0, 1]).to_dict()
         assert expected_calibration_error(torch.tensor([[1, 0], [0, 1]]), torch.tensor([0, 0], dtype=torch.uint8)) == 0.5
 
     def test_half_precision_softmax_passes_the_check(self) -> None:
@@ -394,15 +337,15 @@ class TestKinds:
 class TestErrors:
     GOOD = [[0.9, 0.1], [0.4, 0.6]]
 
-    @pytest.mark.parametrize(
-        ("probs", "labels", "message"),
-        [
+    def test_bad_input(self) -> None:
+        good = self.GOOD
+        for probs, labels, message in [
             ([[0.9, 0.2], [0.4, 0.6]], [0, 1], "sum to 1 .* deviation is 0.1"),
             ([[0.2, 0.1], [0.4, 0.6]], [0, 1], "sum to 1"),
             ([[1.5, -0.5], [0.4, 0.6]], [0, 1], "from -0.5 to 1.5. For logits, apply softmax first"),
             ([[math.nan, 1.0], [0.4, 0.6]], [0, 1], "finite; 1 values"),
             ([[math.inf, 0.0], [0.4, 0.6]], [0, 1], "finite"),
-            (np.ma.masked_array(GOOD, [[True, False], [False, False]]), [0, 1], "masked"),
+            (np.ma.masked_array(good, [[True, False], [False, False]]), [0, 1], "masked"),
             ([0.9, 0.1], [0, 1], r"shape \[N, C\], not \[2\]"),
             (0.5, 0, r"not \[\]"),
             ([], [], r"shape \[N, C\]"),
@@ -413,31 +356,24 @@ class TestErrors:
             (np.array([[1j, 0]]), [0], "real numbers"),
             (torch.tensor([[True, False]]), [0], "real numbers"),
             (torch.tensor([[1j, 0]]), [0], "real numbers"),
-            (GOOD, [0, 2], r"\[0, 2\); they reach from 0 to 2"),
-            (GOOD, [-1, 0], "reach from -1 to 0"),
-            (GOOD, np.array([0, 2**64 - 1], dtype=np.uint64), r"must lie in \[0, 2\)"),
-            (GOOD, [True, False], "real numbers"),
-            (GOOD, [0], r"shape \[2\] .* not \[1\]"),
-            (GOOD, [0, 1, 1], r"not \[3\]"),
-            (GOOD, [[0], [1]], r"not \[2, 1\]"),
-            (GOOD, [0.0, 1.0], "integer type"),
-            (GOOD, [[0.9, 0.1], [0.2, 0.8]], "take argmax first"),
-        ],
-    )
-    def test_bad_input(self, probs, labels, message: str) -> None:
-        for function in (*ERRORS, *SCORES, calibration_bins, reliability, bootstrap_calibration):
-            with pytest.raises(ValueError, match=message):
-                function(probs, labels)
+            (good, [0, 2], r"\[0, 2\); they reach from 0 to 2"),
+            (good, [-1, 0], "reach from -1 to 0"),
+            (good, np.array([0, 2**64 - 1], dtype=np.uint64), r"must lie in \[0, 2\)"),
+            (good, [True, False], "real numbers"),
+            (good, [0], r"shape \[2\] .* not \[1\]"),
+            (good, [0, 1, 1], r"not \[3\]"),
+            (good, [[0], [1]], r"not \[2, 1\]"),
+            (good, [0.0, 1.0], "integer type"),
+            (good, [[0.9, 0.1], [0.2, 0.8]], "take argmax first"),
+        ]:
+            for function in (*ERRORS, *SCORES, calibration_bins, bootstrap_calibration):
+                with pytest.raises(ValueError, match=message):
+                    function(probs, labels)
 
-    @pytest.mark.parametrize(
-        ("function", "options", "message"),
-        [
-            *((error, {"n_bins": n_bins}, "n_bins must be") for error in ERRORS for n_bins in (0, -1, 2.5, True, "10")),
-            *((error, {"scheme": "quantile"}, "'width' or 'mass', not 'quantile'") for error in ERRORS),
-            *((ERRORS[0], {"norm": norm}, "norm must be a number, at least 1") for norm in (0, 0.5, -1, math.nan, "2", True, None)),
-            *((ERRORS[3], {"norm": norm}, "norm must be 1 or 2") for norm in (0, 3, math.inf, "1")),
-        ],
-    )
-    def test_bad_options(self, function, options: dict, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            function(self.GOOD * 2, [0, 1, 0, 1], **options)
+    def test_bad_options(self) -> None:
+        for error in ERRORS:
+            for n_bins in (0, -1, 2.5, True, "10"):
+                with pytest.raises(ValueError, match="n_bins must be"):
+                    error(self.GOOD * 2, [0, 1, 0, 1], n_bins)
+            with pytest.raises(ValueError, match="'width' or 'mass', not 'quantile'"):
+                error(self.GOOD * 2, [0, 1, 0, 1], scheme="quantile")

@@ -36,11 +36,11 @@ class TestBetaLink:
             np.testing.assert_allclose(beta_link(softmax, beta), pi, atol=1e-5)
             np.testing.assert_allclose(inverse_beta_link(pi, beta), softmax, atol=1e-4)
 
-    @pytest.mark.parametrize("beta", BETAS)
-    @pytest.mark.parametrize("concentration", [0.05, 1.0, 50.0])
-    def test_round_trips(self, beta: float, concentration: float) -> None:
-        pi = simplex(300, 5, seed=1, concentration=concentration)
-        torch.testing.assert_close(beta_link(inverse_beta_link(pi, beta), beta), pi, rtol=0, atol=1e-9)
+    def test_round_trips(self) -> None:
+        for concentration in (0.05, 1.0, 50.0):
+            pi = simplex(300, 5, seed=1, concentration=concentration)
+            for beta in BETAS:
+                torch.testing.assert_close(beta_link(inverse_beta_link(pi, beta), beta), pi, rtol=0, atol=1e-9)
 
     @pytest.mark.parametrize("beta", BETAS)
     def test_keeps_the_order_of_the_classes_the_corners_and_the_centre(self, beta: float) -> None:

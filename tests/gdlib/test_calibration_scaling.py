@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import math
 
 import numpy as np
@@ -59,10 +59,9 @@ class TestNeverWorse:
         assert temperature <= identity + rounding
         assert vector <= temperature + rounding
 
-    @pytest.mark.parametrize("factor", [1e-3, 0.5, 1.0, 30.0])
-    def test_in_every_type_and_scale(self, factor: float) -> None:
+    def test_in_every_type_and_scale(self) -> None:
         logits, labels = data(300, 6)
-        for dtype in TYPES:
+        for factor, dtype in itertools.product((1e-3, 0.5, 1.0, 30.0), TYPES):
             identity, temperature, vector = chain((factor * logits).to(dtype), labels)
             assert vector < temperature < identity
 
@@ -77,22 +76,20 @@ class TestNeverWorse:
 
 
 class TestAgainstOtherOptimisers:
-    @pytest.mark.parametrize("factor", [1e-4, 0.1, 1.0, 25.0, 1e4])
     @pytest.mark.parametrize(("n", "c", "margin"), [(500, 10, 2.0), (40, 2, 0.5), (200, 30, 4.0), (300, 4, 0.3)])
-    def test_temperature(self, n: int, c: int, margin: float, factor: float) -> None:
+    def test_temperature(self, n: int, c: int, margin: float) -> None:
         logits, labels = data(n, c, seed=c, margin=margin)
-        scaling = TemperatureScaling().fit(factor * logits, labels)
         found = optimize.minimize_scalar(
             lambda u: nll(logits * math.exp(-u), labels), bounds=(-6, 12), method="bounded", options={"xatol": 1e-10}
         )
-        assert scaling.temperature == pytest.approx(factor * math.exp(found.x), rel=1e-5)
-        assert nll(scaling.transform(factor * logits), labels) <= found.fun + 1e-13
+        for factor in (1e-4, 0.1, 1.0, 25.0, 1e4):
+            scaling = TemperatureScaling().fit(factor * logits, labels)
+            assert scaling.temperature == pytest.approx(factor * math.exp(found.x), rel=1e-5)
+            assert nll(scaling.transform(factor * logits), labels) <= found.fun + 1e-13
 
-    @pytest.mark.parametrize("factor", [0.01, 1.0, 100.0])
     @pytest.mark.parametrize(("n", "c"), [(600, 4), (300, 2), (2000, 12)])
-    def test_vector(self, n: int, c: int, factor: float) -> None:
+    def test_vector(self, n: int, c: int) -> None:
         logits, labels = data(n, c, seed=n)
-        scaling = VectorScaling().fit(factor * logits, labels)
 
         def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
             parameters = torch.tensor(theta, requires_grad=True)
@@ -103,11 +100,13 @@ class TestAgainstOtherOptimisers:
 
         start = np.concatenate([np.ones(c), np.zeros(c)])
         found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-9})
-        assert nll(scaling.transform(factor * logits), labels) <= found.fun + 1e-8
-        np.testing.assert_allclose(factor * scaling.weight.numpy(), found.x[:c], atol=1e-3)
-        bias = scaling.bias.numpy()
-        assert bias.mean() == pytest.approx(0, abs=1e-12)
-        np.testing.assert_allclose(bias, found.x[c:] - found.x[c:].mean(), atol=1e-3)
+        for factor in (0.01, 1.0, 100.0):
+            scaling = VectorScaling().fit(factor * logits, labels)
+            assert nll(scaling.transform(factor * logits), labels) <= found.fun + 1e-8
+            np.testing.assert_allclose(factor * scaling.weight.numpy(), found.x[:c], atol=1e-3)
+            bias = scaling.bias.numpy()
+            assert bias.mean() == pytest.approx(0, abs=1e-12)
+            np.testing.assert_allclose(bias, found.x[c:] - found.x[c:].mean(), atol=1e-3)
 
     def test_the_gradient_vanishes(self) -> None:
         logits, labels = data(1000, 8)
@@ -132,11 +131,11 @@ class TestAgainstOtherOptimisers:
 
 
 class TestInvariance:
-    @pytest.mark.parametrize("factor", [1e-30, 1e-6, 3.0, 1e4, 1e30])
-    def test_the_temperature_scales_with_the_logits(self, factor: float) -> None:
+    def test_the_temperature_scales_with_the_logits(self) -> None:
         logits, labels = data(300, 5)
         expected = TemperatureScaling().fit(logits, labels).temperature
-        assert TemperatureScaling().fit(factor * logits, labels).temperature == pytest.approx(factor * expected, rel=1e-6)
+        for factor in (1e-30, 1e-6, 3.0, 1e4, 1e30):
+            assert TemperatureScaling().fit(factor * logits, labels).temperature == pytest.approx(factor * expected, rel=1e-6)
 
     def test_a_shift_of_each_sample_changes_nothing(self) -> None:
         logits, labels = data(300, 5)
@@ -258,7 +257,7 @@ class TestKinds:
     def test_lists_arrays_and_tensors_agree(self, scaling) -> None:
         logits, labels = data(50, 3)
         kinds = [(logits, labels), (logits.numpy(), labels.numpy().astype("uint8")), (logits.tolist(), labels.tolist())]
-        fits = [scaling().fit(*kind).to_dict() for kind in kinds]
+        fits = [scaling().fit(*kind).transform(logits).tolist() for kind in kinds]
         assert fits[0] == fits[1] == fits[2]
 
     @pytest.mark.parametrize("scaling", SCALINGS)
@@ -269,13 +268,11 @@ class TestKinds:
         assert leaf.grad is None
         assert torch.autograd.gradcheck(fitted.transform, leaf[:3].detach().requires_grad_())
 
-    def test_the_formula_and_what_a_record_stores(self) -> None:
+    def test_the_formula(self) -> None:
         logits, labels = data(50, 3)
         temperature, vector = TemperatureScaling().fit(logits, labels), VectorScaling().fit(logits, labels)
         torch.testing.assert_close(temperature.transform(logits), logits / temperature.temperature)
         torch.testing.assert_close(vector.transform(logits), logits * vector.weight + vector.bias)
-        assert json.loads(json.dumps(temperature.to_dict())) == {"temperature": temperature.temperature}
-        assert json.loads(json.dumps(vector.to_dict())) == {"weight": vector.weight.tolist(), "bias": vector.bias.tolist()}
         assert isinstance(temperature.temperature, float) and vector.weight.shape == vector.bias.shape == (3,)
 
     def test_a_second_fit_replaces_the_first(self) -> None:
@@ -284,18 +281,13 @@ class TestKinds:
         scaling.fit(*data(80, 4, seed=3))
         assert scaling.temperature == TemperatureScaling().fit(*data(80, 4, seed=3)).temperature
 
-    def test_how_they_show_themselves(self) -> None:
-        assert repr(TemperatureScaling()) == "TemperatureScaling()" and repr(VectorScaling()) == "VectorScaling()"
-        assert repr(TemperatureScaling().fit([[0.0, 0.0]], [0])) == "TemperatureScaling(temperature=1)"
-        assert repr(VectorScaling().fit([[0.0, 0.0]], [0])) == "VectorScaling(classes=2)"
-
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
     @pytest.mark.parametrize("scaling", SCALINGS)
     def test_the_device_is_kept(self, scaling) -> None:
         logits, labels = data(50, 3)
         there = scaling().fit(logits.cuda(), labels.cuda())
-        assert there.to_dict() == scaling().fit(logits, labels).to_dict()
         assert there.transform(logits.cuda()).is_cuda
+        torch.testing.assert_close(there.transform(logits.cuda()).cpu(), scaling().fit(logits, labels).transform(logits))
 
 
 class TestErrors:
@@ -305,13 +297,10 @@ class TestErrors:
     def test_transform_before_fit(self, scaling) -> None:
         with pytest.raises(NotFittedError, match=rf"{scaling.__name__} is not fitted yet; call fit\(logits, labels\)"):
             scaling().transform(torch.zeros(1, 2))
-        with pytest.raises(ValueError, match="not fitted"):
-            scaling().to_dict()
         assert not any(hasattr(scaling(), name) for name in ("temperature", "weight", "bias"))
 
-    @pytest.mark.parametrize(
-        ("logits", "labels", "message"),
-        [
+    def test_bad_validation_split(self) -> None:
+        for logits, labels, message in [
             ([[math.nan, 1.0], [0.5, 3.0]], [0, 1], "finite; 1 values"),
             ([[-math.inf, 1.0], [0.5, 3.0]], [0, 1], "finite"),
             ([1.0, 2.0], [0, 1], r"shape \[N, C\] and not be empty, not \[2\]"),
@@ -321,23 +310,19 @@ class TestErrors:
             (torch.zeros(2, 2, dtype=torch.bool), [0, 1], "real numbers"),
             (torch.zeros(2, 2, dtype=torch.complex64), [0, 1], "real numbers"),
             ([[1e308, -1e308], [1.0, 0.0]], [0, 0], "differ by more"),
-            (GOOD, [0, 2], "reach from 0 to 2"),
-            (GOOD, [-1, 0], "reach from -1 to 0"),
-            (GOOD, [0], r"shape \[2\] to go with logits \[2, 2\], not \[1\]"),
-            (GOOD, [0.0, 1.0], "integer type"),
-            (GOOD, [[0.9, 0.1], [0.2, 0.8]], "take argmax first"),
-        ],
-    )
-    def test_bad_validation_split(self, logits, labels, message: str) -> None:
-        for scaling in SCALINGS:
-            with pytest.raises(ValueError, match=message):
-                scaling().fit(logits, labels)
+            (self.GOOD, [0, 2], "reach from 0 to 2"),
+            (self.GOOD, [-1, 0], "reach from -1 to 0"),
+            (self.GOOD, [0], r"shape \[2\] to go with logits \[2, 2\], not \[1\]"),
+            (self.GOOD, [0.0, 1.0], "integer type"),
+            (self.GOOD, [[0.9, 0.1], [0.2, 0.8]], "take argmax first"),
+        ]:
+            for scaling in SCALINGS:
+                with pytest.raises(ValueError, match=message):
+                    scaling().fit(logits, labels)
 
-    @pytest.mark.parametrize(
-        ("logits", "message"), [([[math.nan, 0.0]], "finite"), (1.0, r"shape \[..., "), ([["a", "b"]], "real numbers")]
-    )
-    def test_bad_logits(self, logits, message: str) -> None:
-        for scaling in SCALINGS:
+    def test_bad_logits(self) -> None:
+        cases = ([[math.nan, 0.0]], "finite"), (1.0, r"shape \[..., "), ([["a", "b"]], "real numbers")
+        for scaling, (logits, message) in itertools.product(SCALINGS, cases):
             with pytest.raises(ValueError, match=message):
                 scaling().fit(self.GOOD, [0, 1]).transform(logits)
 
