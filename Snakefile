@@ -24,7 +24,7 @@ if workflow.is_main_process:
         raise WorkflowError(str(error)) from None
     JOBS = PLAN.pending
     print(PLAN, file=sys.stderr)
-    WATCH = Watch(PLAN, Path.cwd(), workflow.resource_settings.cores or workflow.resource_settings.nodes or 1)
+    WATCH = Watch(PLAN, Path.cwd())
     WATCH.start()
 
 

@@ -15,12 +15,7 @@ __all__ = ["Coverage", "coverage", "coverage_table"]
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a plan is measured.
-
-    Example:
-        >>> print(Coverage(done=3, planned=5))
-        3 of 5 runs
-    """
+    """How many of the planned trainings are measured."""
 
     done: int
     planned: int
@@ -30,33 +25,14 @@ class Coverage:
 
 
 def coverage(path: str | Path, answers: str | None = None, *, entry: str | None = None, folder: str | Path | None = None) -> Coverage:
-    """Count the trainings of a campaign that are measured.
-
-    Args:
-        path: the campaign file.
-        answers: count only the jobs for this row of the claims ledger, such as ``"E3"``.
-        entry: count only the jobs of the entry with this ``id``.
-        folder: as in :func:`load`.
-
-    Raises:
-        CampaignError: as :func:`load`, and for a record that cannot be read.
-    """
+    """Count the trainings of a campaign file, or of its jobs for a row of the claims ledger, or of an entry."""
     return _count(job for job in load(path, folder).jobs if (answers in (None, *job.answers)) and entry in (None, job.entry))
 
 
 def coverage_table(folder: str | Path, answers: Iterable[str], *, records_folder: str | Path | None = None) -> pd.DataFrame:
-    """Count the trainings done and planned for some rows of the claims ledger, campaign by campaign.
+    """Count the trainings for some rows of the claims ledger: a row for each campaign of a folder and each scale.
 
-    Args:
-        folder: of the campaign files.
-        answers: rows of the ledger, such as ``["E11", "E12"]``; a job that answers several of them counts once.
-        records_folder: as ``folder`` in :func:`load`.
-
-    Returns:
-        One row for each campaign and scale with ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``.
-
-    Raises:
-        CampaignError: as :func:`coverage`.
+    Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``. A job that answers several rows counts once.
     """
     wanted, rows = set(answers), []
     for campaign in (load(Path(folder) / f"{name}.yml", records_folder) for name in names(folder)):

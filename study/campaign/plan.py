@@ -15,11 +15,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from study import published, records
-from study.settings import PLACES, TEMPLATES, Setting, explanation, nearest
+from study.settings import TEMPLATES, OneOf, Setting, explanation
 
 __all__ = ["Campaign", "CampaignError", "Job", "Plan", "load", "names", "plan"]
 
-_BYTES, _JOBS = 200_000, 100_000  # what no campaign needs
+_BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
 
 
 class CampaignError(ValueError):
@@ -27,12 +27,10 @@ class CampaignError(ValueError):
 
 
 class _Entry(BaseModel):
-    """An entry of a campaign file."""
-
     model_config = ConfigDict(extra="forbid", strict=True)
 
     id: Annotated[str, Field(max_length=100)]
-    template: Annotated[str, Field(max_length=100)]
+    template: Annotated[str, OneOf(tuple(TEMPLATES))]
     title: str = ""
     answers: list[str] = []
     parameters: dict[str, Any] = {}
@@ -42,8 +40,6 @@ class _Entry(BaseModel):
 
 
 class _File(BaseModel):
-    """A campaign file, its entries as they stand."""
-
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
@@ -54,19 +50,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Job:
-    """One run of one notebook.
-
-    Attributes:
-        campaign: name of the campaign.
-        id: name of the job, unique in the campaign.
-        entry: ``id`` of the entry that it was made from.
-        template: notebook of ``notebooks/experiments``, without its ending.
-        parameters: what the campaign sets; every other parameter keeps the setting's default.
-        record: where the record is written.
-        answers: rows of the claims ledger.
-        minutes: expected time, or None.
-        memory: expected memory in MB, or None.
-    """
+    """One run of one notebook, the ``template``; ``record`` is where its record is, ``minutes`` and MB of ``memory`` are expected."""
 
     campaign: str
     id: str
@@ -80,38 +64,21 @@ class Job:
 
     @functools.cached_property
     def setting(self) -> Setting:
-        """What the job trains, checked.
-
-        Raises:
-            CampaignError: names the job, what was given, what is valid, and the nearest match.
-        """
-        where = f"campaign {self.campaign}, job {self.id}"
-        if self.template not in TEMPLATES:
-            hint = nearest(self.template, TEMPLATES) or "."
-            raise CampaignError(f"{where}: there is no notebook {self.template!r}{hint} The valid ones are: {', '.join(TEMPLATES)}")
+        """Check what the job trains; an error names the job, what was given, what is valid, and the nearest match."""
         kind = TEMPLATES[self.template]
-        for name in self.parameters:
-            if name in PLACES:
-                raise CampaignError(f"{where}: {name} is set by the workflow; leave it out of the campaign")
-            if name in kind.fixed:
-                raise CampaignError(f"{where}: the notebook {self.template} has no parameter {name!r}: {', '.join(kind.parameters())}")
         try:
+            if fixed := kind.fixed & set(self.parameters):
+                raise ValueError(f"the notebook {self.template} has no parameter {min(fixed)!r}: {', '.join(kind.parameters())}")
             return kind(**self.parameters)
         except ValueError as error:
-            raise CampaignError(f"{where}: {error}") from error
+            raise CampaignError(f"campaign {self.campaign}, job {self.id}: {error}") from error
 
     def missing(self, record: Path | None = None) -> str:
-        """Say why the job is not done; empty if it is.
+        """Say why the job is not done, by its record or another file; empty if it is.
 
         A job is done if its record is of its notebook and its setting, all defaults included, and holds exactly the runs that were
         planned, each trained to its end (:func:`study.records.load` refuses others). A parameter that the record does not know, because it
         was added later, had its default. File times play no part.
-
-        Args:
-            record: where to look, instead of :attr:`record`.
-
-        Raises:
-            CampaignError: for a record that cannot be read.
         """
         path = (record or self.record).absolute()
         try:
@@ -136,13 +103,13 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether the record is there and is this job's: see :meth:`missing`."""
+        """Whether nothing is missing."""
         return not self.missing()
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign file with its jobs, in the order of the file."""
+    """A campaign file with its jobs, in their order."""
 
     name: str
     title: str
@@ -162,35 +129,26 @@ class Plan:
         text = f"{self.campaign.name}: {len(self.done)} of {len(self.campaign.jobs)} jobs have their record"
         if not self.pending:
             return text + "; nothing to run"
-        minutes = [job.minutes for job in self.pending]
-        known = sum(value for value in minutes if value is not None)
-        return text + f"; {len(self.pending)} to run" + (f", about {known:.3g} minutes one after another" if None not in minutes else "")
+        minutes = sum(job.minutes or 0 for job in self.pending)
+        return text + f"; {len(self.pending)} to run, about {minutes:.3g} minutes one after another"
 
 
 def plan(name: str, root: Path) -> Plan:
-    """Read and check a campaign.
-
-    Args:
-        name: of the campaign, ``campaigns/<name>.yml``.
-        root: folder of the project.
-
-    Raises:
-        CampaignError: for anything in the file that would make a job fail or do what nobody asked for, and for a damaged record.
-    """
-    if not isinstance(name, str) or not records.NAME.fullmatch(name):
-        raise CampaignError(f"a campaign cannot be called {str(name)[:100]!r}; use letters, digits, dots, hyphens and underscores")
-    campaign = load(root / "campaigns" / f"{name}.yml")
-    for job in campaign.jobs:
-        assert job.setting
-    for template in {job.template for job in campaign.jobs}:
+    """Read and check ``campaigns/<name>.yml`` of the project ``root``: whatever would make a job fail is an error, and a damaged record."""
+    campaign = named(name, root)
+    for template in {job.template for job in campaign.jobs if job.setting}:
         if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
             raise CampaignError(f"campaign {name}: there is no notebook notebooks/experiments/{template}.md")
-    done = {job.id for job in campaign.jobs if job.done}
-    return Plan(
-        campaign,
-        tuple(job for job in campaign.jobs if job.id in done),
-        tuple(job for job in campaign.jobs if job.id not in done),
-    )
+    done = [job.done for job in campaign.jobs]
+    jobs = tuple(zip(campaign.jobs, done, strict=True))
+    return Plan(campaign, tuple(job for job, there in jobs if there), tuple(job for job, there in jobs if not there))
+
+
+def named(name: str, root: Path) -> Campaign:
+    """Load the campaign of this name, which reaches paths and a shell."""
+    if not isinstance(name, str) or not records.NAME.fullmatch(name):
+        raise CampaignError(f"a campaign cannot be called {str(name)[:100]!r}; use letters, digits, dots, hyphens and underscores")
+    return load(root / "campaigns" / f"{name}.yml")
 
 
 def names(folder: str | Path) -> list[str]:
@@ -200,17 +158,9 @@ def names(folder: str | Path) -> list[str]:
 
 
 def load(path: str | Path, folder: str | Path | None = None) -> Campaign:
-    """Read a campaign file and expand it into jobs; a file that did not change is not read again.
+    """Read a campaign file and expand it into jobs, each with the file's parameters, then the entry's, then the value of ``each``.
 
-    Args:
-        path: the YAML file, ``campaigns/<name>.yml``.
-        folder: of all records; by default ``results/records`` beside the file's folder.
-
-    Returns:
-        The campaign, with every job's parameters: the file's defaults, then the entry's, then the value of ``each``.
-
-    Raises:
-        CampaignError: for a file that is missing, is not YAML, has unknown or missing keys, or gives two jobs the same name.
+    A file that did not change is not read again. ``folder`` is that of all records, ``results/records`` beside the file's folder if None.
     """
     path = Path(path)
     home = Path(folder) if folder is not None else path.resolve().parent.parent / "results" / "records"
@@ -227,7 +177,7 @@ Stamp = tuple[int, int, int]  # time of change, size, inode
 
 
 def _stamp(path: Path) -> Stamp:
-    """What changes with a file's content: it says whether a file that was read has to be read again."""
+    """What changes with a file's content."""
     found = os.stat(path)
     return found.st_mtime_ns, found.st_size, found.st_ino
 
@@ -266,12 +216,9 @@ def _expanded(path: Path, stamp: Stamp, home: Path) -> Campaign:
             if len(jobs) == _JOBS:
                 raise CampaignError(f"{path} has more than {_JOBS:,} jobs")
             parameters = {**file.defaults, **entry.parameters, **chosen}
-            record = home / file.name / f"{job_id}.json"
-            jobs[job_id] = Job(
-                *(file.name, job_id, entry.id, entry.template, parameters, record, tuple(entry.answers)),
-                minutes=entry.minutes,
-                memory=entry.memory,
-            )
+            record, answers = home / file.name / f"{job_id}.json", tuple(entry.answers)
+            own = (entry.id, entry.template, parameters, record, answers, entry.minutes, entry.memory)
+            jobs[job_id] = Job(file.name, job_id, *own)
     return Campaign(name=file.name, title=file.title or file.name, path=path, jobs=tuple(jobs.values()))
 
 

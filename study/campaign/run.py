@@ -15,7 +15,7 @@ import nbformat
 import papermill
 
 from study import records
-from study.campaign.plan import CampaignError, load
+from study.campaign.plan import CampaignError, named
 from study.settings import nearest
 
 __all__ = ["run"]
@@ -24,24 +24,14 @@ __all__ = ["run"]
 def run(name: str, job_id: str, root: Path) -> Path:
     """Run one job, unless its record is there: execute its notebook with the job's parameters, and keep the record if it is the job's.
 
-    The executed notebook stays in ``build/<campaign>/<job>.ipynb``, also when it failed.
-
-    Returns:
-        The path of the record.
-
-    Raises:
-        CampaignError: if there is no such job, or if the notebook ended without the record that was asked for.
-        OSError: if the record cannot be written; nothing is trained then.
-        papermill.PapermillExecutionError: if a cell failed.
+    The executed notebook stays in ``build/<campaign>/<job>.ipynb``, also when it failed. Nothing is trained where the record cannot be
+    written.
     """
     root = root.resolve()
-    if not records.NAME.fullmatch(name):
-        raise CampaignError(f"a campaign cannot be called {name[:100]!r}")
-    jobs = {job.id: job for job in load(root / "campaigns" / f"{name}.yml").jobs}
+    jobs = {job.id: job for job in named(name, root).jobs}
     if job_id not in jobs:
         raise CampaignError(f"campaign {name} has no job {job_id[:100]!r}{nearest(job_id, jobs)}")
     job = jobs[job_id]
-    identity = job.setting.identity()
     build = root / "build" / name
     with _locked(build / f"{job_id}.lock"):
         if job.done:
@@ -49,7 +39,7 @@ def run(name: str, job_id: str, root: Path) -> Path:
         for partial in job.record.parent.glob(f"{job_id}.json*.partial"):  # of a process that was killed while it wrote
             partial.unlink(missing_ok=True)
         records.probe(job.record)
-        checkpoints = build / "checkpoints" / f"{job_id}-{identity}"  # an old checkpoint of other parameters is never gone on with
+        checkpoints = build / "checkpoints" / f"{job_id}-{job.setting.identity()}"  # one of other parameters is let be
         source, written, executed = build / f"{job_id}.source.ipynb", build / f"{job_id}.json", build / f"{job_id}.ipynb"
         written.unlink(missing_ok=True)
         nbformat.write(jupytext.read(root / "notebooks" / "experiments" / f"{job.template}.md"), source)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import select
 import signal
@@ -22,41 +21,32 @@ __all__ = ["DONE", "FAILED", "STARTED", "Watch"]
 STARTED, DONE, FAILED = "starting", "done in ", "error: "
 _SAID = re.compile(rf"{STARTED}$|{DONE}|{FAILED}|\w+ \d+ of \d+, about ")  # the last as study.run says it
 
-_EVERY, _POLL = 60.0, 2.0  # seconds
+_EVERY = 60.0  # seconds
 
 
 class Watch(threading.Thread):
     """Reports on the pending jobs of a plan while its process lives, and ends them when the process is asked to end (SIGTERM).
 
-    It reads the logs ``build/<campaign>/<job>.log``, so that it sees the jobs of a cluster too. Must be made in the main thread.
-
-    Args:
-        plan: the plan.
-        root: folder of the project.
-        cores: how many jobs run at a time.
+    Snakemake would wait for its jobs. The logs ``build/<campaign>/<job>.log`` tell of the jobs of a cluster too. Must be made in the main
+    thread.
     """
 
-    def __init__(self, plan: Plan, root: Path, cores: int) -> None:
+    def __init__(self, plan: Plan, root: Path) -> None:
         super().__init__(daemon=True)
-        self.plan, self.root, self.cores, self.since = plan, root, cores, time.time()
+        self.plan, self.root, self.since = plan, root, time.time()
         self.signals, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
 
     def run(self) -> None:
-        """Report a line a minute for each job, and a failure at once."""
-        said, known = time.monotonic(), set[str]()
+        """Report a line a minute for each job."""
         while True:
-            if select.select([self.signals], [], [], _POLL)[0] and signal.SIGTERM in self.signals.recv(100):
+            if not select.select([self.signals], [], [], _EVERY)[0]:
+                print(*self.lines(), sep="\n", file=sys.stderr, flush=True)
+            elif signal.SIGTERM in self.signals.recv(100):
                 for child in psutil.Process().children(recursive=True):
                     if "study.campaign" in child.cmdline():
                         child.terminate()
-            new = [line for line in self.failures() if line not in known]
-            known |= set(new)
-            if time.monotonic() - said >= _EVERY:
-                said, new = time.monotonic(), [*new, *self.lines()]
-            if new:
-                print(*new, sep="\n", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Look for signals no longer."""
@@ -65,40 +55,24 @@ class Watch(threading.Thread):
         self._writer.close()
 
     def lines(self) -> list[str]:
-        """A line for each running job and one for all.
-
-        The time left is what the campaign expects, times how much longer or shorter than expected the finished jobs took.
-        """
-        running, took, expected, left = [], 0.0, 0.0, 0.0
-        waiting = failed = 0
-        for job, last in ((job, self._last_line(job)) for job in self.plan.pending):
-            minutes = job.minutes or 1.0
-            if last.startswith(DONE):
-                took, expected = took + float(last.removeprefix(DONE).split()[0]), expected + minutes
-            elif last.startswith(FAILED):
-                failed += 1
-            else:
-                waiting, left = waiting + 1, left + minutes
-                running += [f"{job.campaign}/{job.id}: {last}"] if last else []
-        left *= (took / expected if expected else 1.0) / max(1, min(self.cores, waiting))
-        ended = f"{len(self.plan.pending) - waiting} of {len(self.plan.pending)} jobs ended" + (f", {failed} failed" if failed else "")
-        return [*running, f"{self.plan.campaign.name}: {ended}, about {left:.3g} minutes left"]
+        """Write a line for each running job and one for all; the time left is what the campaign expects, at the pace so far."""
+        last = [(job, self._last_line(job)) for job in self.plan.pending]
+        ended = [job for job, line in last if line.startswith((DONE, FAILED))]
+        expected, done = (sum(job.minutes or 1.0 for job in jobs) for jobs in (self.plan.pending, ended))
+        left = (expected - done) * ((time.time() - self.since) / 60 / done if done else 1.0)
+        failed = f", {len(self.failures())} failed" if self.failures() else ""
+        running = [f"{job.campaign}/{job.id}: {line}" for job, line in last if line and job not in ended]
+        return [*running, f"{self.plan.campaign.name}: {len(ended)} of {len(last)} jobs ended{failed}, about {left:.3g} minutes left"]
 
     def failures(self) -> list[str]:
-        """A line for each job that failed, with the reason."""
+        """Write a line for each job that failed, with the reason."""
         ends = ((job, self._last_line(job)) for job in self.plan.pending)
         return [f"{job.campaign}/{job.id}: {last} (build/{job.campaign}/{job.id}.log)" for job, last in ends if last.startswith(FAILED)]
 
     def _last_line(self, job: Job) -> str:
         """The last line of a job's log that says where it is, empty where nothing was written since the start."""
         path = self.root / "build" / job.campaign / f"{job.id}.log"
-        try:
-            found = os.stat(path)
-            if found.st_mtime < self.since - 1:
-                return ""
-            with path.open("rb") as file:
-                file.seek(max(0, found.st_size - 4096))
-                lines = file.read().decode("utf-8", errors="replace").replace("\r", "\n").split("\n")
-        except FileNotFoundError:
+        if not path.exists() or path.stat().st_mtime < self.since - 1:
             return ""
+        lines = path.read_text(encoding="utf-8", errors="replace").replace("\r", "\n").split("\n")
         return next((line.strip()[:300] for line in reversed(lines) if _SAID.match(line.strip())), STARTED)
