@@ -44,13 +44,7 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
 
 
 class _ClassVectors(nn.Module):
-    """Keep class vectors; abstract.
-
-    Args:
-        in_features: D.
-        classes: C.
-        seeds: one seed for each run of a stack; None for one run from the global generator.
-    """
+    """Keep class vectors; abstract."""
 
     def __init__(self, in_features: int, classes: int, *, seeds: Sequence[int] | None = None) -> None:
         super().__init__()

@@ -113,13 +113,7 @@ def cosface_cross_entropy(
 
 @documented
 def sphereface_cross_entropy(
-    cosine: Tensor,
-    target: Tensor,
-    scale: float | Tensor = 1.0,
-    margin: int = 4,
-    *,
-    annealing: float = 0.0,
-    **options: Unpack[Options],
+    cosine: Tensor, target: Tensor, scale: float | Tensor = 1.0, margin: int = 4, *, annealing: float = 0.0, **options: Unpack[Options]
 ) -> Tensor:
     r"""A-Softmax (SphereFace): cross-entropy after the angle of the true class has been multiplied by a whole number.
 
@@ -300,12 +294,7 @@ def adacos_scale(
 
 @documented
 def arcgrad_cross_entropy(
-    cosine: Tensor,
-    target: Tensor,
-    scale: float | Tensor | None = None,
-    *,
-    gap: float | Tensor | None = None,
-    **options: Unpack[Options],
+    cosine: Tensor, target: Tensor, scale: float | Tensor | None = None, *, gap: float | Tensor | None = None, **options: Unpack[Options]
 ) -> Tensor:
     r"""ArcGrad: cross-entropy of the negative scaled angles.
 

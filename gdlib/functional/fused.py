@@ -16,6 +16,7 @@ _LARGE = 1e30
 """A sum of so many can still be multiplied by the number of samples."""
 _BLOCK = 2**18
 """So many logits of class probabilities are treated at a time on a CPU: what its cache holds."""
+_ONE = torch.ones(())
 
 _is_legacy_batch = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda tensor: False)
 
@@ -46,9 +47,7 @@ def loss_and_gradient(logits: Tensor, true_class: Tensor, beta: float | Tensor, 
     With :math:`a = \sum_{i \neq c} e^{z_i}` and :math:`b = \beta e^{z_c}`, on any common scale, :math:`J = \log(a + b) - z_c`; the gradient
     is :math:`e^{z_i} / (a + b)` for a wrong class and :math:`-a / (a + b)` for the true one. No digit of :math:`1 - p_c` is lost, because
     the wrong classes are summed without the true one, and nothing overflows, because the scale is that of the largest class or of all.
-
-    Returns:
-        The losses, the array, and the divisors ``a + b``, all with the class dimension kept, as indices and β have it.
+    Losses, array and the divisors ``a + b`` keep the class dimension, as indices and β do.
     """
     if logits.ndim == 2 and logits.shape[1] < _FEW_CLASSES and readable(logits):
         return _of_few_classes(logits, true_class, beta)
@@ -77,7 +76,7 @@ def _of_few_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor) ->
     powers = (logits - true).exp_()
     powers.scatter_(1, true_class, true - true)  # 0, or NaN for an infinite logit
     others = powers.sum(1, keepdim=True)
-    total = others + beta
+    total = others + beta if isinstance(beta, Tensor) else others.add(_ONE, alpha=beta)  # cheaper than to add a number
     losses = total.log()
     powers.scatter_(1, true_class, others.neg_())
     if not total.max().item() <= _LARGE:  # or NaN
@@ -126,18 +125,10 @@ class GradientDecay(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        logits: Tensor,
-        true_class: Tensor | None,
-        beta: float | Tensor,
-        dim: int,
-        reduction: Reduction,
-        spread: Tensor | None = None,
-        own: Tensor | None = None,
-    ) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, true_class: Tensor | None, beta: float | Tensor, *given: Any) -> Tensor:
         """Compute the loss, and the gradient for a gradient of 1."""
-        losses, gradient = _compute(logits, true_class, beta, dim, reduction, spread, own)
+        losses, gradient = _compute(logits, true_class, beta, *given)
+        dim, reduction, spread, own = given
         if ctx.needs_input_grad[0]:
             ctx.gradient = gradient
             ctx.save_for_backward(logits, true_class, beta if isinstance(beta, Tensor) else None, spread, own)
@@ -168,17 +159,10 @@ class GradientDecay(torch.autograd.Function):
 
 
 def _compute(
-    logits: Tensor,
-    true_class: Tensor | None,
-    beta: float | Tensor,
-    dim: int,
-    reduction: Reduction,
-    spread: Tensor | None,
-    own: Tensor | None,
+    logits: Tensor, true_class: Any, beta: float | Tensor, dim: int, reduction: Reduction, spread: Tensor | None, own: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     if spread is not None:
         return _soft_loss_and_gradient(logits, true_class, beta, dim, spread, own)
-    assert true_class is not None
     losses, gradient, divisor = loss_and_gradient(logits, true_class, beta, dim)
     return losses, gradient.div_(divisor.mul_(divisor.numel()) if reduction == "mean" else divisor)
 

@@ -84,11 +84,10 @@ def gd_cross_entropy(
     usual = type(beta) is float and type(temperature) is float and weight is None and reduction == "mean" and ignore_index < 0
     if usual and temperature == 1.0 and label_smoothing == 0.0 and _needs_no_checks(input, target, beta):  # type: ignore[arg-type]
         try:
-            return fused.GradientDecay.apply(input, target.unsqueeze(1), beta, 1, "mean")
+            return fused.GradientDecay.apply(input, target.unsqueeze(1), beta, 1, "mean", None, None)
         except fused.NoClassError:
             pass  # some samples are ignored, or have a label that is no class: what follows knows which
-    options = {"weight": weight, "ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
-    batch = Batch(input, target, **options)  # type: ignore[arg-type]
+    batch = Batch(input, target, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
     beta = batch.parameter("beta", beta, positive)
     temperature = batch.parameter("temperature", temperature, positive)
     logits = batch.values if type(temperature) is float and temperature == 1.0 else batch.values / temperature
@@ -97,25 +96,19 @@ def gd_cross_entropy(
     if batch.mixed:
         loss = batch.reduce_mixed(_against_shares(batch, logits, beta))
     elif weight is None and reduction != "none" and readable(target) and bool(batch.valid.all()):
-        loss = fused.GradientDecay.apply(logits, batch.true_class, beta, batch.dim, reduction)
+        loss = fused.GradientDecay.apply(logits, batch.true_class, beta, batch.dim, reduction, None, None)
     else:
-        loss = batch.reduce_true(fused.GradientDecay.apply(logits, batch.true_class, beta, batch.dim, "none").unsqueeze(batch.dim))
+        losses = fused.GradientDecay.apply(logits, batch.true_class, beta, batch.dim, "none", None, None)
+        loss = batch.reduce_true(losses.unsqueeze(batch.dim))
     return loss.to(batch.result_dtype)
 
 
 def _needs_no_checks(input: Tensor, target: Tensor, beta: float) -> bool:
     """Say whether this is the usual call, on a CPU, where even a microsecond of checks would show in a small batch."""
-    return (
-        type(input) is Tensor
-        and type(target) is Tensor
-        and input.is_cpu
-        and target.is_cpu
-        and input.dtype is torch.float32
-        and target.dtype is torch.int64
-        and input.ndim == 2
-        and target.shape == input.shape[:1]
-        and fused.serves(input, beta)
-    )
+    if not (type(input) is Tensor and type(target) is Tensor and input.is_cpu and target.is_cpu):
+        return False
+    usual = input.dtype is torch.float32 and target.dtype is torch.int64 and input.ndim == 2 and target.shape == input.shape[:1]
+    return usual and fused.serves(input, beta)
 
 
 def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> Tensor:
@@ -123,8 +116,8 @@ def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> Tenso
     share, factors = 1 - batch.smoothing, None if batch.weight is None else batch.over_dims(batch.weight)
     spread = (logits.new_ones([1] * logits.ndim) if factors is None else factors) * (batch.smoothing / batch.classes)
     if batch.soft:
-        shares = batch.target.to(logits) * share
-        return fused.GradientDecay.apply(logits, None, beta, batch.dim, "none", spread + (shares if factors is None else shares * factors))
+        shares = spread + batch.target.to(logits) * share * (1.0 if factors is None else factors)
+        return fused.GradientDecay.apply(logits, None, beta, batch.dim, "none", shares, None)
     own = logits.new_full(batch.true_class.shape, share)
     if factors is not None:
         own = own * factors.expand(logits.shape).gather(batch.dim, batch.true_class)

@@ -81,7 +81,7 @@ def linear_gd_cross_entropy(
     factor = {"none": None, "sum": valid, "mean": valid / valid.sum()}[reduction]
     layer = compute, weight.to(compute), None if bias is None else bias.to(compute)
     rows = block_rows or max(1, _BLOCK // len(weight))
-    loss = _BlockwiseLinear.apply(*layer, batch.true_class, over_classes(beta, compute), temperature, factor, rows)
+    loss = _BlockwiseLinear.apply(*layer, batch.true_class, over_classes(beta, compute), factor, temperature, rows)
     if reduction == "none":
         loss = reduce_indices(loss, batch.index, batch.valid, None, "none")
     return loss.to(result_dtype)
@@ -91,23 +91,13 @@ class _BlockwiseLinear(torch.autograd.Function):
     """The losses ``[N]`` if ``factor`` is None, else their sum weighted by ``factor`` ``[N]``."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        features: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        true_class: Tensor,
-        beta: float | Tensor,
-        temperature: float,
-        factor: Tensor | None,
-        rows: int,
-    ) -> Tensor:
-        """Compute one block of rows after another."""
-        ctx.save_for_backward(features, weight, bias, true_class, beta if isinstance(beta, Tensor) else None, factor)
+    def forward(ctx: Any, *given: Any) -> Tensor:
+        """Compute one block of rows after another, given what :func:`_run` takes."""
+        *layer, true_class, beta, factor, temperature, rows = given
+        ctx.save_for_backward(*layer, true_class, beta if isinstance(beta, Tensor) else None, factor)
         ctx.options = beta, temperature, rows
-        needed = ctx.needs_input_grad[:3]
-        losses, gradients = _run(features, weight, bias, true_class, beta, temperature, rows, factor, needed)
-        ctx.gradients = gradients if factor is not None and any(needed) else None
+        losses, gradients = _run(*given, needed=ctx.needs_input_grad)
+        ctx.gradients = gradients if factor is not None else None
         return losses if factor is None else torch.where(factor != 0, losses * factor, 0.0).sum()  # ignored ones may be infinite
 
     @staticmethod
@@ -115,7 +105,7 @@ class _BlockwiseLinear(torch.autograd.Function):
         """Multiply the gradients by the incoming one, or make them now if the forward pass did not know their factors."""
         features, weight, bias, true_class, beta, factor = ctx.saved_tensors
         number, temperature, rows = ctx.options
-        beta, needed = number if beta is None else beta, ctx.needs_input_grad[:3]
+        beta = number if beta is None else beta
         gradients, ctx.gradients = ctx.gradients, None
         if torch.is_grad_enabled() or (factor is None and is_batch(grad)):
             gradient = differentiable_gradient(F.linear(features, weight, bias) / temperature, true_class, beta, 1)
@@ -124,11 +114,10 @@ class _BlockwiseLinear(torch.autograd.Function):
         else:
             if gradients is None:  # none yet, or the graph is used again
                 factors = grad if factor is None else factor
-                _, gradients = _run(features, weight, bias, true_class, beta, temperature, rows, factors, needed)
+                _, gradients = _run(features, weight, bias, true_class, beta, factors, temperature, rows, needed=ctx.needs_input_grad)
             if factor is not None:
                 gradients = [None if gradient is None else times(gradient, grad) for gradient in gradients]
-        gradients = [gradient if asked else None for gradient, asked in zip(gradients, needed, strict=True)]
-        return *gradients, None, None, None, None, None
+        return *(part if needed else None for part, needed in zip(gradients, ctx.needs_input_grad, strict=False)), *[None] * 5
 
 
 def _run(
@@ -137,15 +126,16 @@ def _run(
     bias: Tensor | None,
     true_class: Tensor,
     beta: float | Tensor,
-    temperature: float,
-    rows: int,
     factor: Tensor | None,
+    *options: Any,
     needed: tuple[bool, ...],
 ) -> tuple[Tensor, list[Tensor | None]]:
     """Compute the losses and, if there is a factor, the gradients of their sum weighted by it, for features, weight and bias."""
-    of_features = torch.empty_like(features) if factor is not None and needed[0] else None
-    of_weight = torch.zeros_like(weight) if factor is not None and needed[1] else None
-    of_bias = torch.zeros_like(bias) if factor is not None and bias is not None and needed[2] else None
+    temperature, rows = options
+    like = [
+        None if part is None or factor is None or not asked else part for part, asked in zip((features, weight, bias), needed, strict=False)
+    ]
+    of_features, of_weight, of_bias = gradients = [None if part is None else torch.zeros_like(part) for part in like]
     losses = features.new_empty(len(features))
     for start in range(0, len(features), rows):
         block = slice(start, start + rows)
@@ -162,7 +152,7 @@ def _run(
         if of_bias is not None:
             of_bias.add_(gradient.sum(0))
         del gradient  # before the next block is made
-    return losses, [of_features, of_weight, of_bias]
+    return losses, gradients
 
 
 def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: int | None) -> None:

@@ -249,14 +249,8 @@ def softplus(x: Tensor) -> Tensor:
 class Batch:
     """The arguments of a loss, checked: ``values`` in the type to compute in, the target and the options.
 
-    Losses of samples keep the class dimension. Against class indices it has the size 1, for the true class. For class probabilities, and for
-    label smoothing, every class in turn is the true one, and :meth:`reduce` mixes the losses.
-
-    Args:
-        input: what the logits are made of: logits, cosines or distances.
-        target: class indices or class probabilities.
-        only_indices: the reason why class probabilities are refused.
-        weight: as in cross_entropy, and so the other options.
+    Losses of samples keep the class dimension. Against class indices it has the size 1, for the true class. Against class probabilities,
+    which a loss may have a reason to refuse (``only_indices``), and with label smoothing, every class in turn is the true one.
     """
 
     def __init__(
