@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib import GDCrossEntropyLoss
-from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
+from gdlib.functional import focal_cross_entropy, gd_cross_entropy, linear_gd_cross_entropy
 
 LABELS = torch.tensor([0, 1, 2, 0])
 
@@ -142,3 +142,22 @@ def test_features_of_length_zero_have_a_small_gradient() -> None:
     model.features = lambda inputs: features  # type: ignore[method-assign]
     model(torch.zeros(1, 2, 2)).sum().backward()
     assert features.grad.abs().max() < 10
+
+
+def test_a_true_class_that_is_masked_has_the_gradient_of_cross_entropy() -> None:
+    for gamma in [0.0, 0.5, 2.0]:
+        z = torch.tensor([[-math.inf, 1.0, 0.0], [0.5, 1.0, 0.0]], dtype=torch.float64)
+        ours, theirs = z.clone().requires_grad_(), z.clone().requires_grad_()
+        found = focal_cross_entropy(ours, torch.tensor([0, 1]), gamma, reduction="none")
+        expected = F.cross_entropy(theirs, torch.tensor([0, 1]), reduction="none")
+        assert found[0] == expected[0] == math.inf and found[1].isfinite()
+        torch.testing.assert_close(gradient(found[0], ours)[0], gradient(expected[0], theirs)[0])
+
+
+def test_a_label_that_is_no_class_is_told_and_an_ignored_one_is_not() -> None:
+    for classes in [3, 40]:
+        z = torch.zeros(4, classes, requires_grad=True)
+        with pytest.raises(ValueError, match=f"class index {classes} lies outside"):
+            gd_cross_entropy(z, torch.tensor([0, 1, classes, 0]))
+        ignored = torch.tensor([0, -100, 2, 0])
+        torch.testing.assert_close(gd_cross_entropy(z, ignored), F.cross_entropy(z, ignored))
