@@ -15,24 +15,14 @@ __all__ = ["LOSSES", "Kind", "Loss", "Number", "loss_name", "parse"]
 
 @dataclass(frozen=True)
 class Number:
-    """A hyperparameter that is written behind the name of a loss.
+    """A hyperparameter that is written behind the name of a loss."""
 
-    Attributes:
-        name: in words.
-        argument: its name in the module.
-        symbol: on a page.
-        low: the smallest value.
-        high: the largest value.
-        exclusive: whether ``low`` itself is refused.
-        whole: whether it must be a whole number.
-    """
-
-    name: str
-    argument: str
-    symbol: str
+    name: str  # in words
+    argument: str  # of the module
+    symbol: str  # on a page
     low: float = 0.0
     high: float = math.inf
-    exclusive: bool = False
+    exclusive: bool = False  # whether `low` itself is refused
     whole: bool = False
 
     def check(self, value: float) -> float | int:
@@ -48,31 +38,18 @@ class Number:
 
 @dataclass(frozen=True)
 class Kind:
-    """A row of the table.
+    """A row of the table."""
 
-    Attributes:
-        module: its class in :mod:`gdlib.losses`; ``"CrossEntropyLoss"`` is PyTorch's.
-        title: its name on a page.
-        color: in figures.
-        line: line style in figures.
-        paper: where it is compared: AG (ArcGrad), LM (large margin), GD (gradient decay).
-        head: the last layer that it needs, one of :data:`gdlib.models.HEADS`.
-        numbers: its hyperparameters, in the order in which they are written.
-        options: further arguments of the module.
-        with_features: whether it sees the features too.
-        keeps_state: whether it remembers something from step to step, so that a step cannot be recorded and replayed.
-    """
-
-    module: str
-    title: str
+    module: str  # a class of gdlib.losses; "CrossEntropyLoss" is PyTorch's
+    title: str  # on a page
     color: str
-    line: str
-    paper: str
-    head: str = "linear"
+    line: str  # style in figures
+    paper: str  # where it is compared: AG (ArcGrad), LM (large margin), GD (gradient decay)
+    head: str = "linear"  # the last layer, one of gdlib.models.HEADS
     numbers: tuple[Number, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the module
     with_features: bool = False
-    keeps_state: bool = False
+    keeps_state: bool = False  # from step to step, so that a step cannot be recorded and replayed
 
 
 _LAMBDA = Number("lambda", "reg_lambda", "λ")
@@ -121,12 +98,7 @@ LOSSES: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss with its numbers.
-
-    Attributes:
-        name: one of :data:`LOSSES`.
-        numbers: its hyperparameters, in the order that the table says.
-    """
+    """A loss of the table with its numbers."""
 
     name: str
     numbers: tuple[float, ...]
@@ -144,16 +116,7 @@ class Loss:
 
 
 def parse(text: str) -> Loss:
-    """Read the name of a loss and its numbers, such as ``"arcface 20 0.1"``.
-
-    Raises:
-        ValueError: for an unknown name, a wrong number of numbers, and a number outside its bounds; the message says what is valid.
-
-    Example:
-        >>> found = parse("arcgrad 5")
-        >>> found.kind.head, found.numbers
-        ('cosine', (5.0,))
-    """
+    """Read the name of a loss and its numbers, such as ``"arcface 20 0.1"``; the error says what is valid."""
     name, *numbers = text.split() or [""]
     if name not in LOSSES:
         valid = ", ".join(" ".join([key, *(number.name for number in kind.numbers)]) for key, kind in LOSSES.items())

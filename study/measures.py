@@ -38,15 +38,10 @@ def scores(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
 
 
 def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], Tensor], betas: Sequence[float]) -> list[dict[str, Any]]:
-    """Metrics of the last epoch, the distribution of the training confidence (the papers' Table 1), and the test set's calibration.
+    """Measure the last epoch from the logits ``[R, N, C]`` over τ: scores, the training confidence (the papers' Table 1), calibration.
 
     With a validation split, temperature and vector scaling are fitted on it, and their test metrics carry the suffixes ``_temperature`` and
     ``_vector``; those of the β link carry ``_link``.
-
-    Args:
-        dataset: the splits.
-        scaled_logits: makes of a split the logits ``[R, N, C]`` over τ.
-        betas: β of each run at the end.
     """
     test_logits, train_logits = scaled_logits(dataset.test).cpu(), scaled_logits(dataset.train).cpu()
     test_labels, train_labels = dataset.test.labels.cpu(), dataset.train.labels.cpu()
@@ -83,16 +78,10 @@ def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], 
 
 @torch.no_grad()
 def first_layer(perceptrons: models.StackedMLP, activation: str, inputs: Tensor) -> dict[str, Tensor]:
-    """Measure what the first layer of each perceptron lets through, ``[R]``.
+    """Measure what the first layer of each perceptron lets through of the training inputs ``[N, D]``.
 
-    Args:
-        perceptrons: a stack of R runs.
-        activation: its name.
-        inputs: training inputs ``[N, D]`` that all runs share.
-
-    Returns:
-        ``saturated``: the share of outputs, over samples and units, whose distance to an end of the activation is below half a percent of
-        its range (tanh, sigmoid; 0 for ReLU); ``dead``: the share of units that are at one and the same end for every sample.
+    ``saturated`` is the share of outputs, over samples and units, whose distance to an end of the activation is below half a percent of its
+    range (tanh, sigmoid; 0 for ReLU), ``dead`` the share of units that are at one and the same end for every sample, both ``[R]``.
     """
     low, high = {"relu": (0.0, math.inf), "tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0)}[activation]
     margin = 0.005 * (high - low) if high < math.inf else 0.0
@@ -123,32 +112,27 @@ def _post_processed(run: dict[str, Any], valid_logits: Tensor, valid_labels: Ten
 
 def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suffix: str) -> None:
     """Add the calibration of test probabilities to a run: errors, Brier score, and the bins by which a diagram can be drawn again."""
-    metrics = run["metrics"]
-    metrics[f"test_confidence{suffix}"] = float(probabilities.amax(1).mean())
-    metrics[f"test_ece{suffix}"] = calibration.expected_calibration_error(probabilities, labels)
-    metrics[f"test_mce{suffix}"] = calibration.maximum_calibration_error(probabilities, labels)
-    metrics[f"test_ece_mass{suffix}"] = calibration.expected_calibration_error(probabilities, labels, scheme="mass")
-    metrics[f"test_rmsce_debiased{suffix}"] = calibration.debiased_calibration_error(probabilities, labels)
-    metrics[f"test_classwise_ece{suffix}"] = calibration.classwise_calibration_error(probabilities, labels)
-    metrics[f"test_brier{suffix}"] = calibration.brier_score(probabilities, labels)
-    bins = calibration.calibration_bins(probabilities, labels)
-    run[f"reliability{suffix}"] = {
-        "upper": bins.upper,
-        "count": bins.count,
-        "confidence": bins.confidence,
-        "accuracy": bins.accuracy,
+    run["metrics"] |= {
+        f"test_confidence{suffix}": float(probabilities.amax(1).mean()),
+        f"test_ece{suffix}": calibration.expected_calibration_error(probabilities, labels),
+        f"test_mce{suffix}": calibration.maximum_calibration_error(probabilities, labels),
+        f"test_ece_mass{suffix}": calibration.expected_calibration_error(probabilities, labels, scheme="mass"),
+        f"test_rmsce_debiased{suffix}": calibration.debiased_calibration_error(probabilities, labels),
+        f"test_classwise_ece{suffix}": calibration.classwise_calibration_error(probabilities, labels),
+        f"test_brier{suffix}": calibration.brier_score(probabilities, labels),
     }
+    bins = calibration.calibration_bins(probabilities, labels)
+    run[f"reliability{suffix}"] = {name: getattr(bins, name) for name in ("upper", "count", "confidence", "accuracy")}
     if not suffix:
         interval = calibration.bootstrap_calibration(probabilities, labels)
         run["test_ece_interval"] = [interval.low, interval.high]
 
 
 def target_angles(features: Tensor, labels: Tensor, vectors: Tensor) -> dict[str, Tensor]:
-    """Angles between the features ``[R, N, D]`` and the vectors ``[R, C, D]`` of their own classes.
+    """Measure the angles between the features ``[R, N, D]`` and the vectors ``[R, C, D]`` of their own classes.
 
-    Returns:
-        ``target_angle``, the mean in radians ``[R]``, and ``target_angle_counts``, the number of samples between :data:`ANGLE_EDGES`
-        ``[R, 36]``. A feature of length 0 counts as a right angle.
+    ``target_angle`` is the mean in radians ``[R]``, ``target_angle_counts`` the number of samples between :data:`ANGLE_EDGES` ``[R, 36]``.
+    A feature of length 0 counts as a right angle.
     """
     own = F.normalize(vectors.double(), dim=2)[:, labels]  # (R, N, D)
     cosine = (F.normalize(features.double(), dim=2) * own).sum(2)
@@ -160,11 +144,10 @@ def target_angles(features: Tensor, labels: Tensor, vectors: Tensor) -> dict[str
 def add_angles(
     final: Sequence[dict[str, Any]], history: Sequence[dict[str, Any]], features: Tensor, labels: Tensor, vectors: Tensor
 ) -> None:
-    """Add to each run the angles between classes, and the histograms of the target angles after each evaluated epoch.
+    """Add to each run that did not diverge the angles between classes, and the histograms of the target angles after each evaluated epoch.
 
     ``metrics`` get, in radians, ``w_inter`` (between two class vectors), ``c_inter`` (between two class centres) and ``wc_intra`` (between
-    vector and centre of a class), each a mean over classes (ArcGrad, eq. 20 to 22; eq. 22 as its words have it). Runs that diverged get
-    nothing.
+    vector and centre of a class), each a mean over classes (ArcGrad, eq. 20 to 22; eq. 22 as its words have it).
     """
     measured = [entry for entry in history if "target_angle_counts" in entry]
     for index, run in enumerate(final):
@@ -172,8 +155,8 @@ def add_angles(
             continue
         found = geometry.class_geometry(features[index], labels, len(vectors[index]))
         each = geometry.class_geometry(vectors[index], torch.arange(len(vectors[index])))  # a vector is the centre of itself
-        run["metrics"]["w_inter"] = float(each.mean_inter_angle)
-        run["metrics"]["c_inter"] = float(found.mean_inter_angle)
-        run["metrics"]["wc_intra"] = float(geometry.angles_between(found.centres, vectors[index]).diagonal().mean())
+        intra = geometry.angles_between(found.centres, vectors[index]).diagonal().mean()
+        means = {"w_inter": each.mean_inter_angle, "c_inter": found.mean_inter_angle, "wc_intra": intra}
+        run["metrics"] |= {name: float(value) for name, value in means.items()}
         run["target_angle_epochs"] = [entry["epoch"] for entry in measured]
         run["target_angle_counts"] = [entry["target_angle_counts"][index].tolist() for entry in measured]

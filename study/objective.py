@@ -21,15 +21,9 @@ __all__ = ["StackLoss", "gd_loss"]
 class StackLoss(nn.Module):
     """A loss of :mod:`gdlib.losses` for a stack of runs.
 
-    Called with the outputs ``[R, N, K]`` of the last layer, class indices ``[R, N]`` and one β for each run, which only :func:`gd_loss`
-    heeds; returns the loss of every sample ``[R, N]``. It serves one training. What the loss remembers, such as centres or a scale for
-    each run, is in its buffers, and so in a checkpoint.
-
-    Args:
-        loss: name and numbers.
-        classes: C; the first C of the K outputs are those that classify.
-        runs: R.
-        features: how many features the last layer has, for a loss that keeps centres.
+    Called with the outputs ``[R, N, K]`` of the last layer, the first C of which classify, class indices ``[R, N]`` and one β for each run,
+    which only :func:`gd_loss` heeds; returns the loss of every sample ``[R, N]``. What the loss remembers, such as centres or a scale for
+    each run, is in its buffers, and so in a checkpoint. The number of features is for a loss that keeps centres.
 
     Example:
         >>> from study.losses import parse

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 __all__ = ["NAME", "SCALES", "Record", "default_folder", "environment", "load", "probe", "read", "same", "to_frame", "write_whole"]
@@ -33,43 +33,29 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _OLD_NAMES = {"decay": "lr_schedule", "method": "loss"}  # of parameters, in records that were written before they were renamed
 _SCHEMA = 1
 _DIGITS = 6
-_STRING_OR_NUMBERS = re.compile(
-    r'"(?:[^"\\]|\\.)*"|\[\s[^\[\]{}"]*\]'
-)  # a list of numbers is written in one line; strings stay as they are
+_STRING_OR_NUMBERS = re.compile(r'"(?:[^"\\]|\\.)*"|\[\s[^\[\]{}"]*\]')  # a list of numbers is one line; strings stay as they are
+
+
+def _scale(name: str) -> str:
+    if name not in SCALES:
+        raise ValueError(f"unknown scale {name!r}; valid: {', '.join(SCALES)}")
+    return name
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
 class Record:
-    """The outcome of one job.
+    """The outcome of one job; an interrupted one leaves none."""
 
-    Attributes:
-        template: name of the notebook that ran.
-        parameters: every parameter of the experiment, as it was given.
-        data: name, source and exact copy of the data set, and the number of samples in each split.
-        model: its name and the number of parameters of one run.
-        runs: for each run a dictionary with ``schedule``, ``beta``, ``temperature``, ``seed``, ``metrics`` (numbers) and ``curves``
-            (lists).
-        epochs_done: epochs that were finished; equal to the ones asked for, since an interrupted job leaves no record.
-        wall_seconds: time of the whole job.
-        scale: ``"paper"``, ``"reduced"`` or ``"smoke"``.
-        environment: versions, device, precision, threads, commit, time.
-    """
-
-    template: str
+    template: str  # name of the notebook that ran
     parameters: dict[str, Any]
-    data: dict[str, Any]
-    model: dict[str, Any]
-    runs: list[dict[str, Any]]
+    data: dict[str, Any]  # name, source and exact copy of the data set, number of samples in each split
+    model: dict[str, Any]  # its name and the number of parameters of one run
+    runs: list[dict[str, Any]]  # each with what it is known by, its metrics (numbers) and curves (lists)
     epochs_done: Annotated[int, Field(ge=0)]
     wall_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    scale: str
+    scale: Annotated[str, AfterValidator(_scale)]
     environment: dict[str, Any] = field(default_factory=dict)
     schema: int = _SCHEMA
-
-    def __post_init__(self) -> None:
-        """Refuse a scale that does not exist."""
-        if self.scale not in SCALES:
-            raise ValueError(f"unknown scale {self.scale!r}; valid: {', '.join(SCALES)}")
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the record atomically: the file is there whole, or it is not there."""
@@ -96,13 +82,9 @@ def write_whole(path: str | os.PathLike[str], text: str) -> Path:
 
 
 def load(path: str | os.PathLike[str]) -> Record:
-    """Read one record.
+    """Read one record, its parameters under the names of today; refuse a file that is not a whole record.
 
-    Parameters that were renamed since it was written get their new names, and the ends of a warm-up stand as numbers beside its label.
-
-    Raises:
-        OSError: for a file that cannot be read.
-        ValueError: for a file that is not a whole record; the message names it.
+    The ends of a warm-up stand as numbers beside its label.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -133,15 +115,9 @@ def _check_metrics(run: Mapping[str, Any]) -> None:
 
 
 def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any] | None = None) -> None:
-    """Find out before a training whether its record can be written afterwards.
+    """Find out before a training whether its record can be written to the path; an empty one is nowhere.
 
-    Args:
-        path: where the record is to be; empty for nowhere.
-        parameters: of the training, so that the record of another one is not overwritten; None if it may be.
-
-    Raises:
-        OSError: if nothing can be written there.
-        ValueError: if another record, or something that is none, is there already.
+    With the training's parameters, the record of another training is refused: it would be overwritten.
     """
     if not path:
         return
@@ -165,25 +141,16 @@ def same(left: Any, right: Any) -> bool:
 
 
 def default_folder() -> Path:
-    """``results/records`` of this repository: the same folder from every page and every working directory."""
+    """Find ``results/records`` of this repository from any working directory."""
     return Path(__file__).resolve().parents[1] / "results" / "records"
 
 
 def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
-    """Many records as one table with a row for each run.
+    """Read a folder of records with its sub-folders, or paths of records, as one table with a row for each run.
 
-    Args:
-        source: a folder, which is searched with its sub-folders, or paths of records.
-
-    Returns:
-        A table with the parameters of the job, ``schedule`` (label), ``beta`` (at the end), ``warmup_start``, ``warmup_end`` and
-        ``warmup_epochs`` (NaN, NaN and 0 for a constant β), ``temperature``, ``seed``, the metrics under their own names, the curves as
-        lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder), ``scale``, ``template``,
-        ``wall_seconds``, ``data_source``, ``model_parameters``, ``train_samples``. Empty if there are no records.
-
-    Raises:
-        FileNotFoundError: for a folder that does not exist.
-        ValueError: for a damaged record, a file that no job is called after, and one that is the copy of another; the message names it.
+    Its columns are the parameters of the job, what the run is known by, the metrics, the curves as lists under ``curve_...``, and
+    ``record`` (file), ``campaign`` (folder) and others of the whole record. A damaged record, a file that no job is called after, and the
+    copy of another are refused by name.
     """
     if isinstance(source, (str, os.PathLike)):
         folder = Path(source)
@@ -203,12 +170,11 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
 
 
 def to_frame(record: Record) -> pd.DataFrame:
-    """One record as a table with a row for each run; the columns are those of :func:`read`, without ``record`` and ``campaign``."""
+    """Make of one record the table of :func:`read`, without ``record`` and ``campaign``."""
     return pd.DataFrame(_rows(record))
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:
-    """One record as a row for each run."""
     job = {name: value for name, value in record.parameters.items() if name not in ("betas", "warmups", "temperatures", "seeds")}
     job |= {
         "template": record.template,
@@ -229,10 +195,7 @@ def _rows(record: Record) -> list[dict[str, Any]]:
 
 
 def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
-    """Where and with what something was measured: versions, device, precision, threads, commit, time in UTC.
-
-    On a GPU also whether float32 products are made in TF32, and how cuDNN chooses.
-    """
+    """Say where and with what something is measured; on a GPU also whether float32 products are made in TF32, and how cuDNN chooses."""
     versions = {name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn", "pandas")}
     on_gpu: dict[str, Any] = {}
     if device != "cpu":
@@ -256,16 +219,15 @@ def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
 
 def _commit() -> str | None:
     """The commit of the checkout, with ``+`` where the sources differ from it; outside a checkout ``GDLIB_COMMIT``, or None."""
-    root = Path(__file__).resolve().parents[1]
-    git = ["git", "-C", str(root)]
+
+    def git(*command: str) -> str:
+        root = str(Path(__file__).resolve().parents[1])
+        return subprocess.run(["git", "-C", root, *command], capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", "--", "gdlib", "study"], capture_output=True, text=True, check=True
-        ).stdout.strip()
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", "gdlib", "study") else "")
     except (OSError, subprocess.CalledProcessError):
         return os.environ.get("GDLIB_COMMIT")
-    return head + ("+" if changed else "")
 
 
 def _plain(value: Any, digits: int = _DIGITS) -> Any:
