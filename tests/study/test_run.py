@@ -245,9 +245,8 @@ class TestImageNetworks:
         found, exact = (train_stack(Experiment(betas=[1.0], precision=name, **IMAGES | {"epochs": 1})) for name in ("bfloat16", "float32"))
         assert found.environment["precision"] == "bfloat16"
         # Eight steps on, float32 from weights that were rounded to bfloat16 once is as far from float32 as bfloat16 is: a tenth.
-        for reduced, whole, share in zip(
-            *(one.runs[0]["curves"]["train_cross_entropy"] for one in (found, exact)), (1e-3, 0.02), strict=True
-        ):
+        curves = [one.runs[0]["curves"]["train_cross_entropy"] for one in (found, exact)]
+        for reduced, whole, share in zip(*curves, (1e-3, 0.02), strict=True):
             assert reduced != whole and reduced == pytest.approx(whole, rel=share)
 
     def test_switches_of_a_gpu_fall_back(self, caplog):
