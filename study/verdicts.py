@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 import yaml
@@ -14,7 +13,7 @@ import yaml
 from study import criteria, records, statistics
 from study.criteria import CLAIMS, Finding, Outcome, Variant, images
 
-__all__ = ["VERDICTS", "Part", "Verdict", "changes", "criteria_file", "findings", "verdict", "verdicts"]
+__all__ = ["VERDICTS", "Part", "Verdict", "changes", "findings", "verdict", "verdicts"]
 
 Decision = Literal["supported", "contradicted", "mixed", "partly supported", "unresolved", "not run"]
 
@@ -28,21 +27,20 @@ VERDICTS: Mapping[Decision, str] = {
 }
 """The outcomes of a claim and what they mean."""
 
+CAMPAIGNS = Path(__file__).resolve().parents[1] / "campaigns"
+
 # Claims that the older reduced runs no longer decide once a network at real accuracy is complete for all its planned seeds.
 _REPLACED = ("E6", "E8", "E11", "E12", "B1", "B2")
 _FAMILY = {"cifar10": "cifar10", "cifar10-jpeg": "cifar10", "cifar100": "many", "tiny-imagenet": "many"}
 _SCOPE = {"E12": ("cifar100", "tiny-imagenet")}  # data sets that a claim speaks of; others are shown beside
 
 
+_OUTCOMES: tuple[Outcome, ...] = ("met", "contradicted", "unresolved")
+
+
 @dataclass(frozen=True)
 class Part:
-    """One part of a claim: its criterion, and a finding for each variant.
-
-    Attributes:
-        id: letter of the part.
-        criterion: the sentence written down before the runs.
-        findings: one for each variant, those that are only shown among them.
-    """
+    """One part of a claim: its letter, the sentence written down before the runs, and a finding for each variant."""
 
     id: str
     criterion: str
@@ -56,24 +54,20 @@ class Part:
     @property
     def outcome(self) -> str:
         """Its outcome in the variants that decide, or how many there are of each."""
-        counts = {outcome: sum(finding.outcome == outcome for finding in self.deciding) for outcome in _OUTCOMES}
-        there = {outcome: count for outcome, count in counts.items() if count}
+        outcomes = [finding.outcome for finding in self.deciding]
+        there = [outcome for outcome in _OUTCOMES if outcome in outcomes]
         if len(there) < 2:
-            return next(iter(there), "shown only" if self.findings else "not run")
-        return ", ".join(f"{outcome} in {count}" for outcome, count in there.items()) + f" of {len(self.deciding)} variants"
+            return there[0] if there else "shown only" if self.findings else "not run"
+        return ", ".join(f"{outcome} in {outcomes.count(outcome)}" for outcome in there) + f" of {len(outcomes)} variants"
 
-
-_OUTCOMES: tuple[Outcome, ...] = ("met", "contradicted", "unresolved")
+    def names(self, outcome: Outcome) -> list[str]:
+        """The variants that decide and have this outcome."""
+        return [finding.variant for finding in self.deciding if finding.outcome == outcome]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to a claim.
-
-    Attributes:
-        claim: id in the ledger.
-        parts: what it was made of.
-    """
+    """The answer to a claim, and the parts that it was made of."""
 
     claim: str
     parts: tuple[Part, ...]
@@ -93,7 +87,7 @@ class Verdict:
             return "mixed" if "met" in outcomes else "contradicted"
         if "met" not in outcomes:
             return "unresolved"
-        every_part = all(part.deciding for part in self.parts if not (part.findings and not part.deciding))
+        every_part = all(part.deciding for part in self.parts if part.outcome != "shown only")
         return "supported" if outcomes == {"met"} and every_part else "partly supported"
 
     @property
@@ -113,11 +107,8 @@ class Verdict:
             return ""
         if phrases := [phrase for part in self.parts if (phrase := _told_apart(part))]:
             return "; ".join(phrases)
-        parts = {
-            outcome: ", ".join(part.id for part in self.parts if outcome in {finding.outcome for finding in part.deciding})
-            for outcome in ("met", "contradicted")
-        }
-        return f"the part: met in {parts['met']}; contradicted in {parts['contradicted']}"
+        met, against = (", ".join(part.id for part in self.parts if part.names(outcome)) for outcome in _OUTCOMES[:2])
+        return f"the part: met in {met}; contradicted in {against}"
 
     @property
     def why(self) -> str:
@@ -126,86 +117,45 @@ class Verdict:
 
     def to_frame(self) -> pd.DataFrame:
         """A table with a row for each comparison: the difference with its interval, the papers' effect, and the outcome."""
+        columns = ["part", "variant", "compared", "difference [95 % interval]", "paper", "pairs", "outcome"]
         rows: list[dict[str, object]] = []
         for part in self.parts:
             for finding in part.findings:
                 leaves = list(finding.leaves())
-                if len(leaves) > 1:
-                    whole: dict[str, object] = {
-                        "part": part.id,
-                        "variant": finding.variant,
-                        "compared": finding.text,
-                        "outcome": _shown(finding),
-                    }
-                    rows.append(whole)
-                for leaf in leaves:
-                    difference = f"{leaf.difference:u}".replace("-", "\N{MINUS SIGN}")
-                    row = {"variant": leaf.variant, "compared": leaf.text, "difference [95 % interval]": difference, "paper": leaf.paper}
-                    rows.append({"part": part.id} | row | {"pairs": leaf.difference.n if leaf.difference else 0, "outcome": _shown(leaf)})
+                for one in [finding, *leaves] if len(leaves) > 1 else leaves:
+                    row: dict[str, object] = {"part": part.id, "variant": one.variant, "compared": one.text}
+                    if one.difference:
+                        difference = f"{one.difference:u}".replace("-", "\N{MINUS SIGN}")
+                        row |= {columns[3]: difference, "paper": one.paper, "pairs": one.difference.n}
+                    rows.append(row | {"outcome": one.outcome if one.decides else f"({one.outcome})"})
             if not part.findings:
                 rows.append({"part": part.id, "outcome": "not run"})
-        columns = ["part", "variant", "compared", "difference [95 % interval]", "paper", "pairs", "outcome"]
         return pd.DataFrame(rows, columns=columns).astype({"pairs": "Int64"})
-
-
-def _shown(finding: Finding) -> str:
-    return finding.outcome if finding.decides else f"({finding.outcome})"
 
 
 def _told_apart(part: Part) -> str:
     """What tells the variants in which a part is met from those that contradict it; empty if it is not both."""
-    names = {outcome: [finding.variant for finding in part.deciding if finding.outcome == outcome] for outcome in ("met", "contradicted")}
-    if not all(names.values()):
+    met, against = part.names("met"), part.names("contradicted")
+    if not met or not against:
         return ""
-    fields = {outcome: [_fields(name) for name in found] for outcome, found in names.items()}
-    for place in range(min(len(one) for found in fields.values() for one in found)):
-        met, against = ({one[place] for one in fields[outcome]} for outcome in ("met", "contradicted"))
-        if not met & against:
-            return f"{part.id}: met with {', '.join(sorted(met))}, contradicted with {', '.join(sorted(against))}"
-    return f"{part.id}: met in {'; '.join(names['met'])}, contradicted in {'; '.join(names['contradicted'])}"
+    for with_met, with_against in zip(zip(*map(_fields, met), strict=False), zip(*map(_fields, against), strict=False), strict=False):
+        if not set(with_met) & set(with_against):
+            return f"{part.id}: met with {', '.join(sorted(set(with_met)))}, contradicted with {', '.join(sorted(set(with_against)))}"
+    return f"{part.id}: met in {'; '.join(met)}, contradicted in {'; '.join(against)}"
 
 
 def _fields(variant: str) -> list[str]:
     return variant.split(", ") if ", " in variant else variant.split("-")
 
 
-@cache
-def _criteria_file(path: Path) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def criteria_file(folder: str | Path | None = None) -> dict[str, dict[str, str]]:
-    """Read the sentences of ``campaigns/criteria.yml``: for each claim, for each part; those under ``planned`` wait for their runs.
-
-    Example:
-        >>> criteria_file()["E4"]["a"]
-        'test accuracy is larger for beta 0.01 than for beta 1.'
-    """
-    content = _criteria_file(_campaigns(folder) / "criteria.yml")
-    return {claim: dict(entry["parts"]) for claim, entry in content.items() if claim != "planned"}
-
-
-def changes(folder: str | Path | None = None) -> pd.DataFrame:
+def changes() -> pd.DataFrame:
     """Read every change of a rule: its date, the claims, what changed, what was known then, and why; for a table."""
-    columns = ["date", "claims", "change", "known then", "why"]
-    return pd.DataFrame(_criteria_file(_campaigns(folder) / "criteria-changes.yml"), columns=columns)
-
-
-def _campaigns(folder: str | Path | None) -> Path:
-    return Path(folder) if folder is not None else Path(__file__).resolve().parents[1] / "campaigns"
+    written = yaml.safe_load((CAMPAIGNS / "criteria-changes.yml").read_text(encoding="utf-8"))
+    return pd.DataFrame(written, columns=["date", "claims", "change", "known then", "why"])
 
 
 def verdict(claim: str, runs: pd.DataFrame, selected: dict[str, pd.DataFrame] | None = None) -> Verdict:
-    """Decide a claim.
-
-    Args:
-        claim: one of :data:`study.criteria.CLAIMS`.
-        runs: as :func:`study.records.read` gives them; variants with too few seeds do not count (:func:`study.criteria.least_seeds`).
-        selected: the runs of each kind, kept from one claim to the next.
-
-    Raises:
-        ValueError: for a claim that has no criterion.
-    """
+    """Decide a claim, one of :data:`study.criteria.CLAIMS`; ``selected`` keeps the runs of each kind from one claim to the next."""
     if claim not in CLAIMS:
         raise ValueError(f"claim {claim!r} has no criterion; valid: {', '.join(CLAIMS)}")
     parts = CLAIMS[claim]
@@ -215,15 +165,10 @@ def verdict(claim: str, runs: pd.DataFrame, selected: dict[str, pd.DataFrame] | 
     found = {}
     for name, part in parts.items():
         decided = (part.rule(variant) for variant in _variants(kinds[part.kind], part.kind))
-        found[name] = [replace(finding, decides=part.decides) for finding in decided if finding is not None]
+        found[name] = [finding if part.decides else replace(finding, decides=False) for finding in decided if finding is not None]
     older = _older(claim, kinds[parts["a"].kind], {finding.variant for one in found.values() for finding in one})
-    return Verdict(
-        claim,
-        tuple(
-            Part(name, part.sentence, tuple(_shown_only(finding) if finding.variant in older else finding for finding in found[name]))
-            for name, part in parts.items()
-        ),
-    )
+    shown = {name: tuple(_shown_only(finding) if finding.variant in older else finding for finding in one) for name, one in found.items()}
+    return Verdict(claim, tuple(Part(name, part.sentence, shown[name]) for name, part in parts.items()))
 
 
 def _variants(runs: pd.DataFrame, kind: str) -> Iterable[Variant]:
@@ -263,21 +208,17 @@ def verdicts(runs: pd.DataFrame | None = None) -> dict[str, Verdict]:
 def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
     """List every comparison behind some verdicts, with its p-value raw, corrected by Holm's method over all of them, and by sign flips.
 
-    Returns:
-        Columns ``claim``, ``part``, ``variant``, ``compared``, ``mean``, ``low``, ``high``, ``pairs``, ``outcome``, ``decides``, ``paper``,
-        ``p``, ``p (Holm)`` and ``p (sign flips)``. A p-value is the level at which the interval would touch the rule's threshold.
+    A p-value is the level at which the interval would touch the rule's threshold.
     """
+    columns = ["claim", "part", "variant", "compared", "mean", "low", "high", "pairs", "outcome", "decides", "paper", "p", "p (sign flips)"]
     rows = []
     for one in decided:
         for part in one.parts:
             for leaf in (leaf for finding in part.findings for leaf in finding.leaves()):
                 assert leaf.difference is not None
-                interval = leaf.difference.interval
-                row = {"claim": one.claim, "part": part.id, "variant": leaf.variant, "compared": leaf.text, "mean": leaf.difference.mean}
-                row |= {"low": interval.low, "high": interval.high, "pairs": leaf.difference.n, "outcome": leaf.outcome}
-                rows.append(row | {"decides": leaf.decides, "paper": leaf.paper, "p": leaf.p_value, "difference": leaf.difference})
-    columns = ["claim", "part", "variant", "compared", "mean", "low", "high", "pairs", "outcome", "decides", "paper", "p", "difference"]
+                interval, by_flips = leaf.difference.interval, statistics.sign_flip_p(leaf.difference.values)
+                row = (one.claim, part.id, leaf.variant, leaf.text, leaf.difference.mean, interval.low, interval.high, leaf.difference.n)
+                rows.append((*row, leaf.outcome, leaf.decides, leaf.paper, leaf.p_value, by_flips))
     frame = pd.DataFrame(rows, columns=columns)
-    frame["p (Holm)"] = statistics.holm(frame["p"]) if rows else frame["p"]
-    frame["p (sign flips)"] = [statistics.sign_flip_p(difference.values) for difference in frame["difference"]]
-    return frame.drop(columns="difference")
+    frame.insert(12, "p (Holm)", statistics.holm(frame["p"]) if rows else frame["p"])
+    return frame

@@ -7,18 +7,17 @@ are also in ``campaigns/criteria.yml``, which was committed before the runs; ``c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
 from study.criteria import angular, images, large_margin, mnist, uci
-from study.criteria.angular import ARCGRAD, ARCGRAD_OTHERS, angular_runs, cost_ratios
-from study.criteria.images import RIVALS, image_runs, margin_runs
-from study.criteria.large_margin import large_margin_runs
-from study.criteria.mnist import TABLE_1_BETAS, distance_to_table_1, mnist_runs
+from study.criteria.angular import ARCGRAD, ARCGRAD_OTHERS, cost_ratios
+from study.criteria.images import RIVALS
+from study.criteria.mnist import TABLE_1_BETAS, distance_to_table_1
 from study.criteria.rules import Criterion, Finding, Outcome, Variant
 from study.criteria.selection import honest_scale
-from study.criteria.uci import TABLE_I, accuracies, average_by_seed, distance_to_table_i, paper_table_i, uci_runs, wins
+from study.criteria.uci import accuracies, average_by_seed, distance_to_table_i, paper_table_i, uci_runs, wins
 
 __all__ = [
     "ARCGRAD",
@@ -26,23 +25,17 @@ __all__ = [
     "CLAIMS",
     "RIVALS",
     "TABLE_1_BETAS",
-    "TABLE_I",
     "Criterion",
     "Finding",
     "Outcome",
     "Variant",
     "accuracies",
-    "angular_runs",
     "average_by_seed",
     "cost_ratios",
     "criteria_text",
     "distance_to_table_1",
     "distance_to_table_i",
-    "image_runs",
-    "large_margin_runs",
     "least_seeds",
-    "margin_runs",
-    "mnist_runs",
     "nearest_variant",
     "paper_table_i",
     "runs_of",
@@ -60,14 +53,14 @@ CLAIMS: Mapping[str, Mapping[str, Criterion]] = {
 }
 """For each claim its parts."""
 
-_KINDS: Sequence[tuple[Sequence[str], Callable[[pd.DataFrame, str], pd.DataFrame]]] = (
-    (mnist.KINDS, mnist_runs),
-    (images.KINDS, image_runs),
-    (("margins",), margin_runs),
-    (uci.KINDS, uci_runs),
-    (large_margin.KINDS, large_margin_runs),
-    (angular.KINDS, angular_runs),
-)
+_SELECTIONS: Mapping[str, Callable[[pd.DataFrame, str], pd.DataFrame]] = {
+    **dict.fromkeys(mnist.KINDS, mnist.mnist_runs),
+    **dict.fromkeys(images.KINDS, images.image_runs),
+    "margins": images.margin_runs,
+    **dict.fromkeys(uci.KINDS, uci_runs),
+    **dict.fromkeys(large_margin.KINDS, large_margin.large_margin_runs),
+    **dict.fromkeys(angular.KINDS, angular.angular_runs),
+}
 
 
 def criteria_text(claim: str) -> str:
@@ -76,45 +69,28 @@ def criteria_text(claim: str) -> str:
 
 
 def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Select the runs of one kind, each with its ``variant`` and the columns that the criteria speak of.
-
-    Args:
-        runs: as :func:`study.records.read` gives them.
-        kind: of MNIST (:func:`mnist_runs`) ``"grid"``, ``"feature-plane"``, ``"curriculum"``, ``"temperature"`` or ``"warmup-length"``; of
-            image networks (:func:`image_runs`) ``"images"``, ``"cifar10"``, ``"cifar100"``, ``"many-classes"``, ``"tiny-imagenet"``,
-            ``"oscillation"``, ``"matched"`` or ``"tuned"``, and beside other losses (:func:`margin_runs`) ``"margins"``; of tables
-            (:func:`uci_runs`) ``"uci"``, ``"uci-tables"``, ``"uci-depth"`` or ``"uci-layers"``; of the large-margin losses
-            (:func:`large_margin_runs`) ``"large-margin"`` or ``"degraded"``; of ArcGrad's images (:func:`angular_runs`) ``"angular"``,
-            ``"angular-images"``, ``"angular-cuts"`` or ``"cost"``.
-
-    Raises:
-        ValueError: for another kind.
-    """
-    for kinds, of_kind in _KINDS:
-        if kind in kinds:
-            return runs if runs.empty else honest_scale(of_kind(runs, kind))
-    raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(name for kinds, _ in _KINDS for name in kinds)}")
+    """Select the runs of one kind, each with its ``variant``, its ``setting`` and the columns that the criteria speak of."""
+    if kind not in _SELECTIONS:
+        raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(_SELECTIONS)}")
+    return runs if runs.empty else honest_scale(_SELECTIONS[kind](runs, kind))
 
 
-def least_seeds(kind: str, reading: str = "") -> int:
+def least_seeds(kind: str, variant: str = "") -> int:
     """Tell how many seeds a variant needs to decide anything.
 
-    Five on MNIST, three with image networks, but five with crops and flips on the small networks of real accuracy
-    (:data:`study.criteria.images.FAST`) where β alone differs; ten cross-validations of tables, and ten tables; five repetitions of a time.
-    A kind that has variants of MNIST beside those of image networks needs the name of the variant.
+    Five on MNIST, three with image networks, but five with crops and flips on the small networks of real accuracy where β alone differs;
+    ten cross-validations of tables, and ten tables; five repetitions of a time. A kind that has variants of MNIST beside those of image
+    networks needs the name of the variant.
     """
     if kind in uci.KINDS:
         return uci.SEEDS
-    if kind in images.KINDS and any(f", {name}, crops" in reading for name in images.FAST):
-        return 5
-    return 5 if kind in mnist.KINDS or kind == "cost" or reading.startswith("mnist") else 3
+    fast = kind in images.KINDS and any(f", {name}, crops" in variant for name in images.FAST)
+    return 5 if fast or kind in mnist.KINDS or kind == "cost" or variant.startswith("mnist") else 3
 
 
 def with_enough_seeds(runs: pd.DataFrame, least: int = 5) -> pd.DataFrame:
     """Keep the runs of the variants that decide: those with at least so many seeds."""
-    if runs.empty:
-        return runs
-    return runs[runs.groupby("variant")["seed"].transform("nunique") >= least]
+    return runs if runs.empty else runs[runs.groupby("variant")["seed"].transform("nunique") >= least]
 
 
 def nearest_variant(grid: pd.DataFrame) -> str:

@@ -8,25 +8,13 @@ import numpy as np
 import pandas as pd
 
 from study.criteria.images import FAST
-from study.criteria.rules import (
-    Finding,
-    Rule,
-    Side,
-    Variant,
-    all_of,
-    best_of,
-    claim,
-    given,
-    larger,
-    minus,
-    of,
-    smaller,
-    where,
-)
+from study.criteria.rules import Finding, Rule, Side, Variant, all_of, best_of, claim, given, larger, minus, of, smaller, where
 from study.criteria.selection import augmentation, network, with_setting
 
 __all__ = ["ARCGRAD", "ARCGRAD_OTHERS", "KINDS", "angular_runs", "cost_ratios"]
 
+# all samples and all epochs (Table VI); the image networks among them (Tables IV and V); fewer samples and fewer epochs too (Figure 3,
+# Table VII); the time of a step
 KINDS = ("angular", "angular-images", "angular-cuts", "cost")
 
 ARCGRAD = "arcgrad 10"
@@ -39,19 +27,10 @@ _CAMPAIGNS = ("angular", "angular-reduced", "angular-mnist")
 
 
 def angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Select the runs of ArcGrad's image experiments.
+    """Select the runs of ArcGrad's image experiments, without those that chose a learning rate and those that diverged.
 
-    Args:
-        runs: as :func:`study.records.read` gives them.
-        kind: ``"angular"`` (all training samples and all epochs of each data set, network and augmentation: the angles of Table VI),
-            ``"angular-images"`` (the image networks among them: Tables IV and V), ``"angular-cuts"`` (with fewer samples and with fewer
-            epochs too: Figure 3 and Table VII), or ``"cost"`` (the time of a step).
-
-    Returns:
-        One row for each loss and seed, with ``variant``. The runs that chose a learning rate are left out, and so are those that diverged.
-        Trainings have ``samples`` (for training) and ``mean_target_angle`` (mean angle in radians between features and their class vectors,
-        averaged over the evaluated epochs after the first evaluation); the cost has ``step_seconds``, ``excess`` (time of the last layer
-        and loss beyond those of softmax, as a share of a step with softmax), and a repetition as ``seed``.
+    Trainings have ``samples`` (for training) and ``mean_target_angle`` (mean angle in radians between features and their class vectors,
+    averaged over the evaluated epochs after the first evaluation).
     """
     if kind == "cost":
         return _cost_runs(runs)
@@ -59,23 +38,18 @@ def angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         return runs.iloc[:0]
     fast = _on_fast(runs)
     of_paper = runs["campaign"].isin(_CAMPAIGNS) & ~runs["record"].str.startswith("reading") & (runs["scale"] != "smoke")
-    found = runs.assign(schedule=runs["schedule"].mask(fast & (runs["schedule"] == "1"), "softmax"))
-    found = found.assign(loss=found["loss"].mask(fast & (found["schedule"] == "softmax"), "softmax"))
+    plain = fast & runs["schedule"].isin(["1", "softmax"])
+    found = runs.assign(loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax"))
     found = found[(of_paper | fast) & ~found["diverged"].astype(bool)]
-    found = found[found["model"] != "mlp"] if kind == "angular-images" else found
-    found = with_setting(found)
+    found = with_setting(found[found["model"] != "mlp"] if kind == "angular-images" else found)
     if found.empty:
         return found
-    is_mlp = found["model"] == "mlp"
-    found["network"] = network(found).mask(is_mlp, "perceptron")
-    found["augmented"] = augmentation(found).mask(is_mlp, "")
-    found["variant"] = (found["dataset"] + ", " + found["network"] + ", " + found["augmented"]).str.removesuffix(", ")
+    names = found["dataset"] + ", " + network(found) + ", " + augmentation(found)
+    found["variant"] = names.mask(found["model"] == "mlp", found["dataset"] + ", perceptron")
     found["samples"], found["epochs"] = found["train_samples"].astype(int), found["epochs"].astype(int)
     angles = found["curve_target_angle"]
     found["mean_target_angle"] = [float(np.mean(curve[1:])) if isinstance(curve, list) and len(curve) > 1 else np.nan for curve in angles]
-    if kind == "angular-cuts":
-        return found
-    for name in ("epochs", "samples"):
+    for name in ("epochs", "samples") if kind != "angular-cuts" else ():
         found = found[found[name] == found.groupby("variant")[name].transform("max")]
     return found
 
@@ -90,21 +64,14 @@ def _on_fast(runs: pd.DataFrame) -> pd.Series[bool]:
     return asked | (beside & (runs["schedule"] == "1") & ~runs["match_gradient"].astype(bool))
 
 
-def cost_ratios(runs: pd.DataFrame, loss: str, *, reference: str = "softmax") -> pd.DataFrame:
-    """Compute how much longer a step takes than with another loss, as a share: a row for each repetition, a column for each network.
-
-    Args:
-        runs: of the kind ``"cost"``, of one variant.
-        loss: the loss.
-        reference: the other one.
-    """
-    times = {
-        name: runs[runs["loss"] == name].pivot_table(index="seed", columns="model", values="step_seconds") for name in (loss, reference)
-    }
-    return (times[loss] / times[reference] - 1).dropna(axis=1, how="all")
+def cost_ratios(runs: pd.DataFrame, loss: str) -> pd.DataFrame:
+    """Compute how much longer a step takes than with softmax, as a share: a row for each repetition, a column for each network."""
+    by_loss = {name: group.pivot_table(index="seed", columns="model", values="step_seconds") for name, group in runs.groupby("loss")}
+    return (by_loss[loss] / by_loss["softmax"] - 1).dropna(axis=1, how="all")
 
 
 def _cost_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The times of a step, with ``excess``: that of the last layer and loss beyond softmax, as a share of a step with softmax."""
     if "step_seconds" not in runs:
         return runs.iloc[:0]
     found = with_setting(runs[runs["step_seconds"].notna() & (runs["scale"] != "smoke")])
@@ -112,7 +79,7 @@ def _cost_runs(runs: pd.DataFrame) -> pd.DataFrame:
         return found
     width = found["width"].map(lambda width: f"×{width:g}" if width != 1 else "full width")
     found["variant"] = found["measured_on"] + ", " + width + ", batches of " + found["batch_size"].astype(int).astype(str)
-    plain = found[found["loss"] == "softmax"].set_index(["variant", "model", "seed"])[["criterion_seconds", "step_seconds"]]
+    plain = found[found["loss"] == "softmax"].set_index(["variant", "model", "seed"])
     beside = plain.reindex(pd.MultiIndex.from_frame(found[["variant", "model", "seed"]]))
     found["excess"] = (found["criterion_seconds"].to_numpy() - beside["criterion_seconds"].to_numpy()) / beside["step_seconds"].to_numpy()
     return found
@@ -121,49 +88,34 @@ def _cost_runs(runs: pd.DataFrame) -> pd.DataFrame:
 # --- criteria ---
 
 
-def _ends(amount: str) -> Callable[[pd.DataFrame], tuple[pd.DataFrame, pd.DataFrame] | None]:
-    """The runs with the least and with the most of something, at the largest amount of the other that has several of it."""
+def _cut(amount: str, about: Callable[[tuple[pd.DataFrame, str], tuple[pd.DataFrame, str]], Rule]) -> Rule:
+    """The rule about the runs with the least and with the most of something, at the largest amount of the other that has several of it."""
     other = {"samples": "epochs", "epochs": "samples"}[amount]
 
-    def cut(runs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-        amounts = runs.groupby(other)[amount].nunique()
-        several = amounts[amounts > 1]
-        if several.empty:
-            return None
-        full = runs[runs[other] == several.index.max()]
-        return full[full[amount] == full[amount].min()], full[full[amount] == full[amount].max()]
-
-    return cut
-
-
-def _gains(amount: str) -> Rule:
-    """A5 a, c: ArcGrad minus softmax is larger with the least of something than with the most of it."""
-
     def rule(variant: Variant) -> Finding | None:
-        if (ends := _ends(amount)(variant.runs)) is None:
+        amounts = variant.runs.groupby(other)[amount].nunique()
+        if not (amounts > 1).any():
             return None
-        sides = []
-        for end in ends:
-            gain = minus(of("test_accuracy", ARCGRAD), of("test_accuracy", "softmax"), f"{{}} minus {{}} with {_count(end, amount)}")
-            sides.append(given(lambda runs, end=end: end, gain))  # type: ignore[misc]
-        return larger("test_accuracy", *sides)(variant)
+        full = variant.runs[variant.runs[other] == amounts[amounts > 1].index.max()]
+        ends = [full[full[amount] == end] for end in (full[amount].min(), full[amount].max())]
+        least, most = ((end, f"{end[amount].iloc[0]:,} {amount}".replace(",", "\u2009")) for end in ends)
+        return about(least, most)(variant)
 
     return rule
 
 
-def _beats_with_least(amount: str, others: Sequence[str]) -> Rule:
-    """A5 b, d: with the least of something ArcGrad is more accurate than the best of the others."""
+def _gains(least: tuple[pd.DataFrame, str], most: tuple[pd.DataFrame, str]) -> Rule:
+    """A5 a, c: ArcGrad minus softmax is larger with the least than with the most."""
 
-    def rule(variant: Variant) -> Finding | None:
-        if (ends := _ends(amount)(variant.runs)) is None:
-            return None
-        return where(lambda runs: ends[0], larger("test_accuracy", ARCGRAD, best_of(*others)), _count(ends[0], amount))(variant)
+    def gain(runs: pd.DataFrame, words: str) -> Side:
+        return given(lambda _: runs, minus(of("test_accuracy", ARCGRAD), of("test_accuracy", "softmax"), f"{{}} minus {{}} with {words}"))
 
-    return rule
+    return larger("test_accuracy", gain(*least), gain(*most))
 
 
-def _count(runs: pd.DataFrame, amount: str) -> str:
-    return f"{runs[amount].iloc[0]:,} {amount}".replace(",", "\u2009")
+def _beats(others: Sequence[str]) -> Callable[[tuple[pd.DataFrame, str], object], Rule]:
+    """A5 b, d: with the least ArcGrad is more accurate than the best of the others."""
+    return lambda least, most: where(lambda _: least[0], larger("test_accuracy", ARCGRAD, best_of(*others)), least[1])
 
 
 def _excess_of(model: str) -> Side:
@@ -201,10 +153,10 @@ CLAIMS = {
            longest.
         d: after the shortest training it is more accurate than the best of the five others.
         """,
-        a=_gains("samples"),
-        b=_beats_with_least("samples", _COSINE_BASED),
-        c=_gains("epochs"),
-        d=_beats_with_least("epochs", ARCGRAD_OTHERS),
+        a=_cut("samples", _gains),
+        b=_cut("samples", _beats(_COSINE_BASED)),
+        c=_cut("epochs", _gains),
+        d=_cut("epochs", _beats(ARCGRAD_OTHERS)),
     ),
     "A6": claim(
         "angular",

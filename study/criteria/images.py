@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,8 @@ import pandas as pd
 from study import published
 from study.criteria.rules import (
     Rule,
+    Side,
+    Values,
     Variant,
     all_of,
     any_of,
@@ -23,15 +25,12 @@ from study.criteria.rules import (
     of_kind,
     provided,
     smaller,
-    times,
     where,
     within,
 )
-from study.criteria.selection import augmentation, network, of_gradient_decay, with_setting
+from study.criteria.selection import augmentation, most_run_rate, network, of_gradient_decay, with_setting
 
-__all__ = ["FAST", "KINDS", "NO_MOMENTUM", "RIVALS", "SAME_STEP", "WITH_MOMENTUM", "complete", "image_runs", "margin_runs"]
-
-KINDS = ("images", "cifar10", "cifar100", "many-classes", "tiny-imagenet", "oscillation", "matched", "tuned")
+__all__ = ["FAST", "KINDS", "RIVALS", "complete", "image_runs", "margin_runs"]
 
 FAST = ("fast",)
 """The network that reaches real accuracy on two CPU cores."""
@@ -45,6 +44,8 @@ _DATA_SETS = {
     "many-classes": ("cifar100", "tiny-imagenet"),
     "tiny-imagenet": ("tiny-imagenet",),
 }
+# beside every β and the warm-ups: with and without momentum; the rate matched to β, with the plain runs; several rates for one β on FAST
+KINDS = ("images", *_DATA_SETS, "oscillation", "matched", "tuned")
 
 WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = "momentum 0.9", "no momentum", "no momentum, ten times the learning rate"
 WARMUP, WARMUP_1 = "warm-up 0.1→1", "warm-up 1→5"
@@ -56,22 +57,11 @@ _COMPARABLE = 0.01  # B2: of the expected calibration error
 
 
 def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Select the runs of image networks, with the columns that the criteria speak of.
+    """Select the runs of image networks at the papers' momentum and learning rates, or with the recipe of :data:`FAST`.
 
-    Args:
-        runs: as :func:`study.records.read` gives them.
-        kind: ``"images"`` (every β and the warm-ups, at the papers' momentum and learning rates, or with the recipe of :data:`FAST`), the
-            part of them that is ``"cifar10"``, ``"cifar100"``, ``"many-classes"`` or ``"tiny-imagenet"``; ``"oscillation"`` (with and
-            without momentum); ``"matched"`` (learning rate matched to β, together with the plain runs of the same variants); ``"tuned"``
-            (several learning rates for one β, with the recipe of :data:`FAST`).
-
-    Returns:
-        The runs with ``variant`` (data set, network × width, augmentation, and for reduced runs the training images, if not all, and the
-        epochs, so that runs of two sizes are two variants), ``overconfidence`` (mean test confidence minus test accuracy), and where the
-        accuracy of every epoch is there ``falls`` (falls of test accuracy from one epoch to the next, added up) and ``early_accuracy``
-        (test accuracy, mean over the first quarter of the epochs); for the oscillation ``arm`` and ``oscillation`` (standard deviation
-        of the change of test accuracy from epoch to epoch, over the second half of the epochs before the learning rate falls); for the
-        matched ones ``matched``.
+    The variant of reduced runs names the training images, if not all, and the epochs. Where the accuracy of every epoch is there, ``falls``
+    are its falls from one epoch to the next, added up, and ``early_accuracy`` is its mean over the first quarter. The oscillation has
+    ``arm`` and ``oscillation``; the kind ``"matched"`` has ``matched``.
     """
     if "width" not in runs:
         return runs.iloc[:0]
@@ -80,39 +70,34 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found = with_setting(found[~found["diverged"].astype(bool)])
     if found.empty:
         return found
-    found["variant"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + _reduction(found)
+    sizes = [
+        (f", {images:,.0f} images" if images > 0 else "") + f", {epochs:.0f} epochs" if scale == "reduced" else ""
+        for scale, images, epochs in zip(found["scale"], found["subset"], found["epochs"], strict=True)
+    ]
+    found["variant"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + pd.Series(sizes, found.index, dtype=object)
     found["overconfidence"] = found["test_confidence"] - found["test_accuracy"]
-    curves = [_of_every_epoch(values, epochs) for values, epochs in zip(found["curve_test_accuracy"], found["epochs"], strict=True)]
-    found["falls"] = [float(np.minimum(np.diff(curve), 0).sum() * -1) if len(curve) else np.nan for curve in curves]
-    found["early_accuracy"] = [float(np.mean(curve[: max(1, len(curve) // 4)])) if len(curve) else np.nan for curve in curves]
-    matched = found["match_gradient"].astype(bool)
-    fast = found["model"].isin(FAST)
-    at_constant_rate = (found["milestones"].map(len) == 0) & ~fast
-    usual_rate = ~fast | (found["learning_rate"] == found["variant"].map(_usual_rate(found)))
-    usual = (found["momentum"] == 0.9) & ~at_constant_rate
-    if kind == "tuned":
-        several = found[fast & ~matched].groupby("variant")["learning_rate"].transform("nunique") > 1
-        return found[fast & ~matched][several]
-    if kind == "matched":
-        chosen = found[usual & usual_rate].assign(matched=matched[usual & usual_rate])
-        return chosen[chosen["variant"].isin(chosen.loc[chosen["matched"], "variant"])]
+    curves = [  # after each epoch, without the value before the first; nothing if it was not evaluated so often
+        curve[-int(epochs) :] if isinstance(curve, list) and len(curve) >= epochs else [np.nan]
+        for curve, epochs in zip(found["curve_test_accuracy"], found["epochs"], strict=True)
+    ]
+    found["early_accuracy"] = [np.mean(curve[: max(1, len(curve) // 4)]) for curve in curves]
+    found["falls"] = [-np.minimum(np.diff(curve, prepend=curve[0]), 0).sum() for curve in curves]
+    matched, fast = found["match_gradient"].astype(bool), found["model"].isin(FAST)
+    constant_rate = (found["milestones"].map(len) == 0) & ~fast
     if kind == "oscillation":
-        kept = ~matched & ~fast
-        return _oscillations(found[kept].assign(at_constant_rate=at_constant_rate[kept]))
-    chosen = found[usual & usual_rate & ~matched]
-    return chosen if kind == "images" else chosen[chosen["dataset"].isin(_DATA_SETS[kind])]
+        return _oscillations(found.assign(constant_rate=constant_rate)[~matched & ~fast])
+    if kind == "tuned":
+        found = found[fast & ~matched]
+        return found[found.groupby("variant")["learning_rate"].transform("nunique") > 1]
+    usual_rate = ~fast | (found["learning_rate"] == most_run_rate(found))
+    found = found.assign(matched=matched)[(found["momentum"] == 0.9) & ~constant_rate & usual_rate]
+    if kind == "matched":
+        return found[found["variant"].isin(found.loc[found["matched"], "variant"])]
+    return found[~found["matched"] & (found["dataset"].isin(_DATA_SETS[kind]) if kind != "images" else True)]
 
 
 def margin_runs(runs: pd.DataFrame, kind: str = "margins") -> pd.DataFrame:
-    """Select the runs of A-Softmax and center loss on image networks, with the gradient-decay runs of the same variants.
-
-    Args:
-        runs: as :func:`study.records.read` gives them.
-        kind: ``"margins"``.
-
-    Returns:
-        The runs as :func:`image_runs` gives them, of the variants that have one of :data:`RIVALS`; ``schedule`` names the loss.
-    """
+    """Select the runs of :data:`RIVALS` on image networks, with the gradient-decay runs of the same variants."""
     if "loss" not in runs:
         return runs.iloc[:0]
     rivals = runs[runs["loss"].isin(RIVALS)]
@@ -127,57 +112,34 @@ def margin_runs(runs: pd.DataFrame, kind: str = "margins") -> pd.DataFrame:
 def complete(runs: pd.DataFrame) -> set[str]:
     """Name the variants of :data:`FAST` that have every planned setting with every planned seed."""
     found = set()
-    for reading, group in runs[runs["model"].isin(FAST)].groupby("variant") if not runs.empty else ():
-        settings, seeds = _PLANNED.get(str(augmentation(group).iloc[0]), ((), 0))
-        counts = group.groupby(group["setting"].astype(str))["seed"].nunique()
-        if settings and all(counts.get(str(setting), 0) >= seeds for setting in settings):
-            found.add(str(reading))
+    for variant, group in runs[runs["model"].isin(FAST)].groupby("variant"):
+        settings, seeds = _PLANNED.get(augmentation(group).iloc[0], ((), 0))
+        there = group.groupby(group["setting"].astype(str))["seed"].nunique()
+        if settings and all(there.get(str(setting), 0) >= seeds for setting in settings):
+            found.add(str(variant))
     return found
 
 
-def _reduction(runs: pd.DataFrame) -> list[str]:
-    """What a variant of reduced runs has in its name beside the rest; nothing at the papers' scale."""
-    texts = []
-    for scale, images, epochs in zip(runs["scale"], runs["subset"], runs["epochs"], strict=True):
-        images = f", {images:,.0f} images" if images > 0 else ""
-        texts.append(f"{images}, {epochs:.0f} epochs" if scale == "reduced" else "")
-    return texts
-
-
-def _usual_rate(runs: pd.DataFrame) -> dict[str, float]:
-    """The learning rate that most settings of a variant were run with."""
-    counts = runs.assign(setting=runs["setting"].astype(str)).groupby(["variant", "learning_rate"])["setting"].nunique()
-    return {str(reading): float(str(of_reading.droplevel(0).idxmax())) for reading, of_reading in counts.groupby("variant")}
-
-
-def _of_every_epoch(curve: object, epochs: float) -> list[float]:
-    """The curve after each epoch, without the value before the first; nothing if it was not evaluated so often."""
-    return curve[-int(epochs) :] if isinstance(curve, list) and len(curve) >= epochs else []
-
-
 def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of the variants that were trained with and without momentum, with ``arm`` and ``oscillation``."""
+    """The runs of the variants that were trained with and without momentum.
+
+    The ``oscillation`` is the standard deviation of the change of test accuracy from epoch to epoch, over the second half of the epochs
+    before the learning rate falls.
+    """
     if runs.empty:
         return runs
-    runs = runs.copy()
-    runs.loc[runs["at_constant_rate"], "variant"] += ", constant learning rate"
-    usual_rate = runs[runs["momentum"] > 0].groupby("variant")["learning_rate"].min()
-    ratio = runs["learning_rate"] / runs["variant"].map(usual_rate)
-    runs["arm"] = np.select(
-        [runs["momentum"] > 0, np.isclose(ratio, 1), np.isclose(ratio, 10)], [WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP], ""
-    )
-    both = runs.groupby("variant")["arm"].transform(lambda variants: {WITH_MOMENTUM, NO_MOMENTUM} <= set(variants))
+    runs = runs.assign(variant=runs["variant"] + np.where(runs["constant_rate"], ", constant learning rate", ""))
+    ratio = runs["learning_rate"] / runs["variant"].map(runs[runs["momentum"] > 0].groupby("variant")["learning_rate"].min())
+    moving = runs["momentum"] > 0
+    runs["arm"] = np.select([moving, np.isclose(ratio, 1), np.isclose(ratio, 10)], [WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP], "")
+    both = runs.groupby("variant")["arm"].transform(lambda arms: {WITH_MOMENTUM, NO_MOMENTUM} <= set(arms))
     runs = runs[both.astype(bool) & (runs["arm"] != "")].copy()
     runs["oscillation"] = [
-        _oscillation(accuracy, epochs, milestones)
+        np.std(np.diff(accuracy[last // 2 : last + 1]), ddof=1)
         for accuracy, epochs, milestones in zip(runs["curve_test_accuracy"], runs["epochs"], runs["milestones"], strict=True)
+        for last in [round(min(milestones, default=1) * epochs)]
     ]
     return runs
-
-
-def _oscillation(accuracy: Sequence[float], epochs: int, milestones: Sequence[float]) -> float:
-    last = round(min(milestones, default=1) * epochs)
-    return float(np.std(np.diff(accuracy[last // 2 : last + 1]), ddof=1))
 
 
 # --- criteria ---
@@ -197,15 +159,14 @@ _BEST_CONSTANT = best_of(5.0, 1.0, 0.1, 0.01)
 _BEST_CALIBRATED = best_of(by="valid_ece", smallest=True)
 
 
-def _oscillates_less(momentum: str) -> Rule:
-    return where(lambda runs: runs[runs["arm"] == momentum], smaller("oscillation", 5.0, 0.1), momentum)
+def _oscillates(momentum: str, compare: Callable[..., Rule]) -> Rule:
+    return where(lambda runs: runs[runs["arm"] == momentum], compare("oscillation", 5.0, 0.1), momentum)
 
 
 def _beats_post_hoc(beta: object) -> Rule:
     """Test ECE of a β, as it is, is smaller than that of β = 1 after temperature scaling, or after vector scaling."""
-    ours = of("test_ece", beta)  # type: ignore[arg-type]
     names = {"test_ece_temperature": "β = 1 with temperature scaling", "test_ece_vector": "β = 1 with vector scaling"}
-    return any_of(*(smaller("test_ece", ours, of(metric, 1.0, name)) for metric, name in names.items()))
+    return any_of(*(smaller("test_ece", beta, of(metric, 1.0, name)) for metric, name in names.items()))  # type: ignore[arg-type]
 
 
 def _matched(*settings: float) -> Callable[[pd.DataFrame], pd.DataFrame]:
@@ -218,16 +179,21 @@ def _matched(*settings: float) -> Callable[[pd.DataFrame], pd.DataFrame]:
 def _at_chosen_rate(runs: pd.DataFrame) -> pd.DataFrame:
     """Keep the runs of each β with the learning rate of the largest mean validation accuracy."""
     means = runs.groupby([runs["setting"].astype(str), "learning_rate"])["valid_accuracy"].mean()
-    chosen = {str(setting): float(str(of_setting.droplevel(0).idxmax())) for setting, of_setting in means.groupby(level=0)}
+    chosen = {setting: of_setting.droplevel(0).idxmax() for setting, of_setting in means.groupby(level=0)}
     return runs[runs["learning_rate"] == runs["setting"].astype(str).map(chosen)]
 
 
-def _at_common_rate(runs: pd.DataFrame) -> pd.DataFrame:
-    return runs[runs["learning_rate"] == runs["variant"].map(_usual_rate(runs))]
+def _twice(side: Side) -> Side:
+    def doubled(variant: Variant) -> Values | None:
+        values = side(variant)
+        return values and Values(2 * values.numbers, f"2 × ({values.name})")
+
+    return doubled
 
 
 _GAIN = minus(of("test_accuracy", 0.1), of("test_accuracy", 5.0))
-_COMMON, _CHOSEN = given(_at_common_rate, _GAIN), given(_at_chosen_rate, _GAIN)
+_COMMON = given(lambda runs: runs[runs["learning_rate"] == most_run_rate(runs)], _GAIN)
+_TWICE_CHOSEN = _twice(given(_at_chosen_rate, _GAIN))
 
 CLAIMS = {
     "E6": claim(
@@ -306,8 +272,8 @@ CLAIMS = {
         c: where the learning rate rises and falls once, with momentum 0.9, the falls of test accuracy from one epoch to the next, added
            up over all epochs, are larger for beta 5 than for beta 0.1.
         """,
-        a=where(lambda runs: runs[runs["arm"] == WITH_MOMENTUM], larger("oscillation", 5.0, 0.1), WITH_MOMENTUM),
-        b=all_of(_oscillates_less(NO_MOMENTUM), _oscillates_less(SAME_STEP)),
+        a=_oscillates(WITH_MOMENTUM, larger),
+        b=all_of(_oscillates(NO_MOMENTUM, smaller), _oscillates(SAME_STEP, smaller)),
         c=of_kind("images", where(lambda runs: runs[runs["model"].isin(FAST)], larger("falls", 5.0, 0.1))),
     ),
     "E16": claim(
@@ -360,7 +326,7 @@ CLAIMS = {
         b=where(_matched(0.1), differs("test_accuracy", 0.1, 1.0), "matched learning rate"),
         c=of_kind("tuned", where(_at_chosen_rate, larger("overconfidence", 0.1, 5.0), "chosen learning rates")),
         d=of_kind("tuned", where(_at_chosen_rate, differs("test_accuracy", 0.1, 1.0, margin=_SMALL), "chosen learning rates")),
-        e=of_kind("tuned", provided(larger("test_accuracy", _COMMON), larger("test_accuracy", _COMMON, times(2, _CHOSEN)))),
+        e=of_kind("tuned", provided(larger("test_accuracy", _COMMON), larger("test_accuracy", _COMMON, _TWICE_CHOSEN))),
     ),
     "B2": claim(
         "images",

@@ -9,11 +9,12 @@ import pandas as pd
 
 from study import published
 from study.criteria.images import FAST
-from study.criteria.rules import Finding, Rule, Variant, average, claim, larger, shown, smaller, where
-from study.criteria.selection import augmentation, network, with_setting
+from study.criteria.rules import Choice, Rule, Side, Values, Variant, claim, larger, shown, smaller, where
+from study.criteria.selection import augmentation, most_run_rate, network, with_setting
 
 __all__ = ["KINDS", "large_margin_runs"]
 
+# all samples and right labels; the softmax loss and the regulariser where they were also trained with fewer samples or with wrong labels
 KINDS = ("large-margin", "degraded")
 
 OURS, STRONGER = "lm 0.3", "lm 1"
@@ -30,19 +31,8 @@ def large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Select the runs of image networks with the losses of the paper's tables 1 to 4, in the paper's setting or on a network of ``FAST``.
 
     The paper's setting is known by the learning rate, which falls exponentially from the first step to the last. Where one was chosen among
-    several, the runs with the others are left out: the rate of a variant is the one that most losses were run with. A setting that was run
-    twice, in two entries of a campaign, comes once, with the longer curves. A run that diverged stays, with the accuracy that it has. On a
-    network of ``FAST`` the softmax loss is β = 1 of gradient decay.
-
-    Args:
-        runs: as :func:`study.records.read` gives them.
-        kind: ``"large-margin"`` (all samples, right labels) or ``"degraded"`` (the softmax loss and the regulariser where they were also
-            trained with fewer samples or with wrong labels).
-
-    Returns:
-        The runs with ``variant`` (data set, network × width, augmentation, samples, epochs, share of wrong labels), ``share`` (of all the
-        training samples that the setting has elsewhere), ``overconfidence`` (mean test confidence minus test accuracy) and ``bias_rise``
-        (the bias on the training samples at the end minus the smallest one that was measured).
+    several, the runs with the others are left out. A setting that was run twice, in two entries of a campaign, comes once, with the longer
+    curves. A run that diverged stays, with the accuracy that it has. On a network of ``FAST`` the softmax loss is β = 1 of gradient decay.
     """
     if "loss" not in runs or "width" not in runs:
         return runs.iloc[:0]
@@ -50,21 +40,20 @@ def large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     plain = fast & (runs["loss"].isna() | (runs["loss"] == "gd")) & (runs["schedule"] == "1")
     runs = runs.assign(loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax"))
     of_images = runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")
-    found = with_setting(runs[of_images & _kinds(runs).isin(_LOSSES) & (fast | (runs["lr_schedule"] == "exponential"))])
+    of_paper = runs["loss"].map(_kind).isin(_LOSSES) & (fast | (runs["lr_schedule"] == "exponential"))
+    found = with_setting(runs[of_images & of_paper])
     if found.empty:
         return found
-    by_setting = found.groupby(_SETTING)
-    found["share"] = found["train_samples"] / by_setting["train_samples"].transform("max")
-    length = [
-        f", {samples:,.0f} images, {epochs:.0f} epochs" for epochs, samples in zip(found["epochs"], found["train_samples"], strict=True)
-    ]
-    noise = [f", {100 * share:g} % wrong labels" if share > 0 else "" for share in found["label_noise"]]
-    found["variant"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + pd.Series(length, found.index) + noise
-    found = _without_doubles(_at_one_learning_rate(found))
+    found["share"] = found["train_samples"] / found.groupby(_SETTING)["train_samples"].transform("max")
+    sizes = zip(found["train_samples"], found["epochs"], found["label_noise"], strict=True)
+    size = [f", {n:,.0f} images, {epochs:.0f} epochs" + (f", {100 * x:g} % wrong labels" if x > 0 else "") for n, epochs, x in sizes]
+    found["variant"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + pd.Series(size, found.index)
+    found = found[found["learning_rate"] == most_run_rate(found)]
+    points = found["curve_train_margin_bias"].map(lambda curve: len(curve) if isinstance(curve, list) else 0)
+    longest = found.loc[points.sort_values(ascending=False, kind="stable").index]
+    found = longest.drop_duplicates(["variant", "loss", "seed"]).sort_index()
     found["overconfidence"] = found["test_confidence"] - found["test_accuracy"]
-    found["bias_rise"] = [
-        _rise(end, curve) for end, curve in zip(found["train_margin_bias"].astype(float), found["curve_train_margin_bias"], strict=True)
-    ]
+    found["bias_rise"] = found["train_margin_bias"].astype(float) - found["curve_train_margin_bias"].map(_lowest)
     degraded = (found["share"] < 1) | (found["label_noise"] > 0)
     if kind == "large-margin":
         only_softmax = found["model"].isin(FAST) & (found.groupby("variant")["setting"].transform("nunique") == 1)
@@ -73,83 +62,58 @@ def large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     return found[elsewhere & found["loss"].str.match(r"(softmax|lm \S+)$")]
 
 
-def _kinds(runs: pd.DataFrame) -> pd.Series[str]:
-    """The losses without their numbers."""
-    return runs["loss"].map(lambda loss: loss.partition(" ")[0] if isinstance(loss, str) else "")
+def _kind(loss: object) -> str:
+    """The loss without its numbers."""
+    return str(loss).partition(" ")[0]
 
 
-def _rise(end: float, curve: object) -> float:
+def _lowest(curve: object) -> float:
     values = [value for value in curve if value is not None] if isinstance(curve, list) else []
-    return end - min(values) if len(values) >= _RISE_NEEDS else np.nan
-
-
-def _at_one_learning_rate(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs with the learning rate that most losses of their variant were run with."""
-    losses = runs.groupby(["variant", "learning_rate"])["loss"].nunique()
-    chosen = {reading: of_reading.droplevel(0).idxmax() for reading, of_reading in losses.groupby("variant")}
-    return runs[runs["learning_rate"] == runs["variant"].map(chosen)]
-
-
-def _without_doubles(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row for each variant, loss and seed: the one that was evaluated most often."""
-    points = runs["curve_train_margin_bias"].map(lambda curve: len(curve) if isinstance(curve, list) else 0)
-    longest = runs.assign(points=points).sort_values("points", ascending=False, kind="stable")
-    return longest.drop_duplicates(["variant", "loss", "seed"]).drop(columns="points").sort_index()
+    return min(values) if len(values) >= _RISE_NEEDS else np.nan
 
 
 # --- criteria ---
 
 
-def _best(*kinds: str) -> Callable[[Variant], published.Setting | None]:
+def _best(*kinds: str) -> Choice:
     """The loss with the largest mean test accuracy, of those whose first word is one of these; one of each must be there."""
 
     def choose(variant: Variant) -> published.Setting | None:
-        names = [name for name in dict.fromkeys(variant.runs["setting"]) if str(name).partition(" ")[0] in kinds]
+        names = [name for name in dict.fromkeys(variant.runs["setting"]) if _kind(name) in kinds]
         means = {name: found.mean() for name in names if len(found := variant.having("test_accuracy", name)) >= variant.seeds}
-        there = {str(name).partition(" ")[0] for name in means}
-        return max(means, key=lambda name: means[name]) if there and (variant.some or there == set(kinds)) else None
+        complete = variant.some or {_kind(name) for name in means} == set(kinds)
+        return max(means, key=lambda name: means[name]) if means and complete else None
 
     return choose
 
 
-def _average_is_larger(left: str, right: str) -> Rule:
-    """L3 b, c: the test accuracy averaged over the values of λ that two divergences share is larger with one than with the other."""
+def _over_lambda(kind: str, other: str) -> Side:
+    """L3 b, c: the test accuracy of a divergence, averaged over the values of λ that it shares with another."""
 
-    def rule(variant: Variant) -> Finding | None:
-        of_kind = [
-            {str(name).partition(" ")[2] for name in variant.runs["setting"] if str(name).partition(" ")[0] == kind}
-            for kind in (left, right)
-        ]
-        if not (shared := sorted(of_kind[0] & of_kind[1], key=float)):
-            return None
-        sides = []
-        for kind in (left, right):
-            names = [f"{kind} {value}" for value in shared]
-            title = published.loss_name(names[0]).rpartition(", ")[0]
-            sides.append(average("test_accuracy", *names, name=f"{title}, mean over λ = {', '.join(shared)}"))
-        return larger("test_accuracy", *sides)(variant)
+    def side(variant: Variant) -> Values | None:
+        there = [str(name).partition(" ") for name in variant.runs["setting"]]
+        shared = sorted(set.intersection(*({numbers for loss, _, numbers in there if loss == one} for one in (kind, other))), key=float)
+        columns = [variant.having("test_accuracy", f"{kind} {value}") for value in shared]
+        numbers = pd.concat(columns, axis=1).dropna().mean(axis=1) if shared else pd.Series(dtype=float)
+        title = published.loss_name(f"{kind} {shared[0]}").rpartition(", ")[0] if shared else ""
+        return Values(numbers, f"{title}, mean over λ = {', '.join(shared)}") if len(numbers) else None
 
-    return rule
+    return side
 
 
 def _pooled(compare: Callable[..., Rule], left: str, right: object) -> Rule:
     """L6: in the variants of the first records, where sharing a seed buys nothing, the deviation is pooled; elsewhere runs are paired."""
-
-    def rule(variant: Variant) -> Finding | None:
-        return compare("test_accuracy", left, right, pooled=not variant.runs["model"].isin(FAST).all())(variant)
-
-    return rule
+    return lambda variant: compare("test_accuracy", left, right, pooled=not variant.runs["model"].isin(FAST).all())(variant)
 
 
-def _half(runs: pd.DataFrame) -> pd.DataFrame | None:
+def _half(runs: pd.DataFrame) -> pd.DataFrame:
     """Variants with half of the samples and right labels."""
-    halved = bool(np.isclose(runs["share"], _HALF, atol=1e-3).all())
-    return runs if halved and not (runs["label_noise"] > 0).any() else None
+    return runs[np.isclose(runs["share"], _HALF, atol=1e-3) & (runs["label_noise"] == 0)]
 
 
-def _noisy(runs: pd.DataFrame) -> pd.DataFrame | None:
+def _noisy(runs: pd.DataFrame) -> pd.DataFrame:
     """Variants with wrong labels."""
-    return runs if (runs["label_noise"] > 0).any() else None
+    return runs[runs["label_noise"] > 0]
 
 
 CLAIMS = {
@@ -162,8 +126,8 @@ CLAIMS = {
         d: larger lambda does no harm. Test accuracy with the symmetric divergence is larger for lambda 0.9 than for 0.1.
         """,
         a=larger("test_accuracy", OURS, "softmax"),
-        b=_average_is_larger("lm-uq", "lm-qu"),
-        c=_average_is_larger("lm", "lm-qu"),
+        b=larger("test_accuracy", _over_lambda("lm-uq", "lm-qu"), _over_lambda("lm-qu", "lm-uq")),
+        c=larger("test_accuracy", _over_lambda("lm", "lm-qu"), _over_lambda("lm-qu", "lm")),
         d=larger("test_accuracy", "lm 0.9", "lm 0.1"),
     ),
     "L4": claim(

@@ -1,4 +1,4 @@
-"""The runs of the MNIST campaign, how near each variant comes to the papers' Table 1, and the criteria of E1 to E5 and E14."""
+"""The runs of the MNIST campaign, how near each variant comes to the papers' Table 1, and the criteria of E1 to E5, E14 and B4."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pandas as pd
 
 from study import published
 from study.criteria.rules import (
+    Choice,
     Finding,
     Outcome,
     Rule,
@@ -20,7 +21,6 @@ from study.criteria.rules import (
     claim,
     differs,
     larger,
-    of,
     provided,
     smaller,
     where,
@@ -30,6 +30,7 @@ from study.criteria.selection import of_gradient_decay, with_setting
 
 __all__ = ["KINDS", "TABLE_1_BETAS", "distance_to_table_1", "mnist_runs"]
 
+# the grid holds every β and both warm-ups; the step the learning rates, also of the first layer alone, and larger first weights
 KINDS = ("grid", "feature-plane", "curriculum", "temperature", "warmup-length", "step")
 
 TABLE_1_BETAS = ("1", "0.5", "0.1", "0.01", "0.001")
@@ -40,80 +41,51 @@ _SAME_CONFIDENCE = 0.001  # E14: of the mean training confidence
 
 
 def mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Select the runs of one kind from the records of the MNIST campaign, with the columns that the criteria speak of.
-
-    Args:
-        runs: as :func:`study.records.read` gives them.
-        kind: one of :data:`KINDS`; ``"grid"`` holds every β and both warm-ups, ``"step"`` the learning rates, also of the first layer
-            alone, and larger first weights.
-
-    Returns:
-        The runs with ``variant``; for the grid also ``lost`` (training samples with p_c ≤ 0.2), ``sure`` (p_c > 0.8) and
-        ``early_cross_entropy`` (plain training cross-entropy, mean over epochs 1 to 10); for the curriculum ``epoch_easy`` (first epoch
-        after which the easiest fifth reaches a mean confidence of 0.9; one more than the epochs if never) and ``gap`` (easiest minus
-        hardest fifth, mean over the epochs); for the step ``errors`` (on the training set) and ``lost_share`` (lost samples among them, NaN
-        without errors). For the temperatures a setting is the pair (β, τ).
-    """
+    """Select the runs of one kind from the records of the MNIST campaigns; for the temperatures a setting is the pair (β, τ)."""
     runs = of_gradient_decay(runs)
-    if kind == "step":
-        return _step_runs(runs)
     entry = runs["record"].str.replace(r"-seed\d+\.json$", "", regex=True)
     chosen = entry.str.startswith(kind) if kind != "grid" else ~entry.str.startswith(KINDS[1:-1])
-    found = with_setting(runs[chosen & (runs["campaign"] == "mnist")])
+    found = with_setting(runs[runs["campaign"] == "mnist-step" if kind == "step" else chosen & (runs["campaign"] == "mnist")])
     if found.empty:
         return found
     found["variant"] = found["activation"] + "-" + found["normalization"]
     if "confidence_counts" in found:
-        found["lost"] = [counts[0] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]
-        found["sure"] = [counts[-1] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]
+        found["lost"] = [counts[0] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]  # p ≤ 0.2
+        found["sure"] = [counts[-1] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]  # p > 0.8
+    if kind == "step":
+        found["errors"] = ((1 - found["train_accuracy"].astype(float)) * found["train_samples"]).round()
+        found["lost_share"] = found["lost"] / found["errors"].where(found["errors"] > 0)
     if kind == "grid":
         curves = zip(found["curve_train_epoch"], found["curve_train_cross_entropy"], strict=True)
-        found["early_cross_entropy"] = [_mean_early(epochs, values) for epochs, values in curves]
+        found["early_cross_entropy"] = [
+            np.mean([value for epoch, value in zip(*curve, strict=True) if 1 <= epoch <= 10]) for curve in curves
+        ]
     if kind == "curriculum":
         groups = np.array(found["group_confidence"].tolist())  # (runs, groups, epochs)
         reached = groups[:, -1] >= 0.9
-        found["epoch_easy"] = np.where(reached.any(1), reached.argmax(1), groups.shape[2])
+        found["epoch_easy"] = np.where(reached.any(1), reached.argmax(1), groups.shape[2])  # one more than the epochs if never
         found["gap"] = (groups[:, -1, 1:] - groups[:, 0, 1:]).mean(1)
     if kind == "temperature":
         found["setting"] = list(zip(found["beta"].astype(float), found["temperature"].astype(float), strict=True))
     return found
 
 
-def _step_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    found = with_setting(runs[runs["campaign"] == "mnist-step"])
-    if found.empty:
-        return found
-    found["variant"] = found["activation"] + "-" + found["normalization"]
-    found["lost"] = [float(counts[0]) for counts in found["confidence_counts"]]
-    found["errors"] = ((1 - found["train_accuracy"].astype(float)) * found["train_samples"]).round()
-    found["lost_share"] = found["lost"] / found["errors"].where(found["errors"] > 0)
-    return found
-
-
 def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
-    """Compute how far each variant is from the papers' Table 1.
+    """Compute how far each variant is from the papers' Table 1, the nearest first.
 
     The mean over the five columns of half the sum of the absolute differences of the five shares (total variation); counts are means over
     the seeds.
-
-    Returns:
-        The distance of each variant, the nearest first.
     """
     table = published.table("GD-2", 1)
     distances = {}
-    for reading, runs in grid.groupby("variant"):
+    for variant, runs in grid.groupby("variant"):
         columns = []
         for beta in map(float, TABLE_1_BETAS):
-            ours = np.mean(runs.loc[runs["setting"].map(lambda other, beta=beta: other == beta), "confidence_counts"].tolist(), axis=0)
+            ours = np.mean(runs.loc[[setting == beta for setting in runs["setting"]], "confidence_counts"].tolist(), axis=0)
             theirs = table.loc[np.isclose(table["beta"].astype(float), beta), "value"].to_numpy(dtype=float)
             columns.append(0.5 * np.abs(ours / ours.sum() - theirs / theirs.sum()).sum())
-        distances[str(reading)] = float(np.mean(columns))
+        distances[str(variant)] = float(np.mean(columns))
     return pd.Series(distances, name="distance", dtype=float).sort_values()
-
-
-def _mean_early(epochs: list[int], values: list[float], last: int = 10) -> float:
-    """The mean of a curve over epochs 1 to ``last``."""
-    return float(np.mean([value for epoch, value in zip(epochs, values, strict=True) if 1 <= epoch <= last]))
 
 
 # --- criteria ---
@@ -121,16 +93,14 @@ def _mean_early(epochs: list[int], values: list[float], last: int = 10) -> float
 
 def _increasing(metric: str, *settings: float) -> Rule:
     """Met if the means increase from setting to setting; contradicted if a step down is beyond its interval."""
+    steps = all_of(*(larger(metric, second, first) for first, second in zip(settings, settings[1:], strict=False)))
 
     def rule(variant: Variant) -> Finding | None:
-        steps = [larger(metric, second, first)(variant) for first, second in zip(settings, settings[1:], strict=False)]
-        found = [step for step in steps if step is not None]
-        if len(found) < len(steps):
+        if (found := steps(variant)) is None:
             return None
-        rising = all(step.difference is not None and step.difference.mean >= 0 for step in found)
-        down = any(step.outcome == "contradicted" for step in found)
-        outcome: Outcome = "met" if rising else "contradicted" if down else "unresolved"
-        return Finding(variant.name, outcome, "the means increase from step to step", scale=found[0].scale)
+        rising = all(step.difference is not None and step.difference.mean >= 0 for step in found.components)
+        outcome: Outcome = "met" if rising else "contradicted" if found.outcome == "contradicted" else "unresolved"
+        return Finding(variant.name, outcome, "the means increase from step to step", scale=found.scale)
 
     return rule
 
@@ -142,20 +112,14 @@ def _nearest_confidence(variant: Variant) -> published.Setting | None:
     return min(plain, key=lambda setting: abs(variant.having("train_confidence", setting).mean() - target), default=None)
 
 
-def _chosen(variant: Variant, candidates: list[tuple[float, float]]) -> tuple[float, float]:
-    return max(candidates, key=lambda setting: variant.having("valid_accuracy", setting).mean())
+def _best_pair(*, beta: float | None = None, tau: float | None = None) -> Choice:
+    """The pair with the largest mean validation accuracy, of those with this β or with this τ."""
 
+    def choose(variant: Variant) -> published.Setting | None:
+        pairs = sorted(pair for pair in set(variant.runs["setting"]) if beta in (None, pair[0]) and tau in (None, pair[1]))
+        return max(pairs, key=lambda pair: variant.having("valid_accuracy", pair).mean(), default=None)
 
-def _best_pair(variant: Variant) -> published.Setting:
-    return _chosen(variant, sorted(set(variant.runs["setting"])))
-
-
-def _best_beta(variant: Variant) -> published.Setting:
-    return _chosen(variant, sorted(setting for setting in set(variant.runs["setting"]) if setting[1] == 1.0))
-
-
-def _best_temperature(variant: Variant) -> published.Setting:
-    return _chosen(variant, sorted(setting for setting in set(variant.runs["setting"]) if setting[0] == 1.0))
+    return choose
 
 
 def _arm(rate: float = 0.001, inputs: float = 1.0, weights: float = 1.0) -> Callable[[pd.DataFrame], pd.DataFrame]:
@@ -249,8 +213,8 @@ CLAIMS = {
             differs("lost", (0.01, 1.0), _nearest_confidence),
         ),
         b=all_of(
-            larger("test_accuracy", of("test_accuracy", _best_pair), of("test_accuracy", _best_beta)),
-            larger("test_accuracy", of("test_accuracy", _best_pair), of("test_accuracy", _best_temperature)),
+            larger("test_accuracy", _best_pair(), _best_pair(tau=1.0)),
+            larger("test_accuracy", _best_pair(), _best_pair(beta=1.0)),
         ),
     ),
     "B4": claim(

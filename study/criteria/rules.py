@@ -9,42 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pandas as pd
 
 from study import published, statistics
 from study.statistics import PairedDifference
-
-__all__ = [
-    "METRICS",
-    "Choice",
-    "Criterion",
-    "Finding",
-    "Outcome",
-    "Rule",
-    "Side",
-    "Values",
-    "Variant",
-    "all_of",
-    "any_of",
-    "average",
-    "best_of",
-    "claim",
-    "differs",
-    "given",
-    "larger",
-    "minus",
-    "of",
-    "of_kind",
-    "provided",
-    "shown",
-    "smaller",
-    "times",
-    "where",
-    "within",
-]
 
 Outcome = Literal["met", "contradicted", "unresolved"]
 
@@ -84,9 +55,6 @@ METRICS = {
 """What a metric is called in a sentence."""
 
 
-# --- what rules speak of ---
-
-
 @dataclass(frozen=True)
 class Variant:
     """The runs of one variant.
@@ -106,7 +74,7 @@ class Variant:
     some: bool = False
 
     def having(self, metric: str, setting: published.Setting) -> pd.Series[float]:
-        """The metric of one setting, unit by unit."""
+        """Take the metric of one setting, unit by unit."""
         if metric not in self.runs:
             return pd.Series(dtype=float)
         here = [other == setting for other in self.runs["setting"]]
@@ -147,10 +115,10 @@ class Finding:
     paper: str = ""
     scale: str = ""
     decides: bool = True
-    components: tuple[Finding, ...] = field(default=())
+    components: tuple[Finding, ...] = ()
 
     def leaves(self) -> Iterator[Finding]:
-        """The comparisons that it is made of; itself, if it is one."""
+        """List the comparisons that it is made of; itself, if it is one."""
         if self.difference is not None:
             yield self
         for component in self.components:
@@ -166,16 +134,14 @@ Choice = Callable[[Variant], "published.Setting | None"]
 Rule = Callable[[Variant], Finding | None]
 """From the runs of a variant to a finding, or to None if they are not all there."""
 
+_Compared = Side | published.Setting | Choice
+
 
 @dataclass(frozen=True)
 class Criterion:
-    """One part of a claim.
+    """A part of a claim: its sentence in ``campaigns/criteria.yml``, the rule that is its meaning, and the kind of runs it speaks of.
 
-    Attributes:
-        sentence: as in ``campaigns/criteria.yml``, written before the runs that it decides.
-        rule: its meaning.
-        kind: of the runs that it speaks of.
-        decides: whether it counts; otherwise its findings are only shown.
+    One that does not decide is only shown.
     """
 
     sentence: str
@@ -195,27 +161,27 @@ def claim(kind: str, sentences: str, **rules: Rule | Criterion) -> dict[str, Cri
 
 
 def of_kind(kind: str, rule: Rule) -> Criterion:
-    """A rule about other runs than those of its claim."""
+    """Apply a rule to other runs than those of its claim."""
     return Criterion("", rule, kind)
 
 
 def shown(rule: Rule) -> Criterion:
-    """A rule whose findings are shown and decide nothing."""
+    """Show the findings of a rule, which decide nothing."""
     return Criterion("", rule, "", decides=False)
 
 
 # --- sides of a comparison ---
 
 
-def of(metric: str, setting: published.Setting | Choice, name: str = "") -> Side:
-    """Take a metric of one setting: a number is a constant β, a text a loss or a warm-up."""
+def of(metric: str, compared: _Compared, name: str = "") -> Side:
+    """Take a metric of one setting (a number is a constant β, a text a loss or a warm-up); a side stays as it is."""
 
     def side(variant: Variant) -> Values | None:
-        chosen = setting(variant) if callable(setting) else setting
-        numbers = variant.having(metric, chosen) if chosen is not None else pd.Series(dtype=float)
-        if chosen is None or numbers.empty:
-            return None
-        return Values(numbers, name or published.setting_name(chosen), metric, chosen)
+        found = compared(variant) if callable(compared) else compared
+        if found is None or isinstance(found, Values):
+            return found
+        numbers = variant.having(metric, found)
+        return None if numbers.empty else Values(numbers, name or published.setting_name(found), metric, found)
 
     return side
 
@@ -233,54 +199,25 @@ def best_of(*settings: published.Setting, by: str = "test_accuracy", smallest: b
     return choose
 
 
-def minus(first: Side, second: Side, name: str = "") -> Side:
-    """Subtract one side from another, unit by unit."""
-    return _paired(first, second, lambda a, b: a - b, name or "{} minus {}")
-
-
 def given(keep: Callable[[pd.DataFrame], pd.DataFrame], side: Side) -> Side:
     """Take a side from a part of the runs."""
     return lambda variant: side(replace(variant, runs=keep(variant.runs)))
 
 
-def average(metric: str, *settings: published.Setting, name: str = "") -> Side:
-    """Take the mean of a metric over several settings, unit by unit; all must be there."""
+def minus(first: Side, second: Side, name: str = "{} minus {}") -> Side:
+    """Subtract one side from another, unit by unit."""
 
-    def side(variant: Variant) -> Values | None:
-        columns = [variant.having(metric, setting) for setting in settings]
-        numbers = pd.concat(columns, axis=1).dropna().mean(axis=1)
-        return Values(numbers, name) if len(numbers) else None
-
-    return side
-
-
-def times(factor: float, side: Side) -> Side:
-    """Multiply a side by a number."""
-
-    def scaled(variant: Variant) -> Values | None:
-        values = side(variant)
-        return values and Values(factor * values.numbers, f"{factor:g} × ({values.name})")
-
-    return scaled
-
-
-def _paired(first: Side, second: Side, combine: Callable[..., pd.Series[float]], name: str) -> Side:
     def side(variant: Variant) -> Values | None:
         a, b = first(variant), second(variant)
-        if a is None or b is None:
-            return None
-        both = pd.concat([a.numbers, b.numbers], axis=1).dropna()
-        return Values(combine(both.iloc[:, 0], both.iloc[:, 1]), name.format(a.name, b.name), a.metric)
+        return None if a is None or b is None else Values((a.numbers - b.numbers).dropna(), name.format(a.name, b.name), a.metric)
 
     return side
 
 
 # --- comparisons ---
 
-_Compared = Side | published.Setting | Choice | None
 
-
-def larger(metric: str, left: _Compared, right: _Compared = None, *, by: float = 0.0, pooled: bool = False) -> Rule:
+def larger(metric: str, left: _Compared, right: _Compared | None = None, *, by: float = 0.0, pooled: bool = False) -> Rule:
     """Met if the interval of left − right lies above ``by``, contradicted if it lies below.
 
     Args:
@@ -290,89 +227,61 @@ def larger(metric: str, left: _Compared, right: _Compared = None, *, by: float =
         by: the threshold.
         pooled: whether the runs are not paired, and the deviation is pooled over all settings of the variant.
     """
-
-    def judge(difference: PairedDifference) -> tuple[Outcome, float]:
-        low, high = difference.interval.low, difference.interval.high
-        return ("met" if low > by else "contradicted" if high < by else "unresolved"), difference.p_value(by)
-
-    return _comparison(metric, left, right, judge, f", by more than {by:g}" if by else "", pooled)
+    words = f", by more than {by:g}" if by else ""
+    return _comparison(metric, left, right, lambda low, high: (low > by, high < by), [by], words, pooled)
 
 
-def smaller(metric: str, left: _Compared, right: _Compared = None, *, by: float = 0.0, pooled: bool = False) -> Rule:
-    """Met if the interval of left − right lies below ``by``, contradicted if it lies above; the arguments are those of :func:`larger`."""
-
-    def judge(difference: PairedDifference) -> tuple[Outcome, float]:
-        low, high = difference.interval.low, difference.interval.high
-        return ("met" if high < by else "contradicted" if low > by else "unresolved"), difference.p_value(by)
-
-    return _comparison(metric, left, right, judge, f", less than {by:g} above" if by else "", pooled)
+def smaller(metric: str, left: _Compared, right: _Compared | None = None, *, by: float = 0.0, pooled: bool = False) -> Rule:
+    """Met if the interval of left − right lies below ``by``, contradicted if it lies above."""
+    words = f", less than {by:g} above" if by else ""
+    return _comparison(metric, left, right, lambda low, high: (high < by, low > by), [by], words, pooled)
 
 
-def differs(metric: str, left: _Compared, right: _Compared = None, *, margin: float = 0.0) -> Rule:
+def differs(metric: str, left: _Compared, right: _Compared, *, margin: float = 0.0) -> Rule:
     """Met if the interval of left − right excludes 0; contradicted if it includes 0 and lies within the margin, if one was stated."""
-
-    def judge(difference: PairedDifference) -> tuple[Outcome, float]:
-        low, high = difference.interval.low, difference.interval.high
-        inside = -margin < low and high < margin
-        met = difference.interval.excludes(0)
-        return ("met" if met else "contradicted" if inside else "unresolved"), difference.p_value()
-
-    return _comparison(metric, left, right, judge, "")
+    return _comparison(metric, left, right, lambda low, high: (low > 0 or high < 0, -margin < low and high < margin), [0.0])
 
 
-def within(tolerance: float, metric: str, left: _Compared, right: _Compared = None) -> Rule:
+def within(tolerance: float, metric: str, left: _Compared, right: _Compared) -> Rule:
     """Met if the interval of left − right lies within the tolerance of 0, contradicted if it lies outside on one side."""
-
-    def judge(difference: PairedDifference) -> tuple[Outcome, float]:
-        low, high = difference.interval.low, difference.interval.high
-        ends = [difference.p_value(end) for end in (-tolerance, tolerance)]
-        if -tolerance < low and high < tolerance:
-            return "met", max(ends)
-        return ("contradicted" if low > tolerance or high < -tolerance else "unresolved"), max(ends)
-
-    return _comparison(metric, left, right, judge, f", within {tolerance:g} of 0")
+    ends, words = [-tolerance, tolerance], f", within {tolerance:g} of 0"
+    return _comparison(
+        metric, left, right, lambda low, high: (ends[0] < low and high < ends[1], low > ends[1] or high < ends[0]), ends, words
+    )
 
 
 def _comparison(
     metric: str,
     left: _Compared,
-    right: _Compared,
-    judge: Callable[[PairedDifference], tuple[Outcome, float]],
-    threshold: str,
+    right: _Compared | None,
+    judge: Callable[[float, float], tuple[bool, bool]],
+    thresholds: Sequence[float],
+    words: str = "",
     pooled: bool = False,
 ) -> Rule:
-    """The rule that compares two sides over the units that both have, and judges the difference."""
+    """The rule that compares two sides over the units that both have; ``judge`` says of the interval whether it meets and contradicts."""
 
     def rule(variant: Variant) -> Finding | None:
-        sides = [_side(metric, compared, variant) for compared in (left, right)]
-        first, second = sides[0], sides[1] if right is not None else Values(pd.Series(dtype=float), "")
+        first = of(metric, left)(variant)
+        second = of(metric, right)(variant) if right is not None else first and Values(0 * first.numbers, "")
         if first is None or second is None:
             return None
-        numbers = pd.Series(0.0, first.numbers.index) if right is None else second.numbers
-        if first.numbers.index.has_duplicates or numbers.index.has_duplicates:
+        if first.numbers.index.has_duplicates or second.numbers.index.has_duplicates:
             raise ValueError(f"{variant.name}: {first.name} or {second.name} has two runs of one {variant.unit}")
-        both = pd.concat([first.numbers, numbers], axis=1).dropna()
+        both = pd.concat([first.numbers, second.numbers], axis=1).dropna().to_numpy()
         if len(both) < max(2, variant.seeds):
             return None
-        difference = statistics.paired_difference(both.iloc[:, 0], both.iloc[:, 1])
+        difference = statistics.paired_difference(both[:, 0], both[:, 1])
         if pooled:
             groups = [group.to_numpy() for _, group in variant.runs.groupby("setting")[metric] if len(group) == len(both)]
-            difference = statistics.pooled_difference(both.iloc[:, 0], both.iloc[:, 1], groups)
-        outcome, p_value = judge(difference)
-        text = f"{METRICS.get(metric, metric)}, {first.name}" + (f" against {second.name}" if right is not None else "") + threshold
+            difference = statistics.pooled_difference(both[:, 0], both[:, 1], groups)
+        met, against = judge(difference.interval.low, difference.interval.high)
+        outcome: Outcome = "met" if met else "contradicted" if against else "unresolved"
+        text = f"{METRICS.get(metric, metric)}, {first.name}" + (f" against {second.name}" if right is not None else "") + words
+        p_value = max(difference.p_value(threshold) for threshold in thresholds)
         return Finding(variant.name, outcome, text, difference, p_value, _printed(variant, first, second), _scale(variant.runs))
 
     return rule
-
-
-def _side(metric: str, compared: _Compared, variant: Variant) -> Values | None:
-    """A side as it is, or the metric of a setting."""
-    if compared is None:
-        return None
-    if callable(compared):
-        found = compared(variant)
-        return found if isinstance(found, Values) or found is None else of(metric, found)(variant)
-    return of(metric, compared)(variant)
 
 
 def _printed(variant: Variant, first: Values, second: Values) -> str:
@@ -391,37 +300,34 @@ def _scale(runs: pd.DataFrame) -> str:
 
 def all_of(*rules: Rule) -> Rule:
     """Met if all are met, contradicted if one is contradicted."""
-
-    def decide(outcomes: Sequence[Outcome]) -> Outcome:
-        return "contradicted" if "contradicted" in outcomes else "met" if set(outcomes) == {"met"} else "unresolved"
-
-    return _combined(rules, decide, "all of these")
+    return _combined(
+        rules,
+        "all of these",
+        lambda found: "contradicted" if "contradicted" in found else "met" if set(found) == {"met"} else "unresolved",
+    )
 
 
 def any_of(*rules: Rule) -> Rule:
     """Met if one is met, contradicted if all are contradicted."""
-
-    def decide(outcomes: Sequence[Outcome]) -> Outcome:
-        return "met" if "met" in outcomes else "contradicted" if set(outcomes) == {"contradicted"} else "unresolved"
-
-    return _combined(rules, decide, "one of these")
+    return _combined(
+        rules,
+        "one of these",
+        lambda found: "met" if "met" in found else "contradicted" if set(found) == {"contradicted"} else "unresolved",
+    )
 
 
 def provided(premise: Rule, rule: Rule) -> Rule:
     """As the second rule says where the first is met; unresolved elsewhere."""
-
-    def decide(outcomes: Sequence[Outcome]) -> Outcome:
-        return outcomes[1] if outcomes[0] == "met" else "unresolved"
-
-    return _combined((premise, rule), decide, "the second, provided the first", every=True)
+    text = "the second, provided the first"
+    return _combined((premise, rule), text, lambda found: found[1] if found[0] == "met" else "unresolved", every=True)
 
 
-def where(keep: Callable[[pd.DataFrame], pd.DataFrame | None], rule: Rule, words: str = "") -> Rule:
-    """As the rule says of a part of the runs; nothing where ``keep`` finds none."""
+def where(keep: Callable[[pd.DataFrame], pd.DataFrame], rule: Rule, words: str = "") -> Rule:
+    """As the rule says of a part of the runs; nothing where there is none."""
 
     def narrowed(variant: Variant) -> Finding | None:
         runs = keep(variant.runs)
-        found = rule(replace(variant, runs=runs)) if runs is not None and len(runs) else None
+        found = rule(replace(variant, runs=runs)) if len(runs) else None
         return found and _worded(found, words)
 
     return narrowed
@@ -432,7 +338,7 @@ def _worded(finding: Finding, words: str) -> Finding:
     return replace(finding, text=finding.text + (f", {words}" if words and finding.difference else ""), components=components)
 
 
-def _combined(rules: Sequence[Rule], decide: Callable[[Sequence[Outcome]], Outcome], text: str, *, every: bool = False) -> Rule:
+def _combined(rules: Sequence[Rule], text: str, decide: Callable[[Sequence[Outcome]], Outcome], *, every: bool = False) -> Rule:
     def rule(variant: Variant) -> Finding | None:
         found = [finding for one in rules if (finding := one(variant)) is not None]
         if not found or (len(found) < len(rules) and (every or not variant.some)):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-__all__ = ["augmentation", "honest_scale", "network", "of_gradient_decay", "with_setting"]
-
 
 def of_gradient_decay(runs: pd.DataFrame) -> pd.DataFrame:
     """Keep the runs that were trained with gradient decay; records from before there was another loss do not name it."""
@@ -18,11 +16,10 @@ def with_setting(runs: pd.DataFrame) -> pd.DataFrame:
     if found.empty:
         return found
     label = found["schedule"] if "schedule" in found else found["loss"]
-    other_loss = (found["loss"].notna() & (found["loss"] != "gd")) if "loss" in found else pd.Series(False, found.index)
-    constant = ~other_loss & ~label.astype(str).str.startswith("warm-up")
-    betas = found["beta"] if "beta" in found else pd.Series(float("nan"), found.index)
-    settings = [float(beta) if of_beta else name for name, beta, of_beta in zip(label, betas, constant, strict=True)]
-    found["setting"] = pd.Series(settings, found.index, dtype=object)
+    of_beta = ~label.astype(str).str.startswith("warm-up")
+    if "loss" in found:
+        of_beta &= found["loss"].isna() | (found["loss"] == "gd")
+    found["setting"] = label.astype(object).mask(of_beta, found["beta"].astype(float)) if "beta" in found else label.astype(object)
     return found
 
 
@@ -45,10 +42,15 @@ def honest_scale(runs: pd.DataFrame) -> pd.DataFrame:
 
 def network(runs: pd.DataFrame) -> pd.Series[str]:
     """Name the network of each run, with its width where that is not the usual one."""
-    width = [f"×{width:g}" if width != 1 else "" for width in runs["width"]]
-    return runs["model"] + pd.Series(width, runs.index, dtype=object)
+    return runs["model"] + runs["width"].map(lambda width: f"×{width:g}" if width != 1 else "").astype(object)
 
 
 def augmentation(runs: pd.DataFrame) -> pd.Series[str]:
     """Name the augmentation of each run."""
     return runs["augmentation"].replace({"none": "plain", "crop-flip": "crops and flips", "crop2-flip": "crops and flips"})
+
+
+def most_run_rate(runs: pd.DataFrame) -> pd.Series[float]:
+    """For each run the learning rate that most settings of its variant were run with."""
+    counts = runs.assign(setting=runs["setting"].astype(str)).groupby(["variant", "learning_rate"])["setting"].nunique()
+    return runs["variant"].map({variant: of_variant.droplevel(0).idxmax() for variant, of_variant in counts.groupby("variant")})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,9 @@ from study import published, statistics
 from study.criteria.rules import Finding, Outcome, Side, Variant, all_of, best_of, claim, given, larger, minus, of, where
 from study.criteria.selection import with_setting
 
-__all__ = ["KINDS", "TABLE_I", "accuracies", "average_by_seed", "distance_to_table_i", "paper_table_i", "uci_runs", "wins"]
+__all__ = ["KINDS", "accuracies", "average_by_seed", "distance_to_table_i", "paper_table_i", "uci_runs", "wins"]
 
+# Table I and the columns beside it; Table I in every variant, a row for each method and data set; Figure 2; Figure 2 in every variant
 KINDS = ("uci", "uci-tables", "uci-depth", "uci-layers")
 
 TABLE_I: Mapping[str, tuple[str, float | None]] = {
@@ -41,31 +43,18 @@ _CAMPAIGNS = {
 
 
 def uci_runs(runs: pd.DataFrame, kind: str, *, campaign: str | None = None, together: bool = False) -> pd.DataFrame:
-    """Select the cross-validations of one kind.
-
-    Args:
-        runs: as :func:`study.records.read` gives them.
-        kind: ``"uci"`` (Table I and the columns beside it) or ``"uci-depth"`` (Figure 2); ``"uci-layers"`` (Figure 2 in every variant) or
-            ``"uci-tables"``, what decides Table I: in every variant one row for each method and data set, the mean over ten
-            cross-validations, with equal rows in one fold.
-        campaign: the folder of the records; by default those of the kind.
-        together: those that keep equal rows in one fold, instead of those that do not.
-
-    Returns:
-        One row for each method, data set and seed, with ``variant`` (what the paper leaves unsaid) and, for the depth, ``depth``.
-    """
+    """Select the cross-validations of one kind, or of another campaign than its own; ``together`` those with equal rows in one fold."""
     if "fold_accuracies" not in runs:
         return runs.iloc[:0]
     found = runs[runs["campaign"].isin((campaign,) if campaign else _CAMPAIGNS[kind])]
-    found = found if kind == "uci-tables" else found[found["duplicates_together"].astype(bool) == together]
-    found = with_setting(found)
+    found = with_setting(found if kind == "uci-tables" else found[found["duplicates_together"].astype(bool) == together])
     if found.empty:
         return found
-    units = [f"{hidden[0]} units" for hidden in found["hidden"]]
-    rate = found["learning_rate"].map("{:g}".format)
-    decay = [f", weight decay {decay:g}" if decay > 0 else "" for decay in found["weight_decay"]] if "weight_decay" in found else ""
-    found["variant"] = found["normalization"] + ", " + found["optimizer"] + " " + rate + ", " + units + decay
-    found["depth"] = [len(hidden) + 1 for hidden in found["hidden"]]
+    units = found["hidden"].map(lambda hidden: f", {hidden[0]} units")
+    found["variant"] = found["normalization"] + ", " + found["optimizer"] + " " + found["learning_rate"].map("{:g}".format) + units
+    if "weight_decay" in found:
+        found["variant"] += found["weight_decay"].map(lambda decay: f", weight decay {decay:g}" if decay > 0 else "")
+    found["depth"] = found["hidden"].map(len) + 1
     return _one_row_for_each_data_set(found) if kind == "uci-tables" else found
 
 
@@ -74,17 +63,15 @@ def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
     runs = runs[runs["setting"].isin(TABLE_I)]
     together = runs["duplicates_together"].astype(bool)
     runs = runs[together | ~runs["title"].isin(runs.loc[together, "title"])]  # where there are equal rows, those with them in one fold
-    frames = []
-    for reading, of_reading in runs.groupby("variant"):
-        counts = of_reading.pivot_table(index="title", columns="setting", values="seed", aggfunc="nunique")
-        if counts.shape != (len(paper_table_i()), len(TABLE_I)) or not (counts >= SEEDS).all(axis=None):
-            continue
-        scores = of_reading.pivot_table(index="title", columns="setting", values="test_accuracy")[list(TABLE_I)]
-        ranks = pd.DataFrame(statistics.ranks(scores.to_numpy()), scores.index, scores.columns)
-        columns = {"test_accuracy": scores, "wins": _won(scores), "negative_rank": -ranks}
-        frames.append(pd.DataFrame({name: frame.stack() for name, frame in columns.items()}).reset_index().assign(variant=reading))
-        frames[-1]["scale"] = ", ".join(sorted(set(of_reading["scale"])))
-    return pd.concat(frames, ignore_index=True) if frames else runs.iloc[:0]
+    frames = [runs.iloc[:0]]
+    for variant, group in runs.groupby("variant"):
+        counts = group.pivot_table(index="title", columns="setting", values="seed", aggfunc="nunique")
+        if counts.shape == (len(paper_table_i()), len(TABLE_I)) and (counts >= SEEDS).all(axis=None):
+            scores = group.pivot_table(index="title", columns="setting", values="test_accuracy")[list(TABLE_I)]
+            ranks = pd.DataFrame(statistics.ranks(scores.to_numpy()), scores.index, scores.columns)
+            columns = {"test_accuracy": scores.stack(), "wins": _won(scores).stack(), "negative_rank": -ranks.stack()}
+            frames.append(pd.DataFrame(columns).reset_index().assign(variant=variant, scale=", ".join(sorted(set(group["scale"])))))
+    return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
 def paper_table_i() -> pd.DataFrame:
@@ -109,18 +96,17 @@ def accuracies(runs: pd.DataFrame, methods: Sequence[str] | None = None) -> pd.D
 def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
     """Compute how far the softmax column of each variant is from the paper's, after each number of epochs that was looked at.
 
-    Returns:
-        Columns ``variant``, ``epochs`` and ``distance``: the mean over the data sets of the absolute difference of the mean accuracies, in
-        percentage points. The nearest first; of two that are equally near, the one with fewer epochs.
+    The ``distance`` is the mean over the data sets of the absolute difference of the mean accuracies, in percentage points. The nearest
+    comes first; of two that are equally near, the one with fewer epochs.
     """
     printed = paper_table_i()["softmax"]
     rows = []
-    for reading, of_reading in runs[runs["setting"] == "softmax"].groupby("variant"):
-        curves = np.array(of_reading["curve_test_accuracy"].tolist())
-        for index, epochs in enumerate(of_reading["curve_epoch"].iloc[0]):
+    for variant, group in runs[runs["setting"] == "softmax"].groupby("variant"):
+        curves = np.array(group["curve_test_accuracy"].tolist())
+        for index, epochs in enumerate(group["curve_epoch"].iloc[0]):
             if epochs in EPOCHS_CONSIDERED:
-                means = 100 * pd.Series(curves[:, index]).groupby(of_reading["title"].to_numpy()).mean()
-                rows.append((reading, int(epochs), float((means - printed).abs().mean())))
+                means = 100 * pd.Series(curves[:, index]).groupby(group["title"].to_numpy()).mean()
+                rows.append((variant, int(epochs), float((means - printed).abs().mean())))
     frame = pd.DataFrame(rows, columns=["variant", "epochs", "distance"])
     return frame.sort_values(["distance", "epochs"], kind="stable", ignore_index=True)
 
@@ -151,7 +137,7 @@ def _ranks_ahead(variant: Variant) -> Finding | None:
     limit, mean = statistics.critical_difference(len(TABLE_I), found.difference.n), found.difference.mean
     outcome: Outcome = "met" if mean >= limit else "contradicted" if mean <= -limit else "unresolved"
     text = f"rank of softmax minus rank of ArcGrad 5 (critical difference {limit:.2f})"
-    return Finding(variant.name, outcome, text, found.difference, found.p_value, scale=found.scale)
+    return replace(found, outcome=outcome, text=text, paper="")
 
 
 def _at(depth: int) -> Callable[[pd.DataFrame], pd.DataFrame]:

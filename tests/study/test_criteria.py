@@ -309,7 +309,7 @@ def test_what_decides_nothing(claim, runs):
 def test_runs_with_another_loss_do_not_count():
     runs = made_up.images()
     other = made_up.images(loss="arcgrad 10").assign(test_accuracy=0.1)
-    assert criteria.image_runs(other, "images").empty
+    assert criteria.runs_of(other, "images").empty
     together = verdicts.verdict("E6", pd.concat([runs, other], ignore_index=True))
     assert together.to_frame().equals(verdicts.verdict("E6", runs).to_frame())
 

@@ -131,7 +131,8 @@ def test_every_interval_and_every_p_value_by_scipy(decided):
 
 
 def test_the_committed_sentences_are_those_of_the_code():
-    written = verdicts.criteria_file()
+    content = yaml.safe_load((ROOT / "campaigns" / "criteria.yml").read_text(encoding="utf-8"))
+    written = {claim: entry["parts"] for claim, entry in content.items() if claim != "planned"}
     assert written == {claim: {part: criterion.sentence for part, criterion in parts.items()} for claim, parts in criteria.CLAIMS.items()}
     assert set(written) <= set(published.claims().index)
 
