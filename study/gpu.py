@@ -2,11 +2,9 @@
 
     python -m study.gpu --minutes 25 --into OUT cifar10        # or: make gpu DATA=data MINUTES=25
 
-First a few steps are compared with a CPU in float64; where they differ it stops. Then the missing jobs of the campaigns are trained, one
-stack at a time, in the order of the files, which is the order of their value. After two epochs it is known what an epoch takes, and a stack
-that will not end in time is left; the next one of the same kind is not begun. After every record the archive ``OUT/records.tar.gz`` is
-rewritten whole, so that a cut loses one job at most. Results are those of the notebook of the same name: both call
-:func:`study.run.train_stack` with the same setting.
+First a few steps are compared with a CPU in float64. Then the missing jobs are trained by :func:`study.run.train_stack`, as
+their notebooks do, in the order of the files, which is the order of their value. A stack that will not end in time is left, and the next
+one of the same kind is not begun. ``OUT/records.tar.gz`` is rewritten after every record, so that a cut loses one job at most.
 """
 
 from __future__ import annotations
@@ -46,6 +44,7 @@ WAYS: dict[str, dict[str, Any]] = {
 # float32 it moves some unit across the kink of its ReLU, which changes the gradient by the square root of that share.
 _TOLERANCES = {torch.float64: 1e-8, torch.float32: 0.1}
 _BETAS, _TEMPERATURES = [5.0, 1.0, 0.1], [1.0, 2.0, 0.5]
+_SIZES = {"dataset", "model", "width", "augmentation", "subset"}  # of which the time of an epoch is made, with the number of runs
 _RESERVE = 20.0  # seconds that are left for the end
 
 _log = logging.getLogger("study.gpu")
@@ -102,13 +101,9 @@ def without_tf32() -> Iterator[None]:
 
 
 def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> dict[str, float]:
-    """Compare six steps, the last one of a smaller batch, with the same on the CPU in float64.
+    """Measure how far the weights after six steps, the last of a smaller batch, lie from those of a CPU in float64.
 
-    Returns:
-        For each way how far the weights lie apart, in parts of the way that they have gone.
-
-    Raises:
-        RuntimeError: where that is more than the order of sums explains.
+    The distances are in parts of the way that the weights have gone; one that the order of sums does not explain is a RuntimeError.
     """
     data = images(11 * batch_size // 2)
     form: dict[str, Any] = {"width": width, "batch_size": batch_size}
@@ -136,56 +131,49 @@ class _NotInTime(Exception):
 
 
 def run_jobs(jobs: Sequence[Job], seconds: float, archive: Path, *, clock: Callable[[], float] = time.monotonic) -> list[Job]:
-    """Train jobs one after another until the time is over.
-
-    Args:
-        jobs: of the notebook ``train``, the most valuable first; others are left out.
-        seconds: the time there is.
-        archive: a tar.gz file with all records that were made here, rewritten after each.
-        clock: tells the time in seconds.
-
-    Returns:
-        The jobs that have their record now.
-    """
+    """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now."""
     end, done = clock() + seconds - _RESERVE, list[Job]()
     taken: dict[str, float] = {}  # seconds for an epoch of each kind of stack
     for job in jobs:
         if not isinstance(job.setting, settings.Train):
             _log.info("%s: not a job of the notebook train", job.id)
             continue
-        setting = job.setting
-        kind = repr([setting.dataset, setting.model, setting.width, setting.augmentation, setting.subset, len(setting.runs())])
-        if kind in taken and taken[kind] * setting.epochs > end - clock() or clock() > end:
-            _log.info("%s: not begun, %.0f seconds are left", job.id, end - clock())
+        kind = repr([*job.setting.model_dump(include=_SIZES).values(), len(job.setting.runs())])
+        left = end - clock()
+        if left < 0 or taken.get(kind, 0) * job.setting.epochs > left:
+            _log.info("%s: not begun, %.0f seconds are left", job.id, left)
             continue
-        times: list[float] = []
-
-        def watch(
-            model: object, dataset: object, epoch: int, *, kind: str = kind, epochs: int = setting.epochs, times: list[float] = times
-        ) -> Mapping[str, Tensor]:
-            times.append(clock())
-            if len(times) > 2:  # the first epoch records the step
-                taken[kind] = (times[-1] - times[1]) / (len(times) - 2)
-                if taken[kind] * (epochs - epoch) > end - clock():
-                    raise _NotInTime(
-                        f"{taken[kind]:.2g} seconds an epoch, {epochs - epoch} epochs and {end - clock():.0f} seconds are left"
-                    )
-            return {}
-
-        started = clock()
+        pace = _Pace(job.setting.epochs, end, clock)
         try:
-            record = run.train_stack(setting, measure=watch)
+            run.train_stack(job.setting, measure=pace).write(job.record)
         except _NotInTime as reason:
             _log.info("%s: left, %s", job.id, reason)
             continue
-        record.write(job.record)
+        finally:
+            taken |= {kind: pace.epoch_seconds} if pace.epoch_seconds else {}
         done.append(job)
         with tarfile.open(archive.with_suffix(".partial"), "w:gz") as file:
             for finished in done:
                 file.add(finished.record, f"{finished.campaign}/{finished.record.name}")
         archive.with_suffix(".partial").replace(archive)
-        _log.info("%s: %.0f seconds, %.0f are left", job.id, clock() - started, end - clock())
+        _log.info("%s: %.0f seconds are left", job.id, end - clock())
     return done
+
+
+class _Pace:
+    """Looks at the clock after every epoch, and leaves a stack that will not end in time."""
+
+    def __init__(self, epochs: int, end: float, clock: Callable[[], float]) -> None:
+        self.epochs, self.end, self.clock, self.epoch_seconds, self.times = epochs, end, clock, 0.0, list[float]()
+
+    def __call__(self, model: object, dataset: object, epoch: int) -> Mapping[str, Tensor]:
+        self.times.append(self.clock())
+        if len(self.times) > 2:  # the first epoch records the step
+            self.epoch_seconds = (self.times[-1] - self.times[1]) / (len(self.times) - 2)
+            rest, left = self.epochs - epoch, self.end - self.clock()
+            if self.epoch_seconds * rest > left:
+                raise _NotInTime(f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} seconds are left")
+        return {}
 
 
 def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:

@@ -28,7 +28,7 @@ def _interrupt(*_: object) -> None:
 
 
 def main() -> int:
-    """Plan a campaign, or run one of its jobs. The last line says how it ended."""
+    """Plan a campaign, or run one of its jobs; the last line says how it ended."""
     parser = argparse.ArgumentParser(description=study.campaign.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("plan").add_argument("campaign")
