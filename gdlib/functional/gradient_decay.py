@@ -86,7 +86,7 @@ def gd_cross_entropy(
         try:
             return fused.GradientDecay.apply(input, target.unsqueeze(1), beta, 1, "mean", None, None)
         except fused.NoClassError:
-            pass  # some samples are ignored, or have a label that is no class: what follows knows which
+            pass  # a label is no class: what follows says which
     batch = Batch(input, target, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
     beta = batch.parameter("beta", beta, positive)
     temperature = batch.parameter("temperature", temperature, positive)
@@ -108,7 +108,7 @@ def _needs_no_checks(input: Tensor, target: Tensor, beta: float) -> bool:
     if not (type(input) is Tensor and type(target) is Tensor and input.is_cpu and target.is_cpu):
         return False
     usual = input.dtype is torch.float32 and target.dtype is torch.int64 and input.ndim == 2 and target.shape == input.shape[:1]
-    return usual and fused.serves(input, beta)
+    return usual and fused.serves(input, beta) and target.min().item() >= 0  # none is ignored; the gather finds those too large
 
 
 def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> Tensor:
