@@ -46,6 +46,10 @@ def mnist(reading="relu-unit", seeds=5, noise=0.0005):
     return pd.DataFrame(rows)
 
 
+IMAGE_RUN = {
+    **{"scale": "reduced", "dataset": "cifar10-jpeg", "model": "resnet18", "width": 0.25, "augmentation": "none", "momentum": 0.9},
+    **{"learning_rate": 0.01, "milestones": [0.5, 0.75], "match_gradient": False, "diverged": False},
+}
 IMAGE_ACCURACY = {"20": 0.80, "5": 0.90, "1": 0.92, "0.1": 0.93, "0.01": 0.925, "warm-up 0.1→1": 0.94}
 OVERCONFIDENCE = {"20": -0.02, "5": 0.01, "1": 0.04, "0.1": 0.06, "0.01": 0.07, "warm-up 0.1→1": 0.05}
 
@@ -59,21 +63,11 @@ def images(**settings) -> pd.DataFrame:
         for schedule, accuracy in IMAGE_ACCURACY.items():
             small = generator.normal(0, 0.0003)
             over = OVERCONFIDENCE[schedule] + small
-            row = {
+            row = IMAGE_RUN | {
                 "campaign": "cifar10-reduced",
                 "record": f"plain-seed{seed}.json",
-                "scale": "reduced",
-                "dataset": "cifar10-jpeg",
-                "model": "resnet18",
-                "width": 0.25,
-                "augmentation": "none",
-                "momentum": 0.9,
-                "learning_rate": 0.01,
-                "milestones": [0.5, 0.75],
                 "epochs": 8,
                 "subset": 6000,
-                "match_gradient": False,
-                "diverged": False,
                 "seed": seed,
                 "schedule": schedule,
                 "beta": 1.0 if schedule.startswith("warm-up") else float(schedule),
@@ -119,19 +113,14 @@ def margins(losses: list[str] | None = None, seeds: int = 3, **settings) -> pd.D
             small = generator.normal(0, 0.0003)
             bias = BIAS.get(loss, 0.8) + small
             rise = 0.1 if loss in ("lm 0.3", "label-smoothing 0.1") else 0.0
-            row = {
+            row = IMAGE_RUN | {
                 "campaign": "large-margin-reduced",
                 "record": f"bias-{loss}-seed{seed}.json",
-                "scale": "reduced",
-                "dataset": "cifar10-jpeg",
                 "model": "vgg16",
-                "width": 0.25,
                 "augmentation": "crop-flip",
                 "lr_schedule": "exponential",
                 "learning_rate": 0.03,
-                "momentum": 0.9,
                 "milestones": [],
-                "match_gradient": False,
                 "epochs": 20,
                 "subset": 6000,
                 "train_samples": 6000,
@@ -140,7 +129,6 @@ def margins(losses: list[str] | None = None, seeds: int = 3, **settings) -> pd.D
                 "schedule": loss,
                 "beta": 1.0,
                 "seed": seed,
-                "diverged": False,
                 "test_accuracy": MARGIN_ACCURACY[loss] + common + small,
                 "test_confidence": MARGIN_ACCURACY[loss] + common,
                 "train_margin_bias": bias,
@@ -176,18 +164,12 @@ def trained(
         common = generator.normal(0, 0.01)
         for loss, accuracy in ANGULAR_ACCURACY.items():
             noise = generator.normal(0, 1e-3)
-            row = {
+            row = IMAGE_RUN | {
                 "campaign": "angular-reduced",
                 "record": f"{entry}-{loss.replace(' ', '-')}-seed{seed}.json",
-                "scale": "reduced",
-                "dataset": "cifar10-jpeg",
-                "model": "resnet18",
-                "width": 0.25,
                 "augmentation": "crop-flip",
                 "epochs": epochs,
                 "train_samples": samples,
-                "match_gradient": False,
-                "diverged": False,
                 "seed": seed,
                 "loss": loss,
                 "schedule": loss,
@@ -244,25 +226,16 @@ def with_rivals(changes: dict[str, float] | None = None) -> pd.DataFrame:
         for schedule, mean in accuracy.items():
             loss = schedule if schedule in criteria.RIVALS else None
             rows.append(
-                {
+                IMAGE_RUN
+                | {
                     "campaign": "margin-losses-reduced" if loss else "cifar10-reduced",
                     "record": f"plain-seed{seed}.json",
-                    "scale": "reduced",
-                    "dataset": "cifar10-jpeg",
-                    "model": "resnet18",
-                    "width": 0.25,
                     "subset": 6000,
-                    "augmentation": "none",
-                    "momentum": 0.9,
-                    "milestones": [0.5, 0.75],
                     "epochs": 20,
-                    "match_gradient": False,
-                    "diverged": False,
                     "seed": seed,
                     "loss": loss,
                     "schedule": schedule,
                     "beta": 1.0,
-                    "learning_rate": 0.01,
                     "curve_test_accuracy": [0.5],
                     "test_accuracy": mean + (changes or {}).get(schedule, 0.0) + common + generator.normal(0, 1e-3),
                     "test_confidence": 0.9,

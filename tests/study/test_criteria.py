@@ -82,11 +82,6 @@ def test_too_few_pairs_and_runs_that_are_not_one_for_each_seed():
         larger("x", "a", "b")(Variant("v", pd.concat([one.runs, one.runs]), 2))
 
 
-def test_a_setting_is_a_number_where_it_is_a_constant_beta():
-    runs = criteria.runs_of(made_up.images(), "images")
-    assert set(runs["setting"]) == {20.0, 5.0, 1.0, 0.1, 0.01, "warm-up 0.1→1"}
-
-
 # --- each criterion, met and contradicted ---
 
 
@@ -133,14 +128,11 @@ def test_the_papers_own_table_i_and_a_bias_by_construction():
     ("claim", "part", "column", "changes"),
     [
         ("E4", "a", "test_accuracy", {"0.01": -0.02}),
-        ("E4", "b", "test_accuracy", {"5": 0.05}),
         ("E4", "c", "test_accuracy", {"2": 0.05}),
         ("E6", "a", "test_accuracy", {"0.1": -0.02}),
-        ("E6", "b", "test_accuracy", {"5": 0.04}),
         ("E6", "c", "test_accuracy", {"warm-up 0.1→1": -0.03}),
         ("E11", "a", "test_confidence", {"0.1": -0.04}),
         ("E11", "b", "test_ece", {"20": 0.05}),
-        ("E11", "c", "test_ece", {"0.1": -0.05}),
         ("E11", "d", "test_mce", {"20": 0.5}),
         ("E12", "a", "test_ece", {"5": 0.05}),
         ("E12", "b", "test_ece", {"20": 0.05}),
@@ -148,24 +140,16 @@ def test_the_papers_own_table_i_and_a_bias_by_construction():
         ("B2", "b", "test_ece_link", {"0.1": 0.05}),
         ("B1", "a", "test_confidence", {"5": 0.2}),
         ("E10", "a", "test_accuracy", {"a-softmax 4": 0.05}),
-        ("E10", "b", "test_accuracy", {"center 0.003": 0.05}),
         ("L3", "a", "test_accuracy", {"softmax": 0.1}),
         ("L3", "b", "test_accuracy", {"lm-uq 0.3": -0.1}),
-        ("L3", "c", "test_accuracy", {"lm-qu 0.3": 0.1}),
-        ("L3", "d", "test_accuracy", {"lm 0.9": -0.1}),
         ("L4", "a", "test_accuracy", {"label-smoothing 0.3": 0.1}),
-        ("L4", "b", "test_accuracy", {"super-symmetry": 0.1}),
         ("L4", "c", "test_accuracy", {"super-symmetry": 0.1}),
         ("L4", "e", "train_margin_bias", {"label-smoothing 0.1": -0.5}),
         ("L6", "a", "test_accuracy", {"hinge": 0.2}),
-        ("L6", "b", "test_accuracy", {"modified": -0.1}),
         ("L6", "c", "test_accuracy", {"lgm 0.3 0.1": 0.2}),
-        ("L6", "d", "test_accuracy", {"modified-lm 0.3": -0.1}),
         ("A4", "a", "test_accuracy", {"softmax": 0.2}),
-        ("A4", "b", "test_accuracy", {"adacos": 0.2}),
         ("A6", "a", "wc_intra", {"softmax": -0.5}),
         ("A6", "b", "wc_intra", {"adacos": -0.5}),
-        ("A6", "c", "w_inter", {"softmax": 0.5}),
         ("A7", "a", "criterion_seconds", {"arcgrad 10": 0.3}),
     ],
 )
@@ -189,13 +173,6 @@ def test_lost_samples_of_e3(left, right, part, outcome):
         rows = runs["schedule"] == schedule
         runs.loc[rows, "confidence_counts"] = pd.Series([[lost + seed, 0.0, 0.0, 0.0, 1.0] for seed in range(5)], runs.index[rows])
     assert outcomes("E3", runs)[part] == outcome
-
-
-def test_either_warm_up_suffices():
-    runs = made_up.mnist()
-    runs.loc[runs["schedule"] == made_up.MNIST_WARMUPS[1], "test_accuracy"] = 0.9
-    found = verdicts.verdict("E4", runs).parts[2].findings[0]
-    assert [leaf.outcome for leaf in found.leaves()] == ["met", "contradicted"] and found.outcome == "met"
 
 
 def test_tables_are_the_unit_and_equal_rows_stay_in_one_fold():
@@ -248,11 +225,6 @@ def test_older_runs_stop_deciding_once_the_planned_seeds_are_there():
     assert elsewhere.deciding
 
 
-def test_e12_speaks_of_many_classes():
-    assert verdicts.verdict("E12", made_up.images()).verdict == "not run"
-    assert verdicts.verdict("E12", fast(dataset="cifar100")).verdict == "supported"
-
-
 def test_falls_are_added_up_over_one_cycle():
     runs = fast(epochs=4)
     sizes = runs["schedule"].map({"5": 0.2}).fillna(0.1) + 0.01 * runs["seed"] * np.arange(len(runs)) / 100
@@ -291,6 +263,7 @@ def test_beta_1_of_a_small_network_is_softmax_for_the_other_losses():
         ("E6", made_up.images(seeds=2)),
         ("E6", made_up.images(scale="smoke")),
         ("E6", made_up.images(diverged=True)),
+        ("E6", made_up.images(loss="arcgrad 10")),
         ("E6", pd.DataFrame({"record": ["a-seed0.json"], "campaign": ["mnist"]})),
         ("E8", made_up.images()),
         ("E13", made_up.oscillating(0.9, 0.01, {"5": 0.05, "0.1": 0.01})),
@@ -304,14 +277,6 @@ def test_beta_1_of_a_small_network_is_softmax_for_the_other_losses():
 def test_what_decides_nothing(claim, runs):
     assert verdicts.verdict(claim, runs).verdict == "not run"
     assert verdicts.verdict(claim, pd.DataFrame()).verdict == "not run"
-
-
-def test_runs_with_another_loss_do_not_count():
-    runs = made_up.images()
-    other = made_up.images(loss="arcgrad 10").assign(test_accuracy=0.1)
-    assert criteria.runs_of(other, "images").empty
-    together = verdicts.verdict("E6", pd.concat([runs, other], ignore_index=True))
-    assert together.to_frame().equals(verdicts.verdict("E6", runs).to_frame())
 
 
 def test_runs_of_two_sizes_are_two_variants():
@@ -341,11 +306,6 @@ def test_a_variant_with_one_seed_is_no_rival():
     assert outcomes("L6", runs)["c"] == "met"
 
 
-def test_the_learning_rate_of_the_choice_does_not_count():
-    chosen = made_up.margins(["softmax"], seeds=1, learning_rate=0.1).assign(test_accuracy=0.1)
-    assert set(outcomes("L3", pd.concat([made_up.margins(), chosen], ignore_index=True)).values()) == {"met"}
-
-
 class TestTableI:
     def test_as_printed(self):
         printed = criteria.paper_table_i()
@@ -353,11 +313,6 @@ class TestTableI:
         assert printed.mean().round(2)["softmax"] == pytest.approx(79.56, abs=0.01)
         assert criteria.wins(printed)["arcgrad 5"] >= 7  # the paper counts 7
         assert criteria.wins(pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, 1.0, 4.0]})).to_dict() == {"a": 1.5, "b": 1.5}
-
-    def test_accuracies_are_in_the_order_of_the_table(self):
-        found = criteria.accuracies(criteria.runs_of(made_up.table_i(), "uci"), ["softmax", "adacos"])
-        assert list(found.index) == list(criteria.paper_table_i().index) and list(found.columns) == ["softmax", "adacos"]
-        assert found.loc["Iris", "softmax"] == pytest.approx(96.8, abs=0.02)
 
     def test_the_nearest_variant_is_the_one_that_is_the_paper(self):
         near = made_up.table_i(campaign="uci-readings")
@@ -367,11 +322,6 @@ class TestTableI:
         assert set(distances["epochs"]) == {10, 20, 50}  # 30 was not to be looked at
         first = {"variant": "standard, sgd 0.1, 16 units", "epochs": 20, "distance": pytest.approx(0.0, abs=0.01)}
         assert distances.iloc[0].to_dict() == first
-
-    def test_weight_decay_is_another_variant(self):
-        runs = pd.concat([made_up.table_i(), made_up.table_i(campaign="uci-adam", weight_decay=0.0005)], ignore_index=True)
-        assert len(verdicts.verdict("A2", runs).parts[0].findings) == 2
-        assert criteria.runs_of(runs, "uci")["variant"].nunique() == 1
 
 
 def test_distance_is_zero_for_the_papers_own_table():
