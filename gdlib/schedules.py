@@ -1,7 +1,7 @@
 """Schedules: a number as a function of the step. Pure: no torch, no state, no knowledge of the loss.
 
 A schedule is any callable that takes a step (0 for the first) and returns a float. Whether a step is an optimiser step or an epoch is the
-caller's choice: the schedule only counts.
+caller's choice: the schedule only counts. ``str()`` is its label in records and legends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
-        """Refuse a value that is not a number."""
         _check_finite(value=self.value)
 
     def __call__(self, step: float) -> float:
@@ -41,7 +40,6 @@ class Constant:
         return self.value
 
     def __str__(self) -> str:
-        """The label of the schedule in records and legends."""
         return f"{self.value:g}"
 
 
@@ -74,7 +72,6 @@ class LinearWarmup:
     steps: float
 
     def __post_init__(self) -> None:
-        """Refuse values that are not numbers, and a warm-up without length."""
         _check_finite(start=self.start, end=self.end, steps=self.steps)
         if self.steps <= 0:
             raise ValueError(f"steps must be > 0, got {self.steps}; use Constant({self.end}) for no warm-up")
@@ -88,7 +85,6 @@ class LinearWarmup:
         return self.start + (self.end - self.start) * (step / self.steps)
 
     def __str__(self) -> str:
-        """The label of the schedule in records and legends."""
         return f"warm-up {self.start:g}→{self.end:g}"
 
 

@@ -19,14 +19,9 @@ Scheme = Literal["width", "mass"]
 
 @dataclass(frozen=True, eq=False)
 class CalibrationBins:
-    """Confidence against accuracy, bin by bin: the contents of a reliability diagram, each of the shape ``[B]``.
+    """The contents of a reliability diagram, each of the shape ``[B]``: edges (lower, upper], samples, their mean confidence and accuracy.
 
-    Attributes:
-        lower: lower edges, excluded (but 0 belongs to the first bin).
-        upper: upper edges, included.
-        count: samples in each bin.
-        confidence: mean confidence in each bin, NaN where it is empty.
-        accuracy: share of correct samples in each bin, NaN where it is empty.
+    Confidence and accuracy are NaN where a bin is empty.
     """
 
     lower: FloatArray

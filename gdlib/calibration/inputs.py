@@ -17,19 +17,17 @@ TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
 
 def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
     """Make a tensor of real numbers; Python floats become float64, arrays and tensors keep their type."""
-    if isinstance(values, Tensor):
-        tensor = values
-    else:
+    if not isinstance(values, Tensor):
         if np.ma.is_masked(values):
             raise ValueError(f"{name} must not have masked values; select the samples that are there first")
         array = np.asarray(values)
         if array.dtype.kind not in "fiu":
             raise ValueError(f"{name} must be an array of real numbers, not of type {array.dtype}")
         kind = np.int64 if array.dtype.kind != "f" else array.dtype.newbyteorder("=") if array.itemsize <= 8 else np.float64
-        tensor = torch.tensor(array.astype(kind))  # torch has no long double; a copy, because the array may be read-only
-    if tensor.is_complex() or tensor.dtype == torch.bool:
-        raise ValueError(f"{name} must hold real numbers, not {tensor.dtype}")
-    return tensor
+        return torch.tensor(array.astype(kind))  # torch has no long double; a copy, because the array may be read-only
+    if values.is_complex() or values.dtype == torch.bool:
+        raise ValueError(f"{name} must hold real numbers, not {values.dtype}")
+    return values
 
 
 def floating_type(tensor: Tensor) -> torch.dtype:

@@ -96,9 +96,6 @@ def _link_arguments(probs: Tensor | FloatArray, beta: float | Tensor | FloatArra
     if not (torch.isfinite(b) & (b > 0)).all():
         raise ValueError(f"beta must be finite and positive, not {beta}")
     try:
-        b = b.expand(p.shape[:-1])
+        return p, b.expand(p.shape[:-1]).unsqueeze(-1)
     except RuntimeError:
-        raise ValueError(
-            f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, the shape of probs without its classes"
-        ) from None
-    return p, b.unsqueeze(-1)
+        raise ValueError(f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, that of probs without classes") from None

@@ -105,29 +105,28 @@ class VectorScaling:
         Guo et al. 2017, section 4.2 (a diagonal W); GD-2, table 3.
     """
 
-    _weight: Tensor | None = None
-    _bias: Tensor | None = None
+    _fitted: tuple[Tensor, Tensor] | None = None
 
     @property
     def weight(self) -> Tensor:
         """The scale of each class, float64, shape ``[C]``; 1/T for temperature scaling."""
-        if self._weight is None:
+        if self._fitted is None:
             raise NotFittedError(self)
-        return self._weight
+        return self._fitted[0]
 
     @property
     def bias(self) -> Tensor:
         """The bias of each class, float64, shape ``[C]``. Only differences between classes matter; the mean is 0."""
-        if self._bias is None:
+        if self._fitted is None:
             raise NotFittedError(self)
-        return self._bias
+        return self._fitted[1]
 
     def fit(self, logits: ArrayOrTensor, labels: ArrayOrTensor) -> Self:
         """Choose the weights and biases; arguments and errors are those of :meth:`TemperatureScaling.fit`."""
         z, y, dtype = _logits_and_labels(logits, labels)
         start, no_bias = torch.ones_like(z[0]) / _best_temperature(z, y, dtype), torch.zeros_like(z[0])
         candidates = [(start, no_bias), _newton(z, y, start)]
-        self._weight, self._bias = min(candidates, key=lambda found: _nll(_scaled(z, *found).to(dtype), y))  # the first of equals
+        self._fitted = min(candidates, key=lambda found: _nll(_scaled(z, *found).to(dtype), y))  # the first of equals
         return self
 
     def transform(self, logits: TensorOrArray) -> TensorOrArray:
@@ -194,7 +193,11 @@ def _minimal_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
     high = max(spread, min(high, spread * torch.finfo(dtype).max / float(z.abs().max())))
     b, previous = spread, math.inf
     for _ in range(_ITERATIONS):
-        loss, slope, curvature = _along(x, b)
+        losses = torch.logsumexp(b * x, 1)
+        p = torch.exp(b * x - losses[:, None])
+        mean = (p * x).sum(1)
+        loss, slope = float(losses.mean()), float(mean.mean())
+        curvature = float((p * (x - mean[:, None]).square()).sum(1).mean())
         separated = loss <= _NOTHING_TO_GAIN  # then the least b for which that holds is sought
         left = slope < 0 and not separated
         low, high = (b, high) if left else (low, b)
@@ -209,15 +212,6 @@ def _minimal_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
         if high - low <= 1e-12 * low:
             break
     return spread / b
-
-
-def _along(x: Tensor, b: float) -> tuple[float, float, float]:
-    """The mean of logsumexp(b x) over the rows, and its first two derivatives in b."""
-    losses = torch.logsumexp(b * x, 1)
-    p = torch.exp(b * x - losses[:, None])
-    mean = (p * x).sum(1)
-    variance = (p * (x - mean[:, None]).square()).sum(1)
-    return float(losses.mean()), float(mean.mean()), float(variance.mean())
 
 
 def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:

@@ -35,7 +35,7 @@ class HeadedMLP(RunModel):
         **options: those of :class:`gdlib.models.StackedMLP`; the same seeds and options give the same first weights.
 
     Raises:
-        ValueError: for a head that does not exist, and for whatever StackedMLP refuses.
+        ValueError: for an unknown head, and as StackedMLP.
 
     Example:
         >>> model = HeadedMLP([4, 16, 16, 3], seeds=[0, 1], head="cosine")
@@ -99,14 +99,13 @@ class Head(nn.Module):
     ``gaussian``           :math:`-\tfrac12 \lVert h - \mu_c \rVert^2`, see :class:`gdlib.heads.GaussianMixtureHead`
     ====================== ========================================================================================================
 
+    It maps features ``[N, D]`` to ``[N, K]``; the first C outputs classify.
+
     Args:
         layer: linear layer whose weight and bias it starts with.
         kind: one of :data:`HEADS`.
         bias: keep the bias, where the kind has one.
         with_features: append the features to the output.
-
-    Shape:
-        Features ``[N, D]`` to ``[N, K]``; the first C outputs classify.
     """
 
     def __init__(self, layer: nn.Linear, kind: str, *, bias: bool = True, with_features: bool = False) -> None:
@@ -135,10 +134,8 @@ class Head(nn.Module):
             with torch.no_grad():
                 self.vectors.copy_(super_symmetric_projection(self.vectors))
         outputs = self.layer(features)
-        if self.kind == "gaussian":
-            outputs = -outputs[0]
-        elif self.kind == "normed":
-            outputs = torch.cat(outputs, -1)
+        if not isinstance(outputs, Tensor):
+            outputs = -outputs[0] if self.kind == "gaussian" else torch.cat(outputs, -1)
         return torch.cat([outputs, features], -1) if self.with_features else cast(Tensor, outputs)
 
 

@@ -177,12 +177,7 @@ class FastNetwork(ImageNetwork):
 
     The first layer is a fixed 2×2 convolution: the whitening filters of 2×2 patches and their negatives, 24 for colour images, random until
     :meth:`whiten` computes them from training images. A block is a 3×3 convolution, 2×2 max pooling, batch normalisation, ReLU, another 3×3
-    convolution, batch normalisation, ReLU.
-
-    Args:
-        blocks: channels of the three blocks.
-        classes: number of classes.
-        channels: of the images.
+    convolution, batch normalisation, ReLU. :func:`fast` makes one.
     """
 
     def __init__(self, blocks: tuple[int, int, int], classes: int, channels: int) -> None:
@@ -244,12 +239,7 @@ def fast(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels
 
 
 IMAGE_NETWORKS: dict[str, Callable[..., ImageNetwork]] = {
-    "fast": fast,
-    "resnet18": resnet18,
-    "resnet34": resnet34,
-    "resnet50": resnet50,
-    "vgg16": vgg16,
-    "mobilenet_v1": mobilenet_v1,
+    network.__name__: network for network in (fast, resnet18, resnet34, resnet50, vgg16, mobilenet_v1)
 }
 
 
@@ -265,7 +255,7 @@ def image_stack(
     Args:
         name: a name of :data:`IMAGE_NETWORKS`.
         seeds: one seed for the initialisation of each run.
-        classes: number of classes.
+        classes: this and the rest as of :func:`resnet18`.
         width: multiplies every number of channels.
         stem: a name of :data:`STEMS`.
         channels: of the images.
@@ -335,7 +325,11 @@ class _Residual(nn.Module):
 def _resnet(blocks: Sequence[int], bottleneck: bool, classes: int, width: float, stem: str, channels: int) -> ImageNetwork:
     _check_form(classes, width, stem, channels)
     inputs = _scaled(64, width)
-    stages: OrderedDict[str, nn.Module] = OrderedDict(stem=nn.Sequential(*_stem(stem, channels, inputs)))
+    if stem == "imagenet":
+        first = [*_rectified(channels, inputs, 7, stride=2), nn.MaxPool2d(3, stride=2, padding=1)]
+    else:
+        first = _rectified(channels, inputs, 3, stride=1 if stem == "cifar" else 2)
+    stages: OrderedDict[str, nn.Module] = OrderedDict(stem=nn.Sequential(*first))
     for stage, number in enumerate(blocks):
         units = _scaled(64 * 2**stage, width)
         outputs = 4 * units if bottleneck else units
@@ -351,9 +345,3 @@ def _resnet(blocks: Sequence[int], bottleneck: bool, classes: int, width: float,
             inputs = outputs
         stages[f"stage{stage + 1}"] = nn.Sequential(*layers)
     return ImageNetwork(nn.Sequential(stages), inputs, classes)
-
-
-def _stem(stem: str, channels: int, units: int) -> list[nn.Module]:
-    if stem == "imagenet":
-        return [*_rectified(channels, units, 7, stride=2), nn.MaxPool2d(3, stride=2, padding=1)]
-    return _rectified(channels, units, 3, stride=1 if stem == "cifar" else 2)

@@ -16,11 +16,7 @@ __all__ = ["ACTIVATIONS", "INITIALIZATIONS", "StackedMLP", "mlp"]
 
 
 class _Tanh(torch.autograd.Function):
-    """tanh whose gradient is made of single multiplications and subtractions.
-
-    PyTorch's fused backward kernel rounds differently in the vectorised body of a tensor and in its tail, so that a run's gradient would
-    depend on where the run lies in the stack. Operation by operation it does not.
-    """
+    """tanh with a backward pass of single operations: PyTorch's fused one rounds by the place of a run in the stack."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor) -> Tensor:
@@ -105,10 +101,9 @@ class StackedMLP(RunModel):
     def features(self, inputs: Tensor) -> Tensor:
         """The inputs of the last layer, ``[R, N, D]``."""
         hidden = inputs
-        last_hidden = len(self.weights) - 2
-        for layer in range(last_hidden + 1):
+        for layer in range(len(self.weights) - 1):
             hidden = self._layer(layer, hidden)
-            if not (self.linear_features and layer == last_hidden):
+            if not (self.linear_features and layer == len(self.weights) - 2):
                 hidden = self.activation(hidden)
         return hidden
 

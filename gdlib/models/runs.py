@@ -36,18 +36,14 @@ class RunModel(nn.Module, ABC):
 
     @abstractmethod
     def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradients of each run to a Euclidean norm of at most ``max_norm``; return the R norms from before.
-
-        As :func:`torch.nn.utils.clip_grad_norm_`, run by run.
-        """
+        """Scale the gradients of each run to a Euclidean norm of at most ``max_norm``; return the R norms from before."""
 
 
 class ModuleStack(RunModel):
     """R modules of any kind, side by side behind the run axis.
 
-    The modules compute one after the other, each on its own memory, so that a run in a stack computes what it computes alone. Nothing waits
-    for a GPU: no number is read on the host, neither on the way forward nor in :meth:`clip_gradients`. While a CUDA graph is recorded each
-    module has a stream of its own, so that the replayed graph computes them side by side.
+    The modules compute one after the other, so that a run in a stack computes what it computes alone. Nothing waits for a GPU. While a CUDA
+    graph is recorded each module has a stream of its own, so that the replayed graph computes them side by side.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
@@ -94,8 +90,5 @@ class ModuleStack(RunModel):
         return outputs
 
     def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before.
-
-        A norm that is not finite is no error: it makes that run's gradients useless and leaves the others alone.
-        """
+        """As there; a norm that is not finite makes that run's gradients useless and leaves the others alone."""
         return torch.stack([nn.utils.clip_grad_norm_(copy.parameters(), max_norm) for copy in self.copies])

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from gdlib.models import RunModel
 from gdlib.train.manual import ManualStep
-from gdlib.train.step import PRECISIONS, Feed, GraphedStep, Loss, Prepare, Step, Tables, autocast, can_be_graphed
+from gdlib.train.step import Feed, GraphedStep, Loss, Prepare, Step, Tables, autocast, can_be_graphed
 
 __all__ = ["LR_SCHEDULES", "OPTIMIZERS", "Draws", "Measure", "Order", "batch_order", "batch_orders", "predict", "train"]
 
@@ -54,7 +54,6 @@ def train(
     weight_decay: float = 0.0,
     lr_schedule: str = "milestones",
     milestones: Sequence[int] = (),
-    learning_rate_factor: float = 0.1,
     max_grad_norm: float | None = None,
     order_seeds: Sequence[int] = (0,),
     order: Order | None = None,
@@ -90,18 +89,14 @@ def train(
         lr_schedule: of the learning rate. ``"milestones"``: see there. ``"exponential"``: by the same factor after every epoch, down to
             a thousandth in the last one. ``"one-cycle"``: from step to step up to ``learning_rate`` and down to nothing, while the momentum
             goes from 0.95 to 0.85 and back, whatever ``momentum`` says (:class:`torch.optim.lr_scheduler.OneCycleLR`).
-        milestones: after these numbers of finished epochs the learning rate is multiplied by ``learning_rate_factor``.
-        learning_rate_factor: that factor.
+        milestones: after these numbers of finished epochs the learning rate is divided by ten.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
-        order_seeds: S seeds for the batch order, S a divisor of R; runs ``r // (R // S)`` share one. The order of an epoch depends on the
-            seed and the number of the epoch only.
-        order: instead of seeds, the samples of each epoch, for runs that do not train on the same ones; S groups of runs as above. It must
-            depend on the epoch only.
+        order_seeds: S seeds for :func:`batch_order`, S a divisor of R; runs ``r // (R // S)`` share one.
+        order: instead of seeds, the samples of each epoch, for runs that do not train on the same ones. It must depend on the epoch only.
         prepare: makes of a batch, and of the numbers drawn for it or None, what the model sees; by default the batch itself.
         draws: random numbers for ``prepare``, such as the places of crops. They must depend on the epoch only.
         precision: ``"float32"``, or ``"bfloat16"`` for a model that runs under autocast; the weights and the loss stay in float32.
-        manual_backward: where it can, do the steps of perceptrons by a backward pass written by hand, see
-            :class:`gdlib.train.manual.ManualStep`; it agrees with autograd to rounding and is two to four times as fast.
+        manual_backward: where it can, do the steps of perceptrons by :class:`gdlib.train.manual.ManualStep`, to rounding the same.
         fused: let the optimiser update all parameters in one kernel; on a CPU this changes last bits.
         cuda_graph: record one step on the GPU and replay it. On another device the steps are done one by one, and the log says so.
         measure: called before the first epoch and after each one; what it returns goes into the history.
@@ -138,7 +133,7 @@ def train(
         groups, samples = len(order_seeds), len(inputs)
     else:
         groups, samples = order(1).shape
-    _check(model, inputs, labels, epochs, batch_size, groups, checkpoint_every, precision, optimizer)
+    _check(model.runs, groups, inputs, labels, epochs, batch_size, checkpoint_every)
     device = inputs.device
     graphed = cuda_graph and can_be_graphed(device)
     rate = torch.tensor(learning_rate, device=device) if graphed else learning_rate  # a recorded step reads the learning rate from memory
@@ -146,7 +141,7 @@ def train(
     steps_per_epoch = -(-samples // batch_size)
     if lr_schedule == "one-cycle" and graphed:
         raise ValueError("lr_schedule='one-cycle' changes the momentum in every step, unseen by a recorded step: set cuda_graph=False")
-    rates = _rates(lr_schedule, update, milestones, learning_rate_factor, learning_rate, epochs, steps_per_epoch)
+    rates = _rates(lr_schedule, update, milestones, learning_rate, epochs, steps_per_epoch)
     shared = model.runs // groups
     take_step: Step | ManualStep
     if manual_backward and precision == "float32" and ManualStep.serves(model, loss_fn, update):
@@ -175,17 +170,12 @@ def train(
                 tables = Tables(indices, expected, betas, draws(epoch).to(device) if draws is not None else None)
                 for step in range(steps_per_epoch):
                     do_step(tables, step)
-                    if lr_schedule == "one-cycle":
+                    if lr_schedule == "one-cycle" or step == steps_per_epoch - 1:
                         rates.step()
-                if lr_schedule != "one-cycle":
-                    rates.step()
                 if isinstance(take_step, ManualStep):
                     take_step.store()
-            entry = {
-                "epoch": epoch,
-                "beta": torch.tensor(schedule(epoch * steps_per_epoch)),
-                "learning_rate": float(rates.get_last_lr()[0]),
-            }
+            beta, rate_now = torch.tensor(schedule(epoch * steps_per_epoch)), float(rates.get_last_lr()[0])
+            entry = {"epoch": epoch, "beta": beta, "learning_rate": rate_now}
             if measure is not None:
                 model.eval()
                 entry |= {name: value.cpu() for name, value in measure(model, epoch).items()}
@@ -235,9 +225,7 @@ def predict(
 
 
 def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
-    """The order of the samples in an epoch, ``[N]``.
-
-    A permutation that depends on the seed and the epoch only, so that an interrupted training has nothing to remember.
+    """The order of the samples in an epoch, ``[N]``: a permutation that depends on the seed and the epoch only.
 
     Raises:
         ValueError: for a seed outside [0, 4096) or an epoch outside [0, 2**20): together they must fit into the 32 bits that PyTorch's
@@ -258,37 +246,18 @@ def batch_orders(seeds: Sequence[int], epoch: int, samples: Sequence[int]) -> Te
         if not (0 <= seed < 2**12 and 0 <= epoch < 2**20):
             raise ValueError(f"a batch order needs a seed in [0, 4096) and an epoch in [0, {2**20}); got seed {seed}, epoch {epoch}")
         generator.manual_seed((seed << 20) + epoch)
-        if size == length:
-            torch.randperm(size, generator=generator, out=row)
-        else:
-            row.copy_(torch.randperm(size, generator=generator)[:length])
+        row.copy_(torch.randperm(size, generator=generator)[:length])
     return orders
 
 
-def _check(
-    model: RunModel,
-    inputs: Tensor,
-    labels: Tensor,
-    epochs: int,
-    batch_size: int,
-    groups: int,
-    checkpoint_every: int,
-    precision: str,
-    optimizer: str,
-) -> None:
-    if precision not in PRECISIONS:
-        raise ValueError(f"unknown precision {precision!r}; valid: {', '.join(PRECISIONS)}")
-    if optimizer not in OPTIMIZERS:
-        raise ValueError(f"unknown optimizer {optimizer!r}; valid: {', '.join(OPTIMIZERS)}")
+def _check(runs: int, groups: int, inputs: Tensor, labels: Tensor, epochs: int, batch_size: int, checkpoint_every: int) -> None:
     if len(inputs) != len(labels) or len(inputs) == 0:
         raise ValueError(f"inputs and labels must hold the same number of samples, at least one; got {len(inputs)} and {len(labels)}")
     if epochs < 0 or batch_size < 1 or checkpoint_every < 1:
-        raise ValueError(
-            f"epochs must be >= 0, batch_size and checkpoint_every >= 1; got epochs={epochs}, batch_size={batch_size}, "
-            f"checkpoint_every={checkpoint_every}"
-        )
-    if not groups or model.runs % groups:
-        raise ValueError(f"order_seeds must be as many as divide the {model.runs} runs, got {groups}; so must the rows of an order")
+        numbers = f"epochs={epochs}, batch_size={batch_size}, checkpoint_every={checkpoint_every}"
+        raise ValueError(f"epochs must be >= 0, batch_size and checkpoint_every >= 1; got {numbers}")
+    if not groups or runs % groups:
+        raise ValueError(f"order_seeds must be as many as divide the {runs} runs, got {groups}; so must the rows of an order")
 
 
 def _optimizer(
@@ -296,28 +265,24 @@ def _optimizer(
 ) -> torch.optim.Optimizer:
     if name == "sgd":
         return torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum, weight_decay=weight_decay, fused=fused)
+    if name != "adam":
+        raise ValueError(f"unknown optimizer {name!r}; valid: {', '.join(OPTIMIZERS)}")
     decays, recordable = (momentum, 0.999), isinstance(rate, Tensor)
     return torch.optim.Adam(model.parameters(), lr=rate, betas=decays, weight_decay=weight_decay, fused=fused, capturable=recordable)
 
 
 def _rates(
-    lr_schedule: str,
-    optimizer: torch.optim.Optimizer,
-    milestones: Sequence[int],
-    factor: float,
-    learning_rate: float,
-    epochs: int,
-    steps_per_epoch: int,
+    name: str, optimizer: torch.optim.Optimizer, milestones: Sequence[int], learning_rate: float, epochs: int, steps: int
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """The schedule of the learning rate, which takes a step after every epoch, or, as one cycle, after every step."""
     schedulers = torch.optim.lr_scheduler
-    if lr_schedule == "milestones":
-        return schedulers.MultiStepLR(optimizer, milestones=list(milestones), gamma=factor)
-    if lr_schedule == "exponential":
+    if name == "milestones":
+        return schedulers.MultiStepLR(optimizer, milestones=list(milestones), gamma=0.1)
+    if name == "exponential":
         return schedulers.ExponentialLR(optimizer, gamma=_LAST_SHARE ** (1 / max(epochs - 1, 1)))
-    if lr_schedule == "one-cycle":
-        return schedulers.OneCycleLR(optimizer, max_lr=learning_rate, total_steps=max(epochs * steps_per_epoch, 1))
-    raise ValueError(f"unknown lr_schedule {lr_schedule!r}; valid: {', '.join(LR_SCHEDULES)}")
+    if name == "one-cycle":
+        return schedulers.OneCycleLR(optimizer, max_lr=learning_rate, total_steps=max(epochs * steps, 1))
+    raise ValueError(f"unknown lr_schedule {name!r}; valid: {', '.join(LR_SCHEDULES)}")
 
 
 def _epochs(first: int, last: int, progress: bool) -> Iterator[int]:
@@ -371,9 +336,8 @@ def _resume(path: str | os.PathLike[str] | None, identity: str, parts: Mapping[s
     except Exception as error:
         raise ValueError(f"the checkpoint {path} is damaged ({type(error).__name__}); delete it to start again") from error
     if state["identity"] != identity:
-        raise ValueError(
-            f"the checkpoint {path} belongs to another training ({state['identity']!r}, not {identity!r}); delete it or name another file"
-        )
+        pair = f"{state['identity']!r}, not {identity!r}"
+        raise ValueError(f"the checkpoint {path} belongs to another training ({pair}); delete it or name another file")
     for name, part in parts.items():
         part.load_state_dict(state[name])
     torch.set_rng_state(state["random"])

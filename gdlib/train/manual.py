@@ -1,8 +1,4 @@
-"""One optimiser step of a stack of perceptrons, with the backward pass written out: no graph, no allocation, one vector of parameters.
-
-With few units in a layer, a step by autograd is mostly calls and allocations. Here the buffers are made once, and parameters, gradients and
-momenta are three rows of one array, so that an update is three operations whatever the number of layers.
-"""
+"""One optimiser step of a stack of perceptrons, with the backward pass written out: no graph, no allocation, one vector of parameters."""
 
 from __future__ import annotations
 
@@ -23,66 +19,48 @@ _ALIGNED = 32  # numbers in two vectors of AVX-512: no block begins, and the who
 BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
 
 
-def _relu(hidden: Tensor) -> None:
-    hidden.clamp_min_(0)
-
-
-def _relu_backward(gradient: Tensor, output: Tensor) -> None:
-    gradient.mul_(output.sign_())
-
-
-def _tanh_backward(gradient: Tensor, output: Tensor) -> None:
-    gradient.mul_(output.mul_(output).neg_().add_(1))
-
-
-def _sigmoid(hidden: Tensor) -> None:
-    hidden.mul_(0.5).tanh_().mul_(0.5).add_(0.5)
-
-
-def _sigmoid_backward(gradient: Tensor, output: Tensor) -> None:
-    gradient.mul_(output).mul_(output.neg_().add_(1))
-
-
 # In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient by the derivative and spends the outputs.
-_BY_HAND: dict[Callable[[Tensor], Tensor], tuple[Callable[[Tensor], object], Callable[[Tensor, Tensor], None]]] = {
-    ACTIVATIONS["relu"]: (_relu, _relu_backward),
-    ACTIVATIONS["tanh"]: (torch.Tensor.tanh_, _tanh_backward),
-    ACTIVATIONS["sigmoid"]: (_sigmoid, _sigmoid_backward),
+_BY_HAND: dict[Callable[[Tensor], Tensor], tuple[Callable[[Tensor], object], Callable[[Tensor, Tensor], object]]] = {
+    ACTIVATIONS["relu"]: (lambda hidden: hidden.clamp_min_(0), lambda gradient, output: gradient.mul_(output.sign_())),
+    ACTIVATIONS["tanh"]: (torch.Tensor.tanh_, lambda gradient, output: gradient.mul_(output.mul_(output).neg_().add_(1))),
+    ACTIVATIONS["sigmoid"]: (
+        lambda hidden: hidden.mul_(0.5).tanh_().mul_(0.5).add_(0.5),
+        lambda gradient, output: gradient.mul_(output).mul_(output.neg_().add_(1)),
+    ),
 }
 
 
 class ManualStep:
     r"""Forward, loss, backward, clipping, update; what :class:`gdlib.train.step.Step` does, to rounding.
 
-    It serves stacks of perceptrons with a hidden layer and logits, on a CPU, trained by SGD on a gradient-decay cross-entropy. A run in a
-    stack computes what it computes alone, bit for bit, under the conditions of :class:`gdlib.models.StackedMLP`: every sum over samples or
-    classes is made run by run, and every operation over the whole vector is a single multiplication or addition.
+    With few units in a layer, a step by autograd is mostly calls and allocations. Here the buffers are made once, and parameters, gradients
+    and momenta are three rows of one array, which lives here while steps are done; :meth:`store` hands it to the model and its optimizer.
 
-    Runs that share a batch have a large first layer computed as one product :math:`[B, D] \times [D, R H]`. The logits and the last layer's
-    weights lie transposed, ``[R, C, B]`` and ``[R, C, H]``: with few classes these products are two to three times faster.
-
-    The parameters live here while steps are done. :meth:`store` hands them, with their momenta, to the model and to its optimizer.
+    A run in a stack computes what it computes alone, bit for bit, under the conditions of :class:`gdlib.models.StackedMLP`: every sum over
+    samples or classes is made run by run, and every operation over the whole vector is a single multiplication or addition. Runs that share
+    a batch have a large first layer computed as one product :math:`[B, D] \times [D, R H]`. The logits and the last layer's weights lie
+    transposed, ``[R, C, B]`` and ``[R, C, H]``: with few classes these products are two to three times faster.
 
     Args:
-        model: see :meth:`serves`.
-        loss_fn: see :meth:`serves`.
-        optimizer: :class:`torch.optim.SGD` over the model's parameters; its learning rate, momentum and weight decay are read at each step.
+        model: a stack that :meth:`serves`, as the loss and the optimizer.
+        loss_fn: its ``beta_and_temperature`` is used.
+        optimizer: its learning rate, momentum and weight decay are read at each step.
         groups: S, how many groups of runs share a batch.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
     """
 
     @staticmethod
     def serves(model: RunModel, loss_fn: object, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether this way computes what autograd would compute.
+        """Whether this computes what autograd would: perceptrons with a hidden layer and logits, on a CPU, SGD, gradient-decay loss.
 
         A loss whose gradient is that of :func:`gdlib.functional.gd_cross_entropy` of the model's outputs says so by an attribute
         ``beta_and_temperature``: a function from the β of a step, ``[R]``, to the β and the τ of the loss, each ``[R]`` or a number.
         """
-        headed = isinstance(model, HeadedMLP)
+        plain = not isinstance(model, HeadedMLP) or (model.head == "linear" and not model.with_features)
         layers = model.layers if isinstance(model, HeadedMLP) else model
         return (
-            isinstance(layers, StackedMLP)
-            and not (headed and (cast(HeadedMLP, model).head != "linear" or cast(HeadedMLP, model).with_features))
+            plain
+            and isinstance(layers, StackedMLP)
             and len(layers.weights) > 1
             and layers.activation in _BY_HAND
             and all(weight.device.type == "cpu" and weight.requires_grad for weight in layers.parameters())
@@ -208,7 +186,7 @@ class ManualStep:
         For a wrong class :math:`e^{z_i} / (a + \beta e^{z_c})`, for the true one :math:`-a / (a + \beta e^{z_c})` with :math:`a = \sum_{i
         \neq c} e^{z_i}`, summed without the true class, so that no digit of :math:`1 - p_c` is lost.
         """
-        beta, temperature = (_per_run(value) for value in self.decay(beta))  # type: ignore[assignment]
+        factor, temperature = (value[:, None, None] if isinstance(value, Tensor) else value for value in self.decay(beta))
         scale = temperature * logits.shape[2]
         if isinstance(temperature, Tensor) or temperature != 1:
             logits.div_(temperature)
@@ -216,7 +194,7 @@ class ManualStep:
         torch.gather(logits, 1, labels, out=total)
         logits.scatter_(1, labels, 0.0)
         torch.sum(logits, 1, keepdim=True, out=others)
-        total.mul_(beta).add_(others).mul_(scale)
+        total.mul_(factor).add_(others).mul_(scale)
         return logits.scatter_(1, labels, others.neg_()).div_(total)
 
     def _update(self) -> None:
@@ -234,7 +212,3 @@ class ManualStep:
         if group["momentum"]:
             gradients = momenta.mul_(group["momentum"]).add_(gradients)
         values.add_(gradients, alpha=-float(group["lr"]))
-
-
-def _per_run(value: Tensor | float) -> Tensor | float:
-    return value[:, None, None] if isinstance(value, Tensor) else value

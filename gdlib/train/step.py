@@ -36,14 +36,14 @@ class Step:
     """Forward, loss, backward, clipping, update.
 
     The objective is the mean over the samples and the sum over the runs. The loss is computed in float32 at least, whatever the
-    precision of the model.
+    precision of the model. Arguments as of :func:`gdlib.train.train`.
 
     Args:
         model: a stack of R runs.
         loss_fn: per-sample loss.
         optimizer: of the model's parameters.
-        max_grad_norm: limit for the gradient norm of each run; None for no limit.
-        precision: a name of :data:`PRECISIONS`.
+        max_grad_norm: as there.
+        precision: as there.
         cached: let autocast keep the weights that it has cast; not where the step is recorded, which would keep those of the recording.
     """
 
@@ -57,12 +57,10 @@ class Step:
         precision: str = "float32",
         cached: bool = True,
     ) -> None:
-        self.model = model
-        self.loss_fn = loss_fn
-        self.optimizer = optimizer
-        self.max_grad_norm = max_grad_norm
-        self.precision = precision
-        self.cached = cached
+        if precision not in PRECISIONS:
+            raise ValueError(f"unknown precision {precision!r}; valid: {', '.join(PRECISIONS)}")
+        self.model, self.loss_fn, self.optimizer = model, loss_fn, optimizer
+        self.max_grad_norm, self.precision, self.cached = max_grad_norm, precision, cached
 
     def __call__(self, inputs: Tensor, labels: Tensor, beta: Tensor) -> None:
         """Do one step with inputs ``[S, B, ...]``, labels ``[R, B]`` and β ``[R]``."""
@@ -77,19 +75,12 @@ class Step:
 
 
 class Tables(NamedTuple):
-    """What the steps of an epoch read, on the device: nothing else goes there while they are done.
+    """What the steps of an epoch read, on the device: nothing else goes there while they are done."""
 
-    Attributes:
-        indices: the samples in their order ``[S, n]``.
-        labels: theirs ``[R, n]``.
-        betas: β of each step ``[steps, R]``.
-        draws: random numbers of each sample ``[S, n, ...]``, or None.
-    """
-
-    indices: Tensor
-    labels: Tensor
-    betas: Tensor
-    draws: Tensor | None
+    indices: Tensor  # of the samples in their order, (S, n)
+    labels: Tensor  # (R, n)
+    betas: Tensor  # of each step, (steps, R)
+    draws: Tensor | None  # random numbers of each sample, (S, n, ...)
 
     def of_step(self, number: int, size: int) -> Tables:
         """The part of a step of the epoch, counted from 0."""
@@ -106,14 +97,7 @@ class Tables(NamedTuple):
 
 
 class Feed:
-    """Gathers a batch, prepares it, and does a step with it.
-
-    Args:
-        take_step: does the step.
-        inputs: all samples ``[N, ...]``.
-        prepare: makes of a batch what the model sees; None for the batch itself.
-        batch_size: samples in a step.
-    """
+    """Gathers a batch of ``batch_size`` of the inputs ``[N, ...]``, prepares it, and does a step with it."""
 
     def __init__(self, take_step: TakeStep, inputs: Tensor, prepare: Prepare | None, batch_size: int) -> None:
         self.take_step, self.inputs, self.prepare, self.batch_size = take_step, inputs, prepare, batch_size
@@ -131,15 +115,10 @@ class Feed:
 class GraphedStep:
     """Steps that are recorded as one CUDA graph and replayed, so that the processor issues one launch instead of hundreds.
 
-    The first steps, which let the libraries choose their kernels, are done one by one on a side stream. They are steps of the training, so
-    that nothing is computed twice and nothing is undone. Then a step is recorded, from the gathering of the batch to the update, and
-    replayed: the tables of the epoch lie in memory that stays, and a counter on the device says which part of them is next. The last batch
-    of an epoch is done by itself where it is smaller. If a step cannot be recorded, the log says why and all are done one by one.
-
-    The optimizer must read its learning rate from a tensor on the device, or a schedule of the learning rate would have no effect.
-
-    Args:
-        feed: does the steps.
+    The first steps, which let the libraries choose their kernels, are done one by one on a side stream. Then a step is recorded, from the
+    gathering of the batch to the update, and replayed: the tables of the epoch lie in memory that stays, and a counter on the device says
+    which part of them is next. A smaller last batch is done by itself. If a step cannot be recorded, the log says why and all are done one
+    by one. The optimizer must read its learning rate from a tensor on the device, or a schedule of it would have no effect.
     """
 
     WARM_UP = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import subprocess
@@ -98,19 +99,14 @@ class TestSize:
         assert parameters(network.body) - scales + linear == 138_357_544
 
     @pytest.mark.parametrize("name", NAMES)
-    @pytest.mark.parametrize("stem", STEMS)
-    @pytest.mark.parametrize("width", [0.07, 0.25, 1.0, 1.5])
-    def test_width_multiplies_every_number_of_channels(self, name, stem, width):
-        def rule(units: int) -> int:
-            return max(8, round(units * width / 4) * 4)
-
-        network = on_paper(name, classes=7, width=width, stem=stem, channels=2)
-        assert parameters(network) == counted(name, 7, stem, 2, rule)
-        assert all(layer.out_channels % 4 == 0 for layer in network.modules() if isinstance(layer, nn.Conv2d))
-
-    @pytest.mark.parametrize("name", NAMES)
-    def test_width_of_next_to_nothing_still_makes_a_network(self, name):
-        assert {layer.out_channels for layer in on_paper(name, width=1e-9).modules() if isinstance(layer, nn.Conv2d)} <= {8, 32}
+    def test_width_multiplies_every_number_of_channels(self, name):
+        for stem, width in itertools.product(STEMS, (0.07, 0.25, 1.0, 1.5)):
+            network = on_paper(name, classes=7, width=width, stem=stem, channels=2)
+            expected = counted(name, 7, stem, 2, lambda units, width=width: max(8, round(units * width / 4) * 4))
+            assert parameters(network) == expected, (stem, width)
+            assert all(layer.out_channels % 4 == 0 for layer in network.modules() if isinstance(layer, nn.Conv2d))
+        nothing = on_paper(name, width=1e-9)
+        assert {layer.out_channels for layer in nothing.modules() if isinstance(layer, nn.Conv2d)} <= {8, 32}
 
     @pytest.mark.parametrize(
         ("name", "stem", "pixels", "classes", "multiplications"),
@@ -163,13 +159,12 @@ class TestShape:
         assert found == [(2, channels, size, size) for channels, size in zip(expected, sizes, strict=True)]
 
     @pytest.mark.parametrize("name", NAMES)
-    @pytest.mark.parametrize("stem", STEMS)
-    @pytest.mark.parametrize("pixels", [28, 33])
-    def test_any_image_gives_logits(self, name, stem, pixels):
-        network = on_paper(name, classes=7, stem=stem, channels=1)
-        batch = torch.empty(3, 1, pixels, pixels, device="meta")
-        assert network(batch).shape == (3, 7)
-        assert network.features(batch).shape == (3, network.classifier.in_features)
+    def test_any_image_gives_logits(self, name):
+        for stem, pixels in itertools.product(STEMS, (28, 33)):
+            network = on_paper(name, classes=7, stem=stem, channels=1)
+            batch = torch.empty(3, 1, pixels, pixels, device="meta")
+            assert network(batch).shape == (3, 7), (stem, pixels)
+            assert network.features(batch).shape == (3, network.classifier.in_features)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_features_are_what_the_linear_layer_gets(self, name):
@@ -414,9 +409,8 @@ class TestErrors:
             image_stack("resnet35", [0], classes=10)
 
     @pytest.mark.parametrize("name", NAMES)
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
+    def test_what_makes_no_network(self, name):
+        for options, message in [
             ({"stem": "svhn"}, "unknown stem 'svhn'; valid: cifar, tiny-imagenet, imagenet"),
             ({"width": 0}, "width multiplies .* got 0"),
             ({"width": -0.5}, "got -0.5"),
@@ -424,13 +418,11 @@ class TestErrors:
             ({"width": math.inf}, "got inf"),
             ({"classes": 0}, "classes and channels must be >= 1; got classes=0"),
             ({"channels": 0}, "channels=0"),
-        ],
-    )
-    def test_what_makes_no_network(self, name, options, message):
-        with pytest.raises(ValueError, match=message):
-            IMAGE_NETWORKS[name](**options)
-        with pytest.raises(ValueError, match=message):
-            image_stack(name, [0], **{"classes": 10, **options})
+        ]:
+            with pytest.raises(ValueError, match=message):
+                IMAGE_NETWORKS[name](**options)
+            with pytest.raises(ValueError, match=message):
+                image_stack(name, [0], **{"classes": 10, **options})
 
     def test_no_seeds(self):
         with pytest.raises(ValueError, match="give one seed for each run"):

@@ -96,7 +96,6 @@ print("equal")
 
 class TestAStackEqualsItsRunsAlone:
     @pytest.mark.parametrize("by_hand", [True, False])
-    @pytest.mark.parametrize("groups", [1, 2, 6])
     @pytest.mark.parametrize(
         ("activation", "options"),
         [
@@ -105,9 +104,10 @@ class TestAStackEqualsItsRunsAlone:
             ("sigmoid", {"weight_decay": 1e-2, "milestones": [5]}),
         ],
     )
-    def test_bit_for_bit(self, groups, activation, options, by_hand):
+    def test_bit_for_bit(self, activation, options, by_hand):
         settings = {"epochs": 20, "batch_size": 100, "learning_rate": 0.05, "by_hand": by_hand} | options
-        assert differing_runs([64, 50, 20, 10], blobs(530, 64, 10), groups, activation, **settings) == []
+        for groups in (1, 2, 6):
+            assert differing_runs([64, 50, 20, 10], blobs(530, 64, 10), groups, activation, **settings) == []
 
     @pytest.mark.parametrize("by_hand", [True, False])
     @pytest.mark.parametrize(("sizes", "batch"), [([784, 50, 20, 10], 100), ([4, 16, 16, 3], 16)])
@@ -158,8 +158,6 @@ class TestByHand:
         return models
 
     @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
-    @pytest.mark.parametrize("sizes", [[4, 6, 3], [70, 20, 9, 5]])  # the second has a first layer of one product
-    @pytest.mark.parametrize(("betas", "taus"), [([1.0] * 4, [1.0] * 4), ([5.0, 1.0, 0.1, 1e-3], [1.0, 2.0, 0.5, 1.0])])
     @pytest.mark.parametrize(
         "options",
         [
@@ -171,9 +169,11 @@ class TestByHand:
         ],
         ids=lambda options: "-".join(options) or "plain",
     )
-    def test_agrees_with_autograd(self, activation, sizes, betas, taus, options):
-        data = blobs(33, sizes[0], sizes[-1])  # the last batch of an epoch has three samples
-        self.both(lambda: mlp(sizes, [0, 0, 1, 1], activation=activation), data, betas, taus, **options)
+    def test_agrees_with_autograd(self, activation, options):
+        for sizes in ([4, 6, 3], [70, 20, 9, 5]):  # the second has a first layer of one product
+            data = blobs(33, sizes[0], sizes[-1])  # the last batch of an epoch has three samples
+            for betas, taus in (([1.0] * 4, [1.0] * 4), ([5.0, 1.0, 0.1, 1e-3], [1.0, 2.0, 0.5, 1.0])):
+                self.both(lambda sizes=sizes: mlp(sizes, [0, 0, 1, 1], activation=activation), data, betas, taus, **options)
 
     @pytest.mark.parametrize("form", [{}, {"bias": True}, {"linear_features": True}])
     def test_agrees_for_other_last_layers(self, form):
@@ -201,19 +201,16 @@ class TestByHand:
             for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
                 assert torch.allclose(one, other, atol=1e-5)
 
-    @pytest.mark.parametrize(
-        ("model", "loss", "optimizer"),
-        [
+    def test_serves_only_what_it_knows(self):
+        for model, loss, optimizer in [
             (mlp([4, 3], [0]), gd_loss([1.0]), torch.optim.SGD),
             (HeadedMLP([4, 5, 3], [0], head="cosine"), gd_loss([1.0]), torch.optim.SGD),
             (HeadedMLP([4, 5, 3], [0], with_features=True), gd_loss([1.0]), torch.optim.SGD),
             (ModuleStack([nn.Linear(4, 3)]), gd_loss([1.0]), torch.optim.SGD),
             (mlp([4, 5, 3], [0]), gd_loss([1.0], by_hand=False), torch.optim.SGD),
             (mlp([4, 5, 3], [0]), gd_loss([1.0]), torch.optim.Adam),
-        ],
-    )
-    def test_serves_only_what_it_knows(self, model, loss, optimizer):
-        assert not ManualStep.serves(model, loss, optimizer(model.parameters()))
+        ]:
+            assert not ManualStep.serves(model, loss, optimizer(model.parameters()))
         known = mlp([4, 5, 3], [0])
         assert ManualStep.serves(known, gd_loss([1.0]), torch.optim.SGD(known.parameters(), lr=0.1))
 
@@ -223,8 +220,10 @@ class TestByHand:
 
 
 class TestAgainstAPlainLoop:
-    @pytest.mark.parametrize("options", [{}, {"momentum": 0.0, "weight_decay": 0.0}, {"milestones": [1, 2]}, {"max_grad_norm": 0.3}])
-    @pytest.mark.parametrize("samples", [40, 33])  # 33: the last batch of an epoch has three samples
+    @pytest.mark.parametrize(
+        ("samples", "options"),  # of 33 samples the last batch of an epoch has three
+        [(40, {}), (33, {"momentum": 0.0, "weight_decay": 0.0}), (33, {"milestones": [1, 2]}), (33, {"max_grad_norm": 0.3})],
+    )
     def test_linear_layers_and_sgd(self, options, samples):
         (inputs, labels), betas, seeds = blobs(samples), [0.1, 1.0, 5.0, 0.01], [0, 0, 1, 1]
         settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | options
@@ -277,8 +276,8 @@ class TestScheduleAndHistory:
         assert [entry["epoch"] for entry in history] == [0, 1, 2]
 
     def test_milestones(self):
-        history = fit(mlp([4, 3], [0]), [1.0], blobs(20), epochs=4, milestones=[1, 3], learning_rate=1.0, learning_rate_factor=0.5)
-        assert [entry["learning_rate"] for entry in history] == [1.0, 0.5, 0.5, 0.25, 0.25]
+        history = fit(mlp([4, 3], [0]), [1.0], blobs(20), epochs=4, milestones=[1, 3], learning_rate=1.0)
+        assert [entry["learning_rate"] for entry in history] == pytest.approx([1.0, 0.1, 0.1, 0.01, 0.01])
 
     def test_measure_sees_a_model_in_evaluation(self):
         modes, dropout = [], nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
@@ -318,11 +317,11 @@ class TestScheduleAndHistory:
         expected = torch.stack([batch_order(seed, 3, size)[:7] for seed, size in ((0, 9), (5, 7))])
         assert torch.equal(batch_orders([0, 5], 3, [9, 7]), expected)
 
-    @pytest.mark.parametrize(("seed", "epoch"), [(4096, 0), (-1, 0), (0, 2**20), (0, -1)])
-    def test_seeds_that_would_share_an_order_are_refused(self, seed, epoch):
+    def test_seeds_that_would_share_an_order_are_refused(self):
         # torch's generator keeps 32 bits of a seed: seeds 4096 apart once had the same orders
-        with pytest.raises(ValueError, match="a batch order needs a seed in"):
-            batch_order(seed, epoch, 3)
+        for seed, epoch in ((4096, 0), (-1, 0), (0, 2**20), (0, -1)):
+            with pytest.raises(ValueError, match="a batch order needs a seed in"):
+                batch_order(seed, epoch, 3)
 
     def test_a_line_for_each_epoch_in_a_log(self, caplog):
         with caplog.at_level(logging.INFO, logger="gdlib.train"):
@@ -330,9 +329,8 @@ class TestScheduleAndHistory:
         lines = [record.message for record in caplog.records]
         assert lines in ([], ["epoch 0 of 2", "epoch 1 of 2", "epoch 2 of 2"])  # none where a bar is shown instead
 
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
+    def test_refused(self):
+        for change, message in [
             ({"epochs": -1}, "epochs must be >= 0"),
             ({"batch_size": 0}, "batch_size and checkpoint_every >= 1"),
             ({"checkpoint_every": 0}, "checkpoint_every"),
@@ -340,12 +338,10 @@ class TestScheduleAndHistory:
             ({"order_seeds": [0, 1, 2]}, "divide the 2 runs"),
             ({"data": (torch.zeros(3, 4), torch.zeros(2, dtype=torch.long))}, "same number of samples"),
             ({"data": (torch.zeros(0, 4), torch.zeros(0, dtype=torch.long))}, "at least one"),
-        ],
-    )
-    def test_refused(self, change, message):
-        data = change.pop("data", blobs(20))
-        with pytest.raises(ValueError, match=message):
-            fit(mlp([4, 3], [0, 0]), [1.0, 1.0], data, **change)
+            ({"optimizer": "lion"}, "unknown optimizer 'lion'; valid: sgd, adam"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                fit(mlp([4, 3], [0, 0]), [1.0, 1.0], **{"data": blobs(20), **change})
 
 
 class InterruptedError_(Exception):
@@ -374,17 +370,17 @@ class TestCheckpoint:
         model = mlp([4, 6, 3], [0, 1])
         return model, fit(model, betas, data, measure=measure, **settings)
 
-    @pytest.mark.parametrize("at", range(6))
     @pytest.mark.parametrize("every", [1, 2])
-    def test_ends_in_the_same_weights_and_history(self, tmp_path, at, every):
+    def test_ends_in_the_same_weights_and_history(self, tmp_path, every):
         straight, expected = self.interrupted(tmp_path / "straight.pt", at=-1)
-        resumed, history = self.interrupted(tmp_path / "resumed.pt", at=at, checkpoint_every=every)
-        for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
-            assert torch.equal(one, other)
-        assert len(history) == len(expected) == 6
-        for ours, theirs in zip(history, expected, strict=True):
-            assert ours.keys() == theirs.keys()
-            assert all(torch.equal(torch.as_tensor(ours[name]), torch.as_tensor(theirs[name])) for name in ours)
+        for at in range(6):
+            resumed, history = self.interrupted(tmp_path / f"resumed{at}.pt", at=at, checkpoint_every=every)
+            for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
+                assert torch.equal(one, other), at
+            assert len(history) == len(expected) == 6
+            for ours, theirs in zip(history, expected, strict=True):
+                assert ours.keys() == theirs.keys()
+                assert all(torch.equal(torch.as_tensor(ours[name]), torch.as_tensor(theirs[name])) for name in ours), at
 
     def test_the_state_of_dropout_goes_on(self, tmp_path):
         def trained(epochs: list[int], path: Path) -> ModuleStack:
@@ -437,20 +433,14 @@ class TestCheckpoint:
             with pytest.raises(ValueError, match="state.pt is damaged"):
                 self.interrupted(path, at=-1)
 
-    @pytest.mark.parametrize("damage", ["half", "text", "empty", "other"])
-    def test_damaged(self, tmp_path, damage):
-        path = tmp_path / "state.pt"
+    def test_damaged(self, tmp_path):
+        path, other = tmp_path / "state.pt", tmp_path / "other.pt"
         self.interrupted(path, at=-1)
-        if damage == "half":
-            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        elif damage == "text":
-            path.write_text("not a checkpoint")
-        elif damage == "empty":
-            path.write_bytes(b"")
-        else:
-            torch.save({"weights": torch.zeros(3)}, path)
-        with pytest.raises(ValueError, match="state.pt is damaged.*delete it to start again"):
-            self.interrupted(path, at=-1)
+        torch.save({"weights": torch.zeros(3)}, other)
+        for content in (path.read_bytes()[: path.stat().st_size // 2], b"not a checkpoint", b"", other.read_bytes()):
+            path.write_bytes(content)
+            with pytest.raises(ValueError, match="state.pt is damaged.*delete it to start again"):
+                self.interrupted(path, at=-1)
 
     def test_a_failing_disk_leaves_the_last_whole_one(self, tmp_path, monkeypatch):
         path = tmp_path / "state.pt"
