@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from gdlib.calibration.inputs import ArrayOrTensor, FloatArray, IntArray, floating_type, predictions, to_tensor
 
-__all__ = ["CalibrationBins", "calibration_bins", "confidence_histogram"]
-
 Scheme = Literal["width", "mass"]
 
 

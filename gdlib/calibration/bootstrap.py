@@ -14,8 +14,6 @@ from gdlib.calibration import errors
 from gdlib.calibration.bins import CalibrationBins, bins_of
 from gdlib.calibration.inputs import ArrayOrTensor, IntArray, predictions
 
-__all__ = ["CalibrationInterval", "bootstrap_calibration"]
-
 # Measures that need no more of a sample than its confidence and whether it is right: their resamples do without the probabilities.
 _OF_BINS: dict[Callable[..., float], Callable[[CalibrationBins], float]] = {
     errors.expected_calibration_error: lambda bins: bins.expected_error,

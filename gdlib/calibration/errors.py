@@ -7,15 +7,6 @@ import numpy as np
 from gdlib.calibration.bins import Scheme, bins_of, calibration_bins
 from gdlib.calibration.inputs import ArrayOrTensor, predictions
 
-__all__ = [
-    "brier_score",
-    "classwise_calibration_error",
-    "debiased_calibration_error",
-    "expected_calibration_error",
-    "maximum_calibration_error",
-    "negative_log_likelihood",
-]
-
 
 def expected_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
     r"""Expected calibration error (ECE) of the predicted class, in [0, 1].

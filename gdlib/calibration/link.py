@@ -7,8 +7,6 @@ from torch import Tensor
 
 from gdlib.calibration.inputs import FloatArray, TensorOrArray, check_probabilities, floating_type, like, to_tensor
 
-__all__ = ["beta_link", "inverse_beta_link"]
-
 _BISECTIONS = 60  # halvings of [0, 1]; float64 has 53 bits
 
 

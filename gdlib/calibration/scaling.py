@@ -10,8 +10,6 @@ from torch import Tensor
 
 from gdlib.calibration.inputs import ArrayOrTensor, TensorOrArray, check_finite, class_indices, floating_type, like, to_tensor
 
-__all__ = ["NotFittedError", "TemperatureScaling", "VectorScaling"]
-
 _NOTHING_TO_GAIN = 1e-12  # nats; the NLL cannot fall below 0, so a smaller one is not minimised further
 _ROUNDING = 1e-15  # nats; a gain that cannot be seen
 _RANGE = 1e9  # the temperature lies within this factor of the largest difference of two logits

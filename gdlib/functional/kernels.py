@@ -17,8 +17,6 @@ from torch import Tensor
 from gdlib.functional import gd_cross_entropy
 from gdlib.functional.options import Reduction, reduce_indices
 
-__all__ = ["fused_gd_cross_entropy"]
-
 _BLOCK = 2048  # classes at a time; 4,096 need nearly all registers of a program of four warps
 
 

@@ -14,8 +14,6 @@ from gdlib.models.images import ImageNetwork
 from gdlib.models.perceptron import StackedMLP
 from gdlib.models.runs import ModuleStack, RunModel
 
-__all__ = ["HEADS", "MLP_HEADS", "Head", "HeadedMLP", "class_vectors", "with_heads"]
-
 HEADS = ("linear", "super-symmetric", "cosine", "normed", "gaussian")
 MLP_HEADS = ("linear", "cosine")
 

@@ -12,20 +12,6 @@ from torch import Tensor, nn
 
 from gdlib.models.runs import ModuleStack, exactly
 
-__all__ = [
-    "IMAGE_NETWORKS",
-    "STEMS",
-    "FastNetwork",
-    "ImageNetwork",
-    "fast",
-    "image_stack",
-    "mobilenet_v1",
-    "resnet18",
-    "resnet34",
-    "resnet50",
-    "vgg16",
-]
-
 STEMS = ("cifar", "tiny-imagenet", "imagenet")
 
 

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 
 from gdlib.models.runs import RunModel, exactly
 
-__all__ = ["ACTIVATIONS", "INITIALIZATIONS", "StackedMLP", "mlp"]
-
 
 class _Tanh(torch.autograd.Function):
     """tanh with a backward pass of single operations: PyTorch's fused one rounds by the place of a run in the stack."""

@@ -9,8 +9,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ModuleStack", "RunModel", "exactly"]
-
 
 def exactly(layer: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
     """Apply the last layer in float32 also under autocast: logits rounded to bfloat16 put 1 - p off by percents."""

@@ -20,8 +20,6 @@ from gdlib.models import RunModel
 from gdlib.train.manual import ManualStep
 from gdlib.train.step import Feed, GraphedStep, Loss, Prepare, Step, Tables, autocast, can_be_graphed
 
-__all__ = ["LR_SCHEDULES", "OPTIMIZERS", "Draws", "Measure", "Order", "batch_order", "batch_orders", "predict", "train"]
-
 OPTIMIZERS = ("sgd", "adam")
 LR_SCHEDULES = ("milestones", "exponential", "one-cycle")
 

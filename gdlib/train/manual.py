@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from gdlib.models import ACTIVATIONS, HeadedMLP, RunModel, StackedMLP
 
-__all__ = ["ManualStep"]
-
 _WIDE = (64, 16)  # inputs and units from which on the product for all runs is that for each run, bit for bit (MKL), and faster
 _ALIGNED = 32  # numbers in two vectors of AVX-512: no block begins, and the whole does not end, in the middle of one
 

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from gdlib.models import RunModel
 
-__all__ = ["PRECISIONS", "Feed", "GraphedStep", "Loss", "Prepare", "Step", "Tables", "autocast", "can_be_graphed"]
-
 PRECISIONS = ("float32", "bfloat16")
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
