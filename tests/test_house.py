@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sysconfig
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -51,7 +52,9 @@ def test_every_dependency_is_pinned_within_its_range() -> None:
 
 
 def test_the_environment_is_the_pinned_one() -> None:
-    installed = {canonicalize_name(found.name): found.version.split("+")[0] for found in metadata.distributions()}
+    installed = {
+        canonicalize_name(found.name): found.version.split("+")[0] for found in metadata.distributions(path=[sysconfig.get_path("purelib")])
+    }
     wrong = {name: (installed[name], pin) for name, pin in pins().items() if name in installed and installed[name] != pin}
     assert not wrong, f"installed against pinned: {wrong}; run `make venv`"
 
