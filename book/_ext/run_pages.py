@@ -145,14 +145,15 @@ def main() -> None:
             if pid := os.fork():
                 running[pid] = (job, start)
                 continue
-            error: str | None = "the process that ran it ended"
             try:
-                error = run(job["notebook"], job["cwd"], timeout)
+                Path(f"{job['notebook']}.error").write_text(json.dumps(run(job["notebook"], job["cwd"], timeout)), encoding="utf-8")
             finally:
-                print(json.dumps({"notebook": job["notebook"], "seconds": time.monotonic() - start, "error": error}), flush=True)
                 os._exit(0)
         pid, _ = os.wait()
-        running.pop(pid, None)
+        job, start = running.pop(pid)
+        error = Path(f"{job['notebook']}.error")  # one process writes the lines, so that no two of them mix
+        said = json.loads(error.read_text(encoding="utf-8")) if error.is_file() else "the process that ran it ended"
+        print(json.dumps({"notebook": job["notebook"], "seconds": time.monotonic() - start, "error": said}), flush=True)
 
 
 if __name__ == "__main__":
