@@ -94,7 +94,7 @@ def train(
         prepare: makes of a batch, and of the numbers drawn for it or None, what the model sees; by default the batch itself.
         draws: random numbers for ``prepare``, such as the places of crops. They must depend on the epoch only.
         precision: ``"float32"``, or ``"bfloat16"`` for a model that runs under autocast; the weights and the loss stay in float32.
-        manual_backward: where it can, do the steps of perceptrons by :class:`gdlib.train.manual.ManualStep`, to rounding the same.
+        manual_backward: where it can, do the steps of perceptrons by a backward pass written by hand, to rounding the same.
         fused: let the optimiser update all parameters in one kernel; on a CPU this changes last bits.
         cuda_graph: record one step on the GPU and replay it. On another device the steps are done one by one, and the log says so.
         measure: called before the first epoch and after each one; what it returns goes into the history.
