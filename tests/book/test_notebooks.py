@@ -27,7 +27,7 @@ def name_of(path: Path) -> str:
 
 
 def test_the_book_executed_the_notebooks(subtests: pytest.Subtests) -> None:
-    """The book build executes every page with its defaults; what it executed is this very notebook, and no cell was left out or failed."""
+    """The book build executes every page with its defaults; what it offers is this very notebook, and no cell failed (test_book.py looks at the outputs)."""
     if not HTML.is_dir():
         pytest.skip("the notebooks' defaults were not tested: the book has not been built; `make book` builds it")
     for source in COMPUTING:
@@ -39,7 +39,6 @@ def test_the_book_executed_the_notebooks(subtests: pytest.Subtests) -> None:
             # the figure settings of a cell are metadata in one of them and a part of the source in the other
             assert [code(cell.source) for cell in ran] == [code(cell.source) for cell in written], "the book is older: `make book`"
             for cell in ran:
-                assert cell.execution_count is not None or not cell.source.strip(), f"not executed: {cell.source[:80]}"
                 assert all(output.output_type != "error" for output in cell.outputs), f"failed: {cell.source[:80]}"
 
 
