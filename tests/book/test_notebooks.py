@@ -27,7 +27,7 @@ def name_of(path: Path) -> str:
 
 
 def test_the_book_executed_the_notebooks(subtests: pytest.Subtests) -> None:
-    """The book build executes every page with its defaults; what it offers is this very notebook, and no cell failed (test_book.py looks at the outputs)."""
+    """Every page is in the book, and what it offers is this very notebook without a failed cell; test_book.py looks at the outputs."""
     if not HTML.is_dir():
         pytest.skip("the notebooks' defaults were not tested: the book has not been built; `make book` builds it")
     for source in COMPUTING:
