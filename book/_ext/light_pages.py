@@ -194,6 +194,7 @@ def trim_the_styles(out: Path) -> None:
         text = keep_what_is_used(sheet.read_text(encoding="utf-8"), names)
         text = re.sub(r"url\(([^)]*/fa-[\w-]+)\.woff2\) format\(\"woff2\"\),[^;}]*", r'url(\1.woff) format("woff")', text)
         codes |= {int(code, 16) for code in re.findall(r"\"\\([0-9a-f]{4})\"", text)}
+        codes |= {ord(icon) for icon in re.findall("[\ue000-\uf8ff]", text)}  # written as characters, not as codes
         sheet.write_text(text, encoding="utf-8")
     keep_the_icons(static, codes)
 
