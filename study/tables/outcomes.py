@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from study import published
 from study.criteria import Finding, Outcome
 from study.tables.measured import ACTIVATIONS, PIXELS
 from study.verdicts import VERDICTS, Verdict
@@ -64,7 +65,8 @@ def matrix(verdicts: Sequence[Verdict], told: Mapping[str, Mapping[str, Any]], *
 
     Args:
         verdicts: the rows.
-        told: for each claim its ``short`` form and the ``label`` of the page that shows it, as in ``book/findings.yml``.
+        told: for each claim its ``short`` form and the ``label`` of the page that shows it, as in ``book/findings.yml``; for one that is
+            not there the ledger and its words.
         home: the way from the page to the root of the book.
 
     Returns:
@@ -80,10 +82,11 @@ def matrix(verdicts: Sequence[Verdict], told: Mapping[str, Mapping[str, Any]], *
     head = "".join(f'<th scope="col">{column}</th>' for column in ("claim", "outcome", *shown))
     rows = []
     for verdict, columns in zip(verdicts, by_column, strict=True):
-        entry = told[verdict.claim]
-        address = home + _address(str(entry["label"]))
+        entry = told.get(verdict.claim, {})  # none yet for a claim whose first runs are new
+        address = home + _address(str(entry.get("label", "sec-claims")))
+        short = str(entry.get("short", published.claims().claim[verdict.claim]))
         cells = "".join(_cell(f"{verdict.claim}, {column}", columns[column], address) for column in shown)
-        name = f'<th scope="row"><a href="{address}">{html.escape(str(entry["short"]))}</a> <small>{verdict.claim}</small></th>'
+        name = f'<th scope="row"><a href="{address}">{html.escape(short)}</a> <small>{verdict.claim}</small></th>'
         outcome = f'<td><span class="word">{verdict.verdict}</span><span class="all">{_marks(verdict.deciding)}</span></td>'
         rows.append(f"<tr>{name}{outcome}{cells}</tr>")
     legend = ", ".join(f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items())

@@ -226,6 +226,8 @@ def test_the_matrix_has_mark_word_effect_and_link() -> None:
     assert [line.split()[0] for line in lines] == ["✓", "✗", "○"]
     assert second.select("td")[-1].get_text() == "– not run" and second.select_one(".word").get_text() == "not run"  # type: ignore[union-attr]
     assert outcomes.summary([Verdict("E4", parts), Verdict("E5", ())]) == "1 mixed, 1 not run"
+    new = BeautifulSoup(outcomes.matrix([Verdict("E4", parts)], {}).text, "html.parser").select_one("tbody th")
+    assert new.select_one("a")["href"].endswith("#sec-claims") and "β = 0.01 is more accurate" in new.get_text()  # type: ignore[union-attr,index]
     with pytest.raises(ValueError, match="sec-nowhere"):
         outcomes.matrix([Verdict("E4", parts)], {"E4": {"label": "sec-nowhere", "short": ""}})
 

@@ -146,6 +146,9 @@ def test_every_change_of_a_rule_has_its_date_and_what_was_known():
 def test_what_the_book_says_was_found_is_about_the_verdicts_that_the_records_give(decided):
     told = yaml.safe_load((ROOT / "book" / "findings.yml").read_text(encoding="utf-8"))
     for claim, entry in told.items():
+        assert ("verdict" in entry) == ("found" in entry) and entry["short"] and entry["label"]
+        if "verdict" not in entry:
+            continue  # runs that are under way; pages show the outcome alone
         sentence = f"{claim}: read its sentence in book/findings.yml beside the new records"
         assert decided[claim].verdict in ("not run", entry["verdict"]), sentence
         if entry["verdict"] == "mixed":
