@@ -52,7 +52,7 @@ def mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     if "confidence_counts" in found:
         found["lost"] = [counts[0] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]  # p ≤ 0.2
         found["sure"] = [counts[-1] if isinstance(counts, list) else np.nan for counts in found["confidence_counts"]]  # p > 0.8
-    if kind == "step":
+    if {"lost", "train_accuracy", "train_samples"} <= set(found):
         found["errors"] = ((1 - found["train_accuracy"].astype(float)) * found["train_samples"]).round()
         found["lost_share"] = found["lost"] / found["errors"].where(found["errors"] > 0)
     if kind == "grid":

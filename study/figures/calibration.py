@@ -17,7 +17,7 @@ from gdlib.calibration import CalibrationBins
 from study import published, statistics
 from study.figures.style import in_lines, means_with_intervals, not_run, one_legend, reading_styles, schedule_color, schedule_label
 
-Relative = Literal["difference"] | None
+Relative = Literal["difference", "count"] | None
 
 # the columns of a record by what was done to the probabilities after training
 _POST_HOC: Mapping[str, tuple[str, dict[str, Any]]] = {
@@ -31,7 +31,11 @@ _GAP = "#cc3311"
 
 
 def outcomes_against_beta(
-    table: pd.DataFrame, outcomes: Mapping[str, tuple[str, float, Relative]], *, printed: pd.DataFrame | None = None
+    table: pd.DataFrame,
+    outcomes: Mapping[str, tuple[str, float, Relative]],
+    *,
+    printed: pd.DataFrame | None = None,
+    across: str = "dataset",
 ) -> Figure:
     """Several outcomes against β: means over the seeds with 95 % Student intervals, a line for each reading.
 
@@ -39,13 +43,16 @@ def outcomes_against_beta(
 
     Args:
         table: runs with ``dataset``, ``variant``, ``beta``, ``seed`` and the outcomes.
-        outcomes: for each column of the table the label of its axis, a factor, and ``"difference"`` to draw it less its value at β = 1.
+        outcomes: for each column of the table the label of its axis, a factor, and ``"difference"`` to draw it less its value at β = 1, or
+            ``"count"`` for an axis that is logarithmic above 10 and has a 0.
         printed: the papers' values, with ``dataset`` (as the papers spell it), ``model``, ``outcome``, ``beta``, ``value``; in grey.
+        across: the column whose values have a column of panels each, if not the data set.
     """
     if table.empty:
         return not_run()
     table = table[table["warmup_epochs"] == 0]
-    datasets = list(dict.fromkeys(table["dataset"].map(published.DATASETS)))
+    table = table.assign(across=table[across].map(lambda name: published.DATASETS.get(name, name)))
+    datasets = list(dict.fromkeys(table["across"]))
     styles = reading_styles(dict.fromkeys(table["variant"]))
     if printed is not None:
         printed = printed[printed["dataset"].isin(datasets) & printed["outcome"].isin(list(outcomes)) & printed["beta"].notna()]
@@ -57,7 +64,7 @@ def outcomes_against_beta(
     for column, (label, scale, relative) in outcomes.items():
         for dataset in datasets:
             panel = unused.pop(0)
-            here = table[table["dataset"].map(published.DATASETS) == dataset]
+            here = table[table["across"] == dataset]
             for reading, runs in here.groupby("variant", sort=False):
                 if column in runs and runs[column].notna().any():
                     values = _relative(runs.pivot_table(index="seed", columns="beta", values=column) * scale, relative)
@@ -69,7 +76,10 @@ def outcomes_against_beta(
                     mark = _PAPERS[networks.index(str(model)) % len(_PAPERS)]
                     style = {"color": "0.55" if paper == "GD-2" else "0.75", "linestyle": ":", "linewidth": 1.2}
                     panel.plot(values.columns, values.iloc[0], label=f"{paper}, {model}", **style, **mark)
-            if relative or column == "overconfidence":
+            if relative == "count":
+                panel.set_yscale("symlog", linthresh=10)
+                panel.set_ylim(bottom=0)
+            if relative == "difference" or column == "overconfidence":
                 panel.axhline(0, color="0.3", linewidth=0.9, zorder=0)
             if dataset == datasets[0]:
                 panel.set_ylabel(label)
@@ -165,7 +175,7 @@ def post_hoc(table: pd.DataFrame, measure: str, *, ylabel: str, readings: Sequen
 
 def _relative(values: pd.DataFrame, relative: Relative) -> pd.DataFrame:
     """Values by seed and β, as they are or less those at β = 1; nothing if there is no β = 1."""
-    if relative is None:
+    if relative != "difference":
         return values
     return values.sub(values[1.0], axis=0) if 1.0 in values else values.iloc[:, :0]
 
