@@ -32,7 +32,8 @@ PLACES = {
 }
 """The parameters of every notebook that say where something is written, not what is measured."""
 
-_SEEDS = 2**12  # how many there are: the batch order puts a seed and an epoch below 2**20 into 32 bits
+_SEEDS = 2**31  # how many there are: what the batch order takes
+_ITEMS = 2**12  # of a list, at most
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _check_head(loss: str) -> None:
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0)]
-AList = Field(strict=False, max_length=_SEEDS)
+AList = Field(strict=False, max_length=_ITEMS)
 Distinct = AfterValidator(_distinct)
 Loss = Annotated[str, Field(max_length=100), AfterValidator(_loss)]
 LossOfStack = Annotated[str, Field(max_length=100), AfterValidator(lambda text: text if text == "gd" else _loss(text))]
@@ -81,7 +82,7 @@ Normalization = Annotated[
     OneOf(data.NORMALIZATIONS),
     Field(description="of the inputs: unit ([0, 1]), standard (mean 0, deviation 1), channel (the same for each colour) or none"),
 ]
-Augmentation = Annotated[str, OneOf(augmentation.AUGMENTATIONS), Field(description="of training images")]
+Augmentation = Annotated[str, OneOf(tuple(augmentation.PADDING)), Field(description="of training images")]
 Model = Annotated[str, OneOf(("mlp", *models.IMAGE_NETWORKS)), Field(description="a perceptron, or an image network")]
 Width = Annotated[Positive, Field(description="factor for the channels of an image network")]
 Stem = Annotated[str, OneOf(models.STEMS), Field(description="how an image network begins")]

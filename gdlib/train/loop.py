@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -33,7 +34,7 @@ Draws = Callable[[int], Tensor]
 """Maps the number of an epoch, from 1, to random numbers ``[S, n, ...]`` on the CPU, one row for each sample in the epoch's order."""
 
 _LAST_SHARE = 1e-3  # of the learning rate, in the last epoch of an exponential decay
-
+_ORDERS = 1 << 32  # what tells the key of an order from others of a seed, such as those of an augmentation
 _log = logging.getLogger("gdlib.train")
 
 
@@ -226,8 +227,7 @@ def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
     """The order of the samples in an epoch, ``[N]``: a permutation that depends on the seed and the epoch only.
 
     Raises:
-        ValueError: for a seed outside [0, 4096) or an epoch outside [0, 2**20): together they must fit into the 32 bits that PyTorch's
-            generator keeps of a seed, or two runs would share their orders.
+        ValueError: for a seed outside [0, 2**31) or an epoch outside [0, 2**20).
 
     Example:
         >>> sorted(batch_order(seed=0, epoch=1, samples=4).tolist())
@@ -237,14 +237,22 @@ def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
 
 
 def batch_orders(seeds: Sequence[int], epoch: int, samples: Sequence[int]) -> Tensor:
-    """The first n numbers of :func:`batch_order` for each seed and number of samples, ``[S, n]``; n is the smallest of these numbers."""
+    """The first n numbers of :func:`batch_order` for each seed and number of samples, ``[S, n]``; n is the smallest of these numbers.
+
+    PyTorch's generator keeps 32 bits of a seed, which hold an epoch below 2**20 and a seed below 2**12. Two larger seeds would share their
+    orders, so those come from NumPy's Philox generator, whose key holds both whole.
+    """
     generator, length = torch.Generator(), min(samples)
     orders = torch.empty(len(seeds), length, dtype=torch.long)
     for seed, size, row in zip(seeds, samples, orders.unbind(), strict=True):
-        if not (0 <= seed < 2**12 and 0 <= epoch < 2**20):
-            raise ValueError(f"a batch order needs a seed in [0, 4096) and an epoch in [0, {2**20}); got seed {seed}, epoch {epoch}")
-        generator.manual_seed((seed << 20) + epoch)
-        row.copy_(torch.randperm(size, generator=generator)[:length])
+        if not (0 <= seed < 2**31 and 0 <= epoch < 2**20):
+            raise ValueError(f"a batch order needs a seed in [0, {2**31}) and an epoch in [0, {2**20}); got seed {seed}, epoch {epoch}")
+        if seed < 2**12:
+            order = torch.randperm(size, generator=generator.manual_seed((seed << 20) + epoch))
+        else:
+            key = np.array([_ORDERS + seed, epoch], dtype=np.uint64)
+            order = torch.from_numpy(np.random.Generator(np.random.Philox(key=key)).permutation(size))
+        row.copy_(order[:length])
     return orders
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import logging
 import math
 import os
@@ -317,9 +319,23 @@ class TestScheduleAndHistory:
         expected = torch.stack([batch_order(seed, 3, size)[:7] for seed, size in ((0, 9), (5, 7))])
         assert torch.equal(batch_orders([0, 5], 3, [9, 7]), expected)
 
-    def test_seeds_that_would_share_an_order_are_refused(self):
+    def test_the_orders_of_small_seeds_are_those_of_all_records(self):
+        digest = hashlib.sha256()
+        for seed, epoch, samples in itertools.product((0, 1, 7, 4095), (0, 1, 2**20 - 1), (1, 10, 1437)):
+            digest.update(batch_order(seed, epoch, samples).numpy().tobytes())
+        assert digest.hexdigest() == "dacc211e20c7a1f0b70e25700b5ee1c4180060aa36cd3ec840e0b85138a92c24"
+
+    def test_large_seeds_have_orders_of_their_own(self):
         # torch's generator keeps 32 bits of a seed: seeds 4096 apart once had the same orders
-        for seed, epoch in ((4096, 0), (-1, 0), (0, 2**20), (0, -1)):
+        pairs = itertools.product((0, 4095, 4096, 8192, 4096 + 2**20, 2**31 - 4096, 2**31 - 1), (0, 1, 2**20 - 1))
+        orders = [batch_order(seed, epoch, 30) for seed, epoch in pairs]
+        assert len({tuple(order.tolist()) for order in orders}) == len(orders) == 21
+        assert all(sorted(order.tolist()) == list(range(30)) for order in orders)
+        digest = hashlib.sha256(torch.stack(orders[6:]).numpy().tobytes()).hexdigest()
+        assert digest == "8f2fe3f2b0f4149efeef9065c4f389c3fa1a62ffdd42c73478dae56d8d860346", "a record of a large seed could not be measured again"
+
+    def test_seeds_that_have_no_order_are_refused(self):
+        for seed, epoch in ((2**31, 0), (-1, 0), (0, 2**20), (4096, 2**20), (0, -1)):
             with pytest.raises(ValueError, match="a batch order needs a seed in"):
                 batch_order(seed, epoch, 3)
 

@@ -1,0 +1,202 @@
+"""Trials of campaigns that are too long for a test: kills at random moments, and a cluster.
+
+    python tests/study/trials.py kills [20]      # kill -9 of a job, a kernel, Snakemake or its process group, then the same command again
+    python tests/study/trials.py slurm           # 20 jobs through sbatch: one cancelled, Snakemake killed, then the same command again
+
+Both train perceptrons on embedded data, and compare the records with those of an uninterrupted run on this machine. The folder
+build/trials is theirs. Nothing is installed: without a Slurm that answers, the second one says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+LOCAL = ["--cores", "2", "--keep-going", "--nolock", "--drop-metadata"]
+KINDS = {"job": "study.campaign", "kernel": "ipykernel_launcher", "Snakemake": "snakemake"}  # by an argument of their command
+LIMIT = 3600.0  # seconds until something is called hanging
+
+
+class Project:
+    """A folder with one campaign, its records, and the processes that work in it."""
+
+    def __init__(self, folder: Path, jobs: int, epochs: int, minutes: float) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "campaigns").mkdir(parents=True)
+        (folder / "notebooks").symlink_to(ROOT / "notebooks")
+        parameters = {"betas": [1, 0.1], "warmups": [], "epochs": epochs, "hidden": [16]}
+        entry = {"id": "digits", "template": "train", "parameters": parameters, "each": {"seeds": [[seed] for seed in range(jobs)]}}
+        content = {"name": "trial", "entries": [entry | {"minutes": minutes, "memory": 1500}]}
+        (folder / "campaigns" / "trial.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
+        self.folder, self.jobs, self.records = folder, jobs, folder / "results" / "records" / "trial"
+
+    def start(self, *options: str) -> subprocess.Popen[bytes]:
+        """Run what is missing."""
+        with (self.folder / "said").open("ab") as said:
+            command = [*SNAKEMAKE, *options, "--config", "campaign=trial"]
+            return subprocess.Popen(command, cwd=self.folder, stdout=said, stderr=said, start_new_session=True)
+
+    def finish(self, *options: str) -> int:
+        """Run what is missing to its end."""
+        return self.start(*options).wait(LIMIT)
+
+    def said(self) -> str:
+        """What all invocations wrote."""
+        return (self.folder / "said").read_text(encoding="utf-8", errors="replace")
+
+    def done(self) -> int:
+        """How many records there are."""
+        return len(list(self.records.glob("*.json")))
+
+    def content(self) -> dict[str, Any]:
+        """What was measured, by the name of the record; nothing else may lie beside them."""
+        found = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(self.records.iterdir())}
+        return {name: {key: value[key] for key in value.keys() - {"wall_seconds", "environment"}} for name, value in found.items()}
+
+    def processes(self) -> dict[str, list[psutil.Process]]:
+        """The processes that work in the folder, also those whose parent is dead, by their kind."""
+        found: dict[str, list[psutil.Process]] = {kind: [] for kind in KINDS}
+        for process in psutil.process_iter():
+            try:
+                if process.cwd() == str(self.folder):
+                    command = process.cmdline()
+                    for kind in [kind for kind, argument in KINDS.items() if argument in command][:1]:
+                        found[kind].append(process)
+            except psutil.Error:
+                continue
+        return found
+
+
+def kills(folder: Path, number: int, *, jobs: int = 6, epochs: int = 1500, seed: int = 0) -> Iterator[str]:
+    """Kill something at random moments, run the same command again, and compare; a finished campaign begins anew."""
+    whole, project = (Project(folder / name, jobs, epochs, 0.2) for name in ("uninterrupted", "killed"))
+    began = time.monotonic()
+    assert whole.finish(*LOCAL) == 0, whole.said()
+    expected, takes = whole.content(), time.monotonic() - began
+    yield f"uninterrupted: {len(expected)} records in {takes:.0f} seconds"
+    chance, survived, since = random.Random(seed), 0, 0
+    for _ in range(1000):
+        running = project.start(*LOCAL)
+        while running.poll() is None:
+            time.sleep(chance.uniform(0, takes / 4))
+            there = {kind: ones for kind, ones in project.processes().items() if ones}
+            kind = chance.choice([*there, "process group"])
+            if running.poll() is not None or survived + since == number:
+                break
+            try:
+                os.killpg(running.pid, signal.SIGKILL) if kind == "process group" else chance.choice(there[kind]).kill()
+            except (ProcessLookupError, psutil.NoSuchProcess):
+                continue
+            since += 1
+            yield f"kill {survived + since} of {number}: {kind}; {project.done()} of {jobs} records are there"
+        code = running.wait(LIMIT)
+        if code == 0 and project.done() == jobs:
+            if project.content() != expected:
+                raise RuntimeError("the records differ from those of an uninterrupted run")
+            survived, since = survived + since, 0
+            yield f"{jobs} of {jobs} records are equal to the uninterrupted ones after {survived} kills"
+            if survived == number:
+                return
+            shutil.rmtree(project.records)
+    raise RuntimeError("the campaign does not end")
+
+
+def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
+    """Send a campaign through Slurm; cancel a task and kill another, kill Snakemake itself, and compare."""
+    whole, project = (Project(folder / name, jobs, epochs, 0.5) for name in ("local", "slurm"))
+    profile, command = ["--profile", str(ROOT / "profiles" / "slurm")], "$ snakemake --profile profiles/slurm --config campaign=trial"
+    yield from ["$ sinfo --version", output("sinfo", "--version"), command]
+    first = project.start(*profile)
+    until(lambda: len(running_tasks()) > 1 or first.poll() is not None, "two tasks run")
+    columns = "%.10i %.12j %.2t %.10M %.10l %.7m"
+    yield from [f'$ squeue -o "{columns}"', *output("squeue", "-o", columns).splitlines()]
+    until(project.processes()["job"].__len__, "a job runs here")
+    cancelled = running_tasks()[0]
+    yield from [f"$ scancel {cancelled}", output("scancel", cancelled)]
+    until(lambda: cancelled not in running_tasks(), "the task is gone")
+    until(lambda: project.processes()["job"], "another job runs here")
+    yield "$ kill -9 the process of another job"
+    project.processes()["job"][-1].kill()
+    code = first.wait(LIMIT)
+    yield from told(project.said())
+    yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there"
+
+    before = len(project.said())
+    yield from ["", command]
+    second = project.start(*profile)
+    until(lambda: project.processes()["kernel"], "a kernel runs here")
+    yield "$ kill -9 this Snakemake, while its tasks run, and at once the same command again"
+    second.kill()
+    second.wait()
+    code = project.finish(*profile)
+    yield from told(project.said()[before:])
+    waited = sum("waiting: " in path.read_text() for path in (project.folder / "build" / "trial").glob("*.log"))
+    yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there; {waited} tasks waited for one of before"
+
+    assert whole.finish(*LOCAL) == 0, whole.said()
+    if project.content() != whole.content():
+        raise RuntimeError("the records differ from those of a local run")
+    yield f"{jobs} of {jobs} records are equal to those of a local run"
+
+
+def told(said: str) -> list[str]:
+    """The lines that tell how a campaign went."""
+    wanted = re.compile(r"trial: |trial/|\d+ of \d+ steps|.*(FAILED|Error|failed|submitted|cancelled|CANCELLED)")
+    return [line[:140] for line in said.splitlines() if wanted.match(line)]
+
+
+def output(*command: str) -> str:
+    """What a command prints."""
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.rstrip()
+
+
+def running_tasks() -> list[str]:
+    """The tasks that Slurm runs now."""
+    return output("squeue", "--noheader", "--states=RUNNING", "-o", "%i").split()
+
+
+def until(there: Callable[[], object], what: str) -> None:
+    """Wait for something."""
+    end = time.monotonic() + LIMIT
+    while not there():
+        if time.monotonic() > end:
+            raise RuntimeError(f"not within {LIMIT:.0f} seconds: {what}")
+        time.sleep(0.5)
+
+
+def has_slurm() -> bool:
+    """Whether a Slurm answers."""
+    return shutil.which("sinfo") is not None and subprocess.run(["sinfo"], capture_output=True).returncode == 0
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trial", choices=("kills", "slurm"))
+    parser.add_argument("number", nargs="?", type=int, default=20, help="of kills, or of jobs")
+    options = parser.parse_args(given)
+    if options.trial == "slurm" and not has_slurm():
+        sys.exit("there is no Slurm that answers to sinfo")
+    folder = ROOT / "build" / "trials" / options.trial
+    lines = kills(folder, options.number) if options.trial == "kills" else slurm(folder, jobs=options.number)
+    for line in lines:
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
