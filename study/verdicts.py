@@ -175,7 +175,7 @@ def _variants(runs: pd.DataFrame, kind: str) -> Iterable[Variant]:
     unit = "title" if kind == "uci-tables" else "seed"
     for reading, of_reading in runs.groupby("variant") if not runs.empty else ():
         name = str(reading)
-        fast = "model" in of_reading and bool(of_reading["model"].isin(images.FAST).all())
+        fast = "model" in of_reading and bool(of_reading["model"].isin(criteria.FAST).all())
         yield Variant(name, of_reading, criteria.least_seeds(kind, name), unit, some=fast)
 
 
@@ -188,7 +188,7 @@ def _older(claim: str, runs: pd.DataFrame, there: set[str]) -> set[str]:
     if claim not in _REPLACED:
         return outside
     families = {_FAMILY[datasets[name]] for name in images.complete(runs) & there}
-    of_fast = set(runs.loc[runs["model"].isin(images.FAST), "variant"])
+    of_fast = set(runs.loc[runs["model"].isin(criteria.FAST), "variant"])
     paper = set(runs.loc[runs["scale"] == "paper", "variant"])
     replaced = {str(name) for name, dataset in datasets.items() if _FAMILY[dataset] in families}
     return outside | (replaced - of_fast - paper)

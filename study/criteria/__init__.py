@@ -1,55 +1,40 @@
-"""Criteria of the claims, each sentence beside the rule that is its meaning, and the runs that they speak of.
+"""Criteria of the claims: rules for the sentences of ``campaigns/criteria.yml``, and the runs that they speak of.
 
 A claim has parts. A part compares settings run by run, paired over seeds, in each variant (what the papers leave unsaid, filled in one
-way). A rule returns *met*, *contradicted* or *unresolved*, by where the 95 % interval lies against the rule's own threshold. The sentences
-are also in ``campaigns/criteria.yml``, which was committed before the runs; ``campaigns/criteria-changes.yml`` dates every later change.
+way). A rule returns *met*, *contradicted* or *unresolved*, by where the 95 % interval lies against the rule's own threshold. The sentence
+of a part stands in that file alone, which was committed before the runs; ``campaigns/criteria-changes.yml`` dates every later change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from study.criteria import angular, images, large_margin, mnist, uci
 from study.criteria.angular import ARCGRAD, ARCGRAD_OTHERS, cost_ratios
 from study.criteria.images import RIVALS
 from study.criteria.mnist import TABLE_1_BETAS, distance_to_table_1
 from study.criteria.rules import Criterion, Finding, Outcome, Variant
-from study.criteria.selection import honest_scale
+from study.criteria.selection import FAST, at_the_scale_of_a_paper
 from study.criteria.uci import accuracies, average_by_seed, distance_to_table_i, paper_table_i, uci_runs, wins
 
-__all__ = [
-    "ARCGRAD",
-    "ARCGRAD_OTHERS",
-    "CLAIMS",
-    "RIVALS",
-    "TABLE_1_BETAS",
-    "Criterion",
-    "Finding",
-    "Outcome",
-    "Variant",
-    "accuracies",
-    "average_by_seed",
-    "cost_ratios",
-    "criteria_text",
-    "distance_to_table_1",
-    "distance_to_table_i",
-    "least_seeds",
-    "nearest_variant",
-    "paper_table_i",
-    "runs_of",
-    "uci_runs",
-    "wins",
-    "with_enough_seeds",
-]
+__all__ = ["ARCGRAD", "ARCGRAD_OTHERS", "CLAIMS", "FAST", "FOLDER", "RIVALS", "TABLE_1_BETAS", "Criterion", "Finding", "Outcome", "Variant"]
+__all__ += ["accuracies", "average_by_seed", "cost_ratios", "criteria_text", "distance_to_table_1", "distance_to_table_i", "least_seeds"]
+__all__ += ["nearest_variant", "paper_table_i", "runs_of", "uci_runs", "wins", "with_enough_seeds"]
+
+FOLDER = Path(__file__).resolve().parents[2] / "campaigns"
+"""Where the sentences are, and every later change of a rule."""
+
+_SENTENCES = yaml.safe_load((FOLDER / "criteria.yml").read_text(encoding="utf-8"))
 
 CLAIMS: Mapping[str, Mapping[str, Criterion]] = {
-    **mnist.CLAIMS,
-    **images.CLAIMS,
-    **uci.CLAIMS,
-    **large_margin.CLAIMS,
-    **angular.CLAIMS,
+    claim: {letter: replace(part, sentence=_SENTENCES[claim]["parts"][letter]) for letter, part in parts.items()}
+    for module in (mnist, images, uci, large_margin, angular)
+    for claim, parts in module.CLAIMS.items()
 }
 """For each claim its parts."""
 
@@ -72,7 +57,7 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Select the runs of one kind, each with its ``variant``, its ``setting`` and the columns that the criteria speak of."""
     if kind not in _SELECTIONS:
         raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(_SELECTIONS)}")
-    return runs if runs.empty else honest_scale(_SELECTIONS[kind](runs, kind))
+    return runs if runs.empty else at_the_scale_of_a_paper(_SELECTIONS[kind](runs, kind))
 
 
 def least_seeds(kind: str, variant: str = "") -> int:
@@ -84,7 +69,7 @@ def least_seeds(kind: str, variant: str = "") -> int:
     """
     if kind in uci.KINDS:
         return uci.SEEDS
-    fast = kind in images.KINDS and any(f", {name}, crops" in variant for name in images.FAST)
+    fast = kind in images.KINDS and any(f", {name}, crops" in variant for name in FAST)
     return 5 if fast or kind in mnist.KINDS or kind == "cost" or variant.startswith("mnist") else 3
 
 

@@ -1,17 +1,14 @@
-"""ArcGrad beyond tables: the runs on images, on MNIST and of what a step costs, and the criteria of A4 to A7."""
+"""ArcGrad beyond tables: the runs on images, on MNIST and of what a step costs, and the rules of A4 to A7."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
-from study.criteria.images import FAST
 from study.criteria.rules import Finding, Rule, Side, Variant, all_of, best_of, claim, given, larger, minus, of, smaller, where
-from study.criteria.selection import augmentation, network, with_setting
-
-__all__ = ["ARCGRAD", "ARCGRAD_OTHERS", "KINDS", "angular_runs", "cost_ratios"]
+from study.criteria.selection import FAST, at_usual_rate, recipe, with_setting, with_softmax, without_lonely
 
 # all samples and all epochs (Table VI); the image networks among them (Tables IV and V); fewer samples and fewer epochs too (Figure 3,
 # Table VII); the time of a step
@@ -21,8 +18,6 @@ ARCGRAD = "arcgrad 10"
 ARCGRAD_OTHERS = ("softmax", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
 """The losses beside ArcGrad in its image experiments, with the paper's numbers."""
 
-_COST_ALLOWED = 0.05  # A7 a: time of ArcGrad beyond softmax, as a share of a step
-_COSINE_BASED = ("softmax", "arcface 20 0.1", "adacos")  # figure 3 has these beside ArcGrad
 _CAMPAIGNS = ("angular", "angular-reduced", "angular-mnist")
 
 
@@ -36,32 +31,20 @@ def angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         return _cost_runs(runs)
     if "w_inter" not in runs:
         return runs.iloc[:0]
-    fast = _on_fast(runs)
-    of_paper = runs["campaign"].isin(_CAMPAIGNS) & ~runs["record"].str.startswith("reading") & (runs["scale"] != "smoke")
-    plain = fast & runs["schedule"].isin(["1", "softmax"])
-    found = runs.assign(loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax"))
-    found = found[(of_paper | fast) & ~found["diverged"].astype(bool)]
-    found = with_setting(found[found["model"] != "mlp"] if kind == "angular-images" else found)
+    runs = with_softmax(runs)
+    runs = runs[(runs["scale"] != "smoke") & ~runs["diverged"].astype(bool) & ((runs["model"] != "mlp") | (kind != "angular-images"))]
+    fast = runs["model"].isin(FAST) & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS]) & ~runs["match_gradient"].astype(bool)
+    of_paper = runs["campaign"].isin(_CAMPAIGNS) & ~runs["record"].str.startswith("reading")
+    found = with_setting(runs[of_paper | fast])
     if found.empty:
         return found
-    names = found["dataset"] + ", " + network(found) + ", " + augmentation(found)
-    found["variant"] = names.mask(found["model"] == "mlp", found["dataset"] + ", perceptron")
+    found["variant"] = recipe(found).mask(found["model"] == "mlp", found["dataset"] + ", perceptron")
     found["samples"], found["epochs"] = found["train_samples"].astype(int), found["epochs"].astype(int)
     angles = found["curve_target_angle"]
     found["mean_target_angle"] = [float(np.mean(curve[1:])) if isinstance(curve, list) and len(curve) > 1 else np.nan for curve in angles]
     for name in ("epochs", "samples") if kind != "angular-cuts" else ():
         found = found[found[name] == found.groupby("variant")[name].transform("max")]
-    return found
-
-
-def _on_fast(runs: pd.DataFrame) -> pd.Series[bool]:
-    """The runs of ArcGrad's losses, and of β = 1 beside them, on networks that reach real accuracy."""
-    if "loss" not in runs:
-        return pd.Series(False, runs.index)
-    fast = runs["model"].isin(FAST) & (runs["scale"] != "smoke")
-    asked = fast & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS[1:]])
-    beside = fast & runs["dataset"].isin(runs.loc[asked, "dataset"]) & runs["augmentation"].isin(runs.loc[asked, "augmentation"])
-    return asked | (beside & (runs["schedule"] == "1") & ~runs["match_gradient"].astype(bool))
+    return without_lonely(found[~found["model"].isin(FAST) | at_usual_rate(found)])
 
 
 def cost_ratios(runs: pd.DataFrame, loss: str) -> pd.DataFrame:
@@ -85,7 +68,7 @@ def _cost_runs(runs: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-# --- criteria ---
+# --- rules ---
 
 
 def _cut(amount: str, about: Callable[[tuple[pd.DataFrame, str], tuple[pd.DataFrame, str]], Rule]) -> Rule:
@@ -113,7 +96,7 @@ def _gains(least: tuple[pd.DataFrame, str], most: tuple[pd.DataFrame, str]) -> R
     return larger("test_accuracy", gain(*least), gain(*most))
 
 
-def _beats(others: Sequence[str]) -> Callable[[tuple[pd.DataFrame, str], object], Rule]:
+def _beats(*others: str) -> Callable[[tuple[pd.DataFrame, str], object], Rule]:
     """A5 b, d: with the least ArcGrad is more accurate than the best of the others."""
     return lambda least, most: where(lambda _: least[0], larger("test_accuracy", ARCGRAD, best_of(*others)), least[1])
 
@@ -133,40 +116,19 @@ _BEST_OTHER = best_of(*ARCGRAD_OTHERS[1:])
 CLAIMS = {
     "A4": claim(
         "angular-images",
-        """
-        a: ArcGrad is more accurate than softmax.
-        b: it is more accurate than the best of center loss, M-Softmax, ArcFace and AdaCos.
-        c: losses that enhance discriminative information help. The best of center loss, M-Softmax, ArcFace and AdaCos is more accurate
-           than softmax.
-        """,
         a=larger("test_accuracy", ARCGRAD, "softmax"),
         b=larger("test_accuracy", ARCGRAD, _BEST_OTHER),
         c=larger("test_accuracy", _BEST_OTHER, "softmax"),
     ),
     "A5": claim(
         "angular-cuts",
-        """
-        a: with fewer samples ArcGrad gains. Its accuracy minus that of softmax is larger with the fewest training samples than with all
-           of them.
-        b: with the fewest samples it is more accurate than the best of softmax, ArcFace and AdaCos.
-        c: with fewer epochs ArcGrad gains. Its accuracy minus that of softmax is larger after the shortest training than after the
-           longest.
-        d: after the shortest training it is more accurate than the best of the five others.
-        """,
         a=_cut("samples", _gains),
-        b=_cut("samples", _beats(_COSINE_BASED)),
+        b=_cut("samples", _beats("softmax", "arcface 20 0.1", "adacos")),  # Figure 3 has these beside ArcGrad
         c=_cut("epochs", _gains),
-        d=_cut("epochs", _beats(ARCGRAD_OTHERS)),
+        d=_cut("epochs", _beats(*ARCGRAD_OTHERS)),
     ),
     "A6": claim(
         "angular",
-        """
-        a: softmax does not make the classes compact. Its WC-Intra is larger than that of each of the five others.
-        b: ArcGrad makes them most compact. Its WC-Intra is smaller than that of each of the five others.
-        c: ArcGrad drives them apart. Its W-Inter is larger than that of softmax.
-        d: it is faster. The mean angle between features and their class vectors, averaged over the evaluated epochs after the first
-           evaluation, is smaller for ArcGrad than for softmax.
-        """,
         a=_compact(larger, "softmax"),
         b=_compact(smaller, ARCGRAD),
         c=larger("w_inter", ARCGRAD, "softmax"),
@@ -174,12 +136,7 @@ CLAIMS = {
     ),
     "A7": claim(
         "cost",
-        """
-        a: ArcGrad costs little. The time of its last layer and loss in a step of ResNet18, beyond that of softmax, is less than 5 % of
-           a step with softmax (upper end of the 95 % interval over the repetitions; the paper says 3.4 %).
-        b: the deeper the network, the less. That share is smaller with ResNet34 than with ResNet18.
-        """,
-        a=smaller("excess", _excess_of("resnet18"), by=_COST_ALLOWED),
+        a=smaller("excess", _excess_of("resnet18"), by=0.05),
         b=smaller("excess", _excess_of("resnet34"), _excess_of("resnet18")),
     ),
 }

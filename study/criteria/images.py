@@ -1,4 +1,4 @@
-"""The runs of image networks, alone and beside A-Softmax and center loss, and the criteria of E6, E8 to E13, E16 to E18, B1 and B2."""
+"""The runs of image networks, alone and beside A-Softmax and center loss, and the rules of E6, E8 to E13, E16 to E18, B1 and B2."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pandas as pd
 
 from study import published
 from study.criteria.rules import (
+    Criterion,
     Rule,
     Side,
     Values,
@@ -22,18 +23,12 @@ from study.criteria.rules import (
     larger,
     minus,
     of,
-    of_kind,
     provided,
     smaller,
     where,
     within,
 )
-from study.criteria.selection import augmentation, most_run_rate, network, of_gradient_decay, with_setting
-
-__all__ = ["FAST", "KINDS", "RIVALS", "complete", "image_runs", "margin_runs"]
-
-FAST = ("fast",)
-"""The network that reaches real accuracy on two CPU cores."""
+from study.criteria.selection import FAST, at_usual_rate, augmentation, image_networks, of_gradient_decay, recipe, with_setting
 
 RIVALS = ("a-softmax 4", "center 0.003")
 """A-Softmax and center loss with the numbers of their authors, since GD-2 gives none."""
@@ -51,9 +46,6 @@ WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = "momentum 0.9", "no momentum", "no momen
 WARMUP, WARMUP_1 = "warm-up 0.1→1", "warm-up 1→5"
 
 _PLANNED = {"crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5), "plain": ((20.0, 1.0, 0.1, WARMUP), 3)}
-_FLAT = 0.01  # E9: one percentage point
-_SMALL = 0.005  # B1 d: half a percentage point
-_COMPARABLE = 0.01  # B2: of the expected calibration error
 
 
 def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -65,8 +57,7 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     if "width" not in runs:
         return runs.iloc[:0]
-    runs = of_gradient_decay(runs)
-    found = runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")]
+    found = image_networks(of_gradient_decay(runs))
     found = with_setting(found[~found["diverged"].astype(bool)])
     if found.empty:
         return found
@@ -74,7 +65,7 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         (f", {images:,.0f} images" if images > 0 else "") + f", {epochs:.0f} epochs" if scale == "reduced" else ""
         for scale, images, epochs in zip(found["scale"], found["subset"], found["epochs"], strict=True)
     ]
-    found["variant"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + pd.Series(sizes, found.index, dtype=object)
+    found["variant"] = recipe(found) + pd.Series(sizes, found.index, dtype=object)
     found["overconfidence"] = found["test_confidence"] - found["test_accuracy"]
     curves = [  # after each epoch, without the value before the first; nothing if it was not evaluated so often
         curve[-int(epochs) :] if isinstance(curve, list) and len(curve) >= epochs else [np.nan]
@@ -89,8 +80,8 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     if kind == "tuned":
         found = found[fast & ~matched]
         return found[found.groupby("variant")["learning_rate"].transform("nunique") > 1]
-    usual_rate = ~fast | (found["learning_rate"] == most_run_rate(found))
-    found = found.assign(matched=matched)[(found["momentum"] == 0.9) & ~constant_rate & usual_rate]
+    usual = (found["momentum"] == 0.9) & ~constant_rate & (~fast | at_usual_rate(found))
+    found = found.assign(matched=matched)[usual]
     if kind == "matched":
         return found[found["variant"].isin(found.loc[found["matched"], "variant"])]
     return found[~found["matched"] & (found["dataset"].isin(_DATA_SETS[kind]) if kind != "images" else True)]
@@ -121,7 +112,7 @@ def complete(runs: pd.DataFrame) -> set[str]:
 
 
 def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of the variants that were trained with and without momentum.
+    """Keep the variants that were trained with and without momentum.
 
     The ``oscillation`` is the standard deviation of the change of test accuracy from epoch to epoch, over the second half of the epochs
     before the learning rate falls.
@@ -142,7 +133,7 @@ def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
     return runs
 
 
-# --- criteria ---
+# --- rules ---
 
 
 def _largest_beta(variant: Variant) -> published.Setting | None:
@@ -153,10 +144,6 @@ def _largest_beta(variant: Variant) -> published.Setting | None:
 def _not_known_before(runs: pd.DataFrame) -> pd.DataFrame:
     """Leave out the older reduced runs, which were known when the criteria for networks at real accuracy were written."""
     return runs[runs["model"].isin(FAST) | (runs["scale"] == "paper")]
-
-
-_BEST_CONSTANT = best_of(5.0, 1.0, 0.1, 0.01)
-_BEST_CALIBRATED = best_of(by="valid_ece", smallest=True)
 
 
 def _oscillates(momentum: str, compare: Callable[..., Rule]) -> Rule:
@@ -191,158 +178,64 @@ def _twice(side: Side) -> Side:
     return doubled
 
 
+_BEST_CONSTANT = best_of(5.0, 1.0, 0.1, 0.01)
 _GAIN = minus(of("test_accuracy", 0.1), of("test_accuracy", 5.0))
-_COMMON = given(lambda runs: runs[runs["learning_rate"] == most_run_rate(runs)], _GAIN)
+_COMMON = given(lambda runs: runs[at_usual_rate(runs)], _GAIN)
 _TWICE_CHOSEN = _twice(given(_at_chosen_rate, _GAIN))
 
 CLAIMS = {
     "E6": claim(
         "cifar10",
-        """
-        a: test accuracy is larger for beta 0.1 than for beta 1.
-        b: test accuracy is larger for beta 1 than for beta 5.
-        c: the warm-up is best. Test accuracy of the warm-up from 0.1 to 1 over half of the epochs is larger than that of the constant
-           beta, among 5, 1, 0.1 and 0.01, with the largest mean.
-        """,
         a=larger("test_accuracy", 0.1, 1.0),
         b=larger("test_accuracy", 1.0, 5.0),
         c=larger("test_accuracy", WARMUP, _BEST_CONSTANT),
     ),
-    "E8": claim(
-        "many-classes",
-        """
-        a: with many classes, top-1 test accuracy is larger for beta 5 than for beta 0.1.
-        b: with many classes, top-5 test accuracy is larger for beta 5 than for beta 0.1.
-        """,
-        a=larger("test_accuracy", 5.0, 0.1),
-        b=larger("test_top5_accuracy", 5.0, 0.1),
-    ),
+    "E8": claim("many-classes", a=larger("test_accuracy", 5.0, 0.1), b=larger("test_top5_accuracy", 5.0, 0.1)),
     "E9": claim(
         "tiny-imagenet",
-        """
-        a: top-1 is flat. The 95 % interval of the difference in top-1 test accuracy between beta 5 and beta 0.1 lies within one
-           percentage point of 0.
-        b: top-5 test accuracy is larger for beta 5 than for beta 0.1.
-        c: training accuracy is larger for beta 0.1 than for beta 5.
-        """,
-        a=within(_FLAT, "test_accuracy", 5.0, 0.1),
+        a=within(0.01, "test_accuracy", 5.0, 0.1),
         b=larger("test_top5_accuracy", 5.0, 0.1),
         c=larger("train_accuracy", 0.1, 5.0),
     ),
-    "E10": claim(
-        "margins",
-        """
-        a: the warm-up of beta from 0.1 to 1 beats A-Softmax. Its test accuracy is larger.
-        b: it beats center loss. Its test accuracy is larger.
-        """,
-        a=larger("test_accuracy", WARMUP, RIVALS[0]),
-        b=larger("test_accuracy", WARMUP, RIVALS[1]),
-    ),
+    "E10": claim("margins", a=larger("test_accuracy", WARMUP, RIVALS[0]), b=larger("test_accuracy", WARMUP, RIVALS[1])),
     "E11": claim(
         "images",
-        """
-        a: small beta is over-confident. Mean test confidence minus test accuracy is larger for beta 0.1 than for beta 1, and its
-           interval for beta 0.1 lies above 0.
-        b: large beta repairs it. Test ECE is smaller for beta 20 than for beta 1.
-        c: test ECE is larger for beta 0.1 than for beta 1.
-        d: test MCE is larger for beta 0.1 than for beta 20.
-        """,
         a=all_of(larger("overconfidence", 0.1, 1.0), larger("overconfidence", 0.1)),
         b=smaller("test_ece", 20.0, 1.0),
         c=larger("test_ece", 0.1, 1.0),
         d=larger("test_mce", 0.1, 20.0),
     ),
-    "E12": claim(
-        "images",
-        """
-        a: choosing beta beats some method after training. Test ECE of the beta with the smallest mean validation ECE, with nothing done
-           afterwards, is smaller than that of beta 1 after temperature scaling, or than that after vector scaling. Either suffices.
-        b: rough tuning is enough. The same for beta 20.
-        """,
-        a=_beats_post_hoc(_BEST_CALIBRATED),
-        b=_beats_post_hoc(20.0),
-    ),
+    "E12": claim("images", a=_beats_post_hoc(best_of(by="valid_ece", smallest=True)), b=_beats_post_hoc(20.0)),
     "E13": claim(
         "oscillation",
-        """
-        a: with momentum 0.9, the standard deviation of the change of test accuracy from epoch to epoch, over the second half of the
-           epochs at a constant learning rate, is larger for beta 5 than for beta 0.1.
-        b: without momentum it is smaller for beta 5 than for beta 0.1, both at the same learning rate and at ten times that;
-           contradicted if it is larger at one of them. An interval that includes 0 leaves it open, since no margin was stated before.
-        c: where the learning rate rises and falls once, with momentum 0.9, the falls of test accuracy from one epoch to the next, added
-           up over all epochs, are larger for beta 5 than for beta 0.1.
-        """,
         a=_oscillates(WITH_MOMENTUM, larger),
         b=all_of(_oscillates(NO_MOMENTUM, smaller), _oscillates(SAME_STEP, smaller)),
-        c=of_kind("images", where(lambda runs: runs[runs["model"].isin(FAST)], larger("falls", 5.0, 0.1))),
+        c=Criterion(where(lambda runs: runs[runs["model"].isin(FAST)], larger("falls", 5.0, 0.1)), "images"),
     ),
-    "E16": claim(
-        "many-classes",
-        """
-        a: the warm-up is best with many classes. Top-1 test accuracy of the warm-up from 0.1 to 1 over half of the epochs is larger
-           than that of the constant beta, among 5, 1, 0.1 and 0.01, with the largest mean.
-        b: the same for the warm-up of version 1, from 1 to 5 (added when campaigns/cifar100-fast.yml had it, before its first record).
-        """,
-        a=larger("test_accuracy", WARMUP, _BEST_CONSTANT),
-        b=larger("test_accuracy", WARMUP_1, _BEST_CONSTANT),
-    ),
+    "E16": claim("many-classes", a=larger("test_accuracy", WARMUP, _BEST_CONSTANT), b=larger("test_accuracy", WARMUP_1, _BEST_CONSTANT)),
     "E17": claim(
         "images",
-        """
-        a: the warm-up is fast. Test accuracy, averaged over the first quarter of the epochs, is larger for the warm-up from 0.1 to 1
-           than for beta 1.
-        b: it avoids over-confidence in the end. Mean test confidence minus test accuracy is smaller for the warm-up from 0.1 to 1 than
-           for beta 0.1.
-        """,
         a=where(_not_known_before, larger("early_accuracy", WARMUP, 1.0)),
         b=where(_not_known_before, smaller("overconfidence", WARMUP, 0.1)),
     ),
-    "E18": claim(
-        "cifar100",
-        """
-        a: accuracy rises with beta. Top-1 test accuracy on CIFAR-100 is larger for the largest beta that was run (20 or 50) than for
-           beta 1.
-        b: the network becomes under-confident. Mean test confidence minus test accuracy on CIFAR-100 is below 0 for that beta.
-        """,
-        a=larger("test_accuracy", _largest_beta, 1.0),
-        b=smaller("overconfidence", _largest_beta),
-    ),
+    "E18": claim("cifar100", a=larger("test_accuracy", _largest_beta, 1.0), b=smaller("overconfidence", _largest_beta)),
     "B1": claim(
         "matched",
-        """
-        a: beta acts on confidence beyond the gradient's size. With the learning rate matched to beta, mean test confidence minus test
-           accuracy is larger for beta 0.1 than for beta 5.
-        b: beta acts on accuracy beyond the gradient's size. With the learning rate matched to beta, test accuracy of beta 0.1 differs
-           from that of beta 1 (95 % interval excludes 0).
-        c: beta acts on confidence beyond speed. With the learning rate chosen for each beta on the validation split, among three rates
-           by mean validation accuracy, mean test confidence minus test accuracy is larger for beta 0.1 than for beta 5.
-        d: beta acts on accuracy beyond speed. With the learning rates so chosen, test accuracy of beta 0.1 differs from that of beta 1
-           (95 % interval excludes 0). Contradicted if the interval includes 0 and lies within half a percentage point of it.
-        e: most of the effect on accuracy is speed. The difference in test accuracy between beta 0.1 and beta 5 at the common learning
-           rate, minus twice the difference at the chosen rates, is larger than 0. Not decided where the first difference is not larger
-           than 0.
-        """,
         a=where(_matched(0.1, 5.0, 1.0), larger("overconfidence", 0.1, 5.0), "matched learning rates"),
         b=where(_matched(0.1), differs("test_accuracy", 0.1, 1.0), "matched learning rate"),
-        c=of_kind("tuned", where(_at_chosen_rate, larger("overconfidence", 0.1, 5.0), "chosen learning rates")),
-        d=of_kind("tuned", where(_at_chosen_rate, differs("test_accuracy", 0.1, 1.0, margin=_SMALL), "chosen learning rates")),
-        e=of_kind("tuned", provided(larger("test_accuracy", _COMMON), larger("test_accuracy", _COMMON, _TWICE_CHOSEN))),
+        c=Criterion(where(_at_chosen_rate, larger("overconfidence", 0.1, 5.0), "chosen learning rates"), "tuned"),
+        d=Criterion(where(_at_chosen_rate, differs("test_accuracy", 0.1, 1.0, margin=0.005), "chosen learning rates"), "tuned"),
+        e=Criterion(provided(larger("test_accuracy", _COMMON), larger("test_accuracy", _COMMON, _TWICE_CHOSEN)), "tuned"),
     ),
     "B2": claim(
         "images",
-        """
-        a: the link calibrates. Test ECE is smaller after the beta link than before it, for beta 0.1 and for the largest beta alike.
-        b: the link is comparable with a fit. For beta 0.1, test ECE after the beta link exceeds that after temperature scaling of the
-           same network by less than 0.01 (upper end of the 95 % interval).
-        """,
         a=all_of(
             *(smaller("test_ece", of("test_ece_link", beta, "after the link"), of("test_ece", beta)) for beta in (0.1, _largest_beta))
         ),
         b=smaller(
-            "test_ece",
-            of("test_ece_link", 0.1, "β = 0.1 after the link"),
+            *("test_ece", of("test_ece_link", 0.1, "β = 0.1 after the link")),
             of("test_ece_temperature", 0.1, "after temperature scaling"),
-            by=_COMPARABLE,
+            by=0.01,
         ),
     ),
 }

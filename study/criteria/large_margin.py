@@ -1,4 +1,4 @@
-"""The runs of "Large Margin in Softmax Cross-Entropy Loss", and the criteria of L3 to L6."""
+"""The runs of "Large Margin in Softmax Cross-Entropy Loss", and the rules of L3 to L6."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ import numpy as np
 import pandas as pd
 
 from study import published
-from study.criteria.images import FAST
-from study.criteria.rules import Choice, Rule, Side, Values, Variant, claim, larger, shown, smaller, where
-from study.criteria.selection import augmentation, most_run_rate, network, with_setting
-
-__all__ = ["KINDS", "large_margin_runs"]
+from study.criteria.rules import Choice, Criterion, Rule, Side, Values, Variant, claim, larger, smaller, where
+from study.criteria.selection import FAST, at_usual_rate, image_networks, recipe, with_setting, with_softmax, without_lonely
 
 # all samples and right labels; the softmax loss and the regulariser where they were also trained with fewer samples or with wrong labels
 KINDS = ("large-margin", "degraded")
@@ -23,7 +20,6 @@ _LOSSES = (
     *("hinge", "modified", "modified-lm", "l-softmax", "lgm"),
 )
 _SETTING = ["dataset", "model", "width", "augmentation", "epochs"]
-_HALF = 0.5  # of the training samples
 _RISE_NEEDS = 3  # evaluations of the bias
 
 
@@ -36,19 +32,16 @@ def large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     if "loss" not in runs or "width" not in runs:
         return runs.iloc[:0]
-    fast = runs["model"].isin(FAST)
-    plain = fast & (runs["loss"].isna() | (runs["loss"] == "gd")) & (runs["schedule"] == "1")
-    runs = runs.assign(loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax"))
-    of_images = runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")
-    of_paper = runs["loss"].map(_kind).isin(_LOSSES) & (fast | (runs["lr_schedule"] == "exponential"))
-    found = with_setting(runs[of_images & of_paper])
+    runs = image_networks(with_softmax(runs))
+    of_paper = runs["model"].isin(FAST) | (runs["lr_schedule"] == "exponential")
+    found = with_setting(runs[of_paper & runs["loss"].map(_kind).isin(_LOSSES)])
     if found.empty:
         return found
     found["share"] = found["train_samples"] / found.groupby(_SETTING)["train_samples"].transform("max")
     sizes = zip(found["train_samples"], found["epochs"], found["label_noise"], strict=True)
     size = [f", {n:,.0f} images, {epochs:.0f} epochs" + (f", {100 * x:g} % wrong labels" if x > 0 else "") for n, epochs, x in sizes]
-    found["variant"] = found["dataset"] + ", " + network(found) + ", " + augmentation(found) + pd.Series(size, found.index)
-    found = found[found["learning_rate"] == most_run_rate(found)]
+    found["variant"] = recipe(found) + pd.Series(size, found.index)
+    found = found[at_usual_rate(found)]
     points = found["curve_train_margin_bias"].map(lambda curve: len(curve) if isinstance(curve, list) else 0)
     longest = found.loc[points.sort_values(ascending=False, kind="stable").index]
     found = longest.drop_duplicates(["variant", "loss", "seed"]).sort_index()
@@ -56,8 +49,7 @@ def large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found["bias_rise"] = found["train_margin_bias"].astype(float) - found["curve_train_margin_bias"].map(_lowest)
     degraded = (found["share"] < 1) | (found["label_noise"] > 0)
     if kind == "large-margin":
-        only_softmax = found["model"].isin(FAST) & (found.groupby("variant")["setting"].transform("nunique") == 1)
-        return found[~degraded & ~only_softmax]
+        return without_lonely(found[~degraded])
     elsewhere = degraded.groupby([found[name] for name in _SETTING]).transform("any")
     return found[elsewhere & found["loss"].str.match(r"(softmax|lm \S+)$")]
 
@@ -72,7 +64,7 @@ def _lowest(curve: object) -> float:
     return min(values) if len(values) >= _RISE_NEEDS else np.nan
 
 
-# --- criteria ---
+# --- rules ---
 
 
 def _best(*kinds: str) -> Choice:
@@ -107,24 +99,18 @@ def _pooled(compare: Callable[..., Rule], left: str, right: object) -> Rule:
 
 
 def _half(runs: pd.DataFrame) -> pd.DataFrame:
-    """Variants with half of the samples and right labels."""
-    return runs[np.isclose(runs["share"], _HALF, atol=1e-3) & (runs["label_noise"] == 0)]
+    """Keep the runs with half of the samples and right labels."""
+    return runs[np.isclose(runs["share"], 0.5, atol=1e-3) & (runs["label_noise"] == 0)]
 
 
 def _noisy(runs: pd.DataFrame) -> pd.DataFrame:
-    """Variants with wrong labels."""
+    """Keep the runs with wrong labels."""
     return runs[runs["label_noise"] > 0]
 
 
 CLAIMS = {
     "L3": claim(
         "large-margin",
-        """
-        a: the regulariser helps. Test accuracy is larger with it than with softmax.
-        b: the divergence D(u||q) is better than D(q||u). Test accuracy, averaged over the values of lambda that both have, is larger.
-        c: so is the symmetric one.
-        d: larger lambda does no harm. Test accuracy with the symmetric divergence is larger for lambda 0.9 than for 0.1.
-        """,
         a=larger("test_accuracy", OURS, "softmax"),
         b=larger("test_accuracy", _over_lambda("lm-uq", "lm-qu"), _over_lambda("lm-qu", "lm-uq")),
         c=larger("test_accuracy", _over_lambda("lm", "lm-qu"), _over_lambda("lm-qu", "lm")),
@@ -132,33 +118,15 @@ CLAIMS = {
     ),
     "L4": claim(
         "large-margin",
-        """
-        a: the regulariser is better than label smoothing. Test accuracy is larger than that of the best label smoothing.
-        b: it is better than super-symmetry.
-        c: super-symmetry does not help. Its test accuracy is smaller than that of softmax; contradicted if it is larger. An interval
-           that includes 0 leaves it open, since no margin was stated before.
-        d: the regulariser enlarges the bias. The mean bias of the training samples at the end is larger with it than with softmax. It
-           is built to do so, so that this is shown and decides nothing.
-        e: so does label smoothing of 0.1.
-        f: with the regulariser the bias first falls and then rises. The bias at the end minus its smallest value over the evaluated
-           epochs is larger with it than with softmax.
-        """,
         a=larger("test_accuracy", OURS, _best("label-smoothing")),
         b=larger("test_accuracy", OURS, "super-symmetry"),
         c=smaller("test_accuracy", "super-symmetry", "softmax"),
-        d=shown(larger("train_margin_bias", OURS, "softmax")),
+        d=Criterion(larger("train_margin_bias", OURS, "softmax"), "large-margin", decides=False),
         e=larger("train_margin_bias", "label-smoothing 0.1", "softmax"),
         f=larger("bias_rise", OURS, "softmax"),
     ),
     "L5": claim(
         "degraded",
-        """
-        a: with fewer samples the regulariser helps. With half of the samples test accuracy is larger than that of softmax.
-        b: with fewer samples the stronger helps more. With half of the samples test accuracy is larger for lambda 1 than for 0.3.
-        c: with wrong labels it helps. Test accuracy is larger than that of softmax; each share of wrong labels is a reading.
-        d: with wrong labels the stronger helps more. Test accuracy is larger for lambda 1 than for 0.3; each share of wrong labels is a
-           reading.
-        """,
         a=where(_half, larger("test_accuracy", OURS, "softmax")),
         b=where(_half, larger("test_accuracy", STRONGER, OURS)),
         c=where(_noisy, larger("test_accuracy", OURS, "softmax")),
@@ -166,12 +134,6 @@ CLAIMS = {
     ),
     "L6": claim(
         "large-margin",
-        """
-        a: the hinge loss works poorly. Its test accuracy is smaller than that of softmax.
-        b: the modified loss helps. Its test accuracy is larger than that of softmax.
-        c: the regulariser is better than the best of the modified loss, L-Softmax and LGM.
-        d: both together are better. The modified loss with the regulariser is more accurate than the modified loss.
-        """,
         a=_pooled(smaller, "hinge", "softmax"),
         b=_pooled(larger, "modified", "softmax"),
         c=_pooled(larger, OURS, _best("modified", "l-softmax", "lgm")),

@@ -7,7 +7,6 @@ where an interval lies against the rule's own threshold. It says nothing (None) 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -15,18 +14,16 @@ from typing import Literal
 import pandas as pd
 
 from study import published, statistics
-from study.statistics import PairedDifference
 
 Outcome = Literal["met", "contradicted", "unresolved"]
+Region = tuple[float, float]
+"""Where an interval can lie: between two numbers, without them."""
 
 METRICS = {
     "test_accuracy": "test accuracy",
     "test_top5_accuracy": "top-5 test accuracy",
     "train_accuracy": "training accuracy",
     "test_ece": "test ECE",
-    "test_ece_temperature": "test ECE after temperature scaling",
-    "test_ece_vector": "test ECE after vector scaling",
-    "test_ece_link": "test ECE after the link",
     "test_mce": "test MCE",
     "overconfidence": "test confidence − accuracy",
     "train_confidence": "training confidence",
@@ -73,6 +70,11 @@ class Variant:
     unit: str = "seed"
     some: bool = False
 
+    @property
+    def scale(self) -> str:
+        """The scale of the runs, such as ``"reduced"``."""
+        return ", ".join(sorted(set(self.runs.get("scale", []))))
+
     def having(self, metric: str, setting: published.Setting) -> pd.Series[float]:
         """Take the metric of one setting, unit by unit."""
         if metric not in self.runs:
@@ -83,12 +85,11 @@ class Variant:
 
 @dataclass(frozen=True)
 class Values:
-    """A number for each unit, with a name; ``metric`` and ``setting`` where it is one metric of one setting, as the papers may print it."""
+    """A number for each unit, with a name; ``key`` if it is one metric of one setting, as the papers may print it."""
 
     numbers: pd.Series[float]
     name: str
-    metric: str = ""
-    setting: published.Setting | None = None
+    key: tuple[str, published.Setting] | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Finding:
     variant: str
     outcome: Outcome
     text: str
-    difference: PairedDifference | None = None
+    difference: statistics.PairedDifference | None = None
     p_value: float = math.nan
     paper: str = ""
     scale: str = ""
@@ -134,40 +135,28 @@ Choice = Callable[[Variant], "published.Setting | None"]
 Rule = Callable[[Variant], Finding | None]
 """From the runs of a variant to a finding, or to None if they are not all there."""
 
+Keep = Callable[[pd.DataFrame], pd.DataFrame]
+"""A part of the runs."""
+
 _Compared = Side | published.Setting | Choice
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """A part of a claim: its sentence in ``campaigns/criteria.yml``, the rule that is its meaning, and the kind of runs it speaks of.
+    """A part of a claim: the rule that is the meaning of its sentence in ``campaigns/criteria.yml``, and the kind of runs it speaks of.
 
     One that does not decide is only shown.
     """
 
-    sentence: str
     rule: Rule
     kind: str
     decides: bool = True
+    sentence: str = ""
 
 
-def claim(kind: str, sentences: str, **rules: Rule | Criterion) -> dict[str, Criterion]:
-    """Join the parts of a claim: each sentence begins with the letter of its rule and a colon."""
-    texts = re.split(r"^\s*([a-z]): ", sentences, flags=re.MULTILINE)
-    written = {letter: " ".join(text.split()) for letter, text in zip(texts[1::2], texts[2::2], strict=True)}
-    if list(written) != list(rules):
-        raise ValueError(f"sentences for {', '.join(written)}, but rules for {', '.join(rules)}")
-    parts = {letter: rule if isinstance(rule, Criterion) else Criterion("", rule, kind) for letter, rule in rules.items()}
-    return {letter: replace(part, sentence=written[letter], kind=part.kind or kind) for letter, part in parts.items()}
-
-
-def of_kind(kind: str, rule: Rule) -> Criterion:
-    """Apply a rule to other runs than those of its claim."""
-    return Criterion("", rule, kind)
-
-
-def shown(rule: Rule) -> Criterion:
-    """Show the findings of a rule, which decide nothing."""
-    return Criterion("", rule, "", decides=False)
+def claim(kind: str, **parts: Rule | Criterion) -> dict[str, Criterion]:
+    """List the parts of a claim by their letters; a rule is about runs of this kind."""
+    return {letter: part if isinstance(part, Criterion) else Criterion(part, kind) for letter, part in parts.items()}
 
 
 # --- sides of a comparison ---
@@ -181,7 +170,7 @@ def of(metric: str, compared: _Compared, name: str = "") -> Side:
         if found is None or isinstance(found, Values):
             return found
         numbers = variant.having(metric, found)
-        return None if numbers.empty else Values(numbers, name or published.setting_name(found), metric, found)
+        return None if numbers.empty else Values(numbers, name or published.setting_name(found), (metric, found))
 
     return side
 
@@ -199,7 +188,7 @@ def best_of(*settings: published.Setting, by: str = "test_accuracy", smallest: b
     return choose
 
 
-def given(keep: Callable[[pd.DataFrame], pd.DataFrame], side: Side) -> Side:
+def given(keep: Keep, side: Side) -> Side:
     """Take a side from a part of the runs."""
     return lambda variant: side(replace(variant, runs=keep(variant.runs)))
 
@@ -209,7 +198,7 @@ def minus(first: Side, second: Side, name: str = "{} minus {}") -> Side:
 
     def side(variant: Variant) -> Values | None:
         a, b = first(variant), second(variant)
-        return None if a is None or b is None else Values((a.numbers - b.numbers).dropna(), name.format(a.name, b.name), a.metric)
+        return None if a is None or b is None else Values((a.numbers - b.numbers).dropna(), name.format(a.name, b.name))
 
     return side
 
@@ -228,38 +217,36 @@ def larger(metric: str, left: _Compared, right: _Compared | None = None, *, by: 
         pooled: whether the runs are not paired, and the deviation is pooled over all settings of the variant.
     """
     words = f", by more than {by:g}" if by else ""
-    return _comparison(metric, left, right, lambda low, high: (low > by, high < by), [by], words, pooled)
+    return _comparison(metric, left, right, [(by, math.inf)], [(-math.inf, by)], words, pooled)
 
 
 def smaller(metric: str, left: _Compared, right: _Compared | None = None, *, by: float = 0.0, pooled: bool = False) -> Rule:
     """Met if the interval of left − right lies below ``by``, contradicted if it lies above."""
     words = f", less than {by:g} above" if by else ""
-    return _comparison(metric, left, right, lambda low, high: (high < by, low > by), [by], words, pooled)
+    return _comparison(metric, left, right, [(-math.inf, by)], [(by, math.inf)], words, pooled)
 
 
 def differs(metric: str, left: _Compared, right: _Compared, *, margin: float = 0.0) -> Rule:
     """Met if the interval of left − right excludes 0; contradicted if it includes 0 and lies within the margin, if one was stated."""
-    return _comparison(metric, left, right, lambda low, high: (low > 0 or high < 0, -margin < low and high < margin), [0.0])
+    return _comparison(metric, left, right, [(0.0, math.inf), (-math.inf, 0.0)], [(-margin, margin)])
 
 
 def within(tolerance: float, metric: str, left: _Compared, right: _Compared) -> Rule:
     """Met if the interval of left − right lies within the tolerance of 0, contradicted if it lies outside on one side."""
-    ends, words = [-tolerance, tolerance], f", within {tolerance:g} of 0"
-    return _comparison(
-        metric, left, right, lambda low, high: (ends[0] < low and high < ends[1], low > ends[1] or high < ends[0]), ends, words
-    )
+    outside, words = [(tolerance, math.inf), (-math.inf, -tolerance)], f", within {tolerance:g} of 0"
+    return _comparison(metric, left, right, [(-tolerance, tolerance)], outside, words)
 
 
 def _comparison(
     metric: str,
     left: _Compared,
     right: _Compared | None,
-    judge: Callable[[float, float], tuple[bool, bool]],
-    thresholds: Sequence[float],
+    met: Sequence[Region],
+    against: Sequence[Region],
     words: str = "",
     pooled: bool = False,
 ) -> Rule:
-    """The rule that compares two sides over the units that both have; ``judge`` says of the interval whether it meets and contradicts."""
+    """Compare two sides over the units that both have, by the region in which the interval lies."""
 
     def rule(variant: Variant) -> Finding | None:
         first = of(metric, left)(variant)
@@ -268,31 +255,31 @@ def _comparison(
             return None
         if first.numbers.index.has_duplicates or second.numbers.index.has_duplicates:
             raise ValueError(f"{variant.name}: {first.name} or {second.name} has two runs of one {variant.unit}")
-        both = pd.concat([first.numbers, second.numbers], axis=1).dropna().to_numpy()
-        if len(both) < max(2, variant.seeds):
+        a, b = pd.concat([first.numbers, second.numbers], axis=1).dropna().to_numpy().T
+        if len(a) < max(2, variant.seeds):
             return None
-        difference = statistics.paired_difference(both[:, 0], both[:, 1])
+        difference = statistics.paired_difference(a, b)
         if pooled:
-            groups = [group.to_numpy() for _, group in variant.runs.groupby("setting")[metric] if len(group) == len(both)]
-            difference = statistics.pooled_difference(both[:, 0], both[:, 1], groups)
-        met, against = judge(difference.interval.low, difference.interval.high)
-        outcome: Outcome = "met" if met else "contradicted" if against else "unresolved"
+            groups = [group.to_numpy() for _, group in variant.runs.groupby("setting")[metric] if len(group) == len(a)]
+            difference = statistics.pooled_difference(a, b, groups)
+        interval = difference.interval
+
+        def inside(regions: Sequence[Region]) -> bool:
+            return any(low < interval.low and interval.high < high for low, high in regions)
+
+        outcome: Outcome = "met" if inside(met) else "contradicted" if inside(against) else "unresolved"
         text = f"{METRICS.get(metric, metric)}, {first.name}" + (f" against {second.name}" if right is not None else "") + words
-        p_value = max(difference.p_value(threshold) for threshold in thresholds)
-        return Finding(variant.name, outcome, text, difference, p_value, _printed(variant, first, second), _scale(variant.runs))
+        p_value = max(difference.p_value(end) for region in met for end in region if math.isfinite(end))
+        return Finding(variant.name, outcome, text, difference, p_value, _printed(variant, first, second), variant.scale)
 
     return rule
 
 
 def _printed(variant: Variant, first: Values, second: Values) -> str:
-    if first.setting is None or second.setting is None or "dataset" not in variant.runs:
+    """The papers' own effect."""
+    if first.key is None or second.key is None or "dataset" not in variant.runs:
         return ""
-    dataset = published.DATASETS.get(str(variant.runs["dataset"].iloc[0]), "")
-    return published.effect((first.metric, first.setting), (second.metric, second.setting), dataset)
-
-
-def _scale(runs: pd.DataFrame) -> str:
-    return ", ".join(sorted(set(runs["scale"]))) if "scale" in runs else ""
+    return published.effect(first.key, second.key, published.DATASETS.get(str(variant.runs["dataset"].iloc[0]), ""))
 
 
 # --- combinations ---
@@ -300,51 +287,51 @@ def _scale(runs: pd.DataFrame) -> str:
 
 def all_of(*rules: Rule) -> Rule:
     """Met if all are met, contradicted if one is contradicted."""
-    return _combined(
-        rules,
-        "all of these",
-        lambda found: "contradicted" if "contradicted" in found else "met" if set(found) == {"met"} else "unresolved",
-    )
+    return _combined(rules, "all of these", if_any="contradicted", if_all="met")
 
 
 def any_of(*rules: Rule) -> Rule:
     """Met if one is met, contradicted if all are contradicted."""
-    return _combined(
-        rules,
-        "one of these",
-        lambda found: "met" if "met" in found else "contradicted" if set(found) == {"contradicted"} else "unresolved",
-    )
+    return _combined(rules, "one of these", if_any="met", if_all="contradicted")
+
+
+def _combined(rules: Sequence[Rule], text: str, *, if_any: Outcome, if_all: Outcome) -> Rule:
+    def rule(variant: Variant) -> Finding | None:
+        found = [finding for one in rules if (finding := one(variant)) is not None]
+        if not found or (len(found) < len(rules) and not variant.some):
+            return None
+        if len(found) == 1 and len(rules) > 1:
+            return found[0]
+        outcomes = {one.outcome for one in found}
+        outcome: Outcome = if_any if if_any in outcomes else if_all if outcomes == {if_all} else "unresolved"
+        return Finding(variant.name, outcome, text, scale=variant.scale, components=tuple(found))
+
+    return rule
 
 
 def provided(premise: Rule, rule: Rule) -> Rule:
     """As the second rule says where the first is met; unresolved elsewhere."""
-    text = "the second, provided the first"
-    return _combined((premise, rule), text, lambda found: found[1] if found[0] == "met" else "unresolved", every=True)
+
+    def both(variant: Variant) -> Finding | None:
+        first, second = premise(variant), rule(variant)
+        if first is None or second is None:
+            return None
+        outcome: Outcome = second.outcome if first.outcome == "met" else "unresolved"
+        return Finding(variant.name, outcome, "the second, provided the first", scale=variant.scale, components=(first, second))
+
+    return both
 
 
-def where(keep: Callable[[pd.DataFrame], pd.DataFrame], rule: Rule, words: str = "") -> Rule:
+def where(keep: Keep, rule: Rule, words: str = "") -> Rule:
     """As the rule says of a part of the runs; nothing where there is none."""
+
+    def worded(finding: Finding) -> Finding:
+        text = f"{finding.text}, {words}" if words and finding.difference else finding.text
+        return replace(finding, text=text, components=tuple(map(worded, finding.components)))
 
     def narrowed(variant: Variant) -> Finding | None:
         runs = keep(variant.runs)
         found = rule(replace(variant, runs=runs)) if len(runs) else None
-        return found and _worded(found, words)
+        return found and worded(found)
 
     return narrowed
-
-
-def _worded(finding: Finding, words: str) -> Finding:
-    components = tuple(_worded(component, words) for component in finding.components)
-    return replace(finding, text=finding.text + (f", {words}" if words and finding.difference else ""), components=components)
-
-
-def _combined(rules: Sequence[Rule], text: str, decide: Callable[[Sequence[Outcome]], Outcome], *, every: bool = False) -> Rule:
-    def rule(variant: Variant) -> Finding | None:
-        found = [finding for one in rules if (finding := one(variant)) is not None]
-        if not found or (len(found) < len(rules) and (every or not variant.some)):
-            return None
-        if len(found) == 1 and len(rules) > 1:
-            return found[0]
-        return Finding(variant.name, decide([one.outcome for one in found]), text, scale=found[0].scale, components=tuple(found))
-
-    return rule

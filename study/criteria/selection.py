@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import pandas as pd
 
+FAST = ("fast",)
+"""The network that reaches real accuracy on two CPU cores."""
+
+_NOT_THE_PAPERS = ("angular-mnist", "uci-readings", "iris-depth-settings")
+_NOT_THE_PAPERS_ON_MNIST = ("temperature", "feature-plane")
+
+
+def _with_gradient_decay(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Records from before there was another loss do not name it."""
+    return runs["loss"].isna() | (runs["loss"] == "gd") if "loss" in runs else pd.Series(True, runs.index)
+
 
 def of_gradient_decay(runs: pd.DataFrame) -> pd.DataFrame:
-    """Keep the runs that were trained with gradient decay; records from before there was another loss do not name it."""
-    return runs[runs["loss"].isna() | (runs["loss"] == "gd")] if "loss" in runs else runs
+    """Keep the runs that were trained with gradient decay."""
+    return runs[_with_gradient_decay(runs)]
+
+
+def image_networks(runs: pd.DataFrame) -> pd.DataFrame:
+    """Keep the runs of image networks at more than the smallest scale."""
+    return runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")]
 
 
 def with_setting(runs: pd.DataFrame) -> pd.DataFrame:
@@ -16,18 +32,23 @@ def with_setting(runs: pd.DataFrame) -> pd.DataFrame:
     if found.empty:
         return found
     label = found["schedule"] if "schedule" in found else found["loss"]
-    of_beta = ~label.astype(str).str.startswith("warm-up")
-    if "loss" in found:
-        of_beta &= found["loss"].isna() | (found["loss"] == "gd")
+    of_beta = _with_gradient_decay(found) & ~label.astype(str).str.startswith("warm-up")
     found["setting"] = label.astype(object).mask(of_beta, found["beta"].astype(float)) if "beta" in found else label.astype(object)
     return found
 
 
-_NOT_THE_PAPERS = ("angular-mnist", "uci-readings", "iris-depth-settings")
-_NOT_THE_PAPERS_ON_MNIST = ("temperature", "feature-plane")
+def with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
+    """Call β = 1 on a network of :data:`FAST` softmax, for the losses that are compared with it there."""
+    plain = _with_gradient_decay(runs) & runs["model"].isin(FAST) & (runs["schedule"] == "1")
+    return runs.assign(loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax"))
 
 
-def honest_scale(runs: pd.DataFrame) -> pd.DataFrame:
+def without_lonely(runs: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the variants of :data:`FAST` in which softmax has no other loss beside it."""
+    return runs[~runs["model"].isin(FAST) | (runs.groupby("variant")["setting"].transform("nunique") > 1)]
+
+
+def at_the_scale_of_a_paper(runs: pd.DataFrame) -> pd.DataFrame:
     """Call reduced what old records call the papers' scale although no paper has that experiment on that data, or does not say how.
 
     AG has no MNIST. The choice of a variant on UCI and Iris has few seeds. The grid of temperatures holds 5,000 samples out. The network of
@@ -40,9 +61,10 @@ def honest_scale(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(scale=runs["scale"].mask(stretched & (runs["scale"] == "paper"), "reduced"))
 
 
-def network(runs: pd.DataFrame) -> pd.Series[str]:
-    """Name the network of each run, with its width where that is not the usual one."""
-    return runs["model"] + runs["width"].map(lambda width: f"×{width:g}" if width != 1 else "").astype(object)
+def recipe(runs: pd.DataFrame) -> pd.Series[str]:
+    """Name data set, network (with its width, where that is not the usual one) and augmentation of each run."""
+    width = runs["width"].map(lambda width: f"×{width:g}" if width != 1 else "").astype(object)
+    return runs["dataset"] + ", " + runs["model"] + width + ", " + augmentation(runs)
 
 
 def augmentation(runs: pd.DataFrame) -> pd.Series[str]:
@@ -50,7 +72,8 @@ def augmentation(runs: pd.DataFrame) -> pd.Series[str]:
     return runs["augmentation"].replace({"none": "plain", "crop-flip": "crops and flips", "crop2-flip": "crops and flips"})
 
 
-def most_run_rate(runs: pd.DataFrame) -> pd.Series[float]:
-    """For each run the learning rate that most settings of its variant were run with."""
+def at_usual_rate(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Tell for each run if it has the learning rate that most settings of its variant were run with."""
     counts = runs.assign(setting=runs["setting"].astype(str)).groupby(["variant", "learning_rate"])["setting"].nunique()
-    return runs["variant"].map({variant: of_variant.droplevel(0).idxmax() for variant, of_variant in counts.groupby("variant")})
+    usual = {variant: of_variant.droplevel(0).idxmax() for variant, of_variant in counts.groupby("variant")}
+    return runs["learning_rate"] == runs["variant"].map(usual)

@@ -1,4 +1,4 @@
-"""The cross-validations of ArcGrad's Table I and Figure 2, the choice of the variant, and the criteria of A2 and A3."""
+"""The cross-validations of ArcGrad's Table I and Figure 2, the choice of the variant, and the rules of A2 and A3."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pandas as pd
 from study import published, statistics
 from study.criteria.rules import Finding, Outcome, Side, Variant, all_of, best_of, claim, given, larger, minus, of, where
 from study.criteria.selection import with_setting
-
-__all__ = ["KINDS", "accuracies", "average_by_seed", "distance_to_table_i", "paper_table_i", "uci_runs", "wins"]
 
 # Table I and the columns beside it; Table I in every variant, a row for each method and data set; Figure 2; Figure 2 in every variant
 KINDS = ("uci", "uci-tables", "uci-depth", "uci-layers")
@@ -32,8 +30,6 @@ EPOCHS_CONSIDERED = (10, 20, 50)
 OURS = "arcgrad 5"
 OTHERS = ("softmax", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
 SEEDS = 10  # cross-validations of one data set
-_DEEP, _SHALLOW = 10, 3  # layers
-_DECIMALS = 6  # as records keep
 _CAMPAIGNS = {
     "uci": ("uci",),
     "uci-tables": ("uci", "uci-adam"),
@@ -117,7 +113,8 @@ def wins(scores: pd.DataFrame) -> pd.Series[float]:
 
 
 def _won(scores: pd.DataFrame) -> pd.DataFrame:
-    best = scores.round(_DECIMALS).eq(scores.round(_DECIMALS).max(axis=1), axis=0)
+    rounded = scores.round(6)  # as records keep
+    best = rounded.eq(rounded.max(axis=1), axis=0)
     return best.div(best.sum(axis=1), axis=0)
 
 
@@ -126,7 +123,7 @@ def average_by_seed(runs: pd.DataFrame, method: str) -> pd.Series[float]:
     return runs[runs["setting"] == method].groupby("seed")["test_accuracy"].mean()
 
 
-# --- criteria ---
+# --- rules ---
 
 
 def _ranks_ahead(variant: Variant) -> Finding | None:
@@ -146,26 +143,15 @@ def _at(depth: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
 
 def _lost_with_depth(method: str) -> Side:
     """Accuracy with three layers minus that with ten."""
-    name = published.loss_name(method)
-    shallow, deep = (given(_at(depth), of("test_accuracy", method)) for depth in (_SHALLOW, _DEEP))
-    return minus(shallow, deep, f"{name}, 3 layers minus 10")
+    shallow, deep = (given(_at(layers), of("test_accuracy", method)) for layers in (3, 10))
+    return minus(shallow, deep, f"{published.loss_name(method)}, 3 layers minus 10")
 
 
-_COSINE_BASED = ("softmax", "arcface 20 0.1", "adacos")
+_SOFTMAX_ARCFACE_ADACOS = ("softmax", "arcface 20 0.1", "adacos")
 
 CLAIMS = {
     "A2": claim(
         "uci-tables",
-        """
-        a: ArcGrad (s = 5) is best on average. Over the 15 data sets its accuracy is larger than that of the method, among softmax,
-           center loss, M-Softmax, ArcFace and AdaCos, with the largest average.
-        b: it wins most. It is best, among the seven methods of Table I, on more data sets than the one of those five methods that is
-           best most often; ties are shared.
-        c: it is better than softmax from data set to data set. Its average rank among the seven methods is better by at least Nemenyi's
-           critical difference at 0.05.
-        d: discriminative losses do not help as such. Over the data sets the accuracy of softmax is larger than that of center loss, of
-           ArcFace and of AdaCos.
-        """,
         a=larger("test_accuracy", OURS, best_of(*OTHERS)),
         b=larger("wins", OURS, best_of(*OTHERS, by="wins")),
         c=_ranks_ahead,
@@ -173,13 +159,8 @@ CLAIMS = {
     ),
     "A3": claim(
         "uci-layers",
-        """
-        a: ArcGrad tolerates depth. With ten layers on Iris the accuracy of ArcGrad (s = 5) is larger than that of softmax, of ArcFace
-           and of AdaCos.
-        b: from three layers to ten it loses less accuracy than each of these three.
-        """,
-        a=where(_at(_DEEP), all_of(*(larger("test_accuracy", OURS, other) for other in _COSINE_BASED)), "10 layers"),
-        b=all_of(*(larger("test_accuracy", _lost_with_depth(other), _lost_with_depth(OURS)) for other in _COSINE_BASED)),
+        a=where(_at(10), all_of(*(larger("test_accuracy", OURS, other) for other in _SOFTMAX_ARCFACE_ADACOS)), "10 layers"),
+        b=all_of(*(larger("test_accuracy", _lost_with_depth(other), _lost_with_depth(OURS)) for other in _SOFTMAX_ARCFACE_ADACOS)),
     ),
 }
 """For each claim its parts."""
