@@ -99,18 +99,24 @@ class Row:
 
 
 def take_turns(
-    candidates: Mapping[str, Callable[[], object]], turns: int, *, passes: int = 1, seconds: Callable[[], float] = time.process_time
+    candidates: Mapping[str, Callable[[], object]],
+    turns: int,
+    *,
+    passes: int = 1,
+    rounds: int = 1,
+    seconds: Callable[[], float] = time.process_time,
 ) -> dict[str, list[float]]:
     """Seconds of a pass of each candidate in each turn.
 
-    All candidates have their turn before the next turn begins, so that a slow moment of the machine meets all of them. PyTorch's timer
-    warms up before each. Processor time is measured, in which other processes count little.
+    In a turn the candidates alternate, so that a slow moment of the machine meets all of them: each is measured in every round, and the
+    median over the rounds counts. PyTorch's timer warms up before each. Processor time is measured, in which other processes count little.
     """
     timers = {name: Timer("one()", globals={"one": one}, timer=seconds) for name, one in candidates.items()}
     found: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(turns):
-        for name, timer in timers.items():
-            found[name].append(timer.timeit(passes).median)
+        of_turn = [{name: timer.timeit(passes).median for name, timer in timers.items()} for _ in range(rounds)]
+        for name, values in found.items():
+            values.append(statistics.median(one[name] for one in of_turn))
     return found
 
 

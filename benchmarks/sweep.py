@@ -22,7 +22,7 @@ from gdlib.train import train
 from study.objective import gd_loss
 
 BETAS = [5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.01, 0.005, 0.001]
-SAMPLES, BATCH, TURNS = 5_000, 100, 15
+SAMPLES, BATCH, TURNS, ROUNDS = 5_000, 100, 7, 3
 OPTIONS = {"momentum": 0.9, "weight_decay": 1e-4}
 
 
@@ -64,6 +64,7 @@ def main(given: Sequence[str] | None = None) -> None:
             "DataLoader": lambda: one_by_one(loader, inputs, labels),
         },
         turns,
+        rounds=1 if options.smoke else ROUNDS,
     )
     per_step = 1e6 / (samples // BATCH * len(BETAS))
     rows = [

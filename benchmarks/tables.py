@@ -29,7 +29,7 @@ from study.losses import parse
 from study.objective import StackLoss
 from study.run import order_of_parts
 
-RUNS, SAMPLES, BATCH, EPOCHS, TURNS, ALONE = 100, 135, 16, 10, 7, 2
+RUNS, SAMPLES, BATCH, EPOCHS, TURNS, ROUNDS, ALONE = 100, 135, 16, 10, 7, 5, 2
 SIZES = [4, 16, 16, 3]
 COMPILED = ("softmax", "gd 0.1", "arcgrad 5", "adacos")  # the compiler takes half a minute for each
 TITLES = {
@@ -137,6 +137,7 @@ def measure(
     runs: int = RUNS,
     epochs: int = EPOCHS,
     turns: int = TURNS,
+    rounds: int = ROUNDS,
     compiled: Sequence[str] = COMPILED,
 ) -> list[Row]:
     ways: dict[str, Callable[[], object]] = {
@@ -155,7 +156,7 @@ def measure(
             ways |= both
         except Exception as error:  # no C++ compiler, or something that the compiler cannot do: said, and the rest goes on
             print(f"  {text}: not measured compiled ({type(error).__name__}: {str(error).splitlines()[0][:120]})")
-    seconds = take_turns(ways, turns)
+    seconds = take_turns(ways, turns, rounds=rounds)
     steps = epochs * -(-SAMPLES // BATCH)
     limit = 50.0 if text in ("softmax", "gd 0.1") else 30.0
     pairs = {
@@ -179,7 +180,7 @@ def main(given: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
     inputs, labels = torch.rand(150, 4, generator=generator), torch.randint(0, 3, (150,), generator=generator)
-    size: dict[str, Any] = {"runs": 3, "epochs": 1, "turns": 1, "compiled": ()} if options.smoke else {}
+    size: dict[str, Any] = {"runs": 3, "epochs": 1, "turns": 1, "rounds": 1, "compiled": ()} if options.smoke else {}
     finish("tables", [row for text in TITLES for row in measure(text, inputs, labels, **size)], options)
 
 

@@ -110,10 +110,16 @@ def test_candidates_take_turns() -> None:
     calls: list[str] = []
     clock = iter(range(100))
     found = measuring.take_turns(
-        {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2, passes=2, seconds=lambda: float(next(clock))
+        {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2, passes=2, rounds=3, seconds=lambda: float(next(clock))
     )
-    assert [name for name, _ in itertools.groupby(calls)] == ["a", "b", "a", "b"]
+    assert [name for name, _ in itertools.groupby(calls)] == ["a", "b"] * 6
     assert found == {"a": [0.5, 0.5], "b": [0.5, 0.5]}
+
+
+def test_a_slow_round_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = iter([1.0, 8.0, 1.0])
+    monkeypatch.setattr(measuring.Timer, "timeit", lambda self, number: argparse.Namespace(median=next(passes)))
+    assert measuring.take_turns({"a": lambda: None}, 1, rounds=3) == {"a": [1.0]}
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="page faults are held by glibc's allocator")
