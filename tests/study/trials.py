@@ -124,20 +124,19 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     yield from ["$ sinfo --version", output("sinfo", "--version"), command]
     first = project.start(*profile)
     until(lambda: len(running_tasks()) > 1 or first.poll() is not None, "two tasks run")
-    columns = "%.10i %.12j %.2t %.10M %.10l %.7m"
+    columns = "%.9i %.2t %.6M %.10l %.7m"
     yield from [f'$ squeue -o "{columns}"', *output("squeue", "-o", columns).splitlines()]
-    until(project.processes()["job"].__len__, "a job runs here")
+    before = until(lambda: project.processes()["job"], "a job runs here")
     cancelled = running_tasks()[0]
     yield from [f"$ scancel {cancelled}", output("scancel", cancelled)]
-    until(lambda: cancelled not in running_tasks(), "the task is gone")
-    until(lambda: project.processes()["job"], "another job runs here")
+    others = until(lambda: [process for process in project.processes()["job"] if process not in before], "another job runs here")
     yield "$ kill -9 the process of another job"
-    project.processes()["job"][-1].kill()
+    others[0].kill()
     code = first.wait(LIMIT)
     yield from told(project.said())
     yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there"
 
-    before = len(project.said())
+    length = len(project.said())
     yield from ["", command]
     second = project.start(*profile)
     until(lambda: project.processes()["kernel"], "a kernel runs here")
@@ -145,7 +144,7 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     second.kill()
     second.wait()
     code = project.finish(*profile)
-    yield from told(project.said()[before:])
+    yield from told(project.said()[length:])
     waited = sum("waiting: " in path.read_text() for path in (project.folder / "build" / "trial").glob("*.log"))
     yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there; {waited} tasks waited for one of before"
 
@@ -171,13 +170,14 @@ def running_tasks() -> list[str]:
     return output("squeue", "--noheader", "--states=RUNNING", "-o", "%i").split()
 
 
-def until(there: Callable[[], object], what: str) -> None:
-    """Wait for something."""
+def until(there: Callable[[], Any], what: str) -> Any:
+    """Wait for something, and return it."""
     end = time.monotonic() + LIMIT
-    while not there():
+    while not (found := there()):
         if time.monotonic() > end:
             raise RuntimeError(f"not within {LIMIT:.0f} seconds: {what}")
         time.sleep(0.5)
+    return found
 
 
 def has_slurm() -> bool:
