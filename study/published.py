@@ -151,11 +151,11 @@ def printed() -> pd.DataFrame:
 
 
 @functools.cache
-def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str) -> str:
+def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str, scale: float = 1.0) -> str:
     """Tell the papers' own difference of two settings, each a metric and a setting: its range over their networks, paper by paper.
 
     Where they print the two for one or two other data sets only, those stand there, with their names; the text is empty where no paper
-    prints both.
+    prints both. ``scale`` is a factor, such as 100 for percentage points.
 
     Example:
         >>> effect(("test_accuracy", 0.1), ("test_accuracy", 1.0), "CIFAR-10")
@@ -170,7 +170,7 @@ def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str) 
                 side.setdefault((paper, name, model), value)
     found: dict[tuple[str, str], list[float]] = {}
     for key in sides[0].keys() & sides[1].keys():
-        found.setdefault(key[:2], []).append(round(sides[0][key] - sides[1][key], 6))
+        found.setdefault(key[:2], []).append(round(scale * (sides[0][key] - sides[1][key]), 6))
     here = {key: values for key, values in found.items() if key[1].removesuffix("+") == dataset}
     if not here and len(found) > _ELSEWHERE:
         return ""

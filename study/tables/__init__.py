@@ -2,10 +2,11 @@
 
 A notebook ends a cell with :func:`table`. In the book this is a numbered table, to which any page refers by its name with the role
 ``numref``; in Jupyter it is a plain table with its caption above it. Cells are MyST text: they may hold mathematics, citations, references.
-
-What the pages on image networks print is in :mod:`study.tables.image_tables`.
 """
 
 from study.tables.book import MISSING, Table, cell, cross, difference, interval, mean_sd, overview, table
+from study.tables.page import Page, closed
+from study.tables.runs import differences, span
 
-__all__ = ["MISSING", "Table", "cell", "cross", "difference", "interval", "mean_sd", "overview", "table"]
+__all__ = ["MISSING", "Page", "Table", "cell", "closed", "cross", "difference", "differences"]
+__all__ += ["interval", "mean_sd", "overview", "span", "table"]

@@ -38,7 +38,8 @@ class Table:
     def _repr_markdown_(self) -> str:
         """A MyST ``table`` directive; numbers stand to the right."""
         marks = ["---:" if self._is_numeric(column) else ":---" for column in range(len(self.header))]
-        lines = [self.header, marks, *self.rows]
+        rows = ((f"**{row[0]}**", *row[1:]) if _heads(row) else row for row in self.rows)
+        lines = [self.header, marks, *rows]
         body = "\n".join("| " + " | ".join(_one_line(text) for text in line) + " |" for line in lines)
         return f":::::{{table}} {' '.join(self.caption.split())}\n:name: {self.name}\n:class: {self._classes()}\n\n{body}\n:::::\n"
 
@@ -50,24 +51,35 @@ class Table:
 
     def _classes(self) -> str:
         """How the style sheet treats it on a narrow screen: ``wordy`` rows are stacked, ``keyed`` ones keep their first cell in view."""
-        if max((len(text) for row in self.rows for text in row), default=0) > _LONG_CELL:
+        rows = [row for row in self.rows if not _heads(row)]
+        if max((len(text) for row in rows for text in row), default=0) > _LONG_CELL:
             return "data-table wordy"
-        return "data-table keyed" if len(self.header) > 3 and max(len(row[0]) for row in self.rows) <= _SHORT_KEY else "data-table"
+        return "data-table keyed" if len(self.header) > 3 and max(len(row[0]) for row in rows) <= _SHORT_KEY else "data-table"
 
     def _is_numeric(self, column: int) -> bool:
-        texts = [row[column].strip("*") for row in self.rows if row[column] not in ("", MISSING)]
+        texts = [row[column].strip("*") for row in self.rows if row[column] not in ("", MISSING) and not _heads(row)]
         return bool(texts) and all(_NUMBER.fullmatch(text) for text in texts)
 
 
-def table(frame: pd.DataFrame, name: str, caption: str, *, formats: str | Mapping[Hashable, str] = "", index: bool | None = None) -> Table:
+def table(
+    frame: pd.DataFrame,
+    name: str,
+    caption: str,
+    *,
+    formats: str | Mapping[Hashable, str] = "",
+    index: bool | None = None,
+    group: str = "",
+) -> Table:
     """A table of the book from a DataFrame.
 
     Args:
-        frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`; two levels of column names get a comma.
+        frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`; two levels of column names get a comma. Without
+            rows the table says that it was not run yet.
         name: label for cross references; it begins with ``tab-``.
         caption: what the table shows and how to read it; one paragraph of MyST.
         formats: the number format of every column, such as ``".2f"``, or of single columns by their name.
         index: whether the index is shown as the first columns; by default if it has a name.
+        group: a column that becomes headings: where its value changes, a row has it alone, over the rows that share it.
 
     Example:
         >>> accuracy = [mean_sd(values, scale=100) for values in ([0.970, 0.972], [0.975, 0.976])]
@@ -89,18 +101,18 @@ def table(frame: pd.DataFrame, name: str, caption: str, *, formats: str | Mappin
     if not caption.strip():
         raise ValueError(f"{name} has no caption; say what the table shows")
     if frame.empty:
-        raise ValueError(f"{name} has no rows; a page without its data shows no table")
+        return Table(("",), (("not run yet",),), name, caption.strip())
     if index if index is not None else any(level is not None for level in frame.index.names):
         frame = frame.reset_index()
     if not isinstance(formats, str) and (unknown := [column for column in formats if column not in frame.columns]):
         raise ValueError(f"{name}: no column {unknown[0]!r} to format; the columns are {', '.join(map(str, frame.columns))}")
+    headings = frame[group].tolist() if group else []
+    frame = frame.drop(columns=group) if group else frame
     specs = [formats if isinstance(formats, str) else formats.get(column, "") for column in frame.columns]
-    return Table(
-        header=tuple(_column_name(column) for column in frame.columns),
-        rows=tuple(tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True)) for row in frame.itertuples(index=False)),
-        name=name,
-        caption=caption.strip(),
-    )
+    rows = [tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True)) for row in frame.itertuples(index=False)]
+    for place in reversed([place for place in range(len(headings)) if place == 0 or headings[place] != headings[place - 1]]):
+        rows.insert(place, (str(headings[place]), *[""] * (len(specs) - 1)))
+    return Table(tuple(_column_name(column) for column in frame.columns), tuple(rows), name, caption.strip())
 
 
 def cell(value: Any, spec: str = "") -> str:
@@ -194,6 +206,11 @@ def difference(a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, sca
 
 def _kept(values: Iterable[float], scale: float) -> list[float]:
     return [scale * float(value) for value in values if value is not None and not math.isnan(value)]
+
+
+def _heads(row: Sequence[str]) -> bool:
+    """Whether a row is a heading of those below it: the first cell alone has a text, and the book lets it span the row."""
+    return len(row) > 1 and bool(row[0]) and not any(row[1:])
 
 
 def _column_name(column: Hashable) -> str:

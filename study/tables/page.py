@@ -1,0 +1,144 @@
+"""What every page of evidence shows around its figure and its table: claim, answer, what it rests on, criteria, commands.
+
+A page begins with ``page = Page("E4")`` and ``page.answer()``, takes its runs from ``page.runs("grid")`` and ends with ``page.ground()``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+import yaml
+from IPython.display import Markdown
+
+from study import campaign, criteria, figures, published, records, verdicts
+from study.tables.book import MISSING, Table, cell, table
+from study.tables.outcomes import MARKS, counts
+from study.tables.runs import in_order, short
+from study.verdicts import Verdict
+
+__all__ = ["Page", "closed"]
+
+_SCALES = {"paper": "the papers' scale", "reduced": "reduced runs"}
+_COLUMNS = {"training samples": "train_samples", "epochs": "epochs", "parameters": "model_parameters"}
+_LEADING = ("cifar10-fast", "cifar100-fast", "mnist-step")  # a page says how far these are
+
+
+class Page:
+    """The claims of a page, with the records and the verdicts behind them; the figures get the style of the book.
+
+    Args:
+        claims: rows of the ledger, such as ``"E4"``; the first one is meant where none is named.
+        found: the table of all runs, if not that of the records of the repository.
+    """
+
+    def __init__(self, *claims: str, found: pd.DataFrame | None = None) -> None:
+        figures.use_style()
+        self.claims = claims
+        self.root = records.default_folder().parents[1]
+        self.records = records.read(records.default_folder()) if found is None else found
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict on each claim that has criteria."""
+        return {claim: verdicts.verdict(claim, self.records) for claim in self.claims if claim in criteria.CLAIMS}
+
+    def runs(self, kind: str, *, some: bool = False) -> pd.DataFrame:
+        """Select the runs of a kind, in the order of :func:`study.tables.runs.in_order`.
+
+        Args:
+            kind: as :func:`study.criteria.runs_of` knows it.
+            some: whether variants with too few seeds to decide anything are there too.
+        """
+        found = criteria.runs_of(self.records, kind)
+        if len(found) and not some:
+            least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
+            found = found[found.groupby("variant")["seed"].transform("nunique") >= least]
+        return in_order(found)
+
+    def answer(self, claim: str = "") -> Markdown:
+        """Show the claim with its place in the paper, the outcome with its scale and counts, and what was found."""
+        claim = claim or self.claims[0]
+        entry = published.claims().loc[claim]
+        told = yaml.safe_load((self.root / "book" / "findings.yml").read_text(encoding="utf-8"))
+        place = entry["where"][0].upper() + entry["where"][1:]
+        fine = f"{claim} in {{ref}}`the ledger <sec-claims>`; {{ref}}`how a claim is decided <sec-read>`."
+        texts = [f"> {entry['claim']}\n>\n> {place}.", f"{{.answer}}\n{self._outcome(claim)} {told.get(claim, {}).get('found', '')}"]
+        return Markdown("\n\n".join([*texts, f"{{.fineprint}}\n{fine}"]))
+
+    def _outcome(self, claim: str) -> str:
+        """Such as "**Mixed**, at the papers' scale: of 18 findings ✓ 7 met, ✗ 3 contradicted, ○ 8 unresolved."."""
+        verdict, waiting = self.verdicts[claim], self._waiting(claim)
+        told = counts(verdict.deciding)
+        if not told:
+            return f"**Not run yet.** {waiting}".strip()
+        each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
+        scale = " and ".join(_SCALES[name] for name in verdict.scale.split(", "))
+        return f"**{verdict.verdict.capitalize()}** ({scale}): of {sum(told.values())} findings {each}. {waiting}".strip()
+
+    def _waiting(self, claim: str) -> str:
+        """Say how far the campaigns on networks at real accuracy are that answer the claim, if they are not complete."""
+        told = []
+        for name in _LEADING:
+            found = campaign.coverage(self.root / "campaigns" / f"{name}.yml", claim)
+            if found.done < found.planned:
+                told.append(f"`{name}` {found}")
+        return f"Not complete yet, and deciding nothing before: {', '.join(told)}." if told else ""
+
+    def ground(self) -> Markdown:
+        """Show what the claims rest on; closed below it, the criteria with their findings, and the commands to run it all again."""
+        parts = [self._rests_on(), *map(self._criteria, self.verdicts), self._rerun()]
+        return Markdown("\n\n".join(parts))
+
+    def _rests_on(self) -> str:
+        kinds = dict.fromkeys(part.kind for claim in self.verdicts for part in criteria.CLAIMS[claim].values())
+        found = pd.concat([self.runs(kind, some=True) for kind in kinds])
+        rows = [
+            {"scale": _SCALES[str(scale)].capitalize(), "variant": variant}
+            | {title: _values(group[name]) for title, name in _COLUMNS.items() if name in group}
+            | {"seeds": int(group["seed"].nunique())}
+            for (scale, variant), group in (found.groupby(["scale", "variant"], sort=False) if len(found) else ())
+        ]
+        return table(pd.DataFrame(rows), f"tab-{self._name}-runs", "What was trained.", group="scale")._repr_markdown_()
+
+    def _criteria(self, claim: str) -> str:
+        rows: list[dict[str, Any]] = []
+        for part in self.verdicts[claim].parts:
+            common = {"part": f"({part.id}) {part.criterion}"}
+            for finding in part.findings:
+                own = list(finding.leaves())
+                for one in [finding, *own] if len(own) > 1 else own:
+                    named = {"variant": short(one.variant) if one is finding or len(own) == 1 else f"– {one.text.partition(', ')[2]}"}
+                    effect = {"difference [95 %]": cell(one.difference, "u") if one.difference else MISSING}
+                    numbers = {"papers": one.paper or MISSING, "pairs": one.difference.n} if one.difference else {}
+                    outcome = f"{MARKS[one.outcome]} {one.outcome}"
+                    rows.append(common | named | effect | numbers | {"outcome": outcome if one.decides else f"({outcome})"})
+            if not part.findings:
+                rows.append(common | {"variant": "not run"})
+        frame = pd.DataFrame(rows).astype({"pairs": "Int64"}, errors="ignore")
+        caption = f"The criteria of {claim}, written before the runs, and what was found."
+        told = table(frame, f"tab-{claim.lower()}-verdict", caption, group="part")
+        return closed(f"Criteria and findings ({claim})", told)
+
+    def _rerun(self) -> str:
+        campaigns = campaign.coverage_table(self.root / "campaigns", self.claims)
+        commands = "\n".join(f"make reproduce CAMPAIGN={name.strip('`')}" for name in dict.fromkeys(campaigns["campaign"]))
+        text = "In a clone of the repository ({ref}`how to re-run <sec-rerun>`); what has a record is not run again."
+        shown = table(campaigns, f"tab-{self._name}-coverage", "The campaigns, with the runs that are measured of those that are planned.")
+        return closed("Run it again", text, f"```bash\n{commands}\n```", shown)
+
+    @property
+    def _name(self) -> str:
+        return "-".join(self.claims).lower()
+
+
+def closed(title: str, *contents: str | Table) -> str:
+    """Put MyST or tables behind a title that opens them."""
+    texts = [content if isinstance(content, str) else content._repr_markdown_() for content in contents]
+    return f"::::::{{dropdown}} {title}\n" + "\n\n".join(texts) + "\n::::::"
+
+
+def _values(column: pd.Series[Any]) -> str:
+    ends = dict.fromkeys(cell(int(value)) for value in (column.min(), column.max()))
+    return " to ".join(ends)

@@ -1,0 +1,120 @@
+"""From runs to the rows of a table and the numbers of a sentence: short names, levels, paired differences beside the papers' own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from study import published
+from study.published import Setting
+from study.tables.book import MISSING, cell, difference, mean_sd
+
+__all__ = ["ACTIVATIONS", "PIXELS", "differences", "in_order", "short", "span"]
+
+ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
+PIXELS = {"unit": "pixels 0 to 1", "none": "pixels 0 to 255", "standard": "standardised pixels"}
+
+
+def short(variant: str) -> str:
+    """Name a variant by its data and its augmentation; network and length stand once, where a page says what was run.
+
+    Example:
+        >>> short("cifar10-jpeg, resnet18×0.25, plain, 6,000 images, 20 epochs"), short("tanh-none")
+        ('CIFAR-10, 6,000 images, plain', 'tanh, pixels 0 to 255')
+    """
+    activation, _, pixels = variant.partition("-")
+    if activation in ACTIVATIONS and pixels in PIXELS:
+        return f"{ACTIVATIONS[activation]}, {PIXELS[pixels]}"
+    dataset, *rest = variant.split(", ")
+    kept = sorted((part for part in rest[1:] if not part.endswith(" epochs")), key=lambda part: not part.endswith(" images"))
+    return ", ".join([published.DATASETS[dataset], *kept]) if rest and dataset in published.DATASETS else variant
+
+
+def in_order(runs: pd.DataFrame) -> pd.DataFrame:
+    """Give the variants their short names, networks at real accuracy first; each runs from the largest β to the warm-ups."""
+    if runs.empty:
+        return runs
+    place = {name: index for index, name in enumerate(sorted(set(runs["variant"]), key=_place))}
+    by = {"variant": True, "warmup_epochs": True, "beta": False, "seed": True}
+    there = [name for name in by if name in runs]
+    ordered = runs.assign(variant=runs["variant"].map(place)).sort_values(there, ascending=[by[name] for name in there], kind="stable")
+    return ordered.assign(variant=ordered["variant"].map(list(map(short, place)).__getitem__))
+
+
+def _place(variant: str) -> tuple[object, ...]:
+    activation, _, pixels = variant.partition("-")
+    if pixels in PIXELS:
+        return 0, list(PIXELS).index(pixels), list(ACTIVATIONS).index(activation)
+    return 1, ", fast," not in variant, variant
+
+
+def differences(
+    runs: pd.DataFrame,
+    metric: str,
+    title: str,
+    settings: Sequence[Setting] = (),
+    *,
+    less: Setting = 1.0,
+    scale: float = 100.0,
+    spec: str = ".1f",
+) -> pd.DataFrame:
+    """One metric of several settings: its level, its paired difference to one of them, and that difference in the papers.
+
+    Args:
+        runs: with ``variant``, ``setting``, ``dataset`` and ``seed``.
+        metric: its column.
+        title: what the level is called, with its unit.
+        settings: those that are shown, in this order; all, if none is named.
+        less: the setting that is subtracted.
+        scale: a factor for all numbers, such as 100 for points.
+        spec: their format.
+
+    Returns:
+        A row for each variant and setting; ``variant`` is for the heading of a group of rows.
+    """
+    rows = []
+    reference = f"less {published.setting_name(less)}"
+    for variant, group in runs[runs[metric].notna()].groupby("variant", sort=False) if metric in runs else ():
+        by: dict[Any, pd.Series[float]] = {setting: own.set_index("seed")[metric] for setting, own in group.groupby("setting", sort=False)}
+        for setting in settings or by:
+            if setting not in by:
+                continue
+            own = by[setting]
+            seeds = own.index.intersection(by[less].index) if setting != less and less in by else own.index[:0]
+            theirs = published.effect((metric, setting), (metric, less), published.DATASETS.get(group["dataset"].iloc[0], ""), scale)
+            rows.append(
+                {
+                    "variant": variant,
+                    "trained with": published.setting_name(setting),
+                    title: mean_sd(own, spec, scale=scale),
+                    reference: difference(own[seeds], by[less][seeds], spec, scale=scale) if len(seeds) else MISSING,
+                    "papers": theirs or MISSING if setting != less else MISSING,
+                }
+            )
+    frame = pd.DataFrame(rows)
+    return frame.drop(columns="papers") if rows and (frame["papers"] == MISSING).all() else frame
+
+
+def span(runs: pd.DataFrame, column: str, schedule: str, *, less: str | None = None, spec: str = ".1f", scale: float = 100.0) -> str:
+    """An outcome of a schedule in all variants, for a sentence: its mean in one, or the smallest and the largest mean.
+
+    ``less`` is a schedule to subtract, seed by seed.
+
+    Example:
+        >>> runs = pd.DataFrame({"variant": list("abab"), "schedule": list("1122"), "seed": 0, "accuracy": [0.9, 0.8, 0.7, 0.9]})
+        >>> span(runs, "accuracy", "1"), span(runs, "accuracy", "2", less="1"), span(runs[:0], "accuracy", "1")
+        ('80.0 to 90.0', '−20.0 to 10.0', '–')
+    """
+    if runs.empty or column not in runs:
+        return MISSING
+    values = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=column)
+    if schedule not in values or (less is not None and less not in values):
+        return MISSING
+    wanted = (values[schedule] if less is None else values[schedule] - values[less]).dropna()
+    means = (scale * wanted).groupby(level=0).mean()
+    if means.empty:
+        return MISSING
+    ends = [cell(float(format(end, spec)) + 0.0, spec) for end in (means.min(), means.max())]  # not −0.0
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
