@@ -12,20 +12,21 @@ import re
 import socket
 import subprocess
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, field, replace
 from importlib import metadata
+from io import BufferedRandom
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-__all__ = ["NAME", "SCALES", "Record", "default_folder", "environment", "load", "probe", "read", "same", "to_frame", "write_whole"]
-
-SCALES = ("paper", "reduced", "smoke")
+_Scale = Literal["paper", "reduced", "smoke"]
+SCALES = get_args(_Scale)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 """What a campaign, a job and a record may be called: it reaches paths and a shell."""
@@ -34,12 +35,6 @@ _OLD_NAMES = {"decay": "lr_schedule", "method": "loss"}  # of parameters, in rec
 _SCHEMA = 1
 _DIGITS = 6
 _STRING_OR_NUMBERS = re.compile(r'"(?:[^"\\]|\\.)*"|\[\s[^\[\]{}"]*\]')  # a list of numbers is one line; strings stay as they are
-
-
-def _scale(name: str) -> str:
-    if name not in SCALES:
-        raise ValueError(f"unknown scale {name!r}; valid: {', '.join(SCALES)}")
-    return name
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
@@ -53,7 +48,7 @@ class Record:
     runs: list[dict[str, Any]]  # each with what it is known by, its metrics (numbers) and curves (lists)
     epochs_done: Annotated[int, Field(ge=0)]
     wall_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    scale: Annotated[str, AfterValidator(_scale)]
+    scale: _Scale
     environment: dict[str, Any] = field(default_factory=dict)
     schema: int = _SCHEMA
 
@@ -66,19 +61,26 @@ class Record:
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> Path:
+    """Write a text as :func:`whole` does."""
+    with whole(path) as file:
+        file.write(text.encode())
+    return Path(path)
+
+
+@contextmanager
+def whole(path: str | os.PathLike[str]) -> Iterator[BufferedRandom]:
     """Write a file atomically, also where several machines write to one folder: it is there whole, or it is not there."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{socket.gethostname()}.{uuid.uuid4().hex}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with partial.open("w+b") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-    return path
 
 
 def load(path: str | os.PathLike[str]) -> Record:

@@ -16,14 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["AUGMENTATIONS", "PADDING", "apply", "draw"]
-
 PADDING = {"none": 0, "flip": 0, "crop-flip": 4, "crop2-flip": 2}
-"""Zeros on each side before the crop, in pixels: 4 in the papers, 2 for small networks and few epochs."""
+"""The augmentations, and their zeros on each side before the crop, in pixels: 4 in the papers, 2 for small networks and few epochs.
 
-AUGMENTATIONS = tuple(PADDING)
-"""``"flip"`` mirrors a sample left to right with probability 1/2; ``"crop-flip"`` pads with zeros and crops at random before that;
-``"crop2-flip"`` does so with less padding."""
+``"flip"`` mirrors a sample left to right with probability 1/2; ``"crop-flip"`` pads with zeros and crops at random before that.
+"""
 
 
 def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
@@ -32,8 +29,8 @@ def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
     The numbers come from a counter-based generator (Philox) under the key (seed, step). The first n samples of a step get the same ones
     whatever the size of the batch, and a sample is mirrored under ``"flip"`` exactly if it is under ``"crop-flip"``.
     """
-    if name not in AUGMENTATIONS:
-        raise ValueError(f"unknown augmentation {name!r}; valid: {', '.join(AUGMENTATIONS)}")
+    if name not in PADDING:
+        raise ValueError(f"unknown augmentation {name!r}; valid: {', '.join(PADDING)}")
     if min(samples, seed, step) < 0:
         raise ValueError(f"samples, seed and step must be >= 0; got {samples}, {seed} and {step}")
     padding = PADDING[name]

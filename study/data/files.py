@@ -7,19 +7,17 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["cache_folder", "checksum", "listed", "local_folder"]
 
-
-def local_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Find the local folder: the given one, else ``GDLIB_DATA``, else ``data/`` in the project.
+def local_folder() -> Path:
+    """Find the local folder: ``GDLIB_DATA``, else ``data/`` in the project.
 
     A folder that was named must exist: a typing error must not end at the hub.
     """
-    named = folder or os.environ.get("GDLIB_DATA")
+    named = os.environ.get("GDLIB_DATA")
     if not named:
         return Path(__file__).resolve().parents[2] / "data"
     if not Path(named).is_dir():
-        raise FileNotFoundError(f"there is no data folder {named}: name another one in {'folder' if folder else 'GDLIB_DATA, or unset it'}")
+        raise FileNotFoundError(f"there is no data folder {named}: name another one in GDLIB_DATA, or unset it")
     return Path(named)
 
 

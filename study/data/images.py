@@ -1,38 +1,59 @@
-"""Sets of images: Parquet files of the hub's layout, in the local folder or on the hub."""
+"""Sets of images: Parquet files of the hub's layout, in the local folder or on the hub, decoded once into arrays that are mapped."""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
+import logging
 import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
+from numpy.typing import NDArray
+from PIL import Image
 
-from study.data.decoding import Layout, decoded
-from study.data.files import checksum, listed
+from study import records
+from study.data.files import cache_folder, checksum, listed
 from study.data.sets import Dataset, Split
 
-__all__ = ["IMAGES", "Images", "download", "load_images"]
+_BATCH = 1_000  # images that are decoded at a time
+_ABANDONED = 3_600  # seconds since the last write, after which nobody works on a partial file any more
+_MODES = {"L": {"L"}, "RGB": {"RGB", "L", "P", "RGBA", "CMYK"}}  # modes of Pillow with 8 bits that become the colours without loss
+
+_log = logging.getLogger("study.data")
 
 
 @dataclass(frozen=True)
 class Images:
-    """The place of a set of images: its folder in the local folder, and its repository and folder on the hub, if any."""
+    """A set of images: its repository and folder on the hub, if it is there, its second split, and what the columns are called.
 
-    folder: str
-    repository: str | None = None
+    The colours are ``"L"``, grey; or ``"RGB"``, to which grey, palette and CMYK images are converted.
+    """
+
+    repository: str = ""
     config: str = ""
     test_split: str = "test"
-    layout: Layout = Layout()
+    image: str = "image"
+    label: str = "label"
+    colours: str = "RGB"
 
 
 IMAGES = {
-    "mnist": Images("mnist", "ylecun/mnist", "mnist", layout=Layout(colours="L")),
-    "cifar10": Images("cifar10", "uoft-cs/cifar10", "plain_text", layout=Layout(image="img")),
-    "cifar10-jpeg": Images("cifar10-jpeg"),
-    "cifar100": Images("cifar100", "uoft-cs/cifar100", "cifar100", layout=Layout(image="img", label="fine_label")),
-    "svhn": Images("svhn", "ufldl-stanford/svhn", "cropped_digits"),
-    "tiny-imagenet": Images("tiny-imagenet", "zh-plus/tiny-imagenet", "data", test_split="valid"),
+    "mnist": Images("ylecun/mnist", "mnist", colours="L"),
+    "cifar10": Images("uoft-cs/cifar10", "plain_text", image="img"),
+    "cifar10-jpeg": Images(),
+    "cifar100": Images("uoft-cs/cifar100", "cifar100", image="img", label="fine_label"),
+    "svhn": Images("ufldl-stanford/svhn", "cropped_digits"),
+    "tiny-imagenet": Images("zh-plus/tiny-imagenet", "data", test_split="valid"),
 }
 
 
@@ -41,21 +62,18 @@ def download(spec: Images) -> Path:
     from huggingface_hub import snapshot_download
 
     patterns = [f"{spec.config}/{split}-*.parquet" for split in ("train", spec.test_split)]
-    root = snapshot_download(str(spec.repository), repo_type="dataset", allow_patterns=patterns)
-    return Path(root) / spec.config
+    return Path(snapshot_download(spec.repository, repo_type="dataset", allow_patterns=patterns)) / spec.config
 
 
-def load_images(name: str, folder: Path, spec: Images, source: str) -> Dataset:
+def load_images(name: str, folder: Path, source: str) -> Dataset:
     """Read the data set of a folder that holds its Parquet files: bytes, mapped from the cache where there is one."""
-    splits: list[Split] = []
-    checksums: list[str] = []
-    names: list[tuple[str, ...]] = []
+    spec, splits, checksums, names = IMAGES[name], list[Split](), list[str](), list[tuple[str, ...]]()
     for split in ("train", spec.test_split):
         files = _shards(name, folder, split)
         sums = [checksum(file) for file in files]
-        checksums += sums
-        images, labels, class_names = decoded(files, sums, spec.layout)
+        images, labels, class_names = _decoded(files, sums, spec)
         splits.append(Split(torch.from_numpy(images), torch.from_numpy(labels)))
+        checksums += sums
         names.append(class_names)
     train, test = splits
     if names[0] != names[1] or train.inputs.shape[1:] != test.inputs.shape[1:]:
@@ -78,3 +96,132 @@ def _shards(name: str, folder: Path, split: str) -> list[Path]:
         wanted = sorted(known) or f"{split}-00000-of-N.parquet and so on, N files"
         raise ValueError(f"{folder} holds {sorted(present)} where {wanted} are expected: files are missing, or some should not be there")
     return files
+
+
+# --- the cache ---
+
+
+def _decoded(files: Sequence[Path], checksums: Sequence[str], spec: Images) -> tuple[NDArray[np.uint8], NDArray[np.int64], tuple[str, ...]]:
+    """Read images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes), labels ``[N]`` and class names from the files of one split.
+
+    Images are decoded batch by batch into a file of the cache, named after the checksums of the files they come from. It gets its name when
+    it is complete, and every process writes one of its own: neither an interruption nor a second process leaves half an array behind. Its
+    SHA-256 stands beside it; a file that differs is made again. Where the cache cannot be written, the images are decoded into memory.
+
+    The images are mapped copy-on-write: pages are read when they are touched, and writing to them never reaches the file.
+    """
+    labels, class_names = _labels(files, spec)
+    key = hashlib.sha256(" ".join([*checksums, spec.image, spec.colours]).encode()).hexdigest()[:24]
+    cached = cache_folder() / f"{key}-images.npy"
+    images = _mapped(cached)
+    if images is None:
+        try:
+            _log.info("decoding %d images of %s into %s", len(labels), files[0].parent, cached.parent)
+            _write(cached, files, spec, len(labels))
+            images = _mapped(cached)
+        except OSError as error:  # errors of the source files come as ValueError
+            _log.warning("the cache %s cannot be written (%s): decoding into memory", cached.parent, error)
+    return _in_memory(files, spec, len(labels)) if images is None else images, labels, class_names
+
+
+def _mapped(path: Path) -> NDArray[np.uint8] | None:
+    """Map an array of the cache; None if it is not there, or not as it was written."""
+    try:
+        with path.open("rb") as stream:
+            if path.with_suffix(".sha256").read_bytes().decode() != hashlib.file_digest(stream, "sha256").hexdigest():
+                raise ValueError("its SHA-256 is another one")
+        return np.load(path, mmap_mode="c")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        _log.warning("%s of the cache cannot be used (%s): decoding again", path, error)
+        return None
+
+
+def _write(path: Path, files: Sequence[Path], spec: Images, samples: int) -> None:
+    for partial in path.parent.glob("*.partial"):
+        with suppress(OSError):  # gone already, or another user's
+            if time.time() - partial.stat().st_mtime > _ABANDONED:
+                partial.unlink()
+    with records.whole(path) as stream:
+        _encode(stream, files, spec, samples)
+        stream.seek(0)
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    records.write_whole(path.with_suffix(".sha256"), found)
+
+
+def _in_memory(files: Sequence[Path], spec: Images, samples: int) -> NDArray[np.uint8]:
+    stream = io.BytesIO()
+    _encode(stream, files, spec, samples)
+    stream.seek(0)
+    np.lib.format.read_magic(stream)
+    shape, _, _ = np.lib.format.read_array_header_1_0(stream)
+    return np.frombuffer(stream.getbuffer(), np.uint8, offset=stream.tell()).reshape(shape)  # no second copy
+
+
+def _encode(stream: BinaryIO, files: Sequence[Path], spec: Images, samples: int) -> None:
+    """Write all images as one array of NumPy's format."""
+    for number, images in enumerate(_batches(files, spec)):
+        if number == 0:
+            shape = (samples, *images.shape[1:])
+            np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        stream.write(images.tobytes())
+
+
+# --- the files ---
+
+
+@contextmanager
+def _opened(file: Path, spec: Images) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; any error inside becomes one that names it."""
+    try:
+        with pq.ParquetFile(file) as parquet:
+            yield parquet
+    except Exception as error:
+        columns = f"columns {spec.image!r} and {spec.label!r}"
+        raise ValueError(f"{file} is damaged or has another layout ({columns} expected): {error}") from error
+
+
+def _labels(files: Sequence[Path], spec: Images) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Read the labels of all files and the class names, which the hub writes into a Parquet file's metadata."""
+    labels: list[NDArray[np.int64]] = []
+    names: list[tuple[str, ...]] = []
+    for file in files:
+        with _opened(file, spec) as parquet:
+            try:
+                names.append(tuple(json.loads(parquet.schema_arrow.metadata[b"huggingface"])["info"]["features"][spec.label]["names"]))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError("it does not name its classes in the schema's 'huggingface' metadata") from error
+            if names[-1] != names[0]:
+                raise ValueError(f"it names other classes than {files[0].name}; take all files from one copy")
+            column = parquet.read(columns=[spec.label]).column(spec.label)
+            if not pa.types.is_integer(column.type) or column.null_count:
+                raise ValueError(f"labels of type {column.type}, {column.null_count} of them missing; integers expected")
+            labels.append(column.to_numpy().astype(np.int64))
+            if len(column) == 0:
+                raise ValueError("it holds no samples; copy the file again")
+            if not 0 <= labels[-1].min() <= labels[-1].max() < len(names[0]):
+                raise ValueError(f"labels from {labels[-1].min()} to {labels[-1].max()} for {len(names[0])} classes")
+    return np.concatenate(labels), names[0]
+
+
+def _batches(files: Sequence[Path], spec: Images) -> Iterator[NDArray[np.uint8]]:
+    """Decode the images of all files, in order; all of one shape."""
+    shape: tuple[int, ...] = ()
+    for file in files:
+        with _opened(file, spec) as parquet:
+            for batch in parquet.iter_batches(batch_size=_BATCH, columns=[spec.image]):
+                images = np.stack([_pixels(cell["bytes"], spec.colours) for cell in batch.column(spec.image).to_pylist()])
+                shape = shape or images.shape[1:]
+                if images.shape[1:] != shape:
+                    raise ValueError(f"images of shape {list(images.shape[1:])} after images of shape {list(shape)}")
+                yield images
+
+
+def _pixels(content: bytes, colours: str) -> NDArray[np.uint8]:
+    with Image.open(io.BytesIO(content)) as image:
+        if image.mode not in _MODES[colours]:
+            expected = ", ".join(sorted(_MODES[colours]))
+            raise ValueError(f"an image of mode {image.mode!r}; {expected} expected, with 8 bits for each channel")
+        array = np.asarray(image if image.mode == colours else image.convert(colours))
+    return array if array.ndim == 2 else array.transpose(2, 0, 1)

@@ -9,8 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["balanced", "duplicate_groups", "folds", "long_tailed", "proportional", "with_label_noise"]
-
 
 def proportional(labels: NDArray[np.int64], size: int, seed: int) -> NDArray[np.bool_]:
     """Mark ``size`` of N samples, each class in proportion to its share as far as whole samples allow."""

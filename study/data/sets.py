@@ -6,16 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-__all__ = ["NORMALIZATIONS", "Dataset", "Normalization", "Normalizer", "Split", "fit_normalizer"]
-
 NORMALIZATIONS = ("unit", "standard", "none", "channel")
-
-Normalization = Literal["unit", "standard", "none", "channel"]
 
 _CHUNK = 2_000  # images that are counted at a time
 
@@ -40,7 +35,7 @@ class Normalizer:
         return Normalizer(self.shift.to(device), self.scale.to(device))
 
 
-def fit_normalizer(inputs: Tensor, normalization: Normalization) -> Normalizer:
+def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
     """Take the shift and the scale of a normalisation, as in :func:`study.data.load`, from training inputs.
 
     Statistics of colour images, and those of ``"channel"``, are exact for bytes: sums of integers, rounded once at the end, counted in
@@ -48,32 +43,31 @@ def fit_normalizer(inputs: Tensor, normalization: Normalization) -> Normalizer:
     """
     if normalization not in NORMALIZATIONS:
         raise ValueError(f"unknown normalization {normalization!r}; valid: {', '.join(NORMALIZATIONS)}")
-    table, values = inputs.ndim == 2, inputs[:, None] if inputs.ndim == 3 else inputs
+    table, colour = inputs.ndim == 2, inputs.ndim == 4
     if table and normalization == "channel":
         raise ValueError("normalization 'channel' is for images, and these inputs are a table of features; valid: unit, standard, none")
     if normalization == "none":
         shift, scale = torch.tensor(0.0), torch.tensor(1.0)
     elif normalization == "unit" and table:
-        shift, scale = inputs.float().amin(0), inputs.float().amax(0) - inputs.float().amin(0)
+        shift, scale = inputs.amin(0), inputs.amax(0) - inputs.amin(0)
     elif normalization == "unit":
         shift, scale = torch.tensor(0.0), torch.tensor(255.0 if inputs.dtype == torch.uint8 else 16.0)
-    elif normalization == "channel" and inputs.dtype == torch.uint8:
-        moments = [_moments(channel) for channel in values.unbind(1)]
-        shift, scale = (torch.stack(column) for column in zip(*moments, strict=True))
     elif normalization == "channel":
-        shift, scale = values.double().mean((0, 2, 3)).float(), values.double().std((0, 2, 3), correction=0).float()
-    elif inputs.ndim == 4 and inputs.dtype == torch.uint8:
+        moments = [_moments(channel) for channel in (inputs.unbind(1) if colour else [inputs])]
+        both = (torch.stack(column) for column in zip(*moments, strict=True))
+        shift, scale = (part[:, None, None] if colour else part[0] for part in both)  # (C, 1, 1), or one number for grey images
+    elif colour and inputs.dtype == torch.uint8:
         shift, scale = _moments(inputs)
     else:
-        floats = inputs.float()
-        shift, scale = (floats.mean(0), floats.std(0, correction=0)) if table else (floats.mean(), floats.std(correction=0))
-    if normalization == "channel":  # (C,), or one number for grey images
-        shift, scale = (part[:, None, None] if inputs.ndim == 4 else part[0] for part in (shift, scale))
+        floats, axis = inputs.float(), 0 if table else None
+        shift, scale = floats.mean(axis), floats.std(axis, correction=0)
     return Normalizer(shift, torch.where(scale > 0, scale, torch.ones_like(scale)))
 
 
 def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of bytes; exact but for the last rounding."""
+    """Mean and standard deviation in float32; of bytes exact but for the last rounding."""
+    if values.dtype != torch.uint8:
+        return values.double().mean().float(), values.double().std(correction=0).float()
     counts = torch.stack([torch.bincount(chunk.reshape(-1), minlength=256) for chunk in values.split(_CHUNK)]).sum(0)
     first, second = (sum(value**power * count for value, count in enumerate(counts.tolist())) for power in (1, 2))
     variance = Fraction(values.numel() * second - first**2, values.numel() ** 2)
@@ -90,16 +84,6 @@ class Split:
     def __len__(self) -> int:
         """The number of samples."""
         return len(self.labels)
-
-    def flat(self) -> Split:
-        """The same split with inputs of shape ``[N, D]``."""
-        return replace(self, inputs=self.inputs.flatten(1))
-
-    def with_channels(self) -> Split:
-        """The same split with images of shape ``[N, C, H, W]``; grey ones get one channel."""
-        if self.inputs.ndim not in (3, 4):
-            raise ValueError(f"only images [N, H, W] or [N, C, H, W] have channels; got inputs of shape {list(self.inputs.shape)}")
-        return replace(self, inputs=self.inputs[:, None] if self.inputs.ndim == 3 else self.inputs)
 
 
 @dataclass(frozen=True)
@@ -133,13 +117,24 @@ class Dataset:
 
     def flat(self) -> Dataset:
         """The same data set, of floats, with inputs of shape ``[N, D]``."""
-        return self.each(Split.flat)
+        return self.with_inputs(lambda inputs: inputs.flatten(1))
 
     def with_channels(self) -> Dataset:
         """The same data set with images of shape ``[N, C, H, W]``; grey ones get one channel."""
-        return self.each(Split.with_channels)
+        shape = self.train.inputs.shape
+        if len(shape) not in (3, 4):
+            raise ValueError(f"only images [N, H, W] or [N, C, H, W] have channels; got inputs of shape {list(shape)}")
+        return self.with_inputs(lambda images: images[:, None]) if len(shape) == 3 else self
 
-    def each(self, change: Callable[[Split], Split]) -> Dataset:
-        """The same data set with every split changed."""
+    def with_inputs(self, change: Callable[[Tensor], Tensor]) -> Dataset:
+        """The same data set with the inputs of every split changed."""
+        return self._each(lambda split: Split(change(split.inputs), split.labels))
+
+    def to(self, device: torch.device | str) -> Dataset:
+        """The same data set on a device."""
+        moved = self._each(lambda split: Split(split.inputs.to(device), split.labels.to(device)))
+        return replace(moved, normalize=self.normalize and self.normalize.to(device))
+
+    def _each(self, change: Callable[[Split], Split]) -> Dataset:
         valid = None if self.valid is None else change(self.valid)
         return replace(self, train=change(self.train), valid=valid, test=change(self.test))

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 import csv
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from study import published
 from study.data.files import checksum, local_folder
 
-__all__ = ["EMBEDDED_TABLES", "NOMINAL", "UCI", "Table", "embedded_table", "table", "table_names"]
-
-_UCI = {
-    "uci/pima-indians-diabetes": ("PimaIndiansDiabetes", (392, 8, 2)),
-    "uci/hayes-roth": ("Hayes-Roth", (160, 3, 3)),
-    "uci/user-knowledge-modeling": ("UserKnowledgeModeling", (403, 5, 4)),
-    "uci/breast-cancer-wisconsin-prognostic": ("BreastCancerWisconsin", (194, 33, 2)),
-    "uci/wholesale-customers": ("WholesaleCustomers", (440, 7, 2)),
-    "uci/teaching-assistant-evaluation": ("TeachingAssistantEvaluation", (151, 5, 3)),
-    "uci/banknote-authentication": ("BanknoteAuthentication", (1372, 4, 2)),
-    "uci/congressional-voting-records": ("CongressionalVotingRecords", (232, 16, 2)),
-    "uci/website-phishing": ("WebsitePhishing", (1353, 9, 3)),
-    "uci/haberman": ("Haberman", (306, 3, 2)),
-    "uci/iris": ("Iris", (150, 4, 3)),
-    "uci/breast-tissue": ("BreastTissue", (106, 9, 6)),
-    "uci/vertebral-column": ("VertebralColumn", (310, 6, 3)),
-    "uci/forest-type-mapping": ("ForestTypeMapping", (523, 27, 4)),
-    "uci/balance-scale": ("BalanceScale", (625, 4, 3)),
+UCI = {
+    "uci/pima-indians-diabetes": "PimaIndiansDiabetes",
+    "uci/hayes-roth": "Hayes-Roth",
+    "uci/user-knowledge-modeling": "UserKnowledgeModeling",
+    "uci/breast-cancer-wisconsin-prognostic": "BreastCancerWisconsin",
+    "uci/wholesale-customers": "WholesaleCustomers",
+    "uci/teaching-assistant-evaluation": "TeachingAssistantEvaluation",
+    "uci/banknote-authentication": "BanknoteAuthentication",
+    "uci/congressional-voting-records": "CongressionalVotingRecords",
+    "uci/website-phishing": "WebsitePhishing",
+    "uci/haberman": "Haberman",
+    "uci/iris": "Iris",
+    "uci/breast-tissue": "BreastTissue",
+    "uci/vertebral-column": "VertebralColumn",
+    "uci/forest-type-mapping": "ForestTypeMapping",
+    "uci/balance-scale": "BalanceScale",
 }
-"""For each UCI set the paper's name, and its numbers of samples, features and classes, in the order of ArcGrad's Table II."""
-
-UCI = {name: title for name, (title, _) in _UCI.items()}
 """The UCI sets and the paper's names for them, in the order of ArcGrad's Table II."""
 
 NOMINAL: dict[str, tuple[str, ...]] = {
@@ -62,7 +56,6 @@ class Table:
     name: str
     features: Tensor
     labels: Tensor
-    feature_names: tuple[str, ...]
     class_names: tuple[str, ...]
     source: str
     copy: str
@@ -82,7 +75,7 @@ def table_names() -> list[str]:
     return [*EMBEDDED_TABLES, *UCI]
 
 
-def table(name: str, *, categorical: Literal["codes", "one-hot"] = "codes", folder: str | os.PathLike[str] | None = None) -> Table:
+def table(name: str, *, categorical: str = "codes") -> Table:
     """Load a table of features by name, whole and unscaled, for a cross-validation.
 
     A UCI set is a CSV file: a header, the features, and the class in the last column, with as many samples, features and classes as the
@@ -103,32 +96,26 @@ def table(name: str, *, categorical: Literal["codes", "one-hot"] = "codes", fold
         raise ValueError(f"unknown coding {categorical!r}; valid: codes, one-hot")
     if name in EMBEDDED_TABLES:
         return embedded_table(name)
-    file = local_folder(folder) / f"{name}.csv"
+    file = local_folder() / f"{name}.csv"
     if not file.is_file():
         raise FileNotFoundError(
             f"data set {name!r} is nowhere to be found: there is no file {file}. Set GDLIB_DATA to a folder that holds {name}.csv "
             "(a header, the features, the column 'class' last). The UCI repository has the set, and so has OpenML "
             "(sklearn.datasets.fetch_openml); the embedded tables iris, wine and breast_cancer always work"
         )
-    found = checksum(file)
+    copy = f"sha256 {checksum(file)[:16]}"
     header, rows = _read(file)
     values = np.array([[_number(cell, file, line) for cell in row[:-1]] for line, row in enumerate(rows, start=2)])
     class_names = tuple(sorted({row[-1] for row in rows}))
     counted = (*values.shape, len(class_names))
-    if counted != _UCI[name][1]:
-        raise ValueError(f"{file} is damaged: (samples, features, classes) are {counted}, not {_UCI[name][1]}; copy the file again")
-    feature_names, features = header[:-1], values
-    if categorical == "one-hot":
-        feature_names, features = _one_hot(header[:-1], values, NOMINAL.get(name, ()))
-    return Table(
-        name=name,
-        features=torch.from_numpy(features.astype(np.float32)),
-        labels=torch.tensor([class_names.index(row[-1]) for row in rows]),
-        feature_names=tuple(feature_names),
-        class_names=class_names,
-        source="local",
-        copy=f"sha256 {found[:16]}",
-    )
+    if counted != _size(name):
+        raise ValueError(f"{file} is damaged: (samples, features, classes) are {counted}, not {_size(name)}; copy the file again")
+    if categorical == "one-hot":  # a nominal column becomes one for each value that occurs, 1 where it does
+        nominal = [column in NOMINAL.get(name, ()) for column in header[:-1]]
+        columns = [column == np.unique(column)[:, None] if coded else [column] for coded, column in zip(nominal, values.T, strict=True)]
+        values = np.concatenate(columns).T
+    features = torch.from_numpy(values.astype(np.float32))
+    return Table(name, features, torch.tensor([class_names.index(row[-1]) for row in rows]), class_names, "local", copy)
 
 
 def embedded_table(name: str) -> Table:
@@ -141,11 +128,16 @@ def embedded_table(name: str) -> Table:
         name=name,
         features=torch.from_numpy(bunch.data).float(),
         labels=torch.from_numpy(bunch.target).long(),
-        feature_names=tuple(str(feature) for feature in bunch.feature_names),
         class_names=tuple(str(label) for label in bunch.target_names),
         source="embedded",
         copy=f"scikit-learn {sklearn.__version__}",
     )
+
+
+def _size(name: str) -> tuple[int, ...]:
+    """Numbers of samples, features and classes of a UCI set, as the paper counts them."""
+    rows = published.table("AG", "II").set_index(["dataset", "metric"])["value"][UCI[name]]
+    return tuple(int(rows[metric]) for metric in ("instances", "features", "classes"))
 
 
 def _read(file: Path) -> tuple[list[str], list[list[str]]]:
@@ -173,18 +165,3 @@ def _number(cell: str, file: Path, line: int) -> float:
     if not abs(value) <= torch.finfo(torch.float32).max:  # also catches NaN
         raise ValueError(f"{file}, line {line}: {cell!r} is no number of float32, and not y or n; drop rows with missing values")
     return value
-
-
-def _one_hot(names: list[str], values: NDArray[np.float64], nominal: tuple[str, ...]) -> tuple[list[str], NDArray[np.float64]]:
-    """Replace nominal columns by one column for each value that occurs, 1 where it does."""
-    new_names: list[str] = []
-    columns: list[NDArray[np.float64]] = []
-    for name, column in zip(names, values.T, strict=True):
-        if name in nominal:
-            levels = np.unique(column)
-            new_names += [f"{name}={level:g}" for level in levels]
-            columns += [(column == level).astype(float) for level in levels]
-        else:
-            new_names.append(name)
-            columns.append(column)
-    return new_names, np.stack(columns, axis=1)

@@ -17,10 +17,8 @@ from study.objective import StackLoss
 from study.run.job import Progress, record_of
 from study.settings import CrossValidation
 
-__all__ = ["cross_validate", "order_of_parts"]
 
-
-def cross_validate(setting: CrossValidation, *, data_folder: str | None = None, keep_curves: bool = True) -> records.Record:
+def cross_validate(setting: CrossValidation) -> records.Record:
     """Train every run and every fold of every table, table by table, and measure the accuracy on the fold that was left out.
 
     The training parts of two folds may differ in size. An epoch takes from each as many samples as the smallest has, drawn anew without
@@ -34,11 +32,11 @@ def cross_validate(setting: CrossValidation, *, data_folder: str | None = None, 
     progress = Progress(len(setting.datasets), "table")
     for index, name in enumerate(setting.datasets):
         progress(index)
-        table = data.table(name, categorical=setting.categorical, folder=data_folder)  # type: ignore[arg-type]
+        table = data.table(name, categorical=setting.categorical)
         model, found = _stack(setting, table)
         copies[name], parameters[name] = table.copy, sum(parameter.numel() for parameter in model.parameters()) // model.runs
         sources.add(table.source)
-        runs += [run if keep_curves else {name: value for name, value in run.items() if name != "curves"} for run in found]
+        runs += found
     return record_of(
         setting,
         started,
@@ -58,7 +56,7 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
     held_out = held_out.flatten(0, 1)  # (R, N)
     seeds = [seed * setting.folds + fold for seed in setting.seeds for fold in range(setting.folds)]
     order = order_of_parts([(~part).nonzero().squeeze(1) for part in held_out], seeds)
-    normalizers = [data.fit_normalizer(table.features[~part], setting.normalization) for part in held_out]  # type: ignore[arg-type]
+    normalizers = [data.fit_normalizer(table.features[~part], setting.normalization) for part in held_out]
     shift, scale = (
         torch.stack([getattr(one, name).expand(table.features.shape[1]) for one in normalizers])[:, None] for name in ("shift", "scale")
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,10 @@ from study.objective import StackLoss, gd_loss
 from study.run.job import Progress, device_of, record_of
 from study.settings import Experiment
 
-__all__ = ["Finish", "MeasureRuns", "train_stack"]
-
 _OF_THE_LOOP = {"epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay", "lr_schedule"} | {
     *("precision", "fused", "cuda_graph")
 }
+_CHECKPOINT_EVERY = 10  # epochs
 _IMAGES_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # in an evaluation
 
 MeasureRuns = Callable[[models.RunModel, data.Dataset, int], Mapping[str, Tensor]]
@@ -46,15 +45,13 @@ def train_stack(
     measure: MeasureRuns | None = None,
     finish: Finish | None = None,
     checkpoint_dir: str = "",
-    checkpoint_every: int = 10,
-    data_folder: str | None = None,
 ) -> records.Record:
     """Train the stack of an experiment and make its record; nothing is written but the checkpoint, by which an interrupted job goes on."""
     started = time.perf_counter()
     device = device_of(experiment.device)
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = True  # the record says so
-    dataset = _load(experiment, device, data_folder)
+    dataset = _load(experiment).to(device)
     steps_per_epoch = math.ceil(len(dataset.train) / experiment.batch_size)
     runs = experiment.runs(steps_per_epoch)
     model = _model(experiment, dataset, [member.seed for member in runs]).to(device)
@@ -135,7 +132,7 @@ def train_stack(
             draws=draws if experiment.augmentation != "none" else None,
             measure=measure_all,
             checkpoint=Path(checkpoint_dir) / f"{experiment.identity()}.pt" if checkpoint_dir else None,
-            checkpoint_every=checkpoint_every,
+            checkpoint_every=_CHECKPOINT_EVERY,
             identity=f"{experiment.template} {experiment.identity()}, data {dataset.copy}",
         )
 
@@ -165,28 +162,19 @@ def train_stack(
     )
 
 
-def _load(experiment: Experiment, device: torch.device, folder: str | None) -> data.Dataset:
+def _load(experiment: Experiment) -> data.Dataset:
     """The data as the model takes them: rows of numbers, or images as they lie in their files, to be normalised batch by batch."""
-    options: dict[str, Any] = {"folder": folder} | experiment.model_dump(include={"normalization", "validation_size", "subset"})
+    options = experiment.model_dump(include={"normalization", "validation_size", "subset"})
     if experiment.model == "mlp":
         dataset = data.load(experiment.dataset, **options).flat()
         if experiment.input_scale != 1:
-            dataset = _changed(dataset, lambda split: data.Split(split.inputs * experiment.input_scale, split.labels))
+            dataset = dataset.with_inputs(lambda inputs: inputs * experiment.input_scale)
     else:
         dataset = data.load(experiment.dataset, as_bytes=experiment.dataset in IMAGES, **options).with_channels()
     if experiment.label_noise:
         noisy = data.with_label_noise(dataset.train.labels, experiment.label_noise, classes=dataset.classes)
-        dataset = dataclasses.replace(dataset, train=data.Split(dataset.train.inputs, noisy))
-    if device.type == "cpu":
-        return dataset
-    moved = _changed(dataset, lambda split: data.Split(split.inputs.to(device), split.labels.to(device)))
-    return dataclasses.replace(moved, normalize=dataset.normalize and dataset.normalize.to(device))
-
-
-def _changed(dataset: data.Dataset, change: Callable[[data.Split], data.Split]) -> data.Dataset:
-    """The data set with each split changed."""
-    valid = change(dataset.valid) if dataset.valid is not None else None
-    return dataclasses.replace(dataset, train=change(dataset.train), valid=valid, test=change(dataset.test))
+        dataset = replace(dataset, train=data.Split(dataset.train.inputs, noisy))
+    return dataset
 
 
 def _model(experiment: Experiment, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from study import data
-from study.data import Normalizer, Split
+from study.data import Normalizer
 from study.data.sampling import balanced, long_tailed, proportional
 
 
@@ -24,69 +24,73 @@ def own_cache(tmp_path, monkeypatch) -> Path:
     return tmp_path / "cache"
 
 
-class TestEmbedded:
-    @pytest.mark.parametrize(
-        ("name", "train", "test", "classes"),
-        [("digits", 1437, 360, 10), ("iris", 120, 30, 3), ("wine", 142, 36, 3), ("breast_cancer", 455, 114, 2)],
-    )
-    def test_sizes_and_types(self, name, train, test, classes):
-        dataset = data.load(name)
-        assert (len(dataset.train), len(dataset.test), dataset.classes, dataset.valid) == (train, test, classes, None)
-        assert dataset.train.inputs.dtype == torch.float32 and dataset.train.labels.dtype == torch.int64
-        assert dataset.source == "embedded" and dataset.copy.startswith("scikit-learn ")
-        assert dataset.train.labels.unique().tolist() == list(range(classes))
+def test_embedded_sets_need_no_file(own_cache, subtests):
+    sizes = {"digits": (1437, 360, 10), "iris": (120, 30, 3), "wine": (142, 36, 3), "breast_cancer": (455, 114, 2)}
+    for name, (train, test, classes) in sizes.items():
+        with subtests.test(name):
+            dataset = data.load(name)
+            assert (len(dataset.train), len(dataset.test), dataset.classes, dataset.valid) == (train, test, classes, None)
+            assert dataset.train.inputs.dtype == torch.float32 and dataset.train.labels.dtype == torch.int64
+            assert dataset.source == "embedded" and dataset.copy.startswith("scikit-learn ")
+            assert dataset.train.labels.unique().tolist() == list(range(classes))
+    assert not own_cache.exists()
 
-    def test_the_same_every_time(self):
-        first, second = data.load("digits", validation_size=100), data.load("digits", validation_size=100)
-        for split in ("train", "valid", "test"):
-            assert torch.equal(getattr(first, split).inputs, getattr(second, split).inputs)
-            assert torch.equal(getattr(first, split).labels, getattr(second, split).labels)
 
-    def test_flat(self):
-        dataset = data.load("digits", validation_size=10).flat()
-        assert dataset.train.inputs.shape == (1427, 64) and dataset.valid.inputs.shape == (10, 64) and dataset.features == 64
-
-    def test_needs_no_file(self, own_cache):
-        data.load("digits")
-        assert not own_cache.exists()
+def test_what_is_unknown_or_does_not_go_together_is_refused(subtests):
+    for options, message in [
+        ({"name": "mnits"}, "unknown data set 'mnits'; valid: breast_cancer, cifar10, cifar10-jpeg, .*, wine"),
+        ({"as_bytes": True}, "'digits' holds no bytes; as_bytes is for cifar10, cifar10-jpeg, cifar100, mnist, svhn, tiny-imagenet"),
+        ({"name": "wine", "normalization": "channel"}, "'channel' is for images, .* valid: unit, standard, none"),
+        ({"normalization": "minmax"}, "unknown normalization 'minmax'; valid: unit, standard, none, channel"),
+        *(({"validation_size": size}, r"validation_size must lie in \[0, 1437\)") for size in (-1, 1437, 5000)),
+        *(
+            ({"subset": size}, r"subset must lie in \[0, 1390\]: 10 classes, the smallest with 139 samples .* got")
+            for size in (-1, 1391, 5000)
+        ),
+        ({"imbalance": 0.5}, r"imbalance must lie in \[1, 139\], .* got 0.5"),
+        ({"imbalance": 140}, "got 140"),
+        ({"imbalance": float("nan")}, "got nan"),
+        ({"imbalance": 10, "subset": 100}, "balanced or has a long tail; got subset=100 and imbalance=10"),
+    ]:
+        with subtests.test(str(options)), pytest.raises(ValueError, match=message):
+            data.load(**({"name": "digits"} | options))
 
 
 class TestValidationSplit:
     @settings(max_examples=25)
     @given(st.lists(st.integers(0, 3), min_size=2, max_size=60), st.integers(0, 10_000), st.data())
-    def test_partition_in_proportion(self, labels, seed, drawn):
+    def test_in_proportion(self, labels, seed, drawn):
         size = drawn.draw(st.integers(1, len(labels) - 1))
-        whole = Split(torch.arange(len(labels)).float()[:, None], torch.tensor(labels))
-        held = torch.from_numpy(proportional(whole.labels.numpy(), size, seed))
-        train, valid = (Split(whole.inputs[mask], whole.labels[mask]) for mask in (~held, held))
-        assert len(valid) == size
-        assert sorted([*train.inputs.flatten().tolist(), *valid.inputs.flatten().tolist()]) == list(range(len(labels)))
-        for part in (train, valid):  # inputs and labels stay together
-            assert torch.equal(whole.labels[part.inputs.flatten().long()], part.labels)
+        held = proportional(np.array(labels), size, seed)
+        assert held.sum() == size
         for label in set(labels):
             exact = labels.count(label) * size / len(labels)
-            assert abs((valid.labels == label).sum().item() - exact) < 1
+            assert abs((np.array(labels)[held] == label).sum() - exact) < 1
 
-    def test_seeds_draw_other_samples(self):
-        one, other = (data.load("digits", validation_size=100, validation_seed=seed) for seed in (0, 1))
-        assert not torch.equal(one.valid.inputs, other.valid.inputs)
-        assert torch.equal(one.test.inputs, other.test.inputs)
+    def test_a_partition_and_the_same_every_time(self):
+        whole = data.load("digits", normalization="none")
+        first, second = (data.load("digits", validation_size=100, normalization="none") for _ in range(2))
+        for split in ("train", "valid", "test"):
+            assert torch.equal(getattr(first, split).inputs, getattr(second, split).inputs)
+            assert torch.equal(getattr(first, split).labels, getattr(second, split).labels)
+        assert torch.equal(first.test.inputs, whole.test.inputs)
 
-    @pytest.mark.parametrize("size", [-1, 1437, 5000])
-    def test_refused(self, size):
-        with pytest.raises(ValueError, match=r"validation_size must lie in \[0, 1437\)"):
-            data.load("digits", validation_size=size)
+        def samples(*splits: data.Split) -> list[list[float]]:  # with their labels, which stay with them
+            return sorted(torch.cat([torch.column_stack([one.inputs.flatten(1), one.labels]) for one in splits]).tolist())
+
+        assert samples(first.train, first.valid) == samples(whole.train)
 
     def test_the_draw_of_today(self):
         # records are repeated with these samples; another draw must not pass unseen
         labels = np.arange(40) % 3
         assert np.flatnonzero(proportional(labels, 7, seed=3)).tolist() == [4, 12, 23, 25, 30, 32, 33]
+        assert (proportional(labels, 7, seed=3) != proportional(labels, 7, seed=4)).any()
 
 
 class TestSubset:
     @settings(max_examples=25)
     @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(0, 10_000), st.data())
-    def test_the_same_of_each_class(self, labels, seed, drawn):
+    def test_the_same_of_each_class_and_nested(self, labels, seed, drawn):
         labels = np.array([*range(4), *labels])
         largest = 4 * np.bincount(labels).min()
         size = drawn.draw(st.integers(1, int(largest)))
@@ -106,20 +110,12 @@ class TestSubset:
             found = (part.train.inputs.flatten(1)[:, None] == whole.train.inputs.flatten(1)).all(2)
             assert found.any(1).all()
             assert torch.equal(whole.train.labels[found.int().argmax(1)], part.train.labels)
+        assert len(data.load("digits", subset=1390).train) == 1390  # the largest
 
     def test_seeds_draw_other_samples(self):
-        one, same, other = (data.load("digits", subset=50, subset_seed=seed).train.inputs for seed in (0, 0, 1))
-        assert torch.equal(one, same) and not torch.equal(one, other)
-
-    def test_statistics_are_those_of_the_subset(self):
-        dataset = data.load("digits", subset=50, normalization="standard")
-        assert dataset.train.inputs.mean().item() == pytest.approx(0, abs=1e-5)
-
-    @pytest.mark.parametrize("size", [-1, 1391, 5000])
-    def test_refused(self, size):
-        with pytest.raises(ValueError, match=r"subset must lie in \[0, 1390\]: 10 classes, the smallest with 139 samples .* got"):
-            data.load("digits", subset=size)
-        assert len(data.load("digits", subset=1390).train) == 1390
+        labels = np.arange(100) % 4
+        one, same, other = (balanced(labels, 20, seed, classes=4) for seed in (0, 0, 1))
+        assert (one == same).all() and (one != other).any()
 
     def test_a_class_that_is_gone(self):
         with pytest.raises(ValueError, match=r"subset must lie in \[0, 0\]"):
@@ -127,14 +123,13 @@ class TestSubset:
 
 
 class TestLongTail:
-    @pytest.mark.parametrize(
-        ("classes", "each", "imbalance", "total"), [(10, 5000, 100, 12_406), (100, 500, 100, 10_847), (10, 5000, 10, 20_431)]
-    )
-    def test_the_sizes_of_the_usual_benchmark(self, classes, each, imbalance, total):
-        labels = np.random.default_rng(0).permutation(np.repeat(np.arange(classes), each))
-        counts = np.bincount(labels[long_tailed(labels, imbalance, 0, classes)])
-        assert counts.tolist() == [int(each * (1 / imbalance) ** (c / (classes - 1))) for c in range(classes)]
-        assert (counts.sum(), counts[0], counts[-1]) == (total, each, each // imbalance)
+    def test_the_sizes_of_the_usual_benchmark(self, subtests):
+        for classes, each, imbalance, total in [(10, 5000, 100, 12_406), (100, 500, 100, 10_847), (10, 5000, 10, 20_431)]:
+            with subtests.test(classes=classes, imbalance=imbalance):
+                labels = np.random.default_rng(0).permutation(np.repeat(np.arange(classes), each))
+                counts = np.bincount(labels[long_tailed(labels, imbalance, 0, classes)])
+                assert counts.tolist() == [int(each * (1 / imbalance) ** (c / (classes - 1))) for c in range(classes)]
+                assert (counts.sum(), counts[0], counts[-1]) == (total, each, each // imbalance)
 
     def test_a_longer_tail_is_part_of_a_shorter_one(self):
         labels = np.arange(600) % 5
@@ -149,19 +144,6 @@ class TestLongTail:
         assert counts.tolist() == [int(smallest * 50 ** (-c / 9)) for c in range(10)]
         assert torch.equal(tailed.valid.inputs, whole.valid.inputs) and torch.equal(tailed.test.labels, whole.test.labels)
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"imbalance": 0.5}, r"imbalance must lie in \[1, 139\], .* got 0.5"),
-            ({"imbalance": 140}, "got 140"),
-            ({"imbalance": float("nan")}, "got nan"),
-            ({"imbalance": 10, "subset": 100}, "balanced or has a long tail; got subset=100 and imbalance=10"),
-        ],
-    )
-    def test_refused(self, options, message):
-        with pytest.raises(ValueError, match=message):
-            data.load("digits", **options)
-
 
 class TestNormalization:
     def test_unit_and_none(self):
@@ -169,7 +151,7 @@ class TestNormalization:
         torch.testing.assert_close(unit.test.inputs * 16, raw.test.inputs)
         assert (unit.train.inputs.min(), unit.train.inputs.max()) == (0, 1)
 
-    def test_standard_uses_the_training_samples_only(self):
+    def test_standard_uses_the_training_samples_that_are_kept(self):
         dataset = data.load("digits", normalization="standard", validation_size=200)
         assert dataset.train.inputs.mean().item() == pytest.approx(0, abs=1e-5)
         assert dataset.train.inputs.std().item() == pytest.approx(1, abs=1e-3)
@@ -177,17 +159,13 @@ class TestNormalization:
         mean, deviation = raw.train.inputs.mean(), raw.train.inputs.std(correction=0)
         torch.testing.assert_close(dataset.test.inputs, (raw.test.inputs - mean) / deviation)
         torch.testing.assert_close(dataset.valid.inputs, (raw.valid.inputs - mean) / deviation)
+        assert data.load("digits", subset=50, normalization="standard").train.inputs.mean().item() == pytest.approx(0, abs=1e-5)
 
     def test_a_table_feature_by_feature(self):
         unit, standard = data.load("wine").train.inputs, data.load("wine", normalization="standard").train.inputs
         assert unit.amin(0).tolist() == [0.0] * 13 and unit.amax(0).tolist() == [1.0] * 13
         torch.testing.assert_close(standard.mean(0), torch.zeros(13), rtol=0, atol=1e-5)
         torch.testing.assert_close(standard.std(0, correction=0), torch.ones(13))
-
-    def test_a_constant_feature_stays_finite(self):
-        constant = torch.ones(4, 2)
-        for normalization in ("unit", "standard", "none"):
-            assert torch.isfinite(data.fit_normalizer(constant, normalization)(constant)).all()
 
 
 def exact_moments(values: np.ndarray) -> tuple[float, float]:
@@ -200,23 +178,20 @@ def exact_moments(values: np.ndarray) -> tuple[float, float]:
 class TestFitNormalizer:
     colour = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (7, 3, 4, 5), dtype=np.uint8))
 
-    def test_each_channel(self):
+    def test_each_channel_in_one_piece_or_many(self, monkeypatch):
         normalize = data.fit_normalizer(self.colour, "channel")
         assert normalize.shift.shape == normalize.scale.shape == (3, 1, 1) and normalize.shift.dtype == torch.float32
         for channel in range(3):
             mean, deviation = exact_moments(self.colour[:, channel].numpy())
             assert normalize.shift[channel].item() == np.float32(mean) and normalize.scale[channel].item() == np.float32(deviation)
+        monkeypatch.setattr("study.data.sets._CHUNK", 3)
+        pieces = data.fit_normalizer(self.colour, "channel")
+        assert torch.equal(normalize.shift, pieces.shift) and torch.equal(normalize.scale, pieces.scale)
 
     def test_all_colours_together(self):
         normalize = data.fit_normalizer(self.colour, "standard")
         mean, deviation = exact_moments(self.colour.numpy())
         assert (normalize.shift.item(), normalize.scale.item()) == (np.float32(mean), np.float32(deviation))
-
-    def test_many_pieces_are_one(self, monkeypatch):
-        whole = data.fit_normalizer(self.colour, "channel")
-        monkeypatch.setattr("study.data.sets._CHUNK", 3)
-        pieces = data.fit_normalizer(self.colour, "channel")
-        assert torch.equal(whole.shift, pieces.shift) and torch.equal(whole.scale, pieces.scale)
 
     def test_grey_images_are_one_channel(self):
         grey = self.colour[:, 0].contiguous()
@@ -232,64 +207,44 @@ class TestFitNormalizer:
             torch.testing.assert_close(normalize.shift, exact.shift)
             torch.testing.assert_close(normalize.scale, exact.scale)
 
-    @pytest.mark.parametrize("normalization", data.NORMALIZATIONS)
-    def test_a_batch_is_a_slice_of_the_whole(self, normalization):
-        normalize = data.fit_normalizer(self.colour, normalization)
-        whole = normalize(self.colour)
-        assert whole.dtype == torch.float32
-        for batch in (slice(0, 1), slice(2, 5), [6, 0, 3]):
-            assert torch.equal(normalize(self.colour[batch]), whole[batch])
+    def test_a_batch_is_a_slice_of_the_whole(self, subtests):
+        for normalization in data.NORMALIZATIONS:
+            with subtests.test(normalization):
+                normalize = data.fit_normalizer(self.colour, normalization)
+                whole = normalize(self.colour)
+                assert whole.dtype == torch.float32
+                for batch in (slice(0, 1), slice(2, 5), [6, 0, 3]):
+                    assert torch.equal(normalize(self.colour[batch]), whole[batch])
 
-    def test_a_constant_channel_stays_finite(self):
-        images = torch.full((3, 2, 2, 2), 7, dtype=torch.uint8)
+    def test_what_is_constant_stays_finite(self):
+        images, table = torch.full((3, 2, 2, 2), 7, dtype=torch.uint8), torch.ones(4, 2)
         assert data.fit_normalizer(images, "channel")(images).count_nonzero() == 0
+        for normalization in ("unit", "standard", "none"):
+            assert torch.isfinite(data.fit_normalizer(table, normalization)(table)).all()
 
     def test_the_inputs_stay(self):
         inputs = torch.ones(2, 3)
         Normalizer(torch.tensor(1.0), torch.tensor(2.0))(inputs)
         assert torch.equal(inputs, torch.ones(2, 3))
 
-    def test_can_be_moved(self):
-        moved = data.fit_normalizer(self.colour, "channel").to("meta")
-        assert moved.shift.device.type == moved.scale.device.type == "meta"
 
-    def test_an_unknown_name(self):
-        with pytest.raises(ValueError, match="unknown normalization 'minmax'; valid: unit, standard, none, channel"):
-            data.fit_normalizer(self.colour, "minmax")
+class TestShapesAndDevices:
+    def test_rows_of_numbers(self):
+        dataset = data.load("digits", validation_size=10).flat()
+        assert dataset.train.inputs.shape == (1427, 64) and dataset.valid.inputs.shape == (10, 64) and dataset.features == 64
 
-
-class TestWithChannels:
-    def test_grey_images_get_one(self):
+    def test_grey_images_get_one_channel(self):
         dataset = data.load("digits", validation_size=10)
         shaped = dataset.with_channels()
         assert shaped.train.inputs.shape == (1427, 1, 8, 8) and shaped.valid.inputs.shape == (10, 1, 8, 8)
         assert torch.equal(shaped.test.inputs[:, 0], dataset.test.inputs)
-
-    def test_twice_is_once(self):
-        split = data.load("digits").with_channels().test
-        assert split.with_channels().inputs.shape == split.inputs.shape
-
-    def test_a_table_has_none(self):
+        assert shaped.with_channels().test.inputs.shape == shaped.test.inputs.shape  # twice is once
         with pytest.raises(ValueError, match=r"only images .* have channels; got inputs of shape \[120, 4\]"):
             data.load("iris").with_channels()
 
-
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"name": "mnits"}, "unknown data set 'mnits'; valid: breast_cancer, cifar10, cifar10-jpeg, .*, wine"),
-            ({"as_bytes": True}, "'digits' holds no bytes; as_bytes is for cifar10, cifar10-jpeg, cifar100, mnist, svhn, tiny-imagenet"),
-            ({"name": "wine", "normalization": "channel"}, "'channel' is for images, .* valid: unit, standard, none"),
-            ({"normalization": "minmax"}, "valid: unit, standard, none"),
-            ({"source": "cloud"}, "valid: embedded, local, hub"),
-        ],
-    )
-    def test_names_the_valid_ones(self, options, message):
-        with pytest.raises(ValueError, match=message):
-            data.load(**({"name": "digits"} | options))
-
-    @pytest.mark.parametrize("source", ["local", "hub"])
-    def test_embedded_is_nowhere_else(self, source):
-        with pytest.raises(FileNotFoundError, match="embedded in scikit-learn"):
-            data.load("digits", source=source)
+    def test_all_of_it_can_be_moved(self):
+        moved = data.load("digits", validation_size=10).to("meta")
+        for split in (moved.train, moved.valid, moved.test):
+            assert split.inputs.device.type == split.labels.device.type == "meta"
+        normalize = data.fit_normalizer(TestFitNormalizer.colour, "channel").to("meta")
+        assert normalize.shift.device.type == normalize.scale.device.type == "meta"

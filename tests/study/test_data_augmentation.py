@@ -41,12 +41,15 @@ class TestApply:
         for image, (top, left, flip), new in zip(images.numpy(), draws, result.numpy(), strict=True):
             np.testing.assert_array_equal(new, moved(image, top, left, flip, padding))
 
-    @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16, torch.float64])
-    def test_the_type_stays(self, dtype):
-        images = random_images(5, 3, 8, 8, dtype)
-        result = apply(images, draw("crop-flip", 5, seed=1, step=1))
-        assert result.dtype == dtype and result.is_contiguous()
-        assert torch.equal(result.double(), apply(images.double(), draw("crop-flip", 5, seed=1, step=1)))
+    def test_neither_the_type_nor_the_layout_of_the_memory_matters(self, subtests):
+        draws = draw("crop-flip", 5, seed=1, step=1)
+        for dtype in (torch.uint8, torch.float32, torch.bfloat16, torch.float64):
+            with subtests.test(str(dtype)):
+                images = random_images(5, 3, 8, 8, dtype)
+                result = apply(images, draws)
+                assert result.dtype == dtype and result.is_contiguous()
+                assert torch.equal(result.double(), apply(images.double(), draws))
+                assert torch.equal(result, apply(images.to(memory_format=torch.channels_last), draws))
 
     def test_a_crop_stays_in_its_sample(self):
         # with a padding as wide as the image, the corner crops hold nothing of it
@@ -62,22 +65,14 @@ class TestApply:
         for index in range(3):
             assert torch.equal(stacked[index], apply(images[index], draws[index], padding=2))
 
-    def test_the_layout_of_the_memory_does_not_matter(self):
-        images, draws = random_images(4, 3, 8, 8), draw("crop-flip", 4, seed=0, step=0)
-        assert torch.equal(apply(images.to(memory_format=torch.channels_last), draws), apply(images, draws))
-
-    def test_an_empty_batch(self):
-        assert apply(torch.zeros(0, 3, 4, 4), torch.zeros(0, 3, dtype=torch.long)).shape == (0, 3, 4, 4)
-
-    @pytest.mark.parametrize("shape", [(2, 2), (3, 3)])
-    def test_refused(self, shape):
-        with pytest.raises(ValueError, match=r"need draws \[..., 3\]; got \[2, 3, 4, 4\] and"):
-            apply(torch.zeros(2, 3, 4, 4), torch.zeros(shape, dtype=torch.long))
-
-    def test_no_number_is_read_back(self):
-        # on meta tensors any read would fail; a CUDA graph needs the same
-        result = apply(torch.zeros(2, 3, 4, 4, device="meta"), torch.zeros(2, 3, dtype=torch.long, device="meta"))
-        assert result.shape == (2, 3, 4, 4)
+    def test_shapes(self):
+        # on meta tensors any read of a number would fail; a CUDA graph needs the same
+        for samples, device in ((0, "cpu"), (2, "meta")):
+            images, draws = torch.zeros(samples, 3, 4, 4, device=device), torch.zeros(samples, 3, dtype=torch.long, device=device)
+            assert apply(images, draws).shape == (samples, 3, 4, 4)
+        for shape in ((2, 2), (3, 3)):
+            with pytest.raises(ValueError, match=r"need draws \[..., 3\]; got \[2, 3, 4, 4\] and"):
+                apply(torch.zeros(2, 3, 4, 4), torch.zeros(shape, dtype=torch.long))
 
 
 class TestDraw:
@@ -103,11 +98,8 @@ class TestDraw:
             if other != (seed, step):
                 assert not torch.equal(first, draw("crop-flip", 8, seed=other[0], step=other[1]))
 
-    def test_a_smaller_batch_has_the_first_of_them(self):
-        whole = draw("crop-flip", 100, seed=0, step=5)
-        assert torch.equal(draw("crop-flip", 17, seed=0, step=5), whole[:17])
-
-    def test_names_share_their_flips(self):
+    def test_smaller_batches_and_other_names_share_them(self):
+        assert torch.equal(draw("crop-flip", 17, seed=0, step=5), draw("crop-flip", 100, seed=0, step=5)[:17])
         both, flip, none = (draw(name, 50, seed=2, step=4) for name in ("crop-flip", "flip", "none"))
         assert torch.equal(both[:, 2], flip[:, 2]) and flip[:, 2].unique().tolist() == [0, 1]
         assert flip[:, :2].unique().tolist() == [0] and none.unique(dim=0).tolist() == [[0, 0, 0]]
@@ -116,10 +108,8 @@ class TestDraw:
         # records are repeated with these; a change of the generator must not pass unseen
         assert draw("crop-flip", 3, seed=1, step=2).tolist() == [[2, 3, 0], [8, 0, 0], [3, 6, 1]]
 
-    def test_negative_numbers_are_refused(self):
+    def test_refused(self):
         with pytest.raises(ValueError, match="must be >= 0"):
             draw("flip", 2, seed=-1, step=0)
-
-    def test_an_unknown_name(self):
         with pytest.raises(ValueError, match="unknown augmentation 'crop'; valid: none, flip, crop-flip"):
             draw("crop", 2, seed=0, step=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import os
 import shutil
@@ -20,7 +21,7 @@ import torch
 from PIL import Image
 
 from study import data
-from study.data import decoding
+from study.data import images as loader
 from study.data.files import local_folder
 from study.data.images import IMAGES
 
@@ -75,7 +76,11 @@ def write_parquet(
 @pytest.fixture
 def folder(tmp_path) -> Path:
     """A local folder in the layout of the real one: training images in two files, one file to test on, and checksums."""
-    root = tmp_path / "data"
+    return fill(tmp_path / "data")
+
+
+def fill(root: Path) -> Path:
+    shutil.rmtree(root / "mnist", ignore_errors=True)
     train = pixels("train", 12)
     labels = [index % 3 for index in range(12)]
     write_parquet(root / "mnist" / "train-00000-of-00002.parquet", train[:7], labels[:7])
@@ -99,13 +104,7 @@ class TestLocal:
         assert dataset.class_names == tuple(CLASSES) and dataset.source == "local"
         sums = [line.split()[0][:16] for line in (folder / "SHA256SUMS").read_text().splitlines()]
         assert dataset.copy == f"sha256 {sums[1]} {sums[2]} {sums[0]}"  # train, train, test
-
-    def test_unit_divides_by_255(self, folder):
-        torch.testing.assert_close(data.load("mnist").train.inputs * 255, torch.from_numpy(pixels("train", 12)).float())
-
-    def test_the_folder_can_be_named(self, folder, tmp_path, monkeypatch):
-        monkeypatch.setenv("GDLIB_DATA", str(tmp_path / "nothing"))
-        assert len(data.load("mnist", folder=folder).train) == 12
+        torch.testing.assert_close(data.load("mnist").train.inputs * 255, dataset.train.inputs)  # unit, the default
 
     def test_a_folder_that_is_not_there_does_not_end_at_the_hub(self, folder, monkeypatch):
         monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: pytest.fail("the hub was asked"))
@@ -113,15 +112,11 @@ class TestLocal:
             monkeypatch.setenv("GDLIB_DATA", str(wrong))
             with pytest.raises(FileNotFoundError, match=f"there is no data folder {wrong}: name another one in GDLIB_DATA, or unset it"):
                 data.load("mnist")
-            with pytest.raises(FileNotFoundError, match="name another one in folder"):
-                data.load("mnist", folder=wrong)
         monkeypatch.setenv("GDLIB_DATA", "")
         assert local_folder() == Path(data.__file__).parents[2] / "data"
 
-    @pytest.mark.parametrize("listed", [True, False])
-    @pytest.mark.parametrize(
-        ("change", "file"),
-        [
+    def test_files_are_missing_or_should_not_be_there(self, folder, subtests):
+        for change, file in [
             ("remove", "train-00000-of-00002.parquet"),
             ("remove", "train-00001-of-00002.parquet"),
             ("copy", "train-00001-of-00002 (1).parquet"),
@@ -129,17 +124,25 @@ class TestLocal:
             ("copy", "train-00001-of-00002-1359597a978bc4fa.parquet"),
             ("copy", "train-00002-of-00003.parquet"),
             ("copy", "test-00000-of-00001 (copy).parquet"),
-        ],
-    )
-    def test_files_are_missing_or_should_not_be_there(self, folder, listed, change, file):
-        if not listed:
-            (folder / "SHA256SUMS").unlink()
-        if change == "remove":
-            (folder / "mnist" / file).unlink()
-        else:
-            shutil.copy(folder / "mnist" / "train-00001-of-00002.parquet", folder / "mnist" / file)
-        with pytest.raises(ValueError, match="are expected: files are missing, or some should not be there"):
-            data.load("mnist")
+        ]:
+            fill(folder)
+            if change == "remove":
+                (folder / "mnist" / file).unlink()
+            else:
+                shutil.copy(folder / "mnist" / "train-00001-of-00002.parquet", folder / "mnist" / file)
+            for listed in (True, False):
+                if not listed:
+                    (folder / "SHA256SUMS").unlink()
+                with subtests.test(f"{change} {file}", listed=listed):
+                    with pytest.raises(ValueError, match="are expected: files are missing, or some should not be there"):
+                        data.load("mnist")
+        for split in ("train", "test"):
+            fill(folder)
+            for path in (folder / "mnist").glob(f"{split}-*"):
+                path.unlink()
+            message = rf"holds no files {split}-\*.parquet: the data set 'mnist' is incomplete"
+            with subtests.test(f"no {split}"), pytest.raises(FileNotFoundError, match=message):
+                data.load("mnist")
 
     def test_the_list_knows_more_files_than_there_are(self, folder):
         # a complete set of another edition: only the list can tell
@@ -149,44 +152,19 @@ class TestLocal:
         with pytest.raises(ValueError, match=r"holds \['train-00000-of-00001.parquet'\] where \['train-00000-of-00002"):
             data.load("mnist")
 
-    @pytest.mark.parametrize("file", ["train-00001-of-00002.parquet", "test-00000-of-00001.parquet"])
-    def test_another_checksum_names_the_file(self, folder, file):
-        path = folder / "mnist" / file
-        path.write_bytes(path.read_bytes() + b"\0")
-        with pytest.raises(ValueError, match=f"{file} is damaged: its SHA-256 is .* copy the file again"):
-            data.load("mnist")
-
-    @pytest.mark.parametrize("file", ["train-00001-of-00002.parquet", "test-00000-of-00001.parquet"])
-    def test_a_truncated_file_is_named(self, folder, file):
-        (folder / "SHA256SUMS").unlink()
-        path = folder / "mnist" / file
-        path.write_bytes(path.read_bytes()[:200])
-        with pytest.raises(ValueError, match=f"{file} is damaged"):
-            data.load("mnist")
-
-    @pytest.mark.parametrize("metadata", [{}, {"info": None}])
-    def test_no_class_names(self, folder, metadata):
-        (folder / "SHA256SUMS").unlink()
-        write_parquet(folder / "mnist" / "train-00000-of-00002.parquet", pixels("train", 7), [0] * 7, metadata)
-        with pytest.raises(ValueError, match="train-00000-of-00002.parquet .* does not name its classes"):
-            data.load("mnist")
-
-    def test_an_image_that_is_none(self, folder):
-        (folder / "SHA256SUMS").unlink()
-        path = folder / "mnist" / "test-00000-of-00001.parquet"
-        table = pa.table({"image": [{"bytes": b"no image", "path": ""}], "label": [0]}).replace_schema_metadata(
-            pq.read_schema(path).metadata
-        )
-        pq.write_table(table, path)
-        with pytest.raises(ValueError, match="test-00000-of-00001.parquet is damaged or has another layout"):
-            data.load("mnist")
-
-    @pytest.mark.parametrize("split", ["train", "test"])
-    def test_a_missing_split(self, folder, split):
-        for file in (folder / "mnist").glob(f"{split}-*"):
-            file.unlink()
-        with pytest.raises(FileNotFoundError, match=rf"holds no files {split}-\*.parquet: the data set 'mnist' is incomplete"):
-            data.load("mnist")
+    def test_a_damaged_file_is_named(self, folder, subtests):
+        for file in ("train-00001-of-00002.parquet", "test-00000-of-00001.parquet"):
+            path = fill(folder) / "mnist" / file
+            path.write_bytes(path.read_bytes()[:200])
+            with subtests.test(file), pytest.raises(ValueError, match=f"{file} is damaged: its SHA-256 is .* copy the file again"):
+                data.load("mnist")
+            (folder / "SHA256SUMS").unlink()
+            with subtests.test(file), pytest.raises(ValueError, match=f"{file} is damaged or has another layout"):
+                data.load("mnist")
+        for metadata in ({}, {"info": None}):
+            write_parquet(folder / "mnist" / "train-00000-of-00002.parquet", pixels("train", 7), [0] * 7, metadata)
+            with pytest.raises(ValueError, match="train-00000-of-00002.parquet .* does not name its classes"):
+                data.load("mnist")
 
 
 def write_set(root: Path, config: str, test_split: str = "test", **options: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -198,18 +176,7 @@ def write_set(root: Path, config: str, test_split: str = "test", **options: Any)
 
 
 class TestColour:
-    @pytest.mark.parametrize(
-        ("name", "repository", "config", "test_split", "options"),
-        [
-            ("cifar10", "uoft-cs/cifar10", "plain_text", "test", {"image": "img"}),
-            ("cifar100", "uoft-cs/cifar100", "cifar100", "test", {"image": "img", "label": "fine_label"}),
-            ("svhn", "ufldl-stanford/svhn", "cropped_digits", "test", {}),
-            ("tiny-imagenet", "zh-plus/tiny-imagenet", "data", "valid", {}),
-        ],
-    )
-    def test_the_layouts_of_the_hub(self, tmp_path, monkeypatch, name, repository, config, test_split, options):
-        train, test = write_set(tmp_path / "snapshot", config, test_split, **options)
-        write_parquet(tmp_path / "snapshot" / config / "extra-00000-of-00001.parquet", [b""], [7])  # SVHN has a third split
+    def test_the_layouts_of_the_hub_and_of_the_local_folder(self, tmp_path, monkeypatch, subtests):
         asked = []
 
         def snapshot_download(*arguments: Any, **named: Any) -> str:
@@ -217,19 +184,25 @@ class TestColour:
             return str(tmp_path / "snapshot")
 
         monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-        dataset = data.load(name, normalization="none")
-        patterns = [f"{config}/train-*.parquet", f"{config}/{test_split}-*.parquet"]
-        assert asked == [(repository, {"repo_type": "dataset", "allow_patterns": patterns})]
-        assert (dataset.source, dataset.class_names) == ("hub", tuple(CLASSES))
-        assert np.array_equal(dataset.train.inputs, train) and np.array_equal(dataset.test.inputs, test)
-        assert dataset.train.labels.tolist() == [0, 1, 2] * 3 and dataset.test.labels.tolist() == [0, 1, 2, 0]
-
-    @pytest.mark.parametrize("name", [name for name in IMAGES if name != "mnist"])
-    def test_the_local_folder_has_the_same_layout(self, tmp_path, name):
-        spec = IMAGES[name]
-        train, test = write_set(tmp_path / "data", name, spec.test_split, image=spec.layout.image, label=spec.layout.label)
-        dataset = data.load(name, normalization="none")
-        assert dataset.source == "local" and np.array_equal(dataset.train.inputs, train) and np.array_equal(dataset.test.inputs, test)
+        for name, repository, config, test_split, options in [
+            ("cifar10", "uoft-cs/cifar10", "plain_text", "test", {"image": "img"}),
+            ("cifar100", "uoft-cs/cifar100", "cifar100", "test", {"image": "img", "label": "fine_label"}),
+            ("svhn", "ufldl-stanford/svhn", "cropped_digits", "test", {}),
+            ("tiny-imagenet", "zh-plus/tiny-imagenet", "data", "valid", {}),
+        ]:
+            with subtests.test(name):
+                train, test = write_set(tmp_path / "snapshot", config, test_split, **options)
+                write_parquet(tmp_path / "snapshot" / config / "extra-00000-of-00001.parquet", [b""], [7])  # SVHN has a third split
+                hub = data.load(name, normalization="none")
+                patterns = [f"{config}/train-*.parquet", f"{config}/{test_split}-*.parquet"]
+                assert asked.pop() == (repository, {"repo_type": "dataset", "allow_patterns": patterns}) and not asked
+                write_set(tmp_path / "data", name, test_split, **options)
+                local = data.load(name, normalization="none")
+                assert (hub.source, local.source, asked) == ("hub", "local", [])
+                for dataset in (hub, local):
+                    assert np.array_equal(dataset.train.inputs, train) and np.array_equal(dataset.test.inputs, test)
+                    assert dataset.train.labels.tolist() == [0, 1, 2] * 3 and dataset.test.labels.tolist() == [0, 1, 2, 0]
+                    assert dataset.class_names == tuple(CLASSES)
 
     def test_the_fine_labels_of_cifar100(self, tmp_path):
         for split in ("train", "test"):
@@ -263,11 +236,9 @@ class TestColour:
         write_parquet(tmp_path / "data" / "cifar10-jpeg" / "test-00000-of-00001.parquet", files, [0, 1, 2])
         expected = [np.asarray(Image.open(io.BytesIO(file))).transpose(2, 0, 1) for file in files]
         assert np.array_equal(data.load("cifar10-jpeg", normalization="none").test.inputs, expected)
-
-    def test_a_set_that_is_not_on_the_hub(self):
-        for options in ({}, {"source": "hub"}):
-            with pytest.raises(FileNotFoundError, match="'cifar10-jpeg' is nowhere to be found: .*it is not on the hub. Set GDLIB_DATA"):
-                data.load("cifar10-jpeg", **options)
+        shutil.rmtree(tmp_path / "data" / "cifar10-jpeg")
+        with pytest.raises(FileNotFoundError, match="'cifar10-jpeg' is nowhere to be found: .*it is not on the hub. Set GDLIB_DATA"):
+            data.load("cifar10-jpeg")
 
 
 class TestLayout:
@@ -279,71 +250,57 @@ class TestLayout:
         with pytest.raises(ValueError, match=message):
             data.load("svhn")
 
-    @pytest.mark.parametrize("batch", [1, 1_000])
-    def test_images_of_two_sizes(self, tmp_path, monkeypatch, own_cache, batch):
-        monkeypatch.setattr(decoding, "_BATCH", batch)
+    def test_images_of_two_sizes(self, tmp_path, monkeypatch, own_cache):
         images = [pixels("a", 1, 4, 4, 3)[0], pixels("b", 1, 4, 5, 3)[0]]
-        self.refused(tmp_path, "test-00000-of-00001.parquet is damaged or has another layout .*shape", images, [0, 1])
-        assert not list(own_cache.glob("*.partial")) and len(list(own_cache.iterdir())) == 2  # the training images alone
+        for batch in (1, 1_000):
+            monkeypatch.setattr(loader, "_BATCH", batch)
+            self.refused(tmp_path, "test-00000-of-00001.parquet is damaged or has another layout .*shape", images, [0, 1])
+            assert not list(own_cache.glob("*.partial")) and len(list(own_cache.iterdir())) == 2  # the training images alone
 
-    @pytest.mark.parametrize("label", [-1, 3])
-    def test_a_label_without_a_class(self, tmp_path, label):
-        self.refused(tmp_path, "test-00000-of-00001.parquet .* labels from .* for 3 classes", list(pixels("", 2, 4, 4, 3)), [0, label])
-
-    @pytest.mark.parametrize(
-        ("labels", "message"), [([1.7, 0.0], "double, 0 of"), ([1.0, 0.0], "double"), ([1, None], "1 of them missing")]
-    )
-    def test_labels_that_are_no_integers(self, tmp_path, labels, message):
-        self.refused(
-            tmp_path, f"test-00000-of-00001.parquet .* labels of type .*{message}.* integers expected", list(pixels("", 2, 6, 5, 3)), labels
-        )
-
-    def test_other_images_to_test_on(self, tmp_path):
-        self.refused(
-            tmp_path, r"hold images of \[\[3, 6, 5\], \[3, 6, 6\]\]; take all of them from one copy", list(pixels("", 2, 6, 6, 3)), [0, 1]
-        )
-
-    @pytest.mark.parametrize("column", ["image", "label"])
-    def test_another_column(self, tmp_path, column):
-        self.refused(
-            tmp_path,
-            "test-00000-of-00001.parquet is damaged or has another layout .*'image' and 'label' expected",
-            list(pixels("", 2, 4, 4, 3)),
-            [0, 1],
-            class_names(),
-            **{column: "other"},
-        )
-
-    def test_a_path_without_bytes(self, tmp_path):
-        write_set(tmp_path / "data", "svhn")
-        file = tmp_path / "data" / "svhn" / "test-00000-of-00001.parquet"
-        cells = pa.array([{"bytes": None, "path": "0.png"}], pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
-        pq.write_table(pa.table({"image": cells, "label": [0]}).replace_schema_metadata(pq.read_schema(file).metadata), file)
-        with pytest.raises(ValueError, match="test-00000-of-00001.parquet is damaged"):
-            data.load("svhn")
-
-    @pytest.mark.parametrize("mode", ["RGB", "1", "I;16"])
-    def test_only_grey_bytes_in_a_grey_set(self, folder, mode):
-        (folder / "SHA256SUMS").unlink()
-        grey = Image.fromarray(pixels("grey", 1)[0])
-        image = Image.fromarray(np.arange(16, dtype=np.uint16).reshape(4, 4)) if mode == "I;16" else grey.convert(mode)
-        stream = io.BytesIO()
-        image.save(stream, format="PNG")
-        write_parquet(folder / "mnist" / "test-00000-of-00001.parquet", [stream.getvalue()], [0])
-        with pytest.raises(ValueError, match=rf"test-00000-of-00001.parquet .*an image of mode '{mode}'; L expected, with 8 bits"):
-            data.load("mnist")
-
-    def test_sixteen_bits_in_colour(self, tmp_path):
-        self.refused(
-            tmp_path, "an image of mode 'I;16'; CMYK, L, P, RGB, RGBA expected", [np.arange(30, dtype=np.uint16).reshape(6, 5)], [0]
-        )
-
-    def test_no_samples(self, tmp_path):
+    def test_labels(self, tmp_path, subtests):
+        for labels, message in [
+            *(([0, label], "labels from .* for 3 classes") for label in (-1, 3)),
+            ([1.7, 0.0], "labels of type double, 0 of them missing; integers expected"),
+            ([1.0, 0.0], "labels of type double"),
+            ([1, None], "labels of type .*1 of them missing; integers expected"),
+        ]:
+            with subtests.test(str(labels)):
+                self.refused(tmp_path, f"test-00000-of-00001.parquet .* {message}", list(pixels("", 2, 6, 5, 3)), labels)
         self.refused(tmp_path, "test-00000-of-00001.parquet .*holds no samples", [], np.array([], dtype=np.int64))
 
-    def test_other_classes_to_test_on(self, tmp_path):
+    def test_other_images_or_classes_to_test_on(self, tmp_path):
+        message = r"hold images of \[\[3, 6, 5\], \[3, 6, 6\]\]; take all of them from one copy"
+        self.refused(tmp_path, message, list(pixels("", 2, 6, 6, 3)), [0, 1])
         other = class_names(names=["one", "zero", "two"])
         self.refused(tmp_path, "to train on and to test on hold different classes", list(pixels("", 2, 4, 4, 3)), [0, 1], other)
+
+    def test_other_columns(self, tmp_path):
+        message = "test-00000-of-00001.parquet is damaged or has another layout .*'image' and 'label' expected"
+        for column in ("image", "label"):
+            self.refused(tmp_path, message, list(pixels("", 2, 4, 4, 3)), [0, 1], class_names(), **{column: "other"})
+
+    def test_what_is_no_image(self, tmp_path):
+        file = tmp_path / "data" / "svhn" / "test-00000-of-00001.parquet"
+        for content in (b"no image", None):  # None: a path without bytes
+            write_set(tmp_path / "data", "svhn")
+            cells = pa.array([{"bytes": content, "path": "0.png"}], pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+            pq.write_table(pa.table({"image": cells, "label": [0]}).replace_schema_metadata(pq.read_schema(file).metadata), file)
+            with pytest.raises(ValueError, match="test-00000-of-00001.parquet is damaged or has another layout"):
+                data.load("svhn")
+
+    def test_modes_that_would_lose_something(self, tmp_path, folder, subtests):
+        (folder / "SHA256SUMS").unlink()
+        grey = Image.fromarray(pixels("grey", 1)[0])
+        for mode in ("RGB", "1", "I;16"):
+            image = Image.fromarray(np.arange(16, dtype=np.uint16).reshape(4, 4)) if mode == "I;16" else grey.convert(mode)
+            stream = io.BytesIO()
+            image.save(stream, format="PNG")
+            write_parquet(folder / "mnist" / "test-00000-of-00001.parquet", [stream.getvalue()], [0])
+            message = rf"test-00000-of-00001.parquet .*an image of mode '{mode}'; L expected, with 8 bits"
+            with subtests.test(mode), pytest.raises(ValueError, match=message):
+                data.load("mnist")
+        sixteen_bits = [np.arange(30, dtype=np.uint16).reshape(6, 5)]
+        self.refused(tmp_path, "an image of mode 'I;16'; CMYK, L, P, RGB, RGBA expected", sixteen_bits, [0])
 
     def test_other_classes_in_the_second_file(self, folder):
         (folder / "SHA256SUMS").unlink()
@@ -354,23 +311,20 @@ class TestLayout:
 
 
 class TestBytes:
-    @pytest.mark.parametrize("normalization", data.NORMALIZATIONS)
-    @pytest.mark.parametrize(
-        ("name", "options"), [("mnist", {"validation_size": 3}), ("svhn", {}), ("svhn", {"validation_size": 2, "subset": 3})]
-    )
-    def test_normalised_by_batch_they_are_the_floats(self, folder, name, normalization, options):
+    def test_normalised_by_batch_they_are_the_floats(self, folder, subtests):
         write_set(folder, "svhn")
-        floats = data.load(name, normalization=normalization, **options)
-        stored = data.load(name, normalization=normalization, as_bytes=True, **options)
-        assert floats.normalize is None and floats.train.inputs.dtype == torch.float32
-        for split in ("train", "valid", "test"):
-            part, whole = getattr(stored, split), getattr(floats, split)
-            if whole is None:
-                assert part is None
-                continue
-            assert part.inputs.dtype == torch.uint8 and torch.equal(part.labels, whole.labels)
-            for batch in (slice(0, 1), slice(1, 3), slice(None)):
-                assert torch.equal(stored.normalize(part.inputs[batch]), whole.inputs[batch])
+        sets = [("mnist", {"validation_size": 3}), ("svhn", {}), ("svhn", {"validation_size": 2, "subset": 3})]
+        for (name, options), normalization in itertools.product(sets, data.NORMALIZATIONS):
+            with subtests.test(f"{name} {options} {normalization}"):
+                floats = data.load(name, normalization=normalization, **options)
+                stored = data.load(name, normalization=normalization, as_bytes=True, **options)
+                assert floats.normalize is None and floats.train.inputs.dtype == torch.float32
+                assert (stored.valid is None) == (floats.valid is None)
+                for split in ("train", "test", *(["valid"] if floats.valid else [])):
+                    part, whole = getattr(stored, split), getattr(floats, split)
+                    assert part.inputs.dtype == torch.uint8 and torch.equal(part.labels, whole.labels)
+                    for batch in (slice(0, 1), slice(1, 3), slice(None)):
+                        assert torch.equal(stored.normalize(part.inputs[batch]), whole.inputs[batch])
 
     def test_shapes_follow(self, folder):
         write_set(folder, "svhn")
@@ -402,10 +356,10 @@ class TestBytes:
 class TestCache:
     def load_and_count(self, monkeypatch) -> tuple[data.Dataset, int]:
         decoded = []
-        original = decoding._batches
-        monkeypatch.setattr(decoding, "_batches", lambda *arguments: decoded.append(arguments) or original(*arguments))
+        original = loader._batches
+        monkeypatch.setattr(loader, "_batches", lambda *arguments: decoded.append(arguments) or original(*arguments))
         dataset = data.load("mnist", normalization="none")
-        monkeypatch.setattr(decoding, "_batches", original)
+        monkeypatch.setattr(loader, "_batches", original)
         return dataset, len(decoded)
 
     def test_the_second_time_nothing_is_decoded(self, folder, monkeypatch, own_cache):
@@ -416,23 +370,24 @@ class TestCache:
         assert torch.equal(first.train.inputs, second.train.inputs) and torch.equal(first.test.labels, second.test.labels)
         assert first.class_names == second.class_names
 
-    @pytest.mark.parametrize(
-        ("which", "damage"),
-        [("npy", damage) for damage in ("half", "empty", "text", "gone", "a flipped bit", "zeros at the end")]
-        + [("sha256", damage) for damage in ("empty", "gone", "a flipped bit")],
-    )
-    def test_a_damaged_cache_is_made_again(self, folder, monkeypatch, own_cache, which, damage):
+    def test_a_damaged_cache_is_made_again(self, folder, monkeypatch, own_cache, subtests):
         first, _ = self.load_and_count(monkeypatch)
-        for file in own_cache.glob(f"*.{which}"):
-            whole = file.read_bytes()
-            file.unlink()
-            if damage != "gone":
-                flipped = bytes([*whole[:-3], whole[-3] ^ 1, *whole[-2:]])
-                damaged = {"half": whole[:-10], "empty": b"", "text": b"\xff no array", "a flipped bit": flipped}
-                file.write_bytes(damaged.get(damage, whole[:-5] + bytes(5)))
-        again, decoded = self.load_and_count(monkeypatch)
-        assert decoded == 2 and torch.equal(first.train.inputs, again.train.inputs) and torch.equal(first.train.labels, again.train.labels)
-        assert self.load_and_count(monkeypatch)[1] == 0
+        for which, damage in [
+            *(("npy", damage) for damage in ("half", "empty", "text", "gone", "a flipped bit", "zeros at the end")),
+            *(("sha256", damage) for damage in ("empty", "gone", "a flipped bit")),
+        ]:
+            for file in own_cache.glob(f"*.{which}"):
+                whole = file.read_bytes()
+                file.unlink()
+                if damage != "gone":
+                    flipped = bytes([*whole[:-3], whole[-3] ^ 1, *whole[-2:]])
+                    damaged = {"half": whole[:-10], "empty": b"", "text": b"\xff no array", "a flipped bit": flipped}
+                    file.write_bytes(damaged.get(damage, whole[:-5] + bytes(5)))
+            with subtests.test(f"{which}: {damage}"):
+                again, decoded = self.load_and_count(monkeypatch)
+                assert decoded == 2 and torch.equal(first.train.inputs, again.train.inputs)
+                assert torch.equal(first.train.labels, again.train.labels)
+                assert self.load_and_count(monkeypatch)[1] == 0
 
     def test_other_files_have_another_cache(self, folder, monkeypatch):
         self.load_and_count(monkeypatch)
@@ -441,25 +396,23 @@ class TestCache:
         changed, decoded = self.load_and_count(monkeypatch)
         assert decoded == 1 and torch.equal(changed.test.inputs, torch.from_numpy(pixels("other", 5)).float())
 
-    def test_a_home_is_needed_for_the_default_alone(self, folder, monkeypatch):
-        monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
-        assert len(data.load("mnist").train) == 12
-        monkeypatch.delenv("GDLIB_CACHE")
-        with pytest.raises(RuntimeError, match="no home"):
-            data.load("mnist")
-
     def test_a_cache_that_cannot_be_written(self, folder, monkeypatch, tmp_path):
         (tmp_path / "file").write_text("in the way")
         monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "file"))
+        monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
         assert len(data.load("mnist").train) == 12
+        monkeypatch.delenv("GDLIB_CACHE")
+        with pytest.raises(RuntimeError, match="no home"):  # it is needed for the default alone
+            data.load("mnist")
 
-    @pytest.mark.parametrize("batch", [1, 5])
-    def test_the_size_of_the_pieces_does_not_matter(self, folder, monkeypatch, tmp_path, batch):
+    def test_the_size_of_the_pieces_does_not_matter(self, folder, monkeypatch, tmp_path):
         first, _ = self.load_and_count(monkeypatch)
-        monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / "other"))
-        monkeypatch.setattr(decoding, "_BATCH", batch)
-        again, decoded = self.load_and_count(monkeypatch)
-        assert decoded == 2 and torch.equal(first.train.inputs, again.train.inputs) and torch.equal(first.train.labels, again.train.labels)
+        for batch in (1, 5):
+            monkeypatch.setenv("GDLIB_CACHE", str(tmp_path / f"other{batch}"))
+            monkeypatch.setattr(loader, "_BATCH", batch)
+            again, decoded = self.load_and_count(monkeypatch)
+            assert decoded == 2 and torch.equal(first.train.inputs, again.train.inputs)
+            assert torch.equal(first.train.labels, again.train.labels)
 
     def test_another_layout_of_the_same_file_has_its_own(self, folder, own_cache):
         # the grey files of mnist under another name are converted to colours
@@ -470,7 +423,7 @@ class TestCache:
 
     def interrupted(self, monkeypatch, error: BaseException) -> None:
         """Load with an error after the first images."""
-        original, calls = decoding._pixels, []
+        original, calls = loader._pixels, []
 
         def fail(*arguments: Any) -> Any:
             calls.append(arguments)
@@ -479,8 +432,8 @@ class TestCache:
             return original(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(decoding, "_pixels", fail)
-            patch.setattr(decoding, "_BATCH", 2)
+            patch.setattr(loader, "_pixels", fail)
+            patch.setattr(loader, "_BATCH", 2)
             with pytest.raises(type(error)):
                 data.load("mnist")
 
@@ -502,7 +455,7 @@ class TestCache:
 
     def test_two_at_once(self, folder, monkeypatch, own_cache):
         """A second process that decodes the same files, start to end, while the first is in the middle."""
-        original, inner = decoding._pixels, []
+        original, inner = loader._pixels, []
 
         def decode(*arguments: Any) -> Any:
             if len(inner) == 0:
@@ -510,8 +463,8 @@ class TestCache:
                 inner[0] = data.load("mnist", as_bytes=True)
             return original(*arguments)
 
-        monkeypatch.setattr(decoding, "_pixels", decode)
-        monkeypatch.setattr(decoding, "_BATCH", 2)
+        monkeypatch.setattr(loader, "_pixels", decode)
+        monkeypatch.setattr(loader, "_BATCH", 2)
         outer = data.load("mnist", as_bytes=True)
         for dataset in (outer, inner[0], data.load("mnist", as_bytes=True)):
             assert np.array_equal(dataset.train.inputs, pixels("train", 12)) and np.array_equal(dataset.test.inputs, pixels("test", 5))
@@ -550,32 +503,28 @@ class TestHub:
             {"repository": "ylecun/mnist", "repo_type": "dataset", "allow_patterns": ["mnist/train-*.parquet", "mnist/test-*.parquet"]}
         ]
 
-    def test_is_not_asked_when_the_local_folder_is_wanted(self, hub):
-        with pytest.raises(FileNotFoundError, match="'mnist' is nowhere to be found: there is no folder"):
-            data.load("mnist", source="local")
-        assert hub == []
-
     def test_an_incomplete_copy_is_not_called_offline(self, hub, tmp_path):
         # an OSError from reading what was fetched was once reported as an unreachable hub
         (tmp_path / "snapshot" / "mnist" / "test-00000-of-00001.parquet").unlink()
         with pytest.raises(FileNotFoundError, match=r"holds no files test-\*.parquet"):
             data.load("mnist")
 
-    @pytest.mark.parametrize("error", [OSError("no route"), RuntimeError("transport")])
-    def test_offline_says_what_to_do(self, monkeypatch, error):
-        def fail(*arguments: Any, **options: Any) -> str:
-            raise error
+    def test_offline_says_what_to_do(self, monkeypatch):
+        for error in (OSError("no route"), RuntimeError("transport")):
 
-        monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
-        with pytest.raises(
-            FileNotFoundError, match="no folder .*; ylecun/mnist could not be fetched .*Set GDLIB_DATA .* 'digits' always works"
-        ):
-            data.load("mnist")
+            def fail(*arguments: Any, error: Exception = error, **options: Any) -> str:
+                raise error
+
+            monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+            message = "no folder .*; ylecun/mnist could not be fetched .*Set GDLIB_DATA .* 'digits' always works"
+            with pytest.raises(FileNotFoundError, match=message):
+                data.load("mnist")
 
 
 class TestRealMNIST:
-    def test_is_the_official_set(self, data_folder, tmp_path):
-        dataset = data.load("mnist", normalization="none", folder=data_folder)
+    def test_is_the_official_set(self, data_folder, monkeypatch):
+        monkeypatch.setenv("GDLIB_DATA", str(data_folder))
+        dataset = data.load("mnist", normalization="none")
         assert (len(dataset.train), len(dataset.test), dataset.train.inputs.shape[1:]) == (60_000, 10_000, (28, 28))
         assert torch.bincount(dataset.train.labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
         assert torch.bincount(dataset.test.labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
@@ -602,9 +551,9 @@ class TestRealColour:
         named = set()
         for split, size in zip(("train", spec.test_split), sizes, strict=True):
             files = sorted(folder.glob(f"{split}-*.parquet"))
-            labels, names = decoding._labels(files, spec.layout)
+            labels, names = loader._labels(files, spec)
             assert np.bincount(labels).tolist() == [size // classes] * classes
-            images = next(decoding._batches(files, spec.layout))
+            images = next(loader._batches(files, spec))
             assert images.shape == (1_000, 3, side, side)
             assert 60 < images.mean() < 190 and 40 < images.std() < 100
             named.add(names)
@@ -621,5 +570,5 @@ class TestRealColour:
         modes = [Image.open(io.BytesIO(file)).mode for file in files]
         grey = [index for index, mode in enumerate(modes) if mode == "L"]
         assert set(modes) == {"L", "RGB"} and 0 < len(grey) < 50
-        for image in (decoding._pixels(files[index], "RGB") for index in grey):
+        for image in (loader._pixels(files[index], "RGB") for index in grey):
             assert image.shape == (3, 64, 64) and (image == image[:1]).all()

@@ -18,12 +18,13 @@ def test_exactly_so_many_are_wrong(samples, share, classes, seed):
     assert int(noisy.min()) >= 0 and int(noisy.max()) < classes
 
 
-def test_noise_is_nested_and_depends_on_the_seed():
-    labels = torch.arange(1000) % 7
+def test_noise_is_nested_depends_on_the_seed_and_leaves_the_rest_alone():
+    labels, state = torch.arange(1000) % 7, torch.get_rng_state()
     less, more = (with_label_noise(labels, share, classes=7, seed=3) for share in (0.2, 0.5))
     wrong = less != labels
     assert torch.equal(less[wrong], more[wrong])
     assert not torch.equal(more, with_label_noise(labels, 0.5, classes=7, seed=4))
+    assert torch.equal(labels, torch.arange(1000) % 7) and torch.equal(torch.get_rng_state(), state)
 
 
 def test_all_other_classes_are_equally_likely():
@@ -33,16 +34,8 @@ def test_all_other_classes_are_equally_likely():
     assert (counts[[0, 1, 3]] - 10_000).abs().max() < 400  # four standard deviations of a binomial count are 326
 
 
-def test_the_given_labels_and_the_generators_stay_as_they_were():
-    labels, state = torch.zeros(50, dtype=torch.long), torch.get_rng_state()
-    with_label_noise(labels, 0.5, classes=2)
-    assert not labels.any() and torch.equal(torch.get_rng_state(), state)
-
-
-@pytest.mark.parametrize(
-    ("share", "classes", "message"),
-    [(1.0, 3, r"share must lie in \[0, 1\); got 1.0"), (-0.1, 3, "got -0.1"), (0.1, 1, "at least two classes; got 1")],
-)
-def test_what_is_no_noise_is_refused(share, classes, message):
-    with pytest.raises(ValueError, match=message):
-        with_label_noise(torch.zeros(3, dtype=torch.long), share, classes=classes)
+def test_what_is_no_noise_is_refused(subtests):
+    cases = [(1.0, 3, r"share must lie in \[0, 1\); got 1.0"), (-0.1, 3, "got -0.1"), (0.1, 1, "at least two classes; got 1")]
+    for share, classes, message in cases:
+        with subtests.test(message), pytest.raises(ValueError, match=message):
+            with_label_noise(torch.zeros(3, dtype=torch.long), share, classes=classes)

@@ -194,8 +194,8 @@ class TestMemory:
 
         options = {"measure": measure, "finish": finish}
         with pytest.raises(KeyboardInterrupt):
-            train_stack(setting, checkpoint_dir=str(tmp_path), checkpoint_every=1, **options)
-        resumed = train_stack(setting, checkpoint_dir=str(tmp_path), checkpoint_every=1, **options)
+            train_stack(setting, checkpoint_dir=str(tmp_path), **options)
+        resumed = train_stack(setting, checkpoint_dir=str(tmp_path), **options)
         straight = train_stack(setting, **options)
         assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
         assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in straight.runs]
@@ -231,7 +231,7 @@ class TestExperiments:
         assert {"test_accuracy", "w_inter", "c_inter", "wc_intra"} <= set(run["metrics"])
 
     def test_wrong_labels_are_the_same_for_every_seed_and_only_for_training(self):
-        clean, noisy = (training._load(Experiment(label_noise=share, subset=200), torch.device("cpu"), None) for share in (0.0, 0.25))
+        clean, noisy = (training._load(Experiment(label_noise=share, subset=200)) for share in (0.0, 0.25))
         assert int((clean.train.labels != noisy.train.labels).sum()) == 50
         assert torch.equal(clean.train.inputs, noisy.train.inputs) and torch.equal(clean.test.labels, noisy.test.labels)
         expected = data.with_label_noise(clean.train.labels, 0.25, classes=10)

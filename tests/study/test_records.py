@@ -128,7 +128,7 @@ class TestWriting:
             records.probe(tmp_path / "new", parameters)
 
     def test_unknown_scale(self):
-        with pytest.raises(ValueError, match="valid: paper, reduced, smoke"):
+        with pytest.raises(ValueError, match="Input should be 'paper', 'reduced' or 'smoke'"):
             record(scale="huge")
 
 
