@@ -59,7 +59,8 @@ def outcomes_against_beta(
     networks = list(dict.fromkeys(printed["model"])) if printed is not None else []
     columns = len(datasets) if len(datasets) > 1 else min(2, len(outcomes))
     rows = -(-len(outcomes) * len(datasets) // columns)
-    figure, panels = plt.subplots(rows, columns, figsize=(3.3 * columns + 0.2, 2.2 * rows + 1.0), squeeze=False, sharex="col")
+    size, sharey = (3.3 * columns + 0.2, 2.2 * rows + 1.0), "none" if across == "dataset" else "row"
+    figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, sharex="col", sharey=sharey)
     unused = list(panels.flat)
     for column, (label, scale, relative) in outcomes.items():
         for dataset in datasets:
@@ -78,7 +79,6 @@ def outcomes_against_beta(
                     panel.plot(values.columns, values.iloc[0], label=f"{paper}, {model}", **style, **mark)
             if relative == "count":
                 panel.set_yscale("symlog", linthresh=10)
-                panel.set_ylim(bottom=0)
             if relative == "difference" or column == "overconfidence":
                 panel.axhline(0, color="0.3", linewidth=0.9, zorder=0)
             if dataset == datasets[0]:
@@ -88,6 +88,9 @@ def outcomes_against_beta(
             _beta_axis(panel)
     for panel in unused:
         panel.set_visible(False)
+    for panel in panels.flat:
+        if panel.get_yscale() == "symlog":
+            panel.set_ylim(bottom=0)  # once every line of the row is drawn
     for panel in panels[-1]:
         panel.set_xlabel("β")
     one_legend(figure, panels.flat, title="variant (seeds)", ncols=1)

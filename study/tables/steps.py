@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from study import criteria, published, statistics
-from study.statistics import Interval, PairedDifference
+from study.criteria import distance_to_table_1
+from study.statistics import Interval
+from study.tables.book import cell, difference, mean_sd
 from study.tables.measured import ACTIVATIONS
 
-__all__ = ["BOTH", "arms", "change", "decomposition", "sentence"]
+__all__ = ["BOTH", "arms", "changes", "decomposition", "nearest", "sentence"]
 
-BOTH = "pixels 0 to 255: both, × 255"
+BOTH = "pixels 0 to 255 (both)"
+"""The arm in which the rate and the first weights of the first layer are larger, as they are on raw pixels."""
 _SMALL, _USUAL = 0.001, 1.0  # the two β that the criteria compare
+_FEW = 10  # errors, of which a share says nothing
 _FROM, _TO = 0.5, 0.001  # between which the papers' Table 1 rises
 
 
@@ -22,7 +26,8 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
     """Select the trainings of the step-size campaign, and those on pixels from 0 to 255 with the same β, from all records.
 
     Each has an ``arm`` (the learning rate of all layers, or what differs in the first layer alone, in words), its activation in words, and
-    ``stuck``: the share of saturated outputs of tanh, of dead units of ReLU. The rates come first, from the smallest.
+    ``stuck``: the share of saturated outputs of tanh, of dead units of ReLU. ``share`` is that of the lost among ten errors or more. The
+    rates come first, from the smallest.
     """
     stepped, grid = criteria.runs_of(runs, "step"), criteria.runs_of(runs, "grid")
     if stepped.empty:
@@ -35,38 +40,57 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
     stuck = {name: found[name] if name in found else np.nan for name in ("saturated", "dead")}
     tanh = found["activation"] == "tanh"
     found["stuck"] = np.where(tanh, stuck["saturated"], stuck["dead"])
+    found["share"] = found["lost_share"].where(found["errors"] >= _FEW)
     found["activation"] = found["activation"].map(ACTIVATIONS)
     return found.sort_values("activation", kind="stable", ignore_index=True)
 
 
 def _arm(inputs: float, weights: float, rate: float) -> str:
     if inputs != 1:
-        return f"first rate × {inputs:g}²"
-    return f"first weights × {weights:g}" if weights != 1 else f"rate {rate:g}"
+        return f"first layer's rate × {inputs:g}²"
+    return f"first weights × {weights:g}" if weights != 1 else f"learning rate {rate:g}"
 
 
-def change(runs: pd.DataFrame, metric: str, beta: float = _SMALL) -> PairedDifference | float:
-    """Subtract a metric of β = 1 from that of another β, paired by seed; the bare difference for one seed, NaN for none."""
-    by = runs[runs["setting"].isin([beta, _USUAL])].pivot_table(index="seed", columns="setting", values=metric, aggfunc="mean")
-    both = by.reindex(columns=[beta, _USUAL]).dropna().to_numpy(dtype=float)
-    if len(both) < 2:
-        return float(both[0, 0] - both[0, 1]) if len(both) else float("nan")
-    return statistics.paired_difference(both[:, 0], both[:, 1])
+def changes(found: pd.DataFrame, metric: str, betas: Sequence[float], spec: str, scale: float = 1.0) -> pd.DataFrame:
+    """Give a metric at β = 1, mean ± standard deviation, and less it, paired over the seeds, that of other β: a row for each arm.
+
+    The difference of a single seed stands in parentheses.
+    """
+    rows = []
+    for (activation, arm), runs in found.groupby(["activation", "arm"], sort=False):
+        row = {"activation": activation, "step": arm, "β = 1": mean_sd(runs.loc[runs["setting"] == _USUAL, metric], spec, scale=scale)}
+        for beta in betas:
+            pair = _pairs(runs, metric, beta)
+            single = f"({cell(scale * float((pair[beta] - pair[_USUAL]).iloc[0]), f'+{spec}')})" if len(pair) == 1 else ""
+            row[f"β = {beta:g} less β = 1"] = single or difference(pair[beta], pair[_USUAL], spec, scale=scale)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _pairs(runs: pd.DataFrame, metric: str, beta: float) -> pd.DataFrame:
+    """A metric of one β and of β = 1, for the seeds that have both."""
+    runs = runs[runs["setting"].isin([beta, _USUAL])].astype({"setting": float})
+    return runs.pivot_table(index="seed", columns="setting", values=metric, aggfunc="mean").reindex(columns=[beta, _USUAL]).dropna()
 
 
 def sentence(found: pd.DataFrame) -> str:
-    """Say in which arms β = 0.001 leaves fewer training errors than β = 1, in which more, and in which the runs cannot tell."""
+    """Say in which arms β = 0.001 leaves fewer training errors than β = 1, in which more, and in which the seeds cannot tell."""
     texts = []
-    for activation, runs in found.groupby("activation", sort=False):
-        told: dict[str, list[str]] = {"fewer": [], "more": [], "as many, as far as the seeds can tell,": []}
+    for activation, runs in found.groupby("activation", sort=False) if len(found) else ():
+        told: dict[str, list[str]] = {"fall": [], "rise": [], "cannot be told apart": []}
         for arm, of_arm in runs.groupby("arm", sort=False):
-            difference = change(of_arm, "errors")
-            if isinstance(difference, PairedDifference):
-                low, high = difference.interval.low, difference.interval.high
-                told[list(told)[0 if high < 0 else 1 if low > 0 else 2]].append(str(arm))
+            if len(pair := _pairs(of_arm, "errors", _SMALL)) > 1:
+                interval = statistics.paired_difference(pair[_SMALL], pair[_USUAL]).interval
+                told[list(told)[0 if interval.high < 0 else 1 if interval.low > 0 else 2]].append(str(arm))
         parts = [f"{word} with {_listed(names)}" for word, names in told.items() if names]
-        texts += [f"With {activation}, β = {_SMALL:g} leaves {'; '.join(parts)}."] if parts else []
-    return " ".join(texts) or "No arm has two seeds yet, so that nothing can be said."
+        texts += [f"With {activation}, from β = 1 to β = {_SMALL:g} training errors {'; '.join(parts)}."] if parts else []
+    return " ".join(texts) or "No step has two seeds yet, so that nothing can be said."
+
+
+def nearest(found: pd.DataFrame) -> pd.Series[float]:
+    """Compute how far the confidences of each arm are from the papers' Table 1, the nearest first."""
+    whole = found[found["confidence_counts"].notna()] if "confidence_counts" in found else found.iloc[:0]
+    return distance_to_table_1(whole.assign(variant=whole["activation"] + ", " + whole["arm"])) if len(whole) else pd.Series(dtype=float)
 
 
 def decomposition(grid: pd.DataFrame) -> pd.DataFrame:
@@ -78,23 +102,23 @@ def decomposition(grid: pd.DataFrame) -> pd.DataFrame:
     """
     printed = published.table("GD-2", 1).pivot_table(index="beta", columns="interval", values="value", sort=False).to_numpy()
     betas = [1.0, 0.5, 0.1, 0.01, 0.001]
-    rows = [{"variant": "the papers", **_changes(pd.DataFrame({"setting": betas, "seed": 0, "confidence_counts": printed.tolist()}))}]
-    rows += [{"variant": str(variant), **_changes(runs)} for variant, runs in grid.groupby("variant", sort=False)]
+    rows = [{"variant": "the papers", **_logarithmic(pd.DataFrame({"setting": betas, "seed": 0, "confidence_counts": printed.tolist()}))}]
+    rows += [{"variant": str(variant), **_logarithmic(runs)} for variant, runs in grid.groupby("variant", sort=False)]
     return pd.DataFrame(rows)
 
 
-def _changes(runs: pd.DataFrame) -> dict[str, float | Interval]:
+def _logarithmic(runs: pd.DataFrame) -> dict[str, float | Interval]:
     """The logarithmic changes of the number lost, of the errors, and of the share, seed by seed."""
     counts = np.array(runs["confidence_counts"].tolist(), dtype=float)
     stand_in = counts[:, 0] + counts[:, 1] + counts[:, 2] / 2
     errors = runs["errors"].to_numpy(dtype=float) if "errors" in runs else stand_in
     parts = {"lost": counts[:, 0], "errors": errors, "share": counts[:, 0] / errors, "errors, stand-in": stand_in}
-    changes = {}
+    found = {}
     for name, values in parts.items():
         wide = runs.assign(value=np.log(values)).pivot_table(index="seed", columns="setting", values="value", aggfunc="mean")
         change = (wide[_TO] - wide[_FROM]).dropna()
-        changes[name] = statistics.t_interval(change) if len(change) > 1 else float(change.iloc[0])
-    return changes
+        found[name] = statistics.t_interval(change) if len(change) > 1 else float(change.iloc[0])
+    return found
 
 
 def _listed(names: Iterable[str]) -> str:

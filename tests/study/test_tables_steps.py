@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from study import figures
-from study.statistics import PairedDifference
+from study import figures, tables
 from study.tables import steps
 from tests.study import made_up
 
@@ -20,28 +18,27 @@ def found() -> pd.DataFrame:
 
 
 def test_arms_have_names_and_the_rates_come_first(found):
-    rates = [f"rate {rate:g}" for rate in (0.001, 0.01, 0.03, 0.1)]
-    assert list(dict.fromkeys(found["arm"])) == [*rates, "first weights × 255", "first rate × 255²"]
+    rates = [f"learning rate {rate:g}" for rate in (0.001, 0.01, 0.03, 0.1)]
+    assert list(dict.fromkeys(found["arm"])) == [*rates, "first weights × 255", "first layer's rate × 255²"]
     assert set(found["activation"]) == {"tanh"} and found["errors"].min() == 100
 
 
 def test_a_change_is_paired_over_the_seeds(found):
-    at_small = found[found["arm"] == "rate 0.001"]
-    change = steps.change(at_small, "errors")
-    assert isinstance(change, PairedDifference) and change.n == 5
-    assert change.mean == pytest.approx(np.mean([100 + s * 1.001 - 400 - s * 2 for s in range(5)]), abs=1)
-    assert steps.change(at_small[at_small["seed"] == 0], "errors") == -300.0
-    assert math.isnan(steps.change(at_small[at_small["beta"] == 1], "errors"))
+    first = steps.changes(found, "errors", [0.001], ".0f").iloc[0].to_dict()
+    less = "β = 0.001 less β = 1"
+    assert first == {"activation": "tanh", "step": "learning rate 0.001", "β = 1": "404 ± 3", less: "**−302 [−304, −300]**"}
+    assert steps.changes(found[found["seed"] == 0], "errors", [0.001], ".0f")[less].iloc[0] == "(−300)"
+    assert steps.changes(found[found["beta"] == 1], "errors", [0.001], ".0f")[less].eq(tables.MISSING).all()
 
 
 def test_the_sentence_says_where_the_sign_turns(found):
     assert steps.sentence(found) == (
-        "With tanh, β = 0.001 leaves fewer with rate 0.001, rate 0.01 and rate 0.03; "
-        "more with rate 0.1, first weights × 255 and first rate × 255²."
+        "With tanh, from β = 1 to β = 0.001 training errors fall with learning rate 0.001, learning rate 0.01 and learning rate 0.03; "
+        "rise with learning rate 0.1, first weights × 255 and first layer's rate × 255²."
     )
     assert "nothing can be said" in steps.sentence(found[found["seed"] == 0])
-    same = found[found["arm"] == "rate 0.001"].assign(errors=[100.0, 101, 102, 103, 104] * 2)
-    assert "as many, as far as the seeds can tell, with rate 0.001" in steps.sentence(same)
+    same = found[found["arm"] == "learning rate 0.001"].assign(errors=[100.0, 101, 102, 103, 104] * 2)
+    assert "cannot be told apart with learning rate 0.001" in steps.sentence(same)
 
 
 def test_no_records_have_no_arms():
@@ -69,3 +66,13 @@ def test_outcomes_stand_in_a_column_for_each_activation(found):
     panels = figure.get_axes()
     assert [panel.get_title() for panel in panels[:2]] == ["tanh", "ReLU"] and len(panels) == 4
     assert panels[0].get_yscale() == "symlog" and panels[2].get_yscale() == "linear"
+
+
+def test_the_nearest_step_to_the_papers(found):
+    five = [[903, 454, 528, 1291, 56824], [828, 206, 245, 484, 58237], [1105, 119, 132, 191, 58453], [1325, 91, 92, 100, 58392]]
+    five += [[2375, 142, 116, 193, 57174]]
+    runs = pd.DataFrame({"setting": [1.0, 0.5, 0.1, 0.01, 0.001], "activation": "tanh", "arm": "rate 1", "confidence_counts": five})
+    far = runs.assign(arm="rate 2", confidence_counts=[[12_000.0] * 5] * 5)
+    distances = steps.nearest(pd.concat([far, runs]))
+    assert list(distances.index) == ["tanh, rate 1", "tanh, rate 2"] and distances.iloc[0] < 1e-4
+    assert steps.nearest(found.drop(columns="confidence_counts")).empty
