@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 import pandas as pd
-import yaml
 
 from study import criteria, records, statistics
 from study.criteria import CLAIMS, Finding, Outcome, Variant, images
+from study.criteria.selection import on_fast
 
-__all__ = ["VERDICTS", "Part", "Verdict", "changes", "findings", "verdict", "verdicts"]
+__all__ = ["VERDICTS", "Part", "Verdict", "findings", "verdict", "verdicts"]
 
 Decision = Literal["supported", "contradicted", "mixed", "partly supported", "unresolved", "not run"]
 
@@ -27,13 +26,10 @@ VERDICTS: Mapping[Decision, str] = {
 }
 """The outcomes of a claim and what they mean."""
 
-CAMPAIGNS = Path(__file__).resolve().parents[1] / "campaigns"
-
-# Claims that the older reduced runs no longer decide once a network at real accuracy is complete for all its planned seeds.
+# Claims that the older reduced runs no longer decide once a network at real accuracy does on the same kind of data.
 _REPLACED = ("E6", "E8", "E11", "E12", "B1", "B2")
 _FAMILY = {"cifar10": "cifar10", "cifar10-jpeg": "cifar10", "cifar100": "many", "tiny-imagenet": "many"}
 _SCOPE = {"E12": ("cifar100", "tiny-imagenet")}  # data sets that a claim speaks of; others are shown beside
-
 
 _OUTCOMES: tuple[Outcome, ...] = ("met", "contradicted", "unresolved")
 
@@ -148,54 +144,52 @@ def _fields(variant: str) -> list[str]:
     return variant.split(", ") if ", " in variant else variant.split("-")
 
 
-def changes() -> pd.DataFrame:
-    """Read every change of a rule: its date, the claims, what changed, what was known then, and why; for a table."""
-    written = yaml.safe_load((CAMPAIGNS / "criteria-changes.yml").read_text(encoding="utf-8"))
-    return pd.DataFrame(written, columns=["date", "claims", "change", "known then", "why"])
-
-
 def verdict(claim: str, runs: pd.DataFrame, selected: dict[str, pd.DataFrame] | None = None) -> Verdict:
     """Decide a claim, one of :data:`study.criteria.CLAIMS`; ``selected`` keeps the runs of each kind from one claim to the next."""
     if claim not in CLAIMS:
         raise ValueError(f"claim {claim!r} has no criterion; valid: {', '.join(CLAIMS)}")
-    parts = CLAIMS[claim]
     kinds = {} if selected is None else selected
-    for kind in {part.kind for part in parts.values()} - kinds.keys():
-        kinds[kind] = criteria.runs_of(runs, kind)
-    found = {}
-    for name, part in parts.items():
-        decided = (part.rule(variant) for variant in _variants(kinds[part.kind], part.kind))
-        found[name] = [finding if part.decides else replace(finding, decides=False) for finding in decided if finding is not None]
-    older = _older(claim, kinds[parts["a"].kind], {finding.variant for one in found.values() for finding in one})
-    shown = {name: tuple(_shown_only(finding) if finding.variant in older else finding for finding in one) for name, one in found.items()}
-    return Verdict(claim, tuple(Part(name, part.sentence, shown[name]) for name, part in parts.items()))
+    parts = []
+    for name, part in CLAIMS[claim].items():
+        if part.kind not in kinds:
+            kinds[part.kind] = criteria.runs_of(runs, part.kind)
+        found = (part.rule(variant) for variant in _variants(kinds[part.kind], part.kind))
+        parts.append(Part(name, part.sentence, tuple(finding if part.decides else _shown(finding) for finding in found if finding)))
+    replaced = {_family(finding) for part in parts for finding in part.findings if on_fast(finding.variant)}
+
+    def counted(finding: Finding) -> Finding:
+        outside = claim in _SCOPE and finding.variant.partition(", ")[0] not in _SCOPE[claim]
+        older = claim in _REPLACED and not on_fast(finding.variant) and "paper" not in finding.scale and _family(finding) in replaced
+        return _shown(finding) if outside or older else finding
+
+    return Verdict(claim, tuple(replace(part, findings=tuple(map(counted, part.findings))) for part in parts))
 
 
-def _variants(runs: pd.DataFrame, kind: str) -> Iterable[Variant]:
-    unit = "title" if kind == "uci-tables" else "seed"
-    for reading, of_reading in runs.groupby("variant") if not runs.empty else ():
-        name = str(reading)
-        fast = "model" in of_reading and bool(of_reading["model"].isin(criteria.FAST).all())
-        yield Variant(name, of_reading, criteria.least_seeds(kind, name), unit, some=fast)
+def _variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
+    """The variants that are not under way, so that no outcome changes with each record that lands.
+
+    With :data:`FAST` all planned settings have all planned seeds, and in the study of the step each arm that was begun.
+    """
+    planned = images.complete(runs) if kind in images.PLANNED and not runs.empty else None
+    for name, group in runs.groupby("variant") if not runs.empty else ():
+        least, fast = criteria.least_seeds(kind, str(name)), on_fast(str(name))
+        settled = (fast or kind == "step") and _least_run(group) >= least
+        if (kind != "step" or settled) and not (fast and planned is not None and name not in planned):
+            yield Variant(str(name), group, least, "title" if kind == "uci-tables" else "seed", some=fast and settled)
 
 
-def _older(claim: str, runs: pd.DataFrame, there: set[str]) -> set[str]:
-    """The variants that are only shown: of another data set than the claim's, or replaced by a complete network at real accuracy."""
-    if runs.empty or "dataset" not in runs:
-        return set()
-    datasets = runs.groupby("variant")["dataset"].first()
-    outside = {str(name) for name, dataset in datasets.items() if claim in _SCOPE and dataset not in _SCOPE[claim]}
-    if claim not in _REPLACED:
-        return outside
-    families = {_FAMILY[datasets[name]] for name in images.complete(runs) & there}
-    of_fast = set(runs.loc[runs["model"].isin(criteria.FAST), "variant"])
-    paper = set(runs.loc[runs["scale"] == "paper", "variant"])
-    replaced = {str(name) for name, dataset in datasets.items() if _FAMILY[dataset] in families}
-    return outside | (replaced - of_fast - paper)
+def _least_run(runs: pd.DataFrame) -> int:
+    """The number of seeds of the setting, or arm, that has fewest."""
+    arms = [runs[name].astype(str) for name in ("setting", "learning_rate", "input_scale", "first_weights") if name in runs]
+    return int(runs.groupby(arms)["seed"].nunique().min())
 
 
-def _shown_only(finding: Finding) -> Finding:
-    return replace(finding, decides=False, components=tuple(map(_shown_only, finding.components)))
+def _family(finding: Finding) -> str:
+    return _FAMILY.get(finding.variant.partition(", ")[0], "")
+
+
+def _shown(finding: Finding) -> Finding:
+    return replace(finding, decides=False, components=tuple(map(_shown, finding.components)))
 
 
 def verdicts(runs: pd.DataFrame | None = None) -> dict[str, Verdict]:

@@ -19,10 +19,10 @@ from study.criteria.angular import ARCGRAD, ARCGRAD_OTHERS, cost_ratios
 from study.criteria.images import RIVALS
 from study.criteria.mnist import TABLE_1_BETAS, distance_to_table_1
 from study.criteria.rules import Criterion, Finding, Outcome, Variant
-from study.criteria.selection import FAST, at_the_scale_of_a_paper
+from study.criteria.selection import at_the_scale_of_a_paper, on_fast
 from study.criteria.uci import accuracies, average_by_seed, distance_to_table_i, paper_table_i, uci_runs, wins
 
-__all__ = ["ARCGRAD", "ARCGRAD_OTHERS", "CLAIMS", "FAST", "FOLDER", "RIVALS", "TABLE_1_BETAS", "Criterion", "Finding", "Outcome", "Variant"]
+__all__ = ["ARCGRAD", "ARCGRAD_OTHERS", "CLAIMS", "FOLDER", "RIVALS", "TABLE_1_BETAS", "Criterion", "Finding", "Outcome", "Variant"]
 __all__ += ["accuracies", "average_by_seed", "cost_ratios", "criteria_text", "distance_to_table_1", "distance_to_table_i", "least_seeds"]
 __all__ += ["nearest_variant", "paper_table_i", "runs_of", "uci_runs", "wins", "with_enough_seeds"]
 
@@ -69,7 +69,7 @@ def least_seeds(kind: str, variant: str = "") -> int:
     """
     if kind in uci.KINDS:
         return uci.SEEDS
-    fast = kind in images.KINDS and any(f", {name}, crops" in variant for name in FAST)
+    fast = kind in images.KINDS and on_fast(variant) and ", crops" in variant
     return 5 if fast or kind in mnist.KINDS or kind == "cost" or variant.startswith("mnist") else 3
 
 

@@ -41,11 +41,12 @@ _DATA_SETS = {
 }
 # beside every β and the warm-ups: with and without momentum; the rate matched to β, with the plain runs; several rates for one β on FAST
 KINDS = ("images", *_DATA_SETS, "oscillation", "matched", "tuned")
+PLANNED = ("images", *_DATA_SETS)  # of which the plan for FAST is known
 
 WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = "momentum 0.9", "no momentum", "no momentum, ten times the learning rate"
 WARMUP, WARMUP_1 = "warm-up 0.1→1", "warm-up 1→5"
 
-_PLANNED = {"crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5), "plain": ((20.0, 1.0, 0.1, WARMUP), 3)}
+_PLANS = {"crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5), "plain": ((20.0, 1.0, 0.1, WARMUP), 3)}
 
 
 def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -104,7 +105,7 @@ def complete(runs: pd.DataFrame) -> set[str]:
     """Name the variants of :data:`FAST` that have every planned setting with every planned seed."""
     found = set()
     for variant, group in runs[runs["model"].isin(FAST)].groupby("variant"):
-        settings, seeds = _PLANNED.get(augmentation(group).iloc[0], ((), 0))
+        settings, seeds = _PLANS.get(augmentation(group).iloc[0], ((), 0))
         there = group.groupby(group["setting"].astype(str))["seed"].nunique()
         if settings and all(there.get(str(setting), 0) >= seeds for setting in settings):
             found.add(str(variant))

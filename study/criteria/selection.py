@@ -61,6 +61,11 @@ def at_the_scale_of_a_paper(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(scale=runs["scale"].mask(stretched & (runs["scale"] == "paper"), "reduced"))
 
 
+def on_fast(variant: str) -> bool:
+    """Tell by its name if a variant is one of :data:`FAST`."""
+    return any(f", {name}, " in variant for name in FAST)
+
+
 def recipe(runs: pd.DataFrame) -> pd.Series[str]:
     """Name data set, network (with its width, where that is not the usual one) and augmentation of each run."""
     width = runs["width"].map(lambda width: f"×{width:g}" if width != 1 else "").astype(object)

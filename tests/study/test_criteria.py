@@ -225,6 +225,20 @@ def test_older_runs_stop_deciding_once_the_planned_seeds_are_there():
     assert elsewhere.deciding
 
 
+def test_a_variant_that_is_under_way_decides_nothing():
+    """With each record that lands another comparison would be complete, and the best of those that were run another one."""
+    runs = fast()
+    one_missing = runs[(runs["schedule"] != "0.01") | (runs["seed"] != 4)]
+    assert verdicts.verdict("E6", one_missing).verdict == verdicts.verdict("E11", one_missing).verdict == "not run"
+    further = runs[runs["schedule"] == "20"].assign(schedule="50", beta=50.0, valid_ece=0.0, test_ece=0.0)
+    beyond = verdicts.verdict("E18", pd.concat([runs, further[further["seed"] < 4]], ignore_index=True).assign(dataset="cifar100"))
+    assert "β = 20 against" in beyond.parts[0].findings[0].text, "a setting beyond the plan waits for its own seeds"
+    step = made_up.stepping()
+    assert verdicts.verdict("B4", step).deciding and not verdicts.verdict("B4", step.iloc[:-1]).deciding
+    losses = made_up.margins(["softmax", "lm 0.3", "modified", "l-softmax 2"], model="fast", width=1.0, dataset="cifar100")
+    assert outcomes("L6", losses[(losses["loss"] != "l-softmax 2") | (losses["seed"] < 2)]) == {"b": "met"}
+
+
 def test_falls_are_added_up_over_one_cycle():
     runs = fast(epochs=4)
     sizes = runs["schedule"].map({"5": 0.2}).fillna(0.1) + 0.01 * runs["seed"] * np.arange(len(runs)) / 100
@@ -246,7 +260,7 @@ def test_chosen_learning_rates():
 
 
 def test_beta_1_of_a_small_network_is_softmax_for_the_other_losses():
-    runs = made_up.margins(["softmax", "lm 0.3", "modified"], model="fast", dataset="cifar100", augmentation="crop2-flip")
+    runs = made_up.margins(["softmax", "lm 0.3", "modified"], model="fast", width=1.0, dataset="cifar100", augmentation="crop2-flip")
     plain = runs["loss"] == "softmax"
     runs = runs.assign(loss=runs["loss"].mask(plain, "gd"), schedule=runs["schedule"].mask(plain, "1"))
     assert outcomes("L3", runs) == {"a": "met"}
