@@ -116,7 +116,9 @@ class Page:
                     rows.append(common | named | effect | numbers | {"outcome": outcome if one.decides else f"({outcome})"})
             if not part.findings:
                 rows.append(common | {"variant": "not run"})
-        frame = pd.DataFrame(rows).astype({"pairs": "Int64"}, errors="ignore")
+        frame = pd.DataFrame(rows)
+        if "pairs" in frame:  # something was found
+            frame["pairs"] = frame["pairs"].astype("Int64")
         caption = f"The criteria of {claim}, written before the runs, and what was found."
         told = table(frame, f"tab-{claim.lower()}-verdict", caption, group="part")
         return closed(f"Criteria and findings ({claim})", told)

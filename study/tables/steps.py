@@ -57,7 +57,7 @@ def changes(found: pd.DataFrame, metric: str, betas: Sequence[float], spec: str,
     The difference of a single seed stands in parentheses.
     """
     rows = []
-    for (activation, arm), runs in found.groupby(["activation", "arm"], sort=False):
+    for (activation, arm), runs in found.groupby(["activation", "arm"], sort=False) if len(found) else ():
         row = {"activation": activation, "step": arm, "β = 1": mean_sd(runs.loc[runs["setting"] == _USUAL, metric], spec, scale=scale)}
         for beta in betas:
             pair = _pairs(runs, metric, beta)
@@ -103,7 +103,9 @@ def decomposition(grid: pd.DataFrame) -> pd.DataFrame:
     printed = published.table("GD-2", 1).pivot_table(index="beta", columns="interval", values="value", sort=False).to_numpy()
     betas = [1.0, 0.5, 0.1, 0.01, 0.001]
     rows = [{"variant": "the papers", **_logarithmic(pd.DataFrame({"setting": betas, "seed": 0, "confidence_counts": printed.tolist()}))}]
-    rows += [{"variant": str(variant), **_logarithmic(runs)} for variant, runs in grid.groupby("variant", sort=False)]
+    rows += [
+        {"variant": str(variant), **_logarithmic(runs)} for variant, runs in (grid.groupby("variant", sort=False) if len(grid) else ())
+    ]
     return pd.DataFrame(rows)
 
 

@@ -42,7 +42,9 @@ def test_the_sentence_says_where_the_sign_turns(found):
 
 
 def test_no_records_have_no_arms():
-    assert steps.arms(made_up.mnist()).empty
+    empty = steps.arms(made_up.mnist())
+    assert empty.empty and steps.changes(empty, "errors", [0.001], ".0f").empty and steps.nearest(empty).empty
+    assert steps.decomposition(empty)["variant"].tolist() == ["the papers"]
 
 
 def test_table_1_is_a_product():
