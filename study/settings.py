@@ -24,8 +24,6 @@ from study import data, records
 from study.data import augmentation
 from study.losses import parse
 
-__all__ = ["PLACES", "TEMPLATES", "CrossValidation", "Curriculum", "Experiment", "FeaturePlane", "Run", "Setting", "StepCost", "Train"]
-
 PLACES = {
     "record": "file to write the record to; empty for none",
     "checkpoint_dir": "folder for the checkpoint by which an interrupted run goes on; empty for none",
@@ -75,15 +73,11 @@ _Warmup = Annotated[tuple[Positive, Positive, Positive], Field(strict=False)]
 _Dataset = Annotated[str, OneOf(tuple(data.names()))]
 _Table = Annotated[str, OneOf(tuple(data.table_names()))]
 _Network = Annotated[str, OneOf(tuple(models.IMAGE_NETWORKS))]
+_Augmentation = Annotated[str, OneOf(tuple(augmentation.PADDING))]
+_Share = Annotated[float, Field(gt=0, lt=1)]
+_Seed = Annotated[int, Field(ge=0, lt=_SEEDS)]
 
-# Parameters that several models have, or that need more than a line.
-Normalization = Annotated[
-    str,
-    OneOf(data.NORMALIZATIONS),
-    Field(description="of the inputs: unit ([0, 1]), standard (mean 0, deviation 1), channel (the same for each colour) or none"),
-]
-Augmentation = Annotated[str, OneOf(tuple(augmentation.PADDING)), Field(description="of training images")]
-Model = Annotated[str, OneOf(("mlp", *models.IMAGE_NETWORKS)), Field(description="a perceptron, or an image network")]
+# Parameters that several models have.
 Width = Annotated[Positive, Field(description="factor for the channels of an image network")]
 Stem = Annotated[str, OneOf(models.STEMS), Field(description="how an image network begins")]
 Hidden = Annotated[tuple[Count, ...], AList, Field(description="units of the hidden layers of the perceptron")]
@@ -92,29 +86,21 @@ Initialization = Annotated[str, OneOf(models.INITIALIZATIONS), Field(description
 LinearFeatures = Annotated[bool, Field(description="no activation after the last hidden layer")]
 Betas = Annotated[tuple[Positive, ...], AList, Distinct, Field(description="constant gradient-decay factors")]
 Warmups = Annotated[tuple[_Warmup, ...], AList, Distinct, Field(description="warm-ups of β as [start, end, epochs]")]
-Temperatures = Annotated[tuple[Positive, ...], AList, Distinct, Field(description="values of τ")]
-Seeds = Annotated[
-    tuple[Annotated[int, Field(ge=0, lt=_SEEDS)], ...], AList, Distinct, Field(description="seeds of initialisation and batch order")
-]
+Seeds = Annotated[tuple[_Seed, ...], AList, Distinct, Field(description="seeds of initialisation and batch order")]
 Epochs = Annotated[int, Field(gt=0, lt=2**20, description="passes over the training data")]
 BatchSize = Annotated[Count, Field(description="samples in a step")]
 Optimizer = Annotated[str, OneOf(OPTIMIZERS), Field(description="of the loss")]
 LearningRate = Annotated[Positive, Field(description="of the optimizer")]
 Momentum = Annotated[NotNegative, Field(description="heavy-ball momentum of SGD, first decay rate of Adam")]
 WeightDecay = Annotated[NotNegative, Field(description="coefficient of the L2 penalty")]
-LrSchedule = Annotated[
-    str, OneOf(LR_SCHEDULES), Field(description="how the learning rate falls: milestones, exponential (to a thousandth) or one-cycle")
-]
-Milestones = Annotated[
-    tuple[Annotated[float, Field(gt=0, lt=1)], ...],
-    AList,
-    Distinct,
-    Field(description="shares of the epochs after which the learning rate falls to a tenth"),
-]
 TestEvery = Annotated[Count, Field(description="epochs between two evaluations; the last epoch is always evaluated")]
 Device = Annotated[str, OneOf(("cpu", "cuda", "auto")), Field(description="auto is a GPU where there is one")]
 ChannelsLast = Annotated[bool, Field(description="memory format of images and convolutions")]
 Scale = Annotated[str, OneOf(records.SCALES), Field(description="how the setting relates to the paper's")]
+# Descriptions that would not fit on the line of their parameter.
+_NORMALIZATION = "of the inputs: unit ([0, 1]), standard (mean 0, deviation 1), channel (the same for each colour) or none"
+_LR_SCHEDULE = "how the learning rate falls: milestones, exponential (to a thousandth) or one-cycle"
+_MILESTONES = "shares of the epochs after which the learning rate falls to a tenth"
 _BOTH = "epochs between two evaluations on the training set too, after the first ten; 0: the last only"
 _FITTED = "of the features, fitted on the training part: as in the notebook train"
 _NOMINAL = "nominal features: codes (as in the file), or one-hot (a feature for each category)"
@@ -173,9 +159,16 @@ class Setting(BaseModel):
               'description': 'constant gradient-decay factors'}]
         """
         schema = cls.model_json_schema()["properties"]
-        words = {name: (_type(schema[name]), _literal(cls.model_fields[name].default), _bounds(schema[name])) for name in cls.parameters()}
-        keys = ("name", "type", "default", "bounds", "description")
-        return [dict(zip(keys, (name, *words[name], str(cls.model_fields[name].description)), strict=True)) for name in words]
+        return [
+            {
+                "name": name,
+                "type": _type(schema[name]),
+                "default": repr(schema[name]["default"]).replace("'", '"'),
+                "bounds": _bounds(schema[name]),
+                "description": schema[name]["description"],
+            }
+            for name in cls.parameters()
+        ]
 
     @classmethod
     def cell(cls) -> str:
@@ -242,13 +235,13 @@ class Experiment(Setting):
     template: ClassVar[str] = "train"
 
     dataset: Annotated[_Dataset, Field(description="name of the data set")] = "digits"
-    normalization: Normalization = "unit"
+    normalization: Annotated[str, OneOf(data.NORMALIZATIONS), Field(description=_NORMALIZATION)] = "unit"
     input_scale: Annotated[Positive, Field(description="factor for the normalised inputs of the perceptron")] = 1.0
     validation_size: Annotated[int, Field(ge=0, description="training samples held out")] = 0
     subset: Annotated[int, Field(ge=0, description="training samples kept, as many of each class; 0 for all")] = 0
     label_noise: Annotated[NotNegative, Field(lt=1, description="share of the training samples that get a wrong label")] = 0.0
-    augmentation: Augmentation = "none"
-    model: Model = "mlp"
+    augmentation: Annotated[_Augmentation, Field(description="of training images")] = "none"
+    model: Annotated[str, OneOf(("mlp", *models.IMAGE_NETWORKS)), Field(description="a perceptron, or an image network")] = "mlp"
     width: Width = 1.0
     stem: Stem = "cifar"
     hidden: Hidden = (50, 20)
@@ -261,7 +254,7 @@ class Experiment(Setting):
     betas: Betas = (5.0, 1.0, 0.1, 0.01)
     warmups: Warmups = ()
     schedule_unit: Annotated[str, OneOf(("step", "epoch")), Field(description="a warm-up changes β every")] = "step"
-    temperatures: Temperatures = (1.0,)
+    temperatures: Annotated[tuple[Positive, ...], AList, Distinct, Field(description="values of τ")] = (1.0,)
     seeds: Seeds = (0,)
     epochs: Epochs = 10
     batch_size: BatchSize = 100
@@ -269,8 +262,8 @@ class Experiment(Setting):
     learning_rate: LearningRate = 0.1
     momentum: Momentum = 0.9
     weight_decay: WeightDecay = 1e-4
-    lr_schedule: LrSchedule = "milestones"
-    milestones: Milestones = ()
+    lr_schedule: Annotated[str, OneOf(LR_SCHEDULES), Field(description=_LR_SCHEDULE)] = "milestones"
+    milestones: Annotated[tuple[_Share, ...], AList, Distinct, Field(description=_MILESTONES)] = ()
     max_grad_norm: Annotated[NotNegative, Field(description="limit for the gradient norm of a run; 0 for none")] = 0.0
     match_gradient: Annotated[bool, Field(description="a learning rate matched to β in every step")] = False
     device: Device = "cpu"
@@ -449,11 +442,8 @@ def nearest(name: object, valid: Iterable[str]) -> str:
 def explanation(error: ValidationError, valid: Sequence[str], *, word: str = "parameter") -> str:
     """Say in one line what is wrong with the first wrong value: its name, of those that are valid, what it must be, what was given."""
     first = error.errors(include_url=False)[0]
-    (name, *at), message, given = (
-        first["loc"] or ("",),
-        first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list"),
-        first["input"],
-    )
+    (name, *at), given = first["loc"] or ("",), first["input"]
+    message = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
     if name and name not in valid:
         return f"there is no {word} {name!r}{nearest(name, valid) or '.'} The valid names are: {', '.join(valid)}"
     if first["type"] == "value_error":
@@ -486,10 +476,3 @@ def _bounds(schema: Mapping[str, Any]) -> str:
 def _items(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The schema of a list's items."""
     return next(iter(schema.get("prefixItems", [])), schema.get("items"))
-
-
-def _literal(value: Any) -> str:
-    """A default as a notebook has it."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_literal, value))}]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

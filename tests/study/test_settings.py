@@ -31,16 +31,17 @@ def beyond(schema: dict[str, Any]) -> list[Any]:
     return found + [schema[name] + step for name, step in (("minimum", -1), ("maximum", 1)) if name in schema]
 
 
-@pytest.mark.parametrize("kind", TEMPLATES.values(), ids=list(TEMPLATES))
-def test_every_parameter_refuses_wrong_types_and_what_is_beyond_its_bounds(kind, monkeypatch):
+def test_every_parameter_refuses_wrong_types_and_what_is_beyond_its_bounds(monkeypatch, subtests):
     monkeypatch.setattr(data, "load", lambda *_, **__: pytest.fail("data was loaded"))
-    for name, schema in kind.model_json_schema()["properties"].items():
-        for value in WRONG[schema["type"]] + beyond(schema):
-            if value == "no such name" and "enum" not in schema and name != "loss":
-                continue
-            with pytest.raises(ValueError, match=rf"\b{name}\b") as caught:
-                kind(**{name: value})
-            assert len(str(caught.value)) < 1500 and "\n" not in str(caught.value)
+    for template, kind in TEMPLATES.items():
+        for name, schema in kind.model_json_schema()["properties"].items():
+            for value in WRONG[schema["type"]] + beyond(schema):
+                if value == "no such name" and "enum" not in schema and name != "loss":
+                    continue
+                with subtests.test(f"{template}: {name} {str(value)[:30]}"):
+                    with pytest.raises(ValueError, match=rf"\b{name}\b") as caught:
+                        kind(**{name: value})
+                    assert len(str(caught.value)) < 1500 and "\n" not in str(caught.value)
 
 
 SAID_OF_AN_EXPERIMENT: list[tuple[dict[str, Any], str]] = [
@@ -118,28 +119,25 @@ def test_what_the_others_train():
     assert cost.trainings == 20 and {run["seed"] for run in cost.planned()} == {3, 4, 5, 6, 7}
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
+def test_from_a_notebook():
+    for given, expected in [
         ({"betas": "[1, 0.1]", "seeds": 3}, {"betas": (1.0, 0.1), "seeds": (3,)}),  # as papermill's -p delivers lists
         ({"betas": 0.1, "warmups": "[[0.01, 0.1, 5]]"}, {"betas": (0.1,), "warmups": ((0.01, 0.1, 5.0),)}),
         ({"epochs": 3, "record": "x.json", "unrelated": object()}, {"epochs": 3}),
-    ],
-)
-def test_from_a_notebook(given, expected):
-    setting = Train.from_parameters(given)
-    assert setting == Train(**expected)
+    ]:
+        assert Train.from_parameters(given) == Train(**expected)
     assert CrossValidation.from_parameters({"datasets": "wine"}).datasets == ("wine",)
     with pytest.raises(ValueError, match=r"betas\[0\]: Input should be a valid number; got 'one'"):
         Train.from_parameters({"betas": "one"})
 
 
-@pytest.mark.parametrize("kind", TEMPLATES.values(), ids=list(TEMPLATES))
-def test_the_table_describes_every_parameter(kind):
-    table = kind.table()
-    assert [row["name"] for row in table] == kind.parameters()
-    assert all(value for row in table for value in row.values())
-    namespace: dict[str, Any] = {}
-    exec(kind.cell(), namespace)  # the cell gives the setting back, with its defaults
-    assert kind.from_parameters(namespace) == kind()
-    assert all(namespace[name] == "" for name in settings.PLACES)
+def test_the_table_describes_every_parameter(subtests):
+    for template, kind in TEMPLATES.items():
+        with subtests.test(template):
+            table = kind.table()
+            assert [row["name"] for row in table] == kind.parameters()
+            assert all(value for row in table for value in row.values())
+            namespace: dict[str, Any] = {}
+            exec(kind.cell(), namespace)  # the cell gives the setting back, with its defaults
+            assert kind.from_parameters(namespace) == kind()
+            assert all(namespace[name] == "" for name in settings.PLACES)
