@@ -16,23 +16,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-__all__ = [
-    "Interval",
-    "MeanSd",
-    "PairedDifference",
-    "Ranking",
-    "contrast",
-    "critical_difference",
-    "holm",
-    "mean_sd",
-    "paired_difference",
-    "pooled_difference",
-    "ranking",
-    "ranks",
-    "sign_flip_p",
-    "t_interval",
-    "wilson_interval",
-]
+__all__ = ["Interval", "MeanSd", "PairedDifference", "Ranking", "contrast", "critical_difference", "holm", "mean_sd", "paired_difference"]
+__all__ += ["pairs_needed", "pooled_difference", "ranking", "ranks", "sign_flip_p", "t_interval", "wilson_interval"]
 
 FloatArray = NDArray[np.float64]
 
@@ -65,7 +50,8 @@ class Interval:
         return not self.low <= value <= self.high
 
     def __format__(self, spec: str) -> str:
-        spec = _number_format(spec, (self.high - self.low) / 2)
+        sign, spec = ("+", spec[1:]) if spec.startswith("+") else ("", spec)
+        spec = sign + _number_format(spec, (self.high - self.low) / 2)
         return f"{self.estimate:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
 
@@ -101,8 +87,7 @@ class PairedDifference:
         return float(2 * stats.t.sf(abs(self.mean - threshold) / error, self.freedom))
 
     def __format__(self, spec: str) -> str:
-        spec = _number_format(spec, (self.interval.high - self.interval.low) / 2)
-        return f"{self.mean:+{spec}} [{self.interval.low:+{spec}}, {self.interval.high:+{spec}}]"
+        return format(self.interval, f"+{spec}")
 
 
 @dataclass(frozen=True)
@@ -160,6 +145,21 @@ def contrast(means: Sequence[MeanSd], weights: Sequence[float]) -> Interval:
     parts = np.array([weight**2 * mean.sd**2 / mean.n for mean, weight in zip(means, weights, strict=True)])
     freedom = parts.sum() ** 2 / (parts**2 / (np.array([mean.n for mean in means]) - 1)).sum()
     return _around(sum(weight * mean.mean for mean, weight in zip(means, weights, strict=True)), np.sqrt(parts.sum()), freedom)
+
+
+def pairs_needed(effect: float, sd: float, power: float = 0.8) -> int | None:
+    """Count the pairs with which a paired t-test at 0.05 finds an effect so often, if single differences deviate by ``sd``.
+
+    None if a thousand do not suffice.
+
+    Example:
+        >>> pairs_needed(1.0, 1.0), pairs_needed(0.001, 1.0)
+        (10, None)
+    """
+    n = np.arange(2, 1001)
+    limit, shift = stats.t.ppf((1 + LEVEL) / 2, n - 1), abs(effect) / sd * np.sqrt(n)
+    enough = stats.nct.sf(limit, n - 1, shift) >= power  # that the test errs in sign is left out
+    return int(n[enough.argmax()]) if enough.any() else None
 
 
 def sign_flip_p(values: ArrayLike) -> float:
