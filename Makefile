@@ -14,10 +14,11 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c '
 CAMPAIGN ?= quick
 # where `make bench` writes its numbers; results/benchmarks replaces those that the book shows
 INTO ?= build/benchmarks
-# what `make gpu` trains, for how many minutes, from which data, and where its archive goes
+# what `make gpu` trains, for how many minutes now and later, from which data, and where its archive goes
 DATA ?= data
 MINUTES ?= 25
-GPU_CAMPAIGNS ?= cifar10
+MORE ?= 0
+GPU_CAMPAIGNS ?= cifar10-fast cifar100-fast cifar10
 GPU_INTO ?= build/gpu
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # one torch thread in every process: contended loops are several times slower
@@ -75,8 +76,8 @@ bench: $(STAMP) ## speed and memory against others as ratios, and the goals: mak
 	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into $(INTO); done
 	@echo "== goals"; $(BIN)/python -m benchmarks.summary $(INTO)
 
-gpu: ## train what is missing on a GPU that is there for a while: make gpu DATA=data MINUTES=25 [GPU_CAMPAIGNS=cifar10]
-	GDLIB_DATA=$(DATA) $(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m study.gpu --minutes $(MINUTES) --into $(GPU_INTO) $(GPU_CAMPAIGNS)
+gpu: ## train what is missing on a GPU that is there for a while: make gpu DATA=data MINUTES=25 [MORE=0 GPU_CAMPAIGNS="cifar10-fast cifar10"]
+	GDLIB_DATA=$(DATA) $(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m study.gpu --minutes $(MINUTES) --more $(MORE) --into $(GPU_INTO) $(GPU_CAMPAIGNS)
 
 clean: ## remove what the commands made, except .venv and the records
 	rm -rf _build build .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov

@@ -1,21 +1,26 @@
 """Jobs of campaigns on a GPU that is there for a short while, without papermill, Snakemake or jupytext.
 
-    python -m study.gpu --minutes 25 --into OUT cifar10        # or: make gpu DATA=data MINUTES=25
+    python -m study.gpu --minutes 25 cifar10-fast cifar100-fast cifar10        # or: make gpu DATA=data MINUTES=25
 
-First a few steps are compared with a CPU in float64. Then the missing jobs are trained by :func:`study.run.train_stack`, as
-their notebooks do, in the order of the files, which is the order of their value. A stack that will not end in time is left, and the next
-one of the same kind is not begun. ``OUT/records.tar.gz`` is rewritten after every record, so that a cut loses one job at most.
+First a few steps in each way of training are compared with a CPU in float64; jobs of a way that computes something else are left out. Then
+the missing jobs are trained by :func:`study.run.train_stack`, as their notebooks do, in the order of the files, which is the order of their
+value. A stack that will not end in time is left, and the next one of the same kind is not begun; a job that fails is told, and the next one
+begins. ``build/gpu/records.tar.gz`` is rewritten after every record, so that a cut loses one job at most, and its records are taken up when
+the same command is given again. Where a command may run for ten minutes only, ``--minutes 9 --more 11`` says that eleven more will follow:
+a stack that ends within them is begun, and goes on from its checkpoint. float32 is exact, without TF32. The book's page "More machines" has
+a list of what to bring.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import math
 import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +34,7 @@ from study.campaign import CampaignError, Job, plan
 from study.data import augmentation
 from study.objective import gd_loss
 
-__all__ = ["WAYS", "check", "fit", "run_jobs"]
+__all__ = ["WAYS", "check", "fit", "pack", "run_jobs", "unpack"]
 
 SETTING: dict[str, Any] = {"momentum": 0.9, "weight_decay": 1e-4, "max_grad_norm": 3.0}
 RATE = float(torch.tensor(0.01))  # a recorded step holds its learning rate in float32; so does what it is compared with
@@ -100,26 +105,31 @@ def without_tf32() -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = chosen
 
 
-def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> dict[str, float]:
+def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[dict[str, float], list[str]]:
     """Measure how far the weights after six steps, the last of a smaller batch, lie from those of a CPU in float64.
 
-    The distances are in parts of the way that the weights have gone; one that the order of sums does not explain is a RuntimeError.
+    Returns the distances in parts of the way that the weights have gone, NaN for a way that fails, and the names of the :data:`WAYS` with a
+    distance that the order of sums does not explain.
     """
     data = images(11 * batch_size // 2)
     form: dict[str, Any] = {"width": width, "batch_size": batch_size}
     start = [parameter.detach() for parameter in image_stack("resnet18", [0] * len(_BETAS), classes=10, width=width).parameters()]
-    reference, found = fit("cpu", data, dtype=torch.float64, **form), {}
+    reference, found, wrong = fit("cpu", data, dtype=torch.float64, **form), {}, []
     there = data[0].to(device), data[1].to(device)
     with without_tf32():
         for name, switches in WAYS.items():
             exact = "precision" not in switches
             for dtype, tolerance in _TOLERANCES.items() if exact else [(torch.float32, _TOLERANCES[torch.float32])]:
-                weights = fit(device, there, dtype=dtype, **form, **switches)
-                distance = _norm(weights, reference) / _norm(reference, start)
+                try:
+                    weights = fit(device, there, dtype=dtype, **form, **switches)
+                    distance = _norm(weights, reference) / _norm(reference, start)
+                except Exception as error:  # whatever a driver or a compiler raises
+                    _log.warning("%s: %s: %s", name, type(error).__name__, str(error).split("\n")[0])
+                    distance = math.nan
                 found[f"{name}, weights in {str(dtype).removeprefix('torch.')}"] = distance
                 if not distance < (tolerance if exact else 1.0):
-                    raise RuntimeError(f"{name} on {device} does not compute what the CPU computes: {distance:.1e} of the way apart")
-    return found
+                    wrong.append(name)
+    return found, list(dict.fromkeys(wrong))
 
 
 def _norm(ones: Sequence[Tensor], others: Sequence[Tensor]) -> float:
@@ -130,49 +140,88 @@ class _NotInTime(Exception):
     """A stack would not end before the machine goes."""
 
 
-def run_jobs(jobs: Sequence[Job], seconds: float, archive: Path, *, clock: Callable[[], float] = time.monotonic) -> list[Job]:
-    """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now."""
+class _Paused(Exception):
+    """A stack goes on in the next command."""
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    seconds: float,
+    archive: Path,
+    *,
+    more: float = 0.0,
+    device: str = "cpu",
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Job]:
+    """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now.
+
+    ``more`` seconds follow in other commands, for a stack that goes on from its checkpoint, beside the archive.
+    """
     end, done = clock() + seconds - _RESERVE, list[Job]()
     taken: dict[str, float] = {}  # seconds for an epoch of each kind of stack
     for job in jobs:
         if not isinstance(job.setting, settings.Train):
             _log.info("%s: not a job of the notebook train", job.id)
             continue
-        kind = repr([*job.setting.model_dump(include=_SIZES).values(), len(job.setting.runs())])
+        setting = job.setting if job.setting.device == "auto" else job.setting.model_copy(update={"device": device})
+        kind = repr([*setting.model_dump(include=_SIZES).values(), len(setting.runs())])
         left = end - clock()
-        if left < 0 or taken.get(kind, 0) * job.setting.epochs > left:
+        if left < 0 or taken.get(kind, 0) * setting.epochs > left + more:
             _log.info("%s: not begun, %.0f seconds are left", job.id, left)
             continue
-        pace = _Pace(job.setting.epochs, end, clock)
+        pace, checkpoints = _Pace(setting.epochs, end, more, clock), archive.parent / "checkpoints"
         try:
-            run.train_stack(job.setting, measure=pace).write(job.record)
-        except _NotInTime as reason:
+            with without_tf32() if setting.precision == "float32" else nullcontext():
+                run.train_stack(setting, measure=pace, checkpoint_dir=str(checkpoints)).write(job.record)
+        except (_NotInTime, _Paused) as reason:
             _log.info("%s: left, %s", job.id, reason)
+            continue
+        except Exception:
+            _log.exception("%s: failed", job.id)
             continue
         finally:
             taken |= {kind: pace.epoch_seconds} if pace.epoch_seconds else {}
         done.append(job)
-        with tarfile.open(archive.with_suffix(".partial"), "w:gz") as file:
-            for finished in done:
-                file.add(finished.record, f"{finished.campaign}/{finished.record.name}")
-        archive.with_suffix(".partial").replace(archive)
+        pack(archive, job)
+        (checkpoints / f"{setting.identity()}.pt").unlink(missing_ok=True)
         _log.info("%s: %.0f seconds are left", job.id, end - clock())
     return done
+
+
+def pack(archive: Path, job: Job) -> None:
+    """Add a record to the archive; a cut leaves the one before."""
+    home, names = job.record.parents[1], {f"{job.campaign}/{job.record.name}"}
+    if archive.exists():
+        with tarfile.open(archive) as file:
+            names |= set(file.getnames())
+    with tarfile.open(archive.with_suffix(".partial"), "w:gz") as file:
+        for name in sorted(names):
+            file.add(home / name, name)
+    archive.with_suffix(".partial").replace(archive)
+
+
+def unpack(archive: Path, home: Path) -> None:
+    """Put the records of an archive that are missing in the folder of all records there."""
+    if archive.exists():
+        with tarfile.open(archive) as file:
+            file.extractall(home, [one for one in file if not (home / one.name).exists()], filter="data")
 
 
 class _Pace:
     """Looks at the clock after every epoch, and leaves a stack that will not end in time."""
 
-    def __init__(self, epochs: int, end: float, clock: Callable[[], float]) -> None:
-        self.epochs, self.end, self.clock, self.epoch_seconds, self.times = epochs, end, clock, 0.0, list[float]()
+    def __init__(self, epochs: int, end: float, more: float, clock: Callable[[], float]) -> None:
+        self.epochs, self.end, self.more, self.clock, self.epoch_seconds, self.times = epochs, end, more, clock, 0.0, list[float]()
 
     def __call__(self, model: object, dataset: object, epoch: int) -> Mapping[str, Tensor]:
         self.times.append(self.clock())
         if len(self.times) > 2:  # the first epoch records the step
             self.epoch_seconds = (self.times[-1] - self.times[1]) / (len(self.times) - 2)
             rest, left = self.epochs - epoch, self.end - self.clock()
-            if self.epoch_seconds * rest > left:
+            if self.epoch_seconds * rest > left + self.more:
                 raise _NotInTime(f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} seconds are left")
+            if rest and self.epoch_seconds > left:
+                raise _Paused(f"to go on from its checkpoint after epoch {epoch - 1} of {self.epochs}")
         return {}
 
 
@@ -180,25 +229,31 @@ def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
     """Check, then run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("campaigns", nargs="+", help="names of campaign files, the most valuable first")
-    parser.add_argument("--minutes", type=float, required=True, help="how long the machine is there")
-    parser.add_argument("--into", type=Path, default=Path("build/gpu"), help="folder of the archive")
+    parser.add_argument("--minutes", type=float, required=True, help="how long this command may run")
+    parser.add_argument("--more", type=float, default=0.0, help="minutes of further commands that will follow on the same machine")
+    parser.add_argument("--into", type=Path, default=Path("build/gpu"), help="folder of the archive and of the checkpoints")
     parser.add_argument("--device", default="cuda", help="cpu for a rehearsal")
     options = parser.parse_args(given)
-    started = time.monotonic()
+    started, root, archive = time.monotonic(), root or Path.cwd(), options.into / "records.tar.gz"
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("PyTorch finds no GPU here; --device cpu rehearses")
     options.into.mkdir(parents=True, exist_ok=True)
+    unpack(archive, root / "results" / "records")
     try:
-        plans = [plan(name, root or Path.cwd()) for name in options.campaigns]  # a mistake shows before the first minute is gone
-        found = check("cpu", width=0.125, batch_size=4) if options.device == "cpu" else check(options.device)
-        for name, distance in found.items():
-            _log.info("%s: %.1e of the way apart from a CPU", name, distance)
-    except (CampaignError, RuntimeError) as error:
+        plans = [plan(name, root) for name in options.campaigns]  # a mistake shows before the first minute is gone
+    except CampaignError as error:
         sys.exit(str(error))
+    found, wrong = check("cpu", width=0.125, batch_size=4) if options.device == "cpu" else check(options.device)
+    for name, distance in found.items():
+        _log.info("%s: %.1e of the way apart from a CPU", name, distance)
     jobs = [job for one in plans for job in one.pending]
-    done = run_jobs(jobs, 60 * options.minutes - (time.monotonic() - started), options.into / "records.tar.gz")
-    _log.info("%d of %d missing jobs have their record now", len(done), len(jobs))
+    for name in wrong:
+        _log.error("%s does not compute what the CPU computes: jobs that would train so are left out", name)
+        jobs = [job for job in jobs if not all(getattr(job.setting, switch, None) == value for switch, value in WAYS[name].items())]
+    seconds = 60 * options.minutes - (time.monotonic() - started)
+    done = run_jobs(jobs, seconds, archive, more=60 * options.more, device=options.device)
+    _log.info("%d of %d missing jobs have their record now, in %s", len(done), sum(len(one.pending) for one in plans), archive)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class Job:
 
         A job is done if its record is of its notebook and its setting, all defaults included, and holds exactly the runs that were
         planned, each trained to its end (:func:`study.records.load` refuses others). A parameter that the record does not know, because it
-        was added later, had its default. File times play no part.
+        was added later, had its default. On which device it was measured and file times play no part.
         """
         path = (record or self.record).absolute()
         try:
@@ -89,7 +89,7 @@ class Job:
             raise CampaignError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
         if template != self.template:
             return f"its record is of the notebook {template}"
-        for name, value in self.setting.model_dump().items():
+        for name, value in self.setting.model_dump(exclude={"device"}).items():  # the record's environment says where it was measured
             there = measured.get(name, type(self.setting).model_fields[name].default)
             if not records.same(there, value):
                 return f"its record was measured with {name} {there!r}, not {value!r}"

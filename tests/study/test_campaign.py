@@ -221,7 +221,7 @@ def test_a_job_is_pending_exactly_if_its_record_is_missing_or_other(project: Pat
     assert [job.id for job in campaigns.plan("small", project).pending] == ["a-seed0", "a-seed1", "b"]
     put_record(first)
     put_record(second, parameters={"seeds": [7]})
-    put_record(third, parameters={"epochs": 2.0, "betas": [1, 0.1], "added_later": 1})
+    put_record(third, parameters={"epochs": 2.0, "betas": [1, 0.1], "added_later": 1, "device": "cuda"})
     os.utime(first.record, (0, 0))  # file times play no part
     plan = campaigns.plan("small", project)
     assert [job.id for job in plan.pending] == ["a-seed1"]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from study import gpu, records
+from study import gpu, records, run
 from study.campaign import plan
+from study.settings import Train
 
 ROOT = Path(__file__).resolve().parents[2]
 CAMPAIGN = """
@@ -23,6 +26,7 @@ entries:
   - {id: images, template: train, parameters: {model: resnet18, width: 0.125, stem: tiny-imagenet, subset: 100, normalization: channel,
      batch_size: 50, augmentation: crop-flip, epochs: 2, test_every: 2, cuda_graph: true}}
   - {id: other, template: curriculum}
+  - {id: impossible, template: train, parameters: {validation_size: 1437}}
 """
 
 
@@ -39,16 +43,21 @@ def test_the_whole_of_it(root: Path, caplog: pytest.LogCaptureFixture, monkeypat
     gpu.main(["small", "--minutes", "10", "--device", "cpu", "--into", str(root / "out")], root)
     printed = caplog.text
     assert "weights in float64: 0.0e+00 of the way apart" in printed
-    assert "other: not a job of the notebook train" in printed and "3 of 4 missing jobs have their record now" in printed
+    assert "other: not a job of the notebook train" in printed and "3 of 5 missing jobs have their record now" in printed
+    assert "impossible: failed" in printed and "validation_size must lie in" in printed, "the others are not lost with it"
     found = plan("small", root)
     assert [job.id for job in found.done] == ["valuable", "large", "images"]  # by the one rule of a campaign
     with tarfile.open(root / "out" / "records.tar.gz") as file:
-        assert file.getnames() == [f"small/{job.record.name}" for job in found.done]
+        assert file.getnames() == sorted(f"small/{job.record.name}" for job in found.done)
         member = file.extractfile("small/valuable.json")
         assert member is not None and json.load(member) == json.loads(found.done[0].record.read_text(encoding="utf-8"))
-    monkeypatch.setattr(gpu, "check", lambda *given, **sizes: {})
-    gpu.main(["small", "--minutes", "10", "--device", "cpu", "--into", str(root / "again")], root)
-    assert "0 of 1 missing jobs" in caplog.text and not (root / "again" / "records.tar.gz").exists()
+    assert json.loads(found.done[0].record.read_text(encoding="utf-8"))["parameters"]["device"] == "cpu"
+    assert not list((root / "out" / "checkpoints").glob("*")), "what is done needs no checkpoint"
+
+    found.done[0].record.unlink()  # a machine that got the project anew, but kept the folder of the archive
+    monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, []))
+    gpu.main(["small", "--minutes", "10", "--device", "cpu", "--into", str(root / "out")], root)
+    assert "0 of 2 missing jobs" in caplog.text and plan("small", root).done == found.done
 
 
 def test_what_will_not_end_in_time_is_left_and_not_begun_again(root: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -62,17 +71,52 @@ def test_what_will_not_end_in_time_is_left_and_not_begun_again(root: Path, caplo
     assert "seconds an epoch, 38 epochs and" in lines[0] and "not begun" in lines[1] and len(lines) == 2
 
 
-def test_a_device_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_goes_on_in_the_next_command(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    seconds = iter(range(10_000))
+    _, large, *_ = plan("small", root).pending
+    caplog.set_level("INFO", logger="study.gpu")
+    options: dict[str, Any] = {"archive": root / "a.tar.gz", "clock": lambda: float(next(seconds))}
+    assert gpu.run_jobs([large], 40 + 20, more=1000, **options) == []
+    assert re.search(r"large: left, to go on from its checkpoint after epoch 1\d of 40", caplog.text)
+    assert gpu.run_jobs([large], 1000, **options) == [large] and large.done
+    alone = run.train_stack(large.setting)
+    written = json.loads(large.record.read_text(encoding="utf-8"))
+    assert [one["metrics"] for one in records.load(alone.write(root / "alone.json")).runs] == [one["metrics"] for one in written["runs"]]
+
+
+def test_a_job_is_trained_on_the_device_that_is_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def train_stack(setting: Train, **options: object) -> records.Record:
+        asked.append((setting.device, torch.backends.cudnn.allow_tf32))
+        raise RuntimeError("no GPU in a test")
+
+    monkeypatch.setattr(gpu.run, "train_stack", train_stack)
+    valuable, *_ = plan("small", root).pending
+    assert gpu.run_jobs([valuable], 100, root / "a.tar.gz", device="cuda") == []
+    assert asked == [("cuda", False)] and torch.backends.cudnn.allow_tf32
+
+
+def test_a_device_that_computes_something_else_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     right = gpu.fit
 
     def wrong(device: str, data: tuple[torch.Tensor, torch.Tensor], **options: object) -> list[torch.Tensor]:
+        if "precision" in options:
+            raise ValueError("not on this device")
         weights = right(device, data, **options)  # type: ignore[arg-type]
         return [weight * 1.001 for weight in weights] if "cuda_graph" in options else weights
 
     monkeypatch.setattr(gpu, "fit", wrong)
-    with pytest.raises(RuntimeError, match="float32, recorded on cpu does not compute what the CPU computes"):
-        gpu.check("cpu", width=0.125, batch_size=4)
+    _, left_out = gpu.check("cpu", width=0.125, batch_size=4)
+    assert left_out == ["float32, recorded", "bfloat16, channels last, recorded"]
     assert torch.backends.cudnn.allow_tf32, "what was switched off for the check is on again"
+    monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, left_out))
+    began: list[str] = []
+    monkeypatch.setattr(gpu, "run_jobs", lambda jobs, *given, **options: began.extend(job.id for job in jobs) or [])
+    gpu.main(["small", "--minutes", "1", "--device", "cpu", "--into", str(root / "out")], root)
+    assert "images" not in began and began[0] == "valuable"  # the image network would record its steps
 
 
 def test_an_environment_on_a_gpu_says_how_products_are_made() -> None:
