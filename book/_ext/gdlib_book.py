@@ -1,4 +1,4 @@
-"""The notebooks of the book: executed on all cores, from a cache that is never stale, and offered for download."""
+"""The notebooks of the book: executed on all cores, from a cache that is never stale."""
 
 from __future__ import annotations
 
@@ -124,16 +124,6 @@ def keep(cache: JupyterCacheAbstract, path: str, notebook: NotebookNode, execute
     cache.cache_notebook_bundle(CacheBundleIn(notebook, path, data={"execution_seconds": seconds}), check_validity=False, overwrite=True)
 
 
-def offer_the_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
-    """Put the executed notebook beside the page's source, where the theme's download button looks for it."""
-    executed = Path(app.outdir).parent / "jupyter_execute" / f"{pagename}.ipynb"
-    if executed.is_file():
-        target = Path(app.outdir) / "_sources" / f"{pagename}.ipynb"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(executed, target)
-        context["ipynb_source"] = f"{pagename}.ipynb"
-
-
 class Modules(SphinxDirective):
     """List the modules of a package with the first sentence of their docstrings: ``{modules} study``."""
 
@@ -163,7 +153,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("modules", Modules)
     app.connect("config-inited", key_the_cache)
     app.connect("env-before-read-docs", run_the_notebooks)
-    app.connect("html-page-context", offer_the_notebook, priority=100)
     app.connect("html-page-context", add_the_script)
     for sheet in sorted((Path(app.srcdir) / "book/_static").glob("*.css")):
         app.add_css_file(sheet.name)

@@ -28,6 +28,7 @@ MATHJAX = (
 DESCRIPTION = 200  # characters
 MANY_COLUMNS = 7  # a table with more is set smaller
 WIDE = 480  # pixels: a figure that is shrunk too much on a phone
+FOLDED = ("Why", "Re-run", "Reference")  # parts of the contents that are closed unless one of their pages is shown
 
 
 def without_thebe(app: Sphinx) -> None:
@@ -139,6 +140,29 @@ def describe(app: Sphinx, pagename: str, templatename: str, context: dict[str, A
     context["metatags"] = context.get("metatags", "") + "\n    ".join(["", *tags])
 
 
+def fold(contents: str) -> str:
+    """Close parts of the contents in the side bar; a click opens them, with or without scripts.
+
+    Example:
+        >>> fold('<p class="caption"><span class="caption-text">Why</span></p><ul><li>page</li></ul>')
+        '<details class="part"><summary><span class="caption-text">Why</span></summary><ul><li>page</li></ul></details>'
+    """
+
+    def part(match: re.Match[str]) -> str:
+        if match["name"] not in FOLDED:
+            return match[0]
+        state = " open" if 'class="current' in match["pages"] else ""
+        return f'<details class="part"{state}><summary>{match["caption"]}</summary>{match["pages"]}</details>'
+
+    caption = r'<p [^>]*class="caption"[^>]*>(?P<caption><span class="caption-text">(?P<name>[^<]*)</span>)</p>'
+    return re.sub(rf'{caption}(?P<pages>(?:(?!<p [^>]*class="caption").)*</ul>)', part, contents, flags=re.DOTALL)
+
+
+def offer_fold(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Give it to the template of the side bar."""
+    context["folded"] = fold
+
+
 # -- what is loaded ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -246,5 +270,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", size_the_figures)
     app.connect("html-page-context", without_its_sheet)
     app.connect("html-page-context", describe)
+    app.connect("html-page-context", offer_fold)
     app.connect("build-finished", lighten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSIONS = ROOT / "book" / "_ext"
 sys.path.insert(0, str(EXTENSIONS))
 
+import downloads  # noqa: E402
 import light_pages  # noqa: E402
 import run_pages  # noqa: E402
 
@@ -56,3 +58,93 @@ def test_a_sheet_keeps_the_rules_of_the_classes_that_are_there() -> None:
     assert light_pages.keep_what_is_used(sheet, {"a", "b", "c"}) == (
         "@media print{.a{x:1}.b:not(.gone){x:2}}p{x:4}@font-face{font-family:F}.c\\:d{x:5}"
     )
+
+
+def test_parts_of_the_contents_fold_and_the_one_that_is_shown_is_open() -> None:
+    caption = '<p aria-level="2" class="caption" role="heading"><span class="caption-text">{}</span></p>\n'
+    contents = "".join(caption.format(name) + f"<ul{kind}><li><ul><li>{name}</li></ul></li></ul>\n" for name, kind in PARTS.items())
+    folded = BeautifulSoup(light_pages.fold(f"<nav><ul><li>home</li></ul>{contents}</nav>"), "html.parser")
+    shown = {part.summary.get_text(): (part.has_attr("open"), part.ul.get_text()) for part in folded.select("nav > details")}
+    assert shown == {"Why": (False, "Why"), "Reference": (True, "Reference")}
+    assert [part.get_text() for part in folded.select("nav > p.caption")] == ["Start", "Samples"]
+
+
+PARTS = {"Start": "", "Why": ' class="nav"', "Samples": "", "Reference": ' class="current nav"'}
+
+
+class Names:
+    """Labels as they are."""
+
+    title = number = proof = staticmethod("<{}>".format)
+    equation = staticmethod("({})".format)
+    value = staticmethod("*{}*".format)
+
+    @staticmethod
+    def citation(keys: str, *, brackets: bool) -> str:
+        return f"{keys} {brackets}"
+
+
+def test_the_text_of_a_downloaded_notebook_is_markdown_that_jupyter_shows() -> None:
+    myst = """(sec-a)=
+# Title
+{.answer}
+See {ref}`sec-b`, {ref}`there <sec-c>`, [here](sec-d), [](sec-e), [outside](https://a.b), {numref}`Table %s <tab-f>`, {eq}`eq-g`.
+
+````{prf:theorem} Name
+:label: thm-h
+
+```{math}
+:label: eq-i
+a \\\\ b
+```
+````
+:::{note}
+{cite:t}`k` and {cite:p}`l`: {glue:text}`v:.2f`, {py:func}`~gdlib.functional.f`, {term}`word`
+:::
+"""
+    expected = """# Title
+See <sec-b>, there, here, <sec-e>, [outside](https://a.b), Table <tab-f>, (eq-g).
+
+**<thm-h> (Name).**
+
+$$
+\\begin{split}
+a \\\\ b
+\\end{split}
+\\tag{eq-i}
+$$
+**Note**
+
+k False and l True: *v:.2f*, `f`, word
+"""
+    assert downloads.readable(myst, Names()) == expected  # type: ignore[arg-type]
+
+
+def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: Path) -> None:
+    """Its first cell finds a clone above it, fetches one from an address, and says what to do where there is neither."""
+    source = nbformat.v4.new_notebook(
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
+    )
+    glue = nbformat.v4.new_output("display_data", {"application/papermill.record/text/plain": "1"}, metadata={"scrapbook": {}})
+    source.cells = [nbformat.v4.new_markdown_cell("(sec-a)=\n# T"), nbformat.v4.new_code_cell("1", outputs=[glue], execution_count=3)]
+    setup = downloads.SETUP.format(title="T", repository="", folder="notebooks/theory")
+    notebook = downloads.portable(source, Names(), setup, {"R": "x"})  # type: ignore[arg-type]
+    nbformat.validate(notebook)
+    assert [cell.source for cell in notebook.cells] == [setup, "$\\newcommand{\\R}{x}$\n\n# T", "1"]
+    assert notebook.cells[2].outputs == [] and notebook.cells[2].execution_count == 3
+
+    command = [sys.executable, "-c", f"{setup}\nprint(sys.path[0], os.getcwd())"]
+    here = subprocess.run(command, cwd=ROOT / "book", capture_output=True, text=True, check=True).stdout.split()
+    assert here == [str(ROOT), str(ROOT / "notebooks" / "theory")]
+    lost = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "write its address or path behind REPOSITORY" in lost.stderr
+    project = tmp_path / "project"
+    for folder in ("gdlib", "study", "notebooks/theory"):
+        (project / folder).mkdir(parents=True)
+        (project / folder / "a.py").touch()
+    git = ["git", "-C", str(project), "-c", "user.name=a", "-c", "user.email=a"]
+    for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "a"]):
+        subprocess.run([*git, *arguments], check=True)
+    command[2] = command[2].replace('REPOSITORY = ""', f'REPOSITORY = "{project}"')
+    fetched = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
+    assert fetched == [str(tmp_path / "gdlib-book"), str(tmp_path / "gdlib-book" / "notebooks" / "theory")]

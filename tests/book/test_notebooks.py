@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import jupytext
@@ -19,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HTML = ROOT / "_build" / "html"
 EXPERIMENTS = sorted((ROOT / "notebooks" / "experiments").glob("*.md"))
 PAGES = sorted([*(ROOT / "notebooks").rglob("*.md"), *(ROOT / "book").glob("*.md")])
+# labels, links to them, attributes, boxes, roles
+MYST = re.compile(r"^\([\w-]+\)=$|\]\([\w-]+\)|^\{[.#].*|^(?:`{3,}|:{3,})\{.*|\{[a-z][\w:-]*\}(?=`)", re.MULTILINE)
 COMPUTING = [path for path in PAGES if "```{code-cell}" in path.read_text(encoding="utf-8")]
 
 
@@ -26,20 +29,36 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).with_suffix("").as_posix()
 
 
-def test_the_book_executed_the_notebooks(subtests: pytest.Subtests) -> None:
-    """Every page is in the book, and what it offers is this very notebook without a failed cell; test_book.py looks at the outputs."""
+def test_the_book_executed_the_notebooks() -> None:
+    """Every page is in the book, and what it offers is this very notebook, executed; test_book.py looks at the outputs on the page."""
     if not HTML.is_dir():
         pytest.skip("the notebooks' defaults were not tested: the book has not been built; `make book` builds it")
-    for source in COMPUTING:
-        with subtests.test(source.relative_to(ROOT).as_posix()):
-            executed = HTML / "_sources" / source.relative_to(ROOT).with_suffix(".ipynb")
-            assert executed.is_file(), "the book does not execute or does not contain it"
-            ran = [cell for cell in nbformat.read(executed, as_version=4).cells if cell.cell_type == "code"]
-            written = [cell for cell in jupytext.read(source).cells if cell.cell_type == "code"]
-            # the figure settings of a cell are metadata in one of them and a part of the source in the other
-            assert [code(cell.source) for cell in ran] == [code(cell.source) for cell in written], "the book is older: `make book`"
-            for cell in ran:
-                assert all(output.output_type != "error" for output in cell.outputs), f"failed: {cell.source[:80]}"
+    wrong = {name_of(source): list(differences(source)) for source in COMPUTING}
+    assert not any(wrong.values()), json.dumps({name: texts for name, texts in wrong.items() if texts}, indent=1)
+
+
+def differences(source: Path) -> Iterator[str]:
+    """What is wrong with the notebook that a page offers for download."""
+    offered = HTML / "_sources" / source.relative_to(ROOT).with_suffix(".ipynb")
+    if not offered.is_file():
+        yield "the book does not execute or does not contain it"
+        return
+    first, *cells = nbformat.read(offered, as_version=4).cells
+    if first.metadata.get("tags") != ["setup"]:
+        yield "its first cell does not install what it needs"
+    ran = [cell for cell in cells if cell.cell_type == "code"]
+    written = [cell for cell in jupytext.read(source).cells if cell.cell_type == "code"]
+    # the figure settings of a cell are metadata in one of them and a part of the source in the other
+    if [code(cell.source) for cell in ran] != [code(cell.source) for cell in written]:
+        yield "the book is older: `make book`"
+    for cell in ran:
+        if cell.execution_count is None:
+            yield f"not executed: {cell.source[:80]}"
+        if any(output.output_type == "error" for output in cell.outputs):
+            yield f"failed: {cell.source[:80]}"
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            yield from MYST.findall(cell.source)
 
 
 def code(source: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ from gdlib.calibration import inverse_beta_link
 from study.tables.play import Play
 
 ROOT = Path(__file__).resolve().parents[2]
-BROWSER = Path(__file__).parent / "browser"
 STATIC = ROOT / "book" / "_static"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 SETTINGS = [
     {
@@ -51,19 +48,14 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewp
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def played(tmp_path_factory: pytest.TempPathFactory, in_the_browser: Callable[..., list[dict[str, Any]]]) -> dict[str, Any]:
     """What happened to the figure on a page of its own."""
-    chromium = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if not (chromium and shutil.which("node") and (BROWSER / "node_modules").is_dir()):
-        pytest.skip("the figure was not played with: Chromium, node and puppeteer-core (make browser) are needed")
     folder = tmp_path_factory.mktemp("play")
     for name in ("play.js", "play.css"):
         shutil.copyfile(STATIC / name, folder / name)
     (folder / "page.html").write_text(PAGE.format(play=Play(SETTINGS, "fig-play")._repr_html_()), encoding="utf-8")
-    command = ["node", str(BROWSER / "play.mjs"), str(chromium), str(folder / "page.html")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    (result,) = in_the_browser("play.mjs", folder / "page.html")
+    return result
 
 
 def test_the_console_is_silent_and_nothing_is_too_wide(played: dict[str, Any]) -> None:
@@ -81,13 +73,13 @@ def test_the_keyboard_moves_the_slider_and_the_text(played: dict[str, Any]) -> N
         assert played[state]["spoken"] == f"β = {played[state]['beta']}" == played[state]["label"]
 
 
-@pytest.mark.parametrize("state", ["start", "right", "end", "home"])
-def test_the_theory_is_that_of_gdlib(played: dict[str, Any], state: str) -> None:
-    beta, text = float(played[state]["beta"]), played[state]["text"]
-    gradient, confidence = re.findall(r"has the gradient ([\d.]+);.*at a confidence of ([\d.]+) %", text)[0]
-    assert float(gradient) == pytest.approx(0.1 / (1 + (beta - 1) * 0.9), abs=0.0051)
-    expected = inverse_beta_link(torch.tensor([0.8, 0.2], dtype=torch.float64), beta)[0].item()
-    assert float(confidence) == pytest.approx(100 * expected, abs=0.051)
+def test_the_theory_is_that_of_gdlib(played: dict[str, Any]) -> None:
+    for state in ("start", "right", "end", "home"):
+        beta, text = float(played[state]["beta"]), played[state]["text"]
+        gradient, confidence = re.findall(r"has the gradient ([\d.]+);.*at a confidence of ([\d.]+) %", text)[0]
+        assert float(gradient) == pytest.approx(0.1 / (1 + (beta - 1) * 0.9), abs=0.0051), state
+        expected = inverse_beta_link(torch.tensor([0.8, 0.2], dtype=torch.float64), beta)[0].item()
+        assert float(confidence) == pytest.approx(100 * expected, abs=0.051), state
 
 
 def test_measured_numbers_are_those_of_the_nearest_measured_beta(played: dict[str, Any]) -> None:

@@ -1,12 +1,15 @@
-// Opens pages of the built book from their files, as a reader would, and prints one line of JSON for each:
-//   node look.mjs CHROMIUM FOLDER PAGE...
-// axe in both widths and both themes, tables that scroll sideways, messages of the console, what was loaded and how much that is.
+// Opens pages of the built book from their files, as a reader would, and prints what it sees, a line for each page:
+//   node look.mjs [--json] CHROMIUM FOLDER [PAGE...]
+// axe in both widths and both themes, tables that scroll sideways, pages that are too wide, messages of the console, what was loaded and how
+// much that is. Without names, all pages. With --json a line holds everything that was seen.
 import { readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import puppeteer from "puppeteer-core";
 
-const [chromium, folder, ...pages] = process.argv.slice(2);
+const [json, chromium, folder, ...named] = (process.argv[2] === "--json" ? [] : [""]).concat(process.argv.slice(2));
+const index = readFileSync(`${folder}/searchindex.js`, "utf8");
+const pages = named.length ? named : [...JSON.parse(index.slice(index.indexOf("{"), index.lastIndexOf("}") + 1)).docnames, "search"];
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const WIDTHS = [[1280, 800], [390, 844]];
 const THEMES = ["light", "dark"];
@@ -27,7 +30,7 @@ const violations = (tab, rules) =>
 
 async function look(name) {
   const tab = await browser.newPage();
-  const result = { page: name, console: [], requests: {}, axe: [], scrolling: {}, shrunk: [] };
+  const result = { page: name, console: [], requests: {}, axe: [], scrolling: {}, wide: {}, starts: {}, shrunk: [] };
   tab.on("console", (message) => ["error", "warn"].includes(message.type()) && result.console.push(message.text()));
   tab.on("pageerror", (error) => result.console.push(String(error)));
   tab.on("requestfailed", (request) => result.console.push(`not loaded: ${request.url()}`));
@@ -61,6 +64,11 @@ async function look(name) {
         return over > 1 ? [`${table.id || "(no name)"} by ${over}`] : [];
       }),
     );
+    result.wide[width] = await tab.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    // where the answer of the first page and the figure to play with begin, from the top of the page
+    result.starts[width] = await tab.evaluate(() =>
+      Object.fromEntries([".answer", ".play-controls", "figure"].map((name) => [name, document.querySelector(`.bd-article ${name}`)?.getBoundingClientRect().top])),
+    );
   }
   await tab.setViewport({ width: 1280, height: 800 });
   // all pictures, also those further down
@@ -73,12 +81,24 @@ async function look(name) {
   );
   result.whole = Object.values(result.requests).reduce((sum, size) => sum + Math.max(size, 0), 0);
   await tab.close();
-  console.log(JSON.stringify(result));
+  return result;
 }
 
+const row = (...cells) => console.log(cells.map((cell, i) => (i ? String(cell).padStart(8) : String(cell).padEnd(40))).join(" "));
+const tell = (seen) => {
+  const kilobytes = (size) => Math.round(size / 1000);
+  row(seen.page, seen.axe.length, seen.scrolling[1280].length, seen.scrolling[390].length, seen.wide[1280], seen.wide[390], seen.console.length, kilobytes(seen.weight), kilobytes(seen.whole));
+  const told = [...seen.axe, ...[1280, 390].flatMap((width) => seen.scrolling[width].map((text) => `${width} table ${text}`)), ...seen.console];
+  told.forEach((text) => console.log(`    ${text}`));
+};
+if (!json) row("page", "axe", "t. 1280", "t. 390", "over", "over 390", "console", "kB", "in all");
 const waiting = [...pages];
 const worker = async () => {
-  while (waiting.length) await look(waiting.shift());
+  while (waiting.length) {
+    const seen = await look(waiting.shift());
+    if (json) console.log(JSON.stringify(seen));
+    else tell(seen);
+  }
 };
 await Promise.all([worker(), worker()]);
 await browser.close();
