@@ -5,18 +5,15 @@ The confidence of a sample is the probability :math:`p_c` of its true class.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gdlib.models import RunModel
 from gdlib.train import predict
-
-__all__ = ["choose", "confidence", "difficulty_groups", "epoch_learnt", "summaries", "true_class_probability"]
 
 GROUPS = 5
 LEARNT = 0.5
@@ -76,10 +73,10 @@ def summaries(confidences: Tensor, seeds: Sequence[int], betas: Sequence[float])
     learnt = epoch_learnt(confidences)
     kept = []
     for run, values in enumerate(confidences):
-        reference = min((other for other, seed in enumerate(seeds) if seed == seeds[run]), key=lambda other: abs(np.log(betas[other])))
+        reference = min((other for other, seed in enumerate(seeds) if seed == seeds[run]), key=lambda other: abs(math.log(betas[other])))
         own, shared = difficulty_groups(values[-1]), difficulty_groups(confidences[reference, -1])
         by_difficulty = confidences[reference, -1].argsort(stable=True)
-        ranks = torch.logspace(0, np.log10(len(by_difficulty)), SINGLE_SAMPLES, dtype=torch.float64).round().long() - 1
+        ranks = torch.logspace(0, math.log10(len(by_difficulty)), SINGLE_SAMPLES, dtype=torch.float64).round().long() - 1
         single = by_difficulty[ranks]
         kept.append(
             {
@@ -101,5 +98,4 @@ def _group_means(values: Tensor, groups: Tensor) -> list[list[float]]:
 
 
 def _rounded(values: Tensor) -> list[list[float]]:
-    array: NDArray[np.float64] = values.double().numpy().round(4)
-    return array.tolist()
+    return [[round(value, 4) for value in row] for row in values.tolist()]

@@ -15,13 +15,10 @@ from gdlib.functional import margin_bias
 from study import data, geometry
 from study.curriculum import true_class_probability
 
-__all__ = ["ANGLE_EDGES", "HISTOGRAM_EDGES", "add_angles", "final_measures", "first_layer", "scores", "target_angles"]
-
-HISTOGRAM_EDGES = tuple(edge / 20 for edge in range(21))
+_CONFIDENCE_EDGES = [edge / 20 for edge in range(21)]
 ANGLE_EDGES = tuple(math.pi * edge / 36 for edge in range(37))
 """Edges of the histogram in radians: every five degrees."""
 
-TOP = 5
 _MANY_CLASSES = 10  # with more classes than this the top-5 accuracy says something
 
 
@@ -32,7 +29,7 @@ def scores(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
     bias = torch.stack([margin_bias(run_logits, labels).double().mean() for run_logits in logits])
     measured = {f"{name}_accuracy": correct, f"{name}_cross_entropy": cross_entropy, f"{name}_margin_bias": bias}
     if logits.shape[2] > _MANY_CLASSES:
-        among = (logits.topk(TOP, 2).indices == labels[None, :, None]).any(2)
+        among = (logits.topk(5, 2).indices == labels[None, :, None]).any(2)
         measured[f"{name}_top5_accuracy"] = among.double().mean(1)
     return measured
 
@@ -43,19 +40,17 @@ def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], 
     With a validation split, temperature and vector scaling are fitted on it, and their test metrics carry the suffixes ``_temperature`` and
     ``_vector``; those of the β link carry ``_link``.
     """
-    test_logits, train_logits = scaled_logits(dataset.test).cpu(), scaled_logits(dataset.train).cpu()
-    test_labels, train_labels = dataset.test.labels.cpu(), dataset.train.labels.cpu()
-    measures = scores(train_logits, train_labels, "train") | scores(test_logits, test_labels, "test")
-    valid_logits = valid_labels = None
-    if dataset.valid is not None:
-        valid_logits, valid_labels = scaled_logits(dataset.valid).cpu(), dataset.valid.labels.cpu()
-        measures |= scores(valid_logits, valid_labels, "valid")
-    confidence = true_class_probability(train_logits, train_labels)
+    splits = {"train": dataset.train, "test": dataset.test, "valid": dataset.valid}
+    logits = {name: scaled_logits(split).cpu() for name, split in splits.items() if split is not None}
+    labels = {name: split.labels.cpu() for name, split in splits.items() if split is not None}
+    measures: dict[str, Tensor] = {}
+    for name in logits:
+        measures |= scores(logits[name], labels[name], name)
+    confidence = true_class_probability(logits["train"], labels["train"])
     final: list[dict[str, Any]] = []
     for index, beta in enumerate(betas):
         metrics = {name: float(values[index]) for name, values in measures.items()}
-        of_run = [logits[index] for logits in (test_logits, train_logits, valid_logits) if logits is not None]
-        if not all(bool(torch.isfinite(logits).all()) for logits in of_run):
+        if not all(of_split[index].isfinite().all() for of_split in logits.values()):
             final.append({"diverged": True, "metrics": metrics})
             continue
         metrics["train_confidence"] = float(confidence[index].double().mean())
@@ -63,12 +58,13 @@ def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], 
             "diverged": False,
             "metrics": metrics,
             "confidence_counts": calibration.confidence_histogram(confidence[index]),
-            "confidence_histogram": calibration.confidence_histogram(confidence[index], HISTOGRAM_EDGES),
+            "confidence_histogram": calibration.confidence_histogram(confidence[index], _CONFIDENCE_EDGES),
         }
-        test_probs = torch.softmax(test_logits[index].double(), 1)
+        test_logits, test_labels = logits["test"][index].double(), labels["test"]
+        test_probs = torch.softmax(test_logits, 1)
         _calibrated(run, test_probs, test_labels, "")
-        if valid_logits is not None and valid_labels is not None:
-            _post_processed(run, valid_logits[index].double(), valid_labels, test_logits[index].double(), test_labels)
+        if "valid" in logits:
+            _post_processed(run, logits["valid"][index].double(), labels["valid"], test_logits, test_labels)
             linked = calibration.beta_link(test_probs, beta)
             metrics["test_nll_link"] = calibration.negative_log_likelihood(linked, test_labels)
             _calibrated(run, linked, test_labels, "_link")
@@ -149,14 +145,14 @@ def add_angles(
     ``metrics`` get, in radians, ``w_inter`` (between two class vectors), ``c_inter`` (between two class centres) and ``wc_intra`` (between
     vector and centre of a class), each a mean over classes (ArcGrad, eq. 20 to 22; eq. 22 as its words have it).
     """
+    classes = torch.arange(vectors.shape[1], device=vectors.device)
+    of_features = geometry.class_geometry(features, labels, len(classes))
+    of_vectors = geometry.class_geometry(vectors, classes)  # a vector is the centre of itself
+    intra = geometry.angles_between(of_features.centres, vectors).diagonal(dim1=-2, dim2=-1).mean(-1)
+    means = {"w_inter": of_vectors.mean_inter_angle, "c_inter": of_features.mean_inter_angle, "wc_intra": intra}
     measured = [entry for entry in history if "target_angle_counts" in entry]
     for index, run in enumerate(final):
-        if run["diverged"]:
-            continue
-        found = geometry.class_geometry(features[index], labels, len(vectors[index]))
-        each = geometry.class_geometry(vectors[index], torch.arange(len(vectors[index])))  # a vector is the centre of itself
-        intra = geometry.angles_between(found.centres, vectors[index]).diagonal().mean()
-        means = {"w_inter": each.mean_inter_angle, "c_inter": found.mean_inter_angle, "wc_intra": intra}
-        run["metrics"] |= {name: float(value) for name, value in means.items()}
-        run["target_angle_epochs"] = [entry["epoch"] for entry in measured]
-        run["target_angle_counts"] = [entry["target_angle_counts"][index].tolist() for entry in measured]
+        if not run["diverged"]:
+            run["metrics"] |= {name: float(values[index]) for name, values in means.items()}
+            run["target_angle_epochs"] = [entry["epoch"] for entry in measured]
+            run["target_angle_counts"] = [entry["target_angle_counts"][index].tolist() for entry in measured]

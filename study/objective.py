@@ -15,8 +15,6 @@ from gdlib.functional import gd_cross_entropy
 from gdlib.train import Loss as LossFunction
 from study.losses import Loss
 
-__all__ = ["StackLoss", "gd_loss"]
-
 
 class StackLoss(nn.Module):
     """A loss of :mod:`gdlib.losses` for a stack of runs.

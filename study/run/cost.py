@@ -17,8 +17,6 @@ from study.objective import StackLoss
 from study.run.job import Progress, device_of, name_of, record_of
 from study.settings import StepCost
 
-__all__ = ["measure_cost"]
-
 _IMAGE = (3, 32, 32)
 
 

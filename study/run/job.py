@@ -11,8 +11,6 @@ import torch
 from study import records
 from study.settings import Setting
 
-__all__ = ["Progress", "device_of", "record_of"]
-
 _EVERY = 60.0  # seconds between two lines
 
 _log = logging.getLogger("study.run")

@@ -35,10 +35,10 @@ def test_every_parameter_refuses_wrong_types_and_what_is_beyond_its_bounds(monke
     monkeypatch.setattr(data, "load", lambda *_, **__: pytest.fail("data was loaded"))
     for template, kind in TEMPLATES.items():
         for name, schema in kind.model_json_schema()["properties"].items():
-            for value in WRONG[schema["type"]] + beyond(schema):
-                if value == "no such name" and "enum" not in schema and name != "loss":
-                    continue
-                with subtests.test(f"{template}: {name} {str(value)[:30]}"):
+            with subtests.test(f"{template}: {name}"):
+                for value in WRONG[schema["type"]] + beyond(schema):
+                    if value == "no such name" and "enum" not in schema and name != "loss":
+                        continue
                     with pytest.raises(ValueError, match=rf"\b{name}\b") as caught:
                         kind(**{name: value})
                     assert len(str(caught.value)) < 1500 and "\n" not in str(caught.value)
