@@ -13,12 +13,13 @@ from study.statistics import Interval
 from study.tables.book import cell, difference, mean_sd
 from study.tables.measured import ACTIVATIONS
 
-__all__ = ["BOTH", "arms", "changes", "decomposition", "nearest", "sentence"]
+__all__ = ["BOTH", "arms", "at_chance", "changes", "decomposition", "nearest", "sentence"]
 
 BOTH = "pixels 0 to 255 (both)"
 """The arm in which the rate and the first weights of the first layer are larger, as they are on raw pixels."""
 _SMALL, _USUAL = 0.001, 1.0  # the two β that the criteria compare
 _FEW = 10  # errors, of which a share says nothing
+_CHANCE = 0.2  # training accuracy with ten classes, far below what any network that learns has
 _FROM, _TO = 0.5, 0.001  # between which the papers' Table 1 rises
 
 
@@ -40,7 +41,7 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
     stuck = {name: found[name] if name in found else np.nan for name in ("saturated", "dead")}
     tanh = found["activation"] == "tanh"
     found["stuck"] = np.where(tanh, stuck["saturated"], stuck["dead"])
-    found["share"] = found["lost_share"].where(found["errors"] >= _FEW)
+    found["share"] = found["lost_share"].where(found["errors"] >= _FEW).clip(upper=1)  # at chance the right ones are lost too
     found["activation"] = found["activation"].map(ACTIVATIONS)
     return found.sort_values("activation", kind="stable", ignore_index=True)
 
@@ -85,6 +86,13 @@ def sentence(found: pd.DataFrame) -> str:
         parts = [f"{word} with {_listed(names)}" for word, names in told.items() if names]
         texts += [f"With {activation}, from β = 1 to β = {_SMALL:g} training errors {'; '.join(parts)}."] if parts else []
     return " ".join(texts) or "No step has two seeds yet, so that nothing can be said."
+
+
+def at_chance(found: pd.DataFrame) -> str:
+    """Name the trainings whose network tells no class from another in the end; empty if there are none."""
+    gone = found[found["train_accuracy"].astype(float) < _CHANCE] if len(found) else found
+    names = [f"{run.activation}, {run.arm}, β = {run.beta:g}, seed {run.seed:.0f}" for run in gone.itertuples()]
+    return f"Ended at chance, with all images lost: {'; '.join(names)}." if names else ""
 
 
 def nearest(found: pd.DataFrame) -> pd.Series[float]:

@@ -41,6 +41,12 @@ def test_the_sentence_says_where_the_sign_turns(found):
     assert "cannot be told apart with learning rate 0.001" in steps.sentence(same)
 
 
+def test_networks_at_chance_are_named(found):
+    assert steps.at_chance(found) == steps.at_chance(found.iloc[:0]) == ""
+    gone = found.assign(train_accuracy=found["train_accuracy"].where(found.index > 0, 0.1))
+    assert steps.at_chance(gone) == "Ended at chance, with all images lost: tanh, learning rate 0.001, β = 1, seed 0."
+
+
 def test_no_records_have_no_arms():
     empty = steps.arms(made_up.mnist())
     assert empty.empty and steps.changes(empty, "errors", [0.001], ".0f").empty and steps.nearest(empty).empty
