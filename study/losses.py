@@ -1,16 +1,20 @@
 """The losses that are compared, by name: module, last layer, numbers, name on a page, colour and paper, in one table.
 
-It imports nothing but Python, because pages read it too; :mod:`study.objective` makes the losses.
+It imports no torch, because pages read it too; :mod:`study.objective` makes the losses.
 """
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-__all__ = ["LOSSES", "Kind", "Loss", "Number", "loss_name", "parse"]
+from pydantic import Field, TypeAdapter, ValidationError
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[Finite, Field(gt=0)]
+NotNegative = Annotated[Finite, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -20,20 +24,7 @@ class Number:
     name: str  # in words
     argument: str  # of the module
     symbol: str  # on a page
-    low: float = 0.0
-    high: float = math.inf
-    exclusive: bool = False  # whether `low` itself is refused
-    whole: bool = False
-
-    def check(self, value: float) -> float | int:
-        """Return a value within the bounds, as an int where it must be whole; refuse any other."""
-        below = value <= self.low if self.exclusive else value < self.low
-        if not math.isfinite(value) or below or value > self.high or (self.whole and value != int(value)):
-            kind = "whole" if self.whole else "finite"
-            bounds = f"> {self.low:g}" if self.exclusive else f">= {self.low:g}" if math.isfinite(self.low) else ""
-            bounds += f" and <= {self.high:g}" if math.isfinite(self.high) else ""
-            raise ValueError(f"{self.name} must be a {kind} number {bounds}".rstrip() + f"; got {value:g}")
-        return int(value) if self.whole else value
+    type: Any = NotNegative
 
 
 @dataclass(frozen=True)
@@ -53,24 +44,22 @@ class Kind:
 
 
 _LAMBDA = Number("lambda", "reg_lambda", "λ")
-_MULTIPLE = Number("margin", "margin", "m", low=1, whole=True)
-_SCALE = Number("scale", "scale", "s", exclusive=True)
-_MARGIN = Number("margin", "margin", "m", low=-math.inf)
+_MULTIPLE = Number("margin", "margin", "m", Annotated[int, Field(ge=1)])
+_SMOOTHING = Number("lambda", "label_smoothing", "λ", Annotated[NotNegative, Field(le=1)])
+_SCALE = Number("scale", "scale", "s", Positive)
 
 LOSSES: Mapping[str, Kind] = {
     "softmax": Kind("CrossEntropyLoss", "softmax", "#000000", "-", "AG, GD, LM"),
-    "label-smoothing": Kind(
-        "CrossEntropyLoss", "label smoothing", "#d55e00", "-.", "LM", numbers=(Number("lambda", "label_smoothing", "λ", high=1),)
-    ),
+    "label-smoothing": Kind("CrossEntropyLoss", "label smoothing", "#d55e00", "-.", "LM", numbers=(_SMOOTHING,)),
     "super-symmetry": Kind("CrossEntropyLoss", "super-symmetry", "#999933", ":", "LM", head="super-symmetric"),
     "hinge": Kind("MultiClassHingeLoss", "hinge", "#8c564b", ":", "LM"),
     "modified": Kind("ModifiedCrossEntropyLoss", "modified loss", "#009e73", "-.", "LM"),
-    "gd": Kind("GDCrossEntropyLoss", "gradient decay", "#000000", "-", "GD", numbers=(Number("beta", "beta", "β", exclusive=True),)),
+    "gd": Kind("GDCrossEntropyLoss", "gradient decay", "#000000", "-", "GD", numbers=(Number("beta", "beta", "β", Positive),)),
     "lm": Kind("LargeMarginLoss", "LM", "#0072b2", "--", "LM", numbers=(_LAMBDA,)),
     "lm-qu": Kind("LargeMarginLoss", "LM with D(q‖u)", "#56b4e9", "--", "LM", numbers=(_LAMBDA,), options={"divergence": "q_u"}),
     "lm-uq": Kind("LargeMarginLoss", "LM with D(u‖q)", "#004c80", "--", "LM", numbers=(_LAMBDA,), options={"divergence": "u_q"}),
     "modified-lm": Kind("LargeMarginLoss", "modified loss + LM", "#5e3c99", "--", "LM", numbers=(_LAMBDA,), options={"margin": 1.0}),
-    "m-softmax": Kind("SoftMarginLoss", "M-Softmax", "#44aa99", "--", "AG", numbers=(_MARGIN,)),
+    "m-softmax": Kind("SoftMarginLoss", "M-Softmax", "#44aa99", "--", "AG", numbers=(Number("margin", "margin", "m", Finite),)),
     "center": Kind(
         "CenterLoss", "center loss", "#7f7f00", "-.", "AG, GD", numbers=(Number("lambda", "", "λ"),), with_features=True, keeps_state=True
     ),
@@ -88,7 +77,7 @@ LOSSES: Mapping[str, Kind] = {
     "guarded-adacos": Kind(
         *("AdaCosLoss", "AdaCos", "#6b4f06", ":", "AG"),
         head="cosine",
-        numbers=(Number("smallest scale", "minimum_scale", "s ≥", exclusive=True),),
+        numbers=(Number("smallest scale", "minimum_scale", "s ≥", Positive),),
         keeps_state=True,
     ),
     "arcgrad": Kind("ArcGradLoss", "ArcGrad", "#332288", "-", "AG", head="cosine", numbers=(_SCALE,)),
@@ -115,24 +104,23 @@ class Loss:
         return {number.argument: value for number, value in named if number.argument} | dict(self.kind.options)
 
 
+@functools.cache
 def parse(text: str) -> Loss:
     """Read the name of a loss and its numbers, such as ``"arcface 20 0.1"``; the error says what is valid."""
     name, *numbers = text.split() or [""]
     if name not in LOSSES:
         valid = ", ".join(" ".join([key, *(number.name for number in kind.numbers)]) for key, kind in LOSSES.items())
         raise ValueError(f"unknown loss {text!r}; valid: {valid}")
-    expected = LOSSES[name].numbers
-    names = ", ".join(number.name for number in expected) or "none"
-    try:
-        values = [float(number) for number in numbers]
-    except ValueError as error:
-        raise ValueError(f"loss {text!r}: after the name come numbers ({names})") from error
-    if len(values) != len(expected):
-        raise ValueError(f"loss {text!r}: {name} has {len(expected)} numbers ({names}); got {len(values)}")
-    try:
-        return Loss(name, tuple(number.check(value) for number, value in zip(expected, values, strict=True)))
-    except ValueError as error:
-        raise ValueError(f"loss {text!r}: {error}") from error
+    expected, values = LOSSES[name].numbers, []
+    if len(numbers) != len(expected):
+        names = ", ".join(number.name for number in expected) or "none"
+        raise ValueError(f"loss {text!r}: {name} has {len(expected)} numbers ({names}); got {len(numbers)}")
+    for number, value in zip(expected, numbers, strict=True):
+        try:
+            values.append(TypeAdapter(number.type).validate_python(value))
+        except ValidationError as error:
+            raise ValueError(f"loss {text!r}: {number.name}: {error.errors()[0]['msg']}; got {value}") from error
+    return Loss(name, tuple(values))
 
 
 def loss_name(text: str) -> str:

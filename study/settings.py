@@ -22,7 +22,7 @@ from gdlib.schedules import Constant, LinearWarmup, Schedule
 from gdlib.train import LR_SCHEDULES, OPTIMIZERS, PRECISIONS
 from study import data, records
 from study.data import augmentation
-from study.losses import parse
+from study.losses import NotNegative, Positive, parse
 
 PLACES = {
     "record": "file to write the record to; empty for none",
@@ -62,8 +62,6 @@ def _check_head(loss: str) -> None:
 
 
 # Types with their bounds. A list may come as a tuple or as a list; every other value must have its type already.
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0)]
 AList = Field(strict=False, max_length=_ITEMS)
 Distinct = AfterValidator(_distinct)
