@@ -70,7 +70,7 @@ types: $(STAMP) ## mypy on gdlib
 	$(BIN)/mypy
 
 reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [CORES=2]
-	$(BIN)/snakemake --cores $(CORES) --keep-going --nolock --drop-metadata --config campaign=$(CAMPAIGN)
+	$(BIN)/snakemake --cores $(CORES) --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) --config campaign=$(CAMPAIGN)
 
 bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
 	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into $(INTO); done

@@ -92,6 +92,7 @@ def end():
 
 
 onsuccess:
+    WATCH.tell()
     end()
 
 

@@ -1,4 +1,4 @@
-"""What the jobs of a running campaign are doing: a line a minute for each, the time left, the reason when one fails."""
+"""What the jobs of a running campaign are doing: a bar in a terminal, else a line a minute for each; the reason when one fails."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
+from tqdm import tqdm
 
 from study.campaign.plan import Job, Plan
 
@@ -21,7 +23,7 @@ __all__ = ["DONE", "FAILED", "STARTED", "Watch"]
 STARTED, DONE, FAILED = "starting", "done in ", "error: "
 _SAID = re.compile(rf"{STARTED}$|{DONE}|{FAILED}|\w+ \d+ of \d+, about ")  # the last as study.run says it
 
-_EVERY = 60.0  # seconds
+_EVERY, _IN_A_TERMINAL = 60.0, 5.0  # seconds
 
 
 class Watch(threading.Thread):
@@ -34,30 +36,44 @@ class Watch(threading.Thread):
     def __init__(self, plan: Plan, root: Path) -> None:
         super().__init__(daemon=True)
         self.plan, self.root, self.since = plan, root, time.time()
+        self.bar: tqdm[Any] = tqdm(
+            total=len(plan.pending), disable=not (plan.pending and sys.stderr.isatty()), bar_format="{desc} |{bar:20}| {unit}"
+        )
         self.signals, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
 
     def run(self) -> None:
-        """Report a line a minute for each job."""
+        """Report until the process ends."""
         while True:
-            if not select.select([self.signals], [], [], _EVERY)[0]:
-                print(*self.lines(), sep="\n", file=sys.stderr, flush=True)
+            if not select.select([self.signals], [], [], _EVERY if self.bar.disable else _IN_A_TERMINAL)[0]:
+                self.tell()
             elif signal.SIGTERM in self.signals.recv(100):
                 for child in psutil.Process().children(recursive=True):
                     if "study.campaign" in child.cmdline():
                         child.terminate()
+
+    def tell(self) -> None:
+        """Print a line for each running job and one for all, or move the bar, with the first of those lines behind it."""
+        *running, everything = self.lines()
+        if self.bar.disable:
+            print(*running, everything, sep="\n", file=sys.stderr, flush=True)
+        else:
+            self.bar.unit = "; ".join(running)
+            self.bar.set_description_str(everything)
 
     def close(self) -> None:
         """Look for signals no longer."""
         signal.set_wakeup_fd(-1)
         self.signals.close()
         self._writer.close()
+        self.bar.close()
 
     def lines(self) -> list[str]:
         """Write a line for each running job and one for all; the time left is what the campaign expects, at the pace so far."""
         last = [(job, self._last_line(job)) for job in self.plan.pending]
         ended = [job for job, line in last if line.startswith((DONE, FAILED))]
+        self.bar.n = len(ended)
         expected, done = (sum(job.minutes or 1.0 for job in jobs) for jobs in (self.plan.pending, ended))
         left = (expected - done) * ((time.time() - self.since) / 60 / done if done else 1.0)
         failed = f", {len(self.failures())} failed" if self.failures() else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -358,6 +359,23 @@ def test_what_is_said_while_jobs_run(project: Path) -> None:
     assert watch.failures() == ["small/b: error: RuntimeError: broken on purpose (build/small/b.log)"]
     os.utime(build / "b.log", (0, 0))  # of an earlier attempt
     assert watch.failures() == []
+
+
+def test_a_terminal_shows_a_bar(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    watch = Watch(campaigns.plan("small", project), project)
+    build = project / "build" / "small"
+    build.mkdir(parents=True)
+    (build / "a-seed0.log").write_text("starting\ndone in 0.50 minutes\n")
+    (build / "a-seed1.log").write_text("starting\nepoch 1 of 2, about 3 minutes left\n")
+    watch.tell()
+    watch.close()
+    last = terminal.getvalue().replace("\n", "\r").strip("\r ").split("\r")[-1]
+    assert re.fullmatch(
+        r"small: 1 of 3 jobs ended, about .* minutes left \|[█#]{6}\S? *\| small/a-seed1: epoch 1 of 2, about 3 minutes left", last
+    )
 
 
 def test_snakemake_runs_what_is_missing_and_nothing_else(project: Path) -> None:
