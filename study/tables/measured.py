@@ -17,7 +17,7 @@ import pandas as pd
 from study import campaign, published, statistics
 from study.statistics import PairedDifference
 
-__all__ = ["ACTIVATIONS", "PIXELS", "Setting", "deciding", "seeds_planned", "settings"]
+__all__ = ["ACTIVATIONS", "PIXELS", "Setting", "deciding", "entries", "settings"]
 
 _LEAST = 3  # seeds
 ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
@@ -40,7 +40,7 @@ class Setting:
         note: scale, network, epochs.
         scale: ``"paper"`` or ``"reduced"``.
         augmented: whether the training images were augmented.
-        runs: those of every β of which all planned seeds are there, with ``beta``, ``seed``, the metrics, ``lost`` (training samples with a
+        runs: those of every β, with ``beta``, ``seed``, the metrics, ``lost`` (training samples with a
             confidence of at most 0.2) and ``early_accuracy`` (test accuracy, mean over the evaluations in the first quarter of the epochs).
     """
 
@@ -84,43 +84,46 @@ class Setting:
 
 
 @cache
-def seeds_planned(folder: Path | None = None) -> Mapping[tuple[str, str], int]:
-    """How many seeds the campaigns plan for each record: by campaign and name of the file."""
-    home = folder or Path(__file__).resolve().parents[2] / "campaigns"
-    planned: dict[tuple[str, str], int] = {}
+def entries() -> Mapping[tuple[str, str], frozenset[str]]:
+    """For each record that the campaigns plan, by campaign and name of the file, the records of its whole entry."""
+    planned: dict[tuple[str, str], frozenset[str]] = {}
     for name in _CAMPAIGNS:
-        jobs = campaign.load(home / f"{name}.yml").jobs
-        seeds: dict[str, set[int]] = {}
-        for job in jobs:
-            seeds.setdefault(job.entry, set()).update(job.parameters["seeds"])
-        planned |= {(name, job.record.name): len(seeds[job.entry]) for job in jobs}
+        jobs = campaign.load(Path(__file__).resolve().parents[2] / "campaigns" / f"{name}.yml").jobs
+        planned |= {(name, job.record.name): frozenset(other.record.name for other in jobs if other.entry == job.entry) for job in jobs}
     return planned
 
 
-def settings(runs: pd.DataFrame, planned: Mapping[tuple[str, str], int] | None = None) -> list[Setting]:
+def settings(runs: pd.DataFrame, planned: Mapping[tuple[str, str], frozenset[str]] | None = None) -> list[Setting]:
     """The settings with at least three seeds, in each of which β = 1 and another constant β were run.
 
-    A β counts once all seeds that its campaign plans are there. Of two recipes with the same name, such as two learning rates, the one with
-    more β is taken.
+    An entry of a campaign counts once all its records are there. Of two recipes with the same name, such as two learning rates, the one
+    with more β is taken.
 
     Args:
         runs: as :func:`study.records.read` gives them.
-        planned: as :func:`seeds_planned` gives it.
+        planned: as :func:`entries` gives it.
 
     Returns:
         CIFAR-10 and CIFAR-100 with the small network first, where they are complete, then MNIST in the papers' setting, then the reduced
         runs.
     """
-    planned = seeds_planned() if planned is None else planned
     found: dict[str, Setting] = {}
-    for _, group in _constant(runs).groupby(_OWN, dropna=False, sort=False):
-        complete = [beta for beta, of_beta in group.groupby("beta") if of_beta["seed"].nunique() >= _planned(of_beta, planned)]
-        group = group[group["beta"].isin(complete)]
-        if 1.0 in complete and len(complete) > 1:
+    for _, group in _constant(_of_whole_entries(runs, entries() if planned is None else planned)).groupby(_OWN, dropna=False, sort=False):
+        group = group[group.groupby("beta")["seed"].transform("nunique") >= _LEAST]
+        betas = set(group["beta"])
+        if 1.0 in betas and len(betas) > 1:
             setting = _setting(group)
-            if setting.name not in found or len(setting.betas) > len(found[setting.name].betas):
+            if setting.name not in found or len(betas) > len(found[setting.name].betas):
                 found[setting.name] = setting
     return sorted(found.values(), key=lambda setting: (_CAMPAIGNS.index(setting.runs["campaign"].iloc[0]), setting.name))
+
+
+def _of_whole_entries(runs: pd.DataFrame, planned: Mapping[tuple[str, str], frozenset[str]]) -> pd.DataFrame:
+    """Leave out entries that are under way, so that what is shown does not change with each record that lands."""
+    if runs.empty:
+        return runs
+    names = runs.groupby("campaign")["record"].agg(set)
+    return runs[[planned.get(key, frozenset()) <= names[key[0]] for key in zip(runs["campaign"], runs["record"], strict=True)]]
 
 
 def _constant(runs: pd.DataFrame) -> pd.DataFrame:
@@ -134,17 +137,14 @@ def _constant(runs: pd.DataFrame) -> pd.DataFrame:
         own[name] = (own[name] if name in own else pd.Series(default, own.index)).map(lambda x, d=default: d if _missing(x) else x)
     usual = (own["loss"] == "gd") & (own["temperature"] == 1) & ~own["match_gradient"].astype(bool) & ~own["diverged"].astype(bool)
     usual &= (own["warmup_epochs"] == 0) & (own["momentum"] > 0)
-    rate_falls = (own["dataset"] == "mnist") | own["milestones"].map(lambda epochs: epochs is None or len(epochs) > 0)
-    return own[usual & rate_falls]
+    usual_rate = (
+        own["dataset"].eq("mnist") | own["model"].eq("fast") | own["milestones"].map(lambda epochs: epochs is None or len(epochs) > 0)
+    )
+    return own[usual & usual_rate]
 
 
 def _missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and np.isnan(value))
-
-
-def _planned(runs: pd.DataFrame, planned: Mapping[tuple[str, str], int]) -> int:
-    keys: Iterable[tuple[str, str]] = zip(runs["campaign"], runs["record"], strict=True)
-    return max(_LEAST, *(planned.get(key, _LEAST) for key in keys))
 
 
 def deciding(settings: Iterable[Setting]) -> list[Setting]:

@@ -29,7 +29,7 @@ def rows(
     job |= {
         "subset": 0,
         "validation_size": 5000,
-        "milestones": [0.5],
+        "milestones": [],
         "temperature": 1.0,
         "warmup_epochs": 0,
         "loss": "gd",
@@ -85,20 +85,22 @@ def test_a_setting_is_named_in_words_and_holds_its_numbers() -> None:
     assert math.isnan(found.mean("nothing", 1.0))
 
 
-def test_a_beta_counts_once_all_planned_seeds_are_there() -> None:
-    some = pd.concat([rows({0.1: 0.9}, range(4)), rows({1.0: 0.9, 5.0: 0.9}, range(5))])
-    planned = {("cifar10-fast", name): 5 for name in some["record"]}
-    (found,) = measured.settings(some, planned)
-    assert found.betas == [1.0, 5.0]
-    assert measured.settings(some[some["beta"] < 5], planned) == [], "β = 1 alone is no setting"
+def test_an_entry_counts_once_all_its_records_are_there() -> None:
+    some = rows({0.1: 0.9, 1.0: 0.9, 5.0: 0.9}, range(5))
+    of_beta = some.groupby("beta")["record"].agg(frozenset)
+    planned = {("cifar10-fast", name): of_beta[1.0] | of_beta[5.0] for name in of_beta[1.0] | of_beta[5.0]}
+    planned |= {("cifar10-fast", name): of_beta[0.1] for name in of_beta[0.1]}
+    assert [setting.betas for setting in measured.settings(some, planned)] == [[0.1, 1.0, 5.0]]
+    assert [setting.betas for setting in measured.settings(some[some["record"] != "0.1-4.json"], planned)] == [[1.0, 5.0]]
+    assert measured.settings(some[some["record"] != "5.0-4.json"], planned) == [], "without β = 1 there is no setting"
     assert measured.settings(rows(seeds=range(2)), {}) == [], "two seeds are too few"
 
 
-def test_the_campaigns_say_how_many_seeds_are_planned() -> None:
-    planned = measured.seeds_planned()
-    assert planned["cifar10-fast", "augmented-seed0-beta0.1.json"] == 5
-    assert planned["cifar10-fast", "plain-seed0-beta0.1.json"] == 3
-    assert planned["mnist", "relu-unit-seed0.json"] == 5
+def test_the_campaigns_say_what_is_planned() -> None:
+    planned = measured.entries()
+    assert len(planned["cifar10-fast", "augmented-seed0-beta0.1.json"]) == 25
+    assert len(planned["cifar10-fast", "plain-seed0-beta0.1.json"]) == 9
+    assert len(planned["mnist", "relu-unit-seed0.json"]) == 5
 
 
 def test_other_kinds_of_runs_are_no_settings() -> None:
@@ -117,7 +119,9 @@ def test_other_kinds_of_runs_are_no_settings() -> None:
 
 
 def test_a_part_of_a_data_set_does_not_decide_beside_the_whole() -> None:
-    part = rows(campaign="cifar10-reduced", dataset="cifar10-jpeg", subset=6000, model="resnet18", augmentation="crop-flip")
+    part = rows(
+        campaign="cifar10-reduced", dataset="cifar10-jpeg", subset=6000, model="resnet18", milestones=None, augmentation="crop-flip"
+    )
     found = measured.settings(pd.concat([part, rows()]), {})
     assert [setting.name for setting in found] == ["CIFAR-10, crops and flips", "CIFAR-10, 6,000 images, crops and flips"]
     assert [setting.name for setting in measured.deciding(found)] == ["CIFAR-10, crops and flips"]
