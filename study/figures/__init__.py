@@ -1,34 +1,28 @@
 """From tables to matplotlib axes. The only part of the study that imports matplotlib and seaborn.
 
 One colour per β throughout the book: blue for β < 1, darker and more saturated as β falls; black for β = 1; orange to brown for β > 1. The
-order is also carried by lightness and by the line style, so that the figures can be read without colour. Readings of what the papers leave
-unsaid, or networks, have a colour, a marker and a line of their own, and are drawn where β is an axis.
+order is also carried by lightness and by the line style, so that the figures can be read without colour. Variants of what the papers leave
+unsaid, methods and losses have a colour, a marker and a line of their own, and are drawn where β is an axis.
 """
 
 from __future__ import annotations
 
-from study.figures.calibration import outcomes_against_beta, post_hoc, reliability_diagrams
+from study.figures.against import after_training, against
+from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
 from study.figures.compare import (
     accuracy_against_amount,
     accuracy_against_depth,
-    against_beta,
+    beside,
     critical_difference,
     differences_by_reading,
 )
-from study.figures.curves import (
-    confidence_counts,
-    curves,
-    curves_by_reading,
-    difficulty_groups,
-    margin_bias,
-    oscillation_curves,
-    single_samples,
-)
-from study.figures.planes import accuracy_against_calibration, angle_slices, feature_planes, outcome_plane
+from study.figures.curves import curves, difficulty_groups, margin_bias, single_samples
+from study.figures.planes import angle_slices, feature_planes, outcome_plane
 from study.figures.style import (
     beta_color,
     beta_label,
     beta_linestyle,
+    in_lines,
     not_run,
     reading_styles,
     schedule_color,
@@ -38,32 +32,24 @@ from study.figures.style import (
 )
 
 __all__ = [
-    "accuracy_against_calibration",
     "accuracy_against_amount",
+    "accuracy_against_calibration",
     "accuracy_against_depth",
-    "against_beta",
+    "after_training",
+    "against",
     "angle_slices",
-    "beta_color",
-    "beta_label",
-    "beta_linestyle",
-    "confidence_counts",
+    "beside",
     "critical_difference",
     "curves",
-    "curves_by_reading",
+]
+__all__ += [
     "differences_by_reading",
     "difficulty_groups",
     "feature_planes",
+    "in_lines",
     "margin_bias",
-    "not_run",
-    "oscillation_curves",
     "outcome_plane",
-    "outcomes_against_beta",
-    "post_hoc",
-    "reading_styles",
     "reliability_diagrams",
-    "schedule_color",
-    "schedule_label",
-    "schedule_linestyle",
-    "single_samples",
-    "use_style",
 ]
+__all__ += ["beta_color", "beta_label", "beta_linestyle", "reading_styles", "not_run", "schedule_color", "schedule_label"]
+__all__ += ["schedule_linestyle", "single_samples", "use_style"]

@@ -12,58 +12,31 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from study.figures.style import (
-    MARKERS,
-    beta_color,
-    beta_label,
-    beta_linestyle,
-    grid,
-    in_lines,
-    one_legend,
-    schedule_color,
-    schedule_label,
-    settings,
-)
+from study.figures.curves import by_schedule
+from study.figures.style import MARKERS, beta_color, beta_label, beta_linestyle, grid, one_legend, schedule_color, schedule_label
 
 FloatArray = NDArray[np.float64]
 
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d", "8")
 _OVERLAP = 1.6  # height of the tallest slice, in distances between two slices
 
 
 def feature_planes(table: pd.DataFrame, *, readings: Sequence[str] | None = None) -> Figure:
     """Two-dimensional features of test samples, first seed, one panel for each schedule (GD-1 figure 1, GD-2 figure 1).
 
-    With several readings there is a row of panels for each.
+    With several variants there is a row of panels for each.
     """
-    across, found = settings(table[table["seed"] == table["seed"].min()], readings, across="schedule")
-    side = 2.4 if across else 3.1
-    figure, panels = grid(len(found), across or 2, width=side, height=side)
+    figure, found = by_schedule(table[table["seed"] == table["seed"].min()], readings, across="schedule")
     shades = sns.color_palette("colorblind", 10)
-    for panel, (title, runs) in zip(panels, found, strict=False):
-        points = runs.iloc[0]["points"]
-        x, y, classes = (np.array(points[name]) for name in ("x", "y", "label"))
+    for ax, runs in found:
+        x, y, classes = (np.array(runs["points"].iloc[0][name]) for name in ("x", "y", "label"))
         for index in np.unique(classes):
-            chosen = classes == index
-            panel.scatter(
-                x[chosen],
-                y[chosen],
-                s=11,
-                color=shades[index % 10],
-                marker=MARKERS[index % 10],
-                label=str(index),
-                alpha=0.8,
-                linewidths=0.4,
-            )
-        panel.set_title(title)
-        panel.locator_params(nbins=4)
-        panel.tick_params(labelsize="small", pad=1)
-    for panel in panels[:: across or 2]:
-        panel.set_ylabel("feature 2")
-    for panel in [panel for panel in panels if panel.get_visible()][-(across or 2) :]:
-        panel.set_xlabel("feature 1")
-    names = panels[0].get_legend_handles_labels()
-    figure.legend(*names, title="class", loc="outside lower center", ncols=10, handletextpad=0.1, columnspacing=0.8, markerscale=1.5)
+            look = {"color": shades[index % 10], "marker": MARKERS[index % 10], "s": 11, "alpha": 0.8, "linewidths": 0.4}
+            ax.scatter(x[classes == index], y[classes == index], label=str(index), **look)
+        ax.locator_params(nbins=4)
+        ax.tick_params(labelsize="small", pad=1)
+    figure.supxlabel("feature 1", fontsize="medium")
+    figure.supylabel("feature 2", fontsize="medium")
+    one_legend(figure, [found[0][0]], title="class", ncols=10, handletextpad=0.1, columnspacing=0.8, markerscale=1.5)
     return figure
 
 
@@ -83,36 +56,6 @@ def outcome_plane(table: pd.DataFrame, x: str, y: str, *, xlabel: str, ylabel: s
     ax.margins(x=0.15)
     ax.legend()
     return ax
-
-
-def accuracy_against_calibration(table: pd.DataFrame, *, readings: Sequence[str]) -> Figure:
-    """Test accuracy against the expected calibration error, a mark for each loss, means over the seeds with bars of one standard deviation.
-
-    A filled mark is over-confident (mean confidence above accuracy), an open one under-confident. Up and to the left is better.
-    """
-    figure, panels = grid(len(readings), 2, width=3.6, height=3.0)
-    marks = {str(label): _MARKERS[index % len(_MARKERS)] for index, label in enumerate(dict.fromkeys(table["schedule"]))}
-    for index, (panel, reading) in enumerate(zip(panels, readings, strict=False)):
-        for label, runs in table[table["variant"] == reading].groupby("schedule", sort=False):
-            mean, spread = (100 * getattr(runs[["test_ece", "test_accuracy"]], how)() for how in ("mean", "std"))
-            color = schedule_color(str(label))
-            panel.errorbar(
-                mean["test_ece"],
-                mean["test_accuracy"],
-                xerr=spread["test_ece"] if len(runs) > 1 else None,
-                yerr=spread["test_accuracy"] if len(runs) > 1 else None,
-                fmt=marks[str(label)],
-                color=color,
-                markerfacecolor=color if runs["overconfidence"].mean() > 0 else "white",
-                markersize=6,
-                elinewidth=0.8,
-                label=schedule_label(str(label)),
-            )
-        panel.set_title(in_lines(reading), fontsize="small")
-        panel.set(xlabel="test ECE, %", ylabel="test accuracy, %" if index % 2 == 0 else "")
-        panel.set_xlim(left=0)
-    one_legend(figure, panels, ncols=3)
-    return figure
 
 
 def angle_slices(table: pd.DataFrame, *, losses: Sequence[str], edges: Sequence[float]) -> Figure:

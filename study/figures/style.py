@@ -1,12 +1,11 @@
-"""What every figure of the book shares: sizes, one colour per β, one mark per reading, grids of panels."""
+"""What every figure of the book shares: sizes, one colour per β, one mark per variant, grids of panels."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -24,12 +23,13 @@ from study.losses import LOSSES, loss_name
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for the common colour deficiencies
 _SMALL = LinearSegmentedColormap.from_list("small beta", ["#9ecae1", "#4292c6", "#08519c", "#5e3c99"])
 _LARGE = LinearSegmentedColormap.from_list("large beta", ["#fdb863", "#e66101", "#8c2d04"])
-_WARMUPS = ("#009e73", "#cc79a7", "#7f7f00", "#d55e00")
+_WARMUPS = ("#009e73", "#cc79a7", "#7f7f00")
 
-# a reading has the marker of its activation, and the colour and the line of its normalisation
-_ACTIVATIONS = {"relu": "o", "tanh": "s", "sigmoid": "^"}
-_NORMALIZATIONS = {"unit": ("#117733", "-"), "standard": ("#666666", "--"), "none": ("#aa3377", ":")}
-MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")
+# a variant of MNIST has the marker of its activation, and the colour and the line of its pixels; no blue and no orange, which are for β
+_ACTIVATIONS = {"ReLU": "o", "tanh": "s", "sigmoid": "^"}
+_PIXELS = {"pixels 0 to 1": ("#117733", "-"), "standardised pixels": ("#666666", "--"), "pixels 0 to 255": ("#aa3377", ":")}
+_SHADES = ("#444444", "#117733", "#aa3377", "#999933", "#44aa99", "#882255", "#888888", "#cc6677")
+MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*", "h", "p", "d", "8")
 _LINES = ("-", "--", "-.", ":")
 
 
@@ -122,25 +122,27 @@ def in_lines(text: str, width: int = 30) -> str:
     return "\n".join(lines)
 
 
-def reading_styles(readings: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and line of each reading.
+def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Colour, marker and line of each variant, method or loss.
 
-    A reading of MNIST, such as ``tanh-unit``, has the marker of its activation, and the colour and the line of its normalisation. Any other
-    name, such as that of a network, has a style by its place in the list.
+    A variant of MNIST, such as ``tanh, pixels 0 to 1``, has the marker of its activation, and the colour and the line of its pixels; a
+    loss has its own colour; any other name has a style by its place in the list.
     """
     styles = {}
-    shades = sns.color_palette("colorblind", 10).as_hex()
-    for index, reading in enumerate(readings):
-        activation, _, normalization = reading.partition("-")
-        if activation in _ACTIVATIONS and normalization in _NORMALIZATIONS:
-            color, line = _NORMALIZATIONS[normalization]
-            styles[reading] = {"color": color, "linestyle": line, "marker": _ACTIVATIONS[activation]}
-        else:
-            styles[reading] = {"color": shades[index % 10], "linestyle": _LINES[index % 4], "marker": MARKERS[index % 10]}
+    for index, name in enumerate(names):
+        activation, _, pixels = name.partition(", ")
+        color, line = _SHADES[index % len(_SHADES)], _LINES[index % 4]
+        if name.partition(" ")[0] in LOSSES:
+            color, line = schedule_color(name), schedule_linestyle(name)
+        elif pixels in _PIXELS:
+            color, line = _PIXELS[pixels]
+        styles[name] = {"color": color, "linestyle": line, "marker": _ACTIVATIONS.get(activation, MARKERS[index % len(MARKERS)])}
     return styles
 
 
-def grid(count: int, columns: int, *, width: float, height: float, sharex: bool = False, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+def grid(
+    count: int, columns: int, *, width: float, height: float, sharex: bool = False, sharey: bool | Literal["none", "row"] = False
+) -> tuple[Figure, list[Axes]]:
     """Make a grid of panels of a size in inches, row by row; those of the last row that are not needed are hidden."""
     columns = min(columns, count)
     rows = -(-count // columns)
@@ -154,23 +156,13 @@ def grid(count: int, columns: int, *, width: float, height: float, sharex: bool 
     return figure, list(panels.flat)
 
 
-def settings(table: pd.DataFrame, readings: Sequence[str] | None, *, across: str) -> tuple[int, list[tuple[str, pd.DataFrame]]]:
-    """The runs of every pair of a reading and a schedule, with a title, in the order of a grid.
-
-    ``across`` is what changes along a row: ``"schedule"`` or ``"variant"``. The number of columns that the grid needs for that comes first:
-    0 for one reading, which can be wrapped anywhere.
-    """
-    schedules = list(dict.fromkeys(table["schedule"]))
-    if readings is None or len(readings) < 2:
-        chosen = table if not readings else table[table["variant"] == readings[0]]
-        return 0, [(schedule_label(str(label)), chosen[chosen["schedule"] == label]) for label in schedules]
-    pairs = list(itertools.product(readings, schedules))
-    if across == "variant":
-        pairs.sort(key=lambda pair: schedules.index(pair[1]))
-    return len(schedules) if across == "schedule" else len(readings), [
-        (f"{reading}, {schedule_label(str(label))}", table[(table["variant"] == reading) & (table["schedule"] == label)])
-        for reading, label in pairs
-    ]
+def panels(table: pd.DataFrame, column: str, columns: int, **size: Any) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+    """Make a grid with a panel for each value of a column, in the order of the table; each with its title and the rows that it shows."""
+    names = list(dict.fromkeys(table[column]))
+    figure, axes = grid(len(names), columns, **size)
+    for ax, name in zip(axes, names, strict=False):
+        ax.set_title(in_lines(schedule_label(str(name))), fontsize="small")
+    return figure, [(ax, table[table[column] == name]) for ax, name in zip(axes, names, strict=False)]
 
 
 def not_run() -> Figure:
@@ -190,9 +182,8 @@ def means_with_intervals(panel: Axes, values: pd.DataFrame, **style: Any) -> Non
     panel.errorbar(values.columns, means, yerr=half, capsize=2, markersize=4.5, linewidth=1.4, elinewidth=1, **style)
 
 
-def one_legend(figure: Figure, panels: Iterable[Axes], *, title: str | None = None, ncols: int = 1) -> None:
-    """One legend below the figure for all panels; what they share appears once."""
-    entries = {name: handle for panel in panels for handle, name in zip(*panel.get_legend_handles_labels(), strict=True)}
-    if title is not None:  # readings of ours first
-        entries = dict(sorted(entries.items(), key=lambda entry: not isinstance(entry[1], ErrorbarContainer)))
-    figure.legend(entries.values(), entries.keys(), title=title, loc="outside lower center", ncols=ncols, fontsize="small")
+def one_legend(figure: Figure, axes: Iterable[Axes], *, title: str | None = None, ncols: int = 1, **look: Any) -> None:
+    """One legend below the figure for all panels; what they share appears once, what has intervals first."""
+    entries = {name: handle for ax in axes for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)}
+    entries = dict(sorted(entries.items(), key=lambda entry: title is not None and not isinstance(entry[1], ErrorbarContainer)))
+    figure.legend(entries.values(), entries.keys(), title=title, loc="outside lower center", ncols=ncols, fontsize="small", **look)

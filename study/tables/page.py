@@ -49,13 +49,16 @@ class Page:
 
         Args:
             kind: as :func:`study.criteria.runs_of` knows it.
-            some: whether variants with too few seeds to decide anything are there too.
+            some: whether variants with too few seeds to decide anything are there too, their seeds counted behind their names.
         """
         found = criteria.runs_of(self.records, kind)
-        if len(found) and not some:
-            least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
-            found = found[found.groupby("variant")["seed"].transform("nunique") >= least]
-        return in_order(found)
+        if found.empty:
+            return found
+        least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
+        seeds = found.groupby("variant")["seed"].transform("nunique")
+        shown = in_order(found if some else found[seeds >= least])
+        counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
+        return shown.assign(variant=shown["variant"] + counted.where(seeds < least, "")[shown.index])
 
     def answer(self, claim: str = "") -> Markdown:
         """Show the claim with its place in the paper, the outcome with its scale and counts, and what was found."""

@@ -33,14 +33,18 @@ def short(variant: str) -> str:
 
 
 def in_order(runs: pd.DataFrame) -> pd.DataFrame:
-    """Give the variants their short names, networks at real accuracy first; each runs from the largest β to the warm-ups."""
+    """Give the variants their short names, networks at real accuracy first; each runs from the largest β to the warm-ups.
+
+    What the papers call the data set is its ``data``.
+    """
     if runs.empty:
         return runs
     place = {name: index for index, name in enumerate(sorted(set(runs["variant"]), key=_place))}
     by = {"variant": True, "warmup_epochs": True, "beta": False, "seed": True}
     there = [name for name in by if name in runs]
     ordered = runs.assign(variant=runs["variant"].map(place)).sort_values(there, ascending=[by[name] for name in there], kind="stable")
-    return ordered.assign(variant=ordered["variant"].map(list(map(short, place)).__getitem__))
+    data = ordered["dataset"].map(published.DATASETS) if "dataset" in runs else ""
+    return ordered.assign(variant=ordered["variant"].map(list(map(short, place)).__getitem__), data=data)
 
 
 def _place(variant: str) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Figures: one colour for each β, means and bands that are the data's, and axes that the caller can give."""
+"""Figures: one colour for each β and each loss; means, bands and intervals that are the data's; a figure without runs says so."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
-from study import figures
+from gdlib.calibration import calibration_bins
+from study import figures, statistics
 from study.losses import LOSSES
 
 BETAS = [0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
+SCHEDULES = ["β = 0.1", "β = 5", "warm-up 0.01→0.1"]
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +26,56 @@ def close_figures():
     plt.close("all")
 
 
-def runs() -> pd.DataFrame:
+def names(figure) -> list[str]:
+    """What the legend of a figure says."""
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def titles(figure) -> list[str]:
+    return [ax.get_title().replace("\n", " ") for ax in figure.axes if ax.get_visible()]
+
+
+# --- colours ---
+
+
+class TestColors:
+    def test_every_beta_warm_up_and_loss_has_its_own(self):
+        colors = [figures.beta_color(beta) for beta in BETAS]
+        assert colors[BETAS.index(1.0)] == "#000000" and len(set(colors)) == len(BETAS)
+        assert figures.schedule_color("0.1") == figures.beta_color(0.1)
+        warmups = {figures.schedule_color(label) for label in ("warm-up 0.001→0.01", "warm-up 0.01→0.1")}
+        assert len(warmups) == 2 and not warmups & set(colors)
+        assert [figures.schedule_linestyle(label) for label in ("0.1", "5", "warm-up 0.01→0.1")] == ["-", "--", "-."]
+        losses = [name for name in LOSSES if name != "gd"]
+        assert len({figures.schedule_color(f"{name} 1") for name in losses}) == len(losses)  # one for each, whatever its numbers
+        assert figures.schedule_color("lm 0.3") == figures.schedule_color("lm 0.9")
+        assert figures.schedule_color("softmax") == figures.beta_color(1.0)
+        assert figures.schedule_label("label-smoothing 0.1") == "label smoothing, λ = 0.1"
+
+    @given(st.floats(1e-9, 1e9))
+    def test_small_is_blue_and_large_is_not(self, beta):
+        red, _, blue = to_rgb(figures.beta_color(beta))
+        if abs(math.log10(beta)) > 1e-6:
+            assert blue > red if beta < 1 else red > blue
+
+    def test_a_variant_has_the_style_of_its_parts_and_any_other_name_has_one_that_is_not_a_betas(self):
+        unit, raw, relu, first, second, loss = figures.reading_styles(
+            ["tanh, pixels 0 to 1", "tanh, pixels 0 to 255", "ReLU, pixels 0 to 1", "CIFAR-10, plain", "CIFAR-100", "arcgrad 10"]
+        ).values()
+        assert unit["marker"] == raw["marker"] != relu["marker"] and unit["color"] == relu["color"] != raw["color"]
+        assert first != second and loss["color"] == figures.schedule_color("arcgrad 10")
+        for style in (unit, raw, first, second):
+            red, green, blue = to_rgb(style["color"])
+            assert not blue > 1.3 * max(red, green) and not (red > 1.3 * green > 1.3 * blue), "blue and orange are for β"
+
+
+# --- curves and panels ---
+
+
+def followed(*variants: str) -> pd.DataFrame:
     return pd.DataFrame(
         {
+            "variant": variant,
             "schedule": ["0.1", "0.1", "5", "warm-up 0.01→0.1"],
             "seed": [0, 1, 0, 0],
             "curve_epoch": [[0, 1, 2]] * 4,
@@ -35,74 +84,53 @@ def runs() -> pd.DataFrame:
             "single_confidence": [[[0.1, 0.5, 0.9]] * 12] * 4,
             "points": [{"x": [0.0, 1.0, 2.0], "y": [0.0, 1.0, 0.5], "label": [0, 1, 1]}] * 4,
         }
-    )
-
-
-class TestColors:
-    def test_one_is_black_and_all_differ(self):
-        colors = [figures.beta_color(beta) for beta in BETAS]
-        assert colors[BETAS.index(1.0)] == "#000000"
-        assert len(set(colors)) == len(BETAS)
-
-    @given(st.floats(1e-9, 1e9))
-    def test_small_is_blue_and_large_is_not(self, beta):
-        red, _, blue = to_rgb(figures.beta_color(beta))
-        if abs(math.log10(beta)) > 1e-6:
-            assert blue > red if beta < 1 else red > blue
-
-    def test_schedules(self):
-        assert figures.schedule_color("0.1") == figures.beta_color(0.1)
-        warmups = {figures.schedule_color(label) for label in ("warm-up 0.001→0.01", "warm-up 0.01→0.1")}
-        assert len(warmups) == 2
-        assert not warmups & {figures.beta_color(beta) for beta in BETAS}
-        assert [figures.schedule_linestyle(label) for label in ("0.1", "5", "warm-up 0.01→0.1")] == ["-", "--", "-."]
-
-    def test_losses(self):
-        losses = [name for name in LOSSES if name != "gd"]
-        looks = [(figures.schedule_color(f"{name} 1"), figures.schedule_linestyle(f"{name} 1")) for name in losses]
-        assert len({color for color, _ in looks}) == len(losses)  # one for each, whatever its numbers
-        assert figures.schedule_color("lm 0.3") == figures.schedule_color("lm 0.9")
-        assert figures.schedule_color("softmax") == figures.beta_color(1.0)
-        assert figures.schedule_label("label-smoothing 0.1") == "label smoothing, λ = 0.1"
+        for variant in variants
+    ).pipe(lambda table: table.explode([name for name in table if name != "variant"], ignore_index=True))
 
 
 class TestCurves:
     def test_mean_band_and_legend(self):
-        ax = figures.curves(runs(), "test_accuracy", ylabel="accuracy")
+        figure = figures.curves(followed("a"), "test_accuracy", ylabel="accuracy")
+        (ax,) = figure.axes
         first = ax.get_lines()[0]
         np.testing.assert_allclose(first.get_ydata(), [0.1, 0.6, 0.9])
         assert first.get_color() == figures.beta_color(0.1)
-        assert len(ax.collections) == 1  # a band only where there are several seeds
-        band = ax.collections[0].get_paths()[0].vertices
-        assert band[:, 1].max() == pytest.approx(0.9)
-        assert np.isclose(band[:, 1], 0.6 - math.sqrt(0.02)).any()
-        assert [text.get_text() for text in ax.get_legend().get_texts()] == ["β = 0.1", "β = 5", "warm-up 0.01→0.1"]
+        (band,) = ax.collections  # only where there are several seeds
+        corners = band.get_paths()[0].vertices
+        assert corners[:, 1].max() == pytest.approx(0.9) and np.isclose(corners[:, 1], 0.6 - math.sqrt(0.02)).any()
+        assert names(figure) == SCHEDULES
 
-    def test_draws_where_it_is_told(self):
-        _, ax = plt.subplots()
-        assert figures.curves(runs(), "test_accuracy", ylabel="accuracy", ax=ax, legend=False) is ax
-        assert ax.get_legend() is None
+    def test_panels_share_one_scale_and_every_seed_can_have_its_line(self):
+        figure = figures.curves(followed("a", "b"), "test_accuracy", ylabel="accuracy", panel="variant", ylim=(0, 2), each=True)
+        assert titles(figure) == ["a", "b"] and all(ax.get_ylim() == (0, 2) for ax in figure.axes)
+        assert [len(ax.get_lines()) for ax in figure.axes] == [4, 4] and names(figure) == SCHEDULES
 
+    def test_the_bias_of_the_margin_has_its_upper_end(self):
+        rows = [
+            {"variant": variant, "schedule": loss, "seed": seed, "curve_train_epoch": [0, 1, 2]}
+            | {"curve_train_margin_bias": [2.1, bias + seed, bias + 0.2]}
+            for variant in ("a", "b")
+            for loss, bias in (("softmax", 0.7), ("lm 0.3", 1.0))
+            for seed in (0, 1)
+        ]
+        figure = figures.margin_bias(pd.DataFrame(rows), readings=["b", "a"], classes=10)
+        softmax, lm, bound = figure.axes[0].get_lines()
+        np.testing.assert_allclose(softmax.get_xydata(), [[0, 2.1], [1, 1.2], [2, 0.9]])
+        np.testing.assert_allclose(lm.get_ydata(), [2.1, 1.5, 1.2])
+        assert [softmax.get_color(), lm.get_color()] == [figures.schedule_color("softmax"), figures.schedule_color("lm 0.3")]
+        assert softmax.get_linestyle() != lm.get_linestyle()  # to be told apart without colour
+        assert set(bound.get_ydata()) == {math.log(9)} and figure.axes[0].get_ylim()[1] > math.log(9)
+        assert names(figure) == ["softmax", "LM, λ = 0.3"] and titles(figure) == ["b", "a"]
 
-class TestPanels:
-    @pytest.mark.parametrize("draw", [figures.difficulty_groups, figures.single_samples, figures.feature_planes])
-    def test_a_panel_for_each_schedule_and_a_legend(self, draw):
-        figure = draw(runs())
-        visible = [ax.get_title() for ax in figure.axes if ax.get_visible()]
-        assert visible == ["β = 0.1", "β = 5", "warm-up 0.01→0.1"]
-        assert figure.legends
-        figure.canvas.draw()
-
-    @pytest.mark.parametrize("draw", [figures.difficulty_groups, figures.feature_planes])
-    @pytest.mark.parametrize("asked", [["tanh-unit"], ["tanh-unit", "relu-unit"]])
-    def test_one_reading_at_a_time(self, draw, asked):
-        both = pd.concat([runs().assign(variant="relu-unit"), runs().assign(variant="tanh-unit")])
-        titles = [ax.get_title() for ax in draw(both, readings=asked).axes if ax.get_visible()]
-        schedules = ["β = 0.1", "β = 5", "warm-up 0.01→0.1"]
-        if len(asked) == 1:
-            assert titles == schedules
-        else:
-            assert sorted(titles) == sorted(f"{reading}, {label}" for reading in asked for label in schedules)
+    def test_a_panel_for_each_schedule_and_variant(self):
+        for draw in (figures.difficulty_groups, figures.single_samples, figures.feature_planes):
+            figure = draw(followed("ReLU"))
+            assert titles(figure) == SCHEDULES and figure.legends
+            figure.canvas.draw()
+        for draw in (figures.difficulty_groups, figures.feature_planes):
+            assert titles(draw(followed("ReLU", "tanh"), readings=["tanh"])) == SCHEDULES
+            both = [f"{variant}, {label}" for variant in ("tanh", "ReLU") for label in SCHEDULES]
+            assert sorted(titles(draw(followed("ReLU", "tanh"), readings=["tanh", "ReLU"]))) == sorted(both)
 
     def test_style_can_be_set_twice(self):
         with plt.rc_context():
@@ -111,42 +139,166 @@ class TestPanels:
             assert plt.rcParams["legend.frameon"] is False
 
 
-def settings() -> pd.DataFrame:
-    """Two readings with two β and two seeds; relu-unit has one seed less."""
+# --- outcomes against beta ---
+
+
+def bins(seed: int, samples: int = 400) -> dict:
+    """The bins of random predictions of three classes, as a record holds them."""
+    generator = np.random.default_rng(seed)
+    probabilities = generator.dirichlet((0.4, 0.4, 0.4), samples)
+    columns = calibration_bins(probabilities, generator.integers(3, size=samples)).to_dict()
+    return {name: columns[name] for name in ("upper", "count", "confidence", "accuracy")}
+
+
+def runs(variants=("plain",), dataset="cifar10-jpeg", seeds=3) -> pd.DataFrame:
+    rows = []
+    for place, variant in enumerate(variants):
+        for seed in range(seeds):
+            for beta in (20.0, 1.0, 0.1):
+                base = 0.9 - 0.01 * beta + 0.001 * seed + 0.1 * place
+                ece = {"test_ece": 0.1 + 0.01 * seed, "test_ece_temperature": 0.02, "test_ece_vector": 0.03, "test_ece_link": 0.05}
+                own = {"variant": variant, "dataset": dataset, "seed": seed, "beta": beta, "schedule": f"{beta:g}", "warmup_epochs": 0}
+                rows.append(own | ece | {"test_accuracy": base, "overconfidence": -0.01 * beta, "reliability": bins(seed)})
+            rows.append(rows[-1] | {"schedule": "warm-up 0.1→1", "beta": 1.0, "warmup_epochs": 10, "test_accuracy": 5.0})
+    return pd.DataFrame(rows)
+
+
+OUTCOMES = {"overconfidence": ("over", 100, None), "test_ece": ("ECE", 100, None), "test_accuracy": ("accuracy", 100, "difference")}
+
+
+class TestAgainst:
+    def test_means_intervals_and_differences_without_warm_ups(self):
+        over, ece, accuracy, unused = figures.against(runs(), OUTCOMES).axes
+        assert not unused.get_visible()
+        np.testing.assert_allclose(over.containers[0].lines[0].get_ydata(), [-0.1, -1.0, -20.0])
+        np.testing.assert_allclose(accuracy.containers[0].lines[0].get_ydata(), [0.9, 0.0, -19.0], atol=1e-9)
+        (bars,) = ece.containers[0].lines[2]
+        expected = statistics.t_interval([10.0, 11.0, 12.0])
+        np.testing.assert_allclose(bars.get_segments()[0][:, 1], [expected.low, expected.high])
+
+    def test_a_panel_for_each_data_set_and_the_papers_only_where_they_belong(self):
+        both = pd.concat([runs().assign(data="CIFAR-10"), runs(["tiny"], "tiny-imagenet").assign(data="Tiny")])
+        printed = {"paper": "GD-2", "dataset": "Tiny-ImageNet", "model": "ResNet34", "metric": "test_ece"}
+        papers = pd.DataFrame(
+            [printed | {"setting": setting, "value": value} for setting, value in ((20.0, 0.015), (1.0, 0.087), ("w", 1))]
+        )
+        figure = figures.against(both, OUTCOMES, panel="data", papers=papers)
+        assert [ax.get_title() for ax in figure.axes[:2]] == ["CIFAR-10", "Tiny"]
+        drawn = [[line for line in ax.get_lines() if line.get_label() == "GD-2"] for ax in figure.axes]
+        assert [len(lines) for lines in drawn] == [0, 0, 0, 1, 0, 0]
+        np.testing.assert_allclose(drawn[3][0].get_xydata(), [[1, 8.7], [20, 1.5]])
+        assert sorted(names(figure)) == ["GD-2", "plain", "tiny"]
+
+    def test_a_variant_without_beta_one_has_no_difference_and_one_seed_no_interval(self):
+        table = runs()
+        figure = figures.against(table[table["beta"] != 1.0], OUTCOMES)
+        assert len(figure.axes[2].containers[0].lines[0].get_ydata()) == 0
+        figure = figures.against(table[(table["beta"] == 1.0) | (table["seed"] == 0)], OUTCOMES)
+        (bars,) = figure.axes[1].containers[0].lines[2]
+        lengths = [np.ptp(segment[:, 1]) for segment in bars.get_segments()]
+        assert lengths[0] == lengths[2] == 0 < lengths[1]
+
+    def test_a_line_for_everything_that_was_done_after_training(self):
+        table = runs(["plain", "other"])
+        table.loc[table["variant"] == "other", "test_ece_vector"] = np.nan
+        figure = figures.against(figures.after_training(table, "test_ece"), {"test_ece": ("ECE", 100, None)}, line="after", panel="variant")
+        first, second = figure.axes
+        assert first.get_legend_handles_labels()[1] == ["as trained", "β link", "temperature scaling", "vector scaling"]
+        assert second.get_legend_handles_labels()[1] == ["as trained", "β link", "temperature scaling"]
+        np.testing.assert_allclose(first.containers[1].lines[0].get_ydata(), [5.0, 5.0, 5.0])
+
+    def test_another_axis_and_a_line_for_each_loss(self):
+        rows = [
+            {"schedule": loss, "seed": seed, "samples": samples, "test_accuracy": accuracy + 0.01 * seed}
+            for loss, lead in (("softmax", 0.7), ("arcgrad 10", 0.75))
+            for samples, accuracy in ((600, lead), (6000, lead + 0.1))
+            for seed in range(3)
+        ]
+        figure = figures.against(pd.DataFrame(rows), {"test_accuracy": ("%", 100, "log")}, x="samples", line="schedule")
+        softmax, arcgrad = figure.axes[0].containers
+        np.testing.assert_allclose(softmax.lines[0].get_xydata(), [[600, 71], [6000, 81]])
+        np.testing.assert_allclose(arcgrad.lines[0].get_ydata(), [76.0, 86.0])
+        assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["600", "6\u2009000"]
+        assert figure.axes[0].get_xlabel() == "samples" and figure.axes[0].get_yscale() == "log"
+        assert names(figure) == ["softmax", "ArcGrad, s = 10"] and arcgrad.lines[0].get_color() == figures.schedule_color("arcgrad 10")
+
+    def test_differences_have_a_panel_for_each_variant_and_an_empty_row_for_a_schedule_that_it_lacks(self):
+        table = runs(["plain", "other"])
+        table = table[~((table["variant"] == "other") & (table["schedule"] == "20"))]
+        figure = figures.differences_by_reading(
+            table, "overconfidence", reference="1", readings=["other", "plain"], xlabel="points", scale=100
+        )
+        assert titles(figure) == ["other", "plain"]
+        marks = [[line.get_xydata()[0].tolist() for line in ax.get_lines() if line.get_marker() == "o"] for ax in figure.axes]
+        np.testing.assert_allclose(marks[1], [[-19, 2], [0.9, 1], [0.9, 0]])  # from the top: β = 20, 0.1, the warm-up
+        assert [row for _, row in marks[0]] == [1, 0]
+
+
+class TestReliability:
+    def test_seeds_are_pooled_and_the_counts_are_of_one_test_set(self):
+        ax = figures.reliability_diagrams(runs(), readings=["plain"]).axes[0]
+        each = [bins(seed) for seed in range(3)]
+        count = np.sum([columns["count"] for columns in each], axis=0)
+        right = np.sum([np.array(columns["count"]) * np.nan_to_num(np.array(columns["accuracy"], float)) for columns in each], axis=0)
+        found = count > 0
+        np.testing.assert_allclose([bar.get_height() for bar in ax.containers[0]], (right / np.maximum(count, 1))[found])
+        (steps,) = [patch for patch in ax.patches if patch.get_label() == "share of the images"]
+        np.testing.assert_allclose(steps.get_data().values, count / count.sum())
+        (bars,) = ax.containers[-1].lines[2]
+        low, high = statistics.wilson_interval(right[found] / 3, count[found] / 3)
+        np.testing.assert_allclose([segment[:, 1] for segment in bars.get_segments()], np.stack([low, high], 1), atol=1e-12)
+        assert [text.get_text() for text in ax.texts] == ["ECE 11.0 %"]
+
+    def test_a_setting_that_is_missing_leaves_its_place_empty(self):
+        table = runs(["plain", "other"])
+        table = table[(table["variant"] == "plain") | (table["schedule"] == "20")]
+        figure = figures.reliability_diagrams(table[table["schedule"].isin(["20", "0.1"])], readings=["plain", "other"])
+        assert [ax.get_visible() for ax in figure.axes] == [True, True, True, False]
+
+    def test_accuracy_against_calibration_has_one_mark_for_a_loss_in_all_panels(self):
+        rows = [
+            {"variant": variant, "schedule": loss, "seed": seed, "test_ece": ece + 0.01 * seed}
+            | {"test_accuracy": accuracy, "overconfidence": over}
+            for variant in ("a", "b")
+            for loss, accuracy, ece, over in (("softmax", 0.57, 0.02, 0.02), ("lm 0.3", 0.6, 0.04, -0.04))
+            for seed in (0, 1)
+            if (variant, loss) != ("b", "softmax")
+        ]
+        figure = figures.accuracy_against_calibration(pd.DataFrame(rows), readings=["a", "b"])
+        softmax, lm = (container[0] for container in figure.axes[0].containers)
+        np.testing.assert_allclose([*softmax.get_xydata(), *lm.get_xydata()], [[2.5, 57.0], [4.5, 60.0]])
+        assert softmax.get_markerfacecolor() == softmax.get_color()  # over-confident: filled
+        assert lm.get_markerfacecolor() == "white" and softmax.get_marker() != lm.get_marker()
+        marks = [{container.get_label(): container[0].get_marker() for container in ax.containers} for ax in figure.axes]
+        assert list(marks[1]) == ["LM, λ = 0.3"] and marks[1].items() <= marks[0].items() and len(names(figure)) == 2
+
+
+def test_slices_of_angles_are_shares_with_their_median():
     rows = [
-        {"variant": reading, "schedule": f"{beta:g}", "beta": beta, "seed": seed, "warmup_epochs": 0, "lost": lost + seed}
-        for reading, factor in (("tanh-unit", 1), ("relu-unit", 10))
-        for beta, lost in ((1.0, 10.0 * factor), (0.1, 20.0 * factor))
-        for seed in range(2)
+        {"schedule": loss, "seed": seed, "target_angle_epochs": [0, 4], "target_angle_counts": counts}
+        for loss, counts in (("softmax", [[0, 5, 5, 0], [0, 10, 0, 0]]), ("arcgrad 10", [[0, 5, 5, 0], [10, 0, 0, 0]]))
+        for seed in range(3)
     ]
-    return pd.DataFrame(rows[:-1])
+    edges = [math.pi * edge / 4 for edge in range(5)]  # four bins of 45 degrees
+    figure = figures.angle_slices(pd.DataFrame(rows), losses=["softmax", "arcgrad 10"], edges=edges)
+    softmax, arcgrad = (ax for ax in figure.axes if ax.get_visible())
+    assert titles(figure) == ["softmax", "ArcGrad, s = 10"]
+    assert [tick.get_text() for tick in softmax.get_yticklabels()] == ["0", "4"]
+    first, last = filled = [patch for patch in arcgrad.patches if patch.get_fill()]
+    heights = [patch.get_data().values - patch.get_data().baseline for patch in filled]
+    np.testing.assert_allclose(heights[0] / heights[1].max(), [0, 0.5, 0.5, 0])  # shares, on one scale
+    np.testing.assert_allclose(last.get_data().edges, [0, 45, 90, 135, 180])
+    assert (first.get_data().baseline, last.get_data().baseline) == (1, 0)  # the first epoch is at the top
+    assert first.get_alpha() > last.get_alpha()
+    assert sorted({float(line.get_xdata()[0]) for line in arcgrad.lines}) == [22.5, 90.0]
 
 
-class TestReadings:
-    def test_a_reading_has_the_style_of_its_parts_and_any_other_name_has_one_too(self):
-        styles = figures.reading_styles(["tanh-unit", "tanh-none", "relu-unit", "resnet18", "vgg16"])
-        assert styles["tanh-unit"]["marker"] == styles["tanh-none"]["marker"] != styles["relu-unit"]["marker"]
-        assert styles["tanh-unit"]["color"] == styles["relu-unit"]["color"] != styles["tanh-none"]["color"]
-        assert styles["resnet18"] != styles["vgg16"]
-
-    def test_means_of_the_readings_beside_the_papers(self):
-        printed = pd.DataFrame({"beta": [1.0, 0.1], "value": [100.0, 150.0]})
-        ax = figures.against_beta(settings(), "lost", ylabel="y", readings=["tanh-unit", "relu-unit"], published=printed)
-        np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), [20.5, 10.5])
-        (papers,) = [line for line in ax.get_lines() if line.get_label() == "the papers"]
-        np.testing.assert_allclose(papers.get_ydata(), [150.0, 100.0])
-        assert {text.get_text() for text in ax.get_legend().get_texts()} == {"tanh-unit", "relu-unit", "the papers"}
-
-    def test_differences_have_a_panel_for_each_reading_in_the_order_asked_for(self):
-        figure = figures.differences_by_reading(settings(), "lost", reference="1", readings=["tanh-unit"], xlabel="samples", columns=2)
-        (panel,) = [ax for ax in figure.axes if ax.get_visible()]
-        assert panel.get_title() == "tanh-unit"
-        (mark,) = [line for line in panel.get_lines() if line.get_marker() == "o"]
-        assert mark.get_xdata()[0] == pytest.approx(10.0)
-
-    def test_curves_share_one_scale(self):
-        both = pd.concat([runs().assign(variant="relu-unit"), runs().assign(variant="tanh-unit")])
-        figure = figures.curves_by_reading(both, "test_accuracy", ylabel="accuracy", readings=["tanh-unit", "relu-unit"], ylim=(0, 2))
-        panels = [ax for ax in figure.axes if ax.get_visible()]
-        assert [panel.get_title() for panel in panels] == ["tanh-unit", "relu-unit"]
-        assert all(panel.get_ylim() == (0, 2) for panel in panels)
+def test_without_runs_a_figure_says_so():
+    empty = pd.DataFrame()
+    for figure in (
+        figures.against(figures.after_training(empty, "test_ece"), OUTCOMES),
+        figures.reliability_diagrams(empty, readings=[]),
+        figures.curves(empty, "test_accuracy", ylabel=""),
+        figures.differences_by_reading(empty, "x", reference="1", xlabel=""),
+    ):
+        assert [text.get_text() for text in figure.axes[0].texts] == ["not run yet"]

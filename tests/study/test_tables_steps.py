@@ -66,11 +66,8 @@ def test_table_1_is_a_product():
 
 
 def test_outcomes_stand_in_a_column_for_each_activation(found):
-    figure = figures.outcomes_against_beta(
-        pd.concat([found, found.assign(activation="ReLU")]).assign(variant=lambda runs: runs["arm"]),
-        {"errors": ("errors", 1, "count"), "lost_share": ("share", 100, None)},
-        across="activation",
-    )
+    outcomes = {"errors": ("errors", 1, "count"), "lost_share": ("share", 100, None)}
+    figure = figures.against(pd.concat([found, found.assign(activation="ReLU")]), outcomes, line="arm", panel="activation")
     panels = figure.get_axes()
     assert [panel.get_title() for panel in panels[:2]] == ["tanh", "ReLU"] and len(panels) == 4
     assert panels[0].get_yscale() == "symlog" and panels[2].get_yscale() == "linear"

@@ -1,0 +1,130 @@
+"""Outcomes against β or another column, with the papers' own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from study import published, statistics
+from study.figures.style import (
+    grid,
+    in_lines,
+    not_run,
+    one_legend,
+    reading_styles,
+    schedule_label,
+)
+
+Outcome = tuple[str, float, Literal["difference", "log", "count"] | None]
+"""The label of an axis, a factor, and whether the outcome is drawn less that of β = 1, or on an axis that is logarithmic (with a 0)."""
+
+AFTER = {"": "as trained", "_link": "β link", "_temperature": "temperature scaling", "_vector": "vector scaling"}
+"""What is done to the probabilities after training, by the ending of the columns of the records."""
+
+_PAPERS = {"GD-1": "0.75", "GD-2": "0.55"}
+
+
+def against(
+    table: pd.DataFrame,
+    outcomes: Mapping[str, Outcome],
+    *,
+    x: str = "beta",
+    line: str = "variant",
+    panel: str = "",
+    papers: pd.DataFrame | None = None,
+) -> Figure:
+    """Outcomes against β or another column: means over the seeds with 95 % Student intervals; warm-ups are left out.
+
+    Args:
+        table: runs with ``seed``, the columns that are named here, and the outcomes.
+        outcomes: for each column of the table how it is drawn, a row of panels each if there are several panels, else a panel each.
+        x: the horizontal axis, logarithmic if its values span more than a factor of 5.
+        line: a line for each of its values, with the number of seeds where it differs from line to line.
+        panel: a panel for each of its values, with one outcome in each.
+        papers: what they print for the same data sets, as :func:`study.published.printed` gives it, in grey, a line for each network.
+    """
+    if table.empty:
+        return not_run()
+    table = table[table["warmup_epochs"] == 0] if "warmup_epochs" in table else table
+    names = list(dict.fromkeys(table[panel])) if panel else [""]
+    columns = len(names) if len(names) > 1 < len(outcomes) else min(2, len(names) * len(outcomes))
+    counts = any(how == "count" for _, _, how in outcomes.values())
+
+    figure, axes = grid(len(names) * len(outcomes), columns, width=7.0 / max(columns, 1.6), height=2.3, sharey="row" if counts else "none")
+    styles = reading_styles(dict.fromkeys(map(str, table[line])))
+    seeds = table.groupby(line)["seed"].nunique()
+    counted = [f" ({number})" if seeds.nunique() > 1 else "" for number in seeds]
+    labels = {name: schedule_label(str(name)) + number for name, number in zip(seeds.index, counted, strict=True)}
+    for index, (ax, (column, name)) in enumerate(zip(axes, itertools.product(outcomes, names), strict=False)):
+        label, scale, how = outcomes[column]
+        here = table[table[panel] == name] if panel else table
+        for value, runs in here.groupby(line, sort=False):
+            if column in runs and runs[column].notna().any():
+                values = runs.pivot_table(index="seed", columns=x, values=column) * scale
+                _intervals(ax, _relative(values, how), label=labels[value], **styles[str(value)])
+        for paper, series in _lines_of(papers, here, column) if papers is not None else ():
+            drawn = _relative(series * scale, how)
+            ax.plot(drawn.columns, drawn.iloc[0], ".:", color=_PAPERS[paper], linewidth=1.2, label=paper)
+        if how in ("log", "count"):
+            ax.set_yscale("log" if how == "log" else "symlog", **({} if how == "log" else {"linthresh": 10}))
+        if index % columns == 0 or len(names) == 1:
+            ax.set_ylabel(label)
+        if name and (index < len(names)):
+            ax.set_title(in_lines(name), fontsize="small")
+        _axis(ax, x, titled=index >= len(axes) - columns)
+        if how == "difference" or column.startswith("overconfidence"):
+            ax.axhline(0, color="0.3", linewidth=0.9, zorder=0)
+    for ax in axes:
+        if ax.get_yscale() == "symlog":
+            ax.set_ylim(bottom=0)  # once every line of the row is drawn
+    one_legend(
+        figure, axes, title=f"{line} (seeds)" if any(counted) else None, ncols=2 if len(styles) > 3 and max(map(len, styles)) < 30 else 1
+    )
+    return figure
+
+
+def after_training(table: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Repeat the runs for everything that was done to their probabilities after training, named in ``after``, with the measure after it."""
+    done = {name: f"{measure}{ending}" for ending, name in AFTER.items() if f"{measure}{ending}" in table}
+    return pd.concat([table.assign(after=name, **{measure: table[column]}) for name, column in done.items()]) if len(table) else table
+
+
+def _lines_of(papers: pd.DataFrame, runs: pd.DataFrame, metric: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """What the papers print for a constant β on the data sets of the runs: the paper, and a row for each of its networks."""
+    here = papers["dataset"].isin(runs["dataset"].map(published.DATASETS)) & (papers["metric"] == metric)
+    constant = papers[here & papers["setting"].map(lambda setting: isinstance(setting, float))].astype({"setting": float})
+    for (paper, *_), series in constant.groupby(["paper", "dataset", "model"], sort=False):
+        yield str(paper), series.set_index("setting")[["value"]].sort_index().T
+
+
+def _relative(values: pd.DataFrame, how: str | None) -> pd.DataFrame:
+    """Values by seed and β, as they are or less those at β = 1; nothing if there is no β = 1."""
+    if how != "difference":
+        return values
+    return values.sub(values[1.0], axis=0) if 1.0 in values else values.iloc[:, :0]
+
+
+def _intervals(ax: Axes, values: pd.DataFrame, **style: Any) -> None:
+    """Means over the rows against the columns, with 95 % Student intervals where there are several rows."""
+    kept = [column.dropna() for _, column in values.items()]
+    half = [(told.high - told.low) / 2 if len(one) > 1 and (told := statistics.t_interval(one)) else 0.0 for one in kept]
+    means = np.array([one.mean() for one in kept], dtype=float)
+    ax.errorbar(values.columns, means, yerr=half, capsize=2, markersize=4.5, linewidth=1.4, elinewidth=1, **style)
+
+
+def _axis(ax: Axes, x: str, *, titled: bool) -> None:
+    """A label at every value that is drawn, on a logarithmic axis where the values span much."""
+    drawn = sorted({float(value) for line in ax.get_lines() for value in np.asarray(line.get_xdata(), dtype=float).flat if value > 0})
+    if drawn and drawn[-1] > 5 * drawn[0]:
+        ax.set_xscale("log")
+    ax.set_xticks(drawn, [f"{value:,g}".replace(",", "\u2009") for value in drawn], fontsize="small")
+    ax.xaxis.set_minor_locator(NullLocator())
+    if titled:
+        ax.set_xlabel({"beta": "β", "temperature": "temperature τ"}.get(x, x))
