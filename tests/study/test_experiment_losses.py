@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -78,8 +79,12 @@ class TestAgainstTheFunctions:
                 expected = of_every_run(loss, -given if text.startswith("lgm") else given, **options)
                 torch.testing.assert_close(loss_of(text)(given, LABELS, BETA), expected)
 
-    @pytest.mark.parametrize("name", ["l-softmax", "a-softmax"])
-    def test_the_margin_comes_in_with_the_steps(self, name):
+    def test_the_margin_comes_in_with_the_steps(self, subtests):
+        for name in ("l-softmax", "a-softmax"):
+            with subtests.test(name):
+                self.hold_margin(name)
+
+    def hold_margin(self, name: str) -> None:
         given, loss = outputs(f"{name} 4"), loss_of(f"{name} 4")
         values, rest = given[..., :CLASSES], given[..., CLASSES:]
         for step in (0, 1, 2):
@@ -120,11 +125,9 @@ class TestAgainstTheFunctions:
             torch.testing.assert_close(loss(given, LABELS, BETA), of_every_run(F.cross_entropy, scale[:, None, None] * given))
         torch.testing.assert_close(loss.logits(given), scale[:, None, None] * given)
         assert scale[0] != scale[1]
-
-    def test_guarded_adacos_does_not_fall_below_its_bound(self):
-        loss = loss_of("guarded-adacos 5")
-        loss(outputs("adacos"), LABELS, BETA)
-        assert (loss.loss.scale >= 5).all()
+        guarded = loss_of("guarded-adacos 5")
+        guarded(outputs("adacos"), LABELS, BETA)
+        assert (guarded.loss.scale >= 5).all()
 
 
 class TestLogits:
@@ -173,8 +176,12 @@ class TestMemory:
                 assert bool(loss.state_dict()) == parse(text).kind.keeps_state
                 assert torch.equal(loss(given, LABELS, BETA), other(given, LABELS, BETA))
 
-    @pytest.mark.parametrize(("text", "optimizer"), [("center 0.02", "sgd"), ("adacos", "adam")])
-    def test_an_interrupted_training_ends_in_the_same_weights(self, tmp_path, text, optimizer):
+    def test_an_interrupted_training_ends_in_the_same_weights(self, tmp_path, subtests):
+        for text, optimizer in (("center 0.02", "sgd"), ("adacos", "adam")):
+            with subtests.test(text):
+                self.interrupt(tmp_path, text, optimizer)
+
+    def interrupt(self, tmp_path: Path, text: str, optimizer: str) -> None:
         setting = Experiment(
             **{"loss": text, "betas": [1], "classifier_bias": False, "seeds": [0, 1], "epochs": 4, "hidden": [8]},
             **{"optimizer": optimizer, "learning_rate": 0.01, "lr_schedule": "one-cycle", "test_every": 4},
@@ -220,15 +227,16 @@ class TestExperiments:
                 assert row["schedule"] == row["loss"] == text
                 assert row["test_accuracy"] > 0.6  # of ten classes
 
-    @pytest.mark.parametrize("text", ["super-symmetry", "l-softmax 2", "a-softmax 4", "lgm 0.3 0.1", "center 0.003"])
-    def test_an_image_network_trains_with_it(self, text):
-        setting = Experiment(
-            **{"loss": text, "betas": [1], "model": "resnet18", "width": 0.125, "stem": "tiny-imagenet", "normalization": "channel"},
-            **{"subset": 100, "epochs": 1, "batch_size": 50, "channels_last": True, "angles": True},
-        )
-        (run,) = train_stack(setting).runs
-        assert not run["diverged"] and run["schedule"] == text
-        assert {"test_accuracy", "w_inter", "c_inter", "wc_intra"} <= set(run["metrics"])
+    def test_an_image_network_trains_with_it(self, subtests):
+        for text in ("super-symmetry", "l-softmax 2", "a-softmax 4", "lgm 0.3 0.1", "center 0.003"):
+            with subtests.test(text):
+                setting = Experiment(
+                    **{"loss": text, "betas": [1], "model": "resnet18", "width": 0.125, "stem": "tiny-imagenet"},
+                    **{"normalization": "channel", "subset": 100, "epochs": 1, "batch_size": 50, "channels_last": True, "angles": True},
+                )
+                (run,) = train_stack(setting).runs
+                assert not run["diverged"] and run["schedule"] == text
+                assert {"test_accuracy", "w_inter", "c_inter", "wc_intra"} <= set(run["metrics"])
 
     def test_wrong_labels_are_the_same_for_every_seed_and_only_for_training(self):
         clean, noisy = (training._load(Experiment(label_noise=share, subset=200)) for share in (0.0, 0.25))

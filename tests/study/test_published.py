@@ -49,7 +49,6 @@ class TestFiles:
     def test_every_table_is_there(self) -> None:
         assert {key: len(published.table(*key)) for key in ALL} == PRINTED_NUMBERS
 
-    def test_index_and_folder_agree(self) -> None:
         folder = Path(published.__file__).resolve().parents[1] / "results" / "published"
         assert {p.name for p in folder.glob("*-table-*.csv")} == set(published.tables().file)
 
@@ -98,18 +97,12 @@ class TestValues:
 
 
 class TestGradientDecay:
-    @pytest.mark.parametrize("paper", ["GD-1", "GD-2"])
-    def test_table_1_counts_the_training_set(self, paper: str) -> None:
-        frame = published.table(paper, 1)
-        assert frame.groupby("beta").value.sum().to_dict() == dict.fromkeys([0.001, 0.01, 0.1, 0.5, 1.0], 60_000)
-        assert frame.interval.unique().tolist() == ["[0, 0.2]", "(0.2, 0.4]", "(0.4, 0.6]", "(0.6, 0.8]", "(0.8, 1]"]
-
-    def test_table_1_is_the_same_in_both_versions(self) -> None:
+    def test_table_1_counts_the_training_set_and_is_the_same_in_both_versions(self) -> None:
         one, two = published.table("GD-1", 1), published.table("GD-2", 1)
         pd.testing.assert_frame_equal(one.drop(columns=["paper", "version"]), two.drop(columns=["paper", "version"]))
-
-    def test_table_1_smallest_low_group_is_at_one_half(self) -> None:
-        low = published.table("GD-1", 1).query("interval == '[0, 0.2]'").set_index("beta").value
+        assert one.groupby("beta").value.sum().to_dict() == dict.fromkeys([0.001, 0.01, 0.1, 0.5, 1.0], 60_000)
+        assert one.interval.unique().tolist() == ["[0, 0.2]", "(0.2, 0.4]", "(0.4, 0.6]", "(0.6, 0.8]", "(0.8, 1]"]
+        low = one.query("interval == '[0, 0.2]'").set_index("beta").value
         assert low.idxmin() == 0.5 and low[0.001] > low[0.01] > low[0.1] > low[1.0]
 
     def test_svhn_was_kept_and_cifar_was_not(self) -> None:
@@ -173,16 +166,14 @@ class TestArcGrad:
         )
 
     def test_adacos_is_at_chance_on_the_two_class_sets(self) -> None:
+        sizes = published.table("AG", 2).pivot(index="dataset", columns="metric", values="value")
+        assert sizes.loc["Iris"].to_dict() == {"classes": 3, "features": 4, "instances": 150}
+        assert sizes.instances.sum() == 6_717
         classes = published.table("AG", 2).query("metric == 'classes'").set_index("dataset").value
         adacos = published.table("AG", 1).query("method == 'AdaCos' and metric == 'accuracy'").set_index("dataset").value
         assert set(adacos.index) == set(classes.index) and len(classes) == 15
         assert (classes == 2).sum() == 6
         assert adacos[classes == 2].max() < 55 < adacos[classes > 2].min()
-
-    def test_sizes(self) -> None:
-        sizes = published.table("AG", 2).pivot(index="dataset", columns="metric", values="value")
-        assert sizes.loc["Iris"].to_dict() == {"classes": 3, "features": 4, "instances": 150}
-        assert sizes.instances.sum() == 6_717
 
     def test_claims_in_the_text(self) -> None:
         epochs = published.table("AG", "VII").pivot(index="epochs", columns="method", values="value")
@@ -198,28 +189,20 @@ class TestClaims:
         assert (frame.map(len) > 0).all(axis=None)
         assert frame.claim.str.endswith((".", "?")).all()
         assert set(frame.paper) == {"GD", "LM", "AG", "reviews", "project"}
-
-    def test_tables_named_in_the_ledger_exist(self) -> None:
-        """E6 names Table 2 of both versions, and so on: spot checks that a reader can follow."""
-        where = published.claims()["where"]
+        where = frame["where"]  # E6 names Table 2 of both versions, and so on: spot checks that a reader can follow
         assert "GD-1 section 4.2.2, Table 2" in where["E6"] and (published.table("GD-1", 2).dataset == "CIFAR-10").all()
         assert "Table 4" in where["L6"] and "Table VI" in where["A6"]
 
 
-class TestErrors:
-    def test_unknown_paper(self) -> None:
-        with pytest.raises(ValueError, match="no paper 'GD-3'; there are GD-1, GD-2, LM, AG"):
-            published.table("GD-3", 1)
-
-    @pytest.mark.parametrize("number", [8, "two"])
-    def test_unknown_table(self, number: int | str) -> None:
+def test_names_of_papers_and_tables() -> None:
+    one = published.table("AG", 4)
+    for paper, spelling in [("AG", "4"), ("AG", "IV"), ("ag", "iv")]:
+        pd.testing.assert_frame_equal(published.table(paper, spelling), one)
+    with pytest.raises(ValueError, match="no paper 'GD-3'; there are GD-1, GD-2, LM, AG"):
+        published.table("GD-3", 1)
+    for number in (8, "two"):
         with pytest.raises(ValueError, match=f"no table {number!r} of AG; there are I, II, III, IV, V, VI, VII"):
             published.table("AG", number)
-
-    def test_spellings_of_a_table(self) -> None:
-        one = published.table("AG", 4)
-        for paper, number in [("AG", "4"), ("AG", "IV"), ("ag", "iv")]:
-            pd.testing.assert_frame_equal(published.table(paper, number), one)
 
 
 class TestNamesOfLosses:
@@ -229,7 +212,5 @@ class TestNamesOfLosses:
         assert len(set(names)) == len(names)
         assert all(name.count("=") + name.count("≥") == len(loss.split()) - 1 for name, loss in zip(names, losses, strict=True))
         assert [name for name, loss in zip(names, losses, strict=True) if name == loss] == ["softmax", "super-symmetry", "hinge"]
-
-    @pytest.mark.parametrize("text", ["", "0.1", "warm-up 0.1→1", "lm", "lm 0.3 4"])
-    def test_what_is_no_loss_stays_as_it_is(self, text: str) -> None:
-        assert published.loss_name(text) == text
+        for text in ("", "0.1", "warm-up 0.1→1", "lm", "lm 0.3 4"):  # what is no loss stays as it is
+            assert published.loss_name(text) == text

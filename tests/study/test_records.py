@@ -92,19 +92,22 @@ class TestWriting:
         with pytest.raises(TypeError, match="cannot hold an? object"):
             record(parameters={"a": object()}).write(tmp_path / "a.json")
         assert list(tmp_path.iterdir()) == []
+        with pytest.raises(ValueError, match="Input should be 'paper', 'reduced' or 'smoke'"):
+            record(scale="huge")
 
-    @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
-    def test_a_failure_in_the_middle_leaves_the_record_from_before(self, tmp_path, monkeypatch, step):
+    def test_a_failure_in_the_middle_leaves_the_record_from_before(self, tmp_path, monkeypatch, subtests):
         path = record().write(tmp_path / "a.json")
 
         def fail(*arguments: Any, **keywords: Any) -> None:
             raise OSError("no space left")
 
-        monkeypatch.setattr(*{"write": (json, "dumps"), "fsync": (os, "fsync"), "replace": (Path, "replace")}[step], fail)
-        with pytest.raises(OSError, match="no space"):
-            record(wall_seconds=9.0).write(path)
-        monkeypatch.undo()
-        assert [file.name for file in tmp_path.iterdir()] == ["a.json"] and records.load(path) == record()
+        for place, step in ((json, "dumps"), (os, "fsync"), (Path, "replace")):
+            with subtests.test(step):
+                monkeypatch.setattr(place, step, fail)
+                with pytest.raises(OSError, match="no space"):
+                    record(wall_seconds=9.0).write(path)
+                monkeypatch.undo()
+                assert [file.name for file in tmp_path.iterdir()] == ["a.json"] and records.load(path) == record()
 
     def test_two_machines_do_not_share_a_partial_file(self, tmp_path, monkeypatch):
         seen = []
@@ -126,10 +129,6 @@ class TestWriting:
             records.probe(path / "b.json", parameters)
         with pytest.raises(OSError, match="Is a directory"):
             records.probe(tmp_path / "new", parameters)
-
-    def test_unknown_scale(self):
-        with pytest.raises(ValueError, match="Input should be 'paper', 'reduced' or 'smoke'"):
-            record(scale="huge")
 
 
 class TestReading:

@@ -7,6 +7,7 @@ import os
 import signal
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -34,14 +35,8 @@ def weights(setting: Experiment) -> list[Tensor]:
     return kept
 
 
-def test_too_many_samples_held_out():
-    with pytest.raises(ValueError, match="validation_size must lie in"):
-        train_stack(Experiment(validation_size=1437))
-
-
 class TestSchedule:
-    @pytest.mark.parametrize("unit", ["step", "epoch"])
-    def test_beta_of_every_step(self, monkeypatch, unit):
+    def test_beta_of_every_step(self, monkeypatch):
         # 1,437 samples in batches of 500: three steps an epoch; a warm-up of two epochs is six steps
         asked: list[float] = []
         original = objective.gd_loss
@@ -51,9 +46,40 @@ class TestSchedule:
             return lambda logits, labels, beta: (asked.append(beta.item()), inner(logits, labels, beta))[1]
 
         monkeypatch.setattr(training, "gd_loss", watched)
-        train_stack(Experiment(betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500))
-        expected = {"step": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.7, 0.7], "epoch": [0.1] * 3 + [0.4] * 3 + [0.7] * 3}[unit]
-        assert asked == pytest.approx(expected, rel=1e-6)
+        every = {"step": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.7, 0.7], "epoch": [0.1] * 3 + [0.4] * 3 + [0.7] * 3}
+        for unit, expected in every.items():
+            asked.clear()
+            train_stack(Experiment(betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500))
+            assert asked == pytest.approx(expected, rel=1e-6), unit
+
+
+class TestFeedback:
+    GRID = {"hidden": [16], "epochs": 4, "validation_size": 100, "seeds": [0, 1], "betas": [1.0]}
+
+    def test_beta_follows_what_the_record_says_was_measured(self):
+        alone = train_stack(Experiment(**self.GRID))
+        record = train_stack(Experiment(feedbacks=[[1, 10, 5]], **self.GRID))
+        assert [run["schedule"] for run in record.runs] == ["1", "feedback 1, 10, 5"] * 2
+        assert "beta" not in record.runs[0]["curves"]
+        for constant, run in zip(alone.runs, record.runs[::2], strict=True):
+            assert constant["metrics"]["test_cross_entropy"] == pytest.approx(run["metrics"]["test_cross_entropy"])
+        for run in record.runs[1::2]:
+            curves = run["curves"]
+            gaps = np.subtract(curves["valid_confidence"], curves["valid_accuracy"])
+            assert curves["beta"] == pytest.approx(np.exp(10 * gaps + 5 * np.cumsum(gaps)), rel=1e-5)
+
+    def test_an_interrupted_training_follows_the_same_beta(self, tmp_path):
+        setting = Experiment(feedbacks=[[1, 10, 5]], **self.GRID)
+
+        def break_off(model, dataset, epoch):
+            if epoch == 3:
+                raise KeyboardInterrupt
+            return {}
+
+        with pytest.raises(KeyboardInterrupt):
+            train_stack(setting, measure=break_off, checkpoint_dir=str(tmp_path))
+        assert len(list(tmp_path.iterdir())) == 1
+        assert train_stack(setting, checkpoint_dir=str(tmp_path)).runs == train_stack(setting).runs
 
 
 class TestAStackEqualsItsRunsAlone:
@@ -107,12 +133,10 @@ class TestRecord:
             assert run["diverged"] is False
             assert ("beta" in curves) == (run["warmup_epochs"] > 0)
 
-    def test_is_written_and_read(self, record, tmp_path):
+    def test_is_written_and_read_and_the_same_twice(self, setting, record, tmp_path):
         table = records.read([record.write(tmp_path / "a.json")])
         assert table["schedule"].tolist() == [run["schedule"] for run in record.runs]
         assert json.loads((tmp_path / "a.json").read_text())["parameters"]["betas"] == [1.0, 0.1]
-
-    def test_the_same_twice(self, setting, record):
         again = train_stack(setting)
         assert [run["metrics"] for run in again.runs] == [run["metrics"] for run in record.runs]
         assert [run["curves"] for run in again.runs] == [run["curves"] for run in record.runs]
@@ -138,6 +162,8 @@ class TestRecord:
         curves = train_stack(setting).runs[0]["curves"]
         assert curves["epoch"] == curves["train_epoch"] == [0, 3, 6, 7]
         assert len(curves["test_accuracy"]) == len(curves["train_accuracy"]) == 4
+        setting = Experiment(dataset="iris", betas=[1.0], epochs=13, train_every=5, hidden=[4])  # on the training set after ten epochs
+        assert train_stack(setting).runs[0]["curves"]["train_epoch"] == [*range(11), 13]
 
     def test_what_is_fitted_on_the_validation_split(self, record):
         for run in record.runs:
@@ -149,10 +175,6 @@ class TestRecord:
                 assert sum(run[f"reliability{suffix}"]["count"]) == 360
             changed = metrics["test_ece_link"] != pytest.approx(metrics["test_ece"], rel=1e-9)
             assert changed == (run["beta"] != 1)
-
-    def test_training_curve_is_thinned_after_ten_epochs(self):
-        setting = Experiment(dataset="iris", betas=[1.0], epochs=13, train_every=5, hidden=[4])
-        assert train_stack(setting).runs[0]["curves"]["train_epoch"] == [*range(11), 13]
 
 
 class TestDivergence:
@@ -197,28 +219,26 @@ IMAGES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    "values",
-    [{"betas": [1.0, 0.1], "seeds": [0, 1], "hidden": [8]}, {**IMAGES, "betas": [1.0], "augmentation": "crop-flip"}],
-    ids=["perceptron", "image network with crops"],
-)
-def test_sigterm_keeps_the_last_epoch_and_the_same_command_goes_on(tmp_path, values):
-    setting = Experiment(**values | {"epochs": 3})
-    asked = []
+def test_sigterm_keeps_the_last_epoch_and_the_same_command_goes_on(tmp_path, subtests):
+    perceptron: dict[str, Any] = {"betas": [1.0, 0.1], "seeds": [0, 1], "hidden": [8]}
+    for name, values in {"perceptron": perceptron, "crops": {**IMAGES, "betas": [1.0], "augmentation": "crop-flip"}}.items():
+        setting = Experiment(**values | {"epochs": 3})
+        asked: list[int] = []
 
-    def measure(model, dataset, epoch):
-        asked.append(epoch)
-        if asked == [0, 1, 2]:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return {}
+        def measure(model, dataset, epoch, asked=asked):
+            asked.append(epoch)
+            if asked == [0, 1, 2]:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return {}
 
-    options: dict[str, Any] = {"checkpoint_dir": str(tmp_path), "measure": measure}
-    with pytest.raises(KeyboardInterrupt):
-        train_stack(setting, **options)
-    assert [file.name for file in tmp_path.iterdir()] == [f"{setting.identity()}.pt"]
-    resumed = train_stack(setting, **options)
-    assert asked == [0, 1, 2, 2, 3] and resumed.runs[0]["curves"]["epoch"] == [0, 1, 2, 3]
-    assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in train_stack(setting).runs]
+        options: dict[str, Any] = {"checkpoint_dir": str(tmp_path / name), "measure": measure}
+        with subtests.test(name):
+            with pytest.raises(KeyboardInterrupt):
+                train_stack(setting, **options)
+            assert [file.name for file in (tmp_path / name).iterdir()] == [f"{setting.identity()}.pt"]
+            resumed = train_stack(setting, **options)
+            assert asked == [0, 1, 2, 2, 3] and resumed.runs[0]["curves"]["epoch"] == [0, 1, 2, 3]
+            assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in train_stack(setting).runs]
 
 
 class TestImageNetworks:
@@ -255,15 +275,16 @@ class TestImageNetworks:
         if found.environment["device"] == "cpu":
             assert "no CUDA graphs" in caplog.text
 
-    def test_a_gpu_that_is_not_there(self, monkeypatch):
+    def test_what_shows_with_the_machine_or_the_data_alone(self, monkeypatch):
+        with pytest.raises(ValueError, match="validation_size must lie in"):
+            train_stack(Experiment(validation_size=1437))
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         with pytest.raises(ValueError, match="PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"):
             train_stack(Experiment(device="cuda", **IMAGES))
 
 
 class TestMatchedGradient:
-    @pytest.mark.parametrize("tau", [1.0, 2.0])
-    def test_mean_target_gradient_is_that_of_cross_entropy(self, tau):
+    def test_mean_target_gradient_is_that_of_cross_entropy(self):
         generator = torch.Generator().manual_seed(0)
         logits = (3 * torch.randn(4, 20, 5, generator=generator, dtype=torch.float64)).requires_grad_()
         labels = torch.randint(0, 5, (4, 20), generator=generator)
@@ -274,13 +295,14 @@ class TestMatchedGradient:
             (gradient,) = torch.autograd.grad(loss.sum(), logits)
             return gradient.gather(2, target).squeeze(2)
 
-        matched = target_gradient(gd_loss([tau] * 4, match_gradient=True)(logits, labels, beta))
-        plain = target_gradient(gd_loss([tau] * 4)(logits, labels, torch.ones(4, dtype=torch.float64)))
-        assert torch.allclose(matched.sum(1), plain.sum(1), rtol=1e-9)
-        assert torch.allclose(matched[1], plain[1], rtol=1e-9)
-        unmatched = target_gradient(gd_loss([tau] * 4)(logits, labels, beta))
-        ratio = matched / unmatched
-        assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), rtol=1e-9)  # one factor for the whole batch of a run
+        for tau in (1.0, 2.0):
+            matched = target_gradient(gd_loss([tau] * 4, match_gradient=True)(logits, labels, beta))
+            plain = target_gradient(gd_loss([tau] * 4)(logits, labels, torch.ones(4, dtype=torch.float64)))
+            assert torch.allclose(matched.sum(1), plain.sum(1), rtol=1e-9)
+            assert torch.allclose(matched[1], plain[1], rtol=1e-9)
+            unmatched = target_gradient(gd_loss([tau] * 4)(logits, labels, beta))
+            ratio = matched / unmatched
+            assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), rtol=1e-9)  # one factor for the whole batch of a run
 
     def test_stays_finite_where_everything_is_learnt(self):
         logits = torch.tensor([[[200.0, 0.0], [300.0, 0.0]]], requires_grad=True)

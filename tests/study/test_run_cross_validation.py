@@ -37,8 +37,12 @@ class TestRunsWithSamplesOfTheirOwn:
         everything = torch.arange(53)
         return [everything[everything % 4 != left_out] for left_out in range(4)]  # 39, 40, 40, 40 samples
 
-    @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-    def test_a_stack_equals_its_runs_alone(self, optimizer):
+    def test_a_stack_equals_its_runs_alone(self, subtests):
+        for optimizer in ("sgd", "adam"):
+            with subtests.test(optimizer):
+                self.stack(optimizer)
+
+    def stack(self, optimizer: str) -> None:
         (inputs, labels), parts = blobs(), self.parts()
         order = order_of_parts(parts, [5, 6, 7, 8])
 
@@ -63,8 +67,12 @@ class TestRunsWithSamplesOfTheirOwn:
             for stacked, alone in zip(together.parameters(), trained([member]).parameters(), strict=True):
                 torch.testing.assert_close(stacked[member], alone[0], rtol=1e-5, atol=1e-6)
 
-    @pytest.mark.parametrize(("optimizer", "kind"), [("sgd", torch.optim.SGD), ("adam", torch.optim.Adam)])
-    def test_against_a_plain_loop(self, optimizer, kind):
+    def test_against_a_plain_loop(self, subtests):
+        for optimizer, kind in {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}.items():
+            with subtests.test(optimizer):
+                self.loop(optimizer, kind)
+
+    def loop(self, optimizer: str, kind: type[torch.optim.Optimizer]) -> None:
         (inputs, labels), parts = blobs(), self.parts()
         model = HeadedMLP([4, 6, 3], [0, 1, 2, 3], activation="tanh")
         plain = []
