@@ -11,10 +11,13 @@ import html
 import importlib.util
 import re
 import shutil
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import make_pdf
+from bs4 import BeautifulSoup
 from docutils import nodes
 from fontTools import subset
 from myst_nb.sphinx_ import HideCodeCellNode, depart_HideCellInput
@@ -27,6 +30,8 @@ MATHJAX = (
 )
 DESCRIPTION = 200  # characters
 MANY_COLUMNS = 7  # a table with more is set smaller
+PHONE = 350  # pixels of a line on a phone
+CHARACTER, GAP = 7.4, 14  # pixels of a character of a table there, and between two columns
 WIDE = 480  # pixels: a figure that is shrunk too much on a phone
 FOLDED = ("Why", "Re-run", "Reference")  # parts of the contents that are closed unless one of their pages is shown
 
@@ -53,6 +58,9 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
         heads = [row for head in group.findall(nodes.thead) for row in head.findall(nodes.row)]
         if not heads:
             continue
+        rows = [[entry.astext() for entry in row.children] for row in group.findall(nodes.row)]
+        if "wordy" not in group.parent["classes"] and least_width(rows) > PHONE:
+            group.parent["classes"].append("stacked")
         for entry in heads[-1].children:
             if not entry.astext().strip():
                 entry += nodes.paragraph("", "", nodes.inline("", "row", classes=["visually-hidden"]))
@@ -61,6 +69,29 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
             for row in body.findall(nodes.row):
                 for entry, label in zip(row.children, labels, strict=False):
                     entry["label"] = "" if label == "row" else label  # type: ignore[index]
+    for raw in doctree.findall(nodes.raw):
+        if "<table" in raw.astext() and "dataframe" in raw.astext():
+            raw.replace_self(nodes.raw("", labelled(raw.astext()), format="html"))
+
+
+def least_width(rows: Sequence[Sequence[str]]) -> float:
+    """Estimate how many pixels a table needs on a phone when its cells break between all words."""
+    columns = zip_longest(*rows, fillvalue="")
+    words = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]
+    return sum(CHARACTER * longest + GAP for longest in words)
+
+
+def labelled(table: str) -> str:
+    """Give the cells of a DataFrame, as pandas writes it in HTML, the headers of their columns, as other tables have them."""
+    soup = BeautifulSoup(table, "html.parser")
+    for found in soup.select("table.dataframe"):
+        found["class"] = ["dataframe", "stacked"]
+        heads = [[cell.get_text().strip() for cell in row.find_all("th")] for row in found.select("thead tr")]
+        labels = [" ".join(filter(None, column)) for column in zip_longest(*heads, fillvalue="")]
+        for row in found.select("tbody tr"):
+            for cell, label in zip(row.find_all(["th", "td"]), labels, strict=False):
+                cell["data-label"] = label
+    return str(soup)
 
 
 def visit_entry(self: HTML5Translator, node: nodes.entry) -> None:
@@ -154,6 +185,10 @@ def fold(contents: str) -> str:
         state = " open" if 'class="current' in match["pages"] else ""
         return f'<details class="part"{state}><summary>{match["caption"]}</summary>{match["pages"]}</details>'
 
+    home = re.search(r"<ul [^>]*bd-sidenav__home-link[^>]*>\s*(<li.*?</li>)\s*</ul>", contents, re.DOTALL)
+    if home:  # the first page is the first of the first part
+        start, rest = contents[: home.start()], contents[home.end() :]
+        contents = start + re.sub(r"<ul[^>]*>", lambda first: first[0] + home[1], rest, count=1)
     caption = r'<p [^>]*class="caption"[^>]*>(?P<caption><span class="caption-text">(?P<name>[^<]*)</span>)</p>'
     return re.sub(rf'{caption}(?P<pages>(?:(?!<p [^>]*class="caption").)*</ul>)', part, contents, flags=re.DOTALL)
 

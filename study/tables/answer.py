@@ -75,7 +75,7 @@ def at_one_speed(b1: Verdict) -> str:
         b1: the verdict on B1; part d has the chosen rates, part b the steps of one size.
 
     Returns:
-        Such as ``"with steps of one size β = 0.1 changed it by −0.2 [−2.2, +1.9] points"``; empty without runs.
+        Such as ``"with steps of one size β = 0.1 changed accuracy by −0.2 [−2.2, +1.9] points"``; empty without runs.
     """
     for part, words in (("d", "with the rate chosen for each β"), ("b", "with steps of one size")):
         findings = [finding for found in b1.parts if found.id == part for finding in found.deciding]
@@ -85,7 +85,7 @@ def at_one_speed(b1: Verdict) -> str:
             several = (
                 f"{span(sorted(one.mean for one in differences))} points, told apart from none in {told} of {len(differences)} settings"
             )
-            return f"{words} β = 0.1 changed it by " + (f"{points(differences[0])} points" if len(differences) == 1 else several)
+            return f"{words} β = 0.1 changed accuracy by " + (f"{points(differences[0])} points" if len(differences) == 1 else several)
     return ""
 
 
@@ -128,8 +128,8 @@ def _use(found: Tally, beta: float) -> str:
     elif 2 * found.lower > found.settings:
         verdict = "Not for accuracy"
     else:
-        verdict = "Little reason for accuracy"
-    changed = f"{{ref}}`β = {beta:g} instead of 1 <sec-use-which>` changed it by {span(found.means)} points"
+        verdict = "For accuracy there is little reason"
+    changed = f"{{ref}}`β = {beta:g} in place of 1 <sec-use-which>` changed it by {span(found.means)} percentage points"
     return f"{verdict}: {changed}; of {found.settings} settings it was higher in {found.higher}, lower in {found.lower}."
 
 
@@ -138,7 +138,7 @@ def _which(settings: Sequence[Setting], beta: float) -> str:
     worst = {other: tally(settings, "test_accuracy", other).means[0] for other in (beta, *others)}
     lost = {other: f"{'lost' if mean < 0 else 'gained'} {abs(100 * mean):.1f}" for other, mean in worst.items()}
     compared = "".join(f", β = {other:g} {lost[other]}" for other in others)
-    return f"{beta:g}, if any: {{ref}}`at worst <sec-use-which>` it {lost[beta]} points{compared}."
+    return f"{beta:g}, if any. {{ref}}`At worst <sec-use-which>` it {lost[beta]} points{compared}."
 
 
 def _cost(settings: Sequence[Setting], beta: float) -> str:
@@ -146,13 +146,16 @@ def _cost(settings: Sequence[Setting], beta: float) -> str:
     recorded = [setting for setting in settings if not math.isnan(setting.mean("test_ece_link", beta))]
     augmented = [setting for setting in recorded if setting.augmented]
     others = [setting for setting in recorded if not setting.augmented]
-    text = "{ref}`Too much confidence <sec-e11>`."
+    text = "{ref}`Too much confidence <sec-e11>`"
     if augmented:
-        undone = "undoes most of it" if _halved(augmented, beta) else "does not undo it everywhere"
-        text += f" {{ref}}`A formula <sec-calibration-link>` {undone} (calibration error {_repaired(augmented, beta)} %)"
-        left = "also without augmentation" if _halved(others, beta) else "but not {ref}`over-fitting <sec-b2>`"
-        text += f", {left} ({_repaired(others, beta)} %)." if others else "."
-    return text
+        before, after = _repaired(augmented, beta)
+        text += f": it and the accuracy differ by {before} % (calibration error)"
+        text += f". {{ref}}`A formula <sec-calibration-link>` brings this to {after} %"
+    if augmented and others:
+        before, after = _repaired(others, beta)
+        where = "without augmentation" if _halved(others, beta) else "but where the network {ref}`over-fits <sec-b2>` only"
+        text += f", {where} from {before} to {after} %"
+    return text + "."
 
 
 def _halved(settings: Sequence[Setting], beta: float) -> bool:
@@ -160,8 +163,8 @@ def _halved(settings: Sequence[Setting], beta: float) -> bool:
     return all(setting.mean("test_ece_link", beta) <= setting.mean("test_ece", beta) / 2 for setting in settings)
 
 
-def _repaired(settings: Sequence[Setting], beta: float) -> str:
-    return " → ".join(per_cent(settings, metric, beta) for metric in ("test_ece", "test_ece_link"))
+def _repaired(settings: Sequence[Setting], beta: float) -> tuple[str, str]:
+    return per_cent(settings, "test_ece", beta), per_cent(settings, "test_ece_link", beta)
 
 
 def _hurt(settings: Sequence[Setting]) -> str:
@@ -170,8 +173,8 @@ def _hurt(settings: Sequence[Setting]) -> str:
     raw = tally([setting for setting in settings if setting.recipe.endswith("pixels 0 to 255")], "test_accuracy", beta).means
     if not raw or raw[0] >= 0:
         return "No setting here shows a loss of accuracy at the smallest β."
-    steps = "{ref}`large steps <sec-input-scale>`"
-    return f"A very small β with {steps} loses samples: on raw pixels β = {beta:g} cost up to {-100 * raw[0]:.1f} points."
+    lost = f"{{ref}}`cost up to {-100 * raw[0]:.1f} points <sec-unsaid>`"
+    return f"A very small β with {{ref}}`large steps <sec-input-scale>` loses samples: on pixels from 0 to 255 β = {beta:g} {lost}."
 
 
 def _instead(settings: Sequence[Setting], b1: Verdict) -> str:
@@ -180,7 +183,7 @@ def _instead(settings: Sequence[Setting], b1: Verdict) -> str:
     fitted = [setting for setting in settings if not math.isnan(setting.mean("test_ece_temperature", 1.0))]
     if fitted:
         error = per_cent(fitted, "test_ece_temperature", 1.0)
-        text += f" For probabilities {{ref}}`fit a temperature <sec-e12>` (error {error} % at β = 1)."
+        text += f" For probabilities to rely on, {{ref}}`fit a temperature <sec-e12>` at β = 1 (calibration error {error} %)."
     return text
 
 

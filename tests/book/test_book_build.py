@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
@@ -63,12 +64,14 @@ def test_a_sheet_keeps_the_rules_of_the_classes_that_are_there() -> None:
 def test_parts_of_the_contents_fold_and_the_one_that_is_shown_is_open() -> None:
     caption = '<p aria-level="2" class="caption" role="heading"><span class="caption-text">{}</span></p>\n'
     contents = "".join(caption.format(name) + f"<ul{kind}><li><ul><li>{name}</li></ul></li></ul>\n" for name, kind in PARTS.items())
-    folded = BeautifulSoup(light_pages.fold(f"<nav><ul><li>home</li></ul>{contents}</nav>"), "html.parser")
+    folded = BeautifulSoup(light_pages.fold(f"<nav>{HOME}{contents}</nav>"), "html.parser")
     shown = {part.summary.get_text(): (part.has_attr("open"), part.ul.get_text()) for part in folded.select("nav > details")}
     assert shown == {"Why": (False, "Why"), "Reference": (True, "Reference")}
     assert [part.get_text() for part in folded.select("nav > p.caption")] == ["Start", "Samples"]
+    assert [page.get_text() for page in folded.select("nav > ul:first-of-type > li")] == ["home", "Start"]
 
 
+HOME = '<ul class="nav bd-sidenav__home-link"><li>home</li></ul>'
 PARTS = {"Start": "", "Why": ' class="nav"', "Samples": "", "Reference": ' class="current nav"'}
 
 
@@ -148,3 +151,15 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
     command[2] = command[2].replace('REPOSITORY = ""', f'REPOSITORY = "{project}"')
     fetched = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
     assert fetched == [str(tmp_path / "gdlib-book"), str(tmp_path / "gdlib-book" / "notebooks" / "theory")]
+
+
+def test_a_table_that_is_too_wide_for_a_phone_is_stacked_there_with_its_headers() -> None:
+    assert light_pages.least_width([["a b", "ccc"], ["dd", "e"]]) == 2 * light_pages.GAP + 5 * light_pages.CHARACTER
+    frame = pd.DataFrame({"x": [1.5], "y": ["t"]}, index=pd.Index(["key"], name="name"))
+    table = BeautifulSoup(light_pages.labelled(frame.to_html()), "html.parser").table
+    assert table is not None and table["class"] == ["dataframe", "stacked"]
+    assert [(cell["data-label"], cell.get_text()) for cell in table.select("tbody *:is(th, td)")] == [
+        ("name", "key"),
+        ("x", "1.5"),
+        ("y", "t"),
+    ]

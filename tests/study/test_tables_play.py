@@ -164,26 +164,29 @@ def test_the_words_follow_the_numbers() -> None:
     raw, unit = of_mnist({0.001: 0.91, 0.1: 0.94, 1.0: 0.95}, "tanh", "none"), of_mnist({0.001: 0.96, 0.1: 0.96, 1.0: 0.95}, "tanh", "unit")
     found = answer.answers(measured.settings(pd.concat([raw, unit, rows()]), {}), b1([0.01, -0.01, 0.0]))
     assert found["Use it?"].startswith(
-        "For accuracy it is worth a trial: {ref}`β = 0.1 instead of 1 <sec-use-which>` changed it by −1.0 to +2.0 points"
+        "For accuracy it is worth a trial: {ref}`β = 0.1 in place of 1 <sec-use-which>` changed it by −1.0 to +2.0 percentage points"
     )
     assert "of 3 settings it was higher in 2, lower in 1" in found["Use it?"]
-    assert found["Which β?"].startswith("0.1, if any: {ref}`at worst <sec-use-which>` it lost 1.0 points")
-    assert "error 20.0 → 4.0 %" in found["What does it cost?"] and "over-fitting" not in found["What does it cost?"]
-    assert "on raw pixels β = 0.001 cost up to 4.0 points" in found["When does it hurt?"]
-    assert "with steps of one size β = 0.1 changed it by 0.0 [−2.5, +2.5] points" in found["What instead?"]
-    assert answer.plain(found["Which β?"]).startswith("0.1, if any: at worst it lost")
+    assert found["Which β?"].startswith("0.1, if any. {ref}`At worst <sec-use-which>` it lost 1.0 points")
+    assert found["What does it cost?"] == (
+        "{ref}`Too much confidence <sec-e11>`: it and the accuracy differ by 20.0 % (calibration error). "
+        "{ref}`A formula <sec-calibration-link>` brings this to 4.0 %."
+    )
+    assert "on pixels from 0 to 255 β = 0.001 {ref}`cost up to 4.0 points <sec-unsaid>`" in found["When does it hurt?"]
+    assert "with steps of one size β = 0.1 changed accuracy by 0.0 [−2.5, +2.5] points" in found["What instead?"]
+    assert answer.plain(found["Which β?"]).startswith("0.1, if any. At worst it lost")
 
     plain = rows({0.1: 0.951, 1.0: 0.95}, augmentation="none", test_ece_link=0.15)
     found = answer.answers(measured.settings(pd.concat([plain, raw, rows()]), {}), b1())
-    assert found["Use it?"].startswith("Little reason for accuracy:")
+    assert found["Use it?"].startswith("For accuracy there is little reason:")
     assert found["What does it cost?"].endswith(
-        "undoes most of it (calibration error 20.0 → 4.0 %), but not {ref}`over-fitting <sec-b2>` (20.0 → 15.0 %)."
+        "brings this to 4.0 %, but where the network {ref}`over-fits <sec-b2>` only from 20.0 to 15.0 %."
     )
 
     better = [of_mnist({0.001: 0.96, 0.1: 0.90, 1.0: 0.95}, name, pixels) for name in ("relu", "tanh") for pixels in ("unit", "none")]
     found = answer.answers(measured.settings(pd.concat(better), {}), b1())
     assert "of 4 settings it was higher in 4, lower in 0" in found["Use it?"]
-    assert found["Which β?"].startswith("0.001, if any: {ref}`at worst <sec-use-which>` it gained 1.0")
+    assert found["Which β?"].startswith("0.001, if any. {ref}`At worst <sec-use-which>` it gained 1.0")
     assert found["When does it hurt?"].startswith("No setting")
     assert found["What instead?"] == "First {ref}`tune the learning rate <sec-use-rate>`."
 
@@ -194,7 +197,7 @@ def test_the_words_follow_the_numbers() -> None:
 def test_a_rate_that_was_chosen_for_each_beta_comes_before_a_matched_one() -> None:
     assert answer.at_one_speed(b1()) == ""
     both = Verdict("B1", (*b1([0.01, 0.02]).parts, *b1([0.010, 0.011, 0.012], [-0.02, 0.0, 0.02], part="d").parts))
-    expected = "with the rate chosen for each β β = 0.1 changed it by 0.0 to +1.1 points, told apart from none in 1 of 2 settings"
+    expected = "with the rate chosen for each β β = 0.1 changed accuracy by 0.0 to +1.1 points, told apart from none in 1 of 2 settings"
     assert answer.at_one_speed(both) == expected
 
 
