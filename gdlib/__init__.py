@@ -9,6 +9,4 @@ from gdlib import losses as losses
 from gdlib import schedules as schedules
 from gdlib.losses import GDCrossEntropyLoss as GDCrossEntropyLoss
 
-__all__ = ["GDCrossEntropyLoss", "functional", "losses", "schedules"]
-
 __version__ = "0.1.0"

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from gdlib import functional
-from gdlib.functional.options import Options, Reduction, documented, number_if_positional, over_classes
+from gdlib.functional.options import Options, documented, number_if_positional, over_classes
 
 __all__ = [
     "AdaCosLoss",
@@ -49,28 +49,20 @@ class Loss(nn.Module, ABC):
 
     function: ClassVar[Callable[..., Tensor]]
     inputs: ClassVar[tuple[str, ...]] = ("input", "cosine", "distance", "target")
-    names: tuple[str, ...]
-    weight: Tensor | None
-    temperature: Any
-    scale: Any
-    gap: Any
+    __signature__: ClassVar[inspect.Signature]
+    kept: ClassVar[inspect.Signature]
 
     def __init_subclass__(cls) -> None:
         """Take the signature from the function."""
-        if "__init__" not in vars(cls):
-            parameters = inspect.signature(cls.function).parameters.values()
-            cls.__signature__ = inspect.Signature([one for one in parameters if one.name not in cls.inputs])  # type: ignore[attr-defined]
+        parameters = inspect.signature(cls.function).parameters.values()
+        cls.__signature__ = cls.kept = inspect.Signature([one for one in parameters if one.name not in cls.inputs])
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__()
-        bound = inspect.signature(type(self)).bind(*arguments, **keywords)
+        bound = self.kept.bind(*arguments, **keywords)
         bound.apply_defaults()
-        self.keep(bound.arguments)
-
-    def keep(self, values: dict[str, Any]) -> None:
-        """Make attributes of the arguments of the function, and a buffer of the weights."""
-        self.names = tuple(values)
-        for name, value in values.items():
+        self.names = tuple(bound.arguments)
+        for name, value in bound.arguments.items():
             self.register_buffer(name, value) if name == "weight" else setattr(self, name, value)
 
     def keywords(self) -> dict[str, Any]:
@@ -115,22 +107,12 @@ class GDCrossEntropyLoss(Loss):
     """
 
     function = staticmethod(functional.gd_cross_entropy)
+    temperature: float | Tensor
     _held: Tensor | None = None
 
     @number_if_positional("beta", 1)
-    def __init__(
-        self,
-        beta: float | Tensor = 1.0,
-        temperature: float | Tensor = 1.0,
-        *,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        nn.Module.__init__(self)
-        options = {"weight": weight, "ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
-        self.keep({"beta": beta, "temperature": temperature, **options})
+    def __init__(self, beta: float | Tensor = 1.0, temperature: float | Tensor = 1.0, **options: Unpack[Options]) -> None:
+        super().__init__(beta, temperature=temperature, **options)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Keep a β that is a number as a tensor too, in all its digits, which a compiled module reads instead."""
@@ -188,10 +170,11 @@ class LargeMarginLoss(Loss):
     function = staticmethod(functional.large_margin_cross_entropy)
 
 
-class _Scaled(Loss):
+class _Scaled(Loss, ABC):
     """A loss of cosines that a scale makes logits of; abstract."""
 
     function: ClassVar[Callable[..., Tensor]] = staticmethod(functional.cosface_cross_entropy)
+    scale: float | Tensor
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the cosines times the scale."""
@@ -220,9 +203,8 @@ class _Annealed(Loss):
     annealing: Any
     steps: Tensor
 
-    def keep(self, values: dict[str, Any]) -> None:
-        """Begin to count."""
-        super().keep(values)
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
         if callable(self.annealing):
             self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
@@ -247,6 +229,7 @@ class SphereFaceLoss(_Annealed):
     """
 
     function = staticmethod(functional.sphereface_cross_entropy)
+    scale: float | Tensor
 
     def forward(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """Compute the loss of a batch, with the norms of the features for a scale if they are given."""
@@ -280,6 +263,8 @@ class ArcGradLoss(Loss):
     """Apply ArcGrad, the cross-entropy of the negative scaled angles: :func:`gdlib.functional.arcgrad_cross_entropy`."""
 
     function = staticmethod(functional.arcgrad_cross_entropy)
+    scale: float | Tensor | None
+    gap: float | Tensor
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the negative angles times the scale."""
@@ -310,15 +295,13 @@ class AdaCosLoss(Loss):
     """
 
     function = staticmethod(functional.adacos_cross_entropy)
+    inputs = ("cosine", "target", "scale")
     scale: Tensor
 
     def __init__(
         self, classes: int, *, dynamic: bool = True, minimum_scale: float | None = None, runs: int | None = None, **options: Unpack[Options]
     ) -> None:
-        nn.Module.__init__(self)
-        bound = inspect.signature(type(self)).bind(classes, **options)
-        bound.apply_defaults()
-        self.keep({name: bound.arguments[name] for name in Options.__annotations__})
+        super().__init__(**options)
         self.dynamic, self.minimum_scale = dynamic, minimum_scale
         start = max(functional.adacos_fixed_scale(classes), minimum_scale or 0.0)
         self.register_buffer("scale", torch.full(() if runs is None else (runs,), start))

@@ -10,34 +10,19 @@ for few samples per bin, so compare them only at equal sample sizes and equal bi
 fitted is fitted on a validation split, never on the test set.
 """
 
-from gdlib.calibration.bins import CalibrationBins, calibration_bins, confidence_histogram
-from gdlib.calibration.bootstrap import CalibrationInterval, bootstrap_calibration
-from gdlib.calibration.errors import (
-    brier_score,
-    classwise_calibration_error,
-    debiased_calibration_error,
-    expected_calibration_error,
-    maximum_calibration_error,
-    negative_log_likelihood,
-)
-from gdlib.calibration.link import beta_link, inverse_beta_link
-from gdlib.calibration.scaling import NotFittedError, TemperatureScaling, VectorScaling
-
-__all__ = [
-    "CalibrationBins",
-    "CalibrationInterval",
-    "NotFittedError",
-    "TemperatureScaling",
-    "VectorScaling",
-    "beta_link",
-    "bootstrap_calibration",
-    "brier_score",
-    "calibration_bins",
-    "classwise_calibration_error",
-    "confidence_histogram",
-    "debiased_calibration_error",
-    "expected_calibration_error",
-    "inverse_beta_link",
-    "maximum_calibration_error",
-    "negative_log_likelihood",
-]
+from gdlib.calibration.bins import CalibrationBins as CalibrationBins
+from gdlib.calibration.bins import calibration_bins as calibration_bins
+from gdlib.calibration.bins import confidence_histogram as confidence_histogram
+from gdlib.calibration.bootstrap import CalibrationInterval as CalibrationInterval
+from gdlib.calibration.bootstrap import bootstrap_calibration as bootstrap_calibration
+from gdlib.calibration.errors import brier_score as brier_score
+from gdlib.calibration.errors import classwise_calibration_error as classwise_calibration_error
+from gdlib.calibration.errors import debiased_calibration_error as debiased_calibration_error
+from gdlib.calibration.errors import expected_calibration_error as expected_calibration_error
+from gdlib.calibration.errors import maximum_calibration_error as maximum_calibration_error
+from gdlib.calibration.errors import negative_log_likelihood as negative_log_likelihood
+from gdlib.calibration.link import beta_link as beta_link
+from gdlib.calibration.link import inverse_beta_link as inverse_beta_link
+from gdlib.calibration.scaling import NotFittedError as NotFittedError
+from gdlib.calibration.scaling import TemperatureScaling as TemperatureScaling
+from gdlib.calibration.scaling import VectorScaling as VectorScaling

@@ -6,57 +6,28 @@ if there is only one), the target holds class indices or class probabilities, an
 Notation: :math:`z` are the logits, :math:`c` is the true class, :math:`p = \mathrm{softmax}(z)`, :math:`\ell = -\log p_c`.
 """
 
-from gdlib.functional.cosine import (
-    adacos_cross_entropy,
-    adacos_fixed_scale,
-    adacos_scale,
-    arccos,
-    arcface_cross_entropy,
-    arcgrad_cross_entropy,
-    arcgrad_gap,
-    arcgrad_scale,
-    cosface_cross_entropy,
-    l_softmax_cross_entropy,
-    sphereface_cross_entropy,
-)
-from gdlib.functional.distance import center_loss, center_update, gaussian_mixture_cross_entropy
-from gdlib.functional.gradient_decay import gd_cross_entropy
-from gdlib.functional.linear import linear_gd_cross_entropy
-from gdlib.functional.logits import (
-    focal_cross_entropy,
-    large_margin_cross_entropy,
-    margin_bias,
-    modified_cross_entropy,
-    multi_class_hinge,
-    soft_margin_cross_entropy,
-    super_symmetric_projection,
-    super_symmetry_penalty,
-)
+from gdlib.functional.cosine import adacos_cross_entropy as adacos_cross_entropy
+from gdlib.functional.cosine import adacos_fixed_scale as adacos_fixed_scale
+from gdlib.functional.cosine import adacos_scale as adacos_scale
+from gdlib.functional.cosine import arccos as arccos
+from gdlib.functional.cosine import arcface_cross_entropy as arcface_cross_entropy
+from gdlib.functional.cosine import arcgrad_cross_entropy as arcgrad_cross_entropy
+from gdlib.functional.cosine import arcgrad_gap as arcgrad_gap
+from gdlib.functional.cosine import arcgrad_scale as arcgrad_scale
+from gdlib.functional.cosine import cosface_cross_entropy as cosface_cross_entropy
+from gdlib.functional.cosine import l_softmax_cross_entropy as l_softmax_cross_entropy
+from gdlib.functional.cosine import sphereface_cross_entropy as sphereface_cross_entropy
+from gdlib.functional.distance import center_loss as center_loss
+from gdlib.functional.distance import center_update as center_update
+from gdlib.functional.distance import gaussian_mixture_cross_entropy as gaussian_mixture_cross_entropy
+from gdlib.functional.gradient_decay import gd_cross_entropy as gd_cross_entropy
+from gdlib.functional.linear import linear_gd_cross_entropy as linear_gd_cross_entropy
+from gdlib.functional.logits import focal_cross_entropy as focal_cross_entropy
+from gdlib.functional.logits import large_margin_cross_entropy as large_margin_cross_entropy
+from gdlib.functional.logits import margin_bias as margin_bias
+from gdlib.functional.logits import modified_cross_entropy as modified_cross_entropy
+from gdlib.functional.logits import multi_class_hinge as multi_class_hinge
+from gdlib.functional.logits import soft_margin_cross_entropy as soft_margin_cross_entropy
+from gdlib.functional.logits import super_symmetric_projection as super_symmetric_projection
+from gdlib.functional.logits import super_symmetry_penalty as super_symmetry_penalty
 from gdlib.functional.options import Reduction as Reduction
-
-__all__ = [
-    "adacos_cross_entropy",
-    "adacos_fixed_scale",
-    "adacos_scale",
-    "arccos",
-    "arcface_cross_entropy",
-    "arcgrad_cross_entropy",
-    "arcgrad_gap",
-    "arcgrad_scale",
-    "center_loss",
-    "center_update",
-    "cosface_cross_entropy",
-    "focal_cross_entropy",
-    "gaussian_mixture_cross_entropy",
-    "gd_cross_entropy",
-    "l_softmax_cross_entropy",
-    "large_margin_cross_entropy",
-    "linear_gd_cross_entropy",
-    "margin_bias",
-    "modified_cross_entropy",
-    "multi_class_hinge",
-    "soft_margin_cross_entropy",
-    "sphereface_cross_entropy",
-    "super_symmetric_projection",
-    "super_symmetry_penalty",
-]

@@ -7,18 +7,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import (
-    Batch,
-    IndexOptions,
-    Options,
-    check_options,
-    compute_in,
-    documented,
-    nonnegative,
-    reduce_indices,
-    softplus,
-    valid_index,
-)
+from gdlib.functional.options import Batch, IndexOptions, Options, compute_in, documented, nonnegative, softplus
 
 
 @documented
@@ -45,13 +34,10 @@ def center_loss(features: Tensor, target: Tensor, centers: Tensor, **options: Un
         *A Discriminative Feature Learning Approach for Deep Face Recognition* (Wen et al., ECCV 2016), eq. 2, a sum over the batch;
         *ArcGrad*, eq. 5, a mean.
     """
-    _check_centers(features, target, centers)
-    weight, reduction, ignore_index = options.get("weight"), options.get("reduction", "mean"), options.get("ignore_index", -100)
-    check_options(centers.shape[-2], weight, reduction)
+    batch = _of_centers(features, target, centers, **options)
     values, result_dtype = compute_in(features)
-    valid, index = valid_index(target, ignore_index, centers.shape[-2])
-    per_sample = (values - _of_class(centers.to(values), index)).square().sum(-1) / 2
-    return reduce_indices(per_sample, index, valid, weight, reduction).to(result_dtype)
+    distances = (values - _of_class(centers.to(values), batch.index)).square().sum(-1) / 2
+    return batch.reduce_samples(distances, weighted=False).to(result_dtype)
 
 
 @torch.no_grad()
@@ -83,15 +69,12 @@ def center_update(features: Tensor, target: Tensor, centers: Tensor, rate: float
     References:
         *A Discriminative Feature Learning Approach for Deep Face Recognition*, eq. 4 and algorithm 1.
     """
-    _check_centers(features, target, centers)
+    batch = _of_centers(features, target, centers, ignore_index=ignore_index)
     if not 0 <= rate <= 1:
         raise ValueError(f"rate must lie in [0, 1]; got {rate}")
-    valid, index = valid_index(target, ignore_index, centers.shape[-2])
-    own = _of_class(centers, index)
-    towards = (features.to(centers) - own) * valid.unsqueeze(-1)
-    rows = index.unsqueeze(-1)
-    moved = torch.zeros_like(centers).scatter_add(-2, rows.expand_as(towards), towards)
-    count = centers.new_zeros(centers.shape[:-1]).scatter_add(-1, index, valid.to(centers))
+    towards = (features.to(centers) - _of_class(centers, batch.index)) * batch.valid.unsqueeze(-1)
+    moved = torch.zeros_like(centers).scatter_add(-2, batch.index.unsqueeze(-1).expand_as(towards), towards)
+    count = centers.new_zeros(centers.shape[:-1]).scatter_add(-1, batch.index, batch.valid.to(centers))
     return centers + rate * moved / (1 + count).unsqueeze(-1)
 
 
@@ -152,7 +135,8 @@ def _of_class(centers: Tensor, index: Tensor) -> Tensor:
     return centers.gather(-2, index.unsqueeze(-1).expand(*index.shape, centers.shape[-1]))
 
 
-def _check_centers(features: Tensor, target: Tensor, centers: Tensor) -> None:
+def _of_centers(features: Tensor, target: Tensor, centers: Tensor, **options: Unpack[IndexOptions]) -> Batch:
+    """Check features, class indices, centres and options against each other."""
     if features.ndim not in (2, 3) or target.shape != features.shape[:-1] or target.is_floating_point():
         raise ValueError(
             "expected features [N, D] or [R, N, D] with class indices [N] or [R, N]; "
@@ -160,3 +144,4 @@ def _check_centers(features: Tensor, target: Tensor, centers: Tensor) -> None:
         )
     if centers.ndim != features.ndim or centers.shape[:-2] != features.shape[:-2] or centers.shape[-1] != features.shape[-1]:
         raise ValueError(f"centers of shape {list(centers.shape)} do not fit features of shape {list(features.shape)}")
+    return Batch.of_shape((target.shape[0], centers.shape[-2], *target.shape[1:]), features.dtype, target, **options)

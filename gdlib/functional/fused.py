@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from gdlib.functional.options import PLAIN, Reduction, readable, transforms_active
+from gdlib.functional.options import PLAIN, Batch, looked_on, readable, transforms_active
 
 _FEW_CLASSES = 16
 """Below so many classes exp of differences is faster than the softmax kernel."""
@@ -21,17 +23,58 @@ _ONE = torch.ones(())
 _is_legacy_batch = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda tensor: False)
 
 
-class NoClassError(Exception):
-    """Raised on a CPU where an index is no class."""
+def is_batch(gradient: Tensor) -> bool:
+    """Say whether an incoming gradient stands for many: ``is_grads_batched=True``, or ``torch.func.vmap`` over a backward pass."""
+    return transforms_active() or _is_legacy_batch(gradient)
+
+
+def times(gradient: Tensor, factor: Tensor) -> Tensor:
+    """Multiply an array that nobody else holds, in place unless the factor is a batch of factors."""
+    return gradient * factor if is_batch(factor) else gradient.mul_(factor)
+
+
+class GradientInForward(torch.autograd.Function):
+    """Make the gradient in the forward pass, hand it over in the first backward pass, and make the same again for any other.
+
+    ``make`` returns the loss of logits and its gradient, ``eager`` the loss alone, by functions that can be derived again. Both may read
+    the ``watched`` tensors: autograd sees to it that they are as they were.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, make: Callable[[Tensor], tuple[Tensor, Tensor]], eager: Callable[[Tensor], Tensor], *watched: Tensor
+    ) -> Tensor:
+        """Compute the loss, and the gradient for a gradient of 1."""
+        loss, ctx.gradient = make(logits)
+        ctx.functions = make, eager
+        ctx.save_for_backward(logits, *watched)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Multiply the gradient by the incoming one."""
+        gradient, ctx.gradient = ctx.gradient, None  # drop our reference so that autograd can take the buffer
+        make, eager = ctx.functions
+        others = (None,) * (len(ctx.needs_input_grad) - 1)
+        if torch.is_grad_enabled():  # to be derived again
+            logits = ctx.saved_tensors[0]
+            return *torch.autograd.grad(eager(logits), logits, grad, create_graph=True), *others
+        if gradient is None:  # a graph that is used again
+            gradient = make(ctx.saved_tensors[0])[1]
+        if grad.ndim:
+            gradient = times(gradient, grad.unsqueeze(1))
+        elif not grad.is_cpu or is_batch(grad) or grad.item() != 1.0:
+            gradient = times(gradient, grad)
+        return gradient, *others
 
 
 def serves(logits: Tensor, beta: float | Tensor) -> bool:
     """Say whether the gradient may be made in the forward pass.
 
-    Not while ``torch.compile`` or a ``torch.func`` transform looks on, not for forward-mode derivatives or tensor subclasses, not where β
-    is learnt, and not for a β that float32 cannot multiply with a probability.
+    Not while a compiler, a tracer or a ``torch.func`` transform looks on, not for forward-mode derivatives or tensor subclasses, not where
+    β is learnt, and not for a β that float32 cannot multiply with a probability.
     """
-    if torch.compiler.is_compiling() or transforms_active() or type(logits) not in PLAIN or logits.numel() == 0:
+    if looked_on() or type(logits) not in PLAIN or logits.numel() == 0:
         return False
     if isinstance(beta, Tensor):
         if beta.requires_grad or type(beta) not in PLAIN or forward_ad.unpack_dual(beta).tangent is not None:
@@ -41,7 +84,40 @@ def serves(logits: Tensor, beta: float | Tensor) -> bool:
     return forward_ad.unpack_dual(logits).tangent is None
 
 
-def loss_and_gradient(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+class NoClassError(Exception):
+    """Raised on a CPU where an index is no class."""
+
+
+def usual(logits: Tensor, target: Tensor, beta: float, eager: Callable[[Tensor], Tensor]) -> Tensor | None:
+    """Compute the mean over logits ``[N, C]`` on a CPU, where a microsecond of checks shows in a small batch; None for another call."""
+    if not (type(logits) is type(target) is Tensor and logits.is_cpu and target.is_cpu and logits.ndim == 2 and serves(logits, beta)):
+        return None
+    if not (logits.dtype is torch.float32 and target.dtype is torch.int64 and target.shape == logits.shape[:1]):
+        return None
+    if target.min().item() < 0:  # maybe ignored; the gather finds those too large, but an exception costs more than this
+        return None
+    try:
+        return GradientInForward.apply(logits, functools.partial(_usual, target.unsqueeze(1), beta), eager, target)
+    except NoClassError:
+        return None  # a label is too large; what follows says which
+
+
+def _usual(true_class: Tensor, beta: float, logits: Tensor) -> tuple[Tensor, Tensor]:
+    losses, gradient, divisor = against_classes(logits, true_class, beta, 1)
+    return losses.mean(), gradient.div_(divisor.mul_(len(logits)))
+
+
+def loss_and_gradient(batch: Batch, beta: float | Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute the reduced J of a batch with these logits, and its gradient."""
+    if batch.mixed:
+        losses, gradient = _against_shares(batch, logits, beta)
+    else:
+        losses, gradient, divisor = against_classes(logits, batch.true_class, beta, batch.dim)
+        gradient.div_(divisor.div_(batch.scales()))
+    return batch.reduce_samples(losses.squeeze(batch.dim), weighted=batch.mixed).to(batch.result_dtype), gradient
+
+
+def against_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     r"""Compute J of every sample, and its gradient as an array that is still to be divided by a number for each sample.
 
     With :math:`a = \sum_{i \neq c} e^{z_i}` and :math:`b = \beta e^{z_c}`, on any common scale, :math:`J = \log(a + b) - z_c`; the gradient
@@ -97,87 +173,15 @@ def _gather(values: Tensor, true_class: Tensor, dim: int) -> Tensor:
         raise
 
 
-def differentiable_gradient(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int) -> Tensor:
-    r"""Compute the gradient of J, :math:`q - e_c`, by functions that can be derived again; q is the softmax with log β at the class c."""
-    log_beta = torch.log(torch.as_tensor(beta, dtype=logits.dtype, device=logits.device))
-    wrong = torch.softmax(logits.scatter_add(dim, true_class, log_beta.expand(true_class.shape)), dim)
-    wrong = wrong.scatter(dim, true_class, 0.0)
-    return wrong.scatter(dim, true_class, -wrong.sum(dim, keepdim=True))
-
-
-def is_batch(gradient: Tensor) -> bool:
-    """Say whether an incoming gradient stands for many: ``is_grads_batched=True``, or ``torch.func.vmap`` over a backward pass."""
-    return transforms_active() or _is_legacy_batch(gradient)
-
-
-def times(gradient: Tensor, factor: Tensor) -> Tensor:
-    """Multiply an array that nobody else holds, in place unless the factor is a batch of factors."""
-    if torch.is_grad_enabled() or is_batch(factor):
-        return gradient * factor
-    return gradient.mul_(factor)
-
-
-class GradientDecay(torch.autograd.Function):
-    """J; hands its gradient over in the first backward pass, and makes the same again for any further one.
-
-    Against class indices it is reduced. With ``spread`` it is that of every sample against shares of the classes: ``spread``, which
-    broadcasts to the logits, and ``own`` more at the true class, if there is one.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, true_class: Tensor | None, beta: float | Tensor, *given: Any) -> Tensor:
-        """Compute the loss, and the gradient for a gradient of 1."""
-        losses, gradient = _compute(logits, true_class, beta, *given)
-        dim, reduction, spread, own = given
-        if ctx.needs_input_grad[0]:
-            ctx.gradient = gradient
-            ctx.save_for_backward(logits, true_class, beta if isinstance(beta, Tensor) else None, spread, own)
-            ctx.options = beta, dim, reduction
-        if reduction == "mean":
-            return losses.mean()
-        return losses.sum() if reduction == "sum" else losses.squeeze(dim)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Multiply the gradient by the incoming one."""
-        gradient, ctx.gradient = ctx.gradient, None  # drop our reference so that autograd can take the buffer
-        number, dim, reduction = ctx.options
-        if gradient is None or torch.is_grad_enabled():  # used again, or to be derived again
-            logits, true_class, beta, spread, own = ctx.saved_tensors
-            beta = number if beta is None else beta
-            if not torch.is_grad_enabled():
-                gradient = _compute(logits, true_class, beta, dim, reduction, spread, own)[1]
-            elif spread is not None:
-                gradient = _differentiable_soft_gradient(logits, true_class, beta, dim, spread, own)
-            else:
-                gradient = differentiable_gradient(logits, true_class, beta, dim) / (true_class.numel() if reduction == "mean" else 1)
-        if reduction == "none":
-            gradient = times(gradient, grad.unsqueeze(dim))
-        elif not grad.is_cpu or is_batch(grad) or torch.is_grad_enabled() or grad.item() != 1.0:
-            gradient = times(gradient, grad)
-        return gradient, None, None, None, None, None, None
-
-
-def _compute(
-    logits: Tensor, true_class: Any, beta: float | Tensor, dim: int, reduction: Reduction, spread: Tensor | None, own: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    if spread is not None:
-        return _soft_loss_and_gradient(logits, true_class, beta, dim, spread, own)
-    losses, gradient, divisor = loss_and_gradient(logits, true_class, beta, dim)
-    return losses, gradient.div_(divisor.mul_(divisor.numel()) if reduction == "mean" else divisor)
-
-
-def _soft_loss_and_gradient(
-    logits: Tensor, true_class: Tensor | None, beta: float | Tensor, dim: int, spread: Tensor, own: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    r"""Compute J and its gradient against shares a, block by block of the first dimension.
+def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
+    r"""Compute J of every sample and the gradient of the reduced loss against shares a, block by block of the first dimension.
 
     :math:`J = \sum_c a_c (-\log p_c + \log D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the gradient is :math:`V p - a / D` with
     :math:`V = \sum_c a_c / D_c`. Only the largest class can have p > 1/2 and lose digits of D; there it is the probability of the others
     plus β times its own.
     """
-    gradient = torch.empty_like(logits)
-    losses = logits.new_empty(logits.shape[:dim] + (1,) + logits.shape[dim + 1 :])
+    dim, (spread, own), scales = batch.dim, batch.shares(), batch.scales()
+    gradient, losses = torch.empty_like(logits), torch.empty_like(scales)
     rows = max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
     for start in range(0, len(logits), rows):
         block = slice(start, start + rows) if dim else ...
@@ -192,26 +196,13 @@ def _soft_loss_and_gradient(
         p.scatter_(dim, top, p_top)
         d = (p * (b - 1)).add_(1).scatter_(dim, top, d_top)
         each = d.log().sub_(log_p)  # J, as if each class were the true one
-        inverse = d.reciprocal_()
-        if true_class is not None and own is not None:
-            true, share = true_class[block], own[block]
+        inverse = torch.div(scales[block], d, out=d)
+        if own is None:
+            losses[block] = each.mul_(a).sum(dim, keepdim=True)
+            p.mul_(inverse.mul_(a).sum(dim, keepdim=True)).sub_(inverse)
+        else:
+            true, share = batch.true_class[block], own[block]
             of_true, inverse_true = each.gather(dim, true) * share, inverse.gather(dim, true) * share
             losses[block] = each.mul_(a).sum(dim, keepdim=True) + of_true
             p.mul_(inverse.mul_(a).sum(dim, keepdim=True) + inverse_true).sub_(inverse).scatter_add_(dim, true, -inverse_true)
-        else:
-            losses[block] = each.mul_(a).sum(dim, keepdim=True)
-            p.mul_(inverse.mul_(a).sum(dim, keepdim=True)).sub_(inverse)
     return losses, gradient
-
-
-def _differentiable_soft_gradient(
-    logits: Tensor, true_class: Tensor | None, beta: float | Tensor, dim: int, spread: Tensor, own: Tensor | None
-) -> Tensor:
-    shares = spread.expand(logits.shape)
-    if true_class is not None and own is not None:
-        shares = shares.scatter_add(dim, true_class, own)
-    p = torch.softmax(logits, dim)
-    top = p.argmax(dim, keepdim=True)
-    d_top = p.scatter(dim, top, 0.0).sum(dim, keepdim=True) + beta * p.gather(dim, top)
-    inverse = shares / (1 + (beta - 1) * p).scatter(dim, top, d_top)
-    return p * inverse.sum(dim, keepdim=True) - inverse

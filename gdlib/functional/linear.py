@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib.functional.fused import differentiable_gradient, is_batch, loss_and_gradient, serves, times
+from gdlib.functional.fused import against_classes, is_batch, serves, times
 from gdlib.functional.gradient_decay import gd_cross_entropy
-from gdlib.functional.options import Batch, Reduction, compute_in, over_classes, positive, reduce_indices
+from gdlib.functional.options import Batch, Reduction, compute_in, positive
 
 _BLOCK = 2**20
 """So many logits are held at a time, unless the caller says otherwise."""
@@ -66,93 +68,86 @@ def linear_gd_cross_entropy(
         The loss: *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 and 8.
     """
     _check(features, weight, bias, block_rows)
-    shape = weight.new_empty(1, 1).expand(len(features), len(weight))
-    batch = Batch(shape, target, only_indices="the layer is for classification", ignore_index=ignore_index, reduction=reduction)
-    beta = positive("beta", beta, target.shape)
     if not isinstance(temperature, (int, float)) or not 0 < temperature < math.inf:
         raise ValueError(f"temperature must be a finite number > 0, which is the same for all samples; got {temperature}")
-    parts = [part for part in (features, weight, bias) if part is not None]
-    if len(features) == 0 or not all(serves(part, beta) for part in parts):
+    parts = [features, weight] if bias is None else [features, weight, bias]
+    batch = Batch.of_shape((len(features), len(weight)), features.dtype, target, ignore_index=ignore_index, reduction=reduction)
+    beta = positive("beta", beta, target.shape)
+
+    def eager(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         logits = F.linear(features, weight, bias)
         return gd_cross_entropy(logits, target, beta=beta, temperature=temperature, ignore_index=ignore_index, reduction=reduction)
 
+    if len(features) == 0 or not all(serves(part, beta) for part in parts):
+        return eager(*parts)
     compute, result_dtype = compute_in(features)
-    valid = batch.valid.to(compute)
-    factor = {"none": None, "sum": valid, "mean": valid / valid.sum()}[reduction]
-    layer = compute, weight.to(compute), None if bias is None else bias.to(compute)
     rows = block_rows or max(1, _BLOCK // len(weight))
-    loss = _BlockwiseLinear.apply(*layer, batch.true_class, over_classes(beta, compute), factor, temperature, rows)
-    if reduction == "none":
-        loss = reduce_indices(loss, batch.index, batch.valid, None, "none")
-    return loss.to(result_dtype)
+    blocks = _Blocks(batch, beta.to(compute).expand(target.shape).unsqueeze(1) if isinstance(beta, Tensor) else beta, temperature, rows)
+    return _BlockwiseLinear.apply(blocks, eager, batch.scales().to(compute), target, *(part.to(compute) for part in parts)).to(result_dtype)
 
 
 class _BlockwiseLinear(torch.autograd.Function):
-    """The losses ``[N]`` if ``factor`` is None, else their sum weighted by ``factor`` ``[N]``."""
+    """The reduced losses of all blocks; with their gradients in the forward pass unless the losses are not summed."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> Tensor:
-        """Compute one block of rows after another, given what :func:`_run` takes."""
-        *layer, true_class, beta, factor, temperature, rows = given
-        ctx.save_for_backward(*layer, true_class, beta if isinstance(beta, Tensor) else None, factor)
-        ctx.options = beta, temperature, rows
-        losses, gradients = _run(*given, needed=ctx.needs_input_grad)
-        ctx.gradients = gradients if factor is not None else None
-        return losses if factor is None else torch.where(factor != 0, losses * factor, 0.0).sum()  # ignored ones may be infinite
+    def forward(ctx: Any, blocks: _Blocks, eager: Callable[..., Tensor], scales: Tensor, target: Tensor, *parts: Tensor) -> Tensor:
+        """Compute one block of rows after another."""
+        ctx.save_for_backward(scales, target, *parts)
+        ctx.functions, summed = (blocks, eager), blocks.batch.reduction != "none"
+        losses, gradients = blocks.run(parts, scales if summed else None, ctx.needs_input_grad[4:])
+        ctx.gradients = gradients if summed else None
+        return blocks.batch.reduce_samples(losses, weighted=False)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Multiply the gradients by the incoming one, or make them now if the forward pass did not know their factors."""
-        features, weight, bias, true_class, beta, factor = ctx.saved_tensors
-        number, temperature, rows = ctx.options
-        beta = number if beta is None else beta
+        """Multiply the gradients by the incoming one, or make them now if they are not there."""
+        (scales, _, *parts), (blocks, eager), needed = ctx.saved_tensors, ctx.functions, ctx.needs_input_grad[4:]
         gradients, ctx.gradients = ctx.gradients, None
-        if torch.is_grad_enabled() or (factor is None and is_batch(grad)):
-            gradient = differentiable_gradient(F.linear(features, weight, bias) / temperature, true_class, beta, 1)
-            gradient = (grad if factor is None else grad * factor).unsqueeze(1) / temperature * gradient
-            gradients = [gradient @ weight, gradient.mT @ features, gradient.sum(0)]
-        else:
-            if gradients is None:  # none yet, or the graph is used again
-                factors = grad if factor is None else factor
-                _, gradients = _run(features, weight, bias, true_class, beta, factors, temperature, rows, needed=ctx.needs_input_grad)
-            if factor is not None:
-                gradients = [None if gradient is None else times(gradient, grad) for gradient in gradients]
-        return *(part if needed else None for part, needed in zip(gradients, ctx.needs_input_grad, strict=False)), *[None] * 5
+        again = torch.is_grad_enabled()  # to be derived again
+        if again or (grad.ndim and is_batch(grad)):
+            with torch.enable_grad():
+                loss = eager(*parts)
+            made = iter(torch.autograd.grad(loss, [part for part in parts if part.requires_grad], grad, create_graph=again))
+            return *[None] * 4, *(next(made) if wanted else None for wanted in needed)
+        if gradients is None:  # none yet, or the graph is used again
+            gradients = blocks.run(parts, scales * grad.unsqueeze(1) if grad.ndim else scales, needed)[1]
+        if not grad.ndim:
+            gradients = [None if gradient is None else times(gradient, grad) for gradient in gradients]
+        return *[None] * 4, *gradients
 
 
-def _run(
-    features: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    true_class: Tensor,
-    beta: float | Tensor,
-    factor: Tensor | None,
-    *options: Any,
-    needed: tuple[bool, ...],
-) -> tuple[Tensor, list[Tensor | None]]:
-    """Compute the losses and, if there is a factor, the gradients of their sum weighted by it, for features, weight and bias."""
-    temperature, rows = options
-    like = [
-        None if part is None or factor is None or not asked else part for part, asked in zip((features, weight, bias), needed, strict=False)
-    ]
-    of_features, of_weight, of_bias = gradients = [None if part is None else torch.zeros_like(part) for part in like]
-    losses = features.new_empty(len(features))
-    for start in range(0, len(features), rows):
-        block = slice(start, start + rows)
-        logits = F.linear(features[block], weight, bias).div_(temperature)
-        of_block, gradient, divisor = loss_and_gradient(logits, true_class[block], beta[block] if isinstance(beta, Tensor) else beta, 1)
-        losses[block] = of_block.squeeze(1)
-        del logits
-        if factor is not None:
-            gradient.div_(divisor).mul_(factor[block].unsqueeze(1) / temperature)
-        if of_features is not None:
-            torch.mm(gradient, weight, out=of_features[block])
-        if of_weight is not None:
-            of_weight.addmm_(gradient.T, features[block])
-        if of_bias is not None:
-            of_bias.add_(gradient.sum(0))
-        del gradient  # before the next block is made
-    return losses, gradients
+@dataclasses.dataclass
+class _Blocks:
+    """Logits that are made a few rows at a time."""
+
+    batch: Batch  # of shape
+    beta: float | Tensor  # or [N, 1]
+    temperature: float
+    rows: int
+
+    def run(self, parts: Sequence[Tensor], scales: Tensor | None, needed: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:
+        """Compute the losses and, if there are scales ``[N, 1]``, the gradients of the sum with them for features, weight and bias."""
+        features, weight, bias = parts[0], parts[1], parts[2] if len(parts) > 2 else None
+        gradients = [torch.zeros_like(part) if asked and scales is not None else None for part, asked in zip(parts, needed, strict=True)]
+        of_features, of_weight, of_bias = (*gradients, None)[:3]
+        losses = features.new_empty(len(features))
+        for start in range(0, len(features), self.rows):
+            block = slice(start, start + self.rows)
+            logits = F.linear(features[block], weight, bias).div_(self.temperature)
+            beta = self.beta[block] if isinstance(self.beta, Tensor) else self.beta
+            of_block, gradient, divisor = against_classes(logits, self.batch.true_class[block], beta, 1)
+            losses[block] = of_block.squeeze(1)
+            del logits
+            if scales is not None:
+                gradient.div_(divisor).mul_(scales[block] / self.temperature)
+            if of_features is not None:
+                torch.mm(gradient, weight, out=of_features[block])
+            if of_weight is not None:
+                of_weight.addmm_(gradient.T, features[block])
+            if of_bias is not None:
+                of_bias.add_(gradient.sum(0))
+            del gradient  # before the next block is made
+        return losses, gradients
 
 
 def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: int | None) -> None:

@@ -8,20 +8,7 @@ from typing import Literal, Unpack, get_args
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import (
-    Batch,
-    IndexOptions,
-    Options,
-    check_index,
-    check_logits,
-    check_target,
-    compute_in,
-    documented,
-    finite,
-    lowest,
-    nonnegative,
-    softplus,
-)
+from gdlib.functional.options import Batch, IndexOptions, Options, documented, finite, lowest, nonnegative, softplus
 
 Divergence = Literal["symmetric", "q_u", "u_q"]
 
@@ -205,13 +192,12 @@ def margin_bias(input: Tensor, target: Tensor) -> Tensor:
     References:
         *Large Margin In Softmax Cross-Entropy Loss*, eq. 4-7 and figure 3.
     """
-    class_dim = check_logits(input)
-    if check_target(input, target, class_dim) or input.shape[class_dim] < 2:
-        raise ValueError("margin_bias needs class indices and at least two classes")
-    logits, result_dtype = compute_in(input)
-    check_index(target, logits.shape[class_dim])
-    wrong = logits.scatter(class_dim, target.long().unsqueeze(class_dim), -math.inf)
-    return torch.logsumexp(wrong - wrong.amax(class_dim, keepdim=True), class_dim).to(result_dtype)
+    batch = Batch(input, target, only_indices="the bias is over the classes that are wrong", reduction="none")
+    if batch.classes < 2:
+        raise ValueError("margin_bias needs at least two classes")
+    wrong = batch.values.scatter(batch.dim, batch.true_class, -math.inf)
+    bias = torch.logsumexp(wrong - wrong.amax(batch.dim, keepdim=True), batch.dim, keepdim=True)
+    return batch.reduce(bias)
 
 
 def super_symmetry_penalty(weight: Tensor) -> Tensor:

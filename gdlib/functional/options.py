@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import textwrap
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -41,9 +42,14 @@ transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transf
 """Say whether a ``torch.func`` transform looks on."""
 
 
+def looked_on() -> bool:
+    """Say whether ``torch.compile``, ``torch.jit.trace`` or a ``torch.func`` transform looks on."""
+    return torch.compiler.is_compiling() or transforms_active() or torch.jit.is_tracing()  # type: ignore[attr-defined]
+
+
 def readable(tensor: Tensor) -> bool:
     """Say whether values can be looked at without waiting for a device, and without breaking a transform or a graph."""
-    return tensor.is_cpu and type(tensor) in PLAIN and not torch.compiler.is_compiling() and not transforms_active()
+    return tensor.is_cpu and type(tensor) in PLAIN and not looked_on()
 
 
 def number_if_positional(name: str, place: int) -> Callable[[F], F]:
@@ -65,13 +71,15 @@ def number_if_positional(name: str, place: int) -> Callable[[F], F]:
 
 
 _INPUTS = {
-    "input": "logits, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.",
-    "cosine": r":math:`\cos\theta`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it.",
-    "target": "class indices of the shape of the logits without their class dimension, or class probabilities of their shape.",
+    "input": "logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any floating type. float16 and bfloat16 are "
+    "computed in float32; the result has the type of the input, or float32 under autocast, as PyTorch's own losses do.",
+    "cosine": r":math:`\cos\theta`, of the shapes and types of logits; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.",
+    "target": "class indices (int64 or uint8) of the shape of the logits without their class dimension, or class probabilities (floating) "
+    "of their shape.",
 }
 _OPTIONS = {
-    "weight": "a factor for each class, ``[C]``; the mean over class indices divides by the factors used.",
-    "ignore_index": "class index whose samples count for nothing.",
+    "weight": "a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides by the sum of the factors used.",
+    "ignore_index": "class index whose samples count for nothing; only for class indices.",
     "reduction": '``"none"``, ``"mean"`` or ``"sum"``.',
     "label_smoothing": "share of the target, in [0, 1], that is spread evenly over the classes.",
 }
@@ -80,74 +88,29 @@ Returns:
     The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
 
 Raises:
-    ValueError: for a parameter outside its bounds, and for whatever :func:`gdlib.functional.gd_cross_entropy` refuses."""
+    ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for other shapes or types that do not fit, and
+        for a class index outside ``[0, C)``. Values of tensors are looked at only where that costs no device synchronisation: on the CPU,
+        outside ``torch.compile`` and ``torch.func`` transforms."""
 
 
 def documented(loss: F) -> F:
     """Show the options that a loss passes on one by one in its signature, and document what all losses share."""
-    signature = inspect.signature(loss)
-    *own, options = signature.parameters.values()
+    signature = inspect.signature(vars(loss)["__init__"] if isinstance(loss, type) else loss)
+    *own, options = (parameter for parameter in signature.parameters.values() if parameter.name != "self")
     shared = [parameter for parameter in inspect.signature(Batch).parameters.values() if parameter.name in _OPTIONS]
     shown = shared if options.annotation == "Unpack[Options]" else shared[:-1]  # the other losses have no label smoothing
     loss.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
     text, _, example = inspect.cleandoc(loss.__doc__ or "").partition("\n\nExample:")
     text, _, described = text.partition("\n\nArgs:\n")
-    first = [f"    {name}: {_INPUTS[name]}" for name in signature.parameters if name in _INPUTS and f"    {name}:" not in described]
-    last = [f"    {option.name}: {_OPTIONS[option.name]}" for option in shown]
-    arguments = "\n".join([*first, *filter(None, [described]), *last])
+
+    def entries(texts: dict[str, str]) -> list[str]:
+        kept = [name for name in inspect.signature(loss).parameters if name in texts and f"    {name}:" not in described]
+        wrapped = functools.partial(textwrap.fill, width=132, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
+        return [wrapped(f"{name}: {texts[name]}") for name in kept]
+
+    arguments = "\n".join([*entries(_INPUTS), *filter(None, [described]), *entries(_OPTIONS)])
     loss.__doc__ = f"{text}\n\nArgs:\n{arguments}\n{_SHARED}\n\nExample:{example}\n"
     return loss
-
-
-def check_logits(input: Tensor) -> int:
-    """Refuse what cannot be logits; return the class dimension."""
-    if not isinstance(input, Tensor):
-        raise ValueError(f"input must be a tensor of logits, got {type(input).__name__}")
-    if input.dtype not in _COMPUTE_DTYPE:
-        raise ValueError(
-            f"input must hold logits of type float16, bfloat16, float32 or float64, got {input.dtype}; convert it with .float()"
-        )
-    if input.ndim == 0:
-        raise ValueError("input must have a class dimension: shape [C], [N, C] or [N, C, d1, ...], got a scalar")
-    class_dim = min(1, input.ndim - 1)
-    if input.shape[class_dim] == 0:
-        raise ValueError(f"input of shape {list(input.shape)} has no classes (dimension {class_dim})")
-    return class_dim
-
-
-def check_target(input: Tensor, target: Tensor, class_dim: int, only_indices: str = "") -> bool:
-    """Refuse a target that fits neither reading; return whether it holds class probabilities, which ``only_indices`` says why to refuse."""
-    if not isinstance(target, Tensor):
-        raise ValueError(f"target must be a tensor of class indices or class probabilities, got {type(target).__name__}")
-    index_shape = input.shape[:class_dim] + input.shape[class_dim + 1 :]
-    if target.shape == input.shape:
-        if not target.is_floating_point():
-            raise ValueError(
-                f"target has the shape of input, {list(input.shape)}, and is therefore read as class probabilities, which must be "
-                f"floating point; got {target.dtype}. Class indices would have the shape {list(index_shape)}"
-            )
-        if only_indices:
-            raise ValueError(f"target must hold class indices: {only_indices}; got class probabilities")
-        return True
-    if target.shape != index_shape:
-        raise ValueError(
-            f"target of shape {list(target.shape)} does not fit input of shape {list(input.shape)}: expected class indices of shape "
-            f"{list(index_shape)} or class probabilities of shape {list(input.shape)}"
-        )
-    if target.dtype not in (torch.int64, torch.uint8):
-        raise ValueError(f"class indices must be int64 or uint8, got {target.dtype}; convert them with target.long()")
-    return False
-
-
-def check_options(classes: int, weight: Tensor | None, reduction: str, label_smoothing: float = 0.0) -> None:
-    """Refuse options that cross_entropy would refuse, with what to do instead."""
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(f"label_smoothing must lie in [0, 1], got {label_smoothing}")
-    if weight is not None and (not isinstance(weight, Tensor) or weight.shape != (classes,) or not weight.is_floating_point()):
-        given = f"{weight.dtype} of shape {list(weight.shape)}" if isinstance(weight, Tensor) else type(weight).__name__
-        raise ValueError(f"weight must be a floating tensor with one factor for each class, shape [{classes}]; got {given}")
 
 
 def check_parameter(bound: str, name: str, value: float | Tensor, index_shape: torch.Size) -> float | Tensor:
@@ -158,7 +121,7 @@ def check_parameter(bound: str, name: str, value: float | Tensor, index_shape: t
 
     if not isinstance(value, Tensor):
         try:
-            number = float(value)
+            number = float(value + 0)  # refuses a text that reads like a number
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name} must be a number or a tensor, got {type(value).__name__}") from error
         if isinstance(value, bool) or not (within(number) and number < math.inf):
@@ -202,40 +165,6 @@ def over_classes(value: float | Tensor, logits: Tensor) -> float | Tensor:
     return value.to(logits).expand(logits.shape[:class_dim] + logits.shape[class_dim + 1 :]).unsqueeze(class_dim)
 
 
-def valid_index(target: Tensor, ignore_index: int, classes: int) -> tuple[Tensor, Tensor]:
-    """Return which samples count, and an index that can be gathered everywhere; refuse an index that is no class."""
-    index = target.long()
-    valid = index != ignore_index
-    index = torch.where(valid, index, 0)
-    check_index(index, classes)
-    return valid, index
-
-
-def check_index(index: Tensor, classes: int) -> None:
-    """Refuse an index that is no class."""
-    if index.numel() and readable(index) and bool((outside := (index < 0) | (index >= classes)).any()):
-        raise ValueError(
-            f"class index {index[outside][0].item()} lies outside [0, {classes}): input has {classes} classes; mark samples that should "
-            "not count with ignore_index"
-        )
-
-
-def reduce_indices(per_sample: Tensor, index: Tensor, valid: Tensor, weight: Tensor | None, reduction: Reduction) -> Tensor:
-    """Weigh, mask and reduce the losses of samples with class indices; the mean divides by the weights of the samples that count."""
-    factors = valid.to(per_sample.dtype) if weight is None else weight.to(per_sample)[index] * valid
-    return reduce(torch.where(valid, per_sample * factors, 0.0), factors.sum(), reduction)
-
-
-def reduce(losses: Tensor, divisor: Tensor | int, reduction: Reduction) -> Tensor:
-    """Reduce losses; the mean of nothing is NaN, as in PyTorch."""
-    if reduction == "none":
-        return losses
-    total = losses.sum()
-    if reduction == "sum":
-        return total
-    return total / divisor if isinstance(divisor, int) else torch.where(divisor == 0, math.nan, total / divisor)
-
-
 def lowest(logits: Tensor) -> float:
     """Return a logit that stands for no class at all; unlike -inf it has a derivative, where all other classes are masked by -inf."""
     return torch.finfo(logits.dtype).min / 4
@@ -250,7 +179,8 @@ class Batch:
     """The arguments of a loss, checked: ``values`` in the type to compute in, the target and the options.
 
     Losses of samples keep the class dimension. Against class indices it has the size 1, for the true class. Against class probabilities,
-    which a loss may have a reason to refuse (``only_indices``), and with label smoothing, every class in turn is the true one.
+    which a loss may have a reason to refuse (``only_indices``), and with label smoothing, every class in turn is the true one: the loss is
+    *mixed*. :meth:`of_shape` makes a batch whose logits are not there.
     """
 
     def __init__(
@@ -264,19 +194,44 @@ class Batch:
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        self.dim = dim = check_logits(input)
-        self.soft = check_target(input, target, dim, only_indices)
-        self.classes = input.shape[dim]
-        check_options(self.classes, weight, reduction, label_smoothing)
+        self.dim = dim = _class_dimension(input)
+        self.index_shape = input.shape[:dim] + input.shape[dim + 1 :]
+        self.soft = _is_soft(input, target, self.index_shape, only_indices)
+        self.classes = classes = input.shape[dim]
+        if reduction not in get_args(Reduction):
+            raise ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
+        if not 0.0 <= label_smoothing <= 1.0:
+            raise ValueError(f"label_smoothing must lie in [0, 1], got {label_smoothing}")
+        if weight is not None and (not isinstance(weight, Tensor) or weight.shape != (classes,) or not weight.is_floating_point()):
+            given = f"{weight.dtype} of shape {list(weight.shape)}" if isinstance(weight, Tensor) else type(weight).__name__
+            raise ValueError(f"weight must be a floating tensor with one factor for each class, shape [{classes}]; got {given}")
         if self.soft and ignore_index >= 0:
             raise ValueError("ignore_index needs class indices; with class probabilities give the sample a row of zeros instead")
-        self.index_shape = input.shape[:dim] + input.shape[dim + 1 :]
         self.values, self.result_dtype = compute_in(input)
         self.target, self.weight, self.reduction, self.smoothing = target, weight, reduction, label_smoothing
         self.mixed = self.soft or label_smoothing > 0
-        if not self.soft:
-            self.valid, self.index = valid_index(target, ignore_index, self.classes)
+        if self.soft:
+            self.valid = torch.ones(self.index_shape, dtype=torch.bool, device=input.device)
+        else:
+            index = target.long()
+            self.valid = index != ignore_index
+            self.index = torch.where(self.valid, index, 0)
             self.true_class = self.index.unsqueeze(dim)
+            if index.numel() and readable(index) and bool((outside := (self.index < 0) | (self.index >= classes)).any()):
+                raise ValueError(
+                    f"class index {index[outside][0].item()} lies outside [0, {classes}): input has {classes} classes; mark samples that "
+                    "should not count with ignore_index"
+                )
+
+    @classmethod
+    def of_shape(cls, shape: tuple[int, ...], dtype: torch.dtype, target: Tensor, **options: Any) -> Batch:
+        """Check class indices and options for logits of a shape and a type, which are never made."""
+        return cls(torch.empty((), dtype=dtype, device="meta").expand(shape), target, only_indices="this is a loss of classes", **options)
+
+    def take_logits(self) -> Tensor:
+        """Hand the logits over; nothing of their memory is held any longer."""
+        values, self.values = self.values, self.values.new_empty(0)
+        return values
 
     def parameter(self, name: str, value: float | Tensor, check: Callable[..., float | Tensor]) -> float | Tensor:
         """Check a number, or a tensor with one value for each sample, which is shaped to broadcast over the classes."""
@@ -295,32 +250,87 @@ class Batch:
             return log_of_others(logits, self.dim) - true
         return torch.logsumexp(logits.scatter(self.dim, self.true_class, lowest(logits)), self.dim, keepdim=True) - true
 
+    def shares(self) -> tuple[Tensor, Tensor | None]:
+        """Return the share of each class in a mixed loss, with its weight, and how much more a class index has if the target holds them."""
+        weight = self.values.new_ones(1) if self.weight is None else self.weight.to(self.values)
+        of_true = weight.expand(self.classes)
+        weight = weight.reshape([1] * self.dim + [-1] + [1] * (len(self.index_shape) - self.dim))
+        spread, rest = weight * (self.smoothing / self.classes), 1 - self.smoothing
+        if self.soft:
+            return spread + self.target.to(self.values) * rest * weight, None
+        return spread, rest * of_true[self.true_class]
+
+    def used(self) -> Tensor:
+        """Return the weight of each sample in the divisor of the mean, 0 for one that does not count."""
+        valid = self.valid.to(self.values.dtype)
+        return valid if self.soft or self.weight is None else self.weight.to(valid)[self.index] * valid
+
     def reduce(self, losses: Tensor, of_true: Tensor | None = None) -> Tensor:
         """Reduce losses and, beside them, others ``of_true`` classes alone, which label smoothing does not change."""
-        reduced = self.reduce_mixed(self._mix(losses)) if self.mixed else self.reduce_true(losses)
-        return (reduced if of_true is None else reduced + self.reduce_true(of_true)).to(self.result_dtype)
+        if self.mixed:
+            spread, own = self.shares()
+            own_losses = 0.0 if own is None else (own * losses.gather(self.dim, self.true_class)).squeeze(self.dim)
+            reduced = self.reduce_samples((spread * losses).sum(self.dim) + own_losses, weighted=True)
+        else:
+            reduced = self.reduce_samples(losses.squeeze(self.dim), weighted=False)
+        if of_true is not None:
+            reduced = reduced + self.reduce_samples(of_true.squeeze(self.dim), weighted=False)
+        return reduced.to(self.result_dtype)
 
-    def reduce_true(self, losses: Tensor) -> Tensor:
-        """Weigh, mask and reduce the losses of the true classes."""
-        return reduce_indices(losses.squeeze(self.dim), self.index, self.valid, self.weight, self.reduction)
+    def reduce_samples(self, losses: Tensor, *, weighted: bool) -> Tensor:
+        """Mask and reduce one loss for each sample, after the weights unless they are in it; the mean of nothing is NaN, as in PyTorch."""
+        used = self.used().to(losses)
+        losses = torch.where(self.valid, losses if weighted else losses * used, 0.0)
+        if self.reduction == "none":
+            return losses
+        return losses.sum() / used.sum() if self.reduction == "mean" else losses.sum()
 
-    def reduce_mixed(self, losses: Tensor) -> Tensor:
-        """Mask and reduce losses that have the weights of all classes in them; the mean divides by those of the true ones."""
-        if self.soft:
-            return reduce(losses, losses.numel(), self.reduction)
-        divisor = self.valid.sum() if self.weight is None else (self.weight.to(losses)[self.index] * self.valid).sum()
-        return reduce(torch.where(self.valid, losses, 0.0), divisor, self.reduction)
+    def scales(self) -> Tensor:
+        """Return the factor that :meth:`reduce` gives to the loss of each sample, with the class dimension."""
+        used = self.used()
+        scales = self.valid.to(used) if self.mixed else used
+        if self.reduction == "mean":
+            scales = torch.where(self.valid, scales / used.sum(), 0.0)
+        return scales.unsqueeze(self.dim)
 
-    def _mix(self, losses: Tensor) -> Tensor:
-        share, spread = 1 - self.smoothing, self.smoothing / self.classes
-        losses = losses if self.weight is None else losses * self.over_dims(self.weight)
-        if self.soft:
-            return ((self.target.to(losses) * share + spread) * losses).sum(self.dim)
-        return share * losses.gather(self.dim, self.true_class).squeeze(self.dim) + spread * losses.sum(self.dim)
 
-    def over_dims(self, weight: Tensor) -> Tensor:
-        """Shape a value for each class so that it broadcasts to the logits."""
-        return weight.to(self.values).reshape([1] * self.dim + [-1] + [1] * (self.values.ndim - self.dim - 1))
+def _class_dimension(input: Tensor) -> int:
+    """Refuse what cannot be logits; return the class dimension."""
+    if not isinstance(input, Tensor):
+        raise ValueError(f"input must be a tensor of logits, got {type(input).__name__}")
+    if input.dtype not in _COMPUTE_DTYPE:
+        raise ValueError(
+            f"input must hold logits of type float16, bfloat16, float32 or float64, got {input.dtype}; convert it with .float()"
+        )
+    if input.ndim == 0:
+        raise ValueError("input must have a class dimension: shape [C], [N, C] or [N, C, d1, ...], got a scalar")
+    class_dim = min(1, input.ndim - 1)
+    if input.shape[class_dim] == 0:
+        raise ValueError(f"input of shape {list(input.shape)} has no classes (dimension {class_dim})")
+    return class_dim
+
+
+def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indices: str) -> bool:
+    """Refuse a target that fits neither reading; return whether it holds class probabilities, which ``only_indices`` says why to refuse."""
+    if not isinstance(target, Tensor):
+        raise ValueError(f"target must be a tensor of class indices or class probabilities, got {type(target).__name__}")
+    if target.shape == input.shape:
+        if not target.is_floating_point():
+            raise ValueError(
+                f"target has the shape of input, {list(input.shape)}, and is therefore read as class probabilities, which must be "
+                f"floating point; got {target.dtype}. Class indices would have the shape {list(index_shape)}"
+            )
+        if only_indices:
+            raise ValueError(f"target must hold class indices: {only_indices}; got class probabilities")
+        return True
+    if target.shape != index_shape:
+        raise ValueError(
+            f"target of shape {list(target.shape)} does not fit input of shape {list(input.shape)}: expected class indices of shape "
+            f"{list(index_shape)} or class probabilities of shape {list(input.shape)}"
+        )
+    if target.dtype not in (torch.int64, torch.uint8):
+        raise ValueError(f"class indices must be int64 or uint8, got {target.dtype}; convert them with target.long()")
+    return False
 
 
 def log_of_others(logits: Tensor, class_dim: int) -> Tensor:

@@ -4,20 +4,15 @@ It knows no names, no configurations and no data sets: it is handed a model, a l
 computed is on by default: reduced precision, fused updates and replayed steps are switches.
 """
 
-from gdlib.train.loop import LR_SCHEDULES, OPTIMIZERS, Draws, Measure, Order, batch_order, batch_orders, predict, train
-from gdlib.train.step import PRECISIONS, Loss, Prepare
-
-__all__ = [
-    "LR_SCHEDULES",
-    "OPTIMIZERS",
-    "PRECISIONS",
-    "Draws",
-    "Loss",
-    "Measure",
-    "Order",
-    "Prepare",
-    "batch_order",
-    "batch_orders",
-    "predict",
-    "train",
-]
+from gdlib.train.loop import LR_SCHEDULES as LR_SCHEDULES
+from gdlib.train.loop import OPTIMIZERS as OPTIMIZERS
+from gdlib.train.loop import Draws as Draws
+from gdlib.train.loop import Measure as Measure
+from gdlib.train.loop import Order as Order
+from gdlib.train.loop import batch_order as batch_order
+from gdlib.train.loop import batch_orders as batch_orders
+from gdlib.train.loop import predict as predict
+from gdlib.train.loop import train as train
+from gdlib.train.step import PRECISIONS as PRECISIONS
+from gdlib.train.step import Loss as Loss
+from gdlib.train.step import Prepare as Prepare

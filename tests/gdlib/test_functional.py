@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib.functional import gd_cross_entropy
+from tests.each import each
 
 SHAPES = [(5,), (1, 5), (4, 5), (3, 5, 2), (2, 5, 3, 2), (0, 5)]
 REDUCTIONS = ["none", "mean", "sum"]
@@ -88,7 +89,7 @@ class TestByHand:
 
 
 class TestIsCrossEntropyAtBetaOne:
-    @pytest.mark.parametrize(
+    @each(
         ("shape", "soft", "weighted", "reduction", "label_smoothing", "as_tensor"),
         pairwise(SHAPES, [False, True], [False, True], REDUCTIONS, [0.0, 0.15, 1.0], [False, True]),
     )
@@ -105,7 +106,7 @@ class TestIsCrossEntropyAtBetaOne:
         for ours, theirs in zip(*results, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12, equal_nan=True)
 
-    @pytest.mark.parametrize(
+    @each(
         ("ignore_index", "label_smoothing", "weighted", "reduction", "everything", "as_tensor"),
         pairwise([-100, -1, 2, 255], [0.0, 0.2], [False, True], REDUCTIONS, [False, True], [False, True]),
     )
@@ -168,7 +169,7 @@ class TestAgainstTheDefinition:
 
 
 class TestExtremes:
-    @pytest.mark.parametrize(
+    @each(
         ("dtype", "beta", "soft"),
         pairwise([torch.float16, torch.bfloat16, torch.float32, torch.float64], [1e-6, 1.0, 1e6], [False, True]),
     )
@@ -223,6 +224,7 @@ class TestArguments:
             (math.inf, "finite number > 0"),
             (True, "finite number > 0"),
             ("small", "number or a tensor"),
+            ("0.3", "number or a tensor"),
             (None, "number or a tensor"),
             (torch.tensor([1.0, 2.0]), "broadcast"),
             (torch.ones(4, 1), "broadcast"),
@@ -268,7 +270,7 @@ class TestArguments:
 
 
 class TestDerivativesAndTransforms:
-    @pytest.mark.parametrize(("soft", "label_smoothing", "weighted"), pairwise([False, True], [0.0, 0.1], [False, True]))
+    @each(("soft", "label_smoothing", "weighted"), pairwise([False, True], [0.0, 0.1], [False, True]))
     def test_first_and_second_derivatives(self, soft, label_smoothing, weighted):
         logits, target = draw((4, 3, 2), soft)
         beta = torch.tensor([[0.3], [1.0], [2.0], [0.05]], dtype=torch.float64, requires_grad=True)
@@ -292,7 +294,7 @@ class TestDerivativesAndTransforms:
         q = torch.softmax(logits + math.log(0.05) * F.one_hot(torch.tensor(2), 5).double(), 0)
         torch.testing.assert_close(hessian, torch.diag(q) - torch.outer(q, q), rtol=1e-12, atol=1e-14)
 
-    @pytest.mark.parametrize("soft", [False, True])
+    @each("soft", [False, True])
     def test_compiled(self, soft):
         logits, target = draw((8, 5), soft)
         compiled = torch.compile(gd_cross_entropy, fullgraph=True, backend="aot_eager")
@@ -308,7 +310,7 @@ class TestDerivativesAndTransforms:
 class TestGradientInForward:
     """The fast path of class indices: one array, made in the forward pass, and everything else as if it were not there."""
 
-    @pytest.mark.parametrize(("classes", "reduction", "beta"), pairwise([1, 2, 5, 15, 16, 40, 1000], REDUCTIONS, [0.01, 1.0, 7.0]))
+    @each(("classes", "reduction", "beta"), pairwise([1, 2, 5, 15, 16, 40, 1000], REDUCTIONS, [0.01, 1.0, 7.0]))
     def test_many_and_few_classes_equal_the_shifted_cross_entropy(self, classes, reduction, beta):
         logits, target = draw((9, classes), soft=False)
         ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib import functional, losses
+from tests.each import each
 
 Row = Sequence[float]
 
@@ -156,12 +157,8 @@ FAMILY = [
 ]  # fmt: skip
 
 
-def each(kept: Callable[[Loss], bool] = lambda loss: True) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("loss", [loss for loss in FAMILY if kept(loss)], ids=repr)
-
-
 VARIANTS = ("gradient decay above 1", "negative margin", "focal below 1", "sphereface annealed")  # tested for their values
-EVERY = each(lambda loss: loss.name not in VARIANTS)
+EVERY = [loss for loss in FAMILY if loss.name not in VARIANTS]
 
 
 def draw(loss: Loss, shape: tuple[int, ...], seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -183,7 +180,7 @@ def by_reference(loss: Loss, values: Tensor, target: Tensor) -> Tensor:
     return torch.tensor([loss.reference(row, c, **loss.parameters) for row, c in rows], dtype=torch.float64)
 
 
-@each()
+@each("loss", FAMILY)
 class TestValues:
     def test_against_the_slow_reference_and_cross_entropy(self, loss):
         for classes in (2, 3, 7, 40):
@@ -206,7 +203,7 @@ class TestValues:
             torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
-@EVERY
+@each("loss", EVERY)
 class TestEveryLoss:
     def test_derivatives(self, loss):
         weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
@@ -356,7 +353,7 @@ class TestParameters:
 
             assert torch.autograd.gradcheck(loss_fn, values)
 
-    @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, True, "wide", torch.ones(4), torch.tensor([-1.0, 1.0, 1.0])])
+    @each("value", [-1.0, math.nan, math.inf, True, "wide", torch.ones(4), torch.tensor([-1.0, 1.0, 1.0])])
     def test_bad_ones(self, value):
         cosine, target = torch.zeros(3, 5), torch.zeros(3, dtype=torch.long)
         for function, name in (
@@ -369,7 +366,7 @@ class TestParameters:
             with pytest.raises(ValueError, match=name):
                 function(cosine, target, **{name: value})
 
-    @pytest.mark.parametrize("name", ["soft margin", "arcface", "large margin symmetric", "sphereface"])
+    @each("name", ["soft margin", "arcface", "large margin symmetric", "sphereface"])
     def test_compiled(self, name):
         loss = next(one for one in FAMILY if one.name == name)
         values, target = draw(loss, (8, 5))
@@ -383,9 +380,9 @@ class TestParameters:
 
 
 class TestHelp:
-    @pytest.mark.parametrize("module", [functional, losses])
+    @each("module", [functional, losses])
     def test_every_argument_is_named_and_described(self, module):
-        for name in module.__all__:
+        for name in getattr(module, "__all__", [name for name, thing in vars(module).items() if inspect.isfunction(thing)]):
             thing = getattr(module, name)
             names = inspect.signature(thing).parameters
             assert "options" not in names and "arguments" not in names, name

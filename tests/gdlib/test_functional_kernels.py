@@ -20,7 +20,7 @@ torch.manual_seed(0)
 CASES = [{"beta": 0.1}, {"beta": torch.rand(5) + 0.01, "temperature": 2.0}, {}]
 for parameters in CASES:
     for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 2e-5), (torch.bfloat16, 2e-2)):
-        for classes in (2, 2049):
+        for classes in (2, 700, 2049):  # many rows, two rows and one row to a program
             logits = (torch.randn(5, classes, dtype=torch.float64) * 4).to(dtype)
             target = torch.randint(0, classes, (5,))
             target[3] = -7

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib import functional
 from gdlib.functional import (
     center_loss,
     center_update,
@@ -25,6 +24,7 @@ from gdlib.functional import (
     super_symmetry_penalty,
 )
 from gdlib.losses import CenterLoss, GaussianMixtureLoss
+from tests.each import each
 
 
 def draw(samples: int = 12, classes: int = 5) -> tuple[Tensor, Tensor]:
@@ -171,7 +171,7 @@ class TestCenterLoss:
         torch.testing.assert_close(center_loss(features, target, centers, reduction="sum"), expected)
         torch.testing.assert_close(CenterLoss()(features, target, centers), expected / 7)
 
-    @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+    @each("reduction", ["none", "mean", "sum"])
     def test_options_and_derivatives(self, reduction):
         generator = torch.Generator().manual_seed(0)
         features = torch.randn(5, 2, generator=generator, dtype=torch.float64, requires_grad=True)
@@ -233,6 +233,3 @@ class TestGaussianMixture:
         distance = ((point - means) / deviations).square() / 2
         found = gaussian_mixture_cross_entropy(distance[None], torch.tensor([1]), half_log_determinant=deviations.log()[None])
         assert found.item() == pytest.approx((densities.logsumexp(0) - densities[1]).item(), rel=1e-5)
-
-    def test_the_name_is_public(self):
-        assert all(hasattr(functional, name) for name in functional.__all__)

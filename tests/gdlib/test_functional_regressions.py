@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
+import weakref
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from torch.nn import functional as F
 
 from gdlib import GDCrossEntropyLoss
 from gdlib.functional import focal_cross_entropy, gd_cross_entropy, linear_gd_cross_entropy
+from tests.each import each
 
 LABELS = torch.tensor([0, 1, 2, 0])
 
@@ -48,7 +51,7 @@ def test_an_infinite_true_logit_shows() -> None:
         assert gd_cross_entropy(z, torch.tensor([0])).isnan() and F.cross_entropy(z, torch.tensor([0])).isnan()
 
 
-@pytest.mark.parametrize("options", [{}, {"reduction": "none"}, {"label_smoothing": 0.1}])
+@each("options", [{}, {"reduction": "none"}, {"label_smoothing": 0.1}])
 class TestBatchedAndRepeatedBackward:
     def test_gd_cross_entropy(self, options: dict) -> None:
         z, loss_fn = logits(), lambda z: gd_cross_entropy(z, LABELS, 0.3, **options)
@@ -103,7 +106,7 @@ def test_a_beta_of_a_module_that_changes_is_compiled_once() -> None:
     assert module.beta == 0.1 + 11 / 7 and module.state_dict() == {} and module.half().beta == module.beta
 
 
-@pytest.mark.parametrize("shape", [(4096, 1000), (512, 32000)])
+@each("shape", [(4096, 1000), (512, 32000)])
 def test_label_smoothing_takes_about_the_time_of_pytorch(shape: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(0)
     z, target = torch.randn(shape, generator=generator).requires_grad_(), torch.randint(0, shape[1], shape[:1], generator=generator)
@@ -124,12 +127,47 @@ def test_label_smoothing_takes_about_the_time_of_pytorch(shape: tuple[int, int])
     assert min(seconds["ours"]) <= 3 * min(seconds["theirs"])  # 0.8 to 1.5 when measured alone; it was 9 to 17
 
 
+def test_a_beta_that_is_a_tensor_is_compiled_once_and_a_trace_holds_for_other_batches() -> None:
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    torch._dynamo.reset()
+    counter, z = CompileCounterWithBackend("eager"), logits()
+    compiled = torch.compile(gd_cross_entropy, backend=counter, fullgraph=True)
+    for beta in (0.1, 0.5, 2.0):
+        torch.testing.assert_close(compiled(z, LABELS, beta=torch.tensor(beta)), gd_cross_entropy(z, LABELS, beta))
+    assert counter.frame_count == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated
+        traced = torch.jit.trace(lambda z, labels: gd_cross_entropy(z, labels, 0.3), (z, LABELS))
+    torch.testing.assert_close(traced(2 * z[:3], LABELS[:3]), gd_cross_entropy(2 * z[:3], LABELS[:3], 0.3))
+
+
+def test_the_logits_are_freed_by_the_backward_pass_though_the_loss_is_kept() -> None:
+    for dtype, options in ((torch.float32, {}), (torch.float64, {}), (torch.float64, {"weight": torch.ones(3)}),
+                           (torch.float64, {"label_smoothing": 0.1})):  # fmt: skip
+        z = logits(dtype) * 1.0
+        held, loss = weakref.ref(z), gd_cross_entropy(z, LABELS, 0.3, **options)
+        del z
+        loss.backward()
+        assert held() is None and loss.isfinite()
+
+
+def test_a_target_that_was_changed_is_noticed_where_it_is_read_again() -> None:
+    for loss_fn in (gd_cross_entropy, lambda z, labels: linear_gd_cross_entropy(z, torch.eye(3, dtype=z.dtype), labels)):
+        z, labels = logits(), LABELS.clone()
+        loss = loss_fn(z, labels)
+        loss.backward(retain_graph=True)
+        labels[0] = 2
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+
+
 def test_out_of_memory_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def fail(*arguments: object) -> None:
         raise torch.OutOfMemoryError("no memory left")
 
-    monkeypatch.setattr(gd_cross_entropy.__wrapped__.__globals__["fused"], "loss_and_gradient", fail)
+    monkeypatch.setattr(gd_cross_entropy.__wrapped__.__globals__["fused"], "against_classes", fail)
     with pytest.raises(torch.OutOfMemoryError):
         gd_cross_entropy(torch.zeros(4, 3), LABELS)
 
