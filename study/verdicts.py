@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,7 +13,7 @@ from study import criteria, records, statistics
 from study.criteria import CLAIMS, Finding, Outcome, Variant, images
 from study.criteria.selection import on_fast
 
-__all__ = ["VERDICTS", "Part", "Verdict", "findings", "verdict", "verdicts"]
+__all__ = ["VERDICTS", "Part", "Verdict", "findings", "seeds_needed", "verdict", "verdicts"]
 
 Decision = Literal["supported", "contradicted", "mixed", "partly supported", "unresolved", "not run"]
 
@@ -206,13 +207,49 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
     """
     columns = ["claim", "part", "variant", "compared", "mean", "low", "high", "pairs", "outcome", "decides", "paper", "p", "p (sign flips)"]
     rows = []
-    for one in decided:
-        for part in one.parts:
-            for leaf in (leaf for finding in part.findings for leaf in finding.leaves()):
-                assert leaf.difference is not None
-                interval, by_flips = leaf.difference.interval, statistics.sign_flip_p(leaf.difference.values)
-                row = (one.claim, part.id, leaf.variant, leaf.text, leaf.difference.mean, interval.low, interval.high, leaf.difference.n)
-                rows.append((*row, leaf.outcome, leaf.decides, leaf.paper, leaf.p_value, by_flips))
+    for claim, part, leaf, found in _comparisons((one.claim, part.id, part.findings) for one in decided for part in one.parts):
+        row = (claim, part, leaf.variant, leaf.text, found.mean, found.interval.low, found.interval.high, found.n)
+        rows.append((*row, leaf.outcome, leaf.decides, leaf.paper, leaf.p_value, statistics.sign_flip_p(found.values)))
     frame = pd.DataFrame(rows, columns=columns)
     frame.insert(12, "p (Holm)", statistics.holm(frame["p"]) if rows else frame["p"])
     return frame
+
+
+def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:
+    """Count the seeds with which comparisons would be told from 0 four times of five, for effects as printed and as observed.
+
+    Paired differences are taken to deviate as observed. The comparisons are the unresolved ones, and those of the small network from its
+    first three seeds, whatever came of them later, so that the number is known before going on.
+    """
+    listed = list(_comparisons((one.claim, part.id, part.findings) for one in decided for part in one.parts if one.claim != "A2"))
+    listed = [row for row in listed if row[2].outcome == "unresolved" and not on_fast(row[2].variant)]
+    kinds: dict[str, list[Variant]] = {}
+    for claim, letter, part in ((claim, letter, part) for claim, parts in CLAIMS.items() for letter, part in parts.items()):
+        if part.kind not in kinds:
+            selected = criteria.runs_of(runs, part.kind)
+            groups = selected.groupby("variant") if len(selected) else ()
+            kinds[part.kind] = [Variant(str(name), of[of["seed"] < 3], 3, some=True) for name, of in groups if on_fast(str(name))]
+        listed += _comparisons([(claim, letter, filter(None, map(part.rule, kinds[part.kind])))])
+    rows = []
+    for claim, letter, leaf, difference in listed:
+        printed = sorted(abs(float(end)) for end in re.findall(r"(?<= )[+-]([0-9.]+)", leaf.paper) if float(end))
+        row = {
+            "part": f"{claim} {letter}",
+            "variant": leaf.variant,
+            "compared": leaf.text,
+            "pairs": difference.n,
+            "deviation": difference.sd,
+        }
+        for name, effects in (("the papers' effect", [*printed[-1:], *printed[:1]]), ("the observed effect", [difference.mean])):
+            needed = [statistics.pairs_needed(effect, difference.sd) if difference.sd else None for effect in effects]
+            row[f"seeds for {name}"] = " to ".join(dict.fromkeys(str(count or "more than 1,000") for count in needed))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _comparisons(listed: Iterable[tuple[str, str, Iterable[Finding]]]) -> Iterator[tuple[str, str, Finding, statistics.PairedDifference]]:
+    """The single comparisons of findings, each with its difference."""
+    for claim, part, found in listed:
+        for leaf in (leaf for finding in found for leaf in finding.leaves()):
+            assert leaf.difference is not None
+            yield claim, part, leaf, leaf.difference

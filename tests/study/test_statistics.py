@@ -19,6 +19,7 @@ from study.statistics import (
     holm,
     mean_sd,
     paired_difference,
+    pairs_needed,
     pooled_difference,
     ranking,
     ranks,
@@ -70,6 +71,15 @@ def test_as_many_digits_as_the_uncertainty_allows(values: list[float], shown: st
 def test_sign_flips_against_every_pattern(d: list[float]) -> None:
     sums = [abs(np.dot(signs, d)) for signs in itertools.product([1, -1], repeat=len(d))]
     assert sign_flip_p(d) == pytest.approx(np.mean(np.array(sums) >= abs(sum(d)) - 1e-12 * np.abs(d).sum()))
+
+
+def test_the_pairs_that_it_takes_by_statsmodels() -> None:
+    from statsmodels.stats.power import TTestPower
+
+    for effect, sd in ((1.0, 1.0), (-0.3, 1.0), (0.01, 0.012)):
+        found, power = pairs_needed(effect, sd), TTestPower().power
+        assert found is not None
+        assert power(abs(effect) / sd, found, 0.05) >= 0.8 > power(abs(effect) / sd, found - 1, 0.05) - 1e-3
 
 
 def test_holm_by_hand() -> None:

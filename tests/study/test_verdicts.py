@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from scipy import stats
 from study import criteria, published, records, statistics, verdicts
 from study.criteria import Finding
 from study.verdicts import Part, Verdict
+from tests.study import made_up
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -81,41 +81,6 @@ def test_the_table_of_a_claim():
 # --- the committed records, recomputed ---
 
 
-def by_scipy(d: np.ndarray, sign: int) -> str:
-    """The outcome of "sign times the mean is larger than 0", from paired differences, with SciPy alone."""
-    low, high = stats.ttest_1samp(sign * d, 0.0).confidence_interval(0.95)
-    return "met" if low > 0 else "contradicted" if high < 0 else "unresolved"
-
-
-@pytest.mark.parametrize(
-    ("claim", "part", "metric", "left", "right", "sign"),
-    [
-        ("E3", "a", "lost", "0.001", "1", 1),
-        ("E3", "c", "sure", "0.1", "1", 1),
-        ("E4", "a", "test_accuracy", "0.01", "1", 1),
-        ("E4", "b", "test_accuracy", "1", "5", 1),
-        ("E5", "b", "early", "1", "5", -1),
-    ],
-)
-def test_mnist_by_scipy_from_the_files(decided, claim, part, metric, left, right, sign):
-    """From the JSON files to the outcome without a line of study."""
-    values: dict[str, dict[str, dict[int, float]]] = {}
-    for path in (ROOT / "results" / "records" / "mnist").glob("*.json"):
-        if not re.match(r"(relu|tanh|sigmoid)-(unit|none)-seed", path.name):
-            continue
-        for run in json.loads(path.read_text(encoding="utf-8"))["runs"]:
-            m, curves = run | run["metrics"], run["curves"]
-            early = [v for e, v in zip(curves["train_epoch"], curves["train_cross_entropy"], strict=True) if 1 <= e <= 10]
-            known = {"lost": m["confidence_counts"][0], "sure": m["confidence_counts"][-1], "early": np.mean(early)} | m
-            values.setdefault(path.name.rpartition("-")[0], {}).setdefault(run["schedule"], {})[run["seed"]] = known[metric]
-    expected = {
-        name: by_scipy(np.array([of[left][seed] - of[right][seed] for seed in sorted(of[left])], dtype=float), sign)
-        for name, of in values.items()
-    }
-    found = next(one for one in decided[claim].parts if one.id == part)
-    assert {finding.variant: finding.outcome for finding in found.findings} == expected and len(expected) == 6
-
-
 def test_every_interval_and_every_p_value_by_scipy(decided):
     listed = verdicts.findings(decided.values())
     assert listed["p (Holm)"].ge(listed["p"]).all() and listed["p (sign flips)"].between(0, 1).all()
@@ -125,6 +90,18 @@ def test_every_interval_and_every_p_value_by_scipy(decided):
             if leaf.difference.freedom == len(d) - 1 and d.std() > 0:
                 low, high = stats.ttest_1samp(d, 0.0).confidence_interval(0.95)
                 assert (leaf.difference.interval.low, leaf.difference.interval.high) == pytest.approx((low, high))
+
+
+def test_the_seeds_that_it_takes(decided):
+    """Three seeds of the small network are enough for an estimate, before any comparison decides."""
+    runs = made_up.images(model="fast", width=1.0, augmentation="crop2-flip", dataset="cifar10", milestones=(), seeds=4)
+    unresolved = made({"tanh-unit": "unresolved", "relu-unit": "met"})
+    needed = verdicts.seeds_needed([unresolved], runs).set_index("part")
+    own = needed.loc["E4 a"]
+    assert (own["variant"], own["seeds for the observed effect"]) == ("tanh-unit", str(statistics.pairs_needed(2.03, own["deviation"])))
+    fast = needed.loc["E6 a"]
+    assert fast["pairs"] == 3 and re.fullmatch(r"\d+ to \d+", fast["seeds for the papers' effect"])
+    assert verdicts.verdict("E6", runs).verdict == "not run"
 
 
 # --- what is written ---
