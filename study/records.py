@@ -177,7 +177,8 @@ def to_frame(record: Record) -> pd.DataFrame:
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:
-    job = {name: value for name, value in record.parameters.items() if name not in ("betas", "warmups", "temperatures", "seeds")}
+    of_runs = ("betas", "warmups", "feedbacks", "temperatures", "seeds")
+    job = {name: value for name, value in record.parameters.items() if name not in of_runs}
     job |= {
         "template": record.template,
         "scale": record.scale,

@@ -5,6 +5,7 @@ The same models check campaigns and give the notebooks' parameter cells (:meth:`
 
 from __future__ import annotations
 
+import copy
 import difflib
 import hashlib
 import json
@@ -18,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchema
 from pydantic_core import CoreSchema, core_schema
 
 from gdlib import models
-from gdlib.schedules import Constant, LinearWarmup, Schedule
+from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup, Schedule
 from gdlib.train import LR_SCHEDULES, OPTIMIZERS, PRECISIONS
 from study import data, records
 from study.data import augmentation
@@ -68,6 +69,7 @@ Distinct = AfterValidator(_distinct)
 Loss = Annotated[str, Field(max_length=100), AfterValidator(_loss)]
 LossOfStack = Annotated[str, Field(max_length=100), AfterValidator(lambda text: text if text == "gd" else _loss(text))]
 _Warmup = Annotated[tuple[Positive, Positive, Positive], Field(strict=False)]
+_Feedback = Annotated[tuple[Positive, NotNegative, NotNegative], Field(strict=False)]
 _Dataset = Annotated[str, OneOf(tuple(data.names()))]
 _Table = Annotated[str, OneOf(tuple(data.table_names()))]
 _Network = Annotated[str, OneOf(tuple(models.IMAGE_NETWORKS))]
@@ -102,6 +104,7 @@ _MILESTONES = "shares of the epochs after which the learning rate falls to a ten
 _BOTH = "epochs between two evaluations on the training set too, after the first ten; 0: the last only"
 _FITTED = "of the features, fitted on the training part: as in the notebook train"
 _NOMINAL = "nominal features: codes (as in the file), or one-hot (a feature for each category)"
+_FEEDBACK = "β that follows held-out confidence less accuracy, as [start, proportional gain, integral gain]"
 _LOSS = 'gd, with the β below; or another loss with its numbers, such as "arcface 20 0.1", with betas [1] and no warm-ups'
 
 
@@ -196,7 +199,10 @@ class Setting(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """One member of a stack; its label is the schedule in words, or the name of a loss other than gradient decay."""
+    """One member of a stack; its label is the schedule in words, or the name of a loss other than gradient decay.
+
+    ``warmup_epochs`` is over how many epochs β changes, 0 for a constant one.
+    """
 
     seed: int
     temperature: float
@@ -206,12 +212,13 @@ class Run:
 
     @property
     def beta(self) -> float:
-        """β at the end."""
-        return self.schedule(math.inf)
+        """β at the end; with feedback, whose end is measured, at the start."""
+        return self.schedule.start if isinstance(self.schedule, ConfidenceFeedback) else self.schedule(math.inf)
 
     def values(self) -> dict[str, Any]:
         """By what a record knows the run."""
-        ends = {"warmup_start": self.schedule(0), "warmup_end": self.beta} if self.warmup_epochs else {}
+        start = getattr(self.schedule, "start", self.beta)
+        ends = {"warmup_start": start, "warmup_end": self.beta} if self.warmup_epochs else {}
         own = {"temperature": self.temperature, "seed": self.seed}
         return {"schedule": self.label, "beta": self.beta, "warmup_epochs": self.warmup_epochs, **ends, **own}
 
@@ -251,6 +258,7 @@ class Experiment(Setting):
     classifier_bias: Annotated[bool, Field(description="of the last layer, with a loss other than gd")] = True
     betas: Betas = (5.0, 1.0, 0.1, 0.01)
     warmups: Warmups = ()
+    feedbacks: Annotated[tuple[_Feedback, ...], AList, Distinct, Field(description=_FEEDBACK)] = ()
     schedule_unit: Annotated[str, OneOf(("step", "epoch")), Field(description="a warm-up changes β every")] = "step"
     temperatures: Annotated[tuple[Positive, ...], AList, Distinct, Field(description="values of τ")] = (1.0,)
     seeds: Seeds = (0,)
@@ -282,12 +290,15 @@ class Experiment(Setting):
             raise ValueError("input_scale and first_weights are for model='mlp'; image networks normalise their channels")
         if self.lr_schedule != "milestones" and self.milestones:
             raise ValueError(f"milestones have no meaning with lr_schedule={self.lr_schedule!r}; leave them empty")
+        if self.feedbacks and not self.validation_size:
+            raise ValueError("feedbacks read confidence and accuracy on the validation split: set validation_size")
         if not self.runs():
             raise ValueError("there is nothing to train: give at least one seed, one temperature, and one β or warm-up")
         if self.loss == "gd":
             return self
-        if (*self.betas, *self.temperatures) != (1.0, 1.0) or self.warmups or self.match_gradient:
-            raise ValueError(f"β, τ, warm-ups and match_gradient are for loss='gd'; with {self.loss!r} set betas=[1] and leave the others")
+        if (*self.betas, *self.temperatures) != (1.0, 1.0) or self.warmups or self.feedbacks or self.match_gradient:
+            only = "β, τ, warm-ups, feedbacks and match_gradient"
+            raise ValueError(f"{only} are for loss='gd'; with {self.loss!r} set betas=[1] and leave the others")
         if self.model == "mlp":
             _check_head(self.loss)
         if self.first_weights != 1:
@@ -297,11 +308,12 @@ class Experiment(Setting):
         return self
 
     def runs(self, steps_per_epoch: int = 1) -> list[Run]:
-        """The members of the stack: for each seed, for each temperature, the constants and then the warm-ups."""
+        """The members of the stack: for each seed, for each temperature, the constants, the warm-ups, and those with feedback."""
         schedules: list[tuple[Schedule, float]] = [(Constant(beta), 0.0) for beta in self.betas]
         schedules += [(LinearWarmup(start, end, epochs * steps_per_epoch), epochs) for start, end, epochs in self.warmups]
+        schedules += [(ConfidenceFeedback(*numbers), float(self.epochs)) for numbers in self.feedbacks]
         return [
-            Run(seed, temperature, schedule, str(schedule) if self.loss == "gd" else self.loss, epochs)
+            Run(seed, temperature, copy.copy(schedule), str(schedule) if self.loss == "gd" else self.loss, epochs)
             for seed in self.seeds
             for temperature in self.temperatures
             for schedule, epochs in schedules
@@ -323,7 +335,7 @@ class Train(Experiment):
 _IMAGES_AND_DEVICES = frozenset(
     ["subset", "label_noise", "augmentation", "model", "width", "stem", "loss", "classifier_bias", "optimizer", "lr_schedule"]
     + ["match_gradient", "device", "precision", "channels_last", "fused", "cuda_graph", "angles", "test_every"]
-    + ["input_scale", "first_weights"]
+    + ["input_scale", "first_weights", "feedbacks"]
 )
 
 

@@ -76,7 +76,8 @@ def train(
     Args:
         model: a stack of R runs.
         loss_fn: per-sample loss of logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]``.
-        schedule: maps an optimiser step, counted from 0, to one β for each run.
+        schedule: maps an optimiser step, counted from 0, to one β for each run. If it has a method ``update``, that is called with what
+            ``measure`` returned, before the next epoch begins, so that β can follow what is measured.
         inputs: training inputs ``[N, ...]``, on the device of the model.
         labels: class indices ``[N]``, on the same device.
         epochs: number of passes over the data.
@@ -152,6 +153,9 @@ def train(
     history: list[dict[str, Any]] = []
     parts = {"model": model, "optimizer": update, "rates": rates} | ({"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {})
     first_epoch = _resume(checkpoint, identity, parts, history)
+    follow: Callable[[Mapping[str, Any]], None] = getattr(schedule, "update", lambda measured: None)
+    for entry in history:  # what the schedule had seen before the interruption
+        follow(entry)
     if isinstance(rate, Tensor):
         _read_from(rate, update)
     if isinstance(take_step, ManualStep):
@@ -173,12 +177,13 @@ def train(
                         rates.step()
                 if isinstance(take_step, ManualStep):
                     take_step.store()
-            beta, rate_now = torch.tensor(schedule(epoch * steps_per_epoch)), float(rates.get_last_lr()[0])
-            entry = {"epoch": epoch, "beta": beta, "learning_rate": rate_now}
+            measured: Mapping[str, Tensor] = {}
             if measure is not None:
                 model.eval()
-                entry |= {name: value.cpu() for name, value in measure(model, epoch).items()}
-            history.append(entry)
+                measured = {name: value.cpu() for name, value in measure(model, epoch).items()}
+            follow(measured)
+            beta, rate_now = torch.tensor(schedule(epoch * steps_per_epoch)), float(rates.get_last_lr()[0])
+            history.append({"epoch": epoch, "beta": beta, "learning_rate": rate_now, **measured})
             if checkpoint is not None:
                 unsaved = _state(identity, parts, history)
                 if epoch % checkpoint_every == 0:

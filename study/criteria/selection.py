@@ -32,7 +32,7 @@ def with_setting(runs: pd.DataFrame) -> pd.DataFrame:
     if found.empty:
         return found
     label = found["schedule"] if "schedule" in found else found["loss"]
-    of_beta = _with_gradient_decay(found) & ~label.astype(str).str.startswith("warm-up")
+    of_beta = _with_gradient_decay(found) & ~label.astype(str).str.startswith(("warm-up", "feedback"))
     found["setting"] = label.astype(object).mask(of_beta, found["beta"].astype(float)) if "beta" in found else label.astype(object)
     return found
 

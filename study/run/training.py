@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gdlib import models
+from gdlib.schedules import ConfidenceFeedback
 from gdlib.train import predict, train
 from study import data, records
 from study.data import augmentation
@@ -24,7 +25,7 @@ from study.losses import parse
 from study.measures import add_angles, final_measures, first_layer, scores, target_angles
 from study.objective import StackLoss, gd_loss
 from study.run.job import Progress, device_of, record_of
-from study.settings import Experiment
+from study.settings import Experiment, Run
 
 _OF_THE_LOOP = {"epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay", "lr_schedule"} | {
     *("precision", "fused", "cuda_graph")
@@ -60,11 +61,6 @@ def train_stack(
             network.whiten(dataset.train.inputs[:5_000] if dataset.normalize is None else dataset.normalize(dataset.train.inputs[:5_000]))
     if experiment.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-    def schedule(step: int) -> list[float]:
-        if experiment.schedule_unit == "epoch":
-            step -= step % steps_per_epoch
-        return [member.schedule(step) for member in runs]
 
     def normalize(images: Tensor) -> Tensor:
         """What the model sees of images ``[..., C, H, W]``."""
@@ -113,6 +109,10 @@ def train_stack(
             measured = scores(scaled_logits(dataset.test), dataset.test.labels, "test")
         if measured and (last or (experiment.train_every and (epoch <= 10 or epoch % experiment.train_every == 0))):
             measured |= scores(scaled_logits(dataset.train), dataset.train.labels, "train")
+        if experiment.feedbacks and dataset.valid is not None:
+            logits, labels = scaled_logits(dataset.valid), dataset.valid.labels
+            measured["valid_confidence"] = torch.softmax(logits, 2).amax(2).double().mean(1)
+            measured["valid_accuracy"] = (logits.argmax(2) == labels).double().mean(1)
         if measured and experiment.angles:
             measured |= target_angles(outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
         return measured | dict(measure(model, dataset, epoch) if measure is not None else {})
@@ -121,7 +121,7 @@ def train_stack(
         history = train(
             model,
             objective,
-            schedule,
+            _Schedules(runs, steps_per_epoch if experiment.schedule_unit == "epoch" else 1),
             dataset.train.inputs,
             dataset.train.labels,
             **experiment.model_dump(include=_OF_THE_LOOP),
@@ -136,7 +136,7 @@ def train_stack(
             identity=f"{experiment.template} {experiment.identity()}, data {dataset.copy}",
         )
 
-    final = final_measures(dataset, scaled_logits, [member.beta for member in runs])
+    final = final_measures(dataset, scaled_logits, [member.schedule(math.inf) for member in runs])
     if isinstance(model, models.StackedMLP):
         for name, values in first_layer(model, experiment.activation, dataset.train.inputs).items():
             for of_run, value in zip(final, values.tolist(), strict=True):
@@ -160,6 +160,21 @@ def train_stack(
         runs=[member.values() | {**final[index], "curves": _curves(history, index), **added[index]} for index, member in enumerate(runs)],
         epochs_done=history[-1]["epoch"],
     )
+
+
+class _Schedules:
+    """β of every run, new every so many steps; feedback sees what was measured after each epoch."""
+
+    def __init__(self, runs: Sequence[Run], every: int) -> None:
+        self.runs, self.every = runs, every
+
+    def __call__(self, step: int) -> list[float]:
+        return [member.schedule(step - step % self.every) for member in self.runs]
+
+    def update(self, measured: Mapping[str, Tensor]) -> None:
+        for index, member in enumerate(self.runs):
+            if isinstance(member.schedule, ConfidenceFeedback):
+                member.schedule.update(float(measured["valid_confidence"][index]), float(measured["valid_accuracy"][index]))
 
 
 def _load(experiment: Experiment) -> data.Dataset:

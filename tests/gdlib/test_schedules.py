@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdlib.schedules import Constant, LinearWarmup
+from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup
 from study.settings import Experiment
 
 VALUES = st.floats(1e-6, 1e6)
@@ -64,9 +64,57 @@ class TestLinearWarmup:
         assert str(LinearWarmup(0.001, 0.01, 50)) == "warm-up 0.001→0.01"
 
 
+class TestConfidenceFeedback:
+    def test_by_hand(self):
+        feedback = ConfidenceFeedback(2.0, 3.0, 5.0)
+        assert feedback(0) == pytest.approx(2.0)
+        for confidence, accuracy, log_gain in ((0.9, 0.8, 3 * 0.1 + 5 * 0.1), (0.7, 0.9, -3 * 0.2 - 5 * 0.1), (0.5, 0.5, -5 * 0.1)):
+            feedback.update(confidence, accuracy)
+            assert feedback(7) == feedback(10**6) == pytest.approx(2 * math.exp(log_gain))
+
+    def test_drives_the_gap_of_a_simple_network_to_zero(self):
+        feedback, gap = ConfidenceFeedback(1.0, 2.0, 5.0), 0.1
+        for _ in range(100):
+            gap = 0.1 - 0.05 * math.log(feedback(0))  # a larger β, less confidence
+            feedback.update(0.9 + gap, 0.9)
+        assert abs(gap) < 1e-6 and feedback(0) == pytest.approx(math.exp(2))
+
+    def test_stays_within_its_ends_and_comes_back_at_once(self):
+        feedback = ConfidenceFeedback(1.0, 0.0, 10.0)
+        for _ in range(100):
+            feedback.update(1.0, 0.5)
+        assert feedback(0) == pytest.approx(1000)
+        feedback.update(0.5, 0.6)
+        assert feedback(0) < 500
+        for _ in range(100):
+            feedback.update(0.2, 0.9)
+        assert feedback(0) == pytest.approx(1e-3)
+
+    def test_a_diverged_network_changes_nothing(self):
+        feedback = ConfidenceFeedback(0.5, 1.0, 1.0)
+        feedback.update(math.nan, 0.1)
+        assert feedback(0) == pytest.approx(0.5)
+
+    def test_refusals_and_label(self):
+        for numbers in ((0.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, -1.0), (math.inf, 1.0, 1.0)):
+            with pytest.raises(ValueError, match="must be"):
+                ConfidenceFeedback(*numbers)
+        assert str(ConfidenceFeedback(1, 10, 5)) == "feedback 1, 10, 5"
+
+
 class TestInAnExperiment:
     def test_a_warmup_is_given_in_epochs_and_counts_steps(self):
         (run,) = Experiment(betas=[], warmups=[[0.01, 0.1, 2]]).runs(steps_per_epoch=5)
         assert [run.schedule(step) for step in (0, 5, 10, 11)] == pytest.approx([0.01, 0.055, 0.1, 0.1])
         assert run.schedule(10) == 0.1
         assert (run.beta, run.warmup_epochs, run.label) == (0.1, 2.0, "warm-up 0.01→0.1")
+
+    def test_feedback_needs_held_out_samples_and_each_run_has_its_own(self):
+        with pytest.raises(ValueError, match="set validation_size"):
+            Experiment(feedbacks=[[1, 10, 10]])
+        experiment = Experiment(betas=[1], feedbacks=[[0.5, 10, 10]], seeds=[0, 1], validation_size=100, epochs=7)
+        constant, first, _, second = experiment.runs()
+        first.schedule.update(0.9, 0.5)
+        assert first.schedule(0) > 0.5 and second.schedule(0) == pytest.approx(0.5) and constant.beta == 1.0
+        assert (first.beta, first.warmup_epochs, first.label) == (0.5, 7.0, "feedback 0.5, 10, 10")
+        assert first.values() == second.values() | {"seed": 0}  # what the plan compares is not what was measured
