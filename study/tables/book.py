@@ -23,6 +23,8 @@ MISSING = "–"
 _LONG_CELL, _SHORT_KEY = 70, 22  # characters
 
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")  # the sign of a number in text, but not the hyphen of a word
+# where a tag begins, or, in the group, a text that may hold a bare <
+_TAG = re.compile(r"(`[^`]*`|\$[^$]*\$|<https?://[^>\s]*>)|<(?=[A-Za-z/!?])")
 _NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\]|\s*%)?")
 
 
@@ -41,7 +43,7 @@ class Table:
         rows = ((f"**{row[0]}**", *row[1:]) if _heads(row) else row for row in self.rows)
         lines = [self.header, marks, *rows]
         body = "\n".join("| " + " | ".join(_one_line(text) for text in line) + " |" for line in lines)
-        return f":::::{{table}} {' '.join(self.caption.split())}\n:name: {self.name}\n:class: {self._classes()}\n\n{body}\n:::::\n"
+        return f":::::{{table}} {_tagless(self.caption)}\n:name: {self.name}\n:class: {self._classes()}\n\n{body}\n:::::\n"
 
     def _repr_html_(self) -> str:
         """The same for Jupyter, where MyST is not understood; the book prefers the Markdown."""
@@ -219,7 +221,12 @@ def _column_name(column: Hashable) -> str:
 
 def _one_line(text: str) -> str:
     """A text that cannot end its cell: no line breaks, no bare bar."""
-    return re.sub(r"(?<!\\)\|", r"\\|", re.sub(r"\s*\n\s*", " ", text))
+    return re.sub(r"(?<!\\)\|", r"\\|", _tagless(text))
+
+
+def _tagless(text: str) -> str:
+    """A text in one line that brings no tag into the page, whatever file it comes from; code, formulas and addresses stay."""
+    return _TAG.sub(lambda found: found[1] or "&lt;", re.sub(r"\s*\n\s*", " ", text.strip()))
 
 
 def _sign(text: str) -> str:

@@ -33,6 +33,13 @@ def test_bars_and_line_breaks_stay_inside_their_cell() -> None:
     assert rows(tables.table(frame, "tab-x", "c"))[2:] == ["| $\\|x\\|$ | \\| |", "| one two | 4 |"]
 
 
+def test_a_text_from_a_file_brings_no_tag_into_the_page() -> None:
+    title = "<script>alert(1)</script> <!-- a --> 1 < 2, `<b>`, $x<y$, <https://a.b>, {ref}`here <sec-a>`"
+    shown = tables.table(pd.DataFrame({"title": [title]}), "tab-a", f"Of {title}")._repr_markdown_()
+    safe = "&lt;script>alert(1)&lt;/script> &lt;!-- a --> 1 < 2, `<b>`, $x<y$, <https://a.b>, {ref}`here <sec-a>`"
+    assert f"| {safe} |" in shown and f"{{table}} Of {safe}\n" in shown
+
+
 def test_a_named_index_and_two_levels_of_columns_are_shown() -> None:
     frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_product([["ours"], ["mean", "sd"]]), index=pd.Index(["0.1"], name="β"))
     assert rows(tables.table(frame, "tab-x", "c"))[0] == "| β | ours, mean | ours, sd |"
