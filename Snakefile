@@ -2,8 +2,8 @@
 #
 # Which jobs run is decided in study/campaign and by the records alone: a job runs if its record is missing or is not the planned one. File
 # times and Snakemake's own notes play no part, so that a fresh clone runs nothing again. Names are letters, digits, dots, hyphens and
-# underscores before they reach a shell. The files under done/ are of one invocation, so that two at a time do not meet; they are the records
-# once more, declared as outputs, so that a storage plugin brings them back from where no folder is shared (--config collect=true).
+# underscores before they reach a shell. The files under done/ are of one invocation, so that two at a time do not meet. Where no folder is
+# shared (--config collect=true), they are the records once more, declared as outputs, so that a storage plugin brings them back.
 import math
 import os
 import shutil
@@ -18,7 +18,8 @@ from snakemake.exceptions import WorkflowError
 JOBS = ()
 INVOCATION = uuid.uuid4().hex[:12]
 PROJECT = os.environ.get("GDLIB_PROJECT", os.getcwd())  # a container has it in its image
-END = "kept" if config.get("collect") else "json"
+DONE = "build/{campaign}/done/{invocation}/{job}"
+BROUGHT, COPY = bool(config.get("collect")), "build/{campaign}/brought/{invocation}/{job}.json"
 if workflow.is_main_process:
     from study.campaign import CampaignError, plan
     from study.campaign.watch import Watch
@@ -46,48 +47,47 @@ wildcard_constraints:
     job="[A-Za-z0-9][A-Za-z0-9._-]*",
 
 
-localrules:
-    all,
-    collected,
-
-
 rule all:
     input:
-        [f"build/{job.campaign}/done/{INVOCATION}/{job.id}.{END}" for job in JOBS],
+        [DONE.format(campaign=job.campaign, invocation=INVOCATION, job=job.id) for job in JOBS],
     default_target: True
 
 
+# In a shared folder the output is an empty file that Snakemake makes: the Slurm plugin asks every task of an array for that of the first.
 rule job:
     output:
-        "build/{campaign}/done/{invocation}/{job}.json",
+        COPY if BROUGHT else touch(DONE),
     threads: 1
     resources:
         runtime=MINUTES,
         mem_mb=MEGABYTES,
         gres=GRES,
     params:
-        record="results/records/{campaign}/{job}.json",
+        also=lambda job, output: f'&& cp results/records/{job.campaign}/{job.job}.json "$here"/{output}' if BROUGHT else "",
     shell:
         "here=$PWD && cd {PROJECT:q} && mkdir -p build/{wildcards.campaign:q} &&"
-        " OMP_NUM_THREADS=1 PYTHONPATH={workflow.basedir:q} {sys.executable:q} -m study.campaign run {wildcards.campaign:q} {wildcards.job:q}"
-        " >> build/{wildcards.campaign:q}/{wildcards.job:q}.log 2>&1 &&"
-        ' {{ ln {params.record:q} "$here"/{output:q} 2> /dev/null || cp {params.record:q} "$here"/{output:q}; }}'
+        " OMP_NUM_THREADS=1 PYTHONPATH={workflow.basedir:q} {sys.executable:q} -m study.campaign run"
+        " {wildcards.campaign:q} {wildcards.job:q} >> build/{wildcards.campaign:q}/{wildcards.job:q}.log 2>&1 {params.also}"
 
 
-rule collected:
-    input:
-        rules.job.output,
-    output:
-        touch("build/{campaign}/done/{invocation}/{job}.kept"),
-    params:
-        record=rules.job.params.record,
-    shell:
-        'mkdir -p "$(dirname {params.record:q})" && cp {input:q} {params.record:q}.partial && mv {params.record:q}.partial {params.record:q}'
+if BROUGHT:
+
+    rule collected:
+        localrule: True
+        input:
+            rules.job.output,
+        output:
+            touch(DONE),
+        params:
+            record="results/records/{campaign}/{job}.json",
+        shell:
+            'mkdir -p "$(dirname {params.record:q})" && cp {input:q} {params.record:q}.partial &&'
+            " mv {params.record:q}.partial {params.record:q}"
 
 
 def end():
     """Remove what belongs to this invocation alone."""
-    for folder in Path("build").glob(f"*/done/{INVOCATION}"):
+    for folder in Path("build").glob(f"*/*/{INVOCATION}"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
