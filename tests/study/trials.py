@@ -83,7 +83,7 @@ class Project:
         return found
 
 
-def kills(folder: Path, number: int, *, jobs: int = 6, epochs: int = 1500, seed: int = 0) -> Iterator[str]:
+def kills(folder: Path, number: int, *, jobs: int = 4, epochs: int = 600, seed: int = 0) -> Iterator[str]:
     """Kill something at random moments, run the same command again, and compare; a finished campaign begins anew."""
     whole, project = (Project(folder / name, jobs, epochs, 0.2) for name in ("uninterrupted", "killed"))
     began = time.monotonic()
