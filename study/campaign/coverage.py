@@ -10,8 +10,6 @@ import pandas as pd
 
 from study.campaign.plan import Job, load, names
 
-__all__ = ["Coverage", "coverage", "coverage_table"]
-
 
 @dataclass(frozen=True)
 class Coverage:
@@ -24,18 +22,18 @@ class Coverage:
         return f"{self.done} of {self.planned} runs"
 
 
-def coverage(path: str | Path, answers: str | None = None, *, entry: str | None = None, folder: str | Path | None = None) -> Coverage:
+def coverage(path: str | Path, answers: str | None = None, *, entry: str | None = None) -> Coverage:
     """Count the trainings of a campaign file, or of its jobs for a row of the claims ledger, or of an entry."""
-    return _count(job for job in load(path, folder).jobs if (answers in (None, *job.answers)) and entry in (None, job.entry))
+    return _count(job for job in load(path).jobs if (answers in (None, *job.answers)) and entry in (None, job.entry))
 
 
-def coverage_table(folder: str | Path, answers: Iterable[str], *, records_folder: str | Path | None = None) -> pd.DataFrame:
+def coverage_table(folder: str | Path, answers: Iterable[str]) -> pd.DataFrame:
     """Count the trainings for some rows of the claims ledger: a row for each campaign of a folder and each scale.
 
     Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``. A job that answers several rows counts once.
     """
     wanted, rows = set(answers), []
-    for campaign in (load(Path(folder) / f"{name}.yml", records_folder) for name in names(folder)):
+    for campaign in (load(Path(folder) / f"{name}.yml") for name in names(folder)):
         by_scale: dict[str, list[Job]] = {}
         for job in campaign.jobs:
             if wanted & set(job.answers):

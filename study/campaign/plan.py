@@ -17,8 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from study import published, records
 from study.settings import TEMPLATES, OneOf, Setting, explanation
 
-__all__ = ["Campaign", "CampaignError", "Job", "Plan", "load", "names", "plan"]
-
 _BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
 
 
@@ -157,15 +155,14 @@ def names(folder: str | Path) -> list[str]:
     return [path.stem for path in files if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE)]
 
 
-def load(path: str | Path, folder: str | Path | None = None) -> Campaign:
+def load(path: str | Path) -> Campaign:
     """Read a campaign file and expand it into jobs, each with the file's parameters, then the entry's, then the value of ``each``.
 
-    A file that did not change is not read again. ``folder`` is that of all records, ``results/records`` beside the file's folder if None.
+    The records are those of ``results/records`` beside the file's folder. A file that did not change is not read again.
     """
     path = Path(path)
-    home = Path(folder) if folder is not None else path.resolve().parent.parent / "results" / "records"
     try:
-        return _expanded(path, _stamp(path), home)
+        return _expanded(path, _stamp(path))
     except FileNotFoundError as error:
         raise CampaignError(f"There is no campaign file {path}; the campaigns are: {', '.join(names(path.parent)) or 'none'}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
@@ -191,13 +188,13 @@ def _measured(path: Path, stamp: Stamp) -> tuple[str, dict[str, Any], list[dict[
 
 
 @functools.cache
-def _expanded(path: Path, stamp: Stamp, home: Path) -> Campaign:
+def _expanded(path: Path, stamp: Stamp) -> Campaign:
     if stamp[1] > _BYTES:
         raise CampaignError(f"{path} has {stamp[1]:,} bytes; the limit is {_BYTES:,}")
     file = _checked(_File, yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader), str(path))  # _Loader is a SafeLoader
     if file.name != path.stem:
         raise CampaignError(f"{path}: the name is {file.name!r}, but the file's name says {path.stem!r}; they must agree")
-    ledger = set(published.claims().index)
+    ledger, home = set(published.claims().index), path.resolve().parent.parent / "results" / "records" / file.name
     jobs: dict[str, Job] = {}
     for number, raw in enumerate(file.entries, start=1):
         where = f"{path}, entry {number}" + (f" ({str(raw['id'])[:60]})" if isinstance(raw, dict) and "id" in raw else "")
@@ -216,9 +213,8 @@ def _expanded(path: Path, stamp: Stamp, home: Path) -> Campaign:
             if len(jobs) == _JOBS:
                 raise CampaignError(f"{path} has more than {_JOBS:,} jobs")
             parameters = {**file.defaults, **entry.parameters, **chosen}
-            record, answers = home / file.name / f"{job_id}.json", tuple(entry.answers)
-            own = (entry.id, entry.template, parameters, record, answers, entry.minutes, entry.memory)
-            jobs[job_id] = Job(file.name, job_id, *own)
+            own = (parameters, home / f"{job_id}.json", tuple(entry.answers), entry.minutes, entry.memory)
+            jobs[job_id] = Job(file.name, job_id, entry.id, entry.template, *own)
     return Campaign(name=file.name, title=file.title or file.name, path=path, jobs=tuple(jobs.values()))
 
 

@@ -18,8 +18,6 @@ from study import records
 from study.campaign.plan import CampaignError, named
 from study.settings import nearest
 
-__all__ = ["run"]
-
 
 def run(name: str, job_id: str, root: Path) -> Path:
     """Run one job, unless its record is there: execute its notebook with the job's parameters, and keep the record if it is the job's.
