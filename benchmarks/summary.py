@@ -35,7 +35,7 @@ def main(given: Sequence[str] | None = None) -> None:
         print(f"{row.goal:4}{row.what:46}{row.against or '–':34}{goal:>8}{found:>9}  {verdict}")
     absent = [goal for goal in GOALS if goal not in {row.goal for row, _ in lines(measured)}]
     if absent:
-        print(f"not measured here: {', '.join(absent)} (P6 needs a GPU: python -m benchmarks.gpu)")
+        print(f"not measured here: {', '.join(absent)} (P6 and P8 need a GPU: python -m benchmarks.gpu)")
     if any(content["smoke"] for content in measured.values()):
         print("these are numbers of a smoke run and worth nothing")
 

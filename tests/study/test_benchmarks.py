@@ -136,7 +136,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path, capsys: pytest.Capture
     summary.main([str(tmp_path)])
     printed = capsys.readouterr().out.splitlines()
     assert printed[1].split() == ["P2", "a", "b", "≥4×", "3×", "missed"]
-    assert printed[2].startswith("not measured here: P1, P4, P5, P6, P7")
+    assert printed[2].startswith("not measured here: P1, P4, P5, P6, P7, P8")
 
 
 def test_a_file_of_another_schema_is_refused(tmp_path: Path) -> None:
