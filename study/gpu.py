@@ -34,8 +34,6 @@ from study.campaign import CampaignError, Job, plan
 from study.data import augmentation
 from study.objective import gd_loss
 
-__all__ = ["WAYS", "check", "fit", "pack", "run_jobs", "unpack"]
-
 SETTING: dict[str, Any] = {"momentum": 0.9, "weight_decay": 1e-4, "max_grad_norm": 3.0}
 RATE = float(torch.tensor(0.01))  # a recorded step holds its learning rate in float32; so does what it is compared with
 WAYS: dict[str, dict[str, Any]] = {
@@ -136,22 +134,12 @@ def _norm(ones: Sequence[Tensor], others: Sequence[Tensor]) -> float:
     return float(torch.cat([(one.double() - other.double()).flatten() for one, other in zip(ones, others, strict=True)]).norm())
 
 
-class _NotInTime(Exception):
-    """A stack would not end before the machine goes."""
-
-
-class _Paused(Exception):
-    """A stack goes on in the next command."""
+class _Left(Exception):
+    """A stack would not end before the machine goes, or goes on in the next command."""
 
 
 def run_jobs(
-    jobs: Sequence[Job],
-    seconds: float,
-    archive: Path,
-    *,
-    more: float = 0.0,
-    device: str = "cpu",
-    clock: Callable[[], float] = time.monotonic,
+    jobs: Sequence[Job], seconds: float, archive: Path, *, more: float = 0, device: str = "cpu", clock: Callable[[], float] = time.monotonic
 ) -> list[Job]:
     """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now.
 
@@ -173,7 +161,7 @@ def run_jobs(
         try:
             with without_tf32() if setting.precision == "float32" else nullcontext():
                 run.train_stack(setting, measure=pace, checkpoint_dir=str(checkpoints)).write(job.record)
-        except (_NotInTime, _Paused) as reason:
+        except _Left as reason:
             _log.info("%s: left, %s", job.id, reason)
             continue
         except Exception:
@@ -219,9 +207,9 @@ class _Pace:
             self.epoch_seconds = (self.times[-1] - self.times[1]) / (len(self.times) - 2)
             rest, left = self.epochs - epoch, self.end - self.clock()
             if self.epoch_seconds * rest > left + self.more:
-                raise _NotInTime(f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} seconds are left")
+                raise _Left(f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} seconds are left")
             if rest and self.epoch_seconds > left:
-                raise _Paused(f"to go on from its checkpoint after epoch {epoch - 1} of {self.epochs}")
+                raise _Left(f"to go on from its checkpoint after epoch {epoch - 1} of {self.epochs}")
         return {}
 
 

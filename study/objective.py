@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -54,9 +54,7 @@ class StackLoss(nn.Module):
     def forward(self, outputs: Tensor, labels: Tensor, beta: Tensor | None = None) -> Tensor:
         """Compute the losses."""
         values, *rest = self.inputs(outputs)
-        if self.whole:
-            return self.loss(values, labels, *rest)
-        return self.loss(values.flatten(0, 1), labels.flatten(), *(part.flatten(0, 1) for part in rest)).unflatten(0, labels.shape)
+        return self._of_runs(self.loss, values, labels, *rest)
 
     def inputs(self, outputs: Tensor) -> tuple[Tensor, ...]:
         """Split the outputs of the last layer into what the module takes beside the labels."""
@@ -67,12 +65,13 @@ class StackLoss(nn.Module):
 
     def logits(self, outputs: Tensor) -> Tensor:
         """Return what the probabilities are the softmax of, ``[R, N, C]``; no margin is in it."""
-        values, *rest = self.inputs(outputs)
-        if not isinstance(self.loss, losses.Loss):
-            return values
+        inputs = self.inputs(outputs)
+        return self._of_runs(self.loss.logits, *inputs) if isinstance(self.loss, losses.Loss) else inputs[0]
+
+    def _of_runs(self, function: Callable[..., Tensor], *parts: Tensor) -> Tensor:
         if self.whole:
-            return self.loss.logits(values)
-        return self.loss.logits(values.flatten(0, 1), *(part.flatten(0, 1) for part in rest)).unflatten(0, values.shape[:2])
+            return function(*parts)
+        return function(*(part.flatten(0, 1) for part in parts)).unflatten(0, parts[0].shape[:2])
 
 
 class _WithCenters(nn.Module):

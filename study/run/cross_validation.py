@@ -52,8 +52,7 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
     """Train the stack of one table; return the model and what is to be recorded of each seed."""
     groups = data.duplicate_groups(table.features, table.labels) if setting.duplicates_together else None
     folds = torch.stack([data.folds(table.labels, setting.folds, seed, setting.stratified, groups) for seed in setting.seeds])
-    held_out = folds[:, None, :] == torch.arange(setting.folds)[None, :, None]  # (seeds, folds, N)
-    held_out = held_out.flatten(0, 1)  # (R, N)
+    held_out = (folds[:, None, :] == torch.arange(setting.folds)[None, :, None]).flatten(0, 1)  # (R, N), seed by seed
     seeds = [seed * setting.folds + fold for seed in setting.seeds for fold in range(setting.folds)]
     order = order_of_parts([(~part).nonzero().squeeze(1) for part in held_out], seeds)
     normalizers = [data.fit_normalizer(table.features[~part], setting.normalization) for part in held_out]
