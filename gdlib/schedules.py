@@ -97,8 +97,8 @@ class ConfidenceFeedback:
 
     .. math:: \log \beta_t = \log \beta_0 + K_P\, e_t + K_I \sum_{s \le t} e_s .
 
-    A network that is too sure gets a larger β, one that is not sure enough a smaller one, until the gap is 0. β stays between 1/1000 and
-    1000; the sum stands still while it would drive β further beyond an end. Between two updates β is constant.
+    A network that is too sure gets a larger β, one that is not sure enough a smaller one, until the gap is 0. β stays between 1/100 and
+    100; the sum stands still while it would drive β further beyond an end. Between two updates β is constant.
 
     Args:
         start: :math:`\beta_0` > 0.
@@ -152,7 +152,7 @@ class ConfidenceFeedback:
         return f"feedback {self.start:g}, {self.proportional:g}, {self.integral:g}"
 
 
-_LARGEST_LOG = math.log(1000)  # of β
+_LARGEST_LOG = math.log(100)  # of β
 
 
 def _check_finite(**values: float) -> None:

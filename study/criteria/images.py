@@ -1,4 +1,4 @@
-"""The runs of image networks, alone and beside A-Softmax and center loss, and the rules of E6, E8 to E13, E16 to E18, B1 and B2."""
+"""The runs of image networks, alone and beside A-Softmax and center loss, and the rules of E6, E8 to E13, E16 to E18, and B1 to B3."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ _DATA_SETS = {
     "many-classes": ("cifar100", "tiny-imagenet"),
     "tiny-imagenet": ("tiny-imagenet",),
 }
-# beside every β and the warm-ups: with and without momentum; the rate matched to β, with the plain runs; several rates for one β on FAST
-KINDS = ("images", *_DATA_SETS, "oscillation", "matched", "tuned")
+# beside every β and the warm-ups: with and without momentum; the rate matched to β, with the plain runs; several rates for one β on FAST;
+# feedback on β
+KINDS = ("images", *_DATA_SETS, "oscillation", "matched", "tuned", "feedback")
 PLANNED = ("images", *_DATA_SETS)  # of which the plan for FAST is known
 
 WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = "momentum 0.9", "no momentum", "no momentum, ten times the learning rate"
 WARMUP, WARMUP_1 = "warm-up 0.1→1", "warm-up 1→5"
+_FEEDBACK = "feedback 1, 5, 5"
+_SMALL = 0.005  # of accuracy, in B1 and B3: half a percentage point
 
 _PLANS = {"crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5), "plain": ((20.0, 1.0, 0.1, WARMUP), 3)}
 
@@ -54,7 +57,7 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 
     The variant of reduced runs names the training images, if not all, and the epochs. Where the accuracy of every epoch is there, ``falls``
     are its falls from one epoch to the next, added up, and ``early_accuracy`` is its mean over the first quarter. The oscillation has
-    ``arm`` and ``oscillation``; the kind ``"matched"`` has ``matched``.
+    ``arm`` and ``oscillation``; the kinds ``"matched"`` and ``"feedback"`` have ``matched``.
     """
     if "width" not in runs:
         return runs.iloc[:0]
@@ -82,7 +85,10 @@ def image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         found = found[fast & ~matched]
         return found[found.groupby("variant")["learning_rate"].transform("nunique") > 1]
     usual = (found["momentum"] == 0.9) & ~constant_rate & (~fast | at_usual_rate(found))
-    found = found.assign(matched=matched)[usual]
+    found, follows = found.assign(matched=matched)[usual], found["schedule"].str.startswith("feedback")[usual]
+    if kind == "feedback":
+        return found[(follows | (found["setting"] == 1.0)) & found["variant"].isin(found.loc[follows, "variant"])]
+    found = found[~follows]
     if kind == "matched":
         return found[found["variant"].isin(found.loc[found["matched"], "variant"])]
     return found[~found["matched"] & (found["dataset"].isin(_DATA_SETS[kind]) if kind != "images" else True)]
@@ -157,11 +163,15 @@ def _beats_post_hoc(beta: object) -> Rule:
     return any_of(*(smaller("test_ece", beta, of(metric, 1.0, name)) for metric, name in names.items()))  # type: ignore[arg-type]
 
 
-def _matched(*settings: float) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def _matched(*settings: published.Setting) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Keep the runs of these β with a matched rate, and those of β = 1, for which matching changes nothing."""
     return lambda runs: runs[
         (runs["matched"] & runs["setting"].isin(settings)) | (~runs["matched"] & (runs["setting"] == 1.0) & (1.0 not in settings))
     ]
+
+
+def _unmatched(runs: pd.DataFrame) -> pd.DataFrame:
+    return runs[~runs["matched"]]
 
 
 def _at_chosen_rate(runs: pd.DataFrame) -> pd.DataFrame:
@@ -225,7 +235,7 @@ CLAIMS = {
         a=where(_matched(0.1, 5.0, 1.0), larger("overconfidence", 0.1, 5.0), "matched learning rates"),
         b=where(_matched(0.1), differs("test_accuracy", 0.1, 1.0), "matched learning rate"),
         c=Criterion(where(_at_chosen_rate, larger("overconfidence", 0.1, 5.0), "chosen learning rates"), "tuned"),
-        d=Criterion(where(_at_chosen_rate, differs("test_accuracy", 0.1, 1.0, margin=0.005), "chosen learning rates"), "tuned"),
+        d=Criterion(where(_at_chosen_rate, differs("test_accuracy", 0.1, 1.0, margin=_SMALL), "chosen learning rates"), "tuned"),
         e=Criterion(provided(larger("test_accuracy", _COMMON), larger("test_accuracy", _COMMON, _TWICE_CHOSEN)), "tuned"),
     ),
     "B2": claim(
@@ -238,6 +248,13 @@ CLAIMS = {
             of("test_ece_temperature", 0.1, "after temperature scaling"),
             by=0.01,
         ),
+    ),
+    "B3": claim(
+        "feedback",
+        a=where(_unmatched, smaller("test_ece", _FEEDBACK, 1.0)),
+        b=where(_unmatched, larger("test_accuracy", _FEEDBACK, 1.0, by=-_SMALL)),
+        c=where(_matched(_FEEDBACK), smaller("test_ece", _FEEDBACK, 1.0), "matched learning rate"),
+        d=where(_matched(_FEEDBACK), larger("test_accuracy", _FEEDBACK, 1.0, by=-_SMALL), "matched learning rate"),
     ),
 }
 """For each claim its parts."""

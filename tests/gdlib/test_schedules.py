@@ -83,12 +83,12 @@ class TestConfidenceFeedback:
         feedback = ConfidenceFeedback(1.0, 0.0, 10.0)
         for _ in range(100):
             feedback.update(1.0, 0.5)
-        assert feedback(0) == pytest.approx(1000)
+        assert feedback(0) == pytest.approx(100)
         feedback.update(0.5, 0.6)
-        assert feedback(0) < 500
+        assert feedback(0) < 50
         for _ in range(100):
             feedback.update(0.2, 0.9)
-        assert feedback(0) == pytest.approx(1e-3)
+        assert feedback(0) == pytest.approx(0.01)
 
     def test_a_diverged_network_changes_nothing(self):
         feedback = ConfidenceFeedback(0.5, 1.0, 1.0)

@@ -98,12 +98,15 @@ OSCILLATING = pd.concat(
     ],
     ignore_index=True,
 )
+CONSTANT = made_up.images()[lambda runs: runs["schedule"] == "1"]
+FOLLOWING = CONSTANT.assign(schedule="feedback 1, 5, 5", test_ece=CONSTANT["test_ece"] / 2, test_accuracy=CONSTANT["test_accuracy"] - 0.001)
+FEEDBACK = pd.concat([CONSTANT, FOLLOWING, FOLLOWING.assign(match_gradient=True)], ignore_index=True)
 CHANCE = dict.fromkeys(("softmax", "arcface 20 0.1", "adacos"), 0.33)
 MANY = made_up.images(dataset="tiny-imagenet")
 RUNS = {
     **dict.fromkeys(["E3", "E4", "E5"], made_up.mnist()),
     **dict.fromkeys(["E6", "E11", "B2"], made_up.images()),
-    **{"B4": made_up.stepping(), "E12": MANY, "E10": made_up.with_rivals(), "E13": OSCILLATING, "B1": MATCHED},
+    **{"B4": made_up.stepping(), "E12": MANY, "E10": made_up.with_rivals(), "E13": OSCILLATING, "B1": MATCHED, "B3": FEEDBACK},
     **dict.fromkeys(["L3", "L4", "L6"], made_up.margins()),
     **{"L5": made_up.degraded(), "A2": made_up.table_i(), "A3": made_up.depth(CHANCE | {"arcgrad 5": 0.9})},
     **dict.fromkeys(["A4", "A5", "A6"], made_up.cuts()),
