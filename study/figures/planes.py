@@ -32,7 +32,7 @@ def feature_planes(table: pd.DataFrame, *, readings: Sequence[str] | None = None
         for index in np.unique(classes):
             look = {"color": shades[index % 10], "marker": MARKERS[index % 10], "s": 11, "alpha": 0.8, "linewidths": 0.4}
             ax.scatter(x[classes == index], y[classes == index], label=str(index), **look)
-        ax.locator_params(nbins=4)
+        ax.locator_params(nbins=3)
         ax.tick_params(labelsize="small", pad=1)
     figure.supxlabel("feature 1", fontsize="medium")
     figure.supylabel("feature 2", fontsize="medium")
