@@ -3,8 +3,8 @@
     python tests/study/trials.py kills [20]      # kill -9 of a job, a kernel, Snakemake or its process group, then the same command again
     python tests/study/trials.py slurm           # 20 jobs through sbatch: one cancelled, Snakemake killed, then the same command again
 
-Both train perceptrons on embedded data, and compare the records with those of an uninterrupted run on this machine. The folder
-build/trials is theirs. Nothing is installed: without a Slurm that answers, the second one says so.
+Both train perceptrons on embedded data, and compare the records with those of the same trainings one after another in this process. The
+folder build/trials is theirs. Nothing is installed: without a Slurm that answers, the second one says so.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ import psutil
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from study import campaign, run  # noqa: E402
+
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
 LOCAL = ["--cores", "2", "--keep-going", "--nolock", "--drop-metadata"]
 KINDS = {"job": "study.campaign", "kernel": "ipykernel_launcher", "Snakemake": "snakemake"}  # by an argument of their command
@@ -64,10 +68,13 @@ class Project:
         """How many records there are."""
         return len(list(self.records.glob("*.json")))
 
-    def content(self) -> dict[str, Any]:
-        """What was measured, by the name of the record; nothing else may lie beside them."""
-        found = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(self.records.iterdir())}
-        return {name: {key: value[key] for key in value.keys() - {"wall_seconds", "environment"}} for name, value in found.items()}
+    def expected(self) -> dict[str, Any]:
+        """What is to be measured, trained here without a notebook and without an interruption."""
+        whole = self.folder.with_name("uninterrupted") / "trial"
+        shutil.rmtree(whole, ignore_errors=True)
+        for job in campaign.load(self.folder / "campaigns" / "trial.yml", whole.parent).jobs:
+            run.train_stack(job.setting).write(job.record)
+        return measured(whole)
 
     def processes(self) -> dict[str, list[psutil.Process]]:
         """The processes that work in the folder, also those whose parent is dead, by their kind."""
@@ -83,13 +90,20 @@ class Project:
         return found
 
 
+def measured(records: Path) -> dict[str, Any]:
+    """What was measured, by the name of the record; nothing else may lie beside them."""
+    found = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(records.iterdir())}
+    return {name: {key: value[key] for key in value.keys() - {"wall_seconds", "environment"}} for name, value in found.items()}
+
+
 def kills(folder: Path, number: int, *, jobs: int = 4, epochs: int = 600, seed: int = 0) -> Iterator[str]:
     """Kill something at random moments, run the same command again, and compare; a finished campaign begins anew."""
-    whole, project = (Project(folder / name, jobs, epochs, 0.2) for name in ("uninterrupted", "killed"))
-    began = time.monotonic()
-    assert whole.finish(*LOCAL) == 0, whole.said()
-    expected, takes = whole.content(), time.monotonic() - began
-    yield f"uninterrupted: {len(expected)} records in {takes:.0f} seconds"
+    project = Project(folder, jobs, epochs, 0.2)
+    expected, began = project.expected(), time.monotonic()
+    assert project.finish(*LOCAL) == 0 and measured(project.records) == expected, project.said()
+    takes = time.monotonic() - began
+    yield f"uninterrupted: {jobs} records in {takes:.0f} seconds"
+    shutil.rmtree(project.records)
     chance, survived, since = random.Random(seed), 0, 0
     for _ in range(1000):
         running = project.start(*LOCAL)
@@ -107,7 +121,7 @@ def kills(folder: Path, number: int, *, jobs: int = 4, epochs: int = 600, seed: 
             yield f"kill {survived + since} of {number}: {kind}; {project.done()} of {jobs} records are there"
         code = running.wait(LIMIT)
         if code == 0 and project.done() == jobs:
-            if project.content() != expected:
+            if measured(project.records) != expected:
                 raise RuntimeError("the records differ from those of an uninterrupted run")
             survived, since = survived + since, 0
             yield f"{jobs} of {jobs} records are equal to the uninterrupted ones after {survived} kills"
@@ -119,7 +133,7 @@ def kills(folder: Path, number: int, *, jobs: int = 4, epochs: int = 600, seed: 
 
 def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     """Send a campaign through Slurm; cancel a task and kill another, kill Snakemake itself, and compare."""
-    whole, project = (Project(folder / name, jobs, epochs, 0.5) for name in ("local", "slurm"))
+    project = Project(folder, jobs, epochs, 0.5)
     profile, command = ["--profile", str(ROOT / "profiles" / "slurm")], "$ snakemake --profile profiles/slurm --config campaign=trial"
     yield from ["$ sinfo --version", output("sinfo", "--version"), command]
     first = project.start(*profile)
@@ -148,8 +162,7 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     waited = sum("waiting: " in path.read_text() for path in (project.folder / "build" / "trial").glob("*.log"))
     yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there; {waited} tasks waited for one of before"
 
-    assert whole.finish(*LOCAL) == 0, whole.said()
-    if project.content() != whole.content():
+    if measured(project.records) != project.expected():
         raise RuntimeError("the records differ from those of a local run")
     yield f"{jobs} of {jobs} records are equal to those of a local run"
 
