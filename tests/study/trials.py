@@ -72,8 +72,8 @@ class Project:
         """What is to be measured, trained here without a notebook and without an interruption."""
         whole = self.folder.with_name("uninterrupted") / "trial"
         shutil.rmtree(whole, ignore_errors=True)
-        for job in campaign.load(self.folder / "campaigns" / "trial.yml", whole.parent).jobs:
-            run.train_stack(job.setting).write(job.record)
+        for job in campaign.load(self.folder / "campaigns" / "trial.yml").jobs:
+            run.train_stack(job.setting).write(whole / job.record.name)
         return measured(whole)
 
     def processes(self) -> dict[str, list[psutil.Process]]:
