@@ -104,7 +104,7 @@ def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -
                 result = json.loads(line)
                 docname = pages[result["notebook"]]
                 notebook = notebooks.pop(docname)
-                outcome = "failed"
+                outcome = f"failed: {(result['error'] or '').strip().rpartition(chr(10))[2][:200]}"
                 if result["error"] is None:
                     keep(cache, env.doc2path(docname), notebook, nbformat.read(result["notebook"], as_version=4), result["seconds"])
                     known[docname], outcome = result["seconds"], f"{result['seconds']:.0f} s"

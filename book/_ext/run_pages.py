@@ -83,7 +83,7 @@ async def talk(notebook: nbformat.NotebookNode, timeout: int, kernel: Forked, in
     client.load_connection_info(info)
     client.start_channels()
     try:
-        await client.wait_for_ready(timeout=120)
+        await client.wait_for_ready(timeout=timeout)  # minutes, on a busy machine
         client.allow_stdin = False
         runner = NotebookClient(notebook, km=kernel, timeout=timeout, record_timing=False)  # type: ignore[arg-type]
         runner.kc = client
