@@ -30,40 +30,39 @@ def row(**other: object) -> Row:
 # -- what is kept --------------------------------------------------------------------------------------------------------------------------
 
 
-def test_every_script_has_kept_numbers() -> None:
+def test_the_kept_files_have_the_schema_and_say_where_they_were_measured(subtests: pytest.Subtests) -> None:
     assert {path.stem for path in FILES} == set(SCRIPTS)
+    for path in FILES:
+        with subtests.test(path.stem):
+            content = json.loads(path.read_text(encoding="utf-8"))
+            assert set(content) == FIELDS and content["schema"] == measuring.SCHEMA and content["script"] == path.stem
+            assert content["smoke"] is False, "numbers of a smoke run are worth nothing"
+            assert set(content["environment"]) - {"processor"} == ENVIRONMENT and content["environment"]["threads"] == 1
+            assert content["rows"]
+            assert set(content["goals"]) <= set(GOALS)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_kept_file_has_the_schema_and_says_where_it_was_measured(path: Path) -> None:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    assert set(content) == FIELDS and content["schema"] == measuring.SCHEMA and content["script"] == path.stem
-    assert content["smoke"] is False, "numbers of a smoke run are worth nothing"
-    assert set(content["environment"]) - {"processor"} == ENVIRONMENT and content["environment"]["threads"] == 1
-    assert content["rows"]
-    assert set(content["goals"]) <= set(GOALS)
+def test_the_rows_of_a_kept_file_fit_together(subtests: pytest.Subtests) -> None:
+    kept = load(KEPT)
+    for path in FILES:
+        told = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        for one, found in zip(told, kept[path.stem]["rows"], strict=True):
+            with subtests.test(f"{path.stem}: {found.what}"):
+                assert 0 < found.low <= found.value <= found.high
+                assert found.repetitions >= 1
+                assert (found.limit is None) == (found.goal == "") and one["met"] == found.met
+                if found.ours is not None and found.theirs is not None:
+                    ratio = found.theirs / found.ours if KINDS[found.kind] else found.ours / found.theirs
+                    assert 0.5 < ratio / found.value < 2, "the median of the ratios and the ratio of the medians are far apart"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_rows_of_a_kept_file_fit_together(path: Path) -> None:
-    told = json.loads(path.read_text(encoding="utf-8"))["rows"]
-    for one, found in zip(told, load(path.parent)[path.stem]["rows"], strict=True):
-        assert 0 < found.low <= found.value <= found.high
-        assert found.repetitions >= 1
-        assert (found.limit is None) == (found.goal == "") and one["met"] == found.met
-        if found.ours is not None and found.theirs is not None:
-            ratio = found.theirs / found.ours if KINDS[found.kind] else found.ours / found.theirs
-            assert 0.5 < ratio / found.value < 2, "the median of the ratios and the ratio of the medians are far apart"
-
-
-@pytest.mark.parametrize("goal", ["P1", "P2", "P4", "P5", "P7"])
-def test_every_goal_has_a_number(goal: str) -> None:
-    rows = [found for content in load(KEPT).values() for found in content["rows"] if found.goal == goal]
-    assert rows, f"{goal} was not measured"
-    if goal == "P1":
-        assert {found.limit for found in rows} <= {30.0, 50.0, 60.0} and any("softmax" in found.what for found in rows)
-    if goal == "P4":
-        assert {found.kind for found in rows} == {"share of the time", "share of the memory"}
+def test_every_goal_has_a_number() -> None:
+    rows = [found for content in load(KEPT).values() for found in content["rows"]]
+    missing = {"P1", "P2", "P4", "P5", "P7"} - {found.goal for found in rows}
+    assert not missing, f"{missing} were not measured"
+    sweeps, losses = ([found for found in rows if found.goal == goal] for goal in ("P1", "P4"))
+    assert {found.limit for found in sweeps} <= {30.0, 50.0, 60.0} and any("softmax" in found.what for found in sweeps)
+    assert {found.kind for found in losses} == {"share of the time", "share of the memory"}
 
 
 def test_the_public_library_was_compared() -> None:
@@ -74,9 +73,8 @@ def test_the_public_library_was_compared() -> None:
 # -- rows, turns, the closing table --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "limit", "met"),
-    [
+def test_a_goal_is_met_at_two_decimals(subtests: pytest.Subtests) -> None:
+    for kind, value, limit, met in [
         ("times faster", 30.0, 30.0, True),
         ("times faster", 29.9, 30.0, False),
         ("share of the time", 1.4, 1.4, True),
@@ -85,12 +83,11 @@ def test_the_public_library_was_compared() -> None:
         ("share of the memory", 0.336, 1 / 3, False),
         ("seconds", 900.1, 900.0, False),
         ("seconds", 50.0, None, None),
-    ],
-)
-def test_a_goal_is_met_at_two_decimals(kind: str, value: float, limit: float | None, met: bool | None) -> None:
-    found = row(kind=kind, value=value, limit=limit, goal="" if limit is None else "P1")
-    assert found.met is met
-    assert ("MISSED" in str(found)) == (met is False)
+    ]:
+        with subtests.test(f"{value} {kind}"):
+            found = row(kind=kind, value=value, limit=limit, goal="" if limit is None else "P1")
+            assert found.met is met
+            assert ("MISSED" in str(found)) == (met is False)
 
 
 def test_the_ratio_is_the_median_over_turns_and_its_direction_is_that_of_the_kind() -> None:
@@ -162,20 +159,17 @@ def threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_runs(script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    importlib.import_module(f"benchmarks.{script}").main(["--smoke", "--into", str(tmp_path)])
-    content = load(tmp_path)[script]
-    assert content["smoke"] is True and content["rows"]
-    assert "DIFFER" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_says_what_it_measures(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_says_what_it_measures_and_runs(script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main = importlib.import_module(f"benchmarks.{script}").main
     with pytest.raises(SystemExit) as stopped:
-        importlib.import_module(f"benchmarks.{script}").main(["--help"])
+        main(["--help"])
     assert stopped.value.code == 0
     printed = capsys.readouterr().out
     assert "--into" in printed and "--smoke" in printed
+    main(["--smoke", "--into", str(tmp_path)])
+    content = load(tmp_path)[script]
+    assert content["smoke"] is True and content["rows"]
+    assert "DIFFER" not in capsys.readouterr().out
 
 
 def test_make_bench_runs_every_script() -> None:
