@@ -1,4 +1,4 @@
-"""The runs of the MNIST campaign, how near each variant comes to the papers' Table 1, and the rules of E1 to E5, E14 and B4."""
+"""The runs of the MNIST campaign, how near each variant comes to the papers' Table 1, and the rules of E1 to E5, E14, E19 and B4."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from study.criteria.rules import (
     Finding,
     Outcome,
     Rule,
+    Side,
     Variant,
     all_of,
     any_of,
     best_of,
     claim,
     differs,
+    given,
     larger,
+    minus,
+    of,
     provided,
     smaller,
     where,
@@ -28,8 +32,10 @@ from study.criteria.rules import (
 )
 from study.criteria.selection import of_gradient_decay, with_setting
 
-# the grid holds every β and both warm-ups; the step the learning rates, also of the first layer alone, and larger first weights
-KINDS = ("grid", "feature-plane", "curriculum", "temperature", "warmup-length", "step")
+# the grid holds every β and both warm-ups; the step the learning rates, also of the first layer alone, and larger first weights; the width
+# every width at two of these rates
+KINDS = ("grid", "feature-plane", "curriculum", "temperature", "warmup-length", "step", "width")
+_OTHER_CAMPAIGNS = {"step": ["mnist-step"], "width": ["mnist-step", "mnist-width"]}
 
 TABLE_1_BETAS = ("1", "0.5", "0.1", "0.01", "0.001")
 
@@ -38,10 +44,14 @@ def mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Select the runs of one kind from the records of the MNIST campaigns; for the temperatures a setting is the pair (β, τ)."""
     runs = of_gradient_decay(runs)
     entry = runs["record"].str.replace(r"-seed\d+\.json$", "", regex=True)
-    chosen = entry.str.startswith(kind) if kind != "grid" else ~entry.str.startswith(KINDS[1:-1])
-    found = with_setting(runs[runs["campaign"] == "mnist-step" if kind == "step" else chosen & (runs["campaign"] == "mnist")])
+    chosen = entry.str.startswith(kind) if kind != "grid" else ~entry.str.startswith(KINDS[1:])
+    of_mnist = chosen & (runs["campaign"] == "mnist")
+    found = with_setting(runs[runs["campaign"].isin(_OTHER_CAMPAIGNS[kind]) if kind in _OTHER_CAMPAIGNS else of_mnist])
     if found.empty:
         return found
+    if kind == "width":
+        usual = (found["activation"] == "relu") & (found["input_scale"] == 1) & (found["first_weights"] == 1)
+        found = found[usual].assign(units=found["hidden"].map(lambda hidden: hidden[0]))
     found["variant"] = found["activation"] + "-" + found["normalization"]
     if "confidence_counts" in found:  # (0, 0.2], …, (0.8, 1]
         for name, interval in (("lost", 0), ("sure", -1)):
@@ -121,6 +131,17 @@ def _arm(rate: float = 0.001, inputs: float = 1.0, weights: float = 1.0) -> Call
     return lambda runs: runs[np.logical_and.reduce([np.isclose(runs[name].astype(float), value) for name, value in wanted.items()])]
 
 
+def _width(units: int, rate: float) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Keep the runs with so many units in the first layer at this learning rate."""
+    return lambda runs: runs[(runs["units"] == units) & np.isclose(runs["learning_rate"].astype(float), rate)]
+
+
+def _lost_more(units: int) -> Side:
+    """Lost samples of β = 0.001 minus those of β = 1, at a learning rate of 0.1."""
+    small, usual = (given(_width(units, 0.1), of("lost", beta)) for beta in (0.001, 1.0))
+    return minus(small, usual, f"{units} units, {{}} minus {{}}")
+
+
 def _share_at_each_rate(variant: Variant) -> Finding | None:
     """B4 e: over the seeds that have errors, at every rate at which two or more have."""
     rates = (0.001, 0.01, 0.03, 0.1)
@@ -171,6 +192,12 @@ CLAIMS = {
         e=_share_at_each_rate,
         f=where(_arm(inputs=255, weights=1 / 255), larger("errors", 0.001, 1.0), "first layer's rate × 255²"),
         g=where(_arm(weights=255), larger("errors", 0.001, 1.0), "first weights × 255"),
+    ),
+    "E19": claim(
+        "width",
+        a=larger("lost", _lost_more(25), _lost_more(400)),
+        b=where(_width(400, 0.1), within(60, "lost", 0.001, 1.0), "400 and 160 units"),
+        c=where(_width(25, 0.001), larger("lost", 0.001, 1.0), "25 and 10 units, rate 0.001"),
     ),
 }
 """For each claim its parts."""

@@ -303,3 +303,14 @@ def stepping() -> pd.DataFrame:
                 row |= {"seed": seed, "train_samples": 60_000, "train_accuracy": 1 - errors / 60_000}
                 rows.append(row | {"confidence_counts": [share * errors + seed, 60_000 - share * errors - seed]})
     return pd.DataFrame(rows)
+
+
+def widths() -> pd.DataFrame:
+    """Runs in which an over-small β loses samples in a narrow network, and none in a wide one: E19 holds."""
+    narrow = stepping()
+    narrow = narrow[(narrow["first_weights"] == 1) & narrow["learning_rate"].isin([0.001, 0.1])].assign(
+        activation="relu", hidden=[[25, 10]] * 20
+    )
+    wide = narrow.assign(hidden=[[400, 160]] * 20, confidence_counts=[[seed, 60_000 - seed] for seed in narrow["seed"]])
+    counts = [[900 if beta < 1 else 100 + seed, 59_000] for beta, seed in zip(narrow["beta"], narrow["seed"], strict=True)]
+    return pd.concat([narrow.assign(confidence_counts=counts), wide], ignore_index=True)

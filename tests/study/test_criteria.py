@@ -106,7 +106,15 @@ MANY = made_up.images(dataset="tiny-imagenet")
 RUNS = {
     **dict.fromkeys(["E3", "E4", "E5"], made_up.mnist()),
     **dict.fromkeys(["E6", "E11", "B2"], made_up.images()),
-    **{"B4": made_up.stepping(), "E12": MANY, "E10": made_up.with_rivals(), "E13": OSCILLATING, "B1": MATCHED, "B3": FEEDBACK},
+    **{
+        "B4": made_up.stepping(),
+        "E12": MANY,
+        "E10": made_up.with_rivals(),
+        "E13": OSCILLATING,
+        "B1": MATCHED,
+        "B3": FEEDBACK,
+        "E19": made_up.widths(),
+    },
     **dict.fromkeys(["L3", "L4", "L6"], made_up.margins()),
     **{"L5": made_up.degraded(), "A2": made_up.table_i(), "A3": made_up.depth(CHANCE | {"arcgrad 5": 0.9})},
     **dict.fromkeys(["A4", "A5", "A6"], made_up.cuts()),
