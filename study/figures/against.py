@@ -56,12 +56,17 @@ def against(
     names = list(dict.fromkeys(table[panel])) if panel else [""]
     columns = len(names) if len(names) > 1 < len(outcomes) else min(2, len(names) * len(outcomes))
     counts = any(how == "count" for _, _, how in outcomes.values())
-
-    figure, axes = grid(len(names) * len(outcomes), columns, width=7.0 / max(columns, 1.6), height=2.3, sharey="row" if counts else "none")
+    figure, axes = grid(
+        len(names) * len(outcomes),
+        columns,
+        width=7.0 / max(columns, 1.6),
+        height=2.3 if columns > 1 else 3.0,
+        sharey="row" if counts else "none",
+    )
     styles = reading_styles(dict.fromkeys(map(str, table[line])))
     seeds = table.groupby(line)["seed"].nunique()
-    counted = [f" ({number})" if seeds.nunique() > 1 else "" for number in seeds]
-    labels = {name: schedule_label(str(name)) + number for name, number in zip(seeds.index, counted, strict=True)}
+    uneven = seeds.nunique() > 1 and not any("seeds)" in str(name) for name in seeds.index)
+    labels = {name: schedule_label(str(name)) + (f" ({number})" if uneven else "") for name, number in seeds.items()}
     for index, (ax, (column, name)) in enumerate(zip(axes, itertools.product(outcomes, names), strict=False)):
         label, scale, how = outcomes[column]
         here = table[table[panel] == name] if panel else table
@@ -84,9 +89,7 @@ def against(
     for ax in axes:
         if ax.get_yscale() == "symlog":
             ax.set_ylim(bottom=0)  # once every line of the row is drawn
-    one_legend(
-        figure, axes, title=f"{line} (seeds)" if any(counted) else None, ncols=2 if len(styles) > 3 and max(map(len, styles)) < 30 else 1
-    )
+    one_legend(figure, axes, title=f"{line} (seeds)" if uneven else None, ncols=2 if len(styles) > 3 and max(map(len, styles)) < 30 else 1)
     return figure
 
 

@@ -26,7 +26,8 @@ def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str]) -> Fig
     """
     if table.empty:
         return not_run()
-    figure, found = by_schedule(table[table["variant"].isin(readings)], readings, across="variant", sharex=True, sharey=True)
+    table = table[table["variant"].isin(readings)]
+    figure, found = by_schedule(table, readings, across="variant", xlabel="confidence", ylabel="accuracy", sharex=True, sharey=True)
     for ax, runs in found:
         if len(runs):
             _diagram(ax, *_pooled(runs["reliability"]), color=schedule_color(str(runs["schedule"].iloc[0])))
@@ -34,8 +35,6 @@ def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str]) -> Fig
             ax.text(0.04, 0.95, told, va="top", fontsize="small", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
         else:
             ax.set_visible(False)
-    figure.supxlabel("confidence", fontsize="medium")
-    figure.supylabel("accuracy; share of the images", fontsize="medium")
     one_legend(figure, [ax for ax, _ in found], ncols=2)
     return figure
 

@@ -84,7 +84,7 @@ def difficulty_groups(table: pd.DataFrame, *, readings: Sequence[str] | None = N
     With several variants there is a column of panels for each. ``column`` is ``group_confidence`` (each run's own groups) or
     ``reference_group_confidence`` (the same samples in every run).
     """
-    figure, found = by_schedule(table, readings, across="variant", sharey=True)
+    figure, found = by_schedule(table, readings, across="variant", xlabel="epoch, logarithmic", ylabel="confidence", sharey=True)
     shades = sns.color_palette("viridis", 5)
     for ax, runs in found:
         values = np.array(runs[column].tolist(), dtype=float)  # (seeds, groups, epochs)
@@ -98,8 +98,6 @@ def difficulty_groups(table: pd.DataFrame, *, readings: Sequence[str] | None = N
                 _band(ax, epochs[shown], of_group, shades[group])
         ax.set(ylim=(0, 1.02), xscale="log")
         ax.xaxis.set_major_formatter("{x:g}")
-    figure.supylabel("mean confidence", fontsize="medium")
-    figure.supxlabel("epoch, logarithmic", fontsize="medium")
     one_legend(figure, [found[0][0]], title="fifth of the samples", ncols=5)
     return figure
 
@@ -109,26 +107,34 @@ def single_samples(table: pd.DataFrame) -> Figure:
 
     The samples are the same in every panel, and numbered from the hardest one of the reference run on.
     """
-    figure, found = by_schedule(table[table["seed"] == table["seed"].min()], None, across="schedule", sharex=True, sharey=True)
+    first = table[table["seed"] == table["seed"].min()]
+    figure, found = by_schedule(first, None, across="schedule", xlabel="epoch", ylabel="confidence $p_c$", sharex=True, sharey=True)
     for ax, runs in found:
         values = np.array(runs["single_confidence"].iloc[0], dtype=float)  # (samples, epochs)
         for sample, (shade, curve) in enumerate(zip(sns.color_palette("viridis", len(values)), values, strict=True)):
             look = {"color": shade, "linewidth": 1.2, "linestyle": _GROUP_LINES[sample % 4]}
             ax.plot(runs["curve_epoch"].iloc[0], curve, label=str(sample + 1), **look)
         ax.set(ylim=(-0.02, 1.02))
-    figure.supylabel("confidence $p_c$", fontsize="medium")
-    figure.supxlabel("epoch", fontsize="medium")
     one_legend(figure, [found[0][0]], title="sample, from the hardest (1) to the easiest", ncols=6)
     return figure
 
 
 def by_schedule(
-    table: pd.DataFrame, readings: Sequence[str] | None, *, across: str, **shared: bool
+    table: pd.DataFrame, readings: Sequence[str] | None, *, across: str, xlabel: str, ylabel: str, **shared: bool
 ) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
     """A panel for each schedule; with several variants for each pair, where ``across`` ("schedule" or "variant") changes along a row."""
+    figure, found, columns = _grid_of(table, readings, across, **shared)
+    for index, (ax, _) in enumerate(found):
+        ax.set(ylabel=ylabel if index % columns == 0 else "", xlabel=xlabel if index >= len(found) - columns else "")
+    return figure, found
+
+
+def _grid_of(
+    table: pd.DataFrame, readings: Sequence[str] | None, across: str, **shared: bool
+) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]], int]:
     if not readings or len(readings) < 2:
         chosen = table if not readings else table[table["variant"] == readings[0]]
-        return panels(chosen, "schedule", 2, width=3.4, height=2.3, **shared)
+        return *panels(chosen, "schedule", 2, width=3.4, height=2.3, **shared), 2
     schedules = list(dict.fromkeys(table["schedule"]))
     pairs = [(reading, schedule) for reading in readings for schedule in schedules]
     pairs = pairs if across == "schedule" else sorted(pairs, key=lambda pair: schedules.index(pair[1]))
@@ -138,7 +144,7 @@ def by_schedule(
     for ax, (reading, schedule) in zip(axes, pairs, strict=False):
         ax.set_title(f"{reading}, {schedule_label(schedule)}", fontsize="small")
         found.append((ax, table[(table["variant"] == reading) & (table["schedule"] == schedule)]))
-    return figure, found
+    return figure, found, columns
 
 
 def _band(ax: Axes, epochs: Any, values: Any, color: Any) -> None:

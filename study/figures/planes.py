@@ -25,7 +25,8 @@ def feature_planes(table: pd.DataFrame, *, readings: Sequence[str] | None = None
 
     With several variants there is a row of panels for each.
     """
-    figure, found = by_schedule(table[table["seed"] == table["seed"].min()], readings, across="schedule")
+    first = table[table["seed"] == table["seed"].min()]
+    figure, found = by_schedule(first, readings, across="schedule", xlabel="feature 1", ylabel="feature 2")
     shades = sns.color_palette("colorblind", 10)
     for ax, runs in found:
         x, y, classes = (np.array(runs["points"].iloc[0][name]) for name in ("x", "y", "label"))
@@ -34,8 +35,6 @@ def feature_planes(table: pd.DataFrame, *, readings: Sequence[str] | None = None
             ax.scatter(x[classes == index], y[classes == index], label=str(index), **look)
         ax.locator_params(nbins=3)
         ax.tick_params(labelsize="small", pad=1)
-    figure.supxlabel("feature 1", fontsize="medium")
-    figure.supylabel("feature 2", fontsize="medium")
     one_legend(figure, [found[0][0]], title="class", ncols=10, handletextpad=0.1, columnspacing=0.8, markerscale=1.5)
     return figure
 

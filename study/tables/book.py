@@ -133,10 +133,10 @@ def cell(value: Any, spec: str = "") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, numbers.Integral) and not spec:
-        return _sign(f"{int(value):,}".replace(",", "\u2009"))
+        return signed(f"{int(value):,}".replace(",", "\u2009"))
     if isinstance(value, numbers.Real):
-        return _sign(format(float(value), spec or ".4g"))
-    return _sign(format(value, spec) if isinstance(value, (MeanSd, Interval, PairedDifference)) else str(value))
+        return signed(format(float(value), spec or ".4g"))
+    return signed(format(value, spec) if isinstance(value, (MeanSd, Interval, PairedDifference)) else str(value))
 
 
 def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
@@ -229,5 +229,6 @@ def _tagless(text: str) -> str:
     return _TAG.sub(lambda found: found[1] or "&lt;", re.sub(r"\s*\n\s*", " ", text.strip()))
 
 
-def _sign(text: str) -> str:
+def signed(text: str) -> str:
+    """A text whose numbers have a true minus sign."""
     return _MINUS.sub("−", text)

@@ -21,7 +21,7 @@ from study.verdicts import Verdict
 __all__ = ["Page", "closed"]
 
 _SCALES = {"paper": "the papers' scale", "reduced": "reduced runs"}
-_COLUMNS = {"training samples": "train_samples", "epochs": "epochs", "parameters": "model_parameters"}
+_COLUMNS = {"training samples": ("train_samples", 1), "epochs": ("epochs", 1), "parameters, thousands": ("model_parameters", 1000)}
 _LEADING = ("cifar10-fast", "cifar100-fast", "mnist-step")  # a page says how far these are
 
 
@@ -67,7 +67,10 @@ class Page:
         told = yaml.safe_load((self.root / "book" / "findings.yml").read_text(encoding="utf-8"))
         place = entry["where"][0].upper() + entry["where"][1:]
         fine = f"{claim} in {{ref}}`the ledger <sec-claims>`; {{ref}}`how a claim is decided <sec-read>`."
-        texts = [f"> {entry['claim']}\n>\n> {place}.", f"{{.answer}}\n{self._outcome(claim)} {told.get(claim, {}).get('found', '')}"]
+        texts = [
+            f"> {entry['claim']}\n>\n> {place}.",
+            f"{{.answer}}\n{self._outcome(claim)} {told.get(claim, {}).get('found', '').removeprefix('Reduced runs. ')}",
+        ]
         return Markdown("\n\n".join([*texts, f"{{.fineprint}}\n{fine}"]))
 
     def _outcome(self, claim: str) -> str:
@@ -99,7 +102,7 @@ class Page:
         found = pd.concat([self.runs(kind, some=True) for kind in kinds])
         rows = [
             {"scale": _SCALES[str(scale)].capitalize(), "variant": variant}
-            | {title: _values(group[name]) for title, name in _COLUMNS.items() if name in group}
+            | {title: _values(group[name] / unit) for title, (name, unit) in _COLUMNS.items() if name in group}
             | {"seeds": int(group["seed"].nunique())}
             for (scale, variant), group in (found.groupby(["scale", "variant"], sort=False) if len(found) else ())
         ]
@@ -145,5 +148,5 @@ def closed(title: str, *contents: str | Table) -> str:
 
 
 def _values(column: pd.Series[Any]) -> str:
-    ends = dict.fromkeys(cell(int(value)) for value in (column.min(), column.max()))
+    ends = dict.fromkeys(cell(round(value)) for value in (column.min(), column.max()))
     return " to ".join(ends)

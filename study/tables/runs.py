@@ -9,7 +9,7 @@ import pandas as pd
 
 from study import published
 from study.published import Setting
-from study.tables.book import MISSING, cell, difference, mean_sd
+from study.tables.book import MISSING, cell, difference, mean_sd, signed
 
 __all__ = ["ACTIVATIONS", "PIXELS", "differences", "in_order", "short", "span"]
 
@@ -87,14 +87,16 @@ def differences(
                 continue
             own = by[setting]
             seeds = own.index.intersection(by[less].index) if setting != less and less in by else own.index[:0]
-            theirs = published.effect((metric, setting), (metric, less), published.DATASETS.get(group["dataset"].iloc[0], ""), scale)
+            dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
+            theirs = signed(published.effect((metric, setting), (metric, less), dataset, scale))
+            elsewhere = setting == less or any(f", {name}" in theirs for name in published.DATASETS.values())
             rows.append(
                 {
                     "variant": variant,
                     "trained with": published.setting_name(setting),
                     title: mean_sd(own, spec, scale=scale),
                     reference: difference(own[seeds], by[less][seeds], spec, scale=scale) if len(seeds) else MISSING,
-                    "papers": theirs or MISSING if setting != less else MISSING,
+                    "papers": MISSING if elsewhere else theirs or MISSING,
                 }
             )
     frame = pd.DataFrame(rows)
