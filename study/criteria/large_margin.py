@@ -99,8 +99,8 @@ def _pooled(compare: Callable[..., Rule], left: str, right: object) -> Rule:
 
 
 def _half(runs: pd.DataFrame) -> pd.DataFrame:
-    """Keep the runs with half of the samples and right labels."""
-    return runs[np.isclose(runs["share"], 0.5, atol=1e-3) & (runs["label_noise"] == 0)]
+    """Keep the runs with half of the samples and right labels; LM's 25,000 of 50,000 are more than half of the 45,000 not held out."""
+    return runs[np.isclose(runs["share"], 0.5, atol=0.06) & (runs["label_noise"] == 0)]
 
 
 def _noisy(runs: pd.DataFrame) -> pd.DataFrame:
