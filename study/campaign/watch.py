@@ -24,6 +24,7 @@ STARTED, DONE, FAILED = "starting", "done in ", "error: "
 _SAID = re.compile(rf"{STARTED}$|{DONE}|{FAILED}|\w+ \d+ of \d+, about ")  # the last as study.run says it
 
 _EVERY, _IN_A_TERMINAL = 60.0, 5.0  # seconds
+_SILENT = 5.0  # minutes without a line, in which a job that trains has said something: it may be dead
 
 
 class Watch(threading.Thread):
@@ -91,4 +92,6 @@ class Watch(threading.Thread):
         if not path.exists() or path.stat().st_mtime < self.since - 1:
             return ""
         lines = path.read_text(encoding="utf-8", errors="replace").replace("\r", "\n").split("\n")
-        return next((line.strip()[:300] for line in reversed(lines) if _SAID.match(line.strip())), STARTED)
+        said = next((line.strip()[:300] for line in reversed(lines) if _SAID.match(line.strip())), STARTED)
+        silent = (time.time() - path.stat().st_mtime) / 60
+        return said if said.startswith((DONE, FAILED)) or silent < _SILENT else f"{said}; silent for {silent:.0f} minutes"

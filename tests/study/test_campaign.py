@@ -357,6 +357,9 @@ def test_what_is_said_while_jobs_run(project: Path) -> None:
     everything = "small: 2 of 3 jobs ended, 1 failed, about 0.5 minutes left"
     assert watch.lines() == ["small/a-seed1: epoch 1 of 2, about 3 minutes left", everything]
     assert watch.failures() == ["small/b: error: RuntimeError: broken on purpose (build/small/b.log)"]
+    os.utime(build / "a-seed1.log", (time.time() - 600, time.time() - 600))
+    watch.since -= 1000
+    assert watch.lines()[0] == "small/a-seed1: epoch 1 of 2, about 3 minutes left; silent for 10 minutes"
     os.utime(build / "b.log", (0, 0))  # of an earlier attempt
     assert watch.failures() == []
 

@@ -168,9 +168,9 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
 
 
 def told(said: str) -> list[str]:
-    """The lines that tell how a campaign went."""
-    wanted = re.compile(r"trial: |trial/|\d+ of \d+ steps|.*(FAILED|Error|failed|submitted|cancelled|CANCELLED)")
-    return [line[:140] for line in said.splitlines() if wanted.match(line)]
+    """The lines that tell how a campaign went: what is missing, what failed, how far it came."""
+    found = re.findall(r"^ *(trial: .* record.*|.*SLURM status is: '\w+'|trial/.*: error: .*)", said, re.MULTILINE)
+    return [line.removeprefix("message: ") for line in found] + re.findall(r"^\d+ of \d+ steps.*", said, re.MULTILINE)[-1:]
 
 
 def output(*command: str) -> str:
