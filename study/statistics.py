@@ -16,9 +16,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-__all__ = ["Interval", "MeanSd", "PairedDifference", "Ranking", "contrast", "critical_difference", "holm", "mean_sd", "paired_difference"]
-__all__ += ["pairs_needed", "pooled_difference", "ranking", "ranks", "sign_flip_p", "t_interval", "wilson_interval"]
-
 FloatArray = NDArray[np.float64]
 
 LEVEL = 0.95

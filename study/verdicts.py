@@ -13,8 +13,6 @@ from study import criteria, records, statistics
 from study.criteria import CLAIMS, Finding, Outcome, Variant, images
 from study.criteria.selection import on_fast
 
-__all__ = ["VERDICTS", "Part", "Verdict", "findings", "seeds_needed", "verdict", "verdicts"]
-
 Decision = Literal["supported", "contradicted", "mixed", "partly supported", "unresolved", "not run"]
 
 VERDICTS: Mapping[Decision, str] = {

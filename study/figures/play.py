@@ -15,8 +15,6 @@ from gdlib.calibration import inverse_beta_link
 from study.figures.style import beta_color, beta_label, beta_linestyle
 from study.statistics import PairedDifference
 
-__all__ = ["still"]
-
 _BETAS = (0.01, 0.1, 1.0, 5.0)
 
 

@@ -14,8 +14,6 @@ from study.statistics import PairedDifference
 from study.tables.measured import Setting, deciding
 from study.verdicts import Verdict
 
-__all__ = ["Tally", "advised_beta", "answers", "at_one_speed", "per_cent", "plain", "points", "span", "tally"]
-
 _CLEAR = 0.005  # half a percentage point: a smaller gain is little reason to change a loss
 
 

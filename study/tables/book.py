@@ -15,8 +15,6 @@ import pandas as pd
 from study import statistics
 from study.statistics import Interval, MeanSd, PairedDifference
 
-__all__ = ["MISSING", "Table", "cell", "cross", "difference", "interval", "mean_sd", "overview", "table"]
-
 MISSING = "–"
 """What stands in a cell without a number."""
 

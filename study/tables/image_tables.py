@@ -9,8 +9,6 @@ import pandas as pd
 from study import published
 from study.tables.book import MISSING, cell, mean_sd, overview
 
-__all__ = ["beside", "chosen_beta", "or_not_run", "ordered", "outcomes", "printed", "settings", "span"]
-
 _TABLES = {"GD-1": (2, 3, 4, 5), "GD-2": (2, 3, 4, 5, 6)}
 
 

@@ -8,8 +8,6 @@ from study import published, statistics
 from study.statistics import MeanSd
 from study.tables.book import MISSING, cell, difference, mean_sd
 
-__all__ = ["DIVERGENCES", "as_printed", "beside", "divergences", "in_order", "printed"]
-
 DIVERGENCES = {"lm-uq": "D(u‖q)", "lm-qu": "D(q‖u)", "lm": "symmetric"}
 """The regularisers of the paper's table 1, in its order."""
 

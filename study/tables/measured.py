@@ -17,8 +17,6 @@ import pandas as pd
 from study import campaign, published, statistics
 from study.statistics import PairedDifference
 
-__all__ = ["ACTIVATIONS", "PIXELS", "Setting", "deciding", "entries", "settings"]
-
 _LEAST = 3  # seeds
 ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
 PIXELS = {"unit": "pixels 0 to 1", "standard": "standardised pixels", "none": "pixels 0 to 255"}

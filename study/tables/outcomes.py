@@ -16,8 +16,6 @@ from study.criteria import Finding, Outcome
 from study.tables.measured import ACTIVATIONS, PIXELS
 from study.verdicts import VERDICTS, Verdict
 
-__all__ = ["MARKS", "Matrix", "counts", "matrix", "summary"]
-
 MARKS: Mapping[Outcome, str] = {"met": "✓", "contradicted": "✗", "unresolved": "○"}
 """The mark of each outcome of a finding."""
 

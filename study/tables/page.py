@@ -18,8 +18,6 @@ from study.tables.outcomes import MARKS, counts
 from study.tables.runs import in_order, short
 from study.verdicts import Verdict
 
-__all__ = ["Page", "closed"]
-
 _SCALES = {"paper": "the papers' scale", "reduced": "reduced runs"}
 _COLUMNS = {"training samples": ("train_samples", 1), "epochs": ("epochs", 1), "parameters, thousands": ("model_parameters", 1000)}
 _LEADING = ("cifar10-fast", "cifar100-fast", "mnist-step")  # a page says how far these are

@@ -10,8 +10,6 @@ from typing import Any
 
 from study.tables.measured import Setting
 
-__all__ = ["Play", "play"]
-
 
 @dataclass(frozen=True)
 class Play:

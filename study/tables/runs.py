@@ -11,8 +11,6 @@ from study import published
 from study.published import Setting
 from study.tables.book import MISSING, cell, difference, mean_sd, signed
 
-__all__ = ["ACTIVATIONS", "PIXELS", "differences", "in_order", "short", "span"]
-
 ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
 PIXELS = {"unit": "pixels 0 to 1", "none": "pixels 0 to 255", "standard": "standardised pixels"}
 

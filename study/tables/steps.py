@@ -13,8 +13,6 @@ from study.statistics import Interval
 from study.tables.book import cell, difference, mean_sd
 from study.tables.measured import ACTIVATIONS
 
-__all__ = ["BOTH", "arms", "at_chance", "changes", "decomposition", "nearest", "sentence"]
-
 BOTH = "pixels 0 to 255 (both)"
 """The arm in which the rate and the first weights of the first layer are larger, as they are on raw pixels."""
 _SMALL, _USUAL = 0.001, 1.0  # the two β that the criteria compare
