@@ -68,7 +68,7 @@ class CalibrationBins:
         return float(np.sqrt(max(0.0, self.debiased_squared_error)))
 
     def to_dict(self) -> dict[str, list[float | None]]:
-        """The columns as lists for JSON; None stands for the mean of an empty bin."""
+        """Return the columns as lists for JSON; None stands for the mean of an empty bin."""
         return {name: [None if np.isnan(value) else value for value in column.tolist()] for name, column in asdict(self).items()}
 
     @classmethod
@@ -162,7 +162,7 @@ def confidence_histogram(true_class_probability: ArrayOrTensor, edges: Sequence[
 
 
 def bins_of(values: FloatArray, correct: NDArray[np.bool_], n_bins: int, scheme: Scheme, dtype: torch.dtype) -> CalibrationBins:
-    """Counts and means of ``values`` and ``correct`` in the bins of a scheme."""
+    """Count the samples in the bins of a scheme, with the means of ``values`` and ``correct``."""
     if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise ValueError(f"n_bins must be a whole number, at least 1, not {n_bins!r}")
     steps = np.arange(1, n_bins + 1)
@@ -181,10 +181,10 @@ def bins_of(values: FloatArray, correct: NDArray[np.bool_], n_bins: int, scheme:
 
 
 def _bin_of(values: FloatArray, upper: FloatArray) -> IntArray:
-    """The first upper edge that is not below the value; rounding may leave a value just above the last one."""
+    """Find the first upper edge that is not below the value; rounding may leave a value just above the last one."""
     return np.minimum(np.searchsorted(upper, values, side="left"), upper.size - 1)
 
 
 def _in_precision(edges: Sequence[float] | FloatArray, dtype: torch.dtype) -> FloatArray:
-    """Edges rounded to the type of the values, in float64: see the docstring of :mod:`gdlib.calibration`."""
+    """Round edges to the type of the values, in float64: see the docstring of :mod:`gdlib.calibration`."""
     return torch.tensor(edges, dtype=torch.float64).to(dtype).to(torch.float64).numpy()

@@ -39,7 +39,7 @@ def bootstrap_calibration(
     level: float = 0.95,
     seed: int = 0,
 ) -> CalibrationInterval:
-    r"""Basic bootstrap interval of a calibration measure, by resampling the test samples.
+    r"""Compute the basic bootstrap interval of a calibration measure, by resampling the test samples.
 
     With :math:`\hat\theta` the measure and :math:`q_\alpha` the quantiles of the resampled measures, the interval is :math:`[\,
     2\hat\theta - q_{1-\alpha/2},\; 2\hat\theta - q_{\alpha/2} ]`. The ECE of a resample is biased upwards, as is the ECE itself, and this

@@ -9,7 +9,7 @@ from gdlib.calibration.inputs import ArrayOrTensor, predictions
 
 
 def expected_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
-    r"""Expected calibration error (ECE) of the predicted class, in [0, 1].
+    r"""Compute the expected calibration error (ECE) of the predicted class, in [0, 1].
 
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|
 
@@ -28,7 +28,7 @@ def expected_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bi
 
 
 def maximum_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
-    r"""Maximum calibration error (MCE): the largest gap of a bin that is not empty, in [0, 1].
+    r"""Compute the maximum calibration error (MCE): the largest gap of a bin that is not empty, in [0, 1].
 
     .. math:: \mathrm{MCE} = \max_b \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr| \ge \mathrm{ECE}
 
@@ -45,7 +45,7 @@ def maximum_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bin
 
 
 def classwise_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
-    r"""Classwise calibration error: the ECE of every class against the rest, averaged over the classes, in [0, 1].
+    r"""Compute the classwise calibration error: the ECE of every class against the rest, averaged over the classes, in [0, 1].
 
     .. math:: \frac1C \sum_{c=1}^C \sum_b \frac{n_{b,c}}{N} \bigl| \mathrm{freq}_{b,c} - \bar p_{b,c} \bigr|
 
@@ -66,7 +66,7 @@ def classwise_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_b
 
 
 def debiased_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
-    r"""Root mean square calibration error without the part that is due to the finite number of samples, in [0, 1].
+    r"""Compute the root mean square calibration error without the part that is due to the finite number of samples, in [0, 1].
 
     The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration: that of a perfectly calibrated network
     is positive, and grows with the number of bins. Here the variance of each bin's accuracy is taken off,
@@ -94,10 +94,10 @@ def debiased_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bi
 
 
 def negative_log_likelihood(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
-    r"""Mean negative log-likelihood in nats, :math:`-\frac1N \sum_i \log p_{i, y_i} \ge 0`; infinity if a true class has probability 0.
+    r"""Compute the mean negative log-likelihood in nats, :math:`-\frac1N \sum_i \log p_{i, y_i} \ge 0`.
 
-    From logits, :func:`torch.nn.functional.cross_entropy` is the more accurate way to the same number. Arguments and errors are those of
-    :func:`calibration_bins`.
+    It is infinite if a true class has probability 0. From logits, :func:`torch.nn.functional.cross_entropy` is the more accurate way to the
+    same number. Arguments and errors are those of :func:`calibration_bins`.
 
     Example:
         >>> round(negative_log_likelihood([[0.5, 0.5], [0.25, 0.75]], [0, 0]), 4)      # (log 2 + log 4) / 2
@@ -109,7 +109,7 @@ def negative_log_likelihood(probs: ArrayOrTensor, labels: ArrayOrTensor) -> floa
 
 
 def brier_score(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
-    r"""Brier score, :math:`\frac1N \sum_i \sum_c (p_{i,c} - [y_i = c])^2`, summed over the classes: in [0, 2], 0 is perfect.
+    r"""Compute the Brier score, :math:`\frac1N \sum_i \sum_c (p_{i,c} - [y_i = c])^2`, summed over the classes: in [0, 2], 0 is perfect.
 
     Arguments and errors are those of :func:`calibration_bins`.
 

@@ -31,7 +31,7 @@ def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
 
 
 def floating_type(tensor: Tensor) -> torch.dtype:
-    """The type of a tensor; float64 for integers."""
+    """Return the type of a tensor; float64 for integers."""
     return tensor.dtype if tensor.is_floating_point() else torch.float64
 
 
@@ -63,7 +63,7 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
 
 
 def predictions(probs: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[FloatArray, IntArray, torch.dtype]:
-    """Probabilities as float64 ``[N, C]``, labels as int64 ``[N]``, and the type that the probabilities came in."""
+    """Return probabilities as float64 ``[N, C]``, labels as int64 ``[N]``, and the type that the probabilities came in."""
     tensor = to_tensor(probs, "probs")
     p = tensor.detach().to("cpu", torch.float64)
     if p.ndim != 2:
@@ -73,7 +73,7 @@ def predictions(probs: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[FloatArray
 
 
 def class_indices(labels: ArrayOrTensor, shape: torch.Size, of: str) -> IntArray:
-    """Labels as int64 ``[N]``, checked to go with predictions of the shape ``[N, C]``."""
+    """Return labels as int64 ``[N]``, checked to go with predictions of the shape ``[N, C]``."""
     samples, classes = shape
     y = to_tensor(labels, "labels")
     if y.is_floating_point():

@@ -86,7 +86,7 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
 
 
 def _link_arguments(probs: Tensor | FloatArray, beta: float | Tensor | FloatArray) -> tuple[Tensor, Tensor]:
-    """Probabilities in float64, shape ``[..., C]``, and β in float64 with a class dimension to broadcast."""
+    """Return probabilities in float64, shape ``[..., C]``, and β in float64 with a class dimension to broadcast."""
     tensor = to_tensor(probs, "probs")
     p = tensor.to(torch.float64)
     check_probabilities(p.detach(), "probs", floating_type(tensor))

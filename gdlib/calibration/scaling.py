@@ -133,7 +133,7 @@ class VectorScaling:
 
 
 def _logits_and_labels(logits: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[Tensor, Tensor, torch.dtype]:
-    """Logits as float64 ``[N, C]`` and labels as int64 ``[N]`` on the CPU, and the type that the logits came in."""
+    """Return logits as float64 ``[N, C]`` and labels as int64 ``[N]`` on the CPU, and the type that the logits came in."""
     tensor = to_tensor(logits, "logits")
     if tensor.ndim != 2 or tensor.numel() == 0:
         raise ValueError(f"logits must have the shape [N, C] and not be empty, not {list(tensor.shape)}")
@@ -146,13 +146,13 @@ def _logits_and_labels(logits: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[Te
 
 
 def _scaled(z: Tensor, weight: Tensor | float, bias: Tensor | float) -> Tensor:
-    """Scaled logits in float64."""
+    """Scale logits, in float64."""
     weight, bias = (torch.as_tensor(value, dtype=torch.float64, device=z.device) for value in (weight, bias))
     return z.to(torch.float64) * weight + bias
 
 
 def _transformed(logits: TensorOrArray, weight: Tensor | float, bias: Tensor | float) -> TensorOrArray:
-    """Scaled logits in the shape, type, kind and device of the given ones, checked."""
+    """Return scaled logits in the shape, type, kind and device of the given ones, checked."""
     z = to_tensor(logits, "logits")
     classes = len(weight) if isinstance(weight, Tensor) else None
     if z.ndim == 0 or classes not in (None, z.shape[-1]):
@@ -165,14 +165,14 @@ def _transformed(logits: TensorOrArray, weight: Tensor | float, bias: Tensor | f
 
 
 def _nll(scaled: Tensor, y: Tensor) -> float:
-    """Mean negative log-likelihood in float64; infinite where a logit is not finite."""
+    """Compute the mean negative log-likelihood in float64; infinite where a logit is not finite."""
     z = scaled.to(torch.float64)
     nll = float(torch.logsumexp(z - z.gather(1, y[:, None]), 1).mean())
     return nll if math.isfinite(nll) else math.inf
 
 
 def _best_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
-    """T with the least NLL, or 1 if none is lower after rounding to ``dtype``."""
+    """Find the T with the least NLL, or 1 if none is lower after rounding to ``dtype``."""
     temperature = _minimal_temperature(z, y, dtype)
     if not (0 < temperature < math.inf and 0 < 1 / temperature < math.inf):
         return 1.0
@@ -181,7 +181,7 @@ def _best_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
 
 
 def _minimal_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
-    """Newton's method for the convex NLL as a function of the inverse temperature, within a bracket of its slope's sign."""
+    """Minimise the convex NLL by Newton's method as a function of the inverse temperature, within a bracket of its slope's sign."""
     difference = z - z.gather(1, y[:, None])
     spread = float(difference.abs().max())
     if spread == 0:
@@ -213,7 +213,7 @@ def _minimal_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
 
 
 def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights and biases with the least NLL plus ridge, from weights ``start`` and no bias."""
+    """Find the weights and biases with the least NLL plus ridge, from weights ``start`` and no bias."""
     samples, classes = z.shape
     centre, spread = z.mean(0), z.std(0, correction=0)
     # A column without spread says nothing: its weight stays as it is.
@@ -253,7 +253,7 @@ def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _hessian(p: Tensor, x: Tensor) -> Tensor:
-    """Second derivatives of the NLL in (weights, biases), shape ``[2C, 2C]``, with the ridge."""
+    """Compute the second derivatives of the NLL in (weights, biases), shape ``[2C, 2C]``, with the ridge."""
     samples, classes = p.shape
     inner = torch.cat([p * x, p], 1)  # (N, 2C)
     hessian = -(inner.T @ inner) / samples
@@ -264,7 +264,7 @@ def _hessian(p: Tensor, x: Tensor) -> Tensor:
 
 
 def _solve(hessian: Tensor, gradient: Tensor) -> Tensor:
-    """Newton's direction; a Hessian that rounding left indefinite is raised until it is positive definite."""
+    """Find Newton's direction; a Hessian that rounding left indefinite is raised until it is positive definite."""
     raised = 0.0
     while True:
         factor, failed = torch.linalg.cholesky_ex(hessian + raised * torch.eye(len(hessian), dtype=hessian.dtype))

@@ -47,7 +47,7 @@ def arcface_cross_entropy(
     monotone: bool = True,
     **options: Unpack[Options],
 ) -> Tensor:
-    r"""ArcFace: cross-entropy of scaled cosines after a margin has been added to the angle of the true class.
+    r"""Compute ArcFace: cross-entropy of scaled cosines after a margin has been added to the angle of the true class.
 
     .. math::
 
@@ -87,7 +87,7 @@ def arcface_cross_entropy(
 def cosface_cross_entropy(
     cosine: Tensor, target: Tensor, scale: float | Tensor = 64.0, margin: float | Tensor = 0.35, **options: Unpack[Options]
 ) -> Tensor:
-    r"""CosFace, or AM-Softmax: cross-entropy of scaled cosines after a margin has been taken from the cosine of the true class.
+    r"""Compute CosFace, or AM-Softmax: cross-entropy of scaled cosines after a margin has been taken from the cosine of the true class.
 
     .. math:: J = -\log \frac{e^{s (\cos\theta_c - m)}}{e^{s (\cos\theta_c - m)} + \sum_{i \neq c} e^{s \cos \theta_i}}
 
@@ -115,7 +115,7 @@ def cosface_cross_entropy(
 def sphereface_cross_entropy(
     cosine: Tensor, target: Tensor, scale: float | Tensor = 1.0, margin: int = 4, *, annealing: float = 0.0, **options: Unpack[Options]
 ) -> Tensor:
-    r"""A-Softmax (SphereFace): cross-entropy after the angle of the true class has been multiplied by a whole number.
+    r"""Compute A-Softmax (SphereFace): cross-entropy after the angle of the true class has been multiplied by a whole number.
 
     .. math::
 
@@ -151,7 +151,7 @@ def sphereface_cross_entropy(
 def l_softmax_cross_entropy(
     input: Tensor, target: Tensor, norms: Tensor, margin: int = 4, *, annealing: float = 0.0, **options: Unpack[Options]
 ) -> Tensor:
-    r"""L-Softmax: as A-Softmax, but with the norms of the class vectors kept.
+    r"""Compute L-Softmax: as A-Softmax, but with the norms of the class vectors kept.
 
     .. math::
 
@@ -189,7 +189,9 @@ def l_softmax_cross_entropy(
 
 @documented
 def adacos_cross_entropy(cosine: Tensor, target: Tensor, scale: float | Tensor | None = None, **options: Unpack[Options]) -> Tensor:
-    r"""AdaCos: the cross-entropy of ``scale * cosine``, :math:`J = -\log \bigl(e^{s \cos\theta_c} / \sum_j e^{s \cos\theta_j}\bigr)`.
+    r"""Compute AdaCos: the cross-entropy of ``scale * cosine``.
+
+    .. math:: J = -\log \bigl(e^{s \cos\theta_c} / \sum_j e^{s \cos\theta_j}\bigr)
 
     Without a ``scale`` it is fixed AdaCos. For dynamic AdaCos give what :func:`adacos_scale` returned for the batch;
     :class:`gdlib.losses.AdaCosLoss` does both steps.
@@ -296,7 +298,7 @@ def adacos_scale(
 def arcgrad_cross_entropy(
     cosine: Tensor, target: Tensor, scale: float | Tensor | None = None, *, gap: float | Tensor | None = None, **options: Unpack[Options]
 ) -> Tensor:
-    r"""ArcGrad: cross-entropy of the negative scaled angles.
+    r"""Compute ArcGrad: cross-entropy of the negative scaled angles.
 
     .. math:: J = -\log \frac{e^{-s \theta_c}}{\sum_j e^{-s \theta_j}}
 

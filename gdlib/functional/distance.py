@@ -12,7 +12,7 @@ from gdlib.functional.options import Batch, IndexOptions, Options, compute_in, d
 
 @documented
 def center_loss(features: Tensor, target: Tensor, centers: Tensor, **options: Unpack[IndexOptions]) -> Tensor:
-    r"""Center loss: half the squared distance of a sample's features from the centre of its class.
+    r"""Compute the center loss: half the squared distance of a sample's features from the centre of its class.
 
     .. math:: J = \tfrac12 \lVert h - c_y \rVert^2
 
@@ -88,7 +88,7 @@ def gaussian_mixture_cross_entropy(
     half_log_determinant: Tensor | None = None,
     **options: Unpack[Options],
 ) -> Tensor:
-    r"""LGM: classification by a Gaussian for each class, with a margin, and the likelihood of the features.
+    r"""Compute LGM: classification by a Gaussian for each class, with a margin, and the likelihood of the features.
 
     With :math:`d_i = \tfrac12 (h - \mu_i)^T \Sigma_i^{-1} (h - \mu_i)` and :math:`\delta_i = \tfrac12 \log |\Sigma_i|`
 

@@ -177,32 +177,36 @@ def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> tuple
     r"""Compute J of every sample and the gradient of the reduced loss against shares a, block by block of the first dimension.
 
     :math:`J = \sum_c a_c (-\log p_c + \log D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the gradient is :math:`V p - a / D` with
-    :math:`V = \sum_c a_c / D_c`. Only the largest class can have p > 1/2 and lose digits of D; there it is the probability of the others
-    plus β times its own.
+    :math:`V = \sum_c a_c / D_c`. Only a class with p near 1 can lose digits, of D and of the gradient; there 1 - p is the probability of
+    the others, and V is split. ``argmax`` and ``exp`` take as long as ten other passes over a block: the place of that class is a sum, and
+    log p is made of p and the logits.
     """
     dim, (spread, own), scales = batch.dim, batch.shares(), batch.scales()
+    places = torch.arange(batch.classes, dtype=logits.dtype, device=logits.device).reshape([-1] + [1] * (logits.ndim - dim - 1))
     gradient, losses = torch.empty_like(logits), torch.empty_like(scales)
     rows = max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
     for start in range(0, len(logits), rows):
         block = slice(start, start + rows) if dim else ...
-        b = beta[block] if isinstance(beta, Tensor) else beta
+        z, b = logits[block], beta[block] if isinstance(beta, Tensor) else beta
         a = spread[block] if dim and len(spread) == len(logits) else spread
-        log_p = torch.log_softmax(logits[block], dim)
-        p = torch.exp(log_p, out=gradient[block])
-        top = p.argmax(dim, keepdim=True)
-        p_top = p.gather(dim, top)
-        p.scatter_(dim, top, 0.0)
-        d_top = p.sum(dim, keepdim=True) + b * p_top
-        p.scatter_(dim, top, p_top)
-        d = (p * (b - 1)).add_(1).scatter_(dim, top, d_top)
+        p = torch.softmax(z, dim, out=gradient[block])
+        log_p = (z - z.amax(dim, keepdim=True)).add_(p.amax(dim, keepdim=True).log_())
+        near = (p * 1.3).floor_().mul_(places).sum(dim, keepdim=True).nan_to_num_(0.0).long()  # the class with p > 1/1.3, or the first
+        p_near = p.gather(dim, near)
+        others = p.scatter_(dim, near, 0.0).sum(dim, keepdim=True)
+        p.scatter_(dim, near, p_near)
+        d = (p * (b - 1)).add_(1).scatter_(dim, near, others + b * p_near)
         each = d.log().sub_(log_p)  # J, as if each class were the true one
-        inverse = torch.div(scales[block], d, out=d)
-        if own is None:
-            losses[block] = each.mul_(a).sum(dim, keepdim=True)
-            p.mul_(inverse.mul_(a).sum(dim, keepdim=True)).sub_(inverse)
-        else:
-            true, share = batch.true_class[block], own[block]
-            of_true, inverse_true = each.gather(dim, true) * share, inverse.gather(dim, true) * share
-            losses[block] = each.mul_(a).sum(dim, keepdim=True) + of_true
-            p.mul_(inverse.mul_(a).sum(dim, keepdim=True) + inverse_true).sub_(inverse).scatter_add_(dim, true, -inverse_true)
+        loss = each.sum(dim, keepdim=True) * a if spread.numel() == 1 and own is not None else (each * a).sum(dim, keepdim=True)
+        if own is not None:
+            true = batch.true_class[block]
+            loss += each.gather(dim, true) * own[block]
+            share = scales[block] * own[block] / d.gather(dim, true)
+        quotient = torch.div(scales[block] * a, d, out=d)
+        if own is not None:
+            quotient.scatter_add_(dim, true, share)
+        of_near = quotient.gather(dim, near)
+        rest = quotient.scatter_(dim, near, 0.0).sum(dim, keepdim=True)
+        p.mul_(rest + of_near).sub_(quotient).scatter_(dim, near, p_near * rest - others * of_near)
+        losses[block] = loss
     return losses, gradient

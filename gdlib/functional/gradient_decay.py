@@ -23,7 +23,7 @@ def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
 def gd_cross_entropy(
     input: Tensor, target: Tensor, beta: float | Tensor = 1.0, *, temperature: float | Tensor = 1.0, **options: Unpack[Options]
 ) -> Tensor:
-    r"""Cross-entropy with probability-dependent gradient decay (GD-softmax).
+    r"""Compute the cross-entropy with probability-dependent gradient decay (GD-softmax).
 
     .. math::
 

@@ -31,7 +31,7 @@ def linear_gd_cross_entropy(
     reduction: Reduction = "mean",
     block_rows: int | None = None,
 ) -> Tensor:
-    r"""The gradient-decay cross-entropy of a linear layer, :math:`J(h W^T + b)`, that never stores all logits.
+    r"""Compute the gradient-decay cross-entropy of a linear layer, :math:`J(h W^T + b)`, without ever storing all logits.
 
     The value and the gradients are those of ``gd_cross_entropy(F.linear(features, weight, bias), target, beta)``. The logits are made for a
     few rows at a time; for ``reduction="mean"`` and ``"sum"`` the gradients of features, weight and bias are made in the same pass, for

@@ -15,7 +15,7 @@ Divergence = Literal["symmetric", "q_u", "u_q"]
 
 @documented
 def soft_margin_cross_entropy(input: Tensor, target: Tensor, margin: float | Tensor, **options: Unpack[Options]) -> Tensor:
-    r"""Soft-margin softmax (M-Softmax): cross-entropy after the true logit has been made smaller by a margin.
+    r"""Compute the soft-margin softmax loss (M-Softmax): cross-entropy after the true logit has been made smaller by a margin.
 
     .. math::
 
@@ -43,7 +43,7 @@ def soft_margin_cross_entropy(input: Tensor, target: Tensor, margin: float | Ten
 
 @documented
 def modified_cross_entropy(input: Tensor, target: Tensor, **options: Unpack[Options]) -> Tensor:
-    r"""The modified loss of LM: cross-entropy with the hard bias 1 of the hinge loss added to its own.
+    r"""Compute the modified loss of LM: cross-entropy with the hard bias 1 of the hinge loss added to its own.
 
     .. math:: J = \mathrm{softplus}\Bigl(\log \sum_{i \neq c} e^{z_i} - z_c + 1\Bigr)
 
@@ -62,7 +62,7 @@ def modified_cross_entropy(input: Tensor, target: Tensor, **options: Unpack[Opti
 
 @documented
 def focal_cross_entropy(input: Tensor, target: Tensor, gamma: float | Tensor = 2.0, **options: Unpack[Options]) -> Tensor:
-    r"""Focal loss over the softmax: cross-entropy that counts a sample the less the more confident it is.
+    r"""Compute the focal loss over the softmax: cross-entropy that counts a sample the less the more confident it is.
 
     .. math:: J = (1 - p_c)^{\gamma} \, (-\log p_c)
 
@@ -89,7 +89,7 @@ def focal_cross_entropy(input: Tensor, target: Tensor, gamma: float | Tensor = 2
 
 @documented
 def multi_class_hinge(input: Tensor, target: Tensor, margin: float | Tensor = 1.0, **options: Unpack[IndexOptions]) -> Tensor:
-    r"""Multi-class hinge loss with a gradient in every logit.
+    r"""Compute the multi-class hinge loss, with a gradient in every logit.
 
     .. math:: J = \frac{1}{C - 1} \sum_{i \neq c} \max(0, z_i - z_c + m)
 
@@ -122,7 +122,7 @@ def large_margin_cross_entropy(
     margin: float | Tensor = 0.0,
     **options: Unpack[Options],
 ) -> Tensor:
-    r"""Cross-entropy plus a divergence that keeps the logits of the wrong classes alike, and so the margin large (LM).
+    r"""Compute the cross-entropy plus a divergence that keeps the logits of the wrong classes alike, and so the margin large (LM).
 
     .. math:: J = -\log p_c + \lambda D, \qquad q_i = \frac{e^{z_i}}{\sum_{j \neq c} e^{z_j}}, \quad u_i = \frac{1}{C - 1} \quad (i \neq c)
 

@@ -171,7 +171,7 @@ def lowest(logits: Tensor) -> float:
 
 
 def softplus(x: Tensor) -> Tensor:
-    """Log(1 + e^x) with all digits, in every floating type."""
+    """Compute log(1 + e^x) with all digits, in every floating type."""
     return torch.logaddexp(x, x.new_zeros(()))
 
 

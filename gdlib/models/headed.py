@@ -67,7 +67,7 @@ class HeadedMLP(RunModel):
         self.with_features = with_features
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits or cosines ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R), with the features behind them if asked for."""
+        """Compute logits or cosines ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R), with the features behind them if asked for."""
         features, weight = self.features(inputs), self.layers.weights[-1]  # (R, N, in), (R, in, C)
         if self.head == "cosine":
             output = heads.cosines(features, weight)
@@ -76,7 +76,7 @@ class HeadedMLP(RunModel):
         return torch.cat([output, features], 2) if self.with_features else output
 
     def features(self, inputs: Tensor) -> Tensor:
-        """The inputs of the last layer, ``[R, N, D]``."""
+        """Return the inputs of the last layer, ``[R, N, D]``."""
         return self.layers.features(inputs)
 
     def clip_gradients(self, max_norm: float) -> Tensor:
@@ -127,7 +127,7 @@ class Head(nn.Module):
         return cast(Tensor, self.layer.means if self.kind == "gaussian" else self.layer.weight)
 
     def forward(self, features: Tensor) -> Tensor:
-        """The outputs."""
+        """Compute the outputs."""
         if self.kind == "super-symmetric":
             with torch.no_grad():
                 self.vectors.copy_(super_symmetric_projection(self.vectors))
@@ -153,7 +153,7 @@ def with_heads(stack: ModuleStack, kind: str, *, bias: bool = True, with_feature
 
 
 def class_vectors(model: RunModel) -> Tensor:
-    """The vectors of the last layer that stand for the classes, ``[R, C, D]``.
+    """Return the vectors of the last layer that stand for the classes, ``[R, C, D]``.
 
     Raises:
         TypeError: for a model whose last layer is not known.

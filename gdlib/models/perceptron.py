@@ -93,11 +93,11 @@ class StackedMLP(RunModel):
         self.biases = nn.ParameterList(nn.Parameter(torch.stack(layer)) for layer in zip(*[c[1] for c in copies], strict=True))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R)."""
+        """Compute logits ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R)."""
         return exactly(functools.partial(self._layer, len(self.weights) - 1), self.features(inputs))
 
     def features(self, inputs: Tensor) -> Tensor:
-        """The inputs of the last layer, ``[R, N, D]``."""
+        """Return the inputs of the last layer, ``[R, N, D]``."""
         hidden = inputs
         for layer in range(len(self.weights) - 1):
             hidden = self._layer(layer, hidden)
@@ -130,12 +130,12 @@ class StackedMLP(RunModel):
 
 
 def mlp(sizes: Sequence[int], seeds: Sequence[int], **options: Any) -> StackedMLP:
-    """A stack of multilayer perceptrons; see :class:`StackedMLP`. The paper's MNIST network is ``mlp([784, 50, 20, 10], seeds)``."""
+    """Make a stack of multilayer perceptrons; see :class:`StackedMLP`. The paper's MNIST network is ``mlp([784, 50, 20, 10], seeds)``."""
     return StackedMLP(sizes, seeds, **options)
 
 
 def _initial_layers(sizes: Sequence[int], seed: int, initialization: str) -> tuple[list[Tensor], list[Tensor]]:
-    """Weights ``[in, out]`` and biases ``[out]`` of one run, drawn layer by layer from its own generator."""
+    """Draw weights ``[in, out]`` and biases ``[out]`` of one run, layer by layer from its own generator."""
     generator = torch.Generator().manual_seed(seed)
     weights, biases = [], []
     for width, units in zip(sizes[:-1], sizes[1:], strict=True):

@@ -30,7 +30,7 @@ class RunModel(nn.Module, ABC):
 
     @abstractmethod
     def features(self, inputs: Tensor) -> Tensor:
-        """The inputs of the last layer, ``[R, N, D]``."""
+        """Return the inputs of the last layer, ``[R, N, D]``."""
 
     @abstractmethod
     def clip_gradients(self, max_norm: float) -> Tensor:
@@ -60,11 +60,11 @@ class ModuleStack(RunModel):
         self.runs = len(self.copies)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R)."""
+        """Compute logits ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R)."""
         return torch.stack(self._each(lambda copy, batch: copy(batch), inputs))
 
     def features(self, inputs: Tensor) -> Tensor:
-        """The inputs of the last layer, from modules that have a method ``features``."""
+        """Return the inputs of the last layer, from modules that have a method ``features``."""
         if not all(hasattr(copy, "features") for copy in self.copies):
             raise TypeError(f"{type(self.copies[0]).__name__} does not expose the inputs of its last layer: give it a method `features`")
         return torch.stack(self._each(lambda copy, batch: cast(Any, copy).features(batch), inputs))

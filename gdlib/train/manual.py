@@ -49,7 +49,7 @@ class ManualStep:
 
     @staticmethod
     def serves(model: RunModel, loss_fn: object, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether this computes what autograd would: perceptrons with a hidden layer and logits, on a CPU, SGD, gradient-decay loss.
+        """Say whether this computes what autograd would: perceptrons with a hidden layer and logits, on a CPU, SGD, gradient-decay loss.
 
         A loss whose gradient is that of :func:`gdlib.functional.gd_cross_entropy` of the model's outputs says so by an attribute
         ``beta_and_temperature``: a function from the β of a step, ``[R]``, to the β and the τ of the loss, each ``[R]`` or a number.
@@ -92,7 +92,7 @@ class ManualStep:
         self.load()
 
     def _views(self, place: int, parameter: nn.Parameter, block: Tensor) -> tuple[Tensor, Tensor]:
-        """Of a block of numbers: a view with the dimensions of the parameter but for groups, and the one that the products use."""
+        """Make of a block of numbers a view with the dimensions of the parameter but for groups, and the one that the products use."""
         block, shape = block[: parameter.numel()], parameter.shape
         if place == 0 and self.wide:
             used = block.view(self.groups, shape[1], self.shared * shape[2])  # (S, D, R/S * H)
@@ -122,7 +122,7 @@ class ManualStep:
                 self.optimizer.state[parameter]["momentum_buffer"] = self.seen[2][place].reshape(parameter.shape).clone()
 
     def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor, Tensor]:
-        """Of a batch: the layers' outputs and their gradients, the first layer's for all runs at once, and two numbers for each sample."""
+        """Make for a batch the layers' outputs and their gradients, the first layer's for all runs at once, and two numbers a sample."""
         if samples not in self.buffers:
             new = functools.partial(torch.empty, dtype=self.flat.dtype)
             units = [parameter.shape[2] for parameter in self.parameters[: self.last]]

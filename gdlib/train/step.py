@@ -26,7 +26,7 @@ _log = logging.getLogger("gdlib.train")
 
 
 def autocast(device: torch.device, precision: str, *, cached: bool = True) -> torch.autocast:
-    """The context in which a model runs: bfloat16 where PyTorch deems it safe, or nothing at all."""
+    """Make the context in which a model runs: bfloat16 where PyTorch deems it safe, or nothing at all."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=cached)
 
 
@@ -81,13 +81,13 @@ class Tables(NamedTuple):
     draws: Tensor | None  # random numbers of each sample, (S, n, ...)
 
     def of_step(self, number: int, size: int) -> Tables:
-        """The part of a step of the epoch, counted from 0."""
+        """Return the part of a step of the epoch, counted from 0."""
         chosen = slice(number * size, (number + 1) * size)
         draws = None if self.draws is None else self.draws[:, chosen]
         return Tables(self.indices[:, chosen], self.labels[:, chosen], self.betas[number], draws)
 
     def at(self, counter: Tensor, size: int) -> Tables:
-        """The part of a full step whose number ``[1]`` is on the device."""
+        """Return the part of a full step whose number ``[1]`` is on the device."""
         chosen = counter * size + torch.arange(size, device=counter.device)
         draws = None if self.draws is None else self.draws.index_select(1, chosen)
         betas = self.betas.index_select(0, counter).squeeze(0)
@@ -180,7 +180,7 @@ class GraphedStep:
 
 
 def can_be_graphed(device: torch.device) -> bool:
-    """Whether steps can be recorded on this device; if not, say so once in the log."""
+    """Say whether steps can be recorded on this device; if not, the log says so once."""
     if device.type == "cuda":
         return True
     _log.info("a %s has no CUDA graphs: the steps are done one by one", device.type)

@@ -11,6 +11,7 @@ import torch
 from scipy import optimize
 
 from gdlib.calibration import beta_link, inverse_beta_link
+from tests.each import each
 
 BETAS = [1e-6, 1e-3, 0.01, 0.1, 0.4999, 0.5, 0.7, 1.0, 2.0, 5.0, 50.0, 1e6]
 
@@ -21,7 +22,7 @@ def simplex(n: int, c: int, seed: int, concentration: float = 1.0) -> torch.Tens
 
 
 class TestBetaLink:
-    @pytest.mark.parametrize("beta", [0.05, 0.5, 3.0, 20.0])
+    @each("beta", [0.05, 0.5, 3.0, 20.0])
     def test_is_the_minimiser_of_the_expected_loss(self, beta: float) -> None:
         """For true probabilities π, minimise E[J] over the logits; the link of that softmax is π, and the inverse link finds it."""
         for pi in simplex(5, 4, seed=0).numpy():
@@ -42,7 +43,7 @@ class TestBetaLink:
             for beta in BETAS:
                 torch.testing.assert_close(beta_link(inverse_beta_link(pi, beta), beta), pi, rtol=0, atol=1e-9)
 
-    @pytest.mark.parametrize("beta", BETAS)
+    @each("beta", BETAS)
     def test_keeps_the_order_of_the_classes_the_corners_and_the_centre(self, beta: float) -> None:
         p, fixed = simplex(300, 6, seed=3), torch.tensor([[1.0, 0, 0], [0, 0, 1.0], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64)
         for link in (beta_link, inverse_beta_link):
@@ -61,7 +62,7 @@ class TestBetaLink:
         assert inverse_beta_link(p, 10.0)[0] < 0.9 < inverse_beta_link(p, 0.1)[0]
         torch.testing.assert_close(beta_link(p, 1.0), p)
 
-    @pytest.mark.parametrize("link", [beta_link, inverse_beta_link])
+    @each("link", [beta_link, inverse_beta_link])
     def test_kind_and_type_are_kept(self, link) -> None:
         assert link(torch.tensor([0.5, 0.5], dtype=torch.float16), 0.5).dtype == torch.float16
         array = link(np.float32([[0.25, 0.75]]), 0.5)
@@ -86,7 +87,7 @@ class TestBetaLink:
         f = [Fraction(float(x)) * (1 - Fraction(float(x)) + Fraction(1, 10**6) * Fraction(float(x))) for x in p]
         torch.testing.assert_close(beta_link(p, 1e-6), torch.tensor([float(x / sum(f)) for x in f]))
 
-    @pytest.mark.parametrize(
+    @each(
         ("probs", "beta", "message"),
         [
             ([0.5, 0.5], 0.0, "positive, not 0.0"),

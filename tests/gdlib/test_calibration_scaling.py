@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib.calibration import NotFittedError, TemperatureScaling, VectorScaling
+from tests.each import each
 
 SCALINGS = [TemperatureScaling, VectorScaling]
 TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -76,7 +77,7 @@ class TestNeverWorse:
 
 
 class TestAgainstOtherOptimisers:
-    @pytest.mark.parametrize(("n", "c", "margin"), [(500, 10, 2.0), (40, 2, 0.5), (200, 30, 4.0), (300, 4, 0.3)])
+    @each(("n", "c", "margin"), [(500, 10, 2.0), (40, 2, 0.5), (200, 30, 4.0), (300, 4, 0.3)])
     def test_temperature(self, n: int, c: int, margin: float) -> None:
         logits, labels = data(n, c, seed=c, margin=margin)
         found = optimize.minimize_scalar(
@@ -87,7 +88,7 @@ class TestAgainstOtherOptimisers:
             assert scaling.temperature == pytest.approx(factor * math.exp(found.x), rel=1e-5)
             assert nll(scaling.transform(factor * logits), labels) <= found.fun + 1e-13
 
-    @pytest.mark.parametrize(("n", "c"), [(600, 4), (300, 2), (2000, 12)])
+    @each(("n", "c"), [(600, 4), (300, 2), (2000, 12)])
     def test_vector(self, n: int, c: int) -> None:
         logits, labels = data(n, c, seed=n)
 
@@ -183,14 +184,14 @@ class TestDegenerate:
         assert nll(scaling.transform(logits), labels) == pytest.approx(math.log(4), abs=1e-8)
         assert (VectorScaling().fit(logits, labels).weight < 0).all(), "vector scaling may turn the logits round"
 
-    @pytest.mark.parametrize("value", [0.0, -7.25, 1e4])
+    @each("value", [0.0, -7.25, 1e4])
     def test_constant_logits(self, value: float) -> None:
         logits, labels = torch.full((8, 3), value, dtype=torch.float64), [0, 0, 0, 0, 1, 1, 2, 2]
         assert TemperatureScaling().fit(logits, labels).temperature == 1.0
         shares = torch.softmax(VectorScaling().fit(logits, labels).transform(logits), 1)[0]
         torch.testing.assert_close(shares, torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64), atol=1e-6, rtol=0)
 
-    @pytest.mark.parametrize(("label", "low", "high"), [(0, 0.01, 0.1), (1, 1e6, 1e10)])
+    @each(("label", "low", "high"), [(0, 0.01, 0.1), (1, 1e6, 1e10)])
     def test_one_sample(self, label: int, low: float, high: float) -> None:
         scaling = TemperatureScaling().fit([[2.0, 1.0]], [label])
         assert low < scaling.temperature < high
@@ -217,7 +218,7 @@ class TestDegenerate:
         logits, labels = torch.tensor([[1.0, 1.0, 0.0]]).expand(20, 3), torch.arange(20) % 2
         assert nll(TemperatureScaling().fit(logits, labels).transform(logits), labels) == pytest.approx(math.log(2), abs=1e-6)
 
-    @pytest.mark.parametrize("magnitude", [1e4, 1e20, 3e38])
+    @each("magnitude", [1e4, 1e20, 3e38])
     def test_huge_logits(self, magnitude: float) -> None:
         logits, labels = data(100, 3)
         huge = (logits / logits.abs().max() * magnitude).float()
@@ -241,7 +242,7 @@ class TestDegenerate:
 
 
 class TestKinds:
-    @pytest.mark.parametrize("scaling", SCALINGS)
+    @each("scaling", SCALINGS)
     def test_type_shape_and_kind_are_kept(self, scaling) -> None:
         logits, labels = data(50, 3)
         fitted = scaling().fit(logits, labels)
@@ -253,14 +254,14 @@ class TestKinds:
         assert isinstance(array, np.ndarray) and array.dtype == np.float32
         assert fitted.transform(torch.tensor([[1, 2, 3]])).dtype == torch.float64
 
-    @pytest.mark.parametrize("scaling", SCALINGS)
+    @each("scaling", SCALINGS)
     def test_lists_arrays_and_tensors_agree(self, scaling) -> None:
         logits, labels = data(50, 3)
         kinds = [(logits, labels), (logits.numpy(), labels.numpy().astype("uint8")), (logits.tolist(), labels.tolist())]
         fits = [scaling().fit(*kind).transform(logits).tolist() for kind in kinds]
         assert fits[0] == fits[1] == fits[2]
 
-    @pytest.mark.parametrize("scaling", SCALINGS)
+    @each("scaling", SCALINGS)
     def test_gradients(self, scaling) -> None:
         logits, labels = data(50, 3)
         leaf = logits.clone().requires_grad_()
@@ -282,7 +283,7 @@ class TestKinds:
         assert scaling.temperature == TemperatureScaling().fit(*data(80, 4, seed=3)).temperature
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-    @pytest.mark.parametrize("scaling", SCALINGS)
+    @each("scaling", SCALINGS)
     def test_the_device_is_kept(self, scaling) -> None:
         logits, labels = data(50, 3)
         there = scaling().fit(logits.cuda(), labels.cuda())
@@ -293,7 +294,7 @@ class TestKinds:
 class TestErrors:
     GOOD = [[1.0, -1.0], [0.5, 3.0]]
 
-    @pytest.mark.parametrize("scaling", SCALINGS)
+    @each("scaling", SCALINGS)
     def test_transform_before_fit(self, scaling) -> None:
         with pytest.raises(NotFittedError, match=rf"{scaling.__name__} is not fitted yet; call fit\(logits, labels\)"):
             scaling().transform(torch.zeros(1, 2))

@@ -41,8 +41,18 @@ def test_a_confident_sample_keeps_the_digits_of_its_gradient() -> None:
         for beta, gap in [(1.0, 15.0), (1000.0, 10.0)]:
             z = F.pad(torch.tensor([[gap]]), (0, classes - 1)).requires_grad_()
             others = (classes - 1) * math.exp(-gap)
-            found = gradient(gd_cross_entropy(z, torch.tensor([0]), beta), z)[0, 0].item()
-            assert found == pytest.approx(-others / (others + beta), rel=1e-6)
+            for target in (torch.tensor([0]), F.one_hot(torch.tensor([0]), classes).float()):
+                found = gradient(gd_cross_entropy(z, target, beta), z)[0, 0].item()
+                assert found == pytest.approx(-others / (others + beta), rel=1e-6)
+
+
+def test_label_smoothing_keeps_the_digits_of_the_gradient_at_a_small_beta() -> None:
+    for beta, gap, classes in ((1e-6, 10.0, 2), (1e-6, 30.0, 50), (1e-3, 16.0, 3), (7.0, 5.0, 3)):
+        exact = F.pad(torch.tensor([[gap]], dtype=torch.float64), (0, classes - 1))
+        by_autograd = torch.func.grad(lambda z: gd_cross_entropy(z, torch.tensor([0]), beta, label_smoothing=0.1))(exact)  # noqa: B023
+        z = exact.float().requires_grad_()
+        found = gradient(gd_cross_entropy(z, torch.tensor([0]), beta, label_smoothing=0.1), z)
+        torch.testing.assert_close(found.double(), by_autograd, rtol=1e-5, atol=1e-9, msg=lambda text: f"{beta} {gap} {classes}: {text}")  # noqa: B023
 
 
 def test_an_infinite_true_logit_shows() -> None:

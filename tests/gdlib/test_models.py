@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gdlib.models import ACTIVATIONS, ModuleStack, RunModel, StackedMLP, mlp
+from tests.each import each
 
 PLAIN = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
@@ -66,7 +67,7 @@ class TestForward:
         model = mlp([3, 8, 2, 5], seeds=[0], linear_features=True)
         assert (model.features(torch.randn(1, 200, 3, generator=torch.Generator().manual_seed(0))) < 0).any()
 
-    @pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+    @each("activation", sorted(ACTIVATIONS))
     def test_activations_and_their_gradients(self, activation):
         ours = torch.linspace(-30, 30, 401, dtype=torch.float64, requires_grad=True)
         theirs = ours.detach().clone().requires_grad_()
@@ -91,7 +92,7 @@ class TestInitialization:
         mlp([7, 5, 3], seeds=[1])
         assert torch.equal(before, torch.get_rng_state())
 
-    @pytest.mark.parametrize(
+    @each(
         ("initialization", "bound", "deviation"),
         [
             ("pytorch", 1 / math.sqrt(400), 1 / math.sqrt(3 * 400)),
@@ -108,7 +109,7 @@ class TestInitialization:
             assert 0.99 * bound < weights.abs().max() <= bound
         assert (biases.abs().max() > 0) == (initialization == "pytorch")
 
-    @pytest.mark.parametrize(
+    @each(
         ("change", "message"),
         [
             ({"sizes": [3]}, "sizes must name"),
@@ -122,7 +123,7 @@ class TestInitialization:
         with pytest.raises(ValueError, match=message):
             StackedMLP(**({"sizes": [3, 2], "seeds": [0]} | change))
 
-    @pytest.mark.parametrize("shape", [(2, 5, 3), (1, 5, 4)])
+    @each("shape", [(2, 5, 3), (1, 5, 4)])
     def test_inputs_that_do_not_fit(self, shape):
         with pytest.raises(ValueError, match="S a divisor of 3"):
             mlp([3, 2], seeds=[0, 1, 2])(torch.zeros(shape))
@@ -134,7 +135,7 @@ class TestModuleStack:
         modules: list[nn.Module] = [nn.Sequential(nn.Conv1d(1, 2, 3), nn.Flatten(), nn.ReLU(), nn.Linear(8, 3)) for _ in range(4)]
         return ModuleStack(modules), modules
 
-    @pytest.mark.parametrize("groups", [1, 2, 4])
+    @each("groups", [1, 2, 4])
     def test_equals_the_plain_loop(self, groups):
         stack, modules = self.stack()
         inputs = torch.randn(groups, 5, 1, 6)
@@ -161,8 +162,8 @@ class TestModuleStack:
 
 
 class TestClipping:
-    @pytest.mark.parametrize("max_norm", [1e-3, 0.5, 2.0, 1e6])
-    @pytest.mark.parametrize("kind", ["mlp", "modules"])
+    @each("max_norm", [1e-3, 0.5, 2.0, 1e6])
+    @each("kind", ["mlp", "modules"])
     def test_is_clip_grad_norm_run_by_run(self, max_norm, kind):
         generator = torch.Generator().manual_seed(0)
         scales = torch.tensor([0.01, 1.0, 100.0])

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from gdlib.functional import super_symmetric_projection
 from gdlib.models import HEADS, Head, HeadedMLP, class_vectors, image_stack, mlp, with_heads
+from tests.each import each
 
 
 def layer(classes: int = 4, features: int = 6) -> nn.Linear:
@@ -25,7 +26,7 @@ FEATURES = draw(5, 6)
 
 
 class TestHead:
-    @pytest.mark.parametrize("kind", HEADS)
+    @each("kind", HEADS)
     def test_starts_with_the_weights_of_the_layer(self, kind):
         plain, state = layer(), torch.get_rng_state()
         head = Head(plain, kind)
@@ -65,7 +66,7 @@ class TestHead:
         head(FEATURES)
         torch.testing.assert_close(head.vectors, super_symmetric_projection(head.vectors.detach()))  # and it is back
 
-    @pytest.mark.parametrize("kind", HEADS)
+    @each("kind", HEADS)
     def test_features_stand_behind_the_outputs(self, kind):
         alone, both = Head(layer(), kind)(FEATURES), Head(layer(), kind, with_features=True)(FEATURES)
         assert torch.equal(both, torch.cat([alone, FEATURES], 1))
@@ -76,7 +77,7 @@ class TestHead:
 
 
 class TestWithHeads:
-    @pytest.mark.parametrize("kind", HEADS)
+    @each("kind", HEADS)
     def test_image_networks_start_alike(self, kind):
         form = {"classes": 10, "width": 0.125, "stem": "tiny-imagenet"}
         plain = image_stack("resnet18", [0, 1], **form)

@@ -18,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import IMAGE_NETWORKS, STEMS, ImageNetwork, ModuleStack, image_stack, resnet18, vgg16
 from gdlib.train import predict, train
+from tests.each import each
 
 NAMES = ["mobilenet_v1", "resnet18", "resnet34", "resnet50", "vgg16"]  # of the papers
 TINY = {"classes": 5, "width": 0.125}
@@ -73,7 +74,7 @@ def counted(name: str, classes: int, stem: str, channels: int, rule) -> int:
 
 
 class TestSize:
-    @pytest.mark.parametrize(
+    @each(
         ("name", "classes", "stem", "published"),
         [
             ("resnet18", 1000, "imagenet", 11_689_512),
@@ -98,7 +99,7 @@ class TestSize:
         linear = (7 * 7 * 512 + 1) * 4096 + 4097 * 4096 + 4097 * 1000
         assert parameters(network.body) - scales + linear == 138_357_544
 
-    @pytest.mark.parametrize("name", NAMES)
+    @each("name", NAMES)
     def test_width_multiplies_every_number_of_channels(self, name):
         for stem, width in itertools.product(STEMS, (0.07, 0.25, 1.0, 1.5)):
             network = on_paper(name, classes=7, width=width, stem=stem, channels=2)
@@ -108,7 +109,7 @@ class TestSize:
         nothing = on_paper(name, width=1e-9)
         assert {layer.out_channels for layer in nothing.modules() if isinstance(layer, nn.Conv2d)} <= {8, 32}
 
-    @pytest.mark.parametrize(
+    @each(
         ("name", "stem", "pixels", "classes", "multiplications"),
         [
             ("resnet18", "imagenet", 224, 1000, 1.8e9),  # He et al., table 1
@@ -126,7 +127,7 @@ class TestSize:
 
 
 class TestShape:
-    @pytest.mark.parametrize(
+    @each(
         ("name", "stem", "pixels", "sizes"),
         [
             *((name, "cifar", 32, (32, 32, 16, 8, 4)) for name in ("resnet18", "resnet34", "resnet50")),
@@ -158,7 +159,7 @@ class TestShape:
         expected = units.get(name, [64, 64, 128, 256, 512])
         assert found == [(2, channels, size, size) for channels, size in zip(expected, sizes, strict=True)]
 
-    @pytest.mark.parametrize("name", NAMES)
+    @each("name", NAMES)
     def test_any_image_gives_logits(self, name):
         for stem, pixels in itertools.product(STEMS, (28, 33)):
             network = on_paper(name, classes=7, stem=stem, channels=1)
@@ -166,7 +167,7 @@ class TestShape:
             assert network(batch).shape == (3, 7), (stem, pixels)
             assert network.features(batch).shape == (3, network.classifier.in_features)
 
-    @pytest.mark.parametrize("name", NAMES)
+    @each("name", NAMES)
     def test_features_are_what_the_linear_layer_gets(self, name):
         network = IMAGE_NETWORKS[name](**TINY).eval()
         batch = images(4, 3, 32, 32)
@@ -198,7 +199,7 @@ class TestShape:
 
 
 class TestInitialWeights:
-    @pytest.mark.parametrize("name", NAMES)
+    @each("name", NAMES)
     def test_distributions(self, name):
         torch.manual_seed(0)
         network = IMAGE_NETWORKS[name](classes=100, width=0.5)
@@ -258,8 +259,8 @@ def steps(network: nn.Module, batches: list[Tensor], labels: Tensor, betas: list
 
 
 class TestRunAxis:
-    @pytest.mark.parametrize("name", NAMES)
-    @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+    @each("name", NAMES)
+    @each("memory_format", [torch.contiguous_format, torch.channels_last])
     def test_a_run_in_a_stack_is_the_same_network_alone(self, name, memory_format):
         batches, labels = [images(6, 3, 16, 16, seed=seed) for seed in range(3)], torch.tensor([0, 1, 2, 3, 4, 0])
         seeds, betas = [5, 0, 5], [1.0, 0.3, 0.01]
@@ -359,7 +360,7 @@ class TestRunAxis:
         forks = [f"{word} side{run}" if word == "in" else f"side{run} waits for main" for run in (0, 1) for word in ("wait", "in")]
         assert events == ["make side0", "make side1", *forks, "main waits for side0", "main waits for side1"]
 
-    @pytest.mark.parametrize("name", NAMES)
+    @each("name", NAMES)
     def test_a_step_never_asks_for_a_number(self, name):
         # A tensor on the meta device has none: reading one on the host, which would stop a GPU, raises here.
         stack = image_stack(name, [0, 1], **TINY).to("meta")
@@ -408,7 +409,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="'resnet35'; valid: .*resnet18, resnet34, resnet50, vgg16, mobilenet_v1"):
             image_stack("resnet35", [0], classes=10)
 
-    @pytest.mark.parametrize("name", NAMES)
+    @each("name", NAMES)
     def test_what_makes_no_network(self, name):
         for options, message in [
             ({"stem": "svhn"}, "unknown stem 'svhn'; valid: cifar, tiny-imagenet, imagenet"),

@@ -23,6 +23,7 @@ from gdlib.train import Loss, batch_order, batch_orders, predict, train
 from gdlib.train.loop import _read_from
 from gdlib.train.manual import ManualStep
 from gdlib.train.step import GraphedStep
+from tests.each import each
 
 # MKL's matrix products give the same bits for the same numbers wherever they lie in memory only if it is asked to, and never for layers of
 # one unit. Sizes whose matrices fill whole vectors, such as those of the MNIST experiments, get there without asking.
@@ -97,8 +98,8 @@ print("equal")
 
 
 class TestAStackEqualsItsRunsAlone:
-    @pytest.mark.parametrize("by_hand", [True, False])
-    @pytest.mark.parametrize(
+    @each("by_hand", [True, False])
+    @each(
         ("activation", "options"),
         [
             ("relu", {"max_grad_norm": 0.5, "weight_decay": 1e-4, "momentum": 0.9}),
@@ -111,15 +112,15 @@ class TestAStackEqualsItsRunsAlone:
         for groups in (1, 2, 6):
             assert differing_runs([64, 50, 20, 10], blobs(530, 64, 10), groups, activation, **settings) == []
 
-    @pytest.mark.parametrize("by_hand", [True, False])
-    @pytest.mark.parametrize(("sizes", "batch"), [([784, 50, 20, 10], 100), ([4, 16, 16, 3], 16)])
+    @each("by_hand", [True, False])
+    @each(("sizes", "batch"), [([784, 50, 20, 10], 100), ([4, 16, 16, 3], 16)])
     def test_bit_for_bit_at_the_sizes_of_the_experiments(self, sizes, batch, by_hand):
         options = {"epochs": 4, "batch_size": batch, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 1e-4, "by_hand": by_hand}
         assert differing_runs(sizes, blobs(500, sizes[0], sizes[-1]), 2, "relu", **options) == []
 
     def test_bit_for_bit_at_any_size(self):
         here = Path(__file__).resolve().parent
-        environment = os.environ | REPRODUCIBLE | {"PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
+        environment = os.environ | REPRODUCIBLE | {"PYTHONPATH": os.pathsep.join([str(here), str(here.parents[1])])}
         done = subprocess.run([sys.executable, "-c", ANY_SIZE], env=environment, capture_output=True, text=True)
         assert done.stdout == "equal\n", done.stderr[-2000:]
 
@@ -159,8 +160,8 @@ class TestByHand:
         assert (ours - theirs).norm() < 1e-12 * (theirs - start).norm() and not torch.equal(ours, theirs)
         return models
 
-    @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
-    @pytest.mark.parametrize(
+    @each("activation", ["relu", "tanh", "sigmoid"])
+    @each(
         "options",
         [
             {},
@@ -169,7 +170,6 @@ class TestByHand:
             {"weight_decay": 1e-2, "max_grad_norm": 0.1, "order_seeds": [0]},
             {"momentum": 0.9, "lr_schedule": "one-cycle", "order_seeds": [0, 1, 2, 3]},
         ],
-        ids=lambda options: "-".join(options) or "plain",
     )
     def test_agrees_with_autograd(self, activation, options):
         for sizes in ([4, 6, 3], [70, 20, 9, 5]):  # the second has a first layer of one product
@@ -177,7 +177,7 @@ class TestByHand:
             for betas, taus in (([1.0] * 4, [1.0] * 4), ([5.0, 1.0, 0.1, 1e-3], [1.0, 2.0, 0.5, 1.0])):
                 self.both(lambda sizes=sizes: mlp(sizes, [0, 0, 1, 1], activation=activation), data, betas, taus, **options)
 
-    @pytest.mark.parametrize("form", [{}, {"bias": True}, {"linear_features": True}])
+    @each("form", [{}, {"bias": True}, {"linear_features": True}])
     def test_agrees_for_other_last_layers(self, form):
         self.both(lambda: HeadedMLP([4, 6, 5, 3], [0, 1], **form), blobs(33), [0.1, 1.0], [1.0, 1.0])
 
@@ -222,7 +222,7 @@ class TestByHand:
 
 
 class TestAgainstAPlainLoop:
-    @pytest.mark.parametrize(
+    @each(
         ("samples", "options"),  # of 33 samples the last batch of an epoch has three
         [(40, {}), (33, {"momentum": 0.0, "weight_decay": 0.0}), (33, {"milestones": [1, 2]}), (33, {"max_grad_norm": 0.3})],
     )
@@ -386,7 +386,7 @@ class TestCheckpoint:
         model = mlp([4, 6, 3], [0, 1])
         return model, fit(model, betas, data, measure=measure, **settings)
 
-    @pytest.mark.parametrize("every", [1, 2])
+    @each("every", [1, 2])
     def test_ends_in_the_same_weights_and_history(self, tmp_path, every):
         straight, expected = self.interrupted(tmp_path / "straight.pt", at=-1)
         for at in range(6):

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from gdlib.models import RunModel, mlp
 from gdlib.train import train
+from tests.each import each
 
 
 class Stop(Exception):
@@ -66,7 +67,7 @@ class TestOneCycle:
         assert found[:4] == pytest.approx([one_cycle(5 * epoch, 20) for epoch in range(4)], rel=1e-6)
         assert max(found) <= 0.1 and found[0] == pytest.approx(0.1 / 25)
 
-    @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+    @each("optimizer", ["sgd", "adam"])
     def test_the_momentum_is_that_of_the_cycle(self, optimizer):
         first, _ = fitted(lr_schedule="one-cycle", optimizer=optimizer, momentum=0.3)
         second, _ = fitted(lr_schedule="one-cycle", optimizer=optimizer, momentum=0.9)
@@ -78,8 +79,8 @@ class TestOneCycle:
             fitted(lr_schedule="one-cycle", cuda_graph=True)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("lr_schedule", ["exponential", "one-cycle"])
+@each("optimizer", ["sgd", "adam"])
+@each("lr_schedule", ["exponential", "one-cycle"])
 def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, lr_schedule, optimizer):
     options = {"lr_schedule": lr_schedule, "optimizer": optimizer, "momentum": 0.9, "weight_decay": 1e-3}
     straight, expected = fitted(**options)
