@@ -89,7 +89,7 @@ class PairedDifference:
 
 @dataclass(frozen=True)
 class Ranking:
-    """How methods rank over data sets: average ranks, the best first, with the tests of Friedman and, pair by pair, of Nemenyi.
+    """How methods rank over data sets: average ranks, the best first, with Friedman's test.
 
     Average ranks that differ by less than the critical difference are not told apart at 0.05.
     """
@@ -97,7 +97,6 @@ class Ranking:
     average: pd.Series[float]
     statistic: float
     p_value: float
-    nemenyi: pd.DataFrame
     critical_difference: float
     datasets: int
 
@@ -205,8 +204,6 @@ def critical_difference(methods: int, datasets: int) -> float:
 
 def ranking(scores: pd.DataFrame) -> Ranking:
     """Rank methods (columns) over data sets (rows) and test whether they are alike; larger scores are better."""
-    from scikit_posthocs import posthoc_nemenyi_friedman  # here, since it takes two seconds to import and one page needs it
-
     datasets, methods = scores.shape
     if datasets < 2 or methods < 3:
         raise ValueError(f"a ranking needs at least two data sets and three methods; got {datasets} and {methods}")
@@ -214,9 +211,7 @@ def ranking(scores: pd.DataFrame) -> Ranking:
     average = pd.Series(found.mean(0), index=scores.columns, name="average rank").sort_values(kind="stable")
     alike = bool((found == found[0, 0]).all())  # every method ties everywhere: Friedman's statistic is 0 / 0
     statistic, p_value = (0.0, 1.0) if alike else stats.friedmanchisquare(*found.T)
-    nemenyi = posthoc_nemenyi_friedman(found)
-    nemenyi.index = nemenyi.columns = scores.columns
-    return Ranking(average, float(statistic), float(p_value), nemenyi, critical_difference(methods, datasets), datasets)
+    return Ranking(average, float(statistic), float(p_value), critical_difference(methods, datasets), datasets)
 
 
 def _around(estimate: float, error: float, freedom: float) -> Interval:

@@ -11,9 +11,7 @@ from study.figures.against import after_training, against
 from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
 from study.figures.compare import (
     accuracy_against_amount,
-    accuracy_against_depth,
     beside,
-    critical_difference,
     differences_by_reading,
 )
 from study.figures.curves import curves, difficulty_groups, margin_bias, single_samples
@@ -34,12 +32,10 @@ from study.figures.style import (
 __all__ = [
     "accuracy_against_amount",
     "accuracy_against_calibration",
-    "accuracy_against_depth",
     "after_training",
     "against",
     "angle_slices",
     "beside",
-    "critical_difference",
     "curves",
 ]
 __all__ += [

@@ -1,11 +1,10 @@
-"""Settings against each other: paired differences, a paper's numbers beside ours, accuracy against the amount of training, ranks."""
+"""Settings against each other: paired differences, a paper's numbers beside ours, accuracy against the amount of training."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -25,7 +24,6 @@ from study.figures.style import (
     schedule_label,
     schedule_linestyle,
 )
-from study.statistics import Ranking
 
 
 def differences_by_reading(
@@ -121,41 +119,4 @@ def accuracy_against_amount(table: pd.DataFrame, what: Literal["samples", "epoch
     ax.xaxis.set_minor_locator(NullLocator())
     if legend:
         ax.legend(fontsize="small")
-    return ax
-
-
-def accuracy_against_depth(table: pd.DataFrame, *, labels: Mapping[str, str], chance: float) -> Axes:
-    """Test accuracy against the number of layers, one curve for each ``loss``: mean over the seeds, bars of one standard deviation."""
-    _, ax = plt.subplots()
-    methods = list(dict.fromkeys(table["loss"]))
-    for name, style in zip(methods, reading_styles([f"method {index}" for index in range(len(methods))]).values(), strict=True):
-        found = 100 * table[table["loss"] == name].groupby("depth")["test_accuracy"].agg(["mean", "std"])
-        bars = {"yerr": found["std"], "capsize": 2, "markersize": 4.5, "linewidth": 1.4, "elinewidth": 1}
-        ax.errorbar(found.index, found["mean"], label=labels.get(name, name), **bars, **style)
-    ax.axhline(100 * chance, color="0.4", linewidth=1, linestyle=":", zorder=0)
-    ax.set(xlabel="layers", ylabel="test accuracy, %")
-    ax.legend(fontsize="small")
-    return ax
-
-
-def critical_difference(found: Ranking, *, labels: Mapping[str, str]) -> Axes:
-    """Draw a critical-difference diagram of average ranks, with bars over the methods that cannot be told apart.
-
-    J. Demšar, *Statistical comparisons of classifiers over multiple data sets*, JMLR 7 (2006), figure 1.
-    """
-    from scikit_posthocs import critical_difference_diagram  # here, since it takes two seconds to import and one page needs it
-
-    names = {name: labels.get(str(name), str(name)) for name in found.average.index}
-    _, ax = plt.subplots(figsize=(6.4, 0.2 * len(names) + 1.2))
-    critical_difference_diagram(
-        found.average.rename(names),
-        found.nemenyi.rename(index=names, columns=names),
-        alpha=0.05,
-        ax=ax,
-        label_fmt_left="{label}  {rank:.2f}",
-        label_fmt_right="{rank:.2f}  {label}",
-        color_palette={name: "#333333" for name in names.values()},
-        text_h_margin=0.1,
-    )
-    ax.set_title(f"critical difference {found.critical_difference:.2f}", fontsize="small")
     return ax

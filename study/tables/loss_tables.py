@@ -1,12 +1,22 @@
-"""The tables of "Large Margin in Softmax Cross-Entropy Loss" beside ours: error rates in per cent, a column for each loss or each λ."""
+"""What the papers on other losses print beside ours: "Large Margin in Softmax Cross-Entropy Loss" and "ArcGrad"."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
 import pandas as pd
 
-from study import published, statistics
-from study.statistics import MeanSd
-from study.tables.book import MISSING, cell, difference, mean_sd
+from study import criteria, published, statistics
+from study.criteria.selection import FAST
+from study.criteria.uci import TABLE_I
+from study.statistics import Interval, MeanSd
+from study.tables.book import MISSING, cell, mean_sd
+from study.tables.runs import short
+
+PAPER = "paper"
+
+# --- large margin ---
 
 DIVERGENCES = {"lm-uq": "D(u‖q)", "lm-qu": "D(q‖u)", "lm": "symmetric"}
 """The regularisers of the paper's table 1, in its order."""
@@ -44,74 +54,82 @@ _COMPARED = (
 )
 
 
-def printed(number: int) -> pd.DataFrame:
-    """One of the paper's tables, 1 to 4, in our names: ``source``, ``loss``, the printed cell ``error`` in per cent, ``value`` and ``sd``.
+def printed(*numbers: int) -> pd.DataFrame:
+    """The paper's tables, 1 to 4, in our names: ``source``, ``loss``, the error ``value`` in per cent and its ``sd``.
 
     LGM and L-Softmax stand without numbers, because the paper gives none.
 
     Example:
-        >>> printed(2).set_index("loss").loc["lm 0.3", ["source", "error"]].tolist()
-        ['paper, CIFAR-100, 13-layer network', '27.27 ± 0.15']
+        >>> printed(2).set_index("loss").loc["lm 0.3", ["source", "value"]].tolist()
+        ['CIFAR-100, 13-layer network', 27.27]
     """
-    table = published.table("LM", number)
     rows = []
-    for row in table.to_dict("records"):
+    for row in pd.concat([published.table("LM", number) for number in numbers]).to_dict("records"):
         loss = str(published.setting(row)[0])
-        parts = ["paper", str(row["dataset"]), str(row["model"])]
+        parts = [str(row["dataset"]), str(row["model"])]
         if row.get("train_fraction", 0) > 0:
             parts.append(f"{row['train_fraction']:g} of the samples")
         if row.get("noise_rate", 0) > 0:
             parts.append(f"{100 * row['noise_rate']:g} % wrong labels")
-        spread = f" ± {row['sd']:.2f}" if row["sd"] == row["sd"] else ""
-        rows.append(
-            {
-                "source": ", ".join(parts),
-                "loss": kind if (kind := loss.partition(" ")[0]) in _NO_NUMBERS else loss,
-                "error": f"{row['value']:.2f}{spread}" if row["value"] == row["value"] else MISSING,
-                "value": float(row["value"]),
-                "sd": float(row["sd"]),
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def beside(runs: pd.DataFrame, number: int) -> pd.DataFrame:
-    """One of the paper's tables 2 to 4 and ours: error rates in per cent, a column for each loss that the paper's table has.
-
-    A row for each network of the paper, and for each reading of ours one with the mean ± standard deviation over the seeds and one with the
-    paired difference to softmax and its 95 % interval, in points.
-    """
-    theirs = printed(number)
-    losses = sorted(dict.fromkeys(theirs["loss"]), key=in_order)
-    headings = {loss: _NO_NUMBERS.get(loss) or published.loss_name(loss) for loss in losses}
-    rows = []
-    for source, of_source in theirs.groupby("source", sort=False):
-        cells = dict(zip(of_source["loss"], of_source["error"], strict=True))
-        common = {"source": str(source), "scale": "paper", "seeds": MISSING}
-        rows.append(common | {headings[loss]: cells.get(loss, MISSING) for loss in losses})
-    for (reading, scale), of_reading in runs.groupby(["variant", "scale"], sort=False) if not runs.empty else ():
-        errors = _errors(of_reading)
-        common = {"source": str(reading), "scale": str(scale), "seeds": str(of_reading["seed"].nunique())}
-        rows.append(common | {headings[loss]: mean_sd(errors.get(loss, pd.Series(dtype=float))) for loss in losses})
-        common = {"source": "less softmax, points", "scale": "", "seeds": ""}
-        rows.append(common | {headings[loss]: _less_softmax(errors, loss) for loss in losses})
+        kind = loss.partition(" ")[0]
+        numbers_of = {"value": float(row["value"]), "sd": float(row["sd"])}
+        rows.append({"source": ", ".join(parts), "loss": kind if kind in _NO_NUMBERS else loss} | numbers_of)
     return pd.DataFrame(rows)
 
 
 def divergences(runs: pd.DataFrame) -> pd.DataFrame:
-    """The paper's table 1 and ours: error rates in per cent, a row for each divergence, a column for each λ; softmax has λ = 0."""
+    """The paper's table 1 and ours: error rates in per cent, a row for each λ, a column for each divergence; softmax has λ = 0."""
     softmax = printed(2)
-    sources = {"paper, CIFAR-100, 13-layer network": _printed_errors(pd.concat([printed(1), softmax[softmax["loss"] == "softmax"]]))}
-    for reading, of_reading in runs.groupby("variant", sort=False) if not runs.empty else ():
-        sources[str(reading)] = {str(loss): mean_sd(errors) for loss, errors in _errors(of_reading).items()}
-    strengths = {loss.partition(" ")[2] for cells in sources.values() for loss in cells if loss.partition(" ")[0] in DIVERGENCES}
-    columns = sorted(strengths, key=float)
+    theirs = pd.concat([printed(1), softmax[softmax["loss"] == "softmax"]])
+    sources = {f"{PAPER}, {_CIFAR_100}": {row["loss"]: _printed(row) for row in theirs.to_dict("records")}}
+    for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
+        sources[f"ours, {variant}"] = {loss: mean_sd(errors) for loss, errors in _errors(of_variant).items()}
     rows = []
     for source, cells in sources.items():
-        rows.append({"source": source, "regulariser": "none", "λ = 0": cells.get("softmax", MISSING)})
-        for kind, title in DIVERGENCES.items():
-            rows.append({"source": "", "regulariser": title} | {value: cells.get(f"{kind} {value}", MISSING) for value in columns})
-    return pd.DataFrame(rows, columns=["source", "regulariser", "λ = 0", *columns]).fillna(MISSING)
+        strengths = {loss.partition(" ")[2] for loss in cells if loss.partition(" ")[0] in DIVERGENCES}
+        rows.append({"source": source, "λ": "0 (softmax)"} | dict.fromkeys(DIVERGENCES.values(), cells.get("softmax", MISSING)))
+        for value in sorted(strengths, key=float):
+            of_value = {title: cells.get(f"{kind} {value}", MISSING) for kind, title in DIVERGENCES.items()}
+            rows.append({"source": source, "λ": value} | of_value)
+    return pd.DataFrame(rows)
+
+
+def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
+    """Test accuracy of each loss less that of softmax, in points, for :func:`study.figures.beside`: the paper's tables 2 and 4, and ours.
+
+    The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as the criteria of L6 have it: paired over the seeds on
+    networks at real accuracy, and with the deviation of all losses together in the runs of VGG16.
+    """
+    rows = []
+    of_paper = printed(2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])
+    for source, of_source in of_paper.groupby("source", sort=False):
+        found = {row["loss"]: MeanSd(row["value"], row["sd"], _RUNS) for row in of_source.to_dict("records")}
+        for loss in found.keys() - {"softmax"}:
+            welch = statistics.contrast([found["softmax"], found[loss]], [1, -1])
+            rows.append((loss, f"{PAPER}, {str(source).partition(', ')[0]}", welch.estimate, welch.low, welch.high))
+    for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
+        errors = _errors(of_variant)
+        paired = "model" in of_variant and bool(of_variant["model"].isin(FAST).all())  # as the criteria of L6
+        for loss in errors.keys() - {"softmax"} if "softmax" in errors else ():
+            both = pd.concat([errors["softmax"], errors[loss]], axis=1).dropna().to_numpy().T
+            groups = [values.to_numpy() for values in errors.values() if len(values) == both.shape[1]]
+            if both.shape[1] > 1:
+                first, second = both
+                ours = statistics.paired_difference(first, second) if paired else statistics.pooled_difference(first, second, groups)
+                rows.append((loss, f"ours, {variant}", ours.mean, ours.interval.low, ours.interval.high))
+    frame = pd.DataFrame(rows, columns=["loss", "source", "mean", "low", "high"])
+    frame = frame.assign(panel="", label=frame["loss"].map(_title), place=frame["loss"].map(in_order))
+    frame["ours"] = ~frame["source"].str.startswith(PAPER)
+    return frame.sort_values(["ours", "place"], kind="stable", ignore_index=True)
+
+
+def side_by_side(lead: pd.DataFrame) -> pd.DataFrame:
+    """What :func:`less_softmax` found as texts: a row for each loss, a column for each source; bold where the interval excludes 0."""
+    found = [Interval(*ends) for ends in zip(lead["mean"], lead["low"], lead["high"], strict=True)]
+    texts = [f"{one.estimate:+.1f} [{one.low:+.1f}, {one.high:+.1f}]".replace("-", "\N{MINUS SIGN}") for one in found]
+    cells = [f"**{text}**" if one.excludes(0) else text for text, one in zip(texts, found, strict=True)]
+    wide = lead.assign(cell=cells).pivot_table(index="label", columns="source", values="cell", aggfunc="first", sort=False)
+    return wide.fillna(MISSING).rename_axis("trained with")
 
 
 def as_printed() -> pd.DataFrame:
@@ -122,22 +140,20 @@ def as_printed() -> pd.DataFrame:
 
     Example:
         >>> as_printed().iloc[0].tolist()
-        ['L3 a', 'LM, λ = 0.3 less softmax', 'CIFAR-100, 13-layer network', '**−1.35 [−1.84, −0.86]**']
+        ['CIFAR-100, 13-layer network', 'L3 a', 'LM, λ = 0.3 less softmax', '**−1.35 [−1.84, −0.86]**']
     """
-    table = pd.concat([printed(number) for number in (1, 2, 3, 4)])
-    found = {(row["source"], row["loss"]): MeanSd(float(row["value"]), float(row["sd"]), _RUNS) for row in table.to_dict("records")}
+    found = {(row["source"], row["loss"]): MeanSd(row["value"], row["sd"], _RUNS) for row in printed(1, 2, 3, 4).to_dict("records")}
     rows = []
     for part, where, first, second in _COMPARED:
-        sides = [[found[f"paper, {where}", loss] for loss in losses.split("; ")] for losses in (first, second)]
+        sides = [[found[where, loss] for loss in losses.split("; ")] for losses in (first, second)]
         means = [mean for side in sides for mean in side]
         weights = [sign / len(side) for sign, side in zip((1, -1), sides, strict=True) for _ in side]
         result = statistics.contrast(means, weights)
-        names = [
-            _averaged(losses) if ";" in losses else _NO_NUMBERS.get(losses) or published.loss_name(losses) for losses in (first, second)
-        ]
+        names = [_averaged(losses) if ";" in losses else _title(losses) for losses in (first, second)]
         text = cell(f"{result:.2f}".replace("-", "\N{MINUS SIGN}"))
-        rows.append([part, " less ".join(names), where, f"**{text}**" if result.excludes(0) else text])
-    return pd.DataFrame(rows, columns=["part", "compared", "where", "errors, points [95 % interval]"])
+        rows.append([where, part, " less ".join(names), f"**{text}**" if result.excludes(0) else text])
+    frame = pd.DataFrame(rows, columns=["where", "part", "compared", "errors, points [95 %]"])
+    return pd.concat([group for _, group in frame.groupby("where", sort=False)], ignore_index=True)
 
 
 def in_order(loss: str) -> tuple[int, float]:
@@ -145,6 +161,10 @@ def in_order(loss: str) -> tuple[int, float]:
     kind, _, numbers = loss.partition(" ")
     place = _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
     return place, float(numbers.split()[0]) if numbers else 0.0
+
+
+def _title(loss: str) -> str:
+    return _NO_NUMBERS.get(loss) or published.loss_name(loss)
 
 
 def _averaged(losses: str) -> str:
@@ -162,12 +182,79 @@ def _errors(runs: pd.DataFrame) -> dict[str, pd.Series[float]]:
     return found
 
 
-def _printed_errors(table: pd.DataFrame) -> dict[str, str]:
-    return dict(zip(table["loss"], table["error"], strict=True))
+def _printed(row: Mapping[Hashable, Any]) -> str:
+    spread = f" ± {row['sd']:.2f}" if row["sd"] == row["sd"] else ""
+    return f"{row['value']:.2f}{spread}" if row["value"] == row["value"] else MISSING
 
 
-def _less_softmax(errors: dict[str, pd.Series[float]], loss: str) -> str:
-    if loss == "softmax" or loss not in errors or "softmax" not in errors:
-        return MISSING
-    both = pd.concat([errors[loss], errors["softmax"]], axis=1).dropna()
-    return difference(both.iloc[:, 0], both.iloc[:, 1])
+# --- ArcGrad's Table I ---
+
+FREE, TOGETHER = "rows dealt out freely, as in the paper", "equal rows in one fold (decides)"
+
+
+def table_i(runs: pd.DataFrame) -> pd.DataFrame:
+    """The accuracies of Table I in per cent: a row for each of ``folds``, ``source``, ``title`` and ``setting``."""
+    frames = [_long(criteria.paper_table_i(), FREE, PAPER)]
+    for campaign in ("uci", "uci-adam"):
+        found = criteria.uci_runs(runs, "uci", campaign=campaign)
+        if len(found):
+            of_table = found[found["setting"].isin(list(TABLE_I))]
+            frames.append(_long(criteria.accuracies(of_table), FREE, short(found["variant"].iloc[0])))
+    decides = criteria.runs_of(runs, "uci-tables")
+    for variant, group in decides.groupby("variant") if len(decides) else ():
+        frames.append(_long(criteria.accuracies(group), TOGETHER, short(str(variant))))
+    return pd.concat(frames, ignore_index=True)
+
+
+def ahead(scores: pd.DataFrame, method: str = "arcgrad 5") -> pd.DataFrame:
+    """Accuracy of a method of Table I less that of each other one, in points over the data sets, for :func:`study.figures.beside`."""
+    rows = []
+    for (folds, source), group in scores.groupby(["folds", "source"], sort=False):
+        wide = group.pivot_table(index="title", columns="setting", values="accuracy")
+        for other in (name for name in TABLE_I if name != method and name in wide):
+            found = statistics.paired_difference(wide[method], wide[other])
+            rows.append((folds, source, published.loss_name(other), other, found.mean, found.interval.low, found.interval.high))
+    return pd.DataFrame(rows, columns=["panel", "source", "label", "setting", "mean", "low", "high"])
+
+
+def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
+    """Accuracy, wins or rank of each method over the data sets: a group of rows for each, a column for each source."""
+    of_kind: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.Series[float]], str]] = {
+        "accuracy": ("average accuracy, %", lambda table: table.mean(), ".2f"),
+        "wins": ("tables won", criteria.wins, ".3g"),
+        "rank": ("average rank", lambda table: -_mean_rank(table), ".2f"),
+    }
+    rows = []
+    for kind in kinds:
+        title, number, spec = of_kind[kind]
+        for folds, of_folds in scores.groupby("folds", sort=False):
+            found = {str(source): number(_wide(group)) for source, group in of_folds.groupby("source", sort=False)}
+            for method in TABLE_I:
+                best = {source: values[method] == values.max() for source, values in found.items()}
+                cells = {source: format(abs(values[method]), spec) for source, values in found.items()}
+                texts = {source: f"**{text}**" if best[source] else text for source, text in cells.items()}
+                rows.append({"of": f"{title}: {folds}", "method": published.loss_name(method)} | texts)
+    return pd.DataFrame(rows).fillna(MISSING)
+
+
+def by_title(scores: pd.DataFrame) -> pd.DataFrame:
+    """Every accuracy, with rows dealt out freely: a group of rows for each data set, a row for each method, a column for each source."""
+    free = scores[scores["folds"] == FREE]
+    wide = free.pivot_table(index=["title", "setting"], columns="source", values="accuracy", sort=False)
+    best = wide.eq(wide.groupby(level=0).transform("max"))
+    cells = wide.map("{:.2f}".format).where(~best, wide.map("**{:.2f}**".format)).reset_index()
+    cells["setting"] = cells["setting"].map(published.loss_name)
+    return cells.rename(columns={"setting": "method"})
+
+
+def _long(wide: pd.DataFrame, folds: str, source: str) -> pd.DataFrame:
+    frame = wide.rename_axis("title").reset_index().melt("title", var_name="setting", value_name="accuracy")
+    return frame.assign(folds=folds, source=source)
+
+
+def _wide(group: pd.DataFrame) -> pd.DataFrame:
+    return group.pivot_table(index="title", columns="setting", values="accuracy")[list(TABLE_I)]
+
+
+def _mean_rank(table: pd.DataFrame) -> pd.Series[float]:
+    return pd.Series(statistics.ranks(table.to_numpy()).mean(0), index=table.columns)

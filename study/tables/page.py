@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import yaml
 from IPython.display import Markdown
+from pandas.api.types import is_numeric_dtype
 
 from study import campaign, criteria, figures, published, records, verdicts
 from study.tables.book import MISSING, Table, cell, table
@@ -53,7 +54,7 @@ class Page:
         if found.empty:
             return found
         least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
-        seeds = found.groupby("variant")["seed"].transform("nunique")
+        seeds = found.groupby("variant")["seed" if "seed" in found else "title"].transform("nunique")
         shown = in_order(found if some else found[seeds >= least])
         counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
         return shown.assign(variant=shown["variant"] + counted.where(seeds < least, "")[shown.index])
@@ -100,7 +101,11 @@ class Page:
         found = pd.concat([self.runs(kind, some=True) for kind in kinds])
         rows = [
             {"scale": _SCALES[str(scale)].capitalize(), "variant": variant}
-            | {title: _values(group[name] / unit) for title, (name, unit) in _COLUMNS.items() if name in group}
+            | {
+                title: _values(group[name] / unit)
+                for title, (name, unit) in _COLUMNS.items()
+                if name in group and is_numeric_dtype(group[name])
+            }
             | {"seeds": int(group["seed"].nunique())}
             for (scale, variant), group in (found.groupby(["scale", "variant"], sort=False) if len(found) else ())
         ]
@@ -146,5 +151,5 @@ def closed(title: str, *contents: str | Table) -> str:
 
 
 def _values(column: pd.Series[Any]) -> str:
-    ends = dict.fromkeys(cell(round(value)) for value in (column.min(), column.max()))
-    return " to ".join(ends)
+    ends = dict.fromkeys(cell(round(value)) for value in (column.min(), column.max()) if value == value)
+    return " to ".join(ends) or MISSING

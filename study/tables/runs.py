@@ -25,6 +25,8 @@ def short(variant: str) -> str:
     activation, _, pixels = variant.partition("-")
     if activation in ACTIVATIONS and pixels in PIXELS:
         return f"{ACTIVATIONS[activation]}, {PIXELS[pixels]}"
+    if " units" in variant:  # of a perceptron on small tables
+        return variant.partition(" units")[2].removeprefix(", ") or "no weight decay"
     dataset, *rest = variant.split(", ")
     kept = sorted((part for part in rest[1:] if not part.endswith(" epochs")), key=lambda part: not part.endswith(" images"))
     return ", ".join([published.DATASETS[dataset], *kept]) if rest and dataset in published.DATASETS else variant

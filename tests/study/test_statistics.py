@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from study import figures
 from study.statistics import (
     MeanSd,
     contrast,
@@ -117,11 +116,6 @@ def test_the_example_of_demsar():
     assert found.critical_difference == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), abs=1e-3)
     expected = stats.friedmanchisquare(*DEMSAR.to_numpy().T)
     assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
-    for left, right in itertools.combinations("abcd", 2):
-        apart = abs(found.average[left] - found.average[right]) > found.critical_difference
-        assert apart == (found.nemenyi.loc[left, right] < 0.05)
-    shown = figures.critical_difference(found, labels={"d": "both"})
-    assert {"both  1.96", "b  2.00", "2.89  c", "3.14  a"} <= {text.get_text() for text in shown.texts}
 
 
 def test_critical_values_as_demsar_prints_them():
@@ -140,10 +134,3 @@ def test_what_cannot_be_ranked():
     for wrong in (np.ones((1, 3)), np.ones((3, 2)), np.array([[1.0, np.nan, 1.0], [1.0, 2.0, 3.0]])):
         with pytest.raises(ValueError, match="at least two|finite"):
             ranking(pd.DataFrame(wrong))
-
-
-def test_the_curves_against_depth():
-    table = pd.DataFrame({"loss": ["a", "a", "b", "b"] * 2, "depth": [2, 3] * 4, "test_accuracy": [0.9, 0.8, 0.7, 0.6] * 2})
-    ax = figures.accuracy_against_depth(table, labels={"a": "first"}, chance=1 / 3)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["first", "b"]
-    assert ax.lines[0].get_ydata().tolist() == pytest.approx([90, 80])

@@ -1,20 +1,21 @@
-"""The large-margin paper's tables beside ours: every printed number in its place, and honest cells where there are no runs."""
+"""The tables of the papers on other losses beside ours: every printed number in its place, and honest cells where there are no runs."""
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from study import criteria, published, tables
 from study.tables import loss_tables
 
-READING = "cifar10-jpeg, vgg16×0.25, plain, 6,000 images, 20 epochs"
+VARIANT = "CIFAR-10, 6,000 images, plain"
 
 
 def runs() -> pd.DataFrame:
     return pd.DataFrame(
         [
-            {"variant": READING, "scale": "reduced", "loss": loss, "seed": seed, "test_accuracy": accuracy + 0.01 * seed + small * seed}
+            {"variant": VARIANT, "loss": loss, "seed": seed, "test_accuracy": accuracy + 0.01 * seed + small * seed}
             for loss, accuracy, small in (
                 ("softmax", 0.50, 0.0),
                 ("lm 0.3", 0.52, 0.0001),
@@ -31,64 +32,61 @@ class TestPrinted:
     @pytest.mark.parametrize("number", [1, 2, 3, 4])
     def test_every_number_is_there_once(self, number):
         found, table = loss_tables.printed(number), published.table("LM", number)
-        assert len(found) == len(table) and not found.duplicated(["source", "loss"]).any()
-        printed = [f"{value:.2f}" for value in table["value"] if value == value]
-        assert [text.split(" ")[0] for text in found["error"] if text != tables.MISSING] == printed
+        assert not found.duplicated(["source", "loss"]).any()
+        np.testing.assert_array_equal(found["value"], table["value"])
+        np.testing.assert_array_equal(found["sd"], table["sd"])
 
     def test_names_are_those_of_experiments(self):
-        found = loss_tables.printed(1).set_index("loss")["error"]
-        assert (found["lm-qu 0.1"], found["lm-uq 0.1"], found["lm 0.1"]) == ("28.45 ± 0.41", "27.99 ± 0.18", "28.21 ± 0.32")
-        found = loss_tables.printed(3).set_index(["source", "loss"])["error"]
-        assert found["paper, CIFAR-100, 13-layer network, 0.5 of the samples", "lm 1"] == "35.49 ± 0.15"
-        assert found["paper, CIFAR-100, 13-layer network, 50 % wrong labels", "lm 1"] == "46.43 ± 0.19"
-        found = loss_tables.printed(4).set_index(["source", "loss"])["error"]
-        assert found["paper, ImageNet, VGG-16-mod", "modified-lm 0.3"] == "24.37"
-        assert found["paper, ImageNet, VGG-16", "lgm"] == tables.MISSING
+        found = loss_tables.printed(1).set_index("loss")["value"]
+        assert (found["lm-qu 0.1"], found["lm-uq 0.1"], found["lm 0.1"]) == (28.45, 27.99, 28.21)
+        found = loss_tables.printed(3, 4).set_index(["source", "loss"])["value"]
+        assert found["CIFAR-100, 13-layer network, 0.5 of the samples", "lm 1"] == 35.49
+        assert found["CIFAR-100, 13-layer network, 50 % wrong labels", "lm 1"] == 46.43
+        assert found["ImageNet, VGG-16-mod", "modified-lm 0.3"] == 24.37
+        assert np.isnan(found["ImageNet, VGG-16", "lgm"])
 
 
-class TestBeside:
-    def test_ours_is_an_error_rate_with_its_difference_to_softmax(self):
-        found = loss_tables.beside(runs(), 2)
-        ours, less = found.iloc[1], found.iloc[2]
-        assert (ours["source"], ours["scale"], ours["seeds"]) == (READING, "reduced", "3")
-        assert ours["softmax"] == "49.00 ± 1.00" and ours["LM, λ = 0.3"] == "46.99 ± 1.01"
-        assert less["LM, λ = 0.3"] == "**−2.01 [−2.03, −1.99]**"
-        assert less["softmax"] == ours["super-symmetry"] == less["super-symmetry"] == tables.MISSING
+class TestLessSoftmax:
+    def test_the_papers_numbers_have_welchs_intervals(self):
+        found = loss_tables.less_softmax(pd.DataFrame()).set_index(["source", "loss"])
+        assert found.loc[("paper, CIFAR-100", "lm 0.3"), ["mean", "low", "high"]].round(2).tolist() == [1.35, 0.86, 1.84]
+        assert set(found.index.levels[0]) == {"paper, CIFAR-10", "paper, CIFAR-100", "paper, SVHN"}, "ImageNet has no spreads"
+        assert found["low"].notna().all() and "softmax" not in found.index.levels[1]
 
-    def test_losses_whose_numbers_the_paper_does_not_print_share_a_column(self):
-        found = loss_tables.beside(runs(), 4)
-        assert list(found.columns[3:]) == [
-            *("softmax", "hinge", "modified loss", "LGM", "L-Softmax", "LM, λ = 0.3", "modified loss + LM, λ = 0.3")
-        ]
-        assert found["L-Softmax"].iloc[0] == "4.49 ± 0.13" and found["L-Softmax"].iloc[-2] == "47.99 ± 1.01"
+    def test_ours_come_last_paired_or_pooled(self):
+        found = loss_tables.less_softmax(runs().assign(model="fast"))
+        ours = found[found["source"] == f"ours, {VARIANT}"].set_index("loss")
+        assert list(ours.index) == ["l-softmax", "lm-uq 0.9", "lm 0.3", "lm 1"] and found["ours"].is_monotonic_increasing
+        assert ours.loc["lm 0.3", ["mean", "low", "high"]].round(2).tolist() == [2.01, 1.99, 2.03]
+        assert ours.loc["l-softmax", "label"] == "L-Softmax"
+        shown = loss_tables.side_by_side(found)
+        assert list(shown.columns)[-1] == f"ours, {VARIANT}" and shown.loc["LM, λ = 0.3"].iloc[-1] == "**+2.0 [+2.0, +2.0]**"
+        pooled = loss_tables.less_softmax(runs().assign(model="vgg16")).query("ours").set_index("loss")
+        assert pooled.loc["lm 0.3", "mean"] == ours.loc["lm 0.3", "mean"] and pooled.loc["lm 0.3", "low"] < 1
 
-    def test_of_two_variants_the_one_with_most_seeds_is_shown(self):
+    def test_of_two_variants_of_a_loss_the_one_with_most_seeds_is_shown(self):
         one = runs().query("loss == 'l-softmax 2' and seed == 0").assign(loss="l-softmax 3", test_accuracy=0.9)
         for table in (pd.concat([one, runs()]), pd.concat([runs(), one])):
-            assert loss_tables.beside(table, 4)["L-Softmax"].iloc[-2] == "47.99 ± 1.01"
-
-    @pytest.mark.parametrize("number", [2, 3, 4])
-    def test_without_runs_the_papers_numbers_stand_alone(self, number):
-        found = loss_tables.beside(pd.DataFrame(), number)
-        assert set(found["scale"]) == {"paper"} and len(found) == loss_tables.printed(number)["source"].nunique()
+            ours = loss_tables.less_softmax(table).query("ours").set_index("loss")
+            assert ours.loc["l-softmax", "mean"] == pytest.approx(1.01)
 
     def test_without_softmax_there_is_no_difference(self):
         table = runs()
-        assert set(loss_tables.beside(table[table["loss"] != "softmax"], 2).iloc[2, 3:]) == {tables.MISSING}
+        assert not loss_tables.less_softmax(table[table["loss"] != "softmax"])["ours"].any()
 
 
 class TestDivergences:
     def test_rows_and_columns(self):
         found = loss_tables.divergences(runs())
-        assert list(found["regulariser"]) == ["none", "D(u‖q)", "D(q‖u)", "symmetric"] * 2
-        assert list(found.columns[2:]) == ["λ = 0", *(f"0.{digit}" for digit in range(1, 10)), "1"]
-        assert found["λ = 0"].tolist()[::4] == ["28.62 ± 0.24", "49.00 ± 1.00"]
-        assert found.loc[3, "0.3"] == "27.27 ± 0.15" and found.loc[7, "0.3"] == "46.99 ± 1.01"
-        assert found.loc[5, "0.9"] == "46.00 ± 1.00" and found.loc[7, "1"] == "58.99 ± 1.01"
-        assert found.loc[3, "1"] == found.loc[6, "0.3"] == tables.MISSING
+        assert list(found.columns) == ["source", "λ", "D(u‖q)", "D(q‖u)", "symmetric"]
+        paper, ours = (group.set_index("λ") for _, group in found.groupby("source", sort=False))
+        assert list(paper.index) == ["0 (softmax)", *(f"0.{digit}" for digit in range(1, 10))]
+        assert paper.loc["0.3", "symmetric"] == "27.27 ± 0.15" and set(paper.loc["0 (softmax)"][1:]) == {"28.62 ± 0.24"}
+        assert ours.loc["0.3", "symmetric"] == "46.99 ± 1.01" and ours.loc["0.9", "D(u‖q)"] == "46.00 ± 1.00"
+        assert ours.loc["1", "D(q‖u)"] == tables.MISSING
 
     def test_without_runs(self):
-        assert len(loss_tables.divergences(pd.DataFrame())) == 4
+        assert loss_tables.divergences(pd.DataFrame())["source"].nunique() == 1
 
 
 class TestAsPrinted:
@@ -106,3 +104,31 @@ class TestAsPrinted:
         text = found.loc[("L3 b", "CIFAR-100, 13-layer network")]
         assert text.iloc[0] == "LM with D(u‖q), mean over λ less LM with D(q‖u), mean over λ"
         assert text.iloc[1].startswith(f"**−{averages['q_u'] - averages['u_q']:.2f} [")
+
+
+class TestTableOne:
+    """ArcGrad's Table I: the paper's numbers alone, and numbers made of them."""
+
+    def test_the_papers_numbers(self):
+        scores = loss_tables.table_i(pd.DataFrame({"campaign": ["mnist"]}))
+        assert set(scores["source"]) == {"paper"} and len(scores) == 15 * 7
+        shown = loss_tables.summary(scores, "accuracy").set_index("method")["paper"]
+        assert shown["ArcGrad, s = 5"] == "**82.50**" and shown["softmax"] == "79.56"  # as the paper's last lines have it
+        won = loss_tables.summary(scores, "wins").set_index("method")["paper"]
+        assert won["ArcGrad, s = 5"] == "**7**"
+
+    def test_the_lead_of_a_method(self):
+        scores = loss_tables.table_i(pd.DataFrame({"campaign": ["mnist"]}))
+        found = loss_tables.ahead(scores).set_index("setting")
+        assert found.loc["softmax", "mean"] == pytest.approx(82.50 - 79.56, abs=0.01) and len(found) == 6
+        assert found.loc["softmax", "low"] < 0 < found.loc["center 0.02", "low"]
+
+    def test_another_source_beside_it(self):
+        scores = loss_tables.table_i(pd.DataFrame({"campaign": ["mnist"]}))
+        both = pd.concat([scores, scores.assign(source="ours", accuracy=100 - scores["accuracy"], folds=loss_tables.TOGETHER)])
+        shown = loss_tables.summary(both, "rank")
+        assert list(shown.columns) == ["of", "method", "paper", "ours"] and shown["of"].nunique() == 2
+        assert (shown["paper"] == tables.MISSING).sum() == 7
+        listed = loss_tables.by_title(both)
+        assert list(listed.columns) == ["title", "method", "paper"] and len(listed) == 15 * 7
+        assert listed["paper"].str.startswith("**").groupby(listed["title"]).sum().ge(1).all()
