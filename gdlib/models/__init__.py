@@ -17,6 +17,7 @@ from gdlib.models.images import IMAGE_NETWORKS as IMAGE_NETWORKS
 from gdlib.models.images import STEMS as STEMS
 from gdlib.models.images import FastNetwork as FastNetwork
 from gdlib.models.images import ImageNetwork as ImageNetwork
+from gdlib.models.images import conv13 as conv13
 from gdlib.models.images import fast as fast
 from gdlib.models.images import image_stack as image_stack
 from gdlib.models.images import mobilenet_v1 as mobilenet_v1

@@ -1,4 +1,4 @@
-"""The small image network: its cost, its whitening filters, and what stays fixed in training."""
+"""The small image network: its cost, its whitening filters, and what stays fixed in training; the network of 13 layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from gdlib.functional import gd_cross_entropy
-from gdlib.models import fast, image_stack
+from gdlib.models import conv13, fast, image_stack
 from gdlib.train import train
 
 
@@ -52,3 +52,15 @@ def test_the_filters_are_those_of_the_first_images_and_no_optimiser_moves_them()
         assert torch.equal(copy.body.whitening.weight, alone.body.whitening.weight)
         assert not torch.equal(copy.body.block1[0].weight, start)
     assert not torch.equal(stack.copies[0].body.block1[0].weight, stack.copies[1].body.block1[0].weight)  # β differs
+
+
+def test_the_network_of_13_layers() -> None:
+    """Its convolutions from the printed table, and positions: 32, 16, 8, and 6 without padding."""
+    with torch.device("meta"):
+        network, batch = conv13(classes=100), torch.empty(2, 3, 32, 32, device="meta")
+        shapes = [tuple(layer.weight.shape) for layer in network.body if isinstance(layer, torch.nn.Conv2d)]
+        assert network.body(batch).shape == (2, 128, 6, 6) and network(batch).shape == (2, 100)
+    three, six, one = [(128, 128, 3, 3)] * 2, [(256, 256, 3, 3)] * 2, [(256, 512, 1, 1), (128, 256, 1, 1)]
+    assert shapes == [(128, 3, 3, 3), *three, (256, 128, 3, 3), *six, (512, 256, 3, 3), *one]
+    assert sum(parameter.numel() for parameter in network.parameters()) == pytest.approx(3.1e6, rel=0.02)
+    assert conv13(width=0.125, channels=1)(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
