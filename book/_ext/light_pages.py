@@ -31,7 +31,7 @@ MATHJAX = (
 DESCRIPTION = 200  # characters
 MANY_COLUMNS = 7  # a table with more is set smaller
 PHONE = 350  # pixels of a line on a phone
-CHARACTER, GAP = 7.4, 14  # pixels of a character of a table there, and between two columns
+CHARACTER, GAP = 8.0, 14  # pixels of a character of a table there, and between two columns
 WIDE = 480  # pixels: a figure that is shrunk too much on a phone
 FOLDED = ("Why", "Re-run", "Reference")  # parts of the contents that are closed unless one of their pages is shown
 
@@ -77,7 +77,7 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
 def least_width(rows: Sequence[Sequence[str]]) -> float:
     """Estimate how many pixels a table needs on a phone when its cells break between all words."""
     columns = zip_longest(*rows, fillvalue="")
-    words = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]
+    words = [max((len(word) for text in column for word in re.split("[ \\n]", text)), default=0) for column in columns]
     return sum(CHARACTER * longest + GAP for longest in words)
 
 

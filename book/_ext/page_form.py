@@ -30,7 +30,7 @@ def span_the_headings(app: Sphinx, doctree: nodes.document) -> None:
     """Let a cell span its row where the other cells are empty."""
     for row in doctree.findall(nodes.row):
         first, *others = row.children
-        if others and first.astext() and not any(entry.astext().strip() for entry in others):
+        if others and not isinstance(row.parent, nodes.thead) and first.astext() and not any(entry.astext().strip() for entry in others):
             first["morecols"] = len(others)
             row.children = [first]
             row["classes"].append("heads")
