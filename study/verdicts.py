@@ -13,6 +13,11 @@ from study import criteria, records, statistics
 from study.criteria import CLAIMS, Finding, Outcome, Variant, images
 from study.criteria.selection import on_fast
 
+<<<<<<< HEAD
+=======
+__all__ = ["VERDICTS", "Part", "Verdict", "findings", "seeds_needed", "verdict", "verdicts", "variants"]
+
+>>>>>>> 664c90d (w)
 Decision = Literal["supported", "contradicted", "mixed", "partly supported", "unresolved", "not run"]
 
 VERDICTS: Mapping[Decision, str] = {
@@ -152,7 +157,7 @@ def verdict(claim: str, runs: pd.DataFrame, selected: dict[str, pd.DataFrame] | 
     for name, part in CLAIMS[claim].items():
         if part.kind not in kinds:
             kinds[part.kind] = criteria.runs_of(runs, part.kind)
-        found = (part.rule(variant) for variant in _variants(kinds[part.kind], part.kind))
+        found = (part.rule(variant) for variant in variants(kinds[part.kind], part.kind))
         parts.append(Part(name, part.sentence, tuple(finding if part.decides else _shown(finding) for finding in found if finding)))
     replaced = {_family(finding) for part in parts for finding in part.findings if on_fast(finding.variant)}
 
@@ -164,8 +169,8 @@ def verdict(claim: str, runs: pd.DataFrame, selected: dict[str, pd.DataFrame] | 
     return Verdict(claim, tuple(replace(part, findings=tuple(map(counted, part.findings))) for part in parts))
 
 
-def _variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
-    """The variants that are not under way, so that no outcome changes with each record that lands.
+def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
+    """List the variants that are not under way, so that no outcome changes with each record that lands.
 
     With :data:`FAST` all planned settings have all planned seeds, and in the study of the step each arm that was begun.
     """

@@ -14,6 +14,7 @@ from IPython.display import Markdown
 from pandas.api.types import is_numeric_dtype
 
 from study import campaign, criteria, figures, published, records, verdicts
+from study.criteria.selection import on_fast
 from study.tables.book import MISSING, Table, cell, table
 from study.tables.outcomes import MARKS, counts
 from study.tables.runs import in_order, short
@@ -48,16 +49,24 @@ class Page:
 
         Args:
             kind: as :func:`study.criteria.runs_of` knows it.
-            some: whether variants with too few seeds to decide anything are there too, their seeds counted behind their names.
+            some: whether those with too few seeds to decide anything, or under way, are there too, their seeds counted behind their names.
         """
-        found = criteria.runs_of(self.records, kind)
+        found = criteria.runs_of(self.records, kind).reset_index(drop=True)
         if found.empty:
             return found
+        settled = {variant.name for variant in verdicts.variants(found, kind)}
         least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
+<<<<<<< HEAD
         seeds = found.groupby("variant")["seed" if "seed" in found else "title"].transform("nunique")
         shown = in_order(found if some else found[seeds >= least])
+=======
+        of_setting = found.groupby(["variant", found["setting"].astype(str)])["seed"].nunique().groupby(level=0)
+        seeds = found["variant"].map({name: counts.min() if on_fast(str(name)) else counts.max() for name, counts in of_setting})
+        few = (seeds < least) | ~found["variant"].isin(settled)
+        shown = in_order(found if some else found[~few])
+>>>>>>> 664c90d (w)
         counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
-        return shown.assign(variant=shown["variant"] + counted.where(seeds < least, "")[shown.index])
+        return shown.assign(variant=shown["variant"] + counted.where(few, "")[shown.index])
 
     def answer(self, claim: str = "") -> Markdown:
         """Show the claim with its place in the paper, the outcome with its scale and counts, and what was found."""
