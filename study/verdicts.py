@@ -13,11 +13,6 @@ from study import criteria, records, statistics
 from study.criteria import CLAIMS, Finding, Outcome, Variant, images
 from study.criteria.selection import on_fast
 
-<<<<<<< HEAD
-=======
-__all__ = ["VERDICTS", "Part", "Verdict", "findings", "seeds_needed", "verdict", "verdicts", "variants"]
-
->>>>>>> 664c90d (w)
 Decision = Literal["supported", "contradicted", "mixed", "partly supported", "unresolved", "not run"]
 
 VERDICTS: Mapping[Decision, str] = {
