@@ -56,15 +56,11 @@ class Page:
             return found
         settled = {variant.name for variant in verdicts.variants(found, kind)}
         least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
-<<<<<<< HEAD
-        seeds = found.groupby("variant")["seed" if "seed" in found else "title"].transform("nunique")
-        shown = in_order(found if some else found[seeds >= least])
-=======
-        of_setting = found.groupby(["variant", found["setting"].astype(str)])["seed"].nunique().groupby(level=0)
-        seeds = found["variant"].map({name: counts.min() if on_fast(str(name)) else counts.max() for name, counts in of_setting})
+        of_setting = found.groupby(["variant", found["setting"].astype(str)])["seed" if "seed" in found else "title"].nunique()
+        by = of_setting.groupby(level=0)
+        seeds = found["variant"].map({name: counts.min() if on_fast(str(name)) else counts.max() for name, counts in by})
         few = (seeds < least) | ~found["variant"].isin(settled)
         shown = in_order(found if some else found[~few])
->>>>>>> 664c90d (w)
         counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
         return shown.assign(variant=shown["variant"] + counted.where(few, "")[shown.index])
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from tests.study.made_up import images, mnist
 
 from study import tables
 from study.tables import Page
 from study.tables.runs import in_order, short
+from tests.study.made_up import images, mnist
 
 
 @pytest.fixture(scope="module")
