@@ -248,6 +248,7 @@ CLAIMS = {
             of("test_ece_temperature", 0.1, "after temperature scaling"),
             by=0.01,
         ),
+        c=Criterion(smaller("test_ece", of("test_ece_link", 0.1, "after the link"), of("test_ece", 0.1)), "link"),
     ),
     "B3": claim(
         "feedback",

@@ -33,9 +33,14 @@ from study.criteria.rules import (
 from study.criteria.selection import of_gradient_decay, with_setting
 
 # the grid holds every β and both warm-ups; the step the learning rates, also of the first layer alone, and larger first weights; the width
-# every width at two of these rates
-KINDS = ("grid", "feature-plane", "curriculum", "temperature", "warmup-length", "step", "width")
-_OTHER_CAMPAIGNS = {"step": ["mnist-step"], "width": ["mnist-step", "mnist-width"]}
+# every width at two of these rates; the link some β with samples held out
+KINDS = ("grid", "feature-plane", "curriculum", "temperature", "warmup-length", "step", "width", "link")
+_CAMPAIGNS = {
+    "step": ["mnist-step"],
+    "width": ["mnist-step", "mnist-width"],
+    "temperature": ["mnist", "mnist-edges"],
+    "link": ["mnist-edges"],
+}
 
 TABLE_1_BETAS = ("1", "0.5", "0.1", "0.01", "0.001")
 
@@ -44,9 +49,12 @@ def mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Select the runs of one kind from the records of the MNIST campaigns; for the temperatures a setting is the pair (β, τ)."""
     runs = of_gradient_decay(runs)
     entry = runs["record"].str.replace(r"-seed\d+\.json$", "", regex=True)
-    chosen = entry.str.startswith(kind) if kind != "grid" else ~entry.str.startswith(KINDS[1:])
-    of_mnist = chosen & (runs["campaign"] == "mnist")
-    found = with_setting(runs[runs["campaign"].isin(_OTHER_CAMPAIGNS[kind]) if kind in _OTHER_CAMPAIGNS else of_mnist])
+    chosen = runs["campaign"].isin(_CAMPAIGNS.get(kind, ["mnist"]))
+    if kind == "grid":
+        chosen &= ~entry.str.startswith(KINDS[1:])
+    elif kind not in ("step", "width"):
+        chosen &= entry.str.startswith(kind)
+    found = with_setting(runs[chosen])
     if found.empty:
         return found
     if kind == "width":
