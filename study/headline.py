@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import io
 import re
@@ -49,11 +48,7 @@ def picture(setting: Setting) -> str:
 
 
 def stale(*, redraw: bool = False) -> list[str]:
-    """Name what shows other numbers than the records: README.md, its picture.
-
-    Args:
-        redraw: whether to draw it again.
-    """
+    """Name what shows other numbers than the records (README.md, its picture), and draw it again if asked."""
     runs = records.read(records.default_folder())
     measured = settings(runs)
     text = README.read_text(encoding="utf-8")
@@ -69,14 +64,13 @@ def stale(*, redraw: bool = False) -> list[str]:
 
 
 def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if README.md or its picture and the records disagree")
-    arguments = parser.parse_args()
-    found = stale(redraw=not arguments.check)
-    if arguments.check and found:
+    """Draw; or, with ``--check``, change nothing and fail if README.md or its picture and the records disagree."""
+    if "--check" not in sys.argv[1:]:
+        stale(redraw=True)
+        return 0
+    if found := stale():
         print(f"other numbers than in the records: {', '.join(found)}; run `python -m study.headline`", file=sys.stderr)
-    return int(arguments.check and bool(found))
+    return int(bool(found))
 
 
 if __name__ == "__main__":

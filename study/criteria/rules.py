@@ -16,8 +16,7 @@ import pandas as pd
 from study import published, statistics
 
 Outcome = Literal["met", "contradicted", "unresolved"]
-Region = tuple[float, float]
-"""Where an interval can lie: between two numbers, without them."""
+Regions = Sequence[tuple[float, float]]  # where an interval can lie: between two numbers, without them
 
 METRICS = {
     "test_accuracy": "test accuracy",
@@ -54,21 +53,13 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Variant:
-    """The runs of one variant.
+    """The runs of one variant."""
 
-    Attributes:
-        name: such as ``relu-unit``.
-        runs: with ``setting`` (a number for a constant β, otherwise a label), the metrics, and the column ``unit``.
-        seeds: how many pairs a comparison needs to decide.
-        unit: what pairs two values: ``"seed"``, or ``"title"`` for data sets.
-        some: whether "the best of" and "each of" speak of the rivals that were run, instead of waiting for all of them.
-    """
-
-    name: str
-    runs: pd.DataFrame
-    seeds: int = 2
-    unit: str = "seed"
-    some: bool = False
+    name: str  # such as relu-unit
+    runs: pd.DataFrame  # with ``setting`` (a number for a constant β, otherwise a label), the metrics, and the column ``unit``
+    seeds: int = 2  # how many pairs a comparison needs to decide
+    unit: str = "seed"  # what pairs two values; "title" for data sets
+    some: bool = False  # whether "the best of" and "each of" speak of the rivals that were run, instead of waiting for all
 
     @property
     def scale(self) -> str:
@@ -94,28 +85,16 @@ class Values:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one variant says about one part of a claim.
-
-    Attributes:
-        variant: its name.
-        outcome: *met*, *contradicted* or *unresolved*.
-        text: the comparison in words.
-        difference: the difference that decided it; None for a combination.
-        p_value: the level at which its interval would touch the threshold; NaN for a combination.
-        paper: the papers' own effect, where they print both sides; empty otherwise.
-        scale: of the runs.
-        decides: whether it counts; a finding of older runs, or of another scope than the claim's, is only shown.
-        components: what a combination is made of.
-    """
+    """What one variant says about one part of a claim: a comparison with its difference, or a combination of others."""
 
     variant: str
     outcome: Outcome
-    text: str
+    text: str  # the comparison in words
     difference: statistics.PairedDifference | None = None
-    p_value: float = math.nan
-    paper: str = ""
-    scale: str = ""
-    decides: bool = True
+    p_value: float = math.nan  # the level at which the interval would touch the threshold
+    paper: str = ""  # the papers' own effect, where they print both sides
+    scale: str = ""  # of the runs
+    decides: bool = True  # a finding of older runs, or of another scope than the claim's, is only shown
     components: tuple[Finding, ...] = ()
 
     def leaves(self) -> Iterator[Finding]:
@@ -126,18 +105,10 @@ class Finding:
             yield from component.leaves()
 
 
-Side = Callable[[Variant], Values | None]
-"""A number for each unit, from the runs of a variant."""
-
-Choice = Callable[[Variant], "published.Setting | None"]
-"""A setting that the runs themselves choose."""
-
-Rule = Callable[[Variant], Finding | None]
-"""From the runs of a variant to a finding, or to None if they are not all there."""
-
-Keep = Callable[[pd.DataFrame], pd.DataFrame]
-"""A part of the runs."""
-
+Side = Callable[[Variant], Values | None]  # a number for each unit, from the runs of a variant
+Choice = Callable[[Variant], "published.Setting | None"]  # a setting that the runs themselves choose
+Rule = Callable[[Variant], Finding | None]  # from the runs of a variant to a finding, or to None if they are not all there
+Keep = Callable[[pd.DataFrame], pd.DataFrame]  # a part of the runs
 _Compared = Side | published.Setting | Choice
 
 
@@ -241,8 +212,8 @@ def _comparison(
     metric: str,
     left: _Compared,
     right: _Compared | None,
-    met: Sequence[Region],
-    against: Sequence[Region],
+    met: Regions,
+    against: Regions,
     words: str = "",
     pooled: bool = False,
 ) -> Rule:
@@ -264,7 +235,7 @@ def _comparison(
             difference = statistics.pooled_difference(a, b, groups)
         interval = difference.interval
 
-        def inside(regions: Sequence[Region]) -> bool:
+        def inside(regions: Regions) -> bool:
             return any(low < interval.low and interval.high < high for low, high in regions)
 
         outcome: Outcome = "met" if inside(met) else "contradicted" if inside(against) else "unresolved"
