@@ -16,10 +16,9 @@ import pandas as pd
 
 from study import campaign, published, statistics
 from study.statistics import PairedDifference
+from study.tables.runs import ACTIVATIONS, PIXELS
 
 _LEAST = 3  # seeds
-ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
-PIXELS = {"unit": "pixels 0 to 1", "standard": "standardised pixels", "none": "pixels 0 to 255"}
 _AUGMENTATIONS = {"none": "no augmentation", "crop-flip": "crops and flips", "crop2-flip": "crops and flips"}
 _NETWORKS = {"fast": "a small network", "resnet18": "a narrow ResNet18", "vgg16": "a narrow VGG16"}
 _OWN = ["campaign", "dataset", "model", "activation", "normalization", "augmentation", "subset", "epochs", "learning_rate"]

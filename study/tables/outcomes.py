@@ -13,7 +13,8 @@ from typing import Any
 
 from study import published
 from study.criteria import Finding, Outcome
-from study.tables.measured import ACTIVATIONS, PIXELS
+from study.tables.book import signed
+from study.tables.runs import short
 from study.verdicts import VERDICTS, Verdict
 
 MARKS: Mapping[Outcome, str] = {"met": "✓", "contradicted": "✗", "unresolved": "○"}
@@ -111,21 +112,13 @@ def _marks(findings: Iterable[Finding]) -> str:
 def _line(part: str, finding: Finding) -> str:
     """One finding: the variant, what is compared, the effect with its interval, the papers' effect, the outcome."""
     effects = "; ".join(f"{leaf.text}: {leaf.difference:u}{f' (papers: {leaf.paper})' if leaf.paper else ''}" for leaf in finding.leaves())
-    effects = re.sub(r"(?<![\w.])-(?=\d)", "−", effects)
+    effects = signed(effects)
     mark = f'<span class="{finding.outcome}">{MARKS[finding.outcome]} {finding.outcome}</span>'
-    return f"{mark} <b>{part}</b> {html.escape(_words(finding.variant))}: {html.escape(effects)}"
+    return f"{mark} <b>{part}</b> {html.escape(short(finding.variant))}: {html.escape(effects)}"
 
 
 def _column(variant: str) -> str:
     return next(column for column, beginnings in _COLUMNS.items() if variant.startswith(beginnings))
-
-
-def _words(variant: str) -> str:
-    """A variant in words, without the data set, which is in the header."""
-    activation, _, pixels = variant.partition("-")
-    if activation in ACTIVATIONS and pixels in PIXELS:
-        return f"{ACTIVATIONS[activation]}, {PIXELS[pixels]}"
-    return variant.partition(", ")[2] or variant
 
 
 @cache

@@ -11,7 +11,7 @@ from study import criteria, published, statistics
 from study.criteria import distance_to_table_1
 from study.statistics import Interval
 from study.tables.book import cell, difference, mean_sd
-from study.tables.measured import ACTIVATIONS
+from study.tables.runs import ACTIVATIONS
 
 BOTH = "pixels 0 to 255 (both)"
 """The arm in which the rate and the first weights of the first layer are larger, as they are on raw pixels."""
