@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup
 from study.settings import Experiment
+from tests.each import each
 
 VALUES = st.floats(1e-6, 1e6)
 
@@ -20,7 +21,7 @@ class TestConstant:
     def test_is_the_value(self, value, step):
         assert Constant(value)(step) == value
 
-    @pytest.mark.parametrize("value", [math.nan, math.inf, "0.1", None, True])
+    @each("value", [math.nan, math.inf, "0.1", None, True])
     def test_refuses_what_is_no_number(self, value):
         with pytest.raises(ValueError, match="value must be a finite number"):
             Constant(value)
@@ -51,7 +52,7 @@ class TestLinearWarmup:
         assert [LinearWarmup(0.01, 0.1, 10)(step) for step in (0, 5, 10, 1000)] == pytest.approx([0.01, 0.055, 0.1, 0.1], rel=1e-15)
         assert [LinearWarmup(5.0, 1.0, 4)(step) for step in range(6)] == [5.0, 4.0, 3.0, 2.0, 1.0, 1.0]  # a warm-up may fall
 
-    @pytest.mark.parametrize("steps", [0, -1, math.nan, math.inf, "10"])
+    @each("steps", [0, -1, math.nan, math.inf, "10"])
     def test_refuses_a_warmup_without_length(self, steps):
         with pytest.raises(ValueError, match="steps must be"):
             LinearWarmup(0.01, 0.1, steps)
