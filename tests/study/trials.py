@@ -142,7 +142,8 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     yield from [f'$ squeue -o "{columns}"', *output("squeue", "-o", columns).splitlines()]
     before = until(lambda: project.processes()["job"], "a job runs here")
     cancelled = running_tasks()[0]
-    yield from [f"$ scancel {cancelled}", output("scancel", cancelled)]
+    output("scancel", cancelled)
+    yield f"$ scancel {cancelled}"
     others = until(lambda: [process for process in project.processes()["job"] if process not in before], "another job runs here")
     yield "$ kill -9 the process of another job"
     others[0].kill()
@@ -150,7 +151,8 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     yield from told(project.said())
     yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there"
 
-    length = len(project.said())
+    length, there = len(project.said()), {path.stem for path in project.records.glob("*.json")}
+    log = next(f"build/trial/digits-seed{seed}.log" for seed in range(jobs) if f"digits-seed{seed}" not in there)
     yield from ["", command]
     second = project.start(*profile)
     until(lambda: project.processes()["kernel"], "a kernel runs here")
@@ -159,8 +161,9 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     second.wait()
     code = project.finish(*profile)
     yield from told(project.said()[length:])
-    waited = sum("waiting: " in path.read_text() for path in (project.folder / "build" / "trial").glob("*.log"))
-    yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there; {waited} tasks waited for one of before"
+    yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there"
+    lines = (project.folder / log).read_text(encoding="utf-8").splitlines()
+    yield from [f"$ cat {log}", *(line.replace(f"{project.folder}/", "") for line in lines if not line.startswith("["))]
 
     if measured(project.records) != project.expected():
         raise RuntimeError("the records differ from those of a local run")
