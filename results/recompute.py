@@ -18,7 +18,9 @@ PLACES = {
     "plane": r"mnist/feature-plane-(\w+-\w+)-seed",
     "followed": r"mnist/curriculum-(\w+-\w+)-seed",
     "grid": r"mnist/((?:relu|tanh|sigmoid)-(?:unit|none|standard))-seed",
-    "taus": r"mnist/temperature-seed",
+    "taus": r"mnist(?:-edges)?/temperature-",
+    "link": r"mnist-edges/link-(\w+-\w+)-seed",
+    "width": r"mnist-width/(?P<arm>large|small)-step-seed",
     "step": r"mnist-step/(relu|tanh)-(?P<arm>.+)-seed",
     "cifar10": r"(cifar10-(?:reduced|fast)/(?:augmented|plain))(?:-warmup)?-seed",
     "many": r"(tiny-imagenet-reduced/plain|cifar100-fast/augmented)(?:-warmup(?:-gd1)?)?-seed",
@@ -26,6 +28,8 @@ PLACES = {
     "images": r"((?:cifar10|tiny-imagenet)-reduced/(?:augmented|plain)|cifar100?-fast/(?:augmented|plain))(?:-warmup(?:-gd1)?)?-seed",
     "fast": r"(cifar100?-fast/(?:augmented|plain))(?:-warmup(?:-gd1)?)?-seed",
     "cifar100": r"(cifar100-fast/augmented)(?:-warmup(?:-gd1)?)?-seed",
+    "feedback": r"cifar10-(?:fast|feedback)/(plain|augmented)(?:-warmup)?-seed",
+    "matched feedback": r"cifar10-(?:fast/|feedback/matched-)(plain|augmented)(?:-warmup)?-seed",
     "rivals": r"(?:cifar10|margin-losses)-reduced/plain-",
     "momentum": r"cifar10-reduced/(?P<arm>(?:no-)?momentum(?:-same-step)?)-seed",
     "matched": r"cifar10-reduced/(?P<arm>matched|plain)-seed",
@@ -39,7 +43,7 @@ PLACES = {
     "cuts": r"(angular-mnist|angular-reduced)/(?P<arm>all|augmented|fewer-subset600|fewer|shorter)-(?!subset)",
     "cost": r"angular-cost/(?P<arm>)",
 }
-SEEDS = {"tables": 15, "layers": 10, "taus": 5, "cost": 5} | dict.fromkeys(["plane", "followed", "grid", "step"], 5)
+SEEDS = {"tables": 15, "layers": 10, "taus": 5, "cost": 5} | dict.fromkeys(["plane", "followed", "grid", "step", "width", "link"], 5)
 WARM, WARM_1 = "warm-up 0.1→1", "warm-up 1→5"
 PLAN = {"augmented": ("20", "5", "1", "0.1", "0.01", WARM), "plain": ("20", "1", "0.1", WARM)}
 ANGULAR = ("softmax", "arcgrad 10", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
@@ -101,6 +105,14 @@ COMPARISONS = [
     ("B1 b", "matched", "test_accuracy", "matched/0.1 − plain/1", "differs 0"),
     *(("B2 a", "images", "test_ece", f"{beta}@test_ece_link − {beta}", "< 0") for beta in ("0.1", "max[number]([0-9.]+)")),
     ("B2 b", "images", "test_ece", "0.1@test_ece_link − 0.1@test_ece_temperature", "< 0.01"),
+    ("B2 c", "link", "test_ece", "0.1@test_ece_link − 0.1", "< 0"),
+    *(row for ab, place in (("ab", "feedback"), ("cd", "matched feedback")) for row in [
+        (f"B3 {ab[0]}", place, "test_ece", "feedback 1, 5, 5 − 1", "< 0"),
+        (f"B3 {ab[1]}", place, "test_accuracy", "feedback 1, 5, 5 − 1", "> -0.005"),
+    ]),
+    ("E19 a", "width", "lost", "large/25/0.001 − large/25/1 − large/400/0.001 + large/400/1", "> 0"),
+    ("E19 b", "width", "lost", "large/400/0.001 − large/400/1", "within 60"),
+    ("E19 c", "width", "lost", "small/25/0.001 − small/25/1", "> 0"),
     ("A2 a", "tables", "test_accuracy", f"3/arcgrad 5 − max[test_accuracy]({OTHERS})", "> 0"),
     ("A2 b", "tables", "wins", f"3/arcgrad 5 − max[wins]({OTHERS})", "> 0"),
     ("A2 c", "tables", "rank", "3/softmax − 3/arcgrad 5", "nemenyi 7"),
@@ -191,6 +203,8 @@ def load(folder=RECORDS):
                 label = run.get("schedule") or asked.get("loss") or asked["method"]
                 if place in ("tables", "layers"):
                     label = f"{len(asked['hidden']) + 1}/{label}"
+                elif place == "width":
+                    label = f"{asked['hidden'][0]}/{label}"
                 elif place == "taus":
                     label = f"{run['beta']:g} at {run['temperature']:g}"
                 label = "/".join(filter(None, [match.groupdict().get("arm"), label]))
@@ -271,7 +285,7 @@ def comparisons(found):
     for part, place, metric, text, test in COMPARISONS:
         for variant in sorted(variant for where, variant in found if where == place):
             settings, least = found[place, variant], SEEDS.get(place, 3)
-            if variant == "angular-mnist":
+            if variant == "angular-mnist" or ("feedback" in place and variant == "augmented"):
                 least = 5
             if "-fast/" in variant:
                 least = 5 if variant.endswith("augmented") else 3

@@ -119,18 +119,24 @@ def _increasing(metric: str, *settings: float) -> Rule:
 def _nearest_confidence(variant: Variant) -> published.Setting | None:
     """The temperature, at β = 1, whose mean training confidence is nearest to that of β = 0.01 with τ = 1."""
     target = variant.having("train_confidence", (0.01, 1.0)).mean()
-    plain = [setting for setting in set(variant.runs["setting"]) if setting[0] == 1.0]
-    return min(plain, key=lambda setting: abs(variant.having("train_confidence", setting).mean() - target), default=None)
+    means = _means(variant, "train_confidence")
+    return min((pair for pair in means if pair[0] == 1.0), key=lambda pair: abs(means[pair] - target), default=None)
 
 
 def _best_pair(*, beta: float | None = None, tau: float | None = None) -> Choice:
     """The pair with the largest mean validation accuracy, of those with this β or with this τ."""
 
     def choose(variant: Variant) -> published.Setting | None:
-        pairs = sorted(pair for pair in set(variant.runs["setting"]) if beta in (None, pair[0]) and tau in (None, pair[1]))
-        return max(pairs, key=lambda pair: variant.having("valid_accuracy", pair).mean(), default=None)
+        means = _means(variant, "valid_accuracy")
+        return max((pair for pair in means if beta in (None, pair[0]) and tau in (None, pair[1])), key=means.__getitem__, default=None)
 
     return choose
+
+
+def _means(variant: Variant, metric: str) -> dict[tuple[float, float], float]:
+    """The mean for each pair (β, τ) that has all its seeds, in order."""
+    found = {pair: variant.having(metric, pair) for pair in sorted(set(variant.runs["setting"]))}
+    return {pair: float(values.mean()) for pair, values in found.items() if len(values) >= variant.seeds}
 
 
 def _arm(rate: float = 0.001, inputs: float = 1.0, weights: float = 1.0) -> Callable[[pd.DataFrame], pd.DataFrame]:
