@@ -106,7 +106,7 @@ def multi_class_hinge(input: Tensor, target: Tensor, margin: float | Tensor = 1.
     References:
         *Large Margin In Softmax Cross-Entropy Loss*, eq. 14.
     """
-    batch = Batch(input, target, only_indices="the hinge is over the classes that are wrong", **options)
+    batch = Batch(input, target, only_indices="the hinge is over the classes that are wrong", smooths=False, **options)
     gap = batch.values - batch.true(batch.values) + batch.parameter("margin", margin, finite)
     gap = gap.scatter(batch.dim, batch.true_class, 0.0)
     return batch.reduce(torch.relu(gap).sum(batch.dim, keepdim=True) / max(1, batch.classes - 1))

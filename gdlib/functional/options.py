@@ -189,11 +189,17 @@ class Batch:
         target: Tensor,
         *,
         only_indices: str = "",
+        smooths: bool = True,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
+        **unknown: object,
     ) -> None:
+        if unknown:
+            raise TypeError(f"got an unexpected keyword argument {next(iter(unknown))!r}; the options are {', '.join(_OPTIONS)}")
+        if label_smoothing and not smooths:
+            raise TypeError("got label_smoothing, which this loss does not have; the options are weight, ignore_index and reduction")
         self.dim = dim = _class_dimension(input)
         self.index_shape = input.shape[:dim] + input.shape[dim + 1 :]
         self.soft = _is_soft(input, target, self.index_shape, only_indices)
@@ -226,7 +232,8 @@ class Batch:
     @classmethod
     def of_shape(cls, shape: tuple[int, ...], dtype: torch.dtype, target: Tensor, **options: Any) -> Batch:
         """Check class indices and options for logits of a shape and a type, which are never made."""
-        return cls(torch.empty((), dtype=dtype, device="meta").expand(shape), target, only_indices="this is a loss of classes", **options)
+        logits = torch.empty((), dtype=dtype, device="meta").expand(shape)
+        return cls(logits, target, only_indices="this is a loss of classes", smooths=False, **options)
 
     def take_logits(self) -> Tensor:
         """Hand the logits over; nothing of their memory is held any longer."""

@@ -118,6 +118,38 @@ class TestIsCrossEntropyAtBetaOne:
         found = gd_cross_entropy(logits, target, beta=torch.tensor(1.0) if as_tensor else 1.0, **keywords)
         torch.testing.assert_close(found, F.cross_entropy(logits, target, **keywords), rtol=1e-12, atol=1e-12, equal_nan=True)
 
+    def test_rows_that_are_not_finite_or_do_not_count(self):
+        nan, inf = math.nan, math.inf
+        for rows, labels, options in (
+            ([[nan, 1.0], [1.0, 2.0]], [0, 1], {}),
+            ([[nan, 1.0], [1.0, 2.0]], [-100, 1], {}),
+            ([[-inf, 1.0, 2.0], [1.0, 2.0, 3.0]], [1, 1], {}),
+            ([[-inf, 1.0, 2.0], [1.0, 2.0, 3.0]], [0, 1], {}),
+            ([[-inf, 1.0, -inf], [1.0, 2.0, 3.0]], [1, 1], {}),
+            ([[inf, 1.0, 2.0], [1.0, 2.0, 3.0]], [1, 1], {}),
+            ([[1.0, 2.0], [0.0, 1.0]], [-100, -100], {"label_smoothing": 0.1}),
+            ([[1.0, 2.0], [0.0, 1.0]], [0, 1], {"weight": torch.zeros(2)}),
+        ):
+            for reduction in REDUCTIONS:
+                ours, theirs = (torch.tensor(rows, requires_grad=True) for _ in range(2))
+                found = gd_cross_entropy(ours, torch.tensor(labels), 1.0, reduction=reduction, **options)
+                expected = F.cross_entropy(theirs, torch.tensor(labels), reduction=reduction, **options)
+                found.sum().backward()
+                expected.sum().backward()
+                case = f"{rows} {labels} {reduction} {options}"
+                torch.testing.assert_close(found, expected, equal_nan=True, msg=lambda text, case=case: f"{case}: {text}")
+                torch.testing.assert_close(ours.grad, theirs.grad, equal_nan=True, msg=lambda text, case=case: f"{case}: {text}")
+
+    def test_memory_formats_and_views(self):
+        values = torch.randn(2, 5, 4, 4, generator=torch.Generator().manual_seed(0))
+        labels = torch.arange(32).reshape(2, 4, 4) % 5
+        for z in (values.to(memory_format=torch.channels_last), values.transpose(2, 3), values[:1].expand(2, 5, 4, 4)):
+            ours, theirs = z.detach().requires_grad_(), z.detach().requires_grad_()
+            gd_cross_entropy(ours, labels, 1.0).backward()
+            F.cross_entropy(theirs, labels).backward()
+            torch.testing.assert_close(ours.grad, theirs.grad)
+            assert ours.grad.stride() == theirs.grad.stride()
+
     def test_uint8_indices(self):
         logits, target = draw((4, 5), soft=False)
         assert gd_cross_entropy(logits, target.to(torch.uint8), 0.3) == gd_cross_entropy(logits, target, 0.3)

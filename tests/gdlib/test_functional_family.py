@@ -327,7 +327,10 @@ class TestEveryLoss:
             arguments = {"input": torch.zeros(3, 4), "target": torch.zeros(3, dtype=torch.long)} | change
             with pytest.raises(ValueError, match=message):
                 loss.call(arguments.pop("input"), arguments.pop("target"), **arguments)
-        with pytest.raises(TypeError, match="unexpected keyword argument"):
+        if not loss.smooths:
+            with pytest.raises(TypeError, match="got label_smoothing, which this loss does not have"):
+                loss.call(values, target, label_smoothing=0.1)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'wieght'; the options are weight, ignore_index"):
             loss.call(values, target, wieght=weight)
 
 

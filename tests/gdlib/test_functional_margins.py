@@ -212,6 +212,8 @@ class TestCenterLoss:
         ):
             with pytest.raises(ValueError, match=message):
                 center_loss(*arguments)
+        with pytest.raises(TypeError, match="got label_smoothing"):
+            center_loss(torch.zeros(1, 2), torch.tensor([0]), torch.zeros(1, 2), label_smoothing=0.1)
         with pytest.raises(ValueError, match="rate"):
             center_update(torch.zeros(1, 2), torch.tensor([0]), torch.zeros(1, 2), 2.0)
 

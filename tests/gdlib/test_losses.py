@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import nn
 
-from gdlib import GDCrossEntropyLoss
+from gdlib import GDCrossEntropyLoss, losses
 from gdlib.functional import gd_cross_entropy
 
 
@@ -55,6 +58,23 @@ class TestModule:
         loss_fn = GDCrossEntropyLoss(weight=torch.ones(4))
         assert loss_fn.double().weight.dtype == torch.float64
         assert set(loss_fn.state_dict()) == {"weight"}
+
+    def test_copies_are_their_own_and_keep_everything(self):
+        for make in (
+            lambda: GDCrossEntropyLoss(0.3, weight=torch.ones(4)), lambda: losses.AdaCosLoss(4, runs=2), losses.ArcFaceLoss,
+            lambda: losses.ArcGradLoss(gap=0.5), losses.CenterLoss, losses.CosFaceLoss, losses.FocalLoss, losses.GaussianMixtureLoss,
+            losses.LSoftmaxLoss, losses.LargeMarginLoss, losses.ModifiedCrossEntropyLoss, losses.MultiClassHingeLoss,
+            lambda: losses.SoftMarginLoss(0.5), losses.SphereFaceLoss,
+        ):  # fmt: skip
+            loss_fn = make()
+            for again in (copy.deepcopy(loss_fn), pickle.loads(pickle.dumps(loss_fn))):
+                assert repr(again) == repr(loss_fn)
+                again.load_state_dict(loss_fn.state_dict())
+                again.half().to("meta")
+        first = GDCrossEntropyLoss(0.3)
+        second = copy.deepcopy(first)
+        second.beta = 0.7
+        assert first(*batch()) == gd_cross_entropy(*batch(), 0.3) and second(*batch()) == gd_cross_entropy(*batch(), 0.7)
 
     def test_no_state_without_weight(self):
         assert GDCrossEntropyLoss().state_dict() == {}
