@@ -126,7 +126,7 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
 def side_by_side(lead: pd.DataFrame) -> pd.DataFrame:
     """What :func:`less_softmax` found as texts: a row for each loss, a column for each source; bold where the interval excludes 0."""
     found = [Interval(*ends) for ends in zip(lead["mean"], lead["low"], lead["high"], strict=True)]
-    texts = [f"{one.estimate:+.1f} [{one.low:+.1f}, {one.high:+.1f}]".replace("-", "\N{MINUS SIGN}") for one in found]
+    texts = [f"{one.estimate:+.1f} [{one.low:.1f}, {one.high:.1f}]".replace("-", "\N{MINUS SIGN}") for one in found]
     cells = [f"**{text}**" if one.excludes(0) else text for text, one in zip(texts, found, strict=True)]
     wide = lead.assign(cell=cells).pivot_table(index="label", columns="source", values="cell", aggfunc="first", sort=False)
     return wide.fillna(MISSING).rename_axis("trained with")

@@ -60,7 +60,7 @@ class TestLessSoftmax:
         assert ours.loc["lm 0.3", ["mean", "low", "high"]].round(2).tolist() == [2.01, 1.99, 2.03]
         assert ours.loc["l-softmax", "label"] == "L-Softmax"
         shown = loss_tables.side_by_side(found)
-        assert list(shown.columns)[-1] == f"ours, {VARIANT}" and shown.loc["LM, λ = 0.3"].iloc[-1] == "**+2.0 [+2.0, +2.0]**"
+        assert list(shown.columns)[-1] == f"ours, {VARIANT}" and shown.loc["LM, λ = 0.3"].iloc[-1] == "**+2.0 [2.0, 2.0]**"
         pooled = loss_tables.less_softmax(runs().assign(model="vgg16")).query("ours").set_index("loss")
         assert pooled.loc["lm 0.3", "mean"] == ours.loc["lm 0.3", "mean"] and pooled.loc["lm 0.3", "low"] < 1
 
