@@ -10,7 +10,6 @@ from __future__ import annotations
 from study.figures.against import after_training, against
 from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
 from study.figures.compare import (
-    accuracy_against_amount,
     beside,
     differences_by_reading,
 )
@@ -29,23 +28,7 @@ from study.figures.style import (
     use_style,
 )
 
-__all__ = [
-    "accuracy_against_amount",
-    "accuracy_against_calibration",
-    "after_training",
-    "against",
-    "angle_slices",
-    "beside",
-    "curves",
-]
-__all__ += [
-    "differences_by_reading",
-    "difficulty_groups",
-    "feature_planes",
-    "in_lines",
-    "margin_bias",
-    "outcome_plane",
-    "reliability_diagrams",
-]
-__all__ += ["beta_color", "beta_label", "beta_linestyle", "reading_styles", "not_run", "schedule_color", "schedule_label"]
+__all__ = ["accuracy_against_calibration", "after_training", "against", "angle_slices", "beside", "beta_color", "beta_label"]
+__all__ += ["beta_linestyle", "curves", "differences_by_reading", "difficulty_groups", "feature_planes", "in_lines", "margin_bias"]
+__all__ += ["not_run", "outcome_plane", "reading_styles", "reliability_diagrams", "schedule_color", "schedule_label"]
 __all__ += ["schedule_linestyle", "single_samples", "use_style"]

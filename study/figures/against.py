@@ -52,7 +52,7 @@ def against(
     """
     if table.empty:
         return not_run()
-    table = table[table["warmup_epochs"] == 0] if "warmup_epochs" in table else table
+    table = table[~(table["warmup_epochs"] > 0)] if "warmup_epochs" in table else table
     names = list(dict.fromkeys(table[panel])) if panel else [""]
     columns = len(names) if len(names) > 1 < len(outcomes) else min(2, len(names) * len(outcomes))
     counts = any(how == "count" for _, _, how in outcomes.values())

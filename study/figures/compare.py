@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from study import statistics
 from study.figures.style import (
-    MARKERS,
     grid,
     in_lines,
     not_run,
@@ -22,7 +18,6 @@ from study.figures.style import (
     reading_styles,
     schedule_color,
     schedule_label,
-    schedule_linestyle,
 )
 
 
@@ -89,34 +84,3 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
         panel.grid(axis="y", visible=False)
     one_legend(figure, axes, ncols=3)
     return figure
-
-
-def accuracy_against_amount(table: pd.DataFrame, what: Literal["samples", "epochs", "depth"], *, legend: bool, ax: Axes) -> Axes:
-    """Test accuracy against the number of training samples, epochs or layers, one curve for each loss, on a logarithmic axis.
-
-    Points are means over the seeds, bars one standard deviation. Points that belong together lie a little apart.
-    """
-    losses = list(dict.fromkeys(table["schedule"]))
-    for index, loss in enumerate(losses):
-        found = 100 * table[table["schedule"] == loss].groupby(what)["test_accuracy"].agg(["mean", "std"])
-        shift = 1.012 ** (index - (len(losses) - 1) / 2)
-        ax.errorbar(
-            found.index.to_numpy(dtype=float) * shift,
-            found["mean"],
-            yerr=found["std"].fillna(0.0),
-            label=schedule_label(loss),
-            color=schedule_color(loss),
-            linestyle=schedule_linestyle(loss),
-            marker=MARKERS[index % len(MARKERS)],
-            capsize=2,
-            markersize=4.5,
-            linewidth=1.4,
-            elinewidth=1,
-        )
-    amounts = sorted(table[what].unique())
-    ax.set(xscale="log", xlabel={"samples": "training samples", "epochs": "epochs", "depth": "layers"}[what], ylabel="test accuracy, %")
-    ax.set_xticks(amounts, [f"{amount:,.0f}".replace(",", "\u2009") for amount in amounts])
-    ax.xaxis.set_minor_locator(NullLocator())
-    if legend:
-        ax.legend(fontsize="small")
-    return ax

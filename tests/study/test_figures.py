@@ -233,6 +233,17 @@ class TestAgainst:
         np.testing.assert_allclose(marks[1], [[-19, 2], [0.9, 1], [0.9, 0]])  # from the top: β = 20, 0.1, the warm-up
         assert [row for _, row in marks[0]] == [1, 0]
 
+    def test_a_papers_numbers_stand_beside_ours(self):
+        rows = [("p", "softmax", "paper", 1.0, math.nan), ("p", "softmax", "ours", 2.0, 0.5), ("p", "ArcGrad", "ours", 3.0, 0.25)]
+        frame = pd.DataFrame(rows, columns=["panel", "label", "source", "mean", "half"])
+        frame = frame.assign(low=frame["mean"] - frame["half"], high=frame["mean"] + frame["half"])
+        (ax,) = figures.beside(frame, xlabel="points", columns=1).axes
+        theirs, ours = ax.containers
+        assert theirs[0].get_color() == "black" and theirs[0].get_xdata()[0] == 1.0
+        np.testing.assert_allclose(np.asarray(ours[0].get_xdata(), dtype=float), [2.0, 3.0])
+        np.testing.assert_allclose([np.ptp(segment[:, 0]) for segment in ours[2][0].get_segments()], [1.0, 0.5])
+        assert [tick.get_text() for tick in ax.get_yticklabels()] == ["softmax", "ArcGrad"]
+
 
 class TestReliability:
     def test_seeds_are_pooled_and_the_counts_are_of_one_test_set(self):
