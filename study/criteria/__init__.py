@@ -15,7 +15,7 @@ import pandas as pd
 import yaml
 
 from study.criteria import angular, images, large_margin, mnist, uci
-from study.criteria.angular import ARCGRAD, ARCGRAD_OTHERS, cost_ratios
+from study.criteria.angular import ARCGRAD, ARCGRAD_OTHERS
 from study.criteria.images import RIVALS
 from study.criteria.mnist import TABLE_1_BETAS, distance_to_table_1
 from study.criteria.rules import Criterion, Finding, Outcome, Variant
@@ -23,8 +23,8 @@ from study.criteria.selection import at_the_scale_of_a_paper, on_fast
 from study.criteria.uci import accuracies, average_by_seed, distance_to_table_i, paper_table_i, uci_runs, wins
 
 __all__ = ["ARCGRAD", "ARCGRAD_OTHERS", "CLAIMS", "FOLDER", "RIVALS", "TABLE_1_BETAS", "Criterion", "Finding", "Outcome", "Variant"]
-__all__ += ["accuracies", "average_by_seed", "cost_ratios", "criteria_text", "distance_to_table_1", "distance_to_table_i", "least_seeds"]
-__all__ += ["nearest_variant", "paper_table_i", "runs_of", "uci_runs", "wins", "with_enough_seeds"]
+__all__ += ["accuracies", "average_by_seed", "distance_to_table_1", "distance_to_table_i", "least_seeds", "paper_table_i", "runs_of"]
+__all__ += ["uci_runs", "wins"]
 
 FOLDER = Path(__file__).resolve().parents[2] / "campaigns"
 """Where the sentences are, and every later change of a rule."""
@@ -48,11 +48,6 @@ _SELECTIONS: Mapping[str, Callable[[pd.DataFrame, str], pd.DataFrame]] = {
 }
 
 
-def criteria_text(claim: str) -> str:
-    """Write the criteria of a claim as a Markdown list, for a page."""
-    return "\n".join(f"- **({part})** {criterion.sentence}" for part, criterion in CLAIMS[claim].items())
-
-
 def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Select the runs of one kind, each with its ``variant``, its ``setting`` and the columns that the criteria speak of."""
     if kind not in _SELECTIONS:
@@ -71,13 +66,3 @@ def least_seeds(kind: str, variant: str = "") -> int:
         return uci.SEEDS
     fast = kind in images.KINDS and on_fast(variant) and ", crops" in variant
     return 5 if fast or kind in mnist.KINDS or kind == "cost" or variant.startswith("mnist") else 3
-
-
-def with_enough_seeds(runs: pd.DataFrame, least: int = 5) -> pd.DataFrame:
-    """Keep the runs of the variants that decide: those with at least so many seeds."""
-    return runs if runs.empty else runs[runs.groupby("variant")["seed"].transform("nunique") >= least]
-
-
-def nearest_variant(grid: pd.DataFrame) -> str:
-    """Name the variant of MNIST with enough seeds whose Table 1 is nearest to the papers'."""
-    return str(distance_to_table_1(with_enough_seeds(grid)).index[0])

@@ -47,12 +47,6 @@ def angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     return without_lonely(found[~found["model"].isin(FAST) | at_usual_rate(found)])
 
 
-def cost_ratios(runs: pd.DataFrame, loss: str) -> pd.DataFrame:
-    """Compute how much longer a step takes than with softmax, as a share: a row for each repetition, a column for each network."""
-    by_loss = {name: group.pivot_table(index="seed", columns="model", values="step_seconds") for name, group in runs.groupby("loss")}
-    return (by_loss[loss] / by_loss["softmax"] - 1).dropna(axis=1, how="all")
-
-
 def _cost_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """The times of a step, with ``excess``: that of the last layer and loss beyond softmax, as a share of a step with softmax."""
     if "step_seconds" not in runs:
