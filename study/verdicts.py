@@ -110,23 +110,6 @@ class Verdict:
         """One phrase for each part: its outcome."""
         return "; ".join(f"{part.id}: {part.outcome}" for part in self.parts)
 
-    def to_frame(self) -> pd.DataFrame:
-        """A table with a row for each comparison: the difference with its interval, the papers' effect, and the outcome."""
-        columns = ["part", "variant", "compared", "difference [95 % interval]", "paper", "pairs", "outcome"]
-        rows: list[dict[str, object]] = []
-        for part in self.parts:
-            for finding in part.findings:
-                leaves = list(finding.leaves())
-                for one in [finding, *leaves] if len(leaves) > 1 else leaves:
-                    row: dict[str, object] = {"part": part.id, "variant": one.variant, "compared": one.text}
-                    if one.difference:
-                        difference = f"{one.difference:u}".replace("-", "\N{MINUS SIGN}")
-                        row |= {columns[3]: difference, "paper": one.paper, "pairs": one.difference.n}
-                    rows.append(row | {"outcome": one.outcome if one.decides else f"({one.outcome})"})
-            if not part.findings:
-                rows.append({"part": part.id, "outcome": "not run"})
-        return pd.DataFrame(rows, columns=columns).astype({"pairs": "Int64"})
-
 
 def _told_apart(part: Part) -> str:
     """What tells the variants in which a part is met from those that contradict it; empty if it is not both."""

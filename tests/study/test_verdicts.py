@@ -72,12 +72,6 @@ def test_a_mixed_outcome_says_on_what_it_depends():
     assert made({"u": "met"}).depends == ""
 
 
-def test_the_table_of_a_claim():
-    frame = made({"u": "met", "v": "(contradicted)"}, {}).to_frame()
-    assert frame["outcome"].tolist() == ["met", "(contradicted)", "not run"]
-    assert frame["difference [95 % interval]"].iloc[0] == "+2.0 [−0.6, +4.6]" and frame["pairs"].iloc[0] == 3
-
-
 # --- the committed records, recomputed ---
 
 
