@@ -37,9 +37,8 @@ class Watch(threading.Thread):
     def __init__(self, plan: Plan, root: Path) -> None:
         super().__init__(daemon=True)
         self.plan, self.root, self.since = plan, root, time.time()
-        self.bar: tqdm[Any] = tqdm(
-            total=len(plan.pending), disable=not (plan.pending and sys.stderr.isatty()), bar_format="{desc} |{bar:20}| {unit}"
-        )
+        form = {"desc": plan.campaign.name, "unit": "", "bar_format": "{desc} |{bar:20}| {unit}"}
+        self.bar: tqdm[Any] = tqdm(total=len(plan.pending), disable=not (plan.pending and sys.stderr.isatty()), **form)  # type: ignore[call-overload]
         self.signals, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
