@@ -15,7 +15,7 @@ from pandas.api.types import is_numeric_dtype
 
 from study import campaign, criteria, figures, published, records, verdicts
 from study.criteria.selection import on_fast
-from study.tables.book import MISSING, Table, cell, table
+from study.tables.book import MISSING, Table, cell, signed, table
 from study.tables.outcomes import MARKS, counts
 from study.tables.runs import in_order, short
 from study.verdicts import Verdict
@@ -126,7 +126,7 @@ class Page:
                 for one in [finding, *own] if len(own) > 1 else own:
                     named = {"variant": short(one.variant) if one is finding or len(own) == 1 else f"– {one.text.partition(', ')[2]}"}
                     effect = {"difference [95 %]": cell(one.difference, "u") if one.difference else MISSING}
-                    numbers = {"papers": one.paper or MISSING, "pairs": one.difference.n} if one.difference else {}
+                    numbers = {"papers": signed(one.paper) or MISSING, "pairs": one.difference.n} if one.difference else {}
                     outcome = f"{MARKS[one.outcome]} {one.outcome}"
                     rows.append(common | named | effect | numbers | {"outcome": outcome if one.decides else f"({outcome})"})
             if not part.findings:
