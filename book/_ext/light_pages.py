@@ -91,6 +91,9 @@ def labelled(table: str) -> str:
         for row in found.select("tbody tr"):
             for cell, label in zip(row.find_all(["th", "td"]), labels, strict=False):
                 cell["data-label"] = label
+        for cell in found.select("thead th"):
+            if not cell.get_text().strip():
+                cell.name = "td"  # a header without a text is none
     return str(soup)
 
 
