@@ -31,7 +31,7 @@ MATHJAX = (
 DESCRIPTION = 200  # characters
 MANY_COLUMNS = 7  # a table with more is set smaller
 PHONE = 350  # pixels of a line on a phone
-CHARACTER, GAP = 8.0, 14  # pixels of a character of a table there, and between two columns
+CHARACTER, GAP = 8.2, 14  # pixels of a character of a table there, and between two columns
 WIDE = 480  # pixels: a figure that is shrunk too much on a phone
 FOLDED = ("Why", "Re-run", "Reference")  # parts of the contents that are closed unless one of their pages is shown
 
@@ -58,7 +58,7 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
         heads = [row for head in group.findall(nodes.thead) for row in head.findall(nodes.row)]
         if not heads:
             continue
-        rows = [[entry.astext() for entry in row.children] for row in group.findall(nodes.row)]
+        rows = [[in_words(entry) for entry in row.children] for row in group.findall(nodes.row)]
         if "wordy" not in group.parent["classes"] and least_width(rows) > PHONE:
             group.parent["classes"].append("stacked")
         for entry in heads[-1].children:
@@ -72,6 +72,14 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
     for raw in doctree.findall(nodes.raw):
         if "<table" in raw.astext() and "dataframe" in raw.astext():
             raw.replace_self(nodes.raw("", labelled(raw.astext()), format="html"))
+
+
+def in_words(entry: nodes.Node) -> str:
+    """The text of a cell, in which a formula is one word: it does not break."""
+    text = entry.astext()
+    for formula in entry.findall(nodes.math):
+        text = text.replace(formula.astext(), formula.astext().replace(" ", ""))
+    return text
 
 
 def least_width(rows: Sequence[Sequence[str]]) -> float:
