@@ -47,7 +47,7 @@ os.chdir(project / "{folder}")"""
 
 # -- text ----------------------------------------------------------------------------------------------------------------------------------
 
-LABEL = re.compile(r"^(?:\([\w-]+\)=|\{[.#][^}\n]*\})\n", re.MULTILINE)
+LABEL = re.compile(r"^(?:\([\w-]+\)=|\{[.#][^}\n]*\})(?:\n|\Z)", re.MULTILINE)
 LINK = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<label>[\w-]+)\)")
 BOX = re.compile(r"^(?P<fence>`{3,}|:{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<title>.*)\n(?P<body>(?s:.*?))^(?P=fence)[ \t]*$", re.MULTILINE)
 OPTION = re.compile(r"\A:([\w-]+):[ \t]*(.*)\n")
