@@ -116,7 +116,7 @@ def calibration_bins(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 
         0.05
 
     References:
-        C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, *On calibration of modern neural networks*, ICML 2017, section 2.
+        Guo, Pleiss, Sun and Weinberger, *On calibration of modern neural networks*, ICML 2017, section 2.
     """
     p, y, dtype = predictions(probs, labels)
     return bins_of(p.max(axis=1), p.argmax(axis=1) == y, n_bins, scheme, dtype)

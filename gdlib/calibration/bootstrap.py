@@ -72,7 +72,7 @@ def bootstrap_calibration(
         0.297 [0.25, 0.34]
 
     References:
-        A. C. Davison, D. V. Hinkley, *Bootstrap Methods and their Application* (1997), section 5.2.
+        Davison and Hinkley, *Bootstrap Methods and their Application* (1997), section 5.2.
     """
     if isinstance(resamples, bool) or not isinstance(resamples, int | np.integer) or resamples < 1:
         raise ValueError(f"resamples must be a whole number, at least 1, not {resamples!r}")

@@ -59,7 +59,7 @@ def classwise_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_b
         0.5
 
     References:
-        M. Kull et al., *Beyond temperature scaling*, NeurIPS 2019, definition of classwise-ECE.
+        Kull et al., *Beyond temperature scaling*, NeurIPS 2019, definition of classwise-ECE.
     """
     p, y, dtype = predictions(probs, labels)
     return float(np.mean([bins_of(p_c, y == c, n_bins, scheme, dtype).expected_error for c, p_c in enumerate(p.T)]))
@@ -86,7 +86,7 @@ def debiased_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bi
         (0.1, 0.0)
 
     References:
-        A. Kumar, P. Liang, T. Ma, *Verified uncertainty calibration*, NeurIPS 2019, definition 5.2; J. Bröcker, *Estimating reliability and
+        Kumar, Liang and Ma, *Verified uncertainty calibration*, NeurIPS 2019, definition 5.2; Bröcker, *Estimating reliability and
         resolution of probability forecasts through decomposition of the empirical score*, Climate Dynamics 39 (2012) 655-667, where the
         estimator comes from.
     """
@@ -118,7 +118,7 @@ def brier_score(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
         0.25
 
     References:
-        G. W. Brier, *Verification of forecasts expressed in terms of probability*, Monthly Weather Review 78 (1950) 1-3.
+        Brier, *Verification of forecasts expressed in terms of probability*, Monthly Weather Review 78 (1950) 1-3.
     """
     p, y, _ = predictions(probs, labels)
     errors = p.copy()

@@ -47,7 +47,7 @@ class TemperatureScaling:
         tensor([[0.7500, 0.2500]])
 
     References:
-        C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, *On calibration of modern neural networks*, ICML 2017, section 4.2.
+        Guo, Pleiss, Sun and Weinberger, *On calibration of modern neural networks*, ICML 2017, section 4.2.
     """
 
     _temperature: float | None = None
