@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
@@ -182,9 +183,9 @@ class Setting(BaseModel):
             lines.append(f"{row['name']}: {row['type']} = {row['default']}  # {row['description']}{choice}")
         return "\n".join([*lines, *(f'{name}: str = ""  # {description}' for name, description in PLACES.items())])
 
+    @abstractmethod
     def planned(self) -> list[dict[str, Any]]:
         """By which values the record knows each of its runs, in its order."""
-        raise NotImplementedError
 
     @property
     def trainings(self) -> int:
