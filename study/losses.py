@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -43,6 +43,7 @@ class Kind:
     keeps_state: bool = False  # from step to step, so that a step cannot be recorded and replayed
 
 
+_BETA = Number("beta", "beta", "β", Positive)
 _LAMBDA = Number("lambda", "reg_lambda", "λ")
 _MULTIPLE = Number("margin", "margin", "m", Annotated[int, Field(ge=1)])
 _SMOOTHING = Number("lambda", "label_smoothing", "λ", Annotated[NotNegative, Field(le=1)])
@@ -54,7 +55,10 @@ LOSSES: Mapping[str, Kind] = {
     "super-symmetry": Kind("CrossEntropyLoss", "super-symmetry", "#999933", ":", "LM", head="super-symmetric"),
     "hinge": Kind("MultiClassHingeLoss", "hinge", "#8c564b", ":", "LM"),
     "modified": Kind("ModifiedCrossEntropyLoss", "modified loss", "#009e73", "-.", "LM"),
-    "gd": Kind("GDCrossEntropyLoss", "gradient decay", "#000000", "-", "GD", numbers=(Number("beta", "beta", "β", Positive),)),
+    "gd": Kind("GDCrossEntropyLoss", "gradient decay", "#000000", "-", "GD", numbers=(_BETA,)),
+    "class-beta": Kind("GDCrossEntropyLoss", "a β for each class", "#cc6600", "-", "GD", numbers=(replace(_BETA, symbol="β ≥"),)),
+    "adjusted": Kind("GDCrossEntropyLoss", "logit adjustment", "#006d5b", "--", "GD", numbers=(_BETA,)),
+    "weighted": Kind("GDCrossEntropyLoss", "class weights", "#a05195", "-.", "GD", numbers=(_BETA,)),
     "lm": Kind("LargeMarginLoss", "LM", "#0072b2", "--", "LM", numbers=(_LAMBDA,)),
     "lm-qu": Kind("LargeMarginLoss", "LM with D(q‖u)", "#56b4e9", "--", "LM", numbers=(_LAMBDA,), options={"divergence": "q_u"}),
     "lm-uq": Kind("LargeMarginLoss", "LM with D(u‖q)", "#004c80", "--", "LM", numbers=(_LAMBDA,), options={"divergence": "u_q"}),

@@ -124,6 +124,18 @@ def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suff
         run["test_ece_interval"] = [interval.low, interval.high]
 
 
+def add_class_accuracies(
+    final: Sequence[dict[str, Any]], logits: Tensor, labels: Tensor, rules: Sequence[Callable[[Tensor], Tensor]]
+) -> None:
+    """Add to each run the accuracy of each class, from logits ``[R, N, C]``: of the largest one, and (``_link``) of a rule for each run."""
+    of_class = F.one_hot(labels).double()  # (N, C)
+    for run, of_run, rule in zip(final, logits, rules, strict=True):
+        for suffix, chosen in (("", of_run.argmax(1)), ("_link", rule(of_run))):
+            correct = (chosen == labels).double()
+            run[f"class_accuracy{suffix}"] = (correct @ of_class / of_class.sum(0)).tolist()
+            run["metrics"][f"test_accuracy{suffix}"] = float(correct.mean())
+
+
 def target_angles(features: Tensor, labels: Tensor, vectors: Tensor) -> dict[str, Tensor]:
     """Measure the angles between the features ``[R, N, D]`` and the vectors ``[R, C, D]`` of their own classes.
 

@@ -21,7 +21,8 @@ class StackLoss(nn.Module):
 
     Called with the outputs ``[R, N, K]`` of the last layer, the first C of which classify, class indices ``[R, N]`` and one β for each run,
     which only :func:`gd_loss` heeds; returns the loss of every sample ``[R, N]``. What the loss remembers, such as centres or a scale for
-    each run, is in its buffers, and so in a checkpoint. The number of features is for a loss that keeps centres.
+    each run, is in its buffers, and so in a checkpoint. The number of features is for a loss that keeps centres, the training samples of
+    each class are for :class:`Balanced`.
 
     Example:
         >>> from study.losses import parse
@@ -31,7 +32,7 @@ class StackLoss(nn.Module):
         (tensor([[0.1269]]), tensor([[[2., 0.]]]))
     """
 
-    def __init__(self, loss: Loss, classes: int, *, runs: int = 1, features: int = 0) -> None:
+    def __init__(self, loss: Loss, classes: int, *, runs: int = 1, features: int = 0, counts: Tensor | None = None) -> None:
         super().__init__()
         self.name, self.classes = loss.name, classes
         arguments: dict[str, Any] = loss.arguments | {"reduction": "none"}
@@ -41,6 +42,8 @@ class StackLoss(nn.Module):
             self.loss = _WithCenters(classes, features, runs, *loss.numbers)
         elif loss.kind.module == "AdaCosLoss":
             self.loss = losses.AdaCosLoss(classes, runs=runs, **arguments)
+        elif loss.name in CORRECTIONS:
+            self.loss = Balanced(loss.name, loss.numbers[0], torch.ones(classes) if counts is None else counts)
         elif loss.kind.module in ("LSoftmaxLoss", "SphereFaceLoss"):
             self.loss = getattr(losses, loss.kind.module)(annealing=_annealing, **arguments)
         else:
@@ -87,6 +90,48 @@ class _WithCenters(nn.Module):
         distance = self.distance(features, labels, self.head.centers)
         self.head.update(features.detach(), labels)
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(0, labels.shape) + self.factor * distance
+
+
+CORRECTIONS = ("class-beta", "adjusted", "weighted")
+"""The losses for classes of unequal size."""
+
+
+class Balanced(nn.Module):
+    r"""Gradient decay on classes of unequal shares :math:`\varrho_c`, with one of :data:`CORRECTIONS` for the balanced error, or with none.
+
+    They are a β for each class with :math:`1 + \beta_c \propto \varrho_c`, of which the smallest is given; logits
+    :math:`z_c + \log\varrho_c` in the loss; weights proportional to :math:`1/\varrho_c`.
+
+    Example:
+        >>> Balanced("class-beta", 0.1, torch.tensor([300, 200, 100])).betas
+        tensor([2.3000, 1.2000, 0.1000])
+    """
+
+    betas: Tensor
+    shift: Tensor
+    weight: Tensor
+    prior: Tensor
+
+    def __init__(self, correction: str, beta: float, counts: Tensor) -> None:
+        super().__init__()
+        shares, same = counts / counts.sum(), torch.ones(len(counts))
+        fixed = {
+            "betas": (1 + beta) * shares / shares.min() - 1 if correction == "class-beta" else beta * same,
+            "shift": shares.log() if correction == "adjusted" else 0 * same,
+            "weight": 1 / (len(counts) * shares) if correction == "weighted" else same,
+            "prior": same if correction == "weighted" else shares,
+        }
+        for name, values in fixed.items():
+            self.register_buffer(name, values, persistent=False)
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the losses ``[N]`` from logits ``[N, C]``."""
+        return gd_cross_entropy(logits + self.shift, labels, beta=self.betas[labels], weight=self.weight, reduction="none")
+
+    def decide(self, logits: Tensor) -> Tensor:
+        """Choose for each sample the class that the link makes best for the balanced error, ``[N]``; it is right for every correction."""
+        p = torch.softmax(logits + self.shift, 1)
+        return (p * (1 - p + self.betas * p) / self.prior).argmax(1)
 
 
 def _annealing(step: int) -> float:

@@ -100,6 +100,7 @@ ChannelsLast = Annotated[bool, Field(description="memory format of images and co
 Scale = Annotated[str, OneOf(records.SCALES), Field(description="how the setting relates to the paper's")]
 # Descriptions that would not fit on the line of their parameter.
 _NORMALIZATION = "of the inputs: unit ([0, 1]), standard (mean 0, deviation 1), channel (the same for each colour) or none"
+_IMBALANCE = "size of the first class over that of the last, the sizes between them falling exponentially; 1 for all samples"
 _LR_SCHEDULE = "how the learning rate falls: milestones, exponential (to a thousandth) or one-cycle"
 _MILESTONES = "shares of the epochs after which the learning rate falls to a tenth"
 _BOTH = "epochs between two evaluations on the training set too, after the first ten; 0: the last only"
@@ -245,6 +246,7 @@ class Experiment(Setting):
     input_scale: Annotated[Positive, Field(description="factor for the normalised inputs of the perceptron")] = 1.0
     validation_size: Annotated[int, Field(ge=0, description="training samples held out")] = 0
     subset: Annotated[int, Field(ge=0, description="training samples kept, as many of each class; 0 for all")] = 0
+    imbalance: Annotated[float, Field(ge=1, allow_inf_nan=False, description=_IMBALANCE)] = 1.0
     label_noise: Annotated[NotNegative, Field(lt=1, description="share of the training samples that get a wrong label")] = 0.0
     augmentation: Annotated[_Augmentation, Field(description="of training images")] = "none"
     model: Annotated[str, OneOf(("mlp", *models.IMAGE_NETWORKS)), Field(description="a perceptron, or an image network")] = "mlp"
@@ -289,6 +291,8 @@ class Experiment(Setting):
             raise ValueError("augmentation and channels_last are for images; model='mlp' sees rows of numbers")
         if self.model != "mlp" and (self.input_scale != 1 or self.first_weights != 1):
             raise ValueError("input_scale and first_weights are for model='mlp'; image networks normalise their channels")
+        if self.subset and self.imbalance != 1:
+            raise ValueError("a subset is balanced, or has a long tail: set subset=0 or imbalance=1")
         if self.lr_schedule != "milestones" and self.milestones:
             raise ValueError(f"milestones have no meaning with lr_schedule={self.lr_schedule!r}; leave them empty")
         if self.feedbacks and not self.validation_size:
@@ -334,7 +338,7 @@ class Train(Experiment):
 
 
 _IMAGES_AND_DEVICES = frozenset(
-    ["subset", "label_noise", "augmentation", "model", "width", "stem", "loss", "classifier_bias", "optimizer", "lr_schedule"]
+    ["subset", "imbalance", "label_noise", "augmentation", "model", "width", "stem", "loss", "classifier_bias", "optimizer", "lr_schedule"]
     + ["match_gradient", "device", "precision", "channels_last", "fused", "cuda_graph", "angles", "test_every"]
     + ["input_scale", "first_weights", "feedbacks"]
 )

@@ -22,8 +22,8 @@ from study import data, records
 from study.data import augmentation
 from study.data.images import IMAGES
 from study.losses import parse
-from study.measures import add_angles, final_measures, first_layer, scores, target_angles
-from study.objective import StackLoss, gd_loss
+from study.measures import add_angles, add_class_accuracies, final_measures, first_layer, scores, target_angles
+from study.objective import Balanced, StackLoss, gd_loss
 from study.run.job import Progress, device_of, record_of
 from study.settings import Experiment, Run
 
@@ -82,10 +82,10 @@ def train_stack(
 
     temperature = torch.tensor([member.temperature for member in runs], device=device)[:, None, None]
     of_images = experiment.model != "mlp"
-    other_loss = None
+    other_loss, counts = None, torch.bincount(dataset.train.labels.cpu(), minlength=dataset.classes)
     if experiment.loss != "gd":
         shape = {"runs": model.runs, "features": models.class_vectors(model).shape[2]}
-        other_loss = StackLoss(parse(experiment.loss), dataset.classes, **shape).to(device)
+        other_loss = StackLoss(parse(experiment.loss), dataset.classes, counts=counts, **shape).to(device)
     objective = other_loss or gd_loss([member.temperature for member in runs], match_gradient=experiment.match_gradient)
 
     def outputs(split: data.Split, *, features: bool = False) -> Tensor:
@@ -141,6 +141,10 @@ def train_stack(
         for name, values in first_layer(model, experiment.activation, dataset.train.inputs).items():
             for of_run, value in zip(final, values.tolist(), strict=True):
                 of_run["metrics"][name] = value
+    if experiment.imbalance != 1:
+        of_loss = other_loss.loss if other_loss is not None else None
+        rules = [of_loss if isinstance(of_loss, Balanced) else Balanced("", run.schedule(math.inf), counts).to(device) for run in runs]
+        add_class_accuracies(final, scaled_logits(dataset.test), dataset.test.labels, [rule.decide for rule in rules])
     if experiment.angles:
         add_angles(final, history, outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
     added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
@@ -179,7 +183,7 @@ class _Schedules:
 
 def _load(experiment: Experiment) -> data.Dataset:
     """The data as the model takes them: rows of numbers, or images as they lie in their files, to be normalised batch by batch."""
-    options = experiment.model_dump(include={"normalization", "validation_size", "subset"})
+    options = experiment.model_dump(include={"normalization", "validation_size", "subset", "imbalance"})
     if experiment.model == "mlp":
         dataset = data.load(experiment.dataset, **options).flat()
         if experiment.input_scale != 1:

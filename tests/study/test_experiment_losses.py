@@ -14,7 +14,7 @@ from gdlib import functional
 from gdlib.models import HEADS
 from study import data, records
 from study.losses import LOSSES, loss_name, parse
-from study.objective import StackLoss
+from study.objective import CORRECTIONS, Balanced, StackLoss
 from study.run import train_stack, training
 from study.settings import CrossValidation, Experiment
 
@@ -24,6 +24,7 @@ NUMBERS = {
     **dict.fromkeys(("label-smoothing", "lm", "lm-qu", "lm-uq", "modified-lm", "m-softmax"), "0.3"),
     **{"gd": "0.1", "center": "0.02", "l-softmax": "2", "a-softmax": "4", "lgm": "0.3 0.1", "arcface": "20 0.1"},
     **{"guarded-adacos": "0.98", "arcgrad": "10"},
+    **dict.fromkeys(CORRECTIONS, "0.1"),
 }
 TEXTS = [f"{name} {NUMBERS.get(name, '')}".strip() for name in LOSSES]
 BETA = torch.ones(2)
@@ -244,6 +245,69 @@ class TestExperiments:
         assert torch.equal(clean.train.inputs, noisy.train.inputs) and torch.equal(clean.test.labels, noisy.test.labels)
         expected = data.with_label_noise(clean.train.labels, 0.25, classes=10)
         assert torch.equal(noisy.train.labels, expected)
+
+
+def by_hand(logits: Tensor, labels: Tensor, betas: list[float], shift: Tensor, weights: list[float]) -> list[float]:
+    """Gradient decay from its definition, sample by sample, each with the β and the weight of its class."""
+    losses = []
+    for row, c in zip((logits + shift).double().exp(), labels.tolist(), strict=True):
+        losses.append(weights[c] * float(((betas[c] * row[c] + row.sum() - row[c]) / row[c]).log()))
+    return losses
+
+
+def minimiser(loss: Balanced, posterior: Tensor) -> Tensor:
+    """The logits with the smallest expected loss."""
+    logits = torch.zeros_like(posterior, requires_grad=True)
+    optimizer = torch.optim.LBFGS([logits], max_iter=300, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        of_class = [loss(logits, torch.full((len(logits),), c)) for c in range(logits.shape[1])]
+        total = (posterior * torch.stack(of_class, 1)).sum()
+        total.backward()
+        return total
+
+    optimizer.step(closure)
+    return logits.detach()
+
+
+class TestUnequalClasses:
+    COUNTS = torch.tensor([60, 30, 10])
+
+    def test_corrections_from_their_definitions(self, subtests):
+        logits, labels, log_shares = draw(2, 5, 3), LABELS.clamp(max=2), (self.COUNTS / 100).log()
+        for text, betas, shift, weights in [
+            ("class-beta 0.5", [8.0, 3.5, 0.5], 0 * log_shares, [1, 1, 1]),  # 1 + β is 9, 4.5, 1.5
+            ("adjusted 0.5", [0.5] * 3, log_shares, [1, 1, 1]),
+            ("weighted 0.5", [0.5] * 3, 0 * log_shares, [100 / 180, 100 / 90, 100 / 30]),  # 1 in the mean over the training samples
+        ]:
+            with subtests.test(text):
+                found = StackLoss(parse(text), 3, runs=2, counts=self.COUNTS)(logits, labels)
+                expected = [by_hand(of_run, own, betas, shift, weights) for of_run, own in zip(logits, labels, strict=True)]
+                torch.testing.assert_close(found, torch.tensor(expected))
+
+    def test_the_perfect_minimiser_decides_for_the_largest_posterior_over_share(self, subtests):
+        posterior = torch.distributions.Dirichlet(torch.ones(3)).sample((200,)).double()
+        shares = (self.COUNTS / 100).double()
+        best = (posterior / shares).argmax(1)
+        for name, beta in (("", 0.1), ("class-beta", 0.1), ("adjusted", 0.1), ("adjusted", 1.0), ("weighted", 0.1)):
+            with subtests.test(name, beta=beta):
+                loss = Balanced(name, beta, self.COUNTS).double()
+                logits = minimiser(loss, posterior)
+                assert (loss.decide(logits) == best).double().mean() > 0.98
+                if (name, beta) in (("", 0.1), ("class-beta", 0.1), ("adjusted", 0.1)):  # the largest logit is another class
+                    assert (logits.argmax(1) == best).double().mean() < 0.98
+
+    def test_a_long_tail_is_trained_on_and_the_accuracy_of_each_class_recorded(self):
+        setting = Experiment(imbalance=20, loss="class-beta 0.1", betas=[1], seeds=[0, 1], epochs=3)
+        record = train_stack(setting)
+        counts = torch.bincount(data.load("digits", imbalance=20).train.labels)
+        assert record.data["train"] == counts.sum() < 700 and counts[-1] == counts[0] // 20
+        for run in record.runs:
+            tested = torch.bincount(data.load("digits").test.labels).double()
+            for suffix in ("", "_link"):
+                overall = (torch.tensor(run[f"class_accuracy{suffix}"]) * tested).sum() / tested.sum()
+                assert run["metrics"][f"test_accuracy{suffix}"] == pytest.approx(float(overall))
 
 
 WRONG_TEXTS = {

@@ -13,7 +13,7 @@ from gdlib.models import MLP_HEADS, HeadedMLP, mlp
 from gdlib.train import batch_order, train
 from study import data, records
 from study.losses import LOSSES, parse
-from study.objective import StackLoss
+from study.objective import CORRECTIONS, StackLoss
 from study.run import cross_validate, order_of_parts
 from study.settings import CrossValidation
 
@@ -200,6 +200,7 @@ class TestCrossValidation:
             "modified-lm": "0.3",
             "label-smoothing": "0.1",
             "a-softmax": "2",
+            **dict.fromkeys(CORRECTIONS, "0.1"),
         }
         for name in [name for name, kind in LOSSES.items() if kind.head in MLP_HEADS]:
             with subtests.test(name):
