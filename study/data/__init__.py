@@ -7,31 +7,15 @@ Three sources, tried in this order and never mixed silently:
 3. ``hub``: Parquet files of the same layout from the public hub, through ``huggingface_hub``.
 
 Image files are decoded once and kept as arrays in the folder ``GDLIB_CACHE`` (else ``~/.cache/gdlib``), under the checksums of the files
-they came from, with a checksum of their own. Images are trained on as floats, or as bytes that :class:`Normalizer` turns into floats
-batch by batch.
+they came from, with a checksum of their own. Images are trained on as floats, or as bytes that are made floats batch by batch.
 
 Tables of features come split (:func:`load`) or whole (:func:`table`), for a cross-validation with :func:`folds`.
 """
 
 from study.data.loading import load, names
 from study.data.sampling import duplicate_groups, folds, with_label_noise
-from study.data.sets import NORMALIZATIONS, Dataset, Normalizer, Split, fit_normalizer
-from study.data.tables import NOMINAL, UCI, Table, table, table_names
+from study.data.sets import NORMALIZATIONS, Dataset, Split, fit_normalizer
+from study.data.tables import UCI, Table, table, table_names
 
-__all__ = [
-    "NOMINAL",
-    "NORMALIZATIONS",
-    "UCI",
-    "Dataset",
-    "Normalizer",
-    "Split",
-    "Table",
-    "duplicate_groups",
-    "fit_normalizer",
-    "folds",
-    "load",
-    "names",
-    "table",
-    "table_names",
-    "with_label_noise",
-]
+__all__ = ["NORMALIZATIONS", "UCI", "Dataset", "Split", "Table", "duplicate_groups", "fit_normalizer", "folds", "load", "names"]
+__all__ += ["table", "table_names", "with_label_noise"]

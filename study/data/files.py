@@ -28,7 +28,7 @@ def cache_folder() -> Path:
 
 
 def listed(folder: Path) -> dict[str, str]:
-    """The SHA-256 of a folder's files by name, from the list ``SHA256SUMS`` beside the folder; empty where it names none of them."""
+    """Read the SHA-256 of a folder's files by name from the list ``SHA256SUMS`` beside the folder; empty where it names none of them."""
     listing, sums = folder.parent / "SHA256SUMS", {}
     lines = listing.read_text(encoding="utf-8", errors="replace").splitlines() if listing.is_file() else []
     for number, line in enumerate(lines, start=1):

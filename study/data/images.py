@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -98,9 +97,6 @@ def _shards(name: str, folder: Path, split: str) -> list[Path]:
     return files
 
 
-# --- the cache ---
-
-
 def _decoded(files: Sequence[Path], checksums: Sequence[str], spec: Images) -> tuple[NDArray[np.uint8], NDArray[np.int64], tuple[str, ...]]:
     """Read images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes), labels ``[N]`` and class names from the files of one split.
 
@@ -121,7 +117,7 @@ def _decoded(files: Sequence[Path], checksums: Sequence[str], spec: Images) -> t
             images = _mapped(cached)
         except OSError as error:  # errors of the source files come as ValueError
             _log.warning("the cache %s cannot be written (%s): decoding into memory", cached.parent, error)
-    return _in_memory(files, spec, len(labels)) if images is None else images, labels, class_names
+    return np.concatenate(list(_batches(files, spec))) if images is None else images, labels, class_names
 
 
 def _mapped(path: Path) -> NDArray[np.uint8] | None:
@@ -139,36 +135,20 @@ def _mapped(path: Path) -> NDArray[np.uint8] | None:
 
 
 def _write(path: Path, files: Sequence[Path], spec: Images, samples: int) -> None:
+    """Write all images as one array of NumPy's format, and its SHA-256 beside it."""
     for partial in path.parent.glob("*.partial"):
         with suppress(OSError):  # gone already, or another user's
             if time.time() - partial.stat().st_mtime > _ABANDONED:
                 partial.unlink()
     with records.whole(path) as stream:
-        _encode(stream, files, spec, samples)
+        for images in _batches(files, spec):
+            if stream.tell() == 0:
+                shape = (samples, *images.shape[1:])
+                np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
+            stream.write(images.tobytes())
         stream.seek(0)
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     records.write_whole(path.with_suffix(".sha256"), found)
-
-
-def _in_memory(files: Sequence[Path], spec: Images, samples: int) -> NDArray[np.uint8]:
-    stream = io.BytesIO()
-    _encode(stream, files, spec, samples)
-    stream.seek(0)
-    np.lib.format.read_magic(stream)
-    shape, _, _ = np.lib.format.read_array_header_1_0(stream)
-    return np.frombuffer(stream.getbuffer(), np.uint8, offset=stream.tell()).reshape(shape)  # no second copy
-
-
-def _encode(stream: BinaryIO, files: Sequence[Path], spec: Images, samples: int) -> None:
-    """Write all images as one array of NumPy's format."""
-    for number, images in enumerate(_batches(files, spec)):
-        if number == 0:
-            shape = (samples, *images.shape[1:])
-            np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
-        stream.write(images.tobytes())
-
-
-# --- the files ---
 
 
 @contextmanager

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from study.data.files import local_folder
 from study.data.images import IMAGES, download, load_images
@@ -18,7 +16,7 @@ _TEST_SHARE = 0.2  # of a set that comes without a test set
 
 
 def names() -> list[str]:
-    """The names that :func:`load` knows."""
+    """List the names that :func:`load` knows."""
     return sorted({"digits", *EMBEDDED_TABLES, *IMAGES, *UCI})
 
 
@@ -66,15 +64,10 @@ def load(
         kept[kept] = balanced(labels[kept], subset, 0, raw.classes)
     elif imbalance != 1:
         kept[kept] = long_tailed(labels[kept], imbalance, 0, raw.classes)
-    train = raw.train if kept.all() else _samples(raw.train, kept)
-    dataset = replace(raw, train=train, valid=_samples(raw.train, held) if validation_size else None)
+    train = raw.train if kept.all() else raw.train[torch.from_numpy(kept)]
+    dataset = replace(raw, train=train, valid=raw.train[torch.from_numpy(held)] if validation_size else None)
     normalize = fit_normalizer(train.inputs, normalization)
     return replace(dataset, normalize=normalize) if as_bytes else dataset.with_inputs(normalize)
-
-
-def _samples(split: Split, mask: NDArray[np.bool_]) -> Split:
-    index = torch.from_numpy(np.nonzero(mask)[0])
-    return Split(split.inputs.index_select(0, index), split.labels[index])
 
 
 def _load_raw(name: str) -> Dataset:
@@ -104,13 +97,7 @@ def _load_raw(name: str) -> Dataset:
 def _split_off_a_test_set(whole: Table) -> Dataset:
     from sklearn.model_selection import train_test_split
 
-    train, test = train_test_split(np.arange(len(whole)), test_size=_TEST_SHARE, stratify=whole.labels.numpy(), random_state=0)
-    return Dataset(
-        name=whole.name,
-        train=Split(whole.features[train], whole.labels[train]),
-        valid=None,
-        test=Split(whole.features[test], whole.labels[test]),
-        class_names=whole.class_names,
-        source=whole.source,
-        copy=f"{whole.copy}, stratified 80/20 split with seed 0",
-    )
+    rows = Split(whole.features, whole.labels)
+    train, test = train_test_split(torch.arange(len(whole)), test_size=_TEST_SHARE, stratify=whole.labels, random_state=0)
+    copy = f"{whole.copy}, stratified 80/20 split with seed 0"
+    return Dataset(whole.name, rows[train], None, rows[test], whole.class_names, whole.source, copy)

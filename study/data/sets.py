@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -31,7 +30,7 @@ class Normalizer:
         return inputs.to(torch.float32, copy=True).sub_(shift).div_(scale)
 
     def to(self, device: torch.device | str) -> Normalizer:
-        """The same on a device, so that nothing is copied there batch by batch (which a CUDA graph would not allow)."""
+        """Move it to a device, so that nothing is copied there batch by batch (which a CUDA graph would not allow)."""
         return Normalizer(self.shift.to(device), self.scale.to(device))
 
 
@@ -65,13 +64,13 @@ def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
 
 
 def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation in float32; of bytes exact but for the last rounding."""
+    """Compute mean and standard deviation in float32; of bytes exactly but for the last rounding."""
     if values.dtype != torch.uint8:
         return values.double().mean().float(), values.double().std(correction=0).float()
     counts = torch.stack([torch.bincount(chunk.reshape(-1), minlength=256) for chunk in values.split(_CHUNK)]).sum(0)
     first, second = (sum(value**power * count for value, count in enumerate(counts.tolist())) for power in (1, 2))
-    variance = Fraction(values.numel() * second - first**2, values.numel() ** 2)
-    return torch.tensor(float(Fraction(first, values.numel()))), torch.tensor(math.sqrt(variance))
+    number = values.numel()
+    return torch.tensor(first / number), torch.tensor(math.sqrt((number * second - first**2) / number**2))  # quotients of whole numbers
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,10 @@ class Split:
     def __len__(self) -> int:
         """The number of samples."""
         return len(self.labels)
+
+    def __getitem__(self, chosen: Tensor) -> Split:
+        """The samples of a mask or of indices."""
+        return Split(self.inputs[chosen], self.labels[chosen])
 
 
 @dataclass(frozen=True)
@@ -116,22 +119,22 @@ class Dataset:
         return self.train.inputs[0].numel()
 
     def flat(self) -> Dataset:
-        """The same data set, of floats, with inputs of shape ``[N, D]``."""
+        """Flatten the inputs, which must be floats, to ``[N, D]``."""
         return self.with_inputs(lambda inputs: inputs.flatten(1))
 
     def with_channels(self) -> Dataset:
-        """The same data set with images of shape ``[N, C, H, W]``; grey ones get one channel."""
+        """Give images the shape ``[N, C, H, W]``; grey ones get one channel."""
         shape = self.train.inputs.shape
         if len(shape) not in (3, 4):
             raise ValueError(f"only images [N, H, W] or [N, C, H, W] have channels; got inputs of shape {list(shape)}")
         return self.with_inputs(lambda images: images[:, None]) if len(shape) == 3 else self
 
     def with_inputs(self, change: Callable[[Tensor], Tensor]) -> Dataset:
-        """The same data set with the inputs of every split changed."""
+        """Change the inputs of every split."""
         return self._each(lambda split: Split(change(split.inputs), split.labels))
 
     def to(self, device: torch.device | str) -> Dataset:
-        """The same data set on a device."""
+        """Move the data set to a device."""
         moved = self._each(lambda split: Split(split.inputs.to(device), split.labels.to(device)))
         return replace(moved, normalize=self.normalize and self.normalize.to(device))
 

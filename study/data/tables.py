@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from study import published
@@ -43,7 +44,7 @@ NOMINAL: dict[str, tuple[str, ...]] = {
 EMBEDDED_TABLES = ("iris", "wine", "breast_cancer")
 """The tables of scikit-learn. Its iris differs from UCI's file in two rows."""
 
-_WORDS = {"y": 1.0, "n": 0.0}
+_WORDS = {"y": "1", "n": "0"}
 
 
 @dataclass(frozen=True)
@@ -104,18 +105,17 @@ def table(name: str, *, categorical: str = "codes") -> Table:
             "(sklearn.datasets.fetch_openml); the embedded tables iris, wine and breast_cancer always work"
         )
     copy = f"sha256 {checksum(file)[:16]}"
-    header, rows = _read(file)
-    values = np.array([[_number(cell, file, line) for cell in row[:-1]] for line, row in enumerate(rows, start=2)])
-    class_names = tuple(sorted({row[-1] for row in rows}))
+    header, values, labels = _read(file)
+    class_names = tuple(sorted(set(labels)))
     counted = (*values.shape, len(class_names))
     if counted != _size(name):
         raise ValueError(f"{file} is damaged: (samples, features, classes) are {counted}, not {_size(name)}; copy the file again")
     if categorical == "one-hot":  # a nominal column becomes one for each value that occurs, 1 where it does
-        nominal = [column in NOMINAL.get(name, ()) for column in header[:-1]]
+        nominal = [column in NOMINAL.get(name, ()) for column in header]
         columns = [column == np.unique(column)[:, None] if coded else [column] for coded, column in zip(nominal, values.T, strict=True)]
         values = np.concatenate(columns).T
     features = torch.from_numpy(values.astype(np.float32))
-    return Table(name, features, torch.tensor([class_names.index(row[-1]) for row in rows]), class_names, "local", copy)
+    return Table(name, features, torch.tensor([class_names.index(label) for label in labels]), class_names, "local", copy)
 
 
 def embedded_table(name: str) -> Table:
@@ -135,33 +135,29 @@ def embedded_table(name: str) -> Table:
 
 
 def _size(name: str) -> tuple[int, ...]:
-    """Numbers of samples, features and classes of a UCI set, as the paper counts them."""
+    """Look up the numbers of samples, features and classes of a UCI set, as the paper counts them."""
     rows = published.table("AG", "II").set_index(["dataset", "metric"])["value"][UCI[name]]
     return tuple(int(rows[metric]) for metric in ("instances", "features", "classes"))
 
 
-def _read(file: Path) -> tuple[list[str], list[list[str]]]:
-    """Read header and rows of a file, without the spaces around a cell; every row as long as the header."""
+def _read(file: Path) -> tuple[list[str], NDArray[np.float64], list[str]]:
+    """Read the names of the columns, the numbers ``[N, D]``, which float32 can hold, and the classes ``[N]`` of a file."""
     try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            header, *rows = [[cell.strip() for cell in row] for row in csv.reader(stream)]
-    except (ValueError, csv.Error) as error:
+        cells = pd.read_csv(file, header=None, dtype=str, keep_default_na=False, skip_blank_lines=False).apply(
+            lambda column: column.str.strip()
+        )
+    except ValueError as error:  # also of a row that is longer than the header
         raise ValueError(f"{file} is damaged: it is no CSV file with a header ({error}); copy the file again") from error
-    if len(header) < 2 or header[-1] != "class" or not rows:
+    header, rows = cells.iloc[0].tolist(), cells[1:]
+    if len(header) < 2 or header[-1] != "class" or rows.empty:
         raise ValueError(f"{file} has another layout: a header with the features and then 'class', and rows, expected; got {header}")
-    for line, row in enumerate(rows, start=2):
-        if len(row) != len(header) or not row[-1]:
-            fault = f"{len(row)} cells, the header {len(header)}" if len(row) != len(header) else "no class"
-            raise ValueError(f"{file} is damaged: line {line} has {fault}; copy the file again")
-    return header, rows
-
-
-def _number(cell: str, file: Path, line: int) -> float:
-    """Read a number that float32 can hold."""
-    try:
-        value = _WORDS[cell] if cell in _WORDS else float(cell)
-    except ValueError:
-        value = float("nan")
-    if not abs(value) <= torch.finfo(torch.float32).max:  # also catches NaN
-        raise ValueError(f"{file}, line {line}: {cell!r} is no number of float32, and not y or n; drop rows with missing values")
-    return value
+    features, labels = rows.iloc[:, :-1], rows.iloc[:, -1].fillna("")
+    if "" in labels.values:
+        line = (labels == "").idxmax() + 1
+        raise ValueError(f"{file} is damaged: line {line} has less than {len(header)} cells, or no class; copy the file again")
+    values = features.replace(_WORDS).apply(pd.to_numeric, errors="coerce").to_numpy(float)
+    wrong = np.argwhere(~(np.abs(values) <= np.finfo(np.float32).max))  # also NaN
+    for row, column in wrong[:1]:
+        cell = f"{file}, line {row + 2}: {features.iat[row, column]!r}"
+        raise ValueError(f"{cell} is no number of float32, and not y or n; drop rows with missing values")
+    return header[:-1], values, labels.tolist()

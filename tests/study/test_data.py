@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from study import data
-from study.data import Normalizer
 from study.data.sampling import balanced, long_tailed, proportional
+from study.data.sets import Normalizer
 
 
 @pytest.fixture(autouse=True)
