@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -11,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 from bs4 import BeautifulSoup, Tag
+
+from gdlib import functional, losses
 
 ROOT = Path(__file__).resolve().parents[2]
 HTML = ROOT / "_build" / "html"
@@ -178,6 +181,16 @@ def test_no_page(wrong: Callable[[str], Iterator[str]]) -> None:
 def test_the_book_can_be_searched() -> None:
     index = (HTML / "searchindex.js").read_text(encoding="utf-8")
     assert all(f'"{name}"' in index for name in contents())
+
+
+def test_every_function_and_module_of_the_losses_is_in_the_api() -> None:
+    public = {
+        "functional": [name for name, value in vars(functional).items() if inspect.isfunction(value)],
+        "losses": losses.__all__,
+    }
+    for module, names in public.items():
+        shown = {str(tag["id"]) for tag in article(f"book/api/{module}").select("dt[id]")}
+        assert {f"gdlib.{module}.{name}" for name in names} <= shown
 
 
 def test_labels_are_used_once() -> None:
