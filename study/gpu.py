@@ -5,10 +5,10 @@
 First a few steps in each way of training are compared with a CPU in float64; jobs of a way that computes something else are left out. Then
 the missing jobs are trained by :func:`study.run.train_stack`, as their notebooks do, in the order of the files, which is the order of their
 value. A stack that will not end in time is left, and the next one of the same kind is not begun; a job that fails is told, and the next one
-begins. ``build/gpu/records.tar.gz`` is rewritten after every record, so that a cut loses one job at most, and its records are taken up when
-the same command is given again. Where a command may run for ten minutes only, ``--minutes 9 --more 11`` says that eleven more will follow:
-a stack that ends within them is begun, and goes on from its checkpoint. float32 is exact, without TF32. The book's page "More machines" has
-a list of what to bring.
+begins. ``build/gpu/records.tar.gz`` is rewritten after every record, so that a cut loses one job at most; a further command goes on with
+the folder. Where a command may run for ten minutes only, ``--minutes 9 --more 11`` says that eleven more will follow: a stack that ends
+within them is begun, and goes on from its checkpoint. float32 is exact, without TF32. The book's page "More machines" has a list of what to
+bring.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from __future__ import annotations
 import argparse
 import logging
 import math
+import shutil
 import sys
-import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,8 +35,6 @@ from study.campaign import CampaignError, Job, plan
 from study.data import augmentation
 from study.objective import gd_loss
 
-SETTING: dict[str, Any] = {"momentum": 0.9, "weight_decay": 1e-4, "max_grad_norm": 3.0}
-RATE = float(torch.tensor(0.01))  # a recorded step holds its learning rate in float32; so does what it is compared with
 WAYS: dict[str, dict[str, Any]] = {
     "float32": {},
     "float32, recorded": {"cuda_graph": True},
@@ -46,15 +45,17 @@ WAYS: dict[str, dict[str, Any]] = {
 # How far weights may lie apart after six steps, in parts of the way that they have gone. In float64 only the order of sums differs. In
 # float32 it moves some unit across the kink of its ReLU, which changes the gradient by the square root of that share.
 _TOLERANCES = {torch.float64: 1e-8, torch.float32: 0.1}
+_RATE = float(torch.tensor(0.01))  # a recorded step holds its learning rate in float32; so does what it is compared with
 _BETAS, _TEMPERATURES = [5.0, 1.0, 0.1], [1.0, 2.0, 0.5]
 _SIZES = {"dataset", "model", "width", "augmentation", "subset"}  # of which the time of an epoch is made, with the number of runs
 _RESERVE = 20.0  # seconds that are left for the end
 
+_without_tf32 = partial(torch.backends.cudnn.flags, enabled=True, allow_tf32=False)  # PyTorch makes matrix products without it by itself
 _log = logging.getLogger("study.gpu")
 
 
 def images(samples: int) -> tuple[Tensor, Tensor]:
-    """Random images of CIFAR-10's shape, and their labels."""
+    """Draw random images of CIFAR-10's shape, and their labels."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (samples, 3, 32, 32), generator=generator, dtype=torch.uint8)
     return pixels, torch.randint(0, 10, (samples,), generator=generator)
@@ -86,21 +87,11 @@ def fit(
     def prepare(batch: Tensor, draws: Tensor | None) -> Tensor:
         return augmentation.apply(batch, cast(Tensor, draws)).to(dtype) / 127.5 - 1
 
-    options = SETTING | {"learning_rate": RATE, "prepare": prepare, "draws": draws, "epochs": epochs, "batch_size": batch_size} | switches
-    betas = (_BETAS * runs)[:runs]
-    train(model, gd_loss((_TEMPERATURES * runs)[:runs]), lambda step: betas, pixels, labels, **options)
+    options: dict[str, Any] = {"learning_rate": _RATE, "momentum": 0.9, "weight_decay": 1e-4, "max_grad_norm": 3.0} | switches
+    options |= {"epochs": epochs, "batch_size": batch_size, "prepare": prepare, "draws": draws}
+    betas, temperatures = (_BETAS * runs)[:runs], (_TEMPERATURES * runs)[:runs]
+    train(model, gd_loss(temperatures), lambda step: betas, pixels, labels, **options)
     return [parameter.detach().cpu() for parameter in model.parameters()]
-
-
-@contextmanager
-def without_tf32() -> Iterator[None]:
-    """Exact float32 products for a while; afterwards what was chosen before."""
-    chosen = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = chosen
 
 
 def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[dict[str, float], list[str]]:
@@ -114,10 +105,9 @@ def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[d
     start = [parameter.detach() for parameter in image_stack("resnet18", [0] * len(_BETAS), classes=10, width=width).parameters()]
     reference, found, wrong = fit("cpu", data, dtype=torch.float64, **form), {}, []
     there = data[0].to(device), data[1].to(device)
-    with without_tf32():
+    with _without_tf32():
         for name, switches in WAYS.items():
-            exact = "precision" not in switches
-            for dtype, tolerance in _TOLERANCES.items() if exact else [(torch.float32, _TOLERANCES[torch.float32])]:
+            for dtype, tolerance in [(torch.float32, 1.0)] if "precision" in switches else _TOLERANCES.items():
                 try:
                     weights = fit(device, there, dtype=dtype, **form, **switches)
                     distance = _norm(weights, reference) / _norm(reference, start)
@@ -125,7 +115,7 @@ def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[d
                     _log.warning("%s: %s: %s", name, type(error).__name__, str(error).split("\n")[0])
                     distance = math.nan
                 found[f"{name}, weights in {str(dtype).removeprefix('torch.')}"] = distance
-                if not distance < (tolerance if exact else 1.0):
+                if not distance < tolerance:
                     wrong.append(name)
     return found, list(dict.fromkeys(wrong))
 
@@ -138,65 +128,8 @@ class _Left(Exception):
     """A stack would not end before the machine goes, or goes on in the next command."""
 
 
-def run_jobs(
-    jobs: Sequence[Job], seconds: float, archive: Path, *, more: float = 0, device: str = "cpu", clock: Callable[[], float] = time.monotonic
-) -> list[Job]:
-    """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now.
-
-    ``more`` seconds follow in other commands, for a stack that goes on from its checkpoint, beside the archive.
-    """
-    end, done = clock() + seconds - _RESERVE, list[Job]()
-    taken: dict[str, float] = {}  # seconds for an epoch of each kind of stack
-    for job in jobs:
-        if not isinstance(job.setting, settings.Train):
-            _log.info("%s: not a job of the notebook train", job.id)
-            continue
-        setting = job.setting if job.setting.device == "auto" else job.setting.model_copy(update={"device": device})
-        kind = repr([*setting.model_dump(include=_SIZES).values(), len(setting.runs())])
-        left = end - clock()
-        if left < 0 or taken.get(kind, 0) * setting.epochs > left + more:
-            _log.info("%s: not begun, %.0f seconds are left", job.id, left)
-            continue
-        pace, checkpoints = _Pace(setting.epochs, end, more, clock), archive.parent / "checkpoints"
-        try:
-            with without_tf32() if setting.precision == "float32" else nullcontext():
-                run.train_stack(setting, measure=pace, checkpoint_dir=str(checkpoints)).write(job.record)
-        except _Left as reason:
-            _log.info("%s: left, %s", job.id, reason)
-            continue
-        except Exception:
-            _log.exception("%s: failed", job.id)
-            continue
-        finally:
-            taken |= {kind: pace.epoch_seconds} if pace.epoch_seconds else {}
-        done.append(job)
-        pack(archive, job)
-        (checkpoints / f"{setting.identity()}.pt").unlink(missing_ok=True)
-        _log.info("%s: %.0f seconds are left", job.id, end - clock())
-    return done
-
-
-def pack(archive: Path, job: Job) -> None:
-    """Add a record to the archive; a cut leaves the one before."""
-    home, names = job.record.parents[1], {f"{job.campaign}/{job.record.name}"}
-    if archive.exists():
-        with tarfile.open(archive) as file:
-            names |= set(file.getnames())
-    with tarfile.open(archive.with_suffix(".partial"), "w:gz") as file:
-        for name in sorted(names):
-            file.add(home / name, name)
-    archive.with_suffix(".partial").replace(archive)
-
-
-def unpack(archive: Path, home: Path) -> None:
-    """Put the records of an archive that are missing in the folder of all records there."""
-    if archive.exists():
-        with tarfile.open(archive) as file:
-            file.extractall(home, [one for one in file if not (home / one.name).exists()], filter="data")
-
-
 class _Pace:
-    """Looks at the clock after every epoch, and leaves a stack that will not end in time."""
+    """Look at the clock after every epoch, and leave a stack that will not end in time."""
 
     def __init__(self, epochs: int, end: float, more: float, clock: Callable[[], float]) -> None:
         self.epochs, self.end, self.more, self.clock, self.epoch_seconds, self.times = epochs, end, more, clock, 0.0, list[float]()
@@ -213,35 +146,80 @@ class _Pace:
         return {}
 
 
+def run_jobs(
+    jobs: Sequence[Job], seconds: float, into: Path, *, more: float = 0, device: str = "cpu", clock: Callable[[], float] = time.monotonic
+) -> list[Job]:
+    """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now.
+
+    ``more`` seconds follow in other commands, for a stack that goes on from its checkpoint. The folder ``into`` gets the records once more,
+    their archive, and the checkpoints.
+    """
+    end, done = clock() + seconds - _RESERVE, list[Job]()
+    taken: dict[str, float] = {}  # seconds for an epoch of each kind of stack
+    for job in jobs:
+        if not isinstance(job.setting, settings.Train):
+            _log.info("%s: not a job of the notebook train", job.id)
+            continue
+        setting = job.setting if job.setting.device == "auto" else job.setting.model_copy(update={"device": device})
+        kind = repr([*setting.model_dump(include=_SIZES).values(), len(setting.runs())])
+        left = end - clock()
+        if left < 0 or taken.get(kind, 0) * setting.epochs > left + more:
+            _log.info("%s: not begun, %.0f seconds are left", job.id, left)
+            continue
+        pace = _Pace(setting.epochs, end, more, clock)
+        try:
+            with _without_tf32() if setting.precision == "float32" else nullcontext():
+                record = run.train_stack(setting, measure=pace, checkpoint_dir=str(into / "checkpoints"))
+            record.write(into / "records" / job.campaign / job.record.name)
+            record.write(job.record)
+        except _Left as reason:
+            _log.info("%s: left, %s", job.id, reason)
+            continue
+        except Exception:
+            _log.exception("%s: failed", job.id)
+            continue
+        finally:
+            taken |= {kind: pace.epoch_seconds} if pace.epoch_seconds else {}
+        done.append(job)
+        archive = shutil.make_archive(str(into / "partial"), "gztar", into / "records")
+        Path(archive).replace(into / "records.tar.gz")  # a cut leaves the one before
+        (into / "checkpoints" / f"{setting.identity()}.pt").unlink(missing_ok=True)
+        _log.info("%s: %.0f seconds are left", job.id, end - clock())
+    return done
+
+
 def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
     """Check, then run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("campaigns", nargs="+", help="names of campaign files, the most valuable first")
     parser.add_argument("--minutes", type=float, required=True, help="how long this command may run")
     parser.add_argument("--more", type=float, default=0.0, help="minutes of further commands that will follow on the same machine")
-    parser.add_argument("--into", type=Path, default=Path("build/gpu"), help="folder of the archive and of the checkpoints")
+    parser.add_argument("--into", type=Path, default=Path("build/gpu"), help="folder of the records, their archive, and the checkpoints")
     parser.add_argument("--device", default="cuda", help="cpu for a rehearsal")
     options = parser.parse_args(given)
-    started, root, archive = time.monotonic(), root or Path.cwd(), options.into / "records.tar.gz"
+    started, root = time.monotonic(), root or Path.cwd()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("PyTorch finds no GPU here; --device cpu rehearses")
-    options.into.mkdir(parents=True, exist_ok=True)
-    unpack(archive, root / "results" / "records")
+    for record in (options.into / "records").rglob("*.json"):  # of an earlier command
+        there = root / "results" / record.relative_to(options.into)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        if not there.exists():
+            shutil.copy(record, there)
     try:
-        plans = [plan(name, root) for name in options.campaigns]  # a mistake shows before the first minute is gone
+        jobs = [job for name in options.campaigns for job in plan(name, root).pending]  # a mistake shows before the first minute is gone
     except CampaignError as error:
         sys.exit(str(error))
+    missing = len(jobs)
     found, wrong = check("cpu", width=0.125, batch_size=4) if options.device == "cpu" else check(options.device)
     for name, distance in found.items():
         _log.info("%s: %.1e of the way apart from a CPU", name, distance)
-    jobs = [job for one in plans for job in one.pending]
     for name in wrong:
         _log.error("%s does not compute what the CPU computes: jobs that would train so are left out", name)
         jobs = [job for job in jobs if not all(getattr(job.setting, switch, None) == value for switch, value in WAYS[name].items())]
     seconds = 60 * options.minutes - (time.monotonic() - started)
-    done = run_jobs(jobs, seconds, archive, more=60 * options.more, device=options.device)
-    _log.info("%d of %d missing jobs have their record now, in %s", len(done), sum(len(one.pending) for one in plans), archive)
+    done = run_jobs(jobs, seconds, options.into, more=60 * options.more, device=options.device)
+    _log.info("%d of %d missing jobs have their record now, in %s", len(done), missing, options.into / "records.tar.gz")
 
 
 if __name__ == "__main__":
