@@ -30,6 +30,7 @@ PLACES = {
     "cifar100": r"(cifar100-fast/augmented)(?:-warmup(?:-gd1)?)?-seed",
     "feedback": r"cifar10-(?:fast|feedback)/(plain|augmented)(?:-warmup)?-seed",
     "matched feedback": r"cifar10-(?:fast/|feedback/matched-)(plain|augmented)(?:-warmup)?-seed",
+    "tail": r"cifar10-long-tailed/",
     "rivals": r"(?:cifar10|margin-losses)-reduced/plain-",
     "momentum": r"cifar10-reduced/(?P<arm>(?:no-)?momentum(?:-same-step)?)-seed",
     "matched": r"cifar10-reduced/(?P<arm>matched|plain)-seed",
@@ -109,6 +110,10 @@ COMPARISONS = [
     *(row for ab, place in (("ab", "feedback"), ("cd", "matched feedback")) for row in [
         (f"B3 {ab[0]}", place, "test_ece", "feedback 1, 5, 5 − 1", "< 0"),
         (f"B3 {ab[1]}", place, "test_accuracy", "feedback 1, 5, 5 − 1", "> -0.005"),
+    ]),
+    *((part, "tail", "test_accuracy", text, "> 0") for part, text in [
+        ("B5 a", "class-beta 0.1 − 1"), ("B5 b", "adjusted 1 − class-beta 0.1"), ("B5 c", "adjusted 1 − adjusted 0.1"),
+        ("B5 d", "weighted 0.1 − 0.1"), ("B5 e", "class-beta 0.1@test_accuracy_link − class-beta 0.1"),
     ]),
     ("E19 a", "width", "lost", "large/25/0.001 − large/25/1 − large/400/0.001 + large/400/1", "> 0"),
     ("E19 b", "width", "lost", "large/400/0.001 − large/400/1", "within 60"),
@@ -291,7 +296,7 @@ def comparisons(found):
                 least = 5 if variant.endswith("augmented") else 3
                 if any(len(settings[label]) < least for label in PLAN[variant.partition("/")[2]]):
                     continue
-            if place == "step" and min(map(len, settings.values())) < least:
+            if place in ("step", "tail") and min(map(len, settings.values())) < least:
                 continue
             enough = 2 if part == "B4 e" else least
             d = difference(settings, metric, text, least)

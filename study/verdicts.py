@@ -150,13 +150,13 @@ def verdict(claim: str, runs: pd.DataFrame, selected: dict[str, pd.DataFrame] | 
 def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
     """List the variants that are not under way, so that no outcome changes with each record that lands.
 
-    With :data:`FAST` all planned settings have all planned seeds, and in the study of the step each arm that was begun.
+    With :data:`FAST` all planned settings have all planned seeds, and in the studies of step and long tail each arm that was begun.
     """
     planned = images.complete(runs) if kind in images.PLANNED and not runs.empty else None
     for name, group in runs.groupby("variant") if not runs.empty else ():
         least, fast = criteria.least_seeds(kind, str(name)), on_fast(str(name))
         settled = (fast or kind == "step") and _least_run(group) >= least
-        if (kind != "step" or settled) and not (fast and planned is not None and name not in planned):
+        if (kind not in ("step", "long-tailed") or settled) and not (fast and planned is not None and name not in planned):
             yield Variant(str(name), group, least, "title" if kind == "uci-tables" else "seed", some=fast and settled)
 
 

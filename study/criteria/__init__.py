@@ -19,7 +19,7 @@ from study.criteria.angular import ARCGRAD, ARCGRAD_OTHERS
 from study.criteria.images import RIVALS
 from study.criteria.mnist import TABLE_1_BETAS, distance_to_table_1
 from study.criteria.rules import Criterion, Finding, Outcome, Variant
-from study.criteria.selection import at_the_scale_of_a_paper, on_fast
+from study.criteria.selection import at_the_scale_of_a_paper, long_tailed, on_fast
 from study.criteria.uci import accuracies, average_by_seed, distance_to_table_i, paper_table_i, uci_runs, wins
 
 __all__ = ["ARCGRAD", "ARCGRAD_OTHERS", "CLAIMS", "FOLDER", "RIVALS", "TABLE_1_BETAS", "Criterion", "Finding", "Outcome", "Variant"]
@@ -42,6 +42,7 @@ _SELECTIONS: Mapping[str, Callable[[pd.DataFrame, str], pd.DataFrame]] = {
     **dict.fromkeys(mnist.KINDS, mnist.mnist_runs),
     **dict.fromkeys(images.KINDS, images.image_runs),
     "margins": images.margin_runs,
+    "long-tailed": images.long_tailed_runs,
     **dict.fromkeys(uci.KINDS, uci_runs),
     **dict.fromkeys(large_margin.KINDS, large_margin.large_margin_runs),
     **dict.fromkeys(angular.KINDS, angular.angular_runs),
@@ -52,7 +53,10 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Select the runs of one kind, each with its ``variant``, its ``setting`` and the columns that the criteria speak of."""
     if kind not in _SELECTIONS:
         raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(_SELECTIONS)}")
-    return runs if runs.empty else at_the_scale_of_a_paper(_SELECTIONS[kind](runs, kind))
+    if runs.empty:
+        return runs
+    own = long_tailed(runs) == (kind == "long-tailed")
+    return at_the_scale_of_a_paper(_SELECTIONS[kind](runs[own], kind))
 
 
 def least_seeds(kind: str, variant: str = "") -> int:

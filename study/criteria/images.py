@@ -1,4 +1,4 @@
-"""The runs of image networks, alone and beside A-Softmax and center loss, and the rules of E6, E8 to E13, E16 to E18, and B1 to B3."""
+"""The runs of image networks, alone and beside A-Softmax and center loss, and the rules of E6, E8 to E13, E16 to E18, B1 to B3, B5."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PLANNED = ("images", *_DATA_SETS)  # of which the plan for FAST is known
 
 WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = "momentum 0.9", "no momentum", "no momentum, ten times the learning rate"
 WARMUP, WARMUP_1 = "warm-up 0.1→1", "warm-up 1→5"
-_FEEDBACK = "feedback 1, 5, 5"
+_FEEDBACK, _OF_CLASS = "feedback 1, 5, 5", "class-beta 0.1"
 _SMALL = 0.005  # of accuracy, in B1 and B3: half a percentage point
 
 _PLANS = {"crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5), "plain": ((20.0, 1.0, 0.1, WARMUP), 3)}
@@ -105,6 +105,14 @@ def margin_runs(runs: pd.DataFrame, kind: str = "margins") -> pd.DataFrame:
     is_rival = found["schedule"].isin(RIVALS)
     found = found.assign(setting=found["setting"].where(~is_rival, found["schedule"]))
     return found[found["variant"].isin(found.loc[is_rival, "variant"])]
+
+
+def long_tailed_runs(runs: pd.DataFrame, kind: str = "long-tailed") -> pd.DataFrame:
+    """Select the runs of image networks on classes of unequal size; what corrects for it, or the β that does not, is the setting."""
+    found = with_setting(image_networks(runs[~runs["diverged"].astype(bool)] if len(runs) else runs))
+    if len(found):
+        found["variant"] = recipe(found) + found["imbalance"].map(", sizes {:g} : 1".format) + found["epochs"].map(", {:.0f} epochs".format)
+    return found
 
 
 def complete(runs: pd.DataFrame) -> set[str]:
@@ -256,6 +264,14 @@ CLAIMS = {
         b=where(_unmatched, larger("test_accuracy", _FEEDBACK, 1.0, by=-_SMALL)),
         c=where(_matched(_FEEDBACK), smaller("test_ece", _FEEDBACK, 1.0), "matched learning rate"),
         d=where(_matched(_FEEDBACK), larger("test_accuracy", _FEEDBACK, 1.0, by=-_SMALL), "matched learning rate"),
+    ),
+    "B5": claim(
+        "long-tailed",
+        a=larger("test_accuracy", _OF_CLASS, 1.0),
+        b=larger("test_accuracy", "adjusted 1", _OF_CLASS),
+        c=larger("test_accuracy", "adjusted 1", "adjusted 0.1"),
+        d=larger("test_accuracy", "weighted 0.1", 0.1),
+        e=larger("test_accuracy", of("test_accuracy_link", _OF_CLASS, "the decision by the link"), of("test_accuracy", _OF_CLASS)),
     ),
 }
 """For each claim its parts."""

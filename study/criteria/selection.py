@@ -26,6 +26,11 @@ def image_networks(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")]
 
 
+def long_tailed(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Tell for each run if its classes were of unequal size; old records, in which none were, do not say."""
+    return runs["imbalance"] > 1 if "imbalance" in runs else pd.Series(False, runs.index)
+
+
 def with_setting(runs: pd.DataFrame) -> pd.DataFrame:
     """Copy the runs, without empty columns, and add ``setting``: the number of a constant β, or the label of a warm-up or a loss."""
     found = runs.dropna(axis=1, how="all").copy()

@@ -101,6 +101,12 @@ OSCILLATING = pd.concat(
 CONSTANT = made_up.images()[lambda runs: runs["schedule"] == "1"]
 FOLLOWING = CONSTANT.assign(schedule="feedback 1, 5, 5", test_ece=CONSTANT["test_ece"] / 2, test_accuracy=CONSTANT["test_accuracy"] - 0.001)
 FEEDBACK = pd.concat([CONSTANT, FOLLOWING, FOLLOWING.assign(match_gradient=True)], ignore_index=True)
+BALANCED = {"1": 0.5, "0.1": 0.45, "class-beta 0.1": 0.6, "adjusted 1": 0.7, "adjusted 0.1": 0.65, "weighted 0.1": 0.55}
+TAIL = pd.concat([CONSTANT] * len(BALANCED), ignore_index=True).assign(imbalance=100.0, test_accuracy_link=0.68, model="fast", width=1.0)
+TAIL["schedule"] = [name for name in BALANCED for _ in range(3)]
+TAIL["loss"] = TAIL["schedule"].where(TAIL["schedule"].str.contains(" "), "gd")
+TAIL["beta"] = TAIL["schedule"].eq("0.1").map({True: 0.1, False: 1.0})
+TAIL["test_accuracy"] = TAIL["schedule"].map(BALANCED) + 0.001 * TAIL["seed"] * np.sin(TAIL.index)
 CHANCE = dict.fromkeys(("softmax", "arcface 20 0.1", "adacos"), 0.33)
 MANY = made_up.images(dataset="tiny-imagenet")
 RUNS = {
@@ -113,6 +119,7 @@ RUNS = {
         "E13": OSCILLATING,
         "B1": MATCHED,
         "B3": FEEDBACK,
+        "B5": TAIL,
         "E19": made_up.widths(),
     },
     **dict.fromkeys(["L3", "L4", "L6"], made_up.margins()),
@@ -150,6 +157,8 @@ def test_the_papers_own_table_i_and_a_bias_by_construction():
         ("B2", "a", "test_ece_link", {"20": 0.05}),
         ("B2", "b", "test_ece_link", {"0.1": 0.05}),
         ("B1", "a", "test_confidence", {"5": 0.2}),
+        ("B5", "a", "test_accuracy", {"1": 0.2}),
+        ("B5", "e", "test_accuracy", {"class-beta 0.1": 0.2}),
         ("E10", "a", "test_accuracy", {"a-softmax 4": 0.05}),
         ("L3", "a", "test_accuracy", {"softmax": 0.1}),
         ("L3", "b", "test_accuracy", {"lm-uq 0.3": -0.1}),
@@ -246,6 +255,7 @@ def test_a_variant_that_is_under_way_decides_nothing():
     assert "β = 20 against" in beyond.parts[0].findings[0].text, "a setting beyond the plan waits for its own seeds"
     step = made_up.stepping()
     assert verdicts.verdict("B4", step).deciding and not verdicts.verdict("B4", step.iloc[:-1]).deciding
+    assert verdicts.verdict("B5", TAIL).deciding and not verdicts.verdict("B5", TAIL.iloc[:-1]).deciding
     losses = made_up.margins(["softmax", "lm 0.3", "modified", "l-softmax 2"], model="fast", width=1.0, dataset="cifar100")
     assert outcomes("L6", losses[(losses["loss"] != "l-softmax 2") | (losses["seed"] < 2)]) == {"b": "met"}
 
@@ -291,6 +301,7 @@ def test_beta_1_of_a_small_network_is_softmax_for_the_other_losses():
         ("E6", made_up.images(loss="arcgrad 10")),
         ("E6", pd.DataFrame({"record": ["a-seed0.json"], "campaign": ["mnist"]})),
         ("E8", made_up.images()),
+        ("E11", made_up.images(imbalance=100.0)),
         ("E13", made_up.oscillating(0.9, 0.01, {"5": 0.05, "0.1": 0.01})),
         ("L3", made_up.margins(lr_schedule="milestones")),
         ("L5", made_up.margins()),

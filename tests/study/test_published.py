@@ -183,7 +183,7 @@ class TestArcGrad:
 
 class TestClaims:
     def test_every_claim_of_the_ledger(self) -> None:
-        ids = [f"{letter}{i}" for letter, n in [("T", 5), ("E", 21), ("R", 5), ("B", 4), ("L", 11), ("A", 9)] for i in range(1, n + 1)]
+        ids = [f"{letter}{i}" for letter, n in [("T", 5), ("E", 21), ("R", 5), ("B", 5), ("L", 11), ("A", 9)] for i in range(1, n + 1)]
         frame = published.claims()
         assert frame.index.tolist() == ids
         assert (frame.map(len) > 0).all(axis=None)
