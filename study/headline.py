@@ -1,77 +1,49 @@
-"""Draw what README.md says of the records, and its picture: ``python -m study.headline`` (add ``--check`` to only compare)."""
+"""Write what README.md says of the records, and draw its picture: ``python -m study.headline``."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import re
-import sys
 from pathlib import Path
 
-from study import criteria, records, verdicts
+import pandas as pd
+
+from study import verdicts
 from study.figures.play import still
-from study.figures.style import use_style
-from study.tables import outcomes
-from study.tables.answer import answers, plain
-from study.tables.measured import Setting, settings
-from study.tables.play import play
+from study.tables import Page, measured, outcomes, sentences
 
 ROOT = Path(__file__).resolve().parents[1]
 README, PICTURE = ROOT / "README.md", ROOT / "book" / "_static" / "headline.svg"
-BLOCK = re.compile(r"(<!-- headline:begin -->\n).*?(<!-- headline:end -->)", re.DOTALL)
 
 
-def headline(measured: list[Setting], decided: dict[str, verdicts.Verdict]) -> str:
-    """Write the answer and the count of the outcomes as Markdown."""
-    lines = [f"- **{question}** {plain(answer)}" for question, answer in answers(measured, decided["B1"]).items()]
-    with_runs = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
-    counted = f"Of {len(with_runs)} claims of the papers for which there are runs that decide: {outcomes.summary(with_runs)}."
-    return "\n".join([*lines, "", counted]) + "\n"
+def readme(page: Page, settings: pd.DataFrame) -> str:
+    """Give README.md with the answers of the first page, without their links, and the count of the outcomes between its two marks."""
+    decided = verdicts.verdicts(page.records)
+    answers = sentences.answers(measured.numbers(settings, decided["B1"]))
+    lines = [re.sub(r"{ref}`([^<`]+?) <[^>`]+>`", r"\1", f"- **{question}** {answer}") for question, answer in answers.items()]
+    run = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
+    counted = f"Of {len(run)} claims of the papers for which there are runs that decide: {outcomes.summary(run)}."
+    before, begin, rest = README.read_text(encoding="utf-8").partition("<!-- headline:begin -->\n")
+    _, end, after = rest.partition("<!-- headline:end -->")
+    return "\n".join([before + begin, *lines, "", counted, "", end + after])
 
 
-def redrawn(text: str, shown: str) -> str:
-    """The same text with another headline."""
-    return BLOCK.sub(lambda block: block[1] + "\n" + shown + "\n" + block[2], text)
-
-
-def digest(setting: Setting) -> str:
-    """A hash of the numbers in the picture, which carries it: its lines may differ by a rounding from machine to machine."""
-    return hashlib.sha256(play([setting]).json().encode()).hexdigest()[:16]
-
-
-def picture(setting: Setting) -> str:
+def picture(settings: pd.DataFrame) -> str:
     """Draw the picture as SVG."""
-    use_style()
     with io.StringIO() as file:
-        still(setting).savefig(file, format="svg", metadata={"Date": None, "Description": digest(setting)})
+        still(settings).savefig(file, format="svg", metadata={"Date": None, "Description": digest(settings)})
         return file.getvalue()
 
 
-def stale(*, redraw: bool = False) -> list[str]:
-    """Name what shows other numbers than the records (README.md, its picture), and draw it again if asked."""
-    runs = records.read(records.default_folder())
-    measured = settings(runs)
-    text = README.read_text(encoding="utf-8")
-    drawn = redrawn(text, headline(measured, {claim: verdicts.verdict(claim, runs) for claim in criteria.CLAIMS}))
-    found = ["README.md"] if drawn != text else []
-    if not (PICTURE.is_file() and digest(measured[0]) in PICTURE.read_text(encoding="utf-8")):
-        found.append(PICTURE.name)
-        if redraw:
-            PICTURE.write_text(picture(measured[0]), encoding="utf-8")
-    if redraw:
-        README.write_text(drawn, encoding="utf-8")
-    return found
-
-
-def main() -> int:
-    """Draw; or, with ``--check``, change nothing and fail if README.md or its picture and the records disagree."""
-    if "--check" not in sys.argv[1:]:
-        stale(redraw=True)
-        return 0
-    if found := stale():
-        print(f"other numbers than in the records: {', '.join(found)}; run `python -m study.headline`", file=sys.stderr)
-    return int(bool(found))
+def digest(settings: pd.DataFrame) -> str:
+    """Hash the numbers in the picture, which carries it: its lines may differ by a rounding from machine to machine."""
+    first = settings[settings["setting"] == settings["setting"].iloc[0]]
+    return hashlib.sha256(str(measured.play(first).data).encode()).hexdigest()[:16]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    page = Page()
+    settings = measured.settings(page)
+    README.write_text(readme(page, settings), encoding="utf-8")
+    PICTURE.write_text(picture(settings), encoding="utf-8")

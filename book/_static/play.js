@@ -1,5 +1,5 @@
 /* The figure to play with: a slider for β and a choice of setting move four small panels and a sentence. Every element with the class "play"
-   becomes one. Its JSON, from study.tables.play, holds the measured settings; without it the two panels of theory are drawn.
+   becomes one. Its JSON, from study.tables.measured, holds the measured settings; without it the two panels of theory are drawn.
    data-panels names the panels to draw, data-instead the picture that stands there where no script runs. Nothing is animated. */
 (() => {
   "use strict";

@@ -6,13 +6,13 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any
 
-from study import published
+from IPython.display import HTML
+
+from study import published, records
 from study.criteria import Finding, Outcome
+from study.tables import sentences
 from study.tables.book import signed
 from study.tables.runs import short
 from study.verdicts import VERDICTS, Verdict
@@ -30,22 +30,6 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """Data sets, and how the names of their variants begin."""
 
-_ROOT = Path(__file__).resolve().parents[2]
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """The outcomes as HTML.
-
-    Attributes:
-        text: the table.
-    """
-
-    text: str
-
-    def _repr_html_(self) -> str:
-        return self.text
-
 
 def summary(verdicts: Iterable[Verdict]) -> str:
     """Count the claims by their outcome, such as ``"1 supported, 2 unresolved"``."""
@@ -59,47 +43,44 @@ def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
     return {outcome: found[outcome] for outcome in MARKS if found[outcome]}
 
 
-def matrix(verdicts: Sequence[Verdict], told: Mapping[str, Mapping[str, Any]], *, home: str = "../") -> Matrix:
-    """Draw the matrix.
+def matrix(verdicts: Sequence[Verdict]) -> HTML:
+    """Draw the matrix of some claims, for a page in a folder of the book.
 
-    Args:
-        verdicts: the rows.
-        told: for each claim its ``short`` form and the ``label`` of the page that shows it, as in ``book/findings.yml``; for one that is
-            not there the ledger and its words.
-        home: the way from the page to the root of the book.
-
-    Returns:
-        A table whose cells are links to the page that shows them. A cell under the mouse or with the focus lists its findings, each with
-        its effect, the interval and the papers' own effect. On a phone each claim is one line.
+    Its cells are links to the page that shows the claim, as ``book/findings.yml`` says; the ledger, if it does not. A cell under the mouse
+    or with the focus lists its findings, each with its effect, the interval and the papers' own effect. On a phone each claim is one line.
     """
     by_column: list[dict[str, list[tuple[str, Finding]]]] = [{column: [] for column in _COLUMNS} for _ in verdicts]
     for verdict, columns in zip(verdicts, by_column, strict=True):
-        for part in verdict.parts:
-            for finding in part.deciding:
-                columns[_column(finding.variant)].append((part.id, finding))
+        for letter, finding in ((part.id, finding) for part in verdict.parts for finding in part.deciding):
+            column = next(name for name, beginnings in _COLUMNS.items() if finding.variant.startswith(beginnings))
+            columns[column].append((letter, finding))
     shown = [column for column in _COLUMNS if any(columns[column] for columns in by_column)]
     head = "".join(f'<th scope="col">{column}</th>' for column in ("claim", "outcome", *shown))
-    rows = []
+    rows, written = [], sentences.written("findings")
     for verdict, columns in zip(verdicts, by_column, strict=True):
-        entry = told.get(verdict.claim, {})  # none yet for a claim whose first runs are new
-        address = home + _address(str(entry.get("label", "sec-claims")))
-        short = str(entry.get("short", published.claims().claim[verdict.claim]))
-        cells = "".join(_cell(f"{verdict.claim}, {column}", columns[column], address) for column in shown)
-        name = f'<th scope="row"><a href="{address}">{html.escape(short)}</a> <small>{verdict.claim}</small></th>'
+        entry = written.get(verdict.claim, {})  # none yet for a claim whose first runs are new
+        address, claim = _address(entry.get("label", "sec-claims")), entry.get("short") or published.claims().claim[verdict.claim]
+        name = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> <small>{verdict.claim}</small></th>'
         outcome = f'<td><span class="word">{verdict.verdict}</span><span class="all">{_marks(verdict.deciding)}</span></td>'
+        cells = "".join(_cell(f"{verdict.claim}, {column}", columns[column], address) for column in shown)
         rows.append(f"<tr>{name}{outcome}{cells}</tr>")
     legend = ", ".join(f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items())
     caption = f"Findings that are {legend}; – not run. A finding is one comparison of a claim in one variant of the experiment."
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return Matrix(f'<table class="outcomes" id="tab-outcomes"><caption>{caption}</caption>{body}</table>')
+    return HTML(f'<table class="outcomes" id="tab-outcomes"><caption>{caption}</caption>{body}</table>')
 
 
 def _cell(name: str, found: Sequence[tuple[str, Finding]], address: str) -> str:
+    """The marks of some findings, with a line for each: the variant, what is compared, the effects, ours and the papers'."""
     if not found:
         return '<td class="none">–<span class="visually-hidden"> not run</span></td>'
-    lines = "".join(f"<span>{_line(part, finding)}</span>" for part, finding in found)
+    lines = []
+    for part, one in found:
+        effects = "; ".join(f"{leaf.text}: {leaf.difference:u}{f' (papers: {leaf.paper})' if leaf.paper else ''}" for leaf in one.leaves())
+        mark = f'<span class="{one.outcome}">{MARKS[one.outcome]} {one.outcome}</span>'
+        lines.append(f"<span>{mark} <b>{part}</b> {html.escape(f'{short(one.variant)}: {signed(effects)}')}</span>")
     hidden = f'<span class="visually-hidden">{html.escape(name)}: </span>'
-    return f'<td><a href="{address}">{hidden}{_marks(finding for _, finding in found)}<span class="more">{lines}</span></a></td>'
+    return f'<td><a href="{address}">{hidden}{_marks(one for _, one in found)}<span class="more">{"".join(lines)}</span></a></td>'
 
 
 def _marks(findings: Iterable[Finding]) -> str:
@@ -109,30 +90,17 @@ def _marks(findings: Iterable[Finding]) -> str:
     return " ".join(f'<span class="{outcome}">{MARKS[outcome]}{count}{word.format(outcome)}</span>' for outcome, count in found.items())
 
 
-def _line(part: str, finding: Finding) -> str:
-    """One finding: the variant, what is compared, the effect with its interval, the papers' effect, the outcome."""
-    effects = "; ".join(f"{leaf.text}: {leaf.difference:u}{f' (papers: {leaf.paper})' if leaf.paper else ''}" for leaf in finding.leaves())
-    effects = signed(effects)
-    mark = f'<span class="{finding.outcome}">{MARKS[finding.outcome]} {finding.outcome}</span>'
-    return f"{mark} <b>{part}</b> {html.escape(short(finding.variant))}: {html.escape(effects)}"
-
-
-def _column(variant: str) -> str:
-    return next(column for column, beginnings in _COLUMNS.items() if variant.startswith(beginnings))
-
-
 @cache
-def _labels() -> Mapping[str, str]:
+def _pages() -> Mapping[str, str]:
     """The page of every label of the book."""
-    found = {}
-    for path in sorted([*_ROOT.glob("book/*.md"), *_ROOT.glob("notebooks/*/*.md")]):
-        page = path.relative_to(_ROOT).with_suffix(".html").as_posix()
+    found, root = {}, records.default_folder().parents[1]
+    for path in sorted([*root.glob("book/*.md"), *root.glob("notebooks/*/*.md")]):
         for label in re.findall(r"^\(([\w-]+)\)=$", path.read_text(encoding="utf-8"), re.MULTILINE):
-            found[label] = f"{page}#{label}"
+            found[label] = path.relative_to(root).with_suffix(".html").as_posix()
     return found
 
 
 def _address(label: str) -> str:
-    if label not in _labels():
+    if label not in _pages():
         raise ValueError(f"no page has the label {label!r}")
-    return _labels()[label]
+    return f"../{_pages()[label]}#{label}"

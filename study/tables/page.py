@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import pandas as pd
-import yaml
 from IPython.display import Markdown
 from pandas.api.types import is_numeric_dtype
 
 from study import campaign, criteria, figures, published, records, verdicts
 from study.criteria.selection import on_fast
+from study.tables import sentences
 from study.tables.book import MISSING, Table, cell, signed, table
 from study.tables.outcomes import MARKS, counts
 from study.tables.runs import in_order, short
@@ -68,13 +68,11 @@ class Page:
         """Show the claim with its place in the paper, the outcome with its scale and counts, and what was found."""
         claim = claim or self.claims[0]
         entry = published.claims().loc[claim]
-        told = yaml.safe_load((self.root / "book" / "findings.yml").read_text(encoding="utf-8")).get(claim, {})
-        found = told.get("found", "") if told.get("verdict") == self.verdicts[claim].verdict else ""  # no sentence outlives its outcome
         place = entry["where"][0].upper() + entry["where"][1:]
         fine = f"{claim} in {{ref}}`the ledger <sec-claims>`; {{ref}}`how a claim is decided <sec-read>`."
         texts = [
             f"> {entry['claim']}\n>\n> {place}.",
-            f"{{.answer}}\n{self._outcome(claim)} {found.removeprefix('Reduced runs. ')}",
+            f"{{.answer}}\n{self._outcome(claim)} {sentences.finding(self.verdicts[claim]).removeprefix('Reduced runs. ')}",
         ]
         return Markdown("\n\n".join([*texts, f"{{.fineprint}}\n{fine}"]))
 

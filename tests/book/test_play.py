@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gdlib.calibration import inverse_beta_link
-from study.tables.play import Play
+from study.tables.measured import element
 
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "book" / "_static"
@@ -53,7 +53,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, in_the_browser: Callable[..
     folder = tmp_path_factory.mktemp("play")
     for name in ("play.js", "play.css"):
         shutil.copyfile(STATIC / name, folder / name)
-    (folder / "page.html").write_text(PAGE.format(play=Play(SETTINGS, "fig-play")._repr_html_()), encoding="utf-8")
+    (folder / "page.html").write_text(PAGE.format(play=element(SETTINGS).data), encoding="utf-8")
     (result,) = in_the_browser("play.mjs", folder / "page.html")
     return result
 
@@ -107,5 +107,5 @@ def test_it_is_quick(played: dict[str, Any]) -> None:
 
 
 def test_without_a_script_the_picture_stays_and_the_data_do_not_show() -> None:
-    shown = Play([SETTINGS[0] | {"name": "</script><b>"}], "fig-play")._repr_html_()
+    shown = element([SETTINGS[0] | {"name": "</script><b>"}]).data
     assert shown.count("</script>") == 1 and shown.endswith("</script></div>")
