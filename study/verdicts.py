@@ -10,8 +10,7 @@ from typing import Literal
 import pandas as pd
 
 from study import criteria, records, statistics
-from study.criteria import CLAIMS, Finding, Outcome, Variant, images
-from study.criteria.selection import on_fast
+from study.criteria import CLAIMS, Finding, Outcome, Variant, on_fast
 
 Decision = Literal["supported", "contradicted", "mixed", "partly supported", "unresolved", "not run"]
 
@@ -152,11 +151,10 @@ def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
 
     With :data:`FAST` all planned settings have all planned seeds, and in the studies of step and long tail each arm that was begun.
     """
-    planned = images.complete(runs) if kind in images.PLANNED and not runs.empty else None
     for name, group in runs.groupby("variant") if not runs.empty else ():
         least, fast = criteria.least_seeds(kind, str(name)), on_fast(str(name))
         settled = (fast or kind == "step") and _least_run(group) >= least
-        if (kind not in ("step", "long-tailed") or settled) and not (fast and planned is not None and name not in planned):
+        if (kind not in ("step", "long-tailed") or settled) and (not fast or criteria.complete(group, kind)):
             yield Variant(str(name), group, least, "title" if kind == "uci-tables" else "seed", some=fast and settled)
 
 

@@ -1,85 +1,202 @@
-"""What the selections of runs share."""
+"""The runs that the criteria speak of: kinds of runs, their variants, and the columns beside the metrics of the records."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
-FAST = ("fast",)
+from study import statistics
+from study.criteria.paper_tables import ARCGRAD_OTHERS, TABLE_I, paper_table_i, won
+
+FAST = "fast"
 """The network that reaches real accuracy on two CPU cores."""
 
-_NOT_THE_PAPERS = ("angular-mnist", "uci-readings", "iris-depth-settings")
-_NOT_THE_PAPERS_ON_MNIST = ("temperature", "feature-plane")
+RIVALS = ("a-softmax 4", "center 0.003")
+"""A-Softmax and center loss with the numbers of their authors, since GD-2 gives none."""
+
+ARCGRAD = "arcgrad 10"
+"""ArcGrad with the paper's number for images."""
+
+WARMUP = "warm-up 0.1→1"
+WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = "momentum 0.9", "no momentum", "no momentum, ten times the learning rate"
+_PLANS = {"crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5), "plain": ((20.0, 1.0, 0.1, WARMUP), 3)}  # on FAST, with seeds
+
+# Kinds, by campaign/record. The grid holds every β and both warm-ups; the step the learning rates, also of the first layer alone, and
+# larger first weights; the width every width at two of these rates; the link some β with samples held out.
+_MNIST = {
+    "grid": "mnist/(?!feature-plane|curriculum|temperature|warmup-length)",
+    "feature-plane": "mnist/feature-plane",
+    "curriculum": "mnist/curriculum",
+    "temperature": "mnist(-edges)?/temperature",
+    "warmup-length": "mnist/warmup-length",
+    "step": "mnist-step/",
+    "width": "mnist-(step|width)/",
+    "link": "mnist-edges/link",
+}
+# By data set: every β and the warm-ups, of which the plan for FAST is known
+_PLANNED = {
+    "images": "",
+    "cifar10": "cifar10(-jpeg)?$",
+    "cifar100": "cifar100$",
+    "many-classes": "(cifar100|tiny-imagenet)$",
+    "tiny-imagenet": "tiny-imagenet$",
+}
+# With and without momentum; the rate matched to β, with the plain runs; several rates for one β on FAST; feedback on β; RIVALS
+_OTHER_IMAGES = ("oscillation", "matched", "tuned", "feedback", "margins")
+# By campaign: Table I and the columns beside it; Table I in every variant, a row for each method and data set; Figure 2; Figure 2 in every
+# variant; what chose the training
+_UCI = {
+    "uci": ["uci"],
+    "uci-adam": ["uci-adam"],
+    "uci-tables": ["uci", "uci-adam"],
+    "uci-depth": ["iris-depth"],
+    "uci-layers": ["iris-depth", "iris-depth-adam"],
+    "uci-readings": ["uci-readings"],
+    "iris-depth-settings": ["iris-depth-settings"],
+}
+_CROSS_VALIDATIONS = 10  # of one data set
+# All samples and right labels; the softmax loss and the regulariser where they were also trained with fewer samples or with wrong labels
+_LARGE_MARGIN = ("large-margin", "degraded")
+_LARGE_MARGIN_LOSSES = "(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm|l-softmax|lgm)( |$)"
+# All samples and all epochs (Table VI); the image networks among them (Tables IV and V); fewer samples and epochs too (Figure 3, Table VII)
+_ANGULAR = ("angular", "angular-images", "angular-cuts")
+
+# What old records call a paper's scale although no paper has that experiment on that data, or does not say how: AG has no MNIST, the choice
+# of a variant on UCI and Iris has few seeds, the grid of temperatures holds 5,000 samples out, the network of the feature planes is unknown
+_NOT_THE_PAPERS = "(angular-mnist|uci-readings|iris-depth-settings)/|mnist/(temperature|feature-plane)"
 
 
-def _with_gradient_decay(runs: pd.DataFrame) -> pd.Series[bool]:
-    """Records from before there was another loss do not name it."""
-    return runs["loss"].isna() | (runs["loss"] == "gd") if "loss" in runs else pd.Series(True, runs.index)
+def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Select the runs of one kind, each with its ``variant``, its ``setting`` and the columns that the criteria speak of.
 
-
-def of_gradient_decay(runs: pd.DataFrame) -> pd.DataFrame:
-    """Keep the runs that were trained with gradient decay."""
-    return runs[_with_gradient_decay(runs)]
-
-
-def image_networks(runs: pd.DataFrame) -> pd.DataFrame:
-    """Keep the runs of image networks at more than the smallest scale."""
-    return runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")]
-
-
-def long_tailed(runs: pd.DataFrame) -> pd.Series[bool]:
-    """Tell for each run if its classes were of unequal size; old records, in which none were, do not say."""
-    return runs["imbalance"] > 1 if "imbalance" in runs else pd.Series(False, runs.index)
-
-
-def with_setting(runs: pd.DataFrame) -> pd.DataFrame:
-    """Copy the runs, without empty columns, and add ``setting``: the number of a constant β, or the label of a warm-up or a loss."""
-    found = runs.dropna(axis=1, how="all").copy()
-    if found.empty:
-        return found
-    label = found["schedule"] if "schedule" in found else found["loss"]
-    of_beta = _with_gradient_decay(found) & ~label.astype(str).str.startswith(("warm-up", "feedback"))
-    found["setting"] = label.astype(object).mask(of_beta, found["beta"].astype(float)) if "beta" in found else label.astype(object)
-    return found
-
-
-def with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
-    """Call β = 1 on a network of :data:`FAST` softmax, for the losses that are compared with it there."""
-    plain = _with_gradient_decay(runs) & runs["model"].isin(FAST) & (runs["schedule"] == "1")
-    return runs.assign(loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax"))
-
-
-def without_lonely(runs: pd.DataFrame) -> pd.DataFrame:
-    """Leave out the variants of :data:`FAST` in which softmax has no other loss beside it."""
-    return runs[~runs["model"].isin(FAST) | (runs.groupby("variant")["setting"].transform("nunique") > 1)]
-
-
-def at_the_scale_of_a_paper(runs: pd.DataFrame) -> pd.DataFrame:
-    """Call reduced what old records call the papers' scale although no paper has that experiment on that data, or does not say how.
-
-    AG has no MNIST. The choice of a variant on UCI and Iris has few seeds. The grid of temperatures holds 5,000 samples out. The network of
-    the feature planes is unknown.
+    A setting is the number of a constant β, or the label of a warm-up or a loss; where the temperature varies it is the pair (β, τ).
     """
-    if runs.empty or "scale" not in runs or "record" not in runs:
-        return runs
-    stretched = runs["campaign"].isin(_NOT_THE_PAPERS)
-    stretched |= (runs["campaign"] == "mnist") & runs["record"].str.startswith(_NOT_THE_PAPERS_ON_MNIST)
-    return runs.assign(scale=runs["scale"].mask(stretched & (runs["scale"] == "paper"), "reduced"))
+    if kind not in _KINDS:
+        raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(_KINDS)}")
+    column, select = _KINDS[kind]
+    if column not in runs:
+        return runs.iloc[:0]
+    unequal = runs.reindex(columns=["imbalance"])["imbalance"] > 1  # old records, in which classes were of equal size, do not say
+    return select(runs[unequal == (kind == "long-tailed")], kind)
+
+
+def least_seeds(kind: str, variant: str = "") -> int:
+    """Tell how many seeds a variant needs to decide anything.
+
+    Five on MNIST, three with image networks, but five with crops and flips on the small networks of real accuracy where β alone differs;
+    ten cross-validations of tables, and ten tables; five repetitions of a time. A kind that has variants of MNIST beside those of image
+    networks needs the name of the variant.
+    """
+    if kind in _UCI:
+        return _CROSS_VALIDATIONS
+    many = kind in (*_PLANNED, *_OTHER_IMAGES[:-1]) and on_fast(variant) and ", crops" in variant
+    return 5 if many or kind in _MNIST or kind == "cost" or variant.startswith("mnist") else 3
 
 
 def on_fast(variant: str) -> bool:
     """Tell by its name if a variant is one of :data:`FAST`."""
-    return any(f", {name}, " in variant for name in FAST)
+    return f", {FAST}, " in variant
 
 
-def recipe(runs: pd.DataFrame) -> pd.Series[str]:
-    """Name data set, network (with its width, where that is not the usual one) and augmentation of each run."""
-    width = runs["width"].map(lambda width: f"×{width:g}" if width != 1 else "").astype(object)
-    return runs["dataset"] + ", " + runs["model"] + width + ", " + augmentation(runs)
+def complete(runs: pd.DataFrame, kind: str) -> bool:
+    """Tell if a variant of :data:`FAST` has every setting with every seed that were planned for this kind, if any were."""
+    settings, seeds = _PLANS.get(_augmentation(runs).iloc[0], ((), 0))
+    there = runs.groupby(runs["setting"].astype(str))["seed"].nunique()
+    return kind not in _PLANNED or (bool(settings) and all(there.get(str(setting), 0) >= seeds for setting in settings))
 
 
-def augmentation(runs: pd.DataFrame) -> pd.Series[str]:
+# --- what the kinds share ---
+
+
+def _loss(runs: pd.DataFrame) -> pd.Series[str]:
+    """Records from before there was another loss do not name it."""
+    return runs.reindex(columns=["loss"])["loss"].astype(object).fillna("gd")
+
+
+def _named(runs: pd.DataFrame, pattern: str) -> pd.Series[bool]:
+    """Tell for each run if ``campaign/record`` begins so."""
+    return (runs["campaign"] + "/" + runs["record"]).str.match(pattern)
+
+
+def _image_networks(runs: pd.DataFrame) -> pd.DataFrame:
+    """Keep the runs of image networks at more than the smallest scale."""
+    return runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")]
+
+
+def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
+    """Call β = 1 on a network of :data:`FAST` softmax, for the losses that are compared with it there."""
+    plain = (_loss(runs) == "gd") & (runs["model"] == FAST) & (runs["schedule"] == "1")
+    return runs.assign(loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax"))
+
+
+def _prepared(runs: pd.DataFrame) -> pd.DataFrame:
+    """Copy the runs, without empty columns, and add ``setting``, the columns of :data:`_DERIVED`, and the scale that is right."""
+    found = runs.dropna(axis=1, how="all").copy()
+    if found.empty:
+        return found
+    found["scale"] = found["scale"].mask(_named(found, _NOT_THE_PAPERS) & (found["scale"] == "paper"), "reduced")
+    label = (found["schedule"] if "schedule" in found else found["loss"]).astype(object)
+    of_beta = (_loss(found) == "gd") & ~label.astype(str).str.startswith(("warm-up", "feedback"))
+    found["setting"] = label.mask(of_beta, found["beta"].astype(float)) if "beta" in found else label
+    for name, (formula, *columns) in _DERIVED.items():
+        if set(columns) <= set(found):
+            rows = zip(*(found[column] for column in columns), strict=True)
+            found[name] = [math.nan if any(value is None or value != value for value in row) else formula(*row) for row in rows]
+    return found
+
+
+def _early(epochs: list[int], curve: list[float | None]) -> float:
+    """The mean over the first ten epochs."""
+    values = [value for epoch, value in zip(epochs, curve, strict=True) if 1 <= epoch <= 10]
+    return float(np.array(values or [math.nan], dtype=float).mean())
+
+
+def _each_epoch(curve: list[float], epochs: float) -> list[float]:
+    """The values after each epoch, without that before the first; nothing if it was not evaluated so often."""
+    return curve[-int(epochs) :] if len(curve) >= epochs else [math.nan]
+
+
+def _falls(curve: list[float], epochs: float) -> float:
+    each = _each_epoch(curve, epochs)
+    return -float(np.minimum(np.diff(each, prepend=each[:1]), 0).sum())
+
+
+def _rise(last: float, curve: list[float | None]) -> float:
+    """The last value minus the lowest of three or more."""
+    values = [value for value in curve if value is not None]
+    return last - min(values) if len(values) >= 3 else math.nan
+
+
+_DERIVED: Mapping[str, tuple[Any, ...]] = {  # name: formula, and the columns that it takes
+    "overconfidence": (lambda confidence, accuracy: confidence - accuracy, "test_confidence", "test_accuracy"),
+    "lost": (lambda counts: counts[0], "confidence_counts"),  # (0, 0.2], …, (0.8, 1]
+    "sure": (lambda counts: counts[-1], "confidence_counts"),
+    "errors": (lambda accuracy, samples: float(round((1 - accuracy) * samples)), "train_accuracy", "train_samples"),
+    "lost_share": (lambda lost, errors: lost / errors if errors > 0 else math.nan, "lost", "errors"),
+    "early_cross_entropy": (_early, "curve_train_epoch", "curve_train_cross_entropy"),
+    # of the easiest fifth; one more than the epochs if never
+    "epoch_easy": (lambda groups: next((n for n, x in enumerate(groups[-1]) if x >= 0.9), len(groups[-1])), "group_confidence"),
+    "gap": (lambda groups: np.subtract(groups[-1][1:], groups[0][1:]).mean(), "group_confidence"),
+    "early_accuracy": (lambda curve, n: np.mean(_each_epoch(curve, n)[: max(1, int(n) // 4)]), "curve_test_accuracy", "epochs"),
+    "falls": (_falls, "curve_test_accuracy", "epochs"),
+    "bias_rise": (_rise, "train_margin_bias", "curve_train_margin_bias"),
+    "mean_target_angle": (lambda curve: np.mean(curve[1:] or math.nan), "curve_target_angle"),  # after the first evaluation
+}
+
+
+def _augmentation(runs: pd.DataFrame) -> pd.Series[str]:
     """Name the augmentation of each run."""
     return runs["augmentation"].replace({"none": "plain", "crop-flip": "crops and flips", "crop2-flip": "crops and flips"})
+
+
+def _recipe(runs: pd.DataFrame) -> pd.Series[str]:
+    """Name data set, network (with its width, where that is not the usual one) and augmentation of each run."""
+    width = runs["width"].map(lambda width: f"×{width:g}" if width != 1 else "").astype(object)
+    return runs["dataset"] + ", " + runs["model"] + width + ", " + _augmentation(runs)
 
 
 def at_usual_rate(runs: pd.DataFrame) -> pd.Series[bool]:
@@ -87,3 +204,185 @@ def at_usual_rate(runs: pd.DataFrame) -> pd.Series[bool]:
     counts = runs.assign(setting=runs["setting"].astype(str)).groupby(["variant", "learning_rate"])["setting"].nunique()
     usual = {variant: of_variant.droplevel(0).idxmax() for variant, of_variant in counts.groupby("variant")}
     return runs["learning_rate"] == runs["variant"].map(usual)
+
+
+def _beside(runs: pd.DataFrame, marked: pd.Series[bool]) -> pd.DataFrame:
+    """Keep the variants that have a run that is marked."""
+    return runs[runs["variant"].isin(runs.loc[marked, "variant"])]
+
+
+def _without_lonely(runs: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the variants of :data:`FAST` in which softmax has no other loss beside it."""
+    return runs[(runs["model"] != FAST) | (runs.groupby("variant")["setting"].transform("nunique") > 1)]
+
+
+# --- the kinds ---
+
+
+def _mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    found = _prepared(runs[(_loss(runs) == "gd") & _named(runs, _MNIST[kind])])
+    if found.empty:
+        return found
+    if kind == "width":
+        usual = (found["activation"] == "relu") & (found["input_scale"] == 1) & (found["first_weights"] == 1)
+        found = found[usual].assign(units=found["hidden"].map(lambda hidden: hidden[0]))
+    if kind == "temperature":
+        found["setting"] = list(zip(found["beta"].astype(float), found["temperature"].astype(float), strict=True))
+    return found.assign(variant=found["activation"] + "-" + found["normalization"])
+
+
+def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Runs at the papers' momentum and learning rates, or with the recipe of :data:`FAST`.
+
+    The variant of reduced runs names the training images, if not all, and the epochs.
+    """
+    compared = (_loss(runs) == "gd") | (_loss(runs).isin(RIVALS) & (kind == "margins"))
+    found = _prepared(_image_networks(runs[compared & ~runs["diverged"].astype(bool)]))
+    if found.empty:
+        return found
+    sizes = [
+        (f", {images:,.0f} images" if images > 0 else "") + f", {epochs:.0f} epochs" if scale == "reduced" else ""
+        for scale, images, epochs in zip(found["scale"], found["subset"], found["epochs"], strict=True)
+    ]
+    found["variant"] = _recipe(found) + pd.Series(sizes, found.index, dtype=object)
+    found["matched"], fast = found["match_gradient"].astype(bool), found["model"] == FAST
+    constant_rate = (found["milestones"].map(len) == 0) & ~fast
+    if kind == "oscillation":
+        found["variant"] += np.where(constant_rate, ", constant learning rate", "")
+        return _oscillations(found[~found["matched"] & ~fast])
+    if kind == "tuned":
+        found = found[fast & ~found["matched"]]
+        return found[found.groupby("variant")["learning_rate"].transform("nunique") > 1]
+    found = found[(found["momentum"] == 0.9) & ~constant_rate & (~fast | at_usual_rate(found))]
+    follows = found["schedule"].str.startswith("feedback")
+    if kind == "feedback":
+        return _beside(found[follows | (found["setting"] == 1.0)], follows)
+    found = found[~follows]
+    if kind == "matched":
+        return _beside(found, found["matched"])
+    found = found[~found["matched"]]
+    return _beside(found, found["setting"].isin(RIVALS)) if kind == "margins" else found[found["dataset"].str.match(_PLANNED[kind])]
+
+
+def _long_tailed_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Runs on classes of unequal size; what corrects for it, or the β that does not, is the setting."""
+    found = _prepared(_image_networks(runs[~runs["diverged"].astype(bool)]))
+    if found.empty:
+        return found
+    sizes = found["imbalance"].map(", sizes {:g} : 1".format) + found["epochs"].map(", {:.0f} epochs".format)
+    return found.assign(variant=_recipe(found) + sizes)
+
+
+def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
+    """Keep the variants that were trained with and without momentum, each run with its ``arm`` and its ``oscillation``.
+
+    That is the standard deviation of the change of test accuracy from epoch to epoch, over the second half of the epochs before the
+    learning rate falls.
+    """
+    moving = runs["momentum"] > 0
+    ratio = runs["learning_rate"] / runs["learning_rate"].where(moving).groupby(runs["variant"]).transform("min")
+    runs["arm"] = np.select([moving, np.isclose(ratio, 1), np.isclose(ratio, 10)], [WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP], "")
+    for arm in (WITH_MOMENTUM, NO_MOMENTUM):
+        runs = _beside(runs, runs["arm"] == arm)
+    changes = [
+        np.diff(accuracy[last // 2 : last + 1])
+        for accuracy, epochs, milestones in zip(runs["curve_test_accuracy"], runs["epochs"], runs["milestones"], strict=True)
+        for last in [round(min(milestones, default=1) * epochs)]
+    ]
+    return runs.assign(oscillation=[np.std(of_run, ddof=1) for of_run in changes])[runs["arm"] != ""]
+
+
+def _uci_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Cross-validations with rows dealt out freely; for Table I in every variant with equal rows in one fold, where there are any."""
+    found = _prepared(runs[runs["campaign"].isin(_UCI[kind]) & ((kind == "uci-tables") | runs["duplicates_together"].ne(True))])
+    if found.empty:
+        return found
+    units = found["hidden"].map(lambda hidden: f", {hidden[0]} units")
+    found["variant"] = found["normalization"] + ", " + found["optimizer"] + " " + found["learning_rate"].map("{:g}".format) + units
+    if "weight_decay" in found:
+        found["variant"] += found["weight_decay"].map(lambda decay: f", weight decay {decay:g}" if decay > 0 else "")
+    found["depth"] = found["hidden"].map(len) + 1
+    return _one_row_for_each_data_set(found) if kind == "uci-tables" else found
+
+
+def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
+    """The complete variants, with mean accuracies, ``wins`` (ties share one) and ``negative_rank`` among the methods of Table I."""
+    runs = runs[runs["setting"].isin(TABLE_I)]
+    together = runs["duplicates_together"].astype(bool)
+    runs = runs[together | ~runs["title"].isin(runs.loc[together, "title"])]
+    frames = [runs.iloc[:0]]
+    for variant, group in runs.groupby("variant"):
+        counts = group.pivot_table(index="title", columns="setting", values="seed", aggfunc="nunique")
+        if counts.shape == paper_table_i().shape and (counts >= _CROSS_VALIDATIONS).all(axis=None):
+            scores = group.pivot_table(index="title", columns="setting", values="test_accuracy")[list(TABLE_I)]
+            ranks = pd.DataFrame(statistics.ranks(scores.to_numpy()), scores.index, scores.columns)
+            columns = {"test_accuracy": scores.stack(), "wins": won(scores).stack(), "negative_rank": -ranks.stack()}
+            frames.append(pd.DataFrame(columns).reset_index().assign(variant=variant, scale=", ".join(sorted(set(group["scale"])))))
+    return pd.concat(frames[1:] or frames, ignore_index=True)
+
+
+def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Runs with the losses of LM's tables 1 to 4, in its setting or on a network of :data:`FAST`.
+
+    Its setting is known by the learning rate, which falls exponentially from the first step to the last. Where one was chosen among
+    several, the runs with the others are left out. A setting that was run twice, in two entries of a campaign, comes once, with the longer
+    curves. A run that diverged stays, with the accuracy that it has.
+    """
+    runs = _image_networks(_with_softmax(runs))
+    of_paper = (runs["model"] == FAST) | (runs["lr_schedule"] == "exponential")
+    found = _prepared(runs[of_paper & _loss(runs).str.match(_LARGE_MARGIN_LOSSES)])
+    if found.empty:
+        return found
+    same = [found[name] for name in ("dataset", "model", "width", "augmentation", "epochs")]
+    found["share"] = found["train_samples"] / found.groupby(same)["train_samples"].transform("max")
+    sizes = zip(found["train_samples"], found["epochs"], found["label_noise"], strict=True)
+    size = [f", {n:,.0f} images, {epochs:.0f} epochs" + (f", {100 * x:g} % wrong labels" if x > 0 else "") for n, epochs, x in sizes]
+    found["variant"] = _recipe(found) + pd.Series(size, found.index)
+    found = found[at_usual_rate(found)]
+    points = found["curve_train_margin_bias"].map(lambda curve: len(curve) if isinstance(curve, list) else 0)
+    longest = found.loc[points.sort_values(ascending=False, kind="stable").index]
+    found = longest.drop_duplicates(["variant", "loss", "seed"]).sort_index()
+    degraded = (found["share"] < 1) | (found["label_noise"] > 0)
+    if kind == "large-margin":
+        return _without_lonely(found[~degraded])
+    elsewhere = degraded.groupby([values[found.index] for values in same]).transform("any")
+    return found[elsewhere & found["loss"].str.match(r"(softmax|lm \S+)$")]
+
+
+def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Runs of ArcGrad's image experiments, without those that chose a learning rate and those that diverged."""
+    runs = _with_softmax(runs)
+    runs = runs[(runs["scale"] != "smoke") & ~runs["diverged"].astype(bool) & ((runs["model"] != "mlp") | (kind != "angular-images"))]
+    on_images = (runs["model"] == FAST) & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS]) & ~runs["match_gradient"].astype(bool)
+    found = _prepared(runs[on_images | _named(runs, "angular(-reduced|-mnist)?/(?!reading)")])
+    if found.empty:
+        return found
+    found["variant"] = _recipe(found).mask(found["model"] == "mlp", found["dataset"] + ", perceptron")
+    found["samples"], found["epochs"] = found["train_samples"].astype(int), found["epochs"].astype(int)
+    for name in ("epochs", "samples") if kind != "angular-cuts" else ():
+        found = found[found[name] == found.groupby("variant")[name].transform("max")]
+    return _without_lonely(found[(found["model"] != FAST) | at_usual_rate(found)])
+
+
+def _cost_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Times of a step, with ``excess``: that of the last layer and loss beyond softmax, as a share of a step with softmax."""
+    found = _prepared(runs[runs["step_seconds"].notna() & (runs["scale"] != "smoke")])
+    if found.empty:
+        return found
+    width = found["width"].map(lambda width: f"×{width:g}" if width != 1 else "full width")
+    found["variant"] = found["measured_on"] + ", " + width + ", batches of " + found["batch_size"].astype(int).astype(str)
+    plain = found[found["loss"] == "softmax"].set_index(["variant", "model", "seed"])
+    beside = plain.reindex(pd.MultiIndex.from_frame(found[["variant", "model", "seed"]]))
+    found["excess"] = (found["criterion_seconds"].to_numpy() - beside["criterion_seconds"].to_numpy()) / beside["step_seconds"].to_numpy()
+    return found
+
+
+_KINDS: Mapping[str, tuple[str, Callable[[pd.DataFrame, str], pd.DataFrame]]] = {  # with a column that only records of such runs have
+    **dict.fromkeys(_MNIST, ("activation", _mnist_runs)),
+    **dict.fromkeys([*_PLANNED, *_OTHER_IMAGES], ("width", _image_runs)),
+    "long-tailed": ("imbalance", _long_tailed_runs),
+    **dict.fromkeys(_UCI, ("fold_accuracies", _uci_runs)),
+    **dict.fromkeys(_LARGE_MARGIN, ("lr_schedule", _large_margin_runs)),
+    **dict.fromkeys(_ANGULAR, ("w_inter", _angular_runs)),
+    "cost": ("step_seconds", _cost_runs),
+}

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from study import criteria, published, statistics
-from study.criteria.selection import FAST
-from study.criteria.uci import TABLE_I
+from study.criteria import FAST, TABLE_I
 from study.statistics import Interval, MeanSd
 from study.tables.book import MISSING, cell, mean_sd
 from study.tables.runs import short
@@ -109,7 +108,7 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
             rows.append((loss, f"{PAPER}, {str(source).partition(', ')[0]}", welch.estimate, welch.low, welch.high))
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
         errors = _errors(of_variant)
-        paired = "model" in of_variant and bool(of_variant["model"].isin(FAST).all())  # as the criteria of L6
+        paired = "model" in of_variant and bool((of_variant["model"] == FAST).all())  # as the criteria of L6
         for loss in errors.keys() - {"softmax"} if "softmax" in errors else ():
             both = pd.concat([errors["softmax"], errors[loss]], axis=1).dropna().to_numpy().T
             groups = [values.to_numpy() for values in errors.values() if len(values) == both.shape[1]]
@@ -196,7 +195,7 @@ def table_i(runs: pd.DataFrame) -> pd.DataFrame:
     """The accuracies of Table I in per cent: a row for each of ``folds``, ``source``, ``title`` and ``setting``."""
     frames = [_long(criteria.paper_table_i(), FREE, PAPER)]
     for campaign in ("uci", "uci-adam"):
-        found = criteria.uci_runs(runs, "uci", campaign=campaign)
+        found = criteria.runs_of(runs, campaign)
         if len(found):
             of_table = found[found["setting"].isin(list(TABLE_I))]
             frames.append(_long(criteria.accuracies(of_table), FREE, short(found["variant"].iloc[0])))
@@ -221,7 +220,7 @@ def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
     """Accuracy, wins or rank of each method over the data sets: a group of rows for each, a column for each source."""
     of_kind: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.Series[float]], str]] = {
         "accuracy": ("average accuracy, %", lambda table: table.mean(), ".2f"),
-        "wins": ("tables won", criteria.wins, ".3g"),
+        "wins": ("tables won", lambda table: criteria.won(table).sum(), ".3g"),
         "rank": ("average rank", lambda table: -_mean_rank(table), ".2f"),
     }
     rows = []

@@ -1,0 +1,69 @@
+"""The papers' tables that runs are held against: ArcGrad's Table I, and the confidences of gradient decay's Table 1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from study import published
+
+ARCGRAD_OTHERS = ("softmax", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
+"""The losses that ArcGrad is compared with, with the paper's numbers."""
+
+TABLE_I = (*ARCGRAD_OTHERS, "arcgrad 30", "arcgrad 5")
+"""The methods of Table I."""
+
+TABLE_1_BETAS = (1.0, 0.5, 0.1, 0.01, 0.001)
+_EPOCHS_CONSIDERED = (10, 20, 50)
+
+
+def paper_table_i() -> pd.DataFrame:
+    """Read the accuracies that the paper's Table I prints, in per cent: data sets by the paper's names, methods by ours."""
+    printed = published.table("AG", 1).query("metric == 'accuracy'")
+    settings = [str(published.setting(row)[0]) for row in printed.to_dict("records")]
+    return printed.assign(setting=settings).pivot_table(index="dataset", columns="setting", values="value", sort=False)[list(TABLE_I)]
+
+
+def accuracies(runs: pd.DataFrame) -> pd.DataFrame:
+    """Average test accuracy over all runs and folds, in per cent: data sets by the paper's names, in its order, and methods."""
+    means = 100 * runs.pivot_table(index="title", columns="setting", values="test_accuracy", sort=False)
+    return means.loc[[name for name in paper_table_i().index if name in means.index]]
+
+
+def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
+    """Compute how far the softmax column of each variant is from the paper's, after each number of epochs that was looked at.
+
+    The ``distance`` is the mean over the data sets of the absolute difference of the mean accuracies, in percentage points. The nearest
+    comes first; of two that are equally near, the one with fewer epochs.
+    """
+    curves = runs[runs["setting"] == "softmax"].drop(columns="epochs", errors="ignore").rename(columns={"curve_epoch": "epochs"})
+    curves = curves.explode(["epochs", "curve_test_accuracy"]).astype({"epochs": int, "curve_test_accuracy": float})
+    means = 100 * curves.pivot_table(index=["variant", "epochs"], columns="title", values="curve_test_accuracy")
+    distance = (means - paper_table_i()["softmax"]).abs().mean(axis=1).rename("distance").reset_index()
+    seen = distance[distance["epochs"].isin(_EPOCHS_CONSIDERED)]
+    return seen.sort_values(["distance", "epochs"], kind="stable", ignore_index=True)
+
+
+def won(scores: pd.DataFrame) -> pd.DataFrame:
+    """Tell on which data sets (rows) each method is best; methods that tie share the win. The sums are the wins."""
+    rounded = scores.round(6)  # as records keep
+    best = rounded.eq(rounded.max(axis=1), axis=0)
+    return best.div(best.sum(axis=1), axis=0)
+
+
+def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
+    """Compute how far each variant is from the papers' Table 1, the nearest first.
+
+    The mean over the five columns of half the sum of the absolute differences of the five shares (total variation); counts are means over
+    the seeds.
+    """
+    table = published.table("GD-2", 1)
+    distances = {}
+    for variant, runs in grid.groupby("variant"):
+        columns = []
+        for beta in TABLE_1_BETAS:
+            ours = np.mean(runs.loc[runs["setting"] == beta, "confidence_counts"].tolist(), axis=0)
+            theirs = table.loc[table["beta"] == beta, "value"].to_numpy()
+            columns.append(0.5 * np.abs(ours / ours.sum() - theirs / theirs.sum()).sum())
+        distances[str(variant)] = float(np.mean(columns))
+    return pd.Series(distances, name="distance", dtype=float).sort_values()
