@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import jupytext
-import nbformat
 import papermill
 
 from study import records
@@ -38,21 +37,17 @@ def run(name: str, job_id: str, root: Path) -> Path:
             partial.unlink(missing_ok=True)
         records.probe(job.record)
         checkpoints = build / "checkpoints" / f"{job_id}-{job.setting.identity()}"  # one of other parameters is let be
-        source, written, executed = build / f"{job_id}.source.ipynb", build / f"{job_id}.json", build / f"{job_id}.ipynb"
+        written, executed = build / f"{job_id}.json", build / f"{job_id}.ipynb"
         written.unlink(missing_ok=True)
-        nbformat.write(jupytext.read(root / "notebooks" / "experiments" / f"{job.template}.md"), source)
-        try:
-            papermill.execute_notebook(
-                str(source),
-                str(executed),
-                parameters={**job.parameters, "record": str(written), "checkpoint_dir": str(checkpoints)},
-                kernel_name="python3",
-                cwd=str(root),
-                progress_bar=False,
-                log_output=True,
-            )
-        finally:
-            source.unlink(missing_ok=True)
+        papermill.execute_notebook(
+            jupytext.read(root / "notebooks" / "experiments" / f"{job.template}.md"),
+            executed,
+            parameters={**job.parameters, "record": str(written), "checkpoint_dir": str(checkpoints)},
+            kernel_name="python3",
+            cwd=root,
+            progress_bar=False,
+            log_output=True,
+        )
         if reason := job.missing(written):
             raise CampaignError(f"{executed} ran to its end, but {reason}")
         records.write_whole(job.record, written.read_text(encoding="utf-8"))

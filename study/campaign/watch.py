@@ -17,8 +17,6 @@ from tqdm import tqdm
 
 from study.campaign.plan import Job, Plan
 
-__all__ = ["DONE", "FAILED", "STARTED", "Watch"]
-
 # How the lines of a job's log begin that say where it is.
 STARTED, DONE, FAILED = "starting", "done in ", "error: "
 _SAID = re.compile(rf"{STARTED}$|{DONE}|{FAILED}|\w+ \d+ of \d+, about ")  # the last as study.run says it
@@ -30,8 +28,8 @@ _SILENT = 5.0  # minutes without a line, in which a job that trains has said som
 class Watch(threading.Thread):
     """Reports on the pending jobs of a plan while its process lives, and ends them when the process is asked to end (SIGTERM).
 
-    Snakemake would wait for its jobs. The logs ``build/<campaign>/<job>.log`` tell of the jobs of a cluster too. Must be made in the main
-    thread.
+    Snakemake would wait for its jobs. The logs ``build/<campaign>/<job>.log`` tell of the jobs of a cluster too. Must be started in the
+    main thread.
     """
 
     def __init__(self, plan: Plan, root: Path) -> None:
@@ -39,9 +37,13 @@ class Watch(threading.Thread):
         self.plan, self.root, self.since = plan, root, time.time()
         form = {"desc": plan.campaign.name, "unit": "", "bar_format": "{desc} |{bar:20}| {unit}"}
         self.bar: tqdm[Any] = tqdm(total=len(plan.pending), disable=not (plan.pending and sys.stderr.isatty()), **form)  # type: ignore[call-overload]
-        self.signals, self._writer = socket.socketpair()
-        self._writer.setblocking(False)
-        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+
+    def start(self) -> None:
+        """Listen to signals, and begin."""
+        self.signals, self.writer = socket.socketpair()
+        self.writer.setblocking(False)
+        signal.set_wakeup_fd(self.writer.fileno(), warn_on_full_buffer=False)
+        super().start()
 
     def run(self) -> None:
         """Report until the process ends."""
@@ -61,13 +63,6 @@ class Watch(threading.Thread):
         else:
             self.bar.unit = "; ".join(running)
             self.bar.set_description_str(everything)
-
-    def close(self) -> None:
-        """Look for signals no longer."""
-        signal.set_wakeup_fd(-1)
-        self.signals.close()
-        self._writer.close()
-        self.bar.close()
 
     def lines(self) -> list[str]:
         """Write a line for each running job and one for all; the time left is what the campaign expects, at the pace so far."""

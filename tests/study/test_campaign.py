@@ -346,7 +346,6 @@ def test_a_job_that_leaves_no_record_fails(project: Path) -> None:
 def test_what_is_said_while_jobs_run(project: Path) -> None:
     plan = campaigns.plan("small", project)
     watch = Watch(plan, project)
-    watch.close()
     build = project / "build" / "small"
     build.mkdir(parents=True)
     assert watch.lines() == ["small: 0 of 3 jobs ended, about 0.3 minutes left"]
@@ -374,7 +373,7 @@ def test_a_terminal_shows_a_bar(project: Path, monkeypatch: pytest.MonkeyPatch) 
     (build / "a-seed0.log").write_text("starting\ndone in 0.50 minutes\n")
     (build / "a-seed1.log").write_text("starting\nepoch 1 of 2, about 3 minutes left\n")
     watch.tell()
-    watch.close()
+    watch.bar.close()
     last = terminal.getvalue().replace("\n", "\r").strip("\r ").split("\r")[-1]
     assert re.fullmatch(
         r"small: 1 of 3 jobs ended, about .* minutes left \|[█#]{6}\S? *\| small/a-seed1: epoch 1 of 2, about 3 minutes left", last
