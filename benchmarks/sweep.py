@@ -19,7 +19,7 @@ from benchmarks.measuring import arguments, compared, finish, take_turns
 from gdlib import GDCrossEntropyLoss
 from gdlib.models import mlp
 from gdlib.train import train
-from study.objective import gd_loss
+from study.objective import GradientDecay
 
 BETAS = [5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.01, 0.005, 0.001]
 SAMPLES, BATCH, TURNS, ROUNDS = 5_000, 100, 7, 3
@@ -28,7 +28,7 @@ OPTIONS = {"momentum": 0.9, "weight_decay": 1e-4}
 
 def stacked(inputs: Tensor, labels: Tensor) -> None:
     model = mlp([784, 50, 20, 10], seeds=[0] * len(BETAS))
-    loss_fn = gd_loss([1.0] * len(BETAS))
+    loss_fn = GradientDecay([1.0] * len(BETAS))
     train(model, loss_fn, lambda step: BETAS, inputs, labels, epochs=1, batch_size=BATCH, learning_rate=1e-3, **OPTIONS)
 
 

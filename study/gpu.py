@@ -33,7 +33,7 @@ from gdlib.train import train
 from study import run, settings
 from study.campaign import CampaignError, Job, plan
 from study.data import augmentation
-from study.objective import gd_loss
+from study.objective import GradientDecay
 
 WAYS: dict[str, dict[str, Any]] = {
     "float32": {},
@@ -78,11 +78,9 @@ def fit(
     model = image_stack("resnet18", [0] * runs, classes=10, width=width).to(device, dtype)
     if channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    steps = -(-len(pixels) // batch_size)
 
     def draws(epoch: int) -> Tensor:
-        parts = [augmentation.draw("crop-flip", batch_size, seed=0, step=(epoch - 1) * steps + step) for step in range(steps)]
-        return torch.cat(parts)[None, : len(pixels)]
+        return augmentation.draw_epoch("crop-flip", len(pixels), batch_size, seeds=[0], epoch=epoch)
 
     def prepare(batch: Tensor, draws: Tensor | None) -> Tensor:
         return augmentation.apply(batch, cast(Tensor, draws)).to(dtype) / 127.5 - 1
@@ -90,7 +88,7 @@ def fit(
     options: dict[str, Any] = {"learning_rate": _RATE, "momentum": 0.9, "weight_decay": 1e-4, "max_grad_norm": 3.0} | switches
     options |= {"epochs": epochs, "batch_size": batch_size, "prepare": prepare, "draws": draws}
     betas, temperatures = (_BETAS * runs)[:runs], (_TEMPERATURES * runs)[:runs]
-    train(model, gd_loss(temperatures), lambda step: betas, pixels, labels, **options)
+    train(model, GradientDecay(temperatures), lambda step: betas, pixels, labels, **options)
     return [parameter.detach().cpu() for parameter in model.parameters()]
 
 
@@ -157,7 +155,7 @@ def run_jobs(
     end, done = clock() + seconds - _RESERVE, list[Job]()
     taken: dict[str, float] = {}  # seconds for an epoch of each kind of stack
     for job in jobs:
-        if not isinstance(job.setting, settings.Train):
+        if type(job.setting) is not settings.Train:
             _log.info("%s: not a job of the notebook train", job.id)
             continue
         setting = job.setting if job.setting.device == "auto" else job.setting.model_copy(update={"device": device})

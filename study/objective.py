@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from gdlib import heads, losses
 from gdlib.functional import gd_cross_entropy
-from gdlib.train import Loss as LossFunction
 from study.losses import Loss
 
 
@@ -20,9 +19,9 @@ class StackLoss(nn.Module):
     """A loss of :mod:`gdlib.losses` for a stack of runs.
 
     Called with the outputs ``[R, N, K]`` of the last layer, the first C of which classify, class indices ``[R, N]`` and one β for each run,
-    which only :func:`gd_loss` heeds; returns the loss of every sample ``[R, N]``. What the loss remembers, such as centres or a scale for
-    each run, is in its buffers, and so in a checkpoint. The number of features is for a loss that keeps centres, the training samples of
-    each class are for :class:`Balanced`.
+    which only :class:`GradientDecay` heeds; returns the loss of every sample ``[R, N]``. What the loss remembers, such as centres or a
+    scale for each run, is in its buffers, and so in a checkpoint. The number of features is for a loss that keeps centres, the training
+    samples of each class are for :class:`Balanced`.
 
     Example:
         >>> from study.losses import parse
@@ -139,7 +138,7 @@ def _annealing(step: int) -> float:
     return max(5.0, 1500.0 / (1 + 0.1 * step))
 
 
-def gd_loss(temperatures: Sequence[float], *, match_gradient: bool = False) -> LossFunction:
+class GradientDecay:
     r"""The gradient-decay cross-entropy of a stack: logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]`` to losses ``[R, N]``.
 
     Args:
@@ -153,35 +152,36 @@ def gd_loss(temperatures: Sequence[float], *, match_gradient: bool = False) -> L
 
     Example:
         >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 0.5]]]).requires_grad_()
-        >>> loss = gd_loss([1.0], match_gradient=True)(logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1]))
+        >>> loss = GradientDecay([1.0], match_gradient=True)(logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1]))
         >>> loss.sum().backward()
         >>> p = torch.softmax(logits.detach(), 2)[..., 0]
         >>> torch.isclose(logits.grad[..., 0].sum(), (p - 1).sum())       # the sum that plain cross-entropy has
         tensor(True)
     """
-    plain = all(temperature == 1.0 for temperature in temperatures)
-    tau: float | Tensor = 1.0 if plain else torch.tensor(temperatures)
 
-    def loss_fn(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
-        nonlocal tau
-        if not isinstance(tau, float):
-            tau = tau.to(logits)  # copied to the device once: a recorded step could not do it
+    def __init__(self, temperatures: Sequence[float], *, match_gradient: bool = False) -> None:
+        self.tau = None if set(temperatures) == {1.0} else torch.tensor(temperatures)
+        self.match_gradient = match_gradient
+        if not match_gradient:  # the trainer can do it by hand
+            self.beta_and_temperature = lambda beta: (beta, 1.0 if self.tau is None else self.tau)
+
+    def __call__(self, logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
+        """Compute the losses."""
         samples = labels.shape[1]
+        if self.tau is not None:
+            self.tau = self.tau.to(logits)  # copied to the device once: a recorded step could not do it
         losses = gd_cross_entropy(
             logits.flatten(0, 1),
             labels.flatten(),
             beta=beta.repeat_interleave(samples),
-            temperature=tau if isinstance(tau, float) else tau.repeat_interleave(samples),
+            temperature=1.0 if self.tau is None else self.tau.repeat_interleave(samples),
             reduction="none",
         ).unflatten(0, labels.shape)
-        if match_gradient:
-            scaled = logits if isinstance(tau, float) else logits / tau[:, None, None]
-            losses = losses * _matching_factor(scaled.detach(), labels, beta)[:, None]
-        return losses
+        return losses * _matching_factor(self.logits(logits).detach(), labels, beta)[:, None] if self.match_gradient else losses
 
-    if not match_gradient:
-        loss_fn.beta_and_temperature = lambda beta: (beta, tau)  # type: ignore[attr-defined]
-    return loss_fn
+    def logits(self, outputs: Tensor) -> Tensor:
+        """Return the outputs over τ, of which the probabilities are the softmax."""
+        return outputs if self.tau is None else outputs / self.tau.to(outputs)[:, None, None]
 
 
 def _matching_factor(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:

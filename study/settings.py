@@ -186,7 +186,7 @@ class Setting(BaseModel):
 
     @abstractmethod
     def planned(self) -> list[dict[str, Any]]:
-        """By which values the record knows each of its runs, in its order."""
+        """List by which values the record knows each of its runs, in its order."""
 
     @property
     def trainings(self) -> int:
@@ -194,7 +194,7 @@ class Setting(BaseModel):
         return len(self.planned())
 
     def identity(self) -> str:
-        """A short name for exactly these values; equal settings have equal names."""
+        """Make a short name for exactly these values; equal settings have equal names."""
         values = [self.template, self.model_dump(exclude={"scale"})]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -218,23 +218,23 @@ class Run:
         return self.schedule.start if isinstance(self.schedule, ConfidenceFeedback) else self.schedule(math.inf)
 
     def values(self) -> dict[str, Any]:
-        """By what a record knows the run."""
+        """List by what a record knows the run."""
         start = getattr(self.schedule, "start", self.beta)
         ends = {"warmup_start": start, "warmup_end": self.beta} if self.warmup_epochs else {}
         own = {"temperature": self.temperature, "seed": self.seed}
         return {"schedule": self.label, "beta": self.beta, "warmup_epochs": self.warmup_epochs, **ends, **own}
 
 
-class Experiment(Setting):
-    """A stack of runs: one for each seed, each temperature and each schedule (constants and warm-ups).
+class Train(Setting):
+    """A stack of runs: one for each seed, each temperature and each schedule (constants and warm-ups); the notebook ``train``.
 
     Runs that share a seed share the initialisation and the batch order, so that β is compared on common random numbers.
 
     Example:
-        >>> experiment = Experiment(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], seeds=[0, 1])
-        >>> [(run.seed, run.label) for run in experiment.runs()][:3]
+        >>> setting = Train(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], seeds=[0, 1])
+        >>> [(run.seed, run.label) for run in setting.runs()][:3]
         [(0, '1'), (0, '0.1'), (0, 'warm-up 0.01→0.1')]
-        >>> Experiment(activation="rely")
+        >>> Train(activation="rely")
         Traceback (most recent call last):
         ValueError: activation: Input should be 'relu', 'tanh' or 'sigmoid'; got 'rely'; did you mean 'relu'?
     """
@@ -260,12 +260,12 @@ class Experiment(Setting):
     loss: Annotated[LossOfStack, Field(description=_LOSS)] = "gd"
     classifier_bias: Annotated[bool, Field(description="of the last layer, with a loss other than gd")] = True
     betas: Betas = (5.0, 1.0, 0.1, 0.01)
-    warmups: Warmups = ()
+    warmups: Warmups = ((0.01, 0.1, 10.0),)
     feedbacks: Annotated[tuple[_Feedback, ...], AList, Distinct, Field(description=_FEEDBACK)] = ()
     schedule_unit: Annotated[str, OneOf(("step", "epoch")), Field(description="a warm-up changes β every")] = "step"
     temperatures: Annotated[tuple[Positive, ...], AList, Distinct, Field(description="values of τ")] = (1.0,)
-    seeds: Seeds = (0,)
-    epochs: Epochs = 10
+    seeds: Seeds = (0, 1)
+    epochs: Epochs = 20
     batch_size: BatchSize = 100
     optimizer: Optimizer = "sgd"
     learning_rate: LearningRate = 0.1
@@ -301,19 +301,18 @@ class Experiment(Setting):
             raise ValueError("there is nothing to train: give at least one seed, one temperature, and one β or warm-up")
         if self.loss == "gd":
             return self
-        if (*self.betas, *self.temperatures) != (1.0, 1.0) or self.warmups or self.feedbacks or self.match_gradient:
-            only = "β, τ, warm-ups, feedbacks and match_gradient"
+        plain = (*self.betas, *self.temperatures, self.first_weights) == (1.0, 1.0, 1.0)
+        if not plain or self.warmups or self.feedbacks or self.match_gradient:
+            only = "β, τ, warm-ups, feedbacks, match_gradient and first_weights"
             raise ValueError(f"{only} are for loss='gd'; with {self.loss!r} set betas=[1] and leave the others")
         if self.model == "mlp":
             _check_head(self.loss)
-        if self.first_weights != 1:
-            raise ValueError("first_weights goes with loss='gd'")
         if self.cuda_graph and parse(self.loss).kind.keeps_state:
             raise ValueError(f"loss={self.loss!r} remembers something from step to step: a step cannot be recorded, set cuda_graph=False")
         return self
 
     def runs(self, steps_per_epoch: int = 1) -> list[Run]:
-        """The members of the stack: for each seed, for each temperature, the constants, the warm-ups, and those with feedback."""
+        """List the members of the stack: for each seed, for each temperature, the constants, the warm-ups, and those with feedback."""
         schedules: list[tuple[Schedule, float]] = [(Constant(beta), 0.0) for beta in self.betas]
         schedules += [(LinearWarmup(start, end, epochs * steps_per_epoch), epochs) for start, end, epochs in self.warmups]
         schedules += [(ConfidenceFeedback(*numbers), float(self.epochs)) for numbers in self.feedbacks]
@@ -325,16 +324,8 @@ class Experiment(Setting):
         ]
 
     def planned(self) -> list[dict[str, Any]]:
-        """The values of each run."""
+        """List the values of each run."""
         return [run.values() for run in self.runs()]
-
-
-class Train(Experiment):
-    """The notebook ``train``: an :class:`Experiment` with a warm-up and two seeds."""
-
-    warmups: Warmups = ((0.01, 0.1, 10.0),)
-    seeds: Seeds = (0, 1)
-    epochs: Epochs = 20
 
 
 _IMAGES_AND_DEVICES = frozenset(
@@ -344,20 +335,19 @@ _IMAGES_AND_DEVICES = frozenset(
 )
 
 
-class Curriculum(Experiment):
-    """The notebook ``curriculum``: an :class:`Experiment` that follows single samples."""
+class Curriculum(Train):
+    """A stack in which single samples are followed: the notebook ``curriculum``."""
 
     template: ClassVar[str] = "curriculum"
     fixed: ClassVar[frozenset[str]] = _IMAGES_AND_DEVICES
 
     betas: Betas = (2.0, 1.0, 0.1, 0.01)
-    seeds: Seeds = (0, 1)
-    epochs: Epochs = 20
+    warmups: Warmups = ()
     followed: Annotated[int, Field(ge=5, description="training samples whose confidence is followed, drawn with seed 0")] = 1000
 
 
-class FeaturePlane(Experiment):
-    """The notebook ``feature-plane``: an :class:`Experiment` with features that can be drawn."""
+class FeaturePlane(Train):
+    """A stack with features that can be drawn: the notebook ``feature-plane``."""
 
     template: ClassVar[str] = "feature-plane"
     fixed: ClassVar[frozenset[str]] = _IMAGES_AND_DEVICES
@@ -365,7 +355,7 @@ class FeaturePlane(Experiment):
     hidden: Hidden = (50, 20, 2)
     linear_features: LinearFeatures = True
     betas: Betas = (5.0, 1.0, 0.2, 0.1, 0.01)
-    seeds: Seeds = (0, 1)
+    warmups: Warmups = ()
     epochs: Epochs = 60
     learning_rate: LearningRate = 0.02
     drawn: Annotated[int, Field(ge=0, description="test samples whose features are kept for the figure")] = 400
@@ -408,7 +398,7 @@ class CrossValidation(Setting):
         return self
 
     def planned(self) -> list[dict[str, Any]]:
-        """By which values the record knows each of its runs, which holds all folds of a seed."""
+        """List by which values the record knows each of its runs, which holds all folds of a seed."""
         return [{"dataset": name, "seed": seed} for name in self.datasets for seed in self.seeds]
 
     @property
@@ -439,7 +429,7 @@ class StepCost(Setting):
     scale: Scale = "smoke"
 
     def planned(self) -> list[dict[str, Any]]:
-        """By which values the record knows each of its runs: network, loss, and repetition as the seed."""
+        """List by which values the record knows each of its runs: network, loss, and repetition as the seed."""
         repetitions = range(self.first, self.first + self.repetitions)
         return [{"model": name, "loss": loss, "seed": seed} for name in self.models for seed in repetitions for loss in self.losses]
 
@@ -472,14 +462,14 @@ def explanation(error: ValidationError, valid: Sequence[str], *, word: str = "pa
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """The annotation of a parameter cell."""
+    """Name the type as a parameter cell does."""
     if items := _items(schema):
         return f"list[{_type(items)}]"
     return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[schema["type"]]
 
 
 def _bounds(schema: Mapping[str, Any]) -> str:
-    """What a value must be, beside its type."""
+    """Say what a value must be, beside its type."""
     if items := _items(schema):
         return f"each {_bounds(items)}"
     if "enum" in schema:
@@ -489,5 +479,5 @@ def _bounds(schema: Mapping[str, Any]) -> str:
 
 
 def _items(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The schema of a list's items."""
+    """Find the schema of a list's items."""
     return next(iter(schema.get("prefixItems", [])), schema.get("items"))

@@ -11,6 +11,8 @@ afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -40,6 +42,13 @@ def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
     if name == "none":
         draws[:, 2] = 0
     return torch.from_numpy(draws)
+
+
+def draw_epoch(name: str, samples: int, batch_size: int, *, seeds: Sequence[int], epoch: int) -> Tensor:
+    """Draw the crops and flips of an epoch, counted from 1, step by step, for each seed, ``[S, N, 3]``."""
+    steps = -(-samples // batch_size)
+    numbers = range((epoch - 1) * steps, epoch * steps)
+    return torch.stack([torch.cat([draw(name, batch_size, seed=seed, step=step) for step in numbers]) for seed in seeds])[:, :samples]
 
 
 def apply(images: Tensor, draws: Tensor, padding: int = 4) -> Tensor:

@@ -1,10 +1,9 @@
-"""Train the stack of an experiment and measure it."""
+"""Train the stack of a setting and measure it."""
 
 from __future__ import annotations
 
 import math
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,9 +22,9 @@ from study.data import augmentation
 from study.data.images import IMAGES
 from study.losses import parse
 from study.measures import add_angles, add_class_accuracies, final_measures, first_layer, scores, target_angles
-from study.objective import Balanced, StackLoss, gd_loss
+from study.objective import Balanced, GradientDecay, StackLoss
 from study.run.job import Progress, device_of, record_of
-from study.settings import Experiment, Run
+from study.settings import Run, Train
 
 _OF_THE_LOOP = {"epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay", "lr_schedule"} | {
     *("precision", "fused", "cuda_graph")
@@ -41,126 +40,116 @@ Finish = Callable[[models.RunModel, data.Dataset, list[dict[str, Any]]], Sequenc
 
 
 def train_stack(
-    experiment: Experiment,
+    setting: Train,
     *,
     measure: MeasureRuns | None = None,
     finish: Finish | None = None,
     checkpoint_dir: str = "",
 ) -> records.Record:
-    """Train the stack of an experiment and make its record; nothing is written but the checkpoint, by which an interrupted job goes on."""
+    """Train the stack of a setting and make its record; nothing is written but the checkpoint, by which an interrupted job goes on."""
     started = time.perf_counter()
-    device = device_of(experiment.device)
+    device = device_of(setting.device)
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = True  # the record says so
-    dataset = _load(experiment).to(device)
-    steps_per_epoch = math.ceil(len(dataset.train) / experiment.batch_size)
-    runs = experiment.runs(steps_per_epoch)
-    model = _model(experiment, dataset, [member.seed for member in runs]).to(device)
+    dataset = _load(setting).to(device)
+    steps_per_epoch = math.ceil(len(dataset.train) / setting.batch_size)
+    runs = setting.runs(steps_per_epoch)
+    model = _model(setting, dataset, [member.seed for member in runs]).to(device)
     for network in model.copies if isinstance(model, models.ModuleStack) else []:
         if isinstance(network, models.FastNetwork):
             network.whiten(dataset.train.inputs[:5_000] if dataset.normalize is None else dataset.normalize(dataset.train.inputs[:5_000]))
-    if experiment.channels_last:
+    if setting.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def normalize(images: Tensor) -> Tensor:
         """What the model sees of images ``[..., C, H, W]``."""
         inputs = images if dataset.normalize is None else dataset.normalize(images)
-        return inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs) if experiment.channels_last else inputs
+        return inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs) if setting.channels_last else inputs
 
     def draws(epoch: int) -> Tensor:
-        """The random numbers of the augmentation in an epoch, by seed and step, ``[S, n, 3]``."""
-        steps = range((epoch - 1) * steps_per_epoch, epoch * steps_per_epoch)
-        size = experiment.batch_size
-        drawn = [[augmentation.draw(experiment.augmentation, size, seed=seed, step=step) for step in steps] for seed in experiment.seeds]
-        return torch.stack([torch.cat(steps) for steps in drawn])[:, : len(dataset.train)]
+        form = len(dataset.train), setting.batch_size
+        return augmentation.draw_epoch(setting.augmentation, *form, seeds=setting.seeds, epoch=epoch)
 
     def prepare(images: Tensor, draws: Tensor | None) -> Tensor:
         """Augment the batch ``[S, B, C, H, W]`` of each seed, then normalise it."""
         if draws is not None:
-            images = augmentation.apply(images, draws, augmentation.PADDING[experiment.augmentation])
+            images = augmentation.apply(images, draws, augmentation.PADDING[setting.augmentation])
         return normalize(images)
 
-    temperature = torch.tensor([member.temperature for member in runs], device=device)[:, None, None]
-    of_images = experiment.model != "mlp"
-    other_loss, counts = None, torch.bincount(dataset.train.labels.cpu(), minlength=dataset.classes)
-    if experiment.loss != "gd":
+    counts = torch.bincount(dataset.train.labels.cpu(), minlength=dataset.classes)
+    objective: GradientDecay | StackLoss
+    if setting.loss == "gd":
+        objective = GradientDecay([member.temperature for member in runs], match_gradient=setting.match_gradient)
+    else:
         shape = {"runs": model.runs, "features": models.class_vectors(model).shape[2]}
-        other_loss = StackLoss(parse(experiment.loss), dataset.classes, counts=counts, **shape).to(device)
-    objective = other_loss or gd_loss([member.temperature for member in runs], match_gradient=experiment.match_gradient)
+        objective = StackLoss(parse(setting.loss), dataset.classes, counts=counts, **shape).to(device)
+    of_images, form = setting.model != "mlp", dict[str, Any]()
+    if of_images:
+        form = {"prepare": normalize, "precision": setting.precision, "batch_size": _IMAGES_AT_A_TIME[device.type]}
 
-    def outputs(split: data.Split, *, features: bool = False) -> Tensor:
-        """What the model makes of a split."""
-        if not of_images:
-            return predict(model, split.inputs, features=features)
-        options = {"prepare": normalize, "precision": experiment.precision, "batch_size": _IMAGES_AT_A_TIME[device.type]}
-        return predict(model, split.inputs, features=features, **options)  # type: ignore[arg-type]
+    def features(split: data.Split) -> Tensor:
+        return predict(model, split.inputs, features=True, **form)
 
-    def scaled_logits(split: data.Split) -> Tensor:
-        """The logits over τ, which the loss, and so the probability of a run, is made of."""
-        return other_loss.logits(outputs(split)) if other_loss is not None else outputs(split) / temperature
+    def logits(split: data.Split) -> Tensor:
+        """Compute what the loss, and so the probability of a run, is made of."""
+        return objective.logits(predict(model, split.inputs, **form))
 
-    progress = Progress(experiment.epochs, "epoch")
+    progress = Progress(setting.epochs, "epoch")
 
     def measure_all(model: models.RunModel, epoch: int) -> dict[str, Tensor]:
         progress(epoch)
         measured = {}
-        last = epoch == experiment.epochs
-        if last or epoch % experiment.test_every == 0:
-            measured = scores(scaled_logits(dataset.test), dataset.test.labels, "test")
-        if measured and (last or (experiment.train_every and (epoch <= 10 or epoch % experiment.train_every == 0))):
-            measured |= scores(scaled_logits(dataset.train), dataset.train.labels, "train")
-        if experiment.feedbacks and dataset.valid is not None:
-            logits, labels = scaled_logits(dataset.valid), dataset.valid.labels
-            measured["valid_confidence"] = torch.softmax(logits, 2).amax(2).double().mean(1)
-            measured["valid_accuracy"] = (logits.argmax(2) == labels).double().mean(1)
-        if measured and experiment.angles:
-            measured |= target_angles(outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
+        last = epoch == setting.epochs
+        if last or epoch % setting.test_every == 0:
+            measured = scores(logits(dataset.test), dataset.test.labels, "test")
+        if measured and (last or (setting.train_every and (epoch <= 10 or epoch % setting.train_every == 0))):
+            measured |= scores(logits(dataset.train), dataset.train.labels, "train")
+        if setting.feedbacks and dataset.valid is not None:
+            held_out = logits(dataset.valid)
+            measured["valid_confidence"] = torch.softmax(held_out, 2).amax(2).double().mean(1)
+            measured["valid_accuracy"] = (held_out.argmax(2) == dataset.valid.labels).double().mean(1)
+        if measured and setting.angles:
+            measured |= target_angles(features(dataset.train), dataset.train.labels, models.class_vectors(model).detach())
         return measured | dict(measure(model, dataset, epoch) if measure is not None else {})
 
     with _sigterm_interrupts():
         history = train(
             model,
             objective,
-            _Schedules(runs, steps_per_epoch if experiment.schedule_unit == "epoch" else 1),
+            _Schedules(runs, steps_per_epoch if setting.schedule_unit == "epoch" else 1),
             dataset.train.inputs,
             dataset.train.labels,
-            **experiment.model_dump(include=_OF_THE_LOOP),
-            milestones=[round(share * experiment.epochs) for share in experiment.milestones],
-            max_grad_norm=experiment.max_grad_norm or None,
-            order_seeds=experiment.seeds,
+            **setting.model_dump(include=_OF_THE_LOOP),
+            milestones=[round(share * setting.epochs) for share in setting.milestones],
+            max_grad_norm=setting.max_grad_norm or None,
+            order_seeds=setting.seeds,
             prepare=prepare if of_images else None,
-            draws=draws if experiment.augmentation != "none" else None,
+            draws=draws if setting.augmentation != "none" else None,
             measure=measure_all,
-            checkpoint=Path(checkpoint_dir) / f"{experiment.identity()}.pt" if checkpoint_dir else None,
+            checkpoint=Path(checkpoint_dir) / f"{setting.identity()}.pt" if checkpoint_dir else None,
             checkpoint_every=_CHECKPOINT_EVERY,
-            identity=f"{experiment.template} {experiment.identity()}, data {dataset.copy}",
+            identity=f"{setting.template} {setting.identity()}, data {dataset.copy}",
         )
 
-    final = final_measures(dataset, scaled_logits, [member.schedule(math.inf) for member in runs])
+    final = final_measures(dataset, logits, [member.schedule(math.inf) for member in runs])
     if isinstance(model, models.StackedMLP):
-        for name, values in first_layer(model, experiment.activation, dataset.train.inputs).items():
+        for name, values in first_layer(model, setting.activation, dataset.train.inputs).items():
             for of_run, value in zip(final, values.tolist(), strict=True):
                 of_run["metrics"][name] = value
-    if experiment.imbalance != 1:
-        of_loss = other_loss.loss if other_loss is not None else None
-        rules = [of_loss if isinstance(of_loss, Balanced) else Balanced("", run.schedule(math.inf), counts).to(device) for run in runs]
-        add_class_accuracies(final, scaled_logits(dataset.test), dataset.test.labels, [rule.decide for rule in rules])
-    if experiment.angles:
-        add_angles(final, history, outputs(dataset.train, features=True), dataset.train.labels, models.class_vectors(model).detach())
+    if setting.imbalance != 1:
+        own = getattr(objective, "loss", None)
+        rules = [own if isinstance(own, Balanced) else Balanced("", run.schedule(math.inf), counts).to(device) for run in runs]
+        add_class_accuracies(final, logits(dataset.test), dataset.test.labels, [rule.decide for rule in rules])
+    if setting.angles:
+        add_angles(final, history, features(dataset.train), dataset.train.labels, models.class_vectors(model).detach())
     added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
+    sizes = {"train": len(dataset.train), "valid": len(dataset.valid or ()), "test": len(dataset.test)}
     return record_of(
-        experiment,
+        setting,
         started,
         device,
-        data={
-            "name": dataset.name,
-            "source": dataset.source,
-            "copy": dataset.copy,
-            "train": len(dataset.train),
-            "valid": len(dataset.valid) if dataset.valid is not None else 0,
-            "test": len(dataset.test),
-        },
-        model={"name": experiment.model, "parameters": sum(parameter.numel() for parameter in model.parameters()) // model.runs},
+        data={"name": dataset.name, "source": dataset.source, "copy": dataset.copy, **sizes},
+        model={"name": setting.model, "parameters": sum(parameter.numel() for parameter in model.parameters()) // model.runs},
         runs=[member.values() | {**final[index], "curves": _curves(history, index), **added[index]} for index, member in enumerate(runs)],
         epochs_done=history[-1]["epoch"],
     )
@@ -181,41 +170,41 @@ class _Schedules:
                 member.schedule.update(float(measured["valid_confidence"][index]), float(measured["valid_accuracy"][index]))
 
 
-def _load(experiment: Experiment) -> data.Dataset:
-    """The data as the model takes them: rows of numbers, or images as they lie in their files, to be normalised batch by batch."""
-    options = experiment.model_dump(include={"normalization", "validation_size", "subset", "imbalance"})
-    if experiment.model == "mlp":
-        dataset = data.load(experiment.dataset, **options).flat()
-        if experiment.input_scale != 1:
-            dataset = dataset.with_inputs(lambda inputs: inputs * experiment.input_scale)
+def _load(setting: Train) -> data.Dataset:
+    """Load the data as the model takes them: rows of numbers, or images as they lie in their files, to be normalised batch by batch."""
+    options = setting.model_dump(include={"normalization", "validation_size", "subset", "imbalance"})
+    if setting.model == "mlp":
+        dataset = data.load(setting.dataset, **options).flat()
+        if setting.input_scale != 1:
+            dataset = dataset.with_inputs(lambda inputs: inputs * setting.input_scale)
     else:
-        dataset = data.load(experiment.dataset, as_bytes=experiment.dataset in IMAGES, **options).with_channels()
-    if experiment.label_noise:
-        noisy = data.with_label_noise(dataset.train.labels, experiment.label_noise, classes=dataset.classes)
+        dataset = data.load(setting.dataset, as_bytes=setting.dataset in IMAGES, **options).with_channels()
+    if setting.label_noise:
+        noisy = data.with_label_noise(dataset.train.labels, setting.label_noise, classes=dataset.classes)
         dataset = replace(dataset, train=data.Split(dataset.train.inputs, noisy))
     return dataset
 
 
-def _model(experiment: Experiment, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
-    chosen = parse(experiment.loss).kind if experiment.loss != "gd" else None
-    last: dict[str, Any] = {"with_features": chosen.with_features, "bias": experiment.classifier_bias} if chosen is not None else {}
-    if experiment.model == "mlp":
-        sizes = [dataset.features, *experiment.hidden, dataset.classes]
-        form: dict[str, Any] = experiment.model_dump(include={"activation", "initialization", "linear_features"})
+def _model(setting: Train, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
+    chosen = parse(setting.loss).kind if setting.loss != "gd" else None
+    last: dict[str, Any] = {"with_features": chosen.with_features, "bias": setting.classifier_bias} if chosen is not None else {}
+    if setting.model == "mlp":
+        sizes = [dataset.features, *setting.hidden, dataset.classes]
+        form: dict[str, Any] = setting.model_dump(include={"activation", "initialization", "linear_features"})
         if chosen is None:
             perceptrons = models.mlp(sizes, seeds=seeds, **form)
             with torch.no_grad():
-                perceptrons.weights[0].mul_(experiment.first_weights)
+                perceptrons.weights[0].mul_(setting.first_weights)
             return perceptrons
         return models.HeadedMLP(sizes, seeds, head=chosen.head, **last, **form)
     channels = dataset.train.inputs.shape[1]
-    form = {"classes": dataset.classes, "width": experiment.width, "stem": experiment.stem, "channels": channels}
-    stack = models.image_stack(experiment.model, seeds, **form)
+    form = {"classes": dataset.classes, "width": setting.width, "stem": setting.stem, "channels": channels}
+    stack = models.image_stack(setting.model, seeds, **form)
     return stack if chosen is None else models.with_heads(stack, chosen.head, **last)
 
 
 def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]:
-    """What is one number for each run in the history, as lists, and when it was measured; a constant β is left out."""
+    """List what is one number for each run in the history, and when it was measured; a constant β is left out."""
     history = [entry for entry in history if "test_accuracy" in entry]
     trained = [entry["epoch"] for entry in history if "train_accuracy" in entry]
     curves: dict[str, list[float]] = {"epoch": [entry["epoch"] for entry in history], "train_epoch": trained}
@@ -229,10 +218,7 @@ def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]
 
 @contextmanager
 def _sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt, at which the loop writes its checkpoint; only the main thread can."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Let SIGTERM raise KeyboardInterrupt, at which the loop writes its checkpoint."""
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -16,7 +16,8 @@ from study import data, records
 from study.losses import LOSSES, loss_name, parse
 from study.objective import CORRECTIONS, Balanced, StackLoss
 from study.run import train_stack, training
-from study.settings import CrossValidation, Experiment
+from study.settings import CrossValidation
+from tests.study.small import experiment
 
 CLASSES, WIDTH = 4, 6
 LABELS = torch.tensor([[0, 1, 2, 3, 0], [3, 3, 1, 0, 2]])
@@ -183,7 +184,7 @@ class TestMemory:
                 self.interrupt(tmp_path, text, optimizer)
 
     def interrupt(self, tmp_path: Path, text: str, optimizer: str) -> None:
-        setting = Experiment(
+        setting = experiment(
             **{"loss": text, "betas": [1], "classifier_bias": False, "seeds": [0, 1], "epochs": 4, "hidden": [8]},
             **{"optimizer": optimizer, "learning_rate": 0.01, "lr_schedule": "one-cycle", "test_every": 4},
         )
@@ -212,7 +213,7 @@ class TestMemory:
 class TestExperiments:
     def test_softmax_is_gradient_decay_with_beta_one(self):
         common = {"betas": [1], "seeds": [0], "epochs": 2, "hidden": [8]}
-        one, other = (train_stack(Experiment(loss=loss, **common)).runs[0] for loss in ("softmax", "gd"))
+        one, other = (train_stack(experiment(loss=loss, **common)).runs[0] for loss in ("softmax", "gd"))
         assert (one["schedule"], other["schedule"]) == ("softmax", "1")
         shared = {name: other["metrics"][name] for name in one["metrics"]}  # what is measured of the first layer is not in one with a head
         assert one["metrics"] == pytest.approx(shared, rel=1e-4, abs=1e-5)
@@ -220,7 +221,7 @@ class TestExperiments:
     def test_a_perceptron_learns_with_it(self, subtests):
         for text in [text for text in TEXTS if parse(text).kind.head in ("linear", "cosine") and text != "gd 0.1"]:
             with subtests.test(text):
-                setting = Experiment(
+                setting = experiment(
                     **{"loss": text, "betas": [1], "classifier_bias": False, "epochs": 8, "hidden": [16]},
                     **{"optimizer": "adam", "learning_rate": 0.01, "normalization": "unit"},
                 )
@@ -231,7 +232,7 @@ class TestExperiments:
     def test_an_image_network_trains_with_it(self, subtests):
         for text in ("super-symmetry", "l-softmax 2", "a-softmax 4", "lgm 0.3 0.1", "center 0.003"):
             with subtests.test(text):
-                setting = Experiment(
+                setting = experiment(
                     **{"loss": text, "betas": [1], "model": "resnet18", "width": 0.125, "stem": "tiny-imagenet"},
                     **{"normalization": "channel", "subset": 100, "epochs": 1, "batch_size": 50, "channels_last": True, "angles": True},
                 )
@@ -240,7 +241,7 @@ class TestExperiments:
                 assert {"test_accuracy", "w_inter", "c_inter", "wc_intra"} <= set(run["metrics"])
 
     def test_wrong_labels_are_the_same_for_every_seed_and_only_for_training(self):
-        clean, noisy = (training._load(Experiment(label_noise=share, subset=200)) for share in (0.0, 0.25))
+        clean, noisy = (training._load(experiment(label_noise=share, subset=200)) for share in (0.0, 0.25))
         assert int((clean.train.labels != noisy.train.labels).sum()) == 50
         assert torch.equal(clean.train.inputs, noisy.train.inputs) and torch.equal(clean.test.labels, noisy.test.labels)
         expected = data.with_label_noise(clean.train.labels, 0.25, classes=10)
@@ -299,7 +300,7 @@ class TestUnequalClasses:
                     assert (logits.argmax(1) == best).double().mean() < 0.98
 
     def test_a_long_tail_is_trained_on_and_the_accuracy_of_each_class_recorded(self):
-        setting = Experiment(imbalance=20, loss="class-beta 0.1", betas=[1], seeds=[0, 1], epochs=3)
+        setting = experiment(imbalance=20, loss="class-beta 0.1", betas=[1], seeds=[0, 1], epochs=3)
         record = train_stack(setting)
         counts = torch.bincount(data.load("digits", imbalance=20).train.labels)
         assert record.data["train"] == counts.sum() < 700 and counts[-1] == counts[0] // 20
@@ -336,7 +337,7 @@ def test_wrong_texts_are_refused_before_anything_is_loaded(subtests):
         with subtests.test(text):
             with pytest.raises(ValueError, match=message):
                 parse(text)
-            for kind in (Experiment, CrossValidation):
+            for kind in (experiment, CrossValidation):
                 with pytest.raises(ValueError, match=message):
                     kind(loss=text)
 
@@ -346,7 +347,7 @@ def test_a_last_layer_that_perceptrons_do_not_have(subtests):
         for values in ({"loss": text}, {"loss": text, "betas": [1]}):
             message = "needs a last layer of the kind .*, which only image networks have"
             with subtests.test(text), pytest.raises(ValueError, match=message):
-                (Experiment if "betas" in values else CrossValidation)(**values)
+                (experiment if "betas" in values else CrossValidation)(**values)
 
 
 def test_the_table_names_what_there_is():

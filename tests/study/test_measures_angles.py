@@ -10,7 +10,7 @@ import torch
 from study import records
 from study.measures import ANGLE_EDGES, add_angles, target_angles
 from study.run import train_stack
-from study.settings import Experiment
+from tests.study.small import experiment
 
 
 def at(*degrees: float, lengths: float = 1.0) -> torch.Tensor:
@@ -77,7 +77,7 @@ class TestAddAngles:
 
 
 def test_a_record_holds_the_angles_of_every_run(tmp_path):
-    setting = Experiment(loss="arcgrad 10", betas=[1], classifier_bias=False, seeds=[0, 1], epochs=3, test_every=2, angles=True, hidden=[8])
+    setting = experiment(loss="arcgrad 10", betas=[1], classifier_bias=False, seeds=[0, 1], epochs=3, test_every=2, angles=True, hidden=[8])
     table = records.to_frame(records.load(train_stack(setting).write(tmp_path / "record.json")))
     assert table["target_angle_epochs"].tolist() == [[0, 2, 3]] * 2
     assert [len(angles) for angles in table["curve_target_angle"]] == [3, 3]

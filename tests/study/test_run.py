@@ -13,17 +13,18 @@ import torch
 from torch import Tensor
 
 from gdlib.functional import gd_cross_entropy
-from study import objective, records
-from study.objective import gd_loss
+from study import records
+from study.objective import GradientDecay
 from study.run import train_stack, training
 from study.run.job import Progress
-from study.settings import Experiment
+from study.settings import Train
+from tests.study.small import experiment
 
 # 1,400 samples, 14 whole batches: all matrices fill whole vectors, see test_train
 SMALL: dict[str, Any] = {"validation_size": 37, "epochs": 3, "learning_rate": 0.05}
 
 
-def weights(setting: Experiment) -> list[Tensor]:
+def weights(setting: Train) -> list[Tensor]:
     """The parameters, ``[R, ...]`` each, after the experiment."""
     kept: list[Tensor] = []
 
@@ -39,17 +40,21 @@ class TestSchedule:
     def test_beta_of_every_step(self, monkeypatch):
         # 1,437 samples in batches of 500: three steps an epoch; a warm-up of two epochs is six steps
         asked: list[float] = []
-        original = objective.gd_loss
 
-        def watched(temperatures, **options):
-            inner = original(temperatures, **options)
-            return lambda logits, labels, beta: (asked.append(beta.item()), inner(logits, labels, beta))[1]
+        class Watched(GradientDecay):
+            def __init__(self, temperatures, **options):
+                super().__init__(temperatures, **options)
+                del self.beta_and_temperature  # by hand it is not called
 
-        monkeypatch.setattr(training, "gd_loss", watched)
+            def __call__(self, logits, labels, beta):
+                asked.append(beta.item())
+                return super().__call__(logits, labels, beta)
+
+        monkeypatch.setattr(training, "GradientDecay", Watched)
         every = {"step": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.7, 0.7], "epoch": [0.1] * 3 + [0.4] * 3 + [0.7] * 3}
         for unit, expected in every.items():
             asked.clear()
-            train_stack(Experiment(betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500))
+            train_stack(experiment(betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500))
             assert asked == pytest.approx(expected, rel=1e-6), unit
 
 
@@ -57,8 +62,8 @@ class TestFeedback:
     GRID = {"hidden": [16], "epochs": 4, "validation_size": 100, "seeds": [0, 1], "betas": [1.0]}
 
     def test_beta_follows_what_the_record_says_was_measured(self):
-        alone = train_stack(Experiment(**self.GRID))
-        record = train_stack(Experiment(feedbacks=[[1, 10, 5]], **self.GRID))
+        alone = train_stack(experiment(**self.GRID))
+        record = train_stack(experiment(feedbacks=[[1, 10, 5]], **self.GRID))
         assert [run["schedule"] for run in record.runs] == ["1", "feedback 1, 10, 5"] * 2
         assert "beta" not in record.runs[0]["curves"]
         for constant, run in zip(alone.runs, record.runs[::2], strict=True):
@@ -69,7 +74,7 @@ class TestFeedback:
             assert curves["beta"] == pytest.approx(np.exp(10 * gaps + 5 * np.cumsum(gaps)), rel=1e-5)
 
     def test_an_interrupted_training_follows_the_same_beta(self, tmp_path):
-        setting = Experiment(feedbacks=[[1, 10, 5]], **self.GRID)
+        setting = experiment(feedbacks=[[1, 10, 5]], **self.GRID)
 
         def break_off(model, dataset, epoch):
             if epoch == 3:
@@ -86,22 +91,22 @@ class TestFeedback:
 class TestAStackEqualsItsRunsAlone:
     def test_bit_for_bit(self):
         grid = {"betas": [5.0, 0.01], "warmups": [[0.01, 0.1, 2]], "temperatures": [1.0, 2.0], "seeds": [4, 9]} | SMALL
-        together, members = weights(Experiment(**grid)), Experiment(**grid).runs()
+        together, members = weights(experiment(**grid)), experiment(**grid).runs()
         for index in (0, 2, 4, 7, 11):
             member = members[index]
             one = {"betas": [], "warmups": []} | ({"warmups": [[0.01, 0.1, 2]]} if member.warmup_epochs else {"betas": [member.beta]})
-            alone = weights(Experiment(**(grid | one | {"temperatures": [member.temperature], "seeds": [member.seed]})))
+            alone = weights(experiment(**(grid | one | {"temperatures": [member.temperature], "seeds": [member.seed]})))
             assert all(torch.equal(stack[index], single[0]) for stack, single in zip(together, alone, strict=True)), member
 
     def test_beta_does_not_change_start_and_order(self):
-        first, second = (weights(Experiment(betas=[beta], **(SMALL | {"learning_rate": 1e-30}))) for beta in (0.01, 5.0))
+        first, second = (weights(experiment(betas=[beta], **(SMALL | {"learning_rate": 1e-30}))) for beta in (0.01, 5.0))
         assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 @pytest.fixture(scope="module")
-def setting() -> Experiment:
+def setting() -> Train:
     grid = {"betas": [1.0, 0.1], "warmups": [[0.01, 0.1, 2]], "seeds": [0, 1]}
-    return Experiment(hidden=[16], epochs=3, validation_size=100, train_every=2, **grid)
+    return experiment(hidden=[16], epochs=3, validation_size=100, train_every=2, **grid)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +148,7 @@ class TestRecord:
         assert [run["curves"] for run in again.runs] == [run["curves"] for run in record.runs]
 
     def test_learns(self):
-        (run,) = train_stack(Experiment(betas=[0.1], epochs=10)).runs
+        (run,) = train_stack(experiment(betas=[0.1], epochs=10)).runs
         assert run["metrics"]["test_accuracy"] > 0.9
 
     def test_measure_and_finish_add_to_it(self):
@@ -154,16 +159,16 @@ class TestRecord:
             assert history[-1]["table"].shape == (2, 2)
             return [{"own": index} for index in range(model.runs)]
 
-        found = train_stack(Experiment(betas=[1.0, 0.1], epochs=1), measure=measure, finish=finish)
+        found = train_stack(experiment(betas=[1.0, 0.1], epochs=1), measure=measure, finish=finish)
         assert [run["own"] for run in found.runs] == [0, 1]
         assert found.runs[0]["curves"]["number"] == [0.0, 1.0] and "table" not in found.runs[0]["curves"]
 
     def test_evaluations_are_thinned(self):
-        setting = Experiment(dataset="iris", betas=[1.0], epochs=7, test_every=3, hidden=[4])
+        setting = experiment(dataset="iris", betas=[1.0], epochs=7, test_every=3, hidden=[4])
         curves = train_stack(setting).runs[0]["curves"]
         assert curves["epoch"] == curves["train_epoch"] == [0, 3, 6, 7]
         assert len(curves["test_accuracy"]) == len(curves["train_accuracy"]) == 4
-        setting = Experiment(dataset="iris", betas=[1.0], epochs=13, train_every=5, hidden=[4])  # on the training set after ten epochs
+        setting = experiment(dataset="iris", betas=[1.0], epochs=13, train_every=5, hidden=[4])  # on the training set after ten epochs
         assert train_stack(setting).runs[0]["curves"]["train_epoch"] == [*range(11), 13]
 
     def test_what_is_fitted_on_the_validation_split(self, record):
@@ -180,17 +185,17 @@ class TestRecord:
 
 class TestDivergence:
     def test_one_run_of_a_stack(self, tmp_path):
-        setting = Experiment(betas=[0.1], temperatures=[1e-30, 1.0], epochs=2)
+        setting = experiment(betas=[0.1], temperatures=[1e-30, 1.0], epochs=2)
         found = train_stack(setting)
         lost, kept = found.runs
         assert lost["diverged"] is True and kept["diverged"] is False
-        (alone,) = train_stack(Experiment(betas=[0.1], epochs=2)).runs
+        (alone,) = train_stack(experiment(betas=[0.1], epochs=2)).runs
         assert kept["metrics"]["test_accuracy"] == pytest.approx(alone["metrics"]["test_accuracy"], abs=0.01)
         assert "NaN" not in found.write(tmp_path / "a.json").read_text()
         assert records.read([tmp_path / "a.json"])["diverged"].tolist() == [True, False]
 
     def test_a_learning_rate_of_a_million(self, tmp_path):
-        found = train_stack(Experiment(betas=[5.0, 0.01], activation="relu", learning_rate=1e6, epochs=3, normalization="none"))
+        found = train_stack(experiment(betas=[5.0, 0.01], activation="relu", learning_rate=1e6, epochs=3, normalization="none"))
         assert len(found.runs) == 2 and found.epochs_done == 3
         assert any(run["diverged"] for run in found.runs)
         records.load(found.write(tmp_path / "a.json"))
@@ -223,7 +228,7 @@ IMAGES: dict[str, Any] = {
 def test_sigterm_keeps_the_last_epoch_and_the_same_command_goes_on(tmp_path, subtests):
     perceptron: dict[str, Any] = {"betas": [1.0, 0.1], "seeds": [0, 1], "hidden": [8]}
     for name, values in {"perceptron": perceptron, "crops": {**IMAGES, "betas": [1.0], "augmentation": "crop-flip"}}.items():
-        setting = Experiment(**values | {"epochs": 3})
+        setting = experiment(**values | {"epochs": 3})
         asked: list[int] = []
 
         def measure(model, dataset, epoch, asked=asked):
@@ -244,7 +249,7 @@ def test_sigterm_keeps_the_last_epoch_and_the_same_command_goes_on(tmp_path, sub
 
 class TestImageNetworks:
     def test_record(self):
-        setting = Experiment(betas=[1.0, 0.1], warmups=[[0.1, 1, 1]], augmentation="crop-flip", max_grad_norm=3.0, **IMAGES)
+        setting = experiment(betas=[1.0, 0.1], warmups=[[0.1, 1, 1]], augmentation="crop-flip", max_grad_norm=3.0, **IMAGES)
         record = train_stack(setting)
         assert record.model["name"] == "resnet18" and record.data["train"] == 200 and record.data["valid"] == 200
         assert record.environment["precision"] == "float32" and record.environment["device"] == "cpu"
@@ -252,18 +257,18 @@ class TestImageNetworks:
         assert [run["metrics"] for run in train_stack(setting).runs] == [run["metrics"] for run in record.runs]
 
     def test_learns(self):
-        setting = Experiment(betas=[0.1], **(IMAGES | {"epochs": 6, "subset": 1000}))
+        setting = experiment(betas=[0.1], **(IMAGES | {"epochs": 6, "subset": 1000}))
         assert train_stack(setting).runs[0]["metrics"]["test_accuracy"] > 0.8
 
     def test_a_stack_equals_its_runs_alone(self):
         grid = {"augmentation": "crop-flip", "max_grad_norm": 1.0, "channels_last": True} | IMAGES
-        together = train_stack(Experiment(betas=[5.0, 0.1], seeds=[3, 4], **grid)).runs
-        alone = train_stack(Experiment(betas=[0.1], seeds=[4], **grid)).runs[0]
+        together = train_stack(experiment(betas=[5.0, 0.1], seeds=[3, 4], **grid)).runs
+        alone = train_stack(experiment(betas=[0.1], seeds=[4], **grid)).runs[0]
         assert together[3]["metrics"] == alone["metrics"]
         assert together[1]["metrics"] != together[3]["metrics"]
 
     def test_reduced_precision_is_recorded(self):
-        found, exact = (train_stack(Experiment(betas=[1.0], precision=name, **IMAGES | {"epochs": 1})) for name in ("bfloat16", "float32"))
+        found, exact = (train_stack(experiment(betas=[1.0], precision=name, **IMAGES | {"epochs": 1})) for name in ("bfloat16", "float32"))
         assert found.environment["precision"] == "bfloat16"
         # Eight steps on, float32 from weights that were rounded to bfloat16 once is as far from float32 as bfloat16 is: a tenth.
         curves = [one.runs[0]["curves"]["train_cross_entropy"] for one in (found, exact)]
@@ -272,16 +277,16 @@ class TestImageNetworks:
 
     def test_switches_of_a_gpu_fall_back(self, caplog):
         with caplog.at_level("INFO", logger="gdlib.train"):
-            found = train_stack(Experiment(betas=[1.0], device="auto", cuda_graph=True, fused=True, **IMAGES))
+            found = train_stack(experiment(betas=[1.0], device="auto", cuda_graph=True, fused=True, **IMAGES))
         if found.environment["device"] == "cpu":
             assert "no CUDA graphs" in caplog.text
 
     def test_what_shows_with_the_machine_or_the_data_alone(self, monkeypatch):
         with pytest.raises(ValueError, match="validation_size must lie in"):
-            train_stack(Experiment(validation_size=1437))
+            train_stack(experiment(validation_size=1437))
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         with pytest.raises(ValueError, match="PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"):
-            train_stack(Experiment(device="cuda", **IMAGES))
+            train_stack(experiment(device="cuda", **IMAGES))
 
 
 class TestMatchedGradient:
@@ -297,23 +302,23 @@ class TestMatchedGradient:
             return gradient.gather(2, target).squeeze(2)
 
         for tau in (1.0, 2.0):
-            matched = target_gradient(gd_loss([tau] * 4, match_gradient=True)(logits, labels, beta))
-            plain = target_gradient(gd_loss([tau] * 4)(logits, labels, torch.ones(4, dtype=torch.float64)))
+            matched = target_gradient(GradientDecay([tau] * 4, match_gradient=True)(logits, labels, beta))
+            plain = target_gradient(GradientDecay([tau] * 4)(logits, labels, torch.ones(4, dtype=torch.float64)))
             assert torch.allclose(matched.sum(1), plain.sum(1), rtol=1e-9)
             assert torch.allclose(matched[1], plain[1], rtol=1e-9)
-            unmatched = target_gradient(gd_loss([tau] * 4)(logits, labels, beta))
+            unmatched = target_gradient(GradientDecay([tau] * 4)(logits, labels, beta))
             ratio = matched / unmatched
             assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), rtol=1e-9)  # one factor for the whole batch of a run
 
     def test_stays_finite_where_everything_is_learnt(self):
         logits = torch.tensor([[[200.0, 0.0], [300.0, 0.0]]], requires_grad=True)
-        losses = gd_loss([1.0], match_gradient=True)(logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1]))
+        losses = GradientDecay([1.0], match_gradient=True)(logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1]))
         losses.sum().backward()
         assert torch.isfinite(losses).all() and torch.isfinite(logits.grad).all()
 
     def test_without_it_the_loss_is_the_function(self):
         logits, labels = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([[0, 1, 2], [3, 0, 1]])
-        found = gd_loss([1.0, 1.0])(logits, labels, torch.tensor([0.1, 5.0]))
+        found = GradientDecay([1.0, 1.0])(logits, labels, torch.tensor([0.1, 5.0]))
         for run, beta in enumerate((0.1, 5.0)):
             assert torch.allclose(found[run], gd_cross_entropy(logits[run], labels[run], beta=beta, reduction="none"))
 
@@ -323,16 +328,16 @@ class TestTheFirstLayer:
 
     def test_scaled_inputs_are_a_larger_step_and_larger_weights(self):
         # x -> 256 x with weights w is x with weights 256 w and 256² the step; a power of two changes no bit
-        raw = train_stack(Experiment(**self.BASE, normalization="unit", input_scale=256.0, activation="tanh")).runs[0]
+        raw = train_stack(experiment(**self.BASE, normalization="unit", input_scale=256.0, activation="tanh")).runs[0]
         small = train_stack(
-            Experiment(**self.BASE, normalization="unit", input_scale=256.0, first_weights=1 / 256, activation="tanh")
+            experiment(**self.BASE, normalization="unit", input_scale=256.0, first_weights=1 / 256, activation="tanh")
         ).runs[0]
         assert raw["metrics"]["saturated"] > 0.5
         assert raw["curves"]["train_cross_entropy"][0] != small["curves"]["train_cross_entropy"][0]
-        plain = train_stack(Experiment(**self.BASE, normalization="unit", activation="tanh")).runs[0]
+        plain = train_stack(experiment(**self.BASE, normalization="unit", activation="tanh")).runs[0]
         assert small["curves"]["train_cross_entropy"][0] == plain["curves"]["train_cross_entropy"][0]  # before the first step
         assert small["curves"]["train_cross_entropy"][1] != plain["curves"]["train_cross_entropy"][1]
-        larger = train_stack(Experiment(**self.BASE, normalization="unit", first_weights=256.0, activation="tanh")).runs[0]
+        larger = train_stack(experiment(**self.BASE, normalization="unit", first_weights=256.0, activation="tanh")).runs[0]
         assert larger["curves"]["train_cross_entropy"][0] == raw["curves"]["train_cross_entropy"][0]
 
     def test_saturated_and_dead_by_hand(self):

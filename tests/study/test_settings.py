@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from study import data, settings
-from study.settings import TEMPLATES, CrossValidation, Curriculum, Experiment, Run, StepCost, Train
+from study.settings import TEMPLATES, CrossValidation, Curriculum, Run, StepCost, Train
+from tests.study.small import experiment
 
 # Values of the wrong type, by the type of a parameter; numbers beyond a bound come from the bounds themselves.
 WRONG: dict[str, list[Any]] = {
@@ -81,30 +82,30 @@ SAID_OF_THE_OTHERS: list[tuple[type[settings.Setting], dict[str, Any], str]] = [
 
 
 def test_what_is_said(subtests):
-    for kind, values, message in [*((Experiment, *said) for said in SAID_OF_AN_EXPERIMENT), *SAID_OF_THE_OTHERS]:
+    for kind, values, message in [*((experiment, *said) for said in SAID_OF_AN_EXPERIMENT), *SAID_OF_THE_OTHERS]:
         with subtests.test(message), pytest.raises(ValueError, match=message):
             kind(**values)
 
 
 class TestExperiment:
     def test_equal_values_are_equal(self):
-        setting = Experiment(betas=[1], warmups=[[0.01, 0.1, 5]], hidden=[3])
-        other = Experiment(betas=(1.0,), warmups=((0.01, 0.1, 5),), hidden=(3,))
+        setting = experiment(betas=[1], warmups=[[0.01, 0.1, 5]], hidden=[3])
+        other = experiment(betas=(1.0,), warmups=((0.01, 0.1, 5),), hidden=(3,))
         assert setting == other and hash(setting) == hash(other) and setting.identity() == other.identity()
-        assert setting.identity() == Experiment(**{**setting.model_dump(), "scale": "paper"}).identity()
-        assert setting.identity() != Experiment(**{**setting.model_dump(), "epochs": 11}).identity()
+        assert setting.identity() == experiment(**{**setting.model_dump(), "scale": "paper"}).identity()
+        assert setting.identity() != experiment(**{**setting.model_dump(), "epochs": 11}).identity()
         # a template measures things of its own, which a checkpoint keeps
         assert Train().identity() != Curriculum(**Train().model_dump(), followed=5).identity()
 
     def test_the_runs_in_their_order(self):
-        setting = Experiment(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], temperatures=[1.0, 2.0], seeds=[3, 1])
+        setting = experiment(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], temperatures=[1.0, 2.0], seeds=[3, 1])
         found = [(run.seed, run.temperature, run.label, run.warmup_epochs) for run in setting.runs(7)]
         labels = [("1", 0.0), ("0.1", 0.0), ("warm-up 0.01→0.1", 5.0)]
         assert found == [(seed, tau, *label) for seed in (3, 1) for tau in (1.0, 2.0) for label in labels]
         assert setting.trainings == len(found) == len(setting.planned())
 
     def test_a_record_knows_a_run_by_numbers(self):
-        constant, warmed = Experiment(betas=[5], warmups=[[0.01, 0.1, 5]]).planned()
+        constant, warmed = experiment(betas=[5], warmups=[[0.01, 0.1, 5]]).planned()
         assert constant == {"schedule": "5", "beta": 5.0, "warmup_epochs": 0.0, "temperature": 1.0, "seed": 0}
         assert warmed == {
             **{"schedule": "warm-up 0.01→0.1", "beta": 0.1, "warmup_start": 0.01, "warmup_end": 0.1, "warmup_epochs": 5.0},
