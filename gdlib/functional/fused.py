@@ -103,8 +103,8 @@ def usual(logits: Tensor, target: Tensor, beta: float, eager: Callable[[Tensor],
 
 
 def _usual(true_class: Tensor, beta: float, logits: Tensor) -> tuple[Tensor, Tensor]:
-    losses, gradient, divisor = against_classes(logits, true_class, beta, 1)
-    return losses.mean(), gradient.div_(divisor.mul_(len(logits)))
+    losses, gradient = against_classes(logits, true_class, beta, 1, len(logits))
+    return losses.mean(), gradient
 
 
 def loss_and_gradient(batch: Batch, beta: float | Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,25 +112,24 @@ def loss_and_gradient(batch: Batch, beta: float | Tensor, logits: Tensor) -> tup
     if batch.mixed:
         losses, gradient = _against_shares(batch, logits, beta)
     else:
-        losses, gradient, divisor = against_classes(logits, batch.true_class, beta, batch.dim)
-        gradient.div_(divisor.div_(batch.scales()))
+        losses, gradient = against_classes(logits, batch.true_class, beta, batch.dim, 1 / batch.scales())
     return batch.reduce_samples(losses.squeeze(batch.dim), weighted=batch.mixed).to(batch.result_dtype), gradient
 
 
-def against_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Compute J of every sample, and its gradient as an array that is still to be divided by a number for each sample.
+def against_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int, divisor: float | Tensor) -> tuple[Tensor, Tensor]:
+    r"""Compute J of every sample, and its gradient over a divisor.
 
     With :math:`a = \sum_{i \neq c} e^{z_i}` and :math:`b = \beta e^{z_c}`, on any common scale, :math:`J = \log(a + b) - z_c`; the gradient
     is :math:`e^{z_i} / (a + b)` for a wrong class and :math:`-a / (a + b)` for the true one. No digit of :math:`1 - p_c` is lost, because
     the wrong classes are summed without the true one, and nothing overflows, because the scale is that of the largest class or of all.
-    Losses, array and the divisors ``a + b`` keep the class dimension, as indices and β do.
+    Losses keep the class dimension, as indices, β and divisor do.
     """
     if logits.ndim == 2 and logits.shape[1] < _FEW_CLASSES and readable(logits):
-        return _of_few_classes(logits, true_class, beta)
-    return _by_softmax(logits, true_class, beta, dim)
+        return _of_few_classes(logits, true_class, beta, divisor)
+    return _by_softmax(logits, true_class, beta, dim, divisor)
 
 
-def _by_softmax(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+def _by_softmax(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int, divisor: float | Tensor) -> tuple[Tensor, Tensor]:
     powers = torch.softmax(logits, dim)
     true = _gather(powers, true_class, dim)
     log_true = true.log()
@@ -138,15 +137,13 @@ def _by_softmax(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: i
     if not readable(logits) or bool(vanished.any()):
         distance = logits.gather(dim, true_class) - logits.amax(dim, keepdim=True)
         log_true = torch.where(vanished, distance + powers.amax(dim, keepdim=True).log(), log_true)
-    powers.scatter_(dim, true_class, 0.0)
-    others = powers.sum(dim, keepdim=True)
+    others = powers.scatter_(dim, true_class, 0.0).sum(dim, keepdim=True)
     total = others + beta * true
     losses = total.log().sub_(log_true)
-    powers.scatter_(dim, true_class, others.neg_())
-    return losses, powers, total
+    return losses, powers.scatter_(dim, true_class, others.neg_()).div_(total.mul_(divisor))
 
 
-def _of_few_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _of_few_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor, divisor: float | Tensor) -> tuple[Tensor, Tensor]:
     """Compute the same in fewer calls; the scale is that of the true class, and of the largest for samples where it is far behind."""
     true = _gather(logits, true_class, 1)
     powers = (logits - true).exp_()
@@ -155,12 +152,12 @@ def _of_few_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor) ->
     total = others + beta if isinstance(beta, Tensor) else others.add(_ONE, alpha=beta)  # cheaper than to add a number
     losses = total.log()
     powers.scatter_(1, true_class, others.neg_())
-    if not total.max().item() <= _LARGE:  # or NaN
-        far = ~(total <= _LARGE).squeeze(1)
-        again = _by_softmax(logits[far], true_class[far], beta[far] if isinstance(beta, Tensor) else beta, 1)
-        for part, better in zip((losses, powers, total), again, strict=True):
-            part[far] = better
-    return losses, powers, total
+    far = None if total.max().item() <= _LARGE else ~(total <= _LARGE).squeeze(1)  # or NaN
+    powers.div_(total.mul_(divisor))
+    if far is not None:
+        b, d = (value[far] if isinstance(value, Tensor) else value for value in (beta, divisor))
+        losses[far], powers[far] = _by_softmax(logits[far], true_class[far], b, 1, d)
+    return losses, powers
 
 
 def _gather(values: Tensor, true_class: Tensor, dim: int) -> Tensor:
@@ -178,35 +175,37 @@ def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> tuple
 
     :math:`J = \sum_c a_c (-\log p_c + \log D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the gradient is :math:`V p - a / D` with
     :math:`V = \sum_c a_c / D_c`. Only a class with p near 1 can lose digits, of D and of the gradient; there 1 - p is the probability of
-    the others, and V is split. ``argmax`` and ``exp`` take as long as ten other passes over a block: the place of that class is a sum, and
-    log p is made of p and the logits.
+    the others, and V is split. ``argmax``, ``exp`` and ``log`` take as long as ten other passes over a block: the place of that class is a
+    sum, log p is made of p and the logits, and where all shares are the same, the sum of log D is the logarithm of a product.
     """
     dim, (spread, own), scales = batch.dim, batch.shares(), batch.scales()
     places = torch.arange(batch.classes, dtype=logits.dtype, device=logits.device).reshape([-1] + [1] * (logits.ndim - dim - 1))
-    gradient, losses = torch.empty_like(logits), torch.empty_like(scales)
+    product = spread.numel() == 1 and isinstance(beta, float) and beta < 80  # it lies between beta and exp(beta - 1)
+    losses, gradient = torch.empty_like(scales), torch.empty_like(logits)
     rows = max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
     for start in range(0, len(logits), rows):
-        block = slice(start, start + rows) if dim else ...
-        z, b = logits[block], beta[block] if isinstance(beta, Tensor) else beta
-        a = spread[block] if dim and len(spread) == len(logits) else spread
+        block = slice(start, start + rows)
+        z, scale, b = logits[block], scales[block], beta[block] if isinstance(beta, Tensor) else beta
+        a = spread[block] if len(spread) == len(logits) else spread
         p = torch.softmax(z, dim, out=gradient[block])
-        log_p = (z - z.amax(dim, keepdim=True)).add_(p.amax(dim, keepdim=True).log_())
-        near = (p * 1.3).floor_().mul_(places).sum(dim, keepdim=True).nan_to_num_(0.0).long()  # the class with p > 1/1.3, or the first
+        distance, log_p_of_top = z - z.amax(dim, keepdim=True), p.amax(dim, keepdim=True).log_()
+        near = p.round().mul_(places).sum(dim, keepdim=True).nan_to_num_(0.0).long()  # the class with p > 1/2, or the first
         p_near = p.gather(dim, near)
         others = p.scatter_(dim, near, 0.0).sum(dim, keepdim=True)
-        p.scatter_(dim, near, p_near)
-        d = (p * (b - 1)).add_(1).scatter_(dim, near, others + b * p_near)
-        each = d.log().sub_(log_p)  # J, as if each class were the true one
-        loss = each.sum(dim, keepdim=True) * a if spread.numel() == 1 and own is not None else (each * a).sum(dim, keepdim=True)
+        d = (p.scatter_(dim, near, p_near) * (b - 1)).add_(1).scatter_(dim, near, others + b * p_near)
+        if product:
+            loss = a * (d.prod(dim, keepdim=True).log_() - distance.sum(dim, keepdim=True) - batch.classes * log_p_of_top)
+        else:
+            loss = (d.log().sub_(distance).sub_(log_p_of_top) * a).sum(dim, keepdim=True)
+        quotient = torch.div(scale * -a, d)
         if own is not None:
             true = batch.true_class[block]
-            loss += each.gather(dim, true) * own[block]
-            share = scales[block] * own[block] / d.gather(dim, true)
-        quotient = torch.div(scales[block] * a, d, out=d)
-        if own is not None:
-            quotient.scatter_add_(dim, true, share)
+            d_true = d.gather(dim, true)
+            loss += own[block] * (d_true.log() - distance.gather(dim, true) - log_p_of_top)
+            quotient.scatter_add_(dim, true, scale * -own[block] / d_true)
+        losses[block] = loss
         of_near = quotient.gather(dim, near)
         rest = quotient.scatter_(dim, near, 0.0).sum(dim, keepdim=True)
-        p.mul_(rest + of_near).sub_(quotient).scatter_(dim, near, p_near * rest - others * of_near)
-        losses[block] = loss
+        torch.addcmul(quotient, p, rest + of_near, value=-1, out=p)
+        p.scatter_(dim, near, others * of_near - p_near * rest)
     return losses, gradient

@@ -135,11 +135,10 @@ class _Blocks:
             block = slice(start, start + self.rows)
             logits = F.linear(features[block], weight, bias).div_(self.temperature)
             beta = self.beta[block] if isinstance(self.beta, Tensor) else self.beta
-            of_block, gradient, divisor = against_classes(logits, self.batch.true_class[block], beta, 1)
+            divisor = 1.0 if scales is None else self.temperature / scales[block]
+            of_block, gradient = against_classes(logits, self.batch.true_class[block], beta, 1, divisor)
             losses[block] = of_block.squeeze(1)
             del logits
-            if scales is not None:
-                gradient.div_(divisor).mul_(scales[block] / self.temperature)
             if of_features is not None:
                 torch.mm(gradient, weight, out=of_features[block])
             if of_weight is not None:

@@ -354,6 +354,20 @@ class TestGradientInForward:
         expected.sum().mul(3).backward()
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-11, atol=1e-14)
 
+    def test_smoothed_labels_are_a_mixture_of_all_classes(self):
+        for classes, beta in itertools.product([3, 40], [1e-3, 1.0, 79.0, 1e3]):
+            logits, target = draw((9, classes), soft=False)
+            logits[0, 1], logits[1, target[1]] = 60.0, 40.0  # so that p = 1 in float32, of a wrong class and of the true one
+            ours, wide = (logits * 5).float().requires_grad_(), (logits * 5).float().double().requires_grad_()
+            found = gd_cross_entropy(ours, target, beta, label_smoothing=0.2, reduction="none")
+            parts = [gd_cross_entropy(wide, torch.full((9,), c), beta, reduction="none") for c in range(classes)]
+            of_each = torch.stack(parts, 1)
+            expected = 0.8 * of_each.gather(1, target[:, None]).squeeze(1) + 0.2 * of_each.mean(1)
+            torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
+            found.sum().backward()
+            expected.sum().backward()
+            torch.testing.assert_close(ours.grad.double(), wide.grad, rtol=1e-5, atol=1e-7)
+
     def test_true_classes_far_behind(self):
         for classes in [10, 40]:
             for beta in [1e-6, 0.1, 1e6]:
