@@ -20,7 +20,7 @@ README, PICTURE = ROOT / "README.md", ROOT / "book" / "_static" / "headline.svg"
 def readme(page: Page, settings: pd.DataFrame) -> str:
     """Give README.md with the answers of the first page, without their links, and the count of the outcomes between its two marks."""
     decided = verdicts.verdicts(page.records)
-    answers = sentences.answers(measured.numbers(settings, decided["B1"]))
+    answers = sentences.answers(measured.numbers(settings, decided["B1"], decided["B4"]))
     lines = [re.sub(r"{ref}`([^<`]+?) <[^>`]+>`", r"\1", f"- **{question}** {answer}") for question, answer in answers.items()]
     run = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
     counted = f"Of {len(run)} claims of the papers for which there are runs that decide: {outcomes.summary(run)}."

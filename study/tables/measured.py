@@ -56,12 +56,13 @@ def settings(page: Page) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def numbers(found: pd.DataFrame, b1: Verdict) -> dict[str, Any]:
+def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     """Compute what the sentences of the first page speak of, from the settings that decide.
 
     Args:
         found: as :func:`settings` gives them.
         b1: the verdict on B1, whether β does more than a learning rate: part b has steps of one size, part d a rate chosen for each β.
+        b4: the verdict on B4, whether the step decides what an over-small β loses: training errors at a small one (a), and a large one (b).
 
     Returns:
         Of the ``accuracy`` and of the ``early`` one, by β: the ``gains`` setting by setting, and in how many settings the interval of the
@@ -83,6 +84,7 @@ def numbers(found: pd.DataFrame, b1: Verdict) -> dict[str, Any]:
     linked, smallest = found[found["link"].notna()], by_beta[min(by_beta)]
     at_advised = linked[linked["beta"] == advised]
     parts = {part.id: [leaf.difference for finding in part.deciding for leaf in finding.leaves() if leaf.difference] for part in b1.parts}
+    errors = {part.id: [finding.difference.mean for finding in part.deciding if finding.difference] for part in b4.parts}
     points = {part: [t_interval([100 * value for value in one.values]) for one in differences] for part, differences in parts.items()}
     return told | {
         "settings": count,
@@ -94,6 +96,8 @@ def numbers(found: pd.DataFrame, b1: Verdict) -> dict[str, Any]:
         "temperature": linked.loc[linked["beta"] == 1, "temperature"].tolist(),
         "same_steps": points.get("b", []),
         "chosen_rates": points.get("d", []),
+        "small_step": errors.get("a", []),
+        "large_step": errors.get("b", []),
     }
 
 

@@ -22,7 +22,8 @@ from study.verdicts import Verdict
 
 _SCALES = {"paper": "the papers' scale", "reduced": "reduced runs"}
 _COLUMNS = {"training samples": ("train_samples", 1), "epochs": ("epochs", 1), "parameters, thousands": ("model_parameters", 1000)}
-_LEADING = ("cifar10-fast", "cifar100-fast", "mnist-step")  # a page says how far these are
+# a page says how far these campaigns are
+_LEADING = ("cifar10-fast", "cifar100-fast", "mnist-step", "mnist-width", "cifar10-feedback", "cifar10-long-tailed")
 
 
 class Page:
@@ -81,19 +82,20 @@ class Page:
         verdict, waiting = self.verdicts[claim], self._waiting(claim)
         told = counts(verdict.deciding)
         if not told:
-            return f"**Not run yet.** {waiting}".strip()
+            return f"**Not run yet{f' ({waiting})' if waiting else ''}.**"
         each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
         scale = " and ".join(_SCALES[name] for name in verdict.scale.split(", "))
-        return f"**{verdict.verdict.capitalize()}** ({scale}): of {sum(told.values())} findings {each}. {waiting}".strip()
+        more = f" Not complete yet, and deciding nothing before: {waiting}." if waiting else ""
+        return f"**{verdict.verdict.capitalize()}** ({scale}): of {sum(told.values())} findings {each}.{more}"
 
     def _waiting(self, claim: str) -> str:
-        """Say how far the campaigns on networks at real accuracy are that answer the claim, if they are not complete."""
+        """Say how far the campaigns are that answer the claim, if they are not complete."""
         told = []
         for name in _LEADING:
             found = campaign.coverage(self.root / "campaigns" / f"{name}.yml", claim)
             if found.done < found.planned:
                 told.append(f"`{name}` {found}")
-        return f"Not complete yet, and deciding nothing before: {', '.join(told)}." if told else ""
+        return ", ".join(told)
 
     def ground(self) -> Markdown:
         """Show what the claims rest on; closed below it, the criteria with their findings, and the commands to run it all again."""

@@ -69,13 +69,14 @@ def test_the_records_have_settings_with_three_seeds_or_more(settings: pd.DataFra
 
 def test_numbers_count_intervals_setting_by_setting() -> None:
     found = made(made_up.mnist(), made_up.mnist("tanh-none"), made_up.images(**FAST), made_up.images())
-    numbers = measured.numbers(found, b1([0.01, -0.01, 0.0]))
+    numbers = measured.numbers(found, b1([0.01, -0.01, 0.0]), verdicts.verdict("B4", made_up.stepping()))
     assert numbers["settings"] == 4 and numbers["advised"] == 0.1, "0.001 is best on MNIST, and was not run on images"
     assert numbers["accuracy"]["higher"][0.1] == 4 and numbers["accuracy"]["lower"][5.0] == 4
     assert numbers["accuracy"]["gains"][0.1] == pytest.approx([1, 0.5, 0.5, 1], abs=0.05)
     assert numbers["augmented"]["ece"] == pytest.approx([6], abs=0.1) and numbers["plain"]["link"] == pytest.approx([0.5], abs=0.1)
     assert numbers["raw"] == pytest.approx([0.4], abs=0.05) and numbers["temperature"] == pytest.approx([2.5, 2.5], abs=0.1)
     assert sentences.shown(numbers["same_steps"][0]) == "+0.0 [−2.5, +2.5]" and numbers["chosen_rates"] == []
+    assert max(numbers["small_step"]) < 0 < min(numbers["large_step"])
 
 
 # --- sentences ---
@@ -99,7 +100,7 @@ def test_a_finding_is_shown_with_its_outcome_and_filled_with_its_differences(mon
 
 
 def test_the_answers_hold_on_the_records(page: Page, settings: pd.DataFrame) -> None:
-    found = sentences.answers(measured.numbers(settings, verdicts.verdict("B1", page.records)))
+    found = sentences.answers(measured.numbers(settings, *(verdicts.verdict(claim, page.records) for claim in ("B1", "B4"))))
     assert list(found) == list(sentences.written("answers")), "read the missing ones in book/answers.yml beside the new records"
     assert all("{ref}`" in answer and "{{" not in answer for answer in found.values()), "every answer says where it is shown"
 
