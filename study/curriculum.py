@@ -12,9 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gdlib.models import RunModel
-from gdlib.train import predict
-
 GROUPS = 5
 LEARNT = 0.5
 SINGLE_SAMPLES = 12
@@ -33,33 +30,26 @@ def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.softmax(logits, 2).gather(2, index).squeeze(2)
 
 
-def confidence(model: RunModel, inputs: Tensor, labels: Tensor, temperatures: Sequence[float]) -> Tensor:
-    """:math:`p_c` ``[R, N]`` of samples that all runs share, by ``softmax(z / τ)`` with the temperature of each run."""
-    return true_class_probability(predict(model, inputs) / torch.tensor(temperatures)[:, None, None], labels)
-
-
-def epoch_learnt(confidences: Tensor, threshold: float = LEARNT) -> Tensor:
-    """Find the first epoch after which the confidence exceeds a threshold, from ``[..., E, N]``; E for a sample that never does.
+def epoch_learnt(confidences: Tensor) -> Tensor:
+    """Find the first epoch after which the confidence exceeds 0.5, from ``[..., E, N]``; E for a sample that never does.
 
     Example:
         >>> epoch_learnt(torch.tensor([[0.1, 0.2], [0.6, 0.3], [0.9, 0.4]])).tolist()
         [1, 3]
     """
-    learnt = confidences > threshold
-    first = learnt.to(torch.int8).argmax(-2)
-    return torch.where(learnt.any(-2), first, confidences.shape[-2])
+    learnt = confidences > LEARNT
+    return torch.where(learnt.any(-2), learnt.to(torch.int8).argmax(-2), confidences.shape[-2])
 
 
-def difficulty_groups(final_confidence: Tensor, groups: int = GROUPS) -> Tensor:
-    """Cut samples into groups of (nearly) equal size by their last confidence ``[N]``, from 0, the hardest.
+def difficulty_groups(final_confidence: Tensor) -> Tensor:
+    """Cut samples into five groups of (nearly) equal size by their last confidence ``[N]``, from 0, the hardest.
 
     Example:
         >>> difficulty_groups(torch.tensor([0.9, 0.1, 0.5, 0.7, 0.3])).tolist()
         [4, 0, 2, 3, 1]
     """
-    rank = torch.empty(len(final_confidence), dtype=torch.long)
-    rank[final_confidence.argsort(stable=True)] = torch.arange(len(final_confidence))
-    return rank * groups // len(final_confidence)
+    rank = final_confidence.argsort(stable=True).argsort()
+    return rank * GROUPS // len(final_confidence)
 
 
 def summaries(confidences: Tensor, seeds: Sequence[int], betas: Sequence[float]) -> list[dict[str, Any]]:
@@ -69,24 +59,22 @@ def summaries(confidences: Tensor, seeds: Sequence[int], betas: Sequence[float])
     ``single_confidence`` is that of twelve samples, evenly spaced on a logarithmic scale of their rank in difficulty in the reference
     run, the hardest first. ``epoch_learnt_counts`` are the samples learnt after 0, 1, … epochs, and never.
     """
-    epochs = confidences.shape[1]
-    learnt = epoch_learnt(confidences)
+    _, epochs, samples = confidences.shape
+    ranks = torch.logspace(0, math.log10(samples), SINGLE_SAMPLES, dtype=torch.float64).round().long() - 1
     kept = []
-    for run, values in enumerate(confidences):
-        reference = min((other for other, seed in enumerate(seeds) if seed == seeds[run]), key=lambda other: abs(math.log(betas[other])))
+    for seed, values, learnt in zip(seeds, confidences, epoch_learnt(confidences), strict=True):
+        reference = min((run for run, other in enumerate(seeds) if other == seed), key=lambda run: abs(math.log(betas[run])))
         own, shared = difficulty_groups(values[-1]), difficulty_groups(confidences[reference, -1])
-        by_difficulty = confidences[reference, -1].argsort(stable=True)
-        ranks = torch.logspace(0, math.log10(len(by_difficulty)), SINGLE_SAMPLES, dtype=torch.float64).round().long() - 1
-        single = by_difficulty[ranks]
+        single = confidences[reference, -1].argsort(stable=True)[ranks]
         kept.append(
             {
                 "group_confidence": _group_means(values, own),
                 "reference_group_confidence": _group_means(values, shared),
                 "single_confidence": _rounded(values[:, single].T),
-                "epoch_learnt_counts": torch.bincount(learnt[run], minlength=epochs + 1).tolist(),
-                "never_learnt": (learnt[run] == epochs).double().mean().item(),
-                "median_epoch_learnt": learnt[run].double().median().item(),
-                "group_epoch_learnt": [learnt[run][own == group].double().mean().item() for group in range(GROUPS)],
+                "epoch_learnt_counts": torch.bincount(learnt, minlength=epochs + 1).tolist(),
+                "never_learnt": (learnt == epochs).double().mean().item(),
+                "median_epoch_learnt": learnt.double().median().item(),
+                "group_epoch_learnt": [learnt[own == group].double().mean().item() for group in range(GROUPS)],
             }
         )
     return kept

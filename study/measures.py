@@ -12,8 +12,9 @@ from torch.nn import functional as F
 
 from gdlib import calibration, models
 from gdlib.functional import margin_bias
-from study import data, geometry
+from study import data
 from study.curriculum import true_class_probability
+from study.geometry import angles_between, class_centres, pairs
 
 _CONFIDENCE_EDGES = [edge / 20 for edge in range(21)]
 ANGLE_EDGES = tuple(math.pi * edge / 36 for edge in range(37))
@@ -157,11 +158,12 @@ def add_angles(
     ``metrics`` get, in radians, ``w_inter`` (between two class vectors), ``c_inter`` (between two class centres) and ``wc_intra`` (between
     vector and centre of a class), each a mean over classes (ArcGrad, eq. 20 to 22; eq. 22 as its words have it).
     """
-    classes = torch.arange(vectors.shape[1], device=vectors.device)
-    of_features = geometry.class_geometry(features, labels, len(classes))
-    of_vectors = geometry.class_geometry(vectors, classes)  # a vector is the centre of itself
-    intra = geometry.angles_between(of_features.centres, vectors).diagonal(dim1=-2, dim2=-1).mean(-1)
-    means = {"w_inter": of_vectors.mean_inter_angle, "c_inter": of_features.mean_inter_angle, "wc_intra": intra}
+    centres = class_centres(features, labels, vectors.shape[1])
+    means = {
+        "w_inter": pairs(angles_between(vectors, vectors)).mean(-1),
+        "c_inter": pairs(angles_between(centres, centres)).mean(-1),
+        "wc_intra": angles_between(centres, vectors).diagonal(dim1=-2, dim2=-1).mean(-1),
+    }
     measured = [entry for entry in history if "target_angle_counts" in entry]
     for index, run in enumerate(final):
         if not run["diverged"]:
