@@ -46,6 +46,7 @@ WAYS: dict[str, dict[str, Any]] = {
 # float32 it moves some unit across the kink of its ReLU, which changes the gradient by the square root of that share.
 _TOLERANCES = {torch.float64: 1e-8, torch.float32: 0.1}
 _RATE = float(torch.tensor(0.01))  # a recorded step holds its learning rate in float32; so does what it is compared with
+_OPTIONS: dict[str, Any] = {"epochs": 1, "learning_rate": _RATE, "momentum": 0.9, "weight_decay": 1e-4, "max_grad_norm": 3.0}
 _BETAS, _TEMPERATURES = [5.0, 1.0, 0.1], [1.0, 2.0, 0.5]
 _SIZES = {"dataset", "model", "width", "augmentation", "subset"}  # of which the time of an epoch is made, with the number of runs
 _RESERVE = 20.0  # seconds that are left for the end
@@ -65,13 +66,12 @@ def fit(
     device: str,
     data: tuple[Tensor, Tensor],
     *,
-    epochs: int = 1,
     batch_size: int = 100,
     width: float = 1.0,
     runs: int = 3,
     dtype: torch.dtype = torch.float32,
     channels_last: bool = False,
-    **switches: Any,
+    **options: Any,
 ) -> list[Tensor]:
     """Train a stack of ResNet18 on images that are on the device, with crops and flips; return all weights on the CPU."""
     pixels, labels = data
@@ -85,9 +85,8 @@ def fit(
     def prepare(batch: Tensor, draws: Tensor | None) -> Tensor:
         return augmentation.apply(batch, cast(Tensor, draws)).to(dtype) / 127.5 - 1
 
-    options: dict[str, Any] = {"learning_rate": _RATE, "momentum": 0.9, "weight_decay": 1e-4, "max_grad_norm": 3.0} | switches
-    options |= {"epochs": epochs, "batch_size": batch_size, "prepare": prepare, "draws": draws}
     betas, temperatures = (_BETAS * runs)[:runs], (_TEMPERATURES * runs)[:runs]
+    options = _OPTIONS | {"batch_size": batch_size, "prepare": prepare, "draws": draws} | options
     train(model, GradientDecay(temperatures), lambda step: betas, pixels, labels, **options)
     return [parameter.detach().cpu() for parameter in model.parameters()]
 

@@ -185,7 +185,7 @@ class GradientDecay:
 
 
 def _matching_factor(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
-    """Sum of the target gradients of plain cross-entropy over that of β, for each run ``[R]``."""
+    """Divide the sum of the target gradients of plain cross-entropy by that of β, for each run ``[R]``."""
     log_p = torch.log_softmax(logits, 2).gather(2, labels.unsqueeze(2)).squeeze(2)
     p, rest = log_p.exp(), -torch.expm1(log_p)  # p_c and 1 - p_c, (R, N)
     decayed = rest / (rest + beta[:, None] * p)  # 1 + (β - 1) p without cancellation

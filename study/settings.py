@@ -128,7 +128,7 @@ class Setting(BaseModel):
 
     @classmethod
     def parameters(cls) -> list[str]:
-        """Names of the notebook's parameters but :data:`PLACES`."""
+        """Name the notebook's parameters but :data:`PLACES`."""
         return [name for name in cls.model_fields if name not in cls.fixed]
 
     @classmethod
@@ -161,24 +161,18 @@ class Setting(BaseModel):
             [{'name': 'betas', 'type': 'list[float]', 'default': '[5.0, 1.0, 0.1, 0.01]', 'bounds': 'each > 0',
               'description': 'constant gradient-decay factors'}]
         """
-        schema = cls.model_json_schema()["properties"]
-        return [
-            {
-                "name": name,
-                "type": _type(schema[name]),
-                "default": repr(schema[name]["default"]).replace("'", '"'),
-                "bounds": _bounds(schema[name]),
-                "description": schema[name]["description"],
-            }
-            for name in cls.parameters()
-        ]
+        rows, schemas = [], cls.model_json_schema()["properties"]
+        for name, schema in ((name, schemas[name]) for name in cls.parameters()):
+            (kind, bounds), default = _described(schema), repr(schema["default"]).replace("'", '"')
+            rows.append({"name": name, "type": kind, "default": default, "bounds": bounds, "description": schema["description"]})
+        return rows
 
     @classmethod
     def cell(cls) -> str:
         """Write the notebook's parameter cell."""
         lines = []
         for row in cls.table():
-            names = cls.model_json_schema()["properties"][row["name"]].get("enum", [])
+            names = row["bounds"].removeprefix("one of ").split(", ") if row["bounds"].startswith("one of ") else []
             listed = len(names) > 12 or all(name in row["description"] for name in names)
             choice = "" if listed else f": {', '.join(names[:-1])} or {names[-1]}"
             lines.append(f"{row['name']}: {row['type']} = {row['default']}  # {row['description']}{choice}")
@@ -190,7 +184,7 @@ class Setting(BaseModel):
 
     @property
     def trainings(self) -> int:
-        """How many networks are trained."""
+        """Count the networks that are trained."""
         return len(self.planned())
 
     def identity(self) -> str:
@@ -403,7 +397,7 @@ class CrossValidation(Setting):
 
     @property
     def trainings(self) -> int:
-        """How many networks are trained."""
+        """Count the networks that are trained."""
         return len(self.planned()) * self.folds
 
 
@@ -461,23 +455,13 @@ def explanation(error: ValidationError, valid: Sequence[str], *, word: str = "pa
     return f"{where}: {message}; got {shown}{hint}"
 
 
-def _type(schema: Mapping[str, Any]) -> str:
-    """Name the type as a parameter cell does."""
-    if items := _items(schema):
-        return f"list[{_type(items)}]"
-    return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[schema["type"]]
-
-
-def _bounds(schema: Mapping[str, Any]) -> str:
-    """Say what a value must be, beside its type."""
-    if items := _items(schema):
-        return f"each {_bounds(items)}"
+def _described(schema: Mapping[str, Any]) -> tuple[str, str]:
+    """Name the type as a parameter cell does, and say what a value must be beside it."""
+    if items := next(iter(schema.get("prefixItems", [])), schema.get("items")):
+        kind, bounds = _described(items)
+        return f"list[{kind}]", f"each {bounds}"
+    kind = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[schema["type"]]
     if "enum" in schema:
-        return f"one of {', '.join(schema['enum'])}"
+        return kind, f"one of {', '.join(schema['enum'])}"
     signs = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<=", "maxLength": "letters <="}
-    return " and ".join(f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema) or "True or False"
-
-
-def _items(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Find the schema of a list's items."""
-    return next(iter(schema.get("prefixItems", [])), schema.get("items"))
+    return kind, " and ".join(f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema) or "True or False"

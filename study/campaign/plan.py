@@ -102,7 +102,7 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is missing."""
+        """Say whether nothing is missing."""
         return not self.missing()
 
 
@@ -138,9 +138,10 @@ def plan(name: str, root: Path) -> Plan:
     for template in {job.template for job in campaign.jobs if job.setting}:
         if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
             raise CampaignError(f"campaign {name}: there is no notebook notebooks/experiments/{template}.md")
-    done = [job.done for job in campaign.jobs]
-    jobs = tuple(zip(campaign.jobs, done, strict=True))
-    return Plan(campaign, tuple(job for job, there in jobs if there), tuple(job for job, there in jobs if not there))
+    jobs: dict[bool, list[Job]] = {True: [], False: []}
+    for job in campaign.jobs:
+        jobs[job.done].append(job)
+    return Plan(campaign, done=tuple(jobs[True]), pending=tuple(jobs[False]))
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ def named(name: str, root: Path) -> Campaign:
 
 
 def names(folder: str | Path) -> list[str]:
-    """The campaigns of a folder: its YAML files that have entries."""
+    """List the campaigns of a folder: its YAML files that have entries."""
     files = sorted(Path(folder).glob("*.yml"))
     return [path.stem for path in files if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE)]
 
@@ -211,14 +212,14 @@ Stamp = tuple[int, int, int]  # time of change, size, inode
 
 
 def _stamp(path: Path) -> Stamp:
-    """What changes with a file's content."""
+    """Read what changes with a file's content."""
     found = os.stat(path)
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 @functools.cache
 def _measured(path: Path, stamp: Stamp) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
-    """Notebook and parameters of a record, and by what each of its runs is known."""
+    """Read notebook and parameters of a record, and by what each of its runs is known."""
     record = records.load(path)
     known = [{name: value for name, value in run.items() if not isinstance(value, list | dict)} for run in record.runs]
     return record.template, record.parameters, known
@@ -256,7 +257,7 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
 
 
 def _checked(kind: type[_Model], raw: Any, where: str) -> _Model:
-    """The content of a mapping of a campaign file; a key without a value counts as left out."""
+    """Check a mapping of a campaign file; a key without a value counts as left out."""
     if isinstance(raw, dict):
         raw = {key: value for key, value in raw.items() if value is not None}
     try:
@@ -266,7 +267,7 @@ def _checked(kind: type[_Model], raw: Any, where: str) -> _Model:
 
 
 def _slug(key: str, value: Any) -> str:
-    """A value of ``each`` as a part of the job's name: seeds [0] is seed0, lr 0.01 is lr0.01; a text stands alone."""
+    """Write a value of ``each`` as a part of the job's name: seeds [0] is seed0, lr 0.01 is lr0.01; a text stands alone."""
     if isinstance(value, str):
         key = ""
     if isinstance(value, list) and len(value) == 1 and key.endswith("s"):

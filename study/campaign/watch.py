@@ -81,7 +81,7 @@ class Watch(threading.Thread):
         return [f"{job.campaign}/{job.id}: {last} (build/{job.campaign}/{job.id}.log)" for job, last in ends if last.startswith(FAILED)]
 
     def _last_line(self, job: Job) -> str:
-        """The last line of a job's log that says where it is, empty where nothing was written since the start."""
+        """Find the last line of a job's log that says where it is, empty where nothing was written since the start."""
         path = self.root / "build" / job.campaign / f"{job.id}.log"
         if not path.exists() or path.stat().st_mtime < self.since - 1:
             return ""

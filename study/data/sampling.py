@@ -122,7 +122,7 @@ def duplicate_groups(features: Tensor, labels: Tensor) -> Tensor:
 
 
 def _dealt_one_by_one(classes: NDArray[np.int64], n_folds: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Like cards: the samples class by class, in random order, to one fold after the other."""
+    """Deal the samples class by class, in random order, to one fold after the other."""
     order = generator.permutation(len(classes))
     rank = generator.permutation(classes.max() + 1)
     order = order[np.argsort(rank[classes[order]], kind="stable")]

@@ -26,8 +26,7 @@ class Normalizer:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Normalise inputs ``[N, ...]`` on their device; the inputs stay as they are."""
-        shift, scale = self.shift.to(inputs.device), self.scale.to(inputs.device)
-        return inputs.to(torch.float32, copy=True).sub_(shift).div_(scale)
+        return inputs.to(torch.float32, copy=True).sub_(self.shift).div_(self.scale)
 
     def to(self, device: torch.device | str) -> Normalizer:
         """Move it to a device, so that nothing is copied there batch by batch (which a CUDA graph would not allow)."""
@@ -85,7 +84,7 @@ class Split:
         return len(self.labels)
 
     def __getitem__(self, chosen: Tensor) -> Split:
-        """The samples of a mask or of indices."""
+        """Take the samples of a mask or of indices."""
         return Split(self.inputs[chosen], self.labels[chosen])
 
 

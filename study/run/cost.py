@@ -82,17 +82,17 @@ class _OneLoss:
         self.model.train()
 
     def __call__(self, images: Tensor, labels: Tensor) -> None:
-        """One step of the training."""
+        """Do one step of the training."""
         self.step(images, labels, self.beta)
 
     def criterion(self, images: Tensor, labels: Tensor) -> None:
-        """The last layer and the loss, forward and backward; nothing is updated."""
+        """Compute the last layer and the loss, forward and backward; nothing is updated."""
         losses = self.alone(self.head(self.features)[None], labels, self.beta)
         torch.autograd.grad(losses.mean(1).sum(), [self.features, *self.head.parameters()])
 
 
 def _batch(setting: StepCost, generator: torch.Generator, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Random images ``[1, B, 3, 32, 32]`` and labels ``[1, B]``."""
+    """Draw random images ``[1, B, 3, 32, 32]`` and labels ``[1, B]``."""
     images = torch.randn(setting.batch_size, *_IMAGE, generator=generator).to(device)
     if setting.channels_last:
         images = images.contiguous(memory_format=torch.channels_last)
@@ -100,7 +100,7 @@ def _batch(setting: StepCost, generator: torch.Generator, device: torch.device) 
 
 
 def _timed(action: Callable[[Tensor, Tensor], None], batch: tuple[Tensor, Tensor], device: torch.device) -> float:
-    """Seconds of processor time, or of the GPU."""
+    """Measure seconds of processor time, or of the GPU."""
     if device.type != "cuda":
         before = time.process_time()
         action(*batch)

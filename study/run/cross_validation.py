@@ -69,6 +69,7 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
         **setting.model_dump(include={"activation", "initialization", "linear_features"}),
     )
     normalized = (table.features - shift) / scale  # (R, N, D)
+    parts = {"test": held_out, "train": ~held_out}
 
     @torch.no_grad()
     def measure(model: models.RunModel, epoch: int) -> Mapping[str, Tensor]:
@@ -76,11 +77,8 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
             return {}
         outputs = model(normalized)[..., : table.classes]
         right = outputs.argmax(2) == table.labels
-        return {
-            "test": (right & held_out).sum(1) / held_out.sum(1),
-            "train": (right & ~held_out).sum(1) / (~held_out).sum(1),
-            "diverged": ~torch.isfinite(outputs).flatten(1).all(1),
-        }
+        accuracies = {f"{name}_accuracy": (right & part).sum(1) / part.sum(1) for name, part in parts.items()}
+        return accuracies | {"diverged": ~torch.isfinite(outputs).flatten(1).all(1)}
 
     history = train(
         model,
@@ -93,9 +91,10 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
         prepare=lambda batch, draws: (batch - shift) / scale,
         measure=measure,
     )
-    measured = [entry for entry in history if "test" in entry]
-    by_seed = {
-        name: torch.stack([entry[name].double() for entry in measured]).unflatten(1, (-1, setting.folds)) for name in ("test", "train")
+    measured = [entry for entry in history if "test_accuracy" in entry]
+    curves = {
+        name: torch.stack([entry[name].double() for entry in measured]).unflatten(1, (-1, setting.folds))  # (epochs, seeds, folds)
+        for name in ("test_accuracy", "train_accuracy")
     }
     diverged = measured[-1]["diverged"].unflatten(0, (-1, setting.folds)).sum(1)
     return model, [
@@ -104,16 +103,10 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
             "title": data.UCI.get(table.name, table.name),
             "classes": table.classes,
             "seed": seed,
-            "metrics": {
-                "test_accuracy": by_seed["test"][-1, index].mean(),
-                "train_accuracy": by_seed["train"][-1, index].mean(),
-                "diverged_folds": int(diverged[index]),
-            },
-            "fold_accuracies": by_seed["test"][-1, index],
-            "curves": {
-                "epoch": [entry["epoch"] for entry in measured],
-                **{f"{name}_accuracy": values[:, index].mean(1) for name, values in by_seed.items()},
-            },
+            "metrics": {name: values[-1, index].mean() for name, values in curves.items()} | {"diverged_folds": int(diverged[index])},
+            "fold_accuracies": curves["test_accuracy"][-1, index],
+            "curves": {"epoch": [entry["epoch"] for entry in measured]}
+            | {name: values[:, index].mean(1) for name, values in curves.items()},
         }
         for index, seed in enumerate(setting.seeds)
     ]

@@ -62,7 +62,7 @@ def train_stack(
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def normalize(images: Tensor) -> Tensor:
-        """What the model sees of images ``[..., C, H, W]``."""
+        """Make of images ``[..., C, H, W]`` what the model sees."""
         inputs = images if dataset.normalize is None else dataset.normalize(images)
         return inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs) if setting.channels_last else inputs
 
