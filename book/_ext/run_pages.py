@@ -77,11 +77,21 @@ class Forked:
             os.waitpid(self.pid, 0)
 
 
+class Client(AsyncKernelClient):
+    """Asks if the process of the kernel is there, and for no heartbeats, which come too late on a busy machine."""
+
+    kernel: Forked
+
+    async def _async_is_alive(self) -> bool:
+        return self.kernel.is_alive()
+
+
 async def talk(notebook: nbformat.NotebookNode, timeout: int, kernel: Forked, info: dict[str, Any]) -> None:
     """Execute the notebook in place, in a kernel that is a copy of this process."""
-    client = AsyncKernelClient()
+    client = Client()
+    client.kernel = kernel
     client.load_connection_info(info)
-    client.start_channels()
+    client.start_channels(hb=False)
     try:
         await client.wait_for_ready(timeout=timeout)  # minutes, on a busy machine
         client.allow_stdin = False
