@@ -44,6 +44,10 @@ class Kind:
 
 
 _BETA = Number("beta", "beta", "β", Positive)
+_FACTOR = Number("lambda", "", "λ")
+_LIKELIHOOD = Number("lambda", "likelihood_weight", "λ")
+_MARGIN = Number("margin", "margin", "m")
+_SMALLEST = Number("smallest scale", "minimum_scale", "s ≥", Positive)
 _LAMBDA = Number("lambda", "reg_lambda", "λ")
 _MULTIPLE = Number("margin", "margin", "m", Annotated[int, Field(ge=1)])
 _SMOOTHING = Number("lambda", "label_smoothing", "λ", Annotated[NotNegative, Field(le=1)])
@@ -63,27 +67,16 @@ LOSSES: Mapping[str, Kind] = {
     "lm-qu": Kind("LargeMarginLoss", "LM with D(q‖u)", "#56b4e9", "--", "LM", numbers=(_LAMBDA,), options={"divergence": "q_u"}),
     "lm-uq": Kind("LargeMarginLoss", "LM with D(u‖q)", "#004c80", "--", "LM", numbers=(_LAMBDA,), options={"divergence": "u_q"}),
     "modified-lm": Kind("LargeMarginLoss", "modified loss + LM", "#5e3c99", "--", "LM", numbers=(_LAMBDA,), options={"margin": 1.0}),
-    "m-softmax": Kind("SoftMarginLoss", "M-Softmax", "#44aa99", "--", "AG", numbers=(Number("margin", "margin", "m", Finite),)),
-    "center": Kind(
-        "CenterLoss", "center loss", "#7f7f00", "-.", "AG, GD", numbers=(Number("lambda", "", "λ"),), with_features=True, keeps_state=True
-    ),
+    "m-softmax": Kind("SoftMarginLoss", "M-Softmax", "#44aa99", "--", "AG", numbers=(replace(_MARGIN, type=Finite),)),
+    "center": Kind("CenterLoss", "center loss", "#7f7f00", "-.", "AG, GD", numbers=(_FACTOR,), with_features=True, keeps_state=True),
     "l-softmax": Kind("LSoftmaxLoss", "L-Softmax", "#cc79a7", ":", "LM", head="normed", numbers=(_MULTIPLE,), keeps_state=True),
     "a-softmax": Kind(
         "SphereFaceLoss", "A-Softmax", "#117733", ":", "GD", head="cosine", numbers=(_MULTIPLE,), with_features=True, keeps_state=True
     ),
-    "lgm": Kind(
-        *("GaussianMixtureLoss", "LGM", "#882255", ":", "LM"),
-        head="gaussian",
-        numbers=(Number("margin", "margin", "α"), Number("lambda", "likelihood_weight", "λ")),
-    ),
-    "arcface": Kind("ArcFaceLoss", "ArcFace", "#aa4499", ":", "AG", head="cosine", numbers=(_SCALE, Number("margin", "margin", "m"))),
+    "lgm": Kind("GaussianMixtureLoss", "LGM", "#882255", ":", "LM", head="gaussian", numbers=(replace(_MARGIN, symbol="α"), _LIKELIHOOD)),
+    "arcface": Kind("ArcFaceLoss", "ArcFace", "#aa4499", ":", "AG", head="cosine", numbers=(_SCALE, _MARGIN)),
     "adacos": Kind("AdaCosLoss", "AdaCos", "#b8860b", "-.", "AG", head="cosine", keeps_state=True),
-    "guarded-adacos": Kind(
-        *("AdaCosLoss", "AdaCos", "#6b4f06", ":", "AG"),
-        head="cosine",
-        numbers=(Number("smallest scale", "minimum_scale", "s ≥", Positive),),
-        keeps_state=True,
-    ),
+    "guarded-adacos": Kind("AdaCosLoss", "AdaCos", "#6b4f06", ":", "AG", head="cosine", numbers=(_SMALLEST,), keeps_state=True),
     "arcgrad": Kind("ArcGradLoss", "ArcGrad", "#332288", "-", "AG", head="cosine", numbers=(_SCALE,)),
 }
 """Every loss by its name."""

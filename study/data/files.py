@@ -1,4 +1,4 @@
-"""The local folder, the cache folder, and checksums."""
+"""The local folder, and checksums."""
 
 from __future__ import annotations
 
@@ -19,12 +19,6 @@ def local_folder() -> Path:
     if not Path(named).is_dir():
         raise FileNotFoundError(f"there is no data folder {named}: name another one in GDLIB_DATA, or unset it")
     return Path(named)
-
-
-def cache_folder() -> Path:
-    """Find the cache folder: ``GDLIB_CACHE``, else ``~/.cache/gdlib``."""
-    named = os.environ.get("GDLIB_CACHE")
-    return Path(named) if named else Path.home() / ".cache" / "gdlib"
 
 
 def listed(folder: Path) -> dict[str, str]:

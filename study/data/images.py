@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import logging
+import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from study import records
-from study.data.files import cache_folder, checksum, listed
+from study.data.files import checksum, listed
 from study.data.sets import Dataset, Split
 
 _BATCH = 1_000  # images that are decoded at a time
@@ -66,20 +67,16 @@ def download(spec: Images) -> Path:
 
 def load_images(name: str, folder: Path, source: str) -> Dataset:
     """Read the data set of a folder that holds its Parquet files: bytes, mapped from the cache where there is one."""
-    spec, splits, checksums, names = IMAGES[name], list[Split](), list[str](), list[tuple[str, ...]]()
-    for split in ("train", spec.test_split):
-        files = _shards(name, folder, split)
-        sums = [checksum(file) for file in files]
-        images, labels, class_names = _decoded(files, sums, spec)
-        splits.append(Split(torch.from_numpy(images), torch.from_numpy(labels)))
-        checksums += sums
-        names.append(class_names)
-    train, test = splits
-    if names[0] != names[1] or train.inputs.shape[1:] != test.inputs.shape[1:]:
-        unlike = "different classes" if names[0] != names[1] else f"images of {[list(split.inputs.shape[1:]) for split in splits]}"
+    spec = IMAGES[name]
+    files = [_shards(name, folder, split) for split in ("train", spec.test_split)]
+    sums = [[checksum(file) for file in part] for part in files]
+    (train, classes), (test, others) = (_decoded(part, of_part, spec) for part, of_part in zip(files, sums, strict=True))
+    shapes = [list(part.inputs.shape[1:]) for part in (train, test)]
+    if classes != others or shapes[0] != shapes[1]:
+        unlike = f"images of {shapes}" if classes == others else "different classes"
         raise ValueError(f"the files of {folder} to train on and to test on hold {unlike}; take all of them from one copy")
-    copy = "sha256 " + " ".join(found[:16] for found in checksums)
-    return Dataset(name=name, train=train, valid=None, test=test, class_names=names[0], source=source, copy=copy)
+    copy = "sha256 " + " ".join(one[:16] for part in sums for one in part)
+    return Dataset(name, train, None, test, classes, source, copy)
 
 
 def _shards(name: str, folder: Path, split: str) -> list[Path]:
@@ -97,8 +94,8 @@ def _shards(name: str, folder: Path, split: str) -> list[Path]:
     return files
 
 
-def _decoded(files: Sequence[Path], checksums: Sequence[str], spec: Images) -> tuple[NDArray[np.uint8], NDArray[np.int64], tuple[str, ...]]:
-    """Read images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes), labels ``[N]`` and class names from the files of one split.
+def _decoded(files: Sequence[Path], checksums: Sequence[str], spec: Images) -> tuple[Split, tuple[str, ...]]:
+    """Read the files of one split: images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes) with their labels, and the names of the classes.
 
     Images are decoded batch by batch into a file of the cache, named after the checksums of the files they come from. It gets its name when
     it is complete, and every process writes one of its own: neither an interruption nor a second process leaves half an array behind. Its
@@ -108,7 +105,7 @@ def _decoded(files: Sequence[Path], checksums: Sequence[str], spec: Images) -> t
     """
     labels, class_names = _labels(files, spec)
     key = hashlib.sha256(" ".join([*checksums, spec.image, spec.colours]).encode()).hexdigest()[:24]
-    cached = cache_folder() / f"{key}-images.npy"
+    cached = Path(os.environ.get("GDLIB_CACHE") or Path.home() / ".cache" / "gdlib") / f"{key}-images.npy"
     images = _mapped(cached)
     if images is None:
         try:
@@ -117,7 +114,8 @@ def _decoded(files: Sequence[Path], checksums: Sequence[str], spec: Images) -> t
             images = _mapped(cached)
         except OSError as error:  # errors of the source files come as ValueError
             _log.warning("the cache %s cannot be written (%s): decoding into memory", cached.parent, error)
-    return np.concatenate(list(_batches(files, spec))) if images is None else images, labels, class_names
+    images = np.concatenate(list(_batches(files, spec))) if images is None else images
+    return Split(torch.from_numpy(images), torch.from_numpy(labels)), class_names
 
 
 def _mapped(path: Path) -> NDArray[np.uint8] | None:

@@ -16,7 +16,7 @@ _CHUNK = 2_000  # images that are counted at a time
 
 @dataclass(frozen=True, eq=False)
 class Normalizer:
-    """Maps inputs to float32: (input − shift) / scale, with a shift and a scale that broadcast to one input.
+    """A map of inputs to float32: (input − shift) / scale, with a shift and a scale that broadcast to one input.
 
     A batch that is normalised alone equals the same samples of the normalised whole, bit for bit.
     """
@@ -95,7 +95,7 @@ class Dataset:
     Attributes:
         source: ``"embedded"``, ``"local"`` or ``"hub"``.
         copy: which exact copy this is: a package version, the checksum of a file, or a revision.
-        normalize: makes float inputs of the bytes, batch by batch, where the inputs are bytes; None where they are floats already.
+        normalize: makes float inputs of bytes, batch by batch; changes nothing where the inputs are floats already.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Dataset:
     class_names: tuple[str, ...]
     source: str
     copy: str
-    normalize: Normalizer | None = None
+    normalize: Normalizer = Normalizer(torch.tensor(0.0), torch.tensor(1.0))
 
     @property
     def classes(self) -> int:
@@ -135,7 +135,7 @@ class Dataset:
     def to(self, device: torch.device | str) -> Dataset:
         """Move the data set to a device."""
         moved = self._each(lambda split: Split(split.inputs.to(device), split.labels.to(device)))
-        return replace(moved, normalize=self.normalize and self.normalize.to(device))
+        return replace(moved, normalize=self.normalize.to(device))
 
     def _each(self, change: Callable[[Split], Split]) -> Dataset:
         valid = None if self.valid is None else change(self.valid)

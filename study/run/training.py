@@ -40,11 +40,7 @@ Finish = Callable[[models.RunModel, data.Dataset, list[dict[str, Any]]], Sequenc
 
 
 def train_stack(
-    setting: Train,
-    *,
-    measure: MeasureRuns | None = None,
-    finish: Finish | None = None,
-    checkpoint_dir: str = "",
+    setting: Train, *, measure: MeasureRuns | None = None, finish: Finish | None = None, checkpoint_dir: str = ""
 ) -> records.Record:
     """Train the stack of a setting and make its record; nothing is written but the checkpoint, by which an interrupted job goes on."""
     started = time.perf_counter()
@@ -57,13 +53,13 @@ def train_stack(
     model = _model(setting, dataset, [member.seed for member in runs]).to(device)
     for network in model.copies if isinstance(model, models.ModuleStack) else []:
         if isinstance(network, models.FastNetwork):
-            network.whiten(dataset.train.inputs[:5_000] if dataset.normalize is None else dataset.normalize(dataset.train.inputs[:5_000]))
+            network.whiten(dataset.normalize(dataset.train.inputs[:5_000]))
     if setting.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def normalize(images: Tensor) -> Tensor:
         """Make of images ``[..., C, H, W]`` what the model sees."""
-        inputs = images if dataset.normalize is None else dataset.normalize(images)
+        inputs = dataset.normalize(images)
         return inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs) if setting.channels_last else inputs
 
     def draws(epoch: int) -> Tensor:

@@ -318,7 +318,7 @@ class TestBytes:
             with subtests.test(f"{name} {options} {normalization}"):
                 floats = data.load(name, normalization=normalization, **options)
                 stored = data.load(name, normalization=normalization, as_bytes=True, **options)
-                assert floats.normalize is None and floats.train.inputs.dtype == torch.float32
+                assert torch.equal(floats.normalize(floats.test.inputs), floats.test.inputs) and floats.train.inputs.dtype == torch.float32
                 assert (stored.valid is None) == (floats.valid is None)
                 for split in ("train", "test", *(["valid"] if floats.valid else [])):
                     part, whole = getattr(stored, split), getattr(floats, split)
