@@ -87,20 +87,6 @@ class PairedDifference:
         return format(self.interval, f"+{spec}")
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """How methods rank over data sets: average ranks, the best first, with Friedman's test.
-
-    Average ranks that differ by less than the critical difference are not told apart at 0.05.
-    """
-
-    average: pd.Series[float]
-    statistic: float
-    p_value: float
-    critical_difference: float
-    datasets: int
-
-
 def mean_sd(values: ArrayLike) -> MeanSd:
     """Compute mean and sample standard deviation."""
     x = _checked(values, at_least=1)
@@ -185,12 +171,11 @@ def wilson_interval(successes: ArrayLike, trials: ArrayLike) -> tuple[FloatArray
     return low, high
 
 
-def ranks(scores: ArrayLike, *, decimals: int = 6) -> FloatArray:
-    """Rank the methods (columns) on each data set (row): the largest score has rank 1; ties, after rounding, share their mean."""
-    values = np.asarray(scores, dtype=np.float64)
-    if not np.isfinite(values).all():
+def ranks(scores: pd.DataFrame) -> pd.DataFrame:
+    """Rank the methods (columns) on each data set (row): the largest score has rank 1; ties, at six digits, share their mean."""
+    if not np.isfinite(scores).all(axis=None):
         raise ValueError("scores must be finite numbers")
-    return np.asarray(stats.rankdata(-values.round(decimals), axis=1), dtype=np.float64)
+    return scores.round(6).rank(axis=1, ascending=False)
 
 
 def critical_difference(methods: int, datasets: int) -> float:
@@ -202,16 +187,13 @@ def critical_difference(methods: int, datasets: int) -> float:
     return float(quantile * np.sqrt(methods * (methods + 1) / (6 * datasets)))
 
 
-def ranking(scores: pd.DataFrame) -> Ranking:
-    """Rank methods (columns) over data sets (rows) and test whether they are alike; larger scores are better."""
-    datasets, methods = scores.shape
-    if datasets < 2 or methods < 3:
-        raise ValueError(f"a ranking needs at least two data sets and three methods; got {datasets} and {methods}")
-    found = ranks(scores.to_numpy())
-    average = pd.Series(found.mean(0), index=scores.columns, name="average rank").sort_values(kind="stable")
+def friedman_p(scores: pd.DataFrame) -> float:
+    """Compute the p-value of Friedman's test that methods (columns) are alike over data sets (rows)."""
+    if len(scores) < 2 or len(scores.columns) < 3:
+        raise ValueError(f"Friedman's test needs at least two data sets and three methods; got a table of {scores.shape}")
+    found = ranks(scores).to_numpy()
     alike = bool((found == found[0, 0]).all())  # every method ties everywhere: Friedman's statistic is 0 / 0
-    statistic, p_value = (0.0, 1.0) if alike else stats.friedmanchisquare(*found.T)
-    return Ranking(average, float(statistic), float(p_value), critical_difference(methods, datasets), datasets)
+    return 1.0 if alike else float(stats.friedmanchisquare(*found.T).pvalue)
 
 
 def _around(estimate: float, error: float, freedom: float) -> Interval:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -125,23 +126,37 @@ def _fields(variant: str) -> list[str]:
     return variant.split(", ") if ", " in variant else variant.split("-")
 
 
-def verdict(claim: str, runs: pd.DataFrame, selected: dict[str, pd.DataFrame] | None = None) -> Verdict:
-    """Decide a claim, one of :data:`study.criteria.CLAIMS`; ``selected`` keeps the runs of each kind from one claim to the next."""
+def verdict(claim: str, runs: pd.DataFrame) -> Verdict:
+    """Decide a claim, one of :data:`study.criteria.CLAIMS`."""
     if claim not in CLAIMS:
         raise ValueError(f"claim {claim!r} has no criterion; valid: {', '.join(CLAIMS)}")
-    kinds = {} if selected is None else selected
-    parts = []
-    for name, part in CLAIMS[claim].items():
-        if part.kind not in kinds:
-            kinds[part.kind] = criteria.runs_of(runs, part.kind)
-        found = (part.rule(variant) for variant in variants(kinds[part.kind], part.kind))
-        parts.append(Part(name, part.sentence, tuple(finding if part.decides else _shown(finding) for finding in found if finding)))
+    return verdicts(runs, [claim])[claim]
+
+
+def verdicts(runs: pd.DataFrame | None = None, claims: Iterable[str] = CLAIMS) -> dict[str, Verdict]:
+    """Decide claims, all that have a criterion if none are named, from these runs or from the records of the repository."""
+    measured = records.read(records.default_folder()) if runs is None else runs
+
+    @functools.cache
+    def of_kind(kind: str) -> list[Variant]:
+        return list(variants(criteria.runs_of(measured, kind), kind))
+
+    return {claim: _counted(claim, _parts(claim, of_kind)) for claim in claims}
+
+
+def _parts(claim: str, of_kind: Callable[[str], Iterable[Variant]]) -> tuple[Part, ...]:
+    """What the variants of each kind say of a claim."""
+    return tuple(Part(letter, part.sentence, part.findings(of_kind(part.kind))) for letter, part in CLAIMS[claim].items())
+
+
+def _counted(claim: str, parts: tuple[Part, ...]) -> Verdict:
+    """Let what is out of a claim's scope, and the older runs that a network at real accuracy replaced, be shown and decide nothing."""
     replaced = {_family(finding) for part in parts for finding in part.findings if on_fast(finding.variant)}
 
     def counted(finding: Finding) -> Finding:
         outside = claim in _SCOPE and finding.variant.partition(", ")[0] not in _SCOPE[claim]
         older = claim in _REPLACED and not on_fast(finding.variant) and "paper" not in finding.scale and _family(finding) in replaced
-        return _shown(finding) if outside or older else finding
+        return finding.only_shown() if outside or older else finding
 
     return Verdict(claim, tuple(replace(part, findings=tuple(map(counted, part.findings))) for part in parts))
 
@@ -168,30 +183,20 @@ def _family(finding: Finding) -> str:
     return _FAMILY.get(finding.variant.partition(", ")[0], "")
 
 
-def _shown(finding: Finding) -> Finding:
-    return replace(finding, decides=False, components=tuple(map(_shown, finding.components)))
-
-
-def verdicts(runs: pd.DataFrame | None = None) -> dict[str, Verdict]:
-    """Decide every claim that has a criterion, from these runs or from the records of the repository."""
-    runs = records.read(records.default_folder()) if runs is None else runs
-    selected: dict[str, pd.DataFrame] = {}
-    return {claim: verdict(claim, runs, selected) for claim in CLAIMS}
-
-
 def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
     """List every comparison behind some verdicts, with its p-value raw, corrected by Holm's method over all of them, and by sign flips.
 
     A p-value is the level at which the interval would touch the rule's threshold.
     """
-    columns = ["claim", "part", "variant", "compared", "mean", "low", "high", "pairs", "outcome", "decides", "paper", "p", "p (sign flips)"]
-    rows = []
-    for claim, part, leaf, found in _comparisons((one.claim, part.id, part.findings) for one in decided for part in one.parts):
-        row = (claim, part, leaf.variant, leaf.text, found.mean, found.interval.low, found.interval.high, found.n)
-        rows.append((*row, leaf.outcome, leaf.decides, leaf.paper, leaf.p_value, statistics.sign_flip_p(found.values)))
-    frame = pd.DataFrame(rows, columns=columns)
-    frame.insert(12, "p (Holm)", statistics.holm(frame["p"]) if rows else frame["p"])
-    return frame
+    rows = [
+        {"claim": claim, "part": part, "variant": leaf.variant, "compared": leaf.text}
+        | {"mean": found.mean, "low": found.interval.low, "high": found.interval.high, "pairs": found.n}
+        | {"outcome": leaf.outcome, "decides": leaf.decides, "paper": leaf.paper, "p": leaf.p_value}
+        | {"p (sign flips)": statistics.sign_flip_p(found.values)}
+        for claim, part, leaf, found in _comparisons(decided)
+    ]
+    frame = pd.DataFrame(rows)
+    return frame.assign(**{"p (Holm)": statistics.holm(frame["p"])}) if rows else frame
 
 
 def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:
@@ -200,35 +205,30 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
     Paired differences are taken to deviate as observed. The comparisons are the unresolved ones, and those of the small network from its
     first three seeds, whatever came of them later, so that the number is known before going on.
     """
-    listed = list(_comparisons((one.claim, part.id, part.findings) for one in decided for part in one.parts if one.claim != "A2"))
+
+    @functools.cache
+    def first_seeds(kind: str) -> list[Variant]:
+        selected = criteria.runs_of(runs, kind)
+        groups = selected.groupby("variant") if len(selected) else ()
+        return [Variant(str(name), of[of["seed"] < 3], 3, some=True) for name, of in groups if on_fast(str(name))]
+
+    listed = list(_comparisons(one for one in decided if one.claim != "A2"))
     listed = [row for row in listed if row[2].outcome == "unresolved" and not on_fast(row[2].variant)]
-    kinds: dict[str, list[Variant]] = {}
-    for claim, letter, part in ((claim, letter, part) for claim, parts in CLAIMS.items() for letter, part in parts.items()):
-        if part.kind not in kinds:
-            selected = criteria.runs_of(runs, part.kind)
-            groups = selected.groupby("variant") if len(selected) else ()
-            kinds[part.kind] = [Variant(str(name), of[of["seed"] < 3], 3, some=True) for name, of in groups if on_fast(str(name))]
-        listed += _comparisons([(claim, letter, filter(None, map(part.rule, kinds[part.kind])))])
+    listed += _comparisons(Verdict(claim, _parts(claim, first_seeds)) for claim in CLAIMS)
     rows = []
-    for claim, letter, leaf, difference in listed:
+    for claim, letter, leaf, found in listed:
         printed = sorted(abs(float(end)) for end in re.findall(r"(?<= )[+-]([0-9.]+)", leaf.paper) if float(end))
-        row = {
-            "part": f"{claim} {letter}",
-            "variant": leaf.variant,
-            "compared": leaf.text,
-            "pairs": difference.n,
-            "deviation": difference.sd,
-        }
-        for name, effects in (("the papers' effect", [*printed[-1:], *printed[:1]]), ("the observed effect", [difference.mean])):
-            needed = [statistics.pairs_needed(effect, difference.sd) if difference.sd else None for effect in effects]
+        row = {"part": f"{claim} {letter}", "variant": leaf.variant, "compared": leaf.text, "pairs": found.n, "deviation": found.sd}
+        for name, effects in (("the papers' effect", [*printed[-1:], *printed[:1]]), ("the observed effect", [found.mean])):
+            needed = [statistics.pairs_needed(effect, found.sd) if found.sd else None for effect in effects]
             row[f"seeds for {name}"] = " to ".join(dict.fromkeys(str(count or "more than 1,000") for count in needed))
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _comparisons(listed: Iterable[tuple[str, str, Iterable[Finding]]]) -> Iterator[tuple[str, str, Finding, statistics.PairedDifference]]:
-    """The single comparisons of findings, each with its difference."""
-    for claim, part, found in listed:
-        for leaf in (leaf for finding in found for leaf in finding.leaves()):
+def _comparisons(decided: Iterable[Verdict]) -> Iterator[tuple[str, str, Finding, statistics.PairedDifference]]:
+    """Go through the single comparisons of claims, each with its part and its difference."""
+    for claim, part in ((one.claim, part) for one in decided for part in one.parts):
+        for leaf in (leaf for finding in part.findings for leaf in finding.leaves()):
             assert leaf.difference is not None
-            yield claim, part, leaf, leaf.difference
+            yield claim, part.id, leaf, leaf.difference

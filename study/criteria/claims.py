@@ -5,7 +5,7 @@ That file was committed before the runs; ``campaigns/criteria-changes.yml`` date
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +34,10 @@ class Criterion:
     rule: Rule
     sentence: str
     decides: bool = True
+
+    def findings(self, variants: Iterable[Variant]) -> tuple[Finding, ...]:
+        """Ask variants; those that lack a run say nothing."""
+        return tuple(found if self.decides else found.only_shown() for found in map(self.rule, variants) if found)
 
 
 # --- gradient decay on MNIST ---

@@ -73,6 +73,10 @@ class Finding:
         for component in self.components:
             yield from component.leaves()
 
+    def only_shown(self) -> Finding:
+        """Copy it, so that it decides nothing."""
+        return replace(self, decides=False, components=tuple(component.only_shown() for component in self.components))
+
 
 @dataclass(frozen=True)
 class Values:

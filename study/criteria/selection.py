@@ -315,8 +315,7 @@ def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
         counts = group.pivot_table(index="title", columns="setting", values="seed", aggfunc="nunique")
         if counts.shape == paper_table_i().shape and (counts >= _CROSS_VALIDATIONS).all(axis=None):
             scores = group.pivot_table(index="title", columns="setting", values="test_accuracy")[list(TABLE_I)]
-            ranks = pd.DataFrame(statistics.ranks(scores.to_numpy()), scores.index, scores.columns)
-            columns = {"test_accuracy": scores.stack(), "wins": won(scores).stack(), "negative_rank": -ranks.stack()}
+            columns = {"test_accuracy": scores.stack(), "wins": won(scores).stack(), "negative_rank": -statistics.ranks(scores).stack()}
             frames.append(pd.DataFrame(columns).reset_index().assign(variant=variant, scale=", ".join(sorted(set(group["scale"])))))
     return pd.concat(frames[1:] or frames, ignore_index=True)
 

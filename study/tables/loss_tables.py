@@ -221,7 +221,7 @@ def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
     of_kind: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.Series[float]], str]] = {
         "accuracy": ("average accuracy, %", lambda table: table.mean(), ".2f"),
         "wins": ("tables won", lambda table: criteria.won(table).sum(), ".3g"),
-        "rank": ("average rank", lambda table: -_mean_rank(table), ".2f"),
+        "rank": ("average rank", lambda table: -statistics.ranks(table).mean(), ".2f"),
     }
     rows = []
     for kind in kinds:
@@ -253,7 +253,3 @@ def _long(wide: pd.DataFrame, folds: str, source: str) -> pd.DataFrame:
 
 def _wide(group: pd.DataFrame) -> pd.DataFrame:
     return group.pivot_table(index="title", columns="setting", values="accuracy")[list(TABLE_I)]
-
-
-def _mean_rank(table: pd.DataFrame) -> pd.Series[float]:
-    return pd.Series(statistics.ranks(table.to_numpy()).mean(0), index=table.columns)
