@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from study.figures.against import after_training, against
 from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
-from study.figures.compare import (
-    beside,
-    differences_by_reading,
-)
-from study.figures.curves import curves, difficulty_groups, margin_bias, single_samples
+from study.figures.compare import beside
+from study.figures.curves import curves, difficulty_groups, single_samples
 from study.figures.planes import angle_slices, feature_planes, outcome_plane
 from study.figures.style import (
     beta_color,
     beta_label,
     beta_linestyle,
-    in_lines,
     not_run,
     reading_styles,
     schedule_color,
@@ -29,6 +25,5 @@ from study.figures.style import (
 )
 
 __all__ = ["accuracy_against_calibration", "after_training", "against", "angle_slices", "beside", "beta_color", "beta_label"]
-__all__ += ["beta_linestyle", "curves", "differences_by_reading", "difficulty_groups", "feature_planes", "in_lines", "margin_bias"]
-__all__ += ["not_run", "outcome_plane", "reading_styles", "reliability_diagrams", "schedule_color", "schedule_label"]
-__all__ += ["schedule_linestyle", "single_samples", "use_style"]
+__all__ += ["beta_linestyle", "curves", "difficulty_groups", "feature_planes", "not_run", "outcome_plane", "reading_styles"]
+__all__ += ["reliability_diagrams", "schedule_color", "schedule_label", "schedule_linestyle", "single_samples", "use_style"]

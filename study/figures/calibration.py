@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,21 @@ from matplotlib.figure import Figure
 
 from gdlib.calibration import CalibrationBins
 from study import statistics
-from study.figures.curves import by_schedule
 from study.figures.style import MARKERS, not_run, one_legend, panels, schedule_color, schedule_label
 
 _GAP = "#cc3311"
 
 
-def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str]) -> Figure:
-    """Reliability diagrams with the share of the images in each bin (GD-2 figures 6 and 9 to 13): a row for each schedule.
+def reliability_diagrams(table: pd.DataFrame) -> Figure:
+    """Reliability diagrams with the share of the images in each bin (GD-2 figures 6 and 9 to 13): a panel for each schedule and variant.
 
     The bins of all seeds are pooled. The seeds share their test images, so that the Wilson intervals are those of one test set: of the mean
     count over the seeds. A bin without images in it has no bar.
     """
     if table.empty:
         return not_run()
-    table = table[table["variant"].isin(readings)]
-    figure, found = by_schedule(table, readings, across="variant", xlabel="confidence", ylabel="accuracy", sharex=True, sharey=True)
+    pairs = ("schedule", "variant")
+    figure, found = panels(table, pairs, height=2.2, xlabel="confidence", ylabel="accuracy", sharex=True, sharey=True)
     for ax, runs in found:
         if len(runs):
             _diagram(ax, *_pooled(runs["reliability"]), color=schedule_color(str(runs["schedule"].iloc[0])))
@@ -39,29 +37,21 @@ def reliability_diagrams(table: pd.DataFrame, *, readings: Sequence[str]) -> Fig
     return figure
 
 
-def accuracy_against_calibration(table: pd.DataFrame, *, readings: Sequence[str]) -> Figure:
+def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
     """Test accuracy against the expected calibration error, a mark for each loss, means over the seeds with bars of one standard deviation.
 
     A filled mark is over-confident (mean confidence above accuracy), an open one under-confident. Up and to the left is better.
     """
     marks = dict(zip(dict.fromkeys(table["schedule"]), MARKERS, strict=False))
-    ordered = pd.concat([table[table["variant"] == reading] for reading in readings])
-    figure, found = panels(ordered, "variant", 2, width=3.5, height=3.0)
+    figure, found = panels(table, "variant", height=3.0, xlabel="test ECE, %", ylabel="test accuracy, %")
     for ax, of_panel in found:
         for label, runs in of_panel.groupby("schedule", sort=False):
             mean, spread = (100 * getattr(runs[["test_ece", "test_accuracy"]], how)() for how in ("mean", "std"))
             bars: dict[str, Any] = {"xerr": spread["test_ece"], "yerr": spread["test_accuracy"], "elinewidth": 0.8} if len(runs) > 1 else {}
             color = schedule_color(str(label))
-            filled = color if runs["overconfidence"].mean() > 0 else "white"
-            look: dict[str, Any] = {
-                "fmt": marks[label],
-                "color": color,
-                "markerfacecolor": filled,
-                "markersize": 6,
-                "label": schedule_label(str(label)),
-            }
-            ax.errorbar(mean["test_ece"], mean["test_accuracy"], **bars, **look)
-        ax.set(xlabel="test ECE, %", ylabel="test accuracy, %" if ax is found[0][0] else "")
+            fill = color if runs["overconfidence"].mean() > 0 else "white"
+            look: dict[str, Any] = {"fmt": marks[label], "color": color, "markerfacecolor": fill, "markersize": 6}
+            ax.errorbar(mean["test_ece"], mean["test_accuracy"], label=schedule_label(str(label)), **bars, **look)
         ax.set_xlim(left=0)
     one_legend(figure, [ax for ax, _ in found], ncols=3)
     return figure

@@ -12,21 +12,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from study.figures.curves import by_schedule
-from study.figures.style import MARKERS, beta_color, beta_label, beta_linestyle, grid, one_legend, schedule_color, schedule_label
+from study.figures.style import MARKERS, beta_color, beta_label, beta_linestyle, not_run, one_legend, panels, schedule_color
 
 FloatArray = NDArray[np.float64]
 
 _OVERLAP = 1.6  # height of the tallest slice, in distances between two slices
 
 
-def feature_planes(table: pd.DataFrame, *, readings: Sequence[str] | None = None) -> Figure:
-    """Two-dimensional features of test samples, first seed, one panel for each schedule (GD-1 figure 1, GD-2 figure 1).
-
-    With several variants there is a row of panels for each.
-    """
+def feature_planes(table: pd.DataFrame) -> Figure:
+    """Two-dimensional features of test samples, first seed, a panel for each variant and schedule (GD-1 figure 1, GD-2 figure 1)."""
     first = table[table["seed"] == table["seed"].min()]
-    figure, found = by_schedule(first, readings, across="schedule", xlabel="feature 1", ylabel="feature 2")
+    figure, found = panels(first, ("variant", "schedule"), height=2.2, xlabel="feature 1", ylabel="feature 2")
     shades = sns.color_palette("colorblind", 10)
     for ax, runs in found:
         x, y, classes = (np.array(runs["points"].iloc[0][name]) for name in ("x", "y", "label"))
@@ -57,35 +53,33 @@ def outcome_plane(table: pd.DataFrame, x: str, y: str, *, xlabel: str, ylabel: s
     return ax
 
 
-def angle_slices(table: pd.DataFrame, *, losses: Sequence[str], edges: Sequence[float]) -> Figure:
+def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:
     """Histograms of the angles between training features and the vectors of their classes, a slice for each evaluated epoch.
 
     A panel for each loss; ``edges`` in radians, the axis in degrees, epochs from top to bottom, as in ArcGrad's Figure 4. The counts of
     several seeds are added up. All slices have one scale; the white line in each is the median.
     """
+    if table.empty:
+        return not_run()
     degrees = np.degrees(np.asarray(edges, dtype=float))
-    shares = {loss: _shares(table[table["schedule"] == loss]) for loss in losses}
-    tallest = max(float(slices.max()) for _, slices in shares.values())
-    count = max(len(epochs) for epochs, _ in shares.values())
-    figure, panels = grid(len(losses), 3, width=2.6, height=0.42 * count + 0.7, sharex=True)
-    for panel, loss in zip(panels, losses, strict=False):
-        epochs, slices = shares[loss]
+    count = max(map(len, table["target_angle_epochs"]))
+    figure, found = panels(table, "schedule", 3, height=0.42 * count + 0.7, sharex=True)
+    shares = [_shares(runs) for _, runs in found]
+    tallest = max(float(slices.max()) for _, slices in shares)
+    for (panel, runs), (epochs, slices) in zip(found, shares, strict=True):
+        color = schedule_color(str(runs["schedule"].iloc[0]))
         for row, slice_ in enumerate(slices):
             base = float(len(epochs) - 1 - row)
             height = _OVERLAP * slice_ / tallest
             alpha = 0.95 - 0.6 * row / max(len(epochs) - 1, 1)  # the first slice is the darkest
-            panel.stairs(base + height, degrees, baseline=base, fill=True, color=schedule_color(loss), alpha=alpha, zorder=2 * row)
+            panel.stairs(base + height, degrees, baseline=base, fill=True, color=color, alpha=alpha, zorder=2 * row)
             panel.stairs(base + height, degrees, baseline=base, color="white", linewidth=0.8, zorder=2 * row + 1)
             median = _median(slice_, degrees)
             panel.plot([median, median], [base, base + 0.35], color="white", linewidth=1.6, zorder=2 * row + 1)
             panel.plot([median, median], [base - 0.12, base], color="black", linewidth=1.6, zorder=2 * len(slices))
+        top = len(epochs) - 1 + max(1.0, _OVERLAP * slices[0].max() / tallest)
+        panel.set(xlim=(0, 180), xticks=range(0, 181, 45), ylim=(-0.2, top))
         panel.set_yticks(range(len(epochs))[::-1], [str(epoch) for epoch in epochs])
-        panel.set(
-            xlim=(0, 180),
-            xticks=range(0, 181, 45),
-            ylim=(-0.2, len(epochs) - 1 + _OVERLAP * max(1.0 / _OVERLAP, slices[0].max() / tallest)),
-        )
-        panel.set_title(schedule_label(loss), fontsize="small")
         panel.tick_params(labelsize="small")
         panel.grid(axis="y", visible=False)
     figure.supxlabel("angle between feature and class vector, degrees", fontsize="small")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -17,7 +17,6 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from study import statistics
 from study.losses import LOSSES, loss_name
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for the common colour deficiencies
@@ -156,13 +155,25 @@ def grid(
     return figure, list(panels.flat)
 
 
-def panels(table: pd.DataFrame, column: str, columns: int, **size: Any) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
-    """Make a grid with a panel for each value of a column, in the order of the table; each with its title and the rows that it shows."""
-    names = list(dict.fromkeys(table[column]))
-    figure, axes = grid(len(names), columns, **size)
-    for ax, name in zip(axes, names, strict=False):
-        ax.set_title(in_lines(schedule_label(str(name))), fontsize="small")
-    return figure, [(ax, table[table[column] == name]) for ax, name in zip(axes, names, strict=False)]
+def panels(
+    table: pd.DataFrame, by: str | Sequence[str], columns: int = 2, *, height: float, xlabel: str = "", ylabel: str = "", **shared: bool
+) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+    """Make a panel for each value of a column, or each pair of values of two; each with its title and the rows of the table that it shows.
+
+    The panels are in the order of the table. With two columns of which both have several values, the second one changes along a row.
+    """
+    there = [name for name in ([by] if isinstance(by, str) else by) if name in table]
+    by = [name for name in there if table[name].nunique() > 1] or there[:1]
+    values = [list(dict.fromkeys(table[name])) for name in by]
+    keys = list(itertools.product(*values))
+    columns = len(values[1]) if len(by) > 1 else min(columns, len(keys))
+    figure, axes = grid(len(keys), columns, width=7.0 / columns if columns > 1 else 6.2, height=height, **shared)
+    found = []
+    for index, (ax, key) in enumerate(zip(axes, keys, strict=False)):
+        ax.set_title(in_lines(", ".join(schedule_label(str(value)) for value in key)), fontsize="small")
+        ax.set(ylabel=ylabel if index % columns == 0 else "", xlabel=xlabel if index >= len(keys) - columns else "")
+        found.append((ax, table[(table[by] == list(key)).all(axis=1)]))
+    return figure, found
 
 
 def not_run() -> Figure:
@@ -171,15 +182,6 @@ def not_run() -> Figure:
     ax.set_axis_off()
     ax.text(0.5, 0.5, "not run yet", ha="center", va="center")
     return figure
-
-
-def means_with_intervals(panel: Axes, values: pd.DataFrame, **style: Any) -> None:
-    """Means over the rows against the columns, with 95 % Student intervals where there are several rows."""
-    columns = [at_beta.dropna() for _, at_beta in values.items()]
-    means = np.array([column.mean() for column in columns])
-    intervals = [statistics.t_interval(column) if len(column) > 1 else None for column in columns]
-    half = [(interval.high - interval.low) / 2 if interval else 0.0 for interval in intervals]
-    panel.errorbar(values.columns, means, yerr=half, capsize=2, markersize=4.5, linewidth=1.4, elinewidth=1, **style)
 
 
 def one_legend(figure: Figure, axes: Iterable[Axes], *, title: str | None = None, ncols: int = 1, **look: Any) -> None:

@@ -6,7 +6,7 @@ A notebook ends a cell with :func:`table`. In the book this is a numbered table,
 
 from study.tables.book import MISSING, Table, cell, cross, difference, interval, mean_sd, overview, table
 from study.tables.page import Page, closed
-from study.tables.runs import differences, span
+from study.tables.runs import differences, leads, span
 
 __all__ = ["MISSING", "Page", "Table", "cell", "closed", "cross", "difference", "differences"]
-__all__ += ["interval", "mean_sd", "overview", "span", "table"]
+__all__ += ["interval", "leads", "mean_sd", "overview", "span", "table"]

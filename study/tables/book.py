@@ -8,6 +8,7 @@ import numbers
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -23,7 +24,7 @@ _LONG_CELL, _SHORT_KEY = 70, 22  # characters
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")  # the sign of a number in text, but not the hyphen of a word
 # where a tag begins, or, in the group, a text that may hold a bare <
 _TAG = re.compile(r"(`[^`]*`|\$[^$]*\$|<https?://[^>\s]*>)|<(?=[A-Za-z/!?])")
-_NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\]|\s*%)?")
+_NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\](\s*points)?|\s*%)?")
 
 
 @dataclass(frozen=True)
@@ -156,11 +157,8 @@ def cross(runs: pd.DataFrame, value: str, *, rows: str, columns: str, spec: str 
         >>> cross(runs, "accuracy", rows="β", columns="reading", spec=".1f", scale=100).to_dict("list")
         {'relu': ['97.5 ± 0.7', '–'], 'tanh': ['–', '96.0']}
     """
-    down, across = list(dict.fromkeys(runs[rows])), list(dict.fromkeys(runs[columns]))
-    found = {setting: mean_sd(group[value], spec, scale=scale) for setting, group in runs.groupby([rows, columns], sort=False)}
-    return pd.DataFrame(
-        {second: [found.get((first, second), MISSING) for first in down] for second in across}, index=pd.Index(down, name=rows)
-    )
+    cells = overview(runs, [rows, columns], {value: (value, spec, scale)}).pivot(index=rows, columns=columns, values=value)
+    return cells.reindex(index=runs[rows].unique(), columns=runs[columns].unique()).fillna(MISSING)
 
 
 def overview(runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]) -> pd.DataFrame:
@@ -171,11 +169,9 @@ def overview(runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple
         by: the columns that make a setting.
         outcomes: for each column with an outcome its title, its number format and a factor.
     """
-    rows = []
-    for setting, group in runs.groupby(list(by), sort=False):
-        cells = {title: mean_sd(group[name], spec, scale=scale) for name, (title, spec, scale) in outcomes.items()}
-        rows.append(dict(zip(by, setting, strict=True)) | cells)
-    return pd.DataFrame(rows)
+    groups = runs.groupby(list(by), sort=False)
+    cells = {title: groups[name].agg(partial(mean_sd, spec=spec, scale=scale)) for name, (title, spec, scale) in outcomes.items()}
+    return pd.DataFrame(cells).reset_index()
 
 
 def interval(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:

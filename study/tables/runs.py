@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from study import published
+from study import figures, published, statistics
 from study.published import Setting
 from study.tables.book import MISSING, cell, difference, mean_sd, signed
 
@@ -101,6 +101,30 @@ def differences(
             )
     frame = pd.DataFrame(rows)
     return frame.drop(columns="papers") if rows and (frame["papers"] == MISSING).all() else frame
+
+
+def leads(runs: pd.DataFrame, metric: str, less: str, *, scale: float = 100.0, unit: str = "seed") -> pd.DataFrame:
+    """Compute the paired differences of every schedule to one of them in each variant, for :func:`study.figures.beside`.
+
+    Args:
+        runs: with ``variant`` and ``schedule``.
+        metric: its column.
+        less: the schedule that is subtracted.
+        scale: a factor, such as 100 for points.
+        unit: the column that pairs two runs.
+
+    Returns:
+        A row for each variant (``panel``) and ``schedule``: its ``label``, and ``mean``, ``low`` and ``high`` of the difference.
+    """
+    rows = []
+    for variant, group in runs.groupby("variant", sort=False) if len(runs) else ():
+        wide = scale * group.pivot_table(index=unit, columns="schedule", values=metric, sort=False)
+        for schedule in wide.columns.drop(less, errors="ignore"):
+            both = wide.reindex(columns=[schedule, less]).dropna()
+            if len(both) > 1:
+                found = statistics.paired_difference(both[schedule], both[less]).interval
+                rows.append((variant, schedule, figures.schedule_label(schedule), found.estimate, found.low, found.high))
+    return pd.DataFrame(rows, columns=["panel", "schedule", "label", "mean", "low", "high"])
 
 
 def span(runs: pd.DataFrame, column: str, schedule: str, *, less: str | None = None, spec: str = ".1f", scale: float = 100.0) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
 from gdlib.calibration import calibration_bins
-from study import figures, statistics
+from study import figures, statistics, tables
 from study.losses import LOSSES
 
 BETAS = [0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
@@ -105,7 +105,7 @@ class TestCurves:
         assert titles(figure) == ["a", "b"] and all(ax.get_ylim() == (0, 2) for ax in figure.axes)
         assert [len(ax.get_lines()) for ax in figure.axes] == [4, 4] and names(figure) == SCHEDULES
 
-    def test_the_bias_of_the_margin_has_its_upper_end(self):
+    def test_what_is_measured_on_the_training_set_has_its_own_epochs(self):
         rows = [
             {"variant": variant, "schedule": loss, "seed": seed, "curve_train_epoch": [0, 1, 2]}
             | {"curve_train_margin_bias": [2.1, bias + seed, bias + 0.2]}
@@ -113,24 +113,22 @@ class TestCurves:
             for loss, bias in (("softmax", 0.7), ("lm 0.3", 1.0))
             for seed in (0, 1)
         ]
-        figure = figures.margin_bias(pd.DataFrame(rows), readings=["b", "a"], classes=10)
-        softmax, lm, bound = figure.axes[0].get_lines()
+        figure = figures.curves(pd.DataFrame(rows), "train_margin_bias", x="train_epoch", ylabel="bias", panel="variant")
+        softmax, lm = figure.axes[0].get_lines()
         np.testing.assert_allclose(softmax.get_xydata(), [[0, 2.1], [1, 1.2], [2, 0.9]])
         np.testing.assert_allclose(lm.get_ydata(), [2.1, 1.5, 1.2])
         assert [softmax.get_color(), lm.get_color()] == [figures.schedule_color("softmax"), figures.schedule_color("lm 0.3")]
         assert softmax.get_linestyle() != lm.get_linestyle()  # to be told apart without colour
-        assert set(bound.get_ydata()) == {math.log(9)} and figure.axes[0].get_ylim()[1] > math.log(9)
-        assert names(figure) == ["softmax", "LM, λ = 0.3"] and titles(figure) == ["b", "a"]
+        assert names(figure) == ["softmax", "LM, λ = 0.3"] and titles(figure) == ["a", "b"]
 
     def test_a_panel_for_each_schedule_and_variant(self):
         for draw in (figures.difficulty_groups, figures.single_samples, figures.feature_planes):
             figure = draw(followed("ReLU"))
             assert titles(figure) == SCHEDULES and figure.legends
             figure.canvas.draw()
-        for draw in (figures.difficulty_groups, figures.feature_planes):
-            assert titles(draw(followed("ReLU", "tanh"), readings=["tanh"])) == SCHEDULES
-            both = [f"{variant}, {label}" for variant in ("tanh", "ReLU") for label in SCHEDULES]
-            assert sorted(titles(draw(followed("ReLU", "tanh"), readings=["tanh", "ReLU"]))) == sorted(both)
+        assert titles(figures.difficulty_groups(followed("ReLU", "tanh")))[:2] == ["β = 0.1, ReLU", "β = 0.1, tanh"]
+        assert titles(figures.feature_planes(followed("ReLU", "tanh")))[:2] == ["ReLU, β = 0.1", "ReLU, β = 5"]
+        assert names(figures.difficulty_groups(followed("ReLU"))) == ["1 (hardest)", "2", "3", "4", "5 (easiest)"]
 
     def test_style_can_be_set_twice(self):
         with plt.rc_context():
@@ -223,15 +221,14 @@ class TestAgainst:
         assert names(figure) == ["softmax", "ArcGrad, s = 10"] and arcgrad.lines[0].get_color() == figures.schedule_color("arcgrad 10")
 
     def test_differences_have_a_panel_for_each_variant_and_an_empty_row_for_a_schedule_that_it_lacks(self):
-        table = runs(["plain", "other"])
+        table = runs(["other", "plain"])
         table = table[~((table["variant"] == "other") & (table["schedule"] == "20"))]
-        figure = figures.differences_by_reading(
-            table, "overconfidence", reference="1", readings=["other", "plain"], xlabel="points", scale=100
-        )
-        assert titles(figure) == ["other", "plain"]
-        marks = [[line.get_xydata()[0].tolist() for line in ax.get_lines() if line.get_marker() == "o"] for ax in figure.axes]
-        np.testing.assert_allclose(marks[1], [[-19, 2], [0.9, 1], [0.9, 0]])  # from the top: β = 20, 0.1, the warm-up
-        assert [row for _, row in marks[0]] == [1, 0]
+        figure = figures.beside(tables.leads(table, "overconfidence", "1"), xlabel="points")
+        assert titles(figure) == ["other", "plain"] and not figure.legends
+        marks = [{bars.get_label(): bars[0].get_xydata() for bars in ax.containers} for ax in figure.axes]
+        assert list(marks[0]) == ["0.1", "warm-up 0.1→1"] and [tick.get_text() for tick in figure.axes[0].get_yticklabels()][2] == "β = 20"
+        np.testing.assert_allclose(marks[1]["20"], [[np.nan, 0], [np.nan, -1], [-19, -2]], atol=1e-9)
+        assert figure.axes[0].containers[0][0].get_color() == figures.beta_color(0.1)
 
     def test_a_papers_numbers_stand_beside_ours(self):
         rows = [("p", "softmax", "paper", 1.0, math.nan), ("p", "softmax", "ours", 2.0, 0.5), ("p", "ArcGrad", "ours", 3.0, 0.25)]
@@ -247,7 +244,7 @@ class TestAgainst:
 
 class TestReliability:
     def test_seeds_are_pooled_and_the_counts_are_of_one_test_set(self):
-        ax = figures.reliability_diagrams(runs(), readings=["plain"]).axes[0]
+        ax = figures.reliability_diagrams(runs()).axes[0]
         each = [bins(seed) for seed in range(3)]
         count = np.sum([columns["count"] for columns in each], axis=0)
         right = np.sum([np.array(columns["count"]) * np.nan_to_num(np.array(columns["accuracy"], float)) for columns in each], axis=0)
@@ -263,7 +260,7 @@ class TestReliability:
     def test_a_setting_that_is_missing_leaves_its_place_empty(self):
         table = runs(["plain", "other"])
         table = table[(table["variant"] == "plain") | (table["schedule"] == "20")]
-        figure = figures.reliability_diagrams(table[table["schedule"].isin(["20", "0.1"])], readings=["plain", "other"])
+        figure = figures.reliability_diagrams(table[table["schedule"].isin(["20", "0.1"])])
         assert [ax.get_visible() for ax in figure.axes] == [True, True, True, False]
 
     def test_accuracy_against_calibration_has_one_mark_for_a_loss_in_all_panels(self):
@@ -275,7 +272,7 @@ class TestReliability:
             for seed in (0, 1)
             if (variant, loss) != ("b", "softmax")
         ]
-        figure = figures.accuracy_against_calibration(pd.DataFrame(rows), readings=["a", "b"])
+        figure = figures.accuracy_against_calibration(pd.DataFrame(rows))
         softmax, lm = (container[0] for container in figure.axes[0].containers)
         np.testing.assert_allclose([*softmax.get_xydata(), *lm.get_xydata()], [[2.5, 57.0], [4.5, 60.0]])
         assert softmax.get_markerfacecolor() == softmax.get_color()  # over-confident: filled
@@ -291,7 +288,7 @@ def test_slices_of_angles_are_shares_with_their_median():
         for seed in range(3)
     ]
     edges = [math.pi * edge / 4 for edge in range(5)]  # four bins of 45 degrees
-    figure = figures.angle_slices(pd.DataFrame(rows), losses=["softmax", "arcgrad 10"], edges=edges)
+    figure = figures.angle_slices(pd.DataFrame(rows), edges)
     softmax, arcgrad = (ax for ax in figure.axes if ax.get_visible())
     assert titles(figure) == ["softmax", "ArcGrad, s = 10"]
     assert [tick.get_text() for tick in softmax.get_yticklabels()] == ["0", "4"]
@@ -308,8 +305,9 @@ def test_without_runs_a_figure_says_so():
     empty = pd.DataFrame()
     for figure in (
         figures.against(figures.after_training(empty, "test_ece"), OUTCOMES),
-        figures.reliability_diagrams(empty, readings=[]),
+        figures.reliability_diagrams(empty),
         figures.curves(empty, "test_accuracy", ylabel=""),
-        figures.differences_by_reading(empty, "x", reference="1", xlabel=""),
+        figures.angle_slices(empty, []),
+        figures.beside(tables.leads(empty, "x", "1"), xlabel=""),
     ):
         assert [text.get_text() for text in figure.axes[0].texts] == ["not run yet"]

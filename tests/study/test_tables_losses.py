@@ -119,7 +119,7 @@ class TestTableOne:
 
     def test_the_lead_of_a_method(self):
         scores = loss_tables.table_i(pd.DataFrame({"campaign": ["mnist"]}))
-        found = loss_tables.ahead(scores).set_index("setting")
+        found = loss_tables.ahead(scores).set_index("schedule")
         assert found.loc["softmax", "mean"] == pytest.approx(82.50 - 79.56, abs=0.01) and len(found) == 6
         assert found.loc["softmax", "low"] < 0 < found.loc["center 0.02", "low"]
 
