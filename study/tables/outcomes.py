@@ -12,13 +12,21 @@ from IPython.display import HTML
 
 from study import published, records
 from study.criteria import Finding, Outcome
+from study.criteria.rules import METRICS
+from study.statistics import Interval
 from study.tables import sentences
-from study.tables.book import signed
+from study.tables.book import MISSING, signed
 from study.tables.runs import short
 from study.verdicts import VERDICTS, Verdict
 
 MARKS: Mapping[Outcome, str] = {"met": "✓", "contradicted": "✗", "unresolved": "○"}
 """The mark of each outcome of a finding."""
+
+_SHARES = tuple(
+    f"{METRICS[name]},"
+    for name in ("test_accuracy", "test_top5_accuracy", "train_accuracy", "early_accuracy", "test_ece", "test_mce", "overconfidence")
+    + ("train_confidence", "lost_share", "gap", "never_learnt", "oscillation", "falls", "excess")
+)  # what a comparison of shares begins with; its difference is told in percentage points
 
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "MNIST": ("relu-", "tanh-", "sigmoid-", "mnist"),
@@ -70,15 +78,27 @@ def matrix(verdicts: Sequence[Verdict]) -> HTML:
     return HTML(f'<table class="outcomes" id="tab-outcomes"><caption>{caption}</caption>{body}</table>')
 
 
+def effects(found: Finding) -> tuple[str, str]:
+    """Write the difference of a comparison with its interval, and the papers' own; of shares in percentage points."""
+    if found.difference is None:
+        return MISSING, MISSING
+    factor, unit = (100, " points") if found.text.startswith(_SHARES) else (1, "")
+    interval = found.difference.interval
+    ours = Interval(factor * interval.estimate, factor * interval.low, factor * interval.high)
+    papers = re.sub(r"(?<= )[+-][0-9.]+", lambda number: f"{factor * float(number[0]):+.4g}", found.paper)
+    return signed(f"{ours:+u}{unit}"), signed(papers) or MISSING
+
+
 def _cell(name: str, found: Sequence[tuple[str, Finding]], address: str) -> str:
     """The marks of some findings, with a line for each: the variant, what is compared, the effects, ours and the papers'."""
     if not found:
         return '<td class="none">–<span class="visually-hidden"> not run</span></td>'
     lines = []
     for part, one in found:
-        effects = "; ".join(f"{leaf.text}: {leaf.difference:u}{f' (papers: {leaf.paper})' if leaf.paper else ''}" for leaf in one.leaves())
+        each = ("{}: {} (papers: {})".format(leaf.text, *effects(leaf)) for leaf in one.leaves())
+        told = "; ".join(each).replace(f" (papers: {MISSING})", "")
         mark = f'<span class="{one.outcome}">{MARKS[one.outcome]} {one.outcome}</span>'
-        lines.append(f"<span>{mark} <b>{part}</b> {html.escape(f'{short(one.variant)}: {signed(effects)}')}</span>")
+        lines.append(f"<span>{mark} <b>{part}</b> {html.escape(f'{short(one.variant)}: {signed(told)}')}</span>")
     hidden = f'<span class="visually-hidden">{html.escape(name)}: </span>'
     return f'<td><a href="{address}">{hidden}{_marks(one for _, one in found)}<span class="more">{"".join(lines)}</span></a></td>'
 

@@ -15,8 +15,8 @@ from pandas.api.types import is_numeric_dtype
 from study import campaign, criteria, figures, published, records, verdicts
 from study.criteria.selection import on_fast
 from study.tables import sentences
-from study.tables.book import MISSING, Table, cell, signed, table
-from study.tables.outcomes import MARKS, counts
+from study.tables.book import MISSING, Table, cell, table
+from study.tables.outcomes import MARKS, counts, effects
 from study.tables.runs import in_order, short
 from study.verdicts import Verdict
 
@@ -125,8 +125,8 @@ class Page:
                 own = list(finding.leaves())
                 for one in [finding, *own] if len(own) > 1 else own:
                     named = {"variant": short(one.variant) if one is finding or len(own) == 1 else f"– {one.text.partition(', ')[2]}"}
-                    effect = {"difference [95 %]": cell(one.difference, "u") if one.difference else MISSING}
-                    numbers = {"papers": signed(one.paper) or MISSING, "pairs": one.difference.n} if one.difference else {}
+                    effect = dict(zip(("difference [95 %]", "papers"), effects(one), strict=True))
+                    numbers = {"pairs": one.difference.n} if one.difference else {}
                     outcome = f"{MARKS[one.outcome]} {one.outcome}"
                     rows.append(common | named | effect | numbers | {"outcome": outcome if one.decides else f"({outcome})"})
             if not part.findings:
@@ -134,9 +134,10 @@ class Page:
         frame = pd.DataFrame(rows)
         if "pairs" in frame:  # something was found
             frame["pairs"] = frame["pairs"].astype("Int64")
-        caption = f"The criteria of {claim}, written before the runs, and what was found."
+        claimed = sentences.written("findings").get(claim, {}).get("short", claim)
+        caption = f"{claimed}: the criteria, written before the runs, and what was found. Differences of shares are in percentage points."
         told = table(frame, f"tab-{claim.lower()}-verdict", caption, group="part")
-        return closed(f"Criteria and findings ({claim})", told)
+        return closed(f"Criteria and findings: {claimed}", told)
 
     def _rerun(self) -> str:
         campaigns = campaign.coverage_table(self.root / "campaigns", self.claims)

@@ -142,7 +142,7 @@ def test_the_matrix_has_mark_word_effect_and_link(monkeypatch: pytest.MonkeyPatc
         and first.select_one(".all").get_text(" ", strip=True) == "✓1 met ✗1 contradicted ○1 unresolved"
     )  # type: ignore[union-attr]
     lines = [line.get_text() for line in first.select(".more > span")]
-    assert lines[0] == "✓ met a tanh, pixels 0 to 1: test accuracy, 0.1 against 1: +0.020 [−0.005, +0.045] (papers: GD-2: +0.002)"
+    assert lines[0] == "✓ met a tanh, pixels 0 to 1: test accuracy, 0.1 against 1: +2.0 [−0.5, +4.5] points (papers: GD-2: +0.2)"
     assert [line.split()[0] for line in lines] == ["✓", "✗", "○"]
     assert second.select("td")[-1].get_text() == "– not run" and second.select_one(".word").get_text() == "not run"  # type: ignore[union-attr]
     assert outcomes.summary([Verdict("E4", parts), Verdict("E10", ())]) == "1 mixed, 1 not run"
