@@ -186,6 +186,7 @@ def _rows(record: Record) -> list[dict[str, Any]]:
         "data_source": record.data.get("source"),
         "model_parameters": record.model.get("parameters"),
         "train_samples": record.data.get("train"),
+        "time": record.environment.get("time"),
     }
     rows = []
     for run in record.runs:

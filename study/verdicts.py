@@ -203,14 +203,17 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
     """Count the seeds with which comparisons would be told from 0 four times of five, for effects as printed and as observed.
 
     Paired differences are taken to deviate as observed. The comparisons are the unresolved ones, and those of the small network from its
-    first three seeds, whatever came of them later, so that the number is known before going on.
+    first three seeds, whatever came of them later, so that the number is known before going on; the day is that on which the last ended.
     """
+    days: dict[str, str] = {}
 
     @functools.cache
     def first_seeds(kind: str) -> list[Variant]:
         selected = criteria.runs_of(runs, kind)
         groups = selected.groupby("variant") if len(selected) else ()
-        return [Variant(str(name), of[of["seed"] < 3], 3, some=True) for name, of in groups if on_fast(str(name))]
+        first = {str(name): of[of["seed"] < 3] for name, of in groups if on_fast(str(name))}
+        days.update({name: of["time"].max()[:10] for name, of in first.items() if "time" in of})
+        return [Variant(name, of, 3, some=True) for name, of in first.items()]
 
     listed = list(_comparisons(one for one in decided if one.claim != "A2"))
     listed = [row for row in listed if row[2].outcome == "unresolved" and not on_fast(row[2].variant)]
@@ -222,7 +225,7 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
         for name, effects in (("the papers' effect", [*printed[-1:], *printed[:1]]), ("the observed effect", [found.mean])):
             needed = [statistics.pairs_needed(effect, found.sd) if found.sd else None for effect in effects]
             row[f"seeds for {name}"] = " to ".join(dict.fromkeys(str(count or "more than 1,000") for count in needed))
-        rows.append(row)
+        rows.append(row | {"known on": days.get(leaf.variant, "")})
     return pd.DataFrame(rows)
 
 

@@ -147,7 +147,7 @@ class TestReading:
     def test_columns(self, tmp_path):
         table = records.to_frame(record())
         assert set(table.columns) == {
-            *("dataset", "epochs", "template", "scale", "wall_seconds", "data_source", "model_parameters", "train_samples"),
+            *("dataset", "epochs", "template", "scale", "wall_seconds", "data_source", "model_parameters", "train_samples", "time"),
             *("schedule", "beta", "temperature", "seed", "test_accuracy", "curve_epoch", "curve_test_accuracy"),
         }
         assert table["curve_test_accuracy"].iloc[1] == [0.1, 0.5, 0.8]
