@@ -85,7 +85,8 @@ def difficulty_groups(table: pd.DataFrame, column: str = "group_confidence") -> 
     The epochs are on a logarithmic scale, because most of it happens in the first ten. ``column`` is ``group_confidence`` (each run's own
     groups) or ``reference_group_confidence`` (the same samples in every run).
     """
-    long = table.assign(curve_confidence=table[column], fifth=[_FIFTHS] * len(table)).explode(["curve_confidence", "fifth"])
+    names = pd.Series([_FIFTHS] * len(table), table.index, dtype=object)
+    long = table.assign(curve_confidence=table[column], fifth=names).explode(["curve_confidence", "fifth"])
     look: dict[str, Any] = {"log": "x", "ylim": (0, 1.02), "height": 2.2, "legend": "fifth of the samples"}
     return curves(long, "confidence", line="fifth", panel=("schedule", "variant"), ylabel="confidence", **look)
 
