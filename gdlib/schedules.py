@@ -18,7 +18,7 @@ Schedule = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Constant:
-    """The same value at every step.
+    """Constant schedule: the same value at every step.
 
     Args:
         value: the value.
@@ -37,7 +37,7 @@ class Constant:
         _check_finite(value=self.value)
 
     def __call__(self, step: float) -> float:
-        """The value."""
+        """Return the value."""
         return self.value
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class LinearWarmup:
-    r"""A straight line from ``start`` to ``end`` over ``steps`` steps, then held at ``end``.
+    r"""Linear warm-up: a straight line from ``start`` to ``end`` over ``steps`` steps, then ``end``.
 
     .. math:: \beta(t) = \beta_{start} + (\beta_{end} - \beta_{start}) \min(t / t_{end}, 1)
 
@@ -78,7 +78,7 @@ class LinearWarmup:
             raise ValueError(f"steps must be > 0, got {self.steps}; use Constant({self.end}) for no warm-up")
 
     def __call__(self, step: float) -> float:
-        """The value at ``step``; exact at both ends."""
+        """Return the value at ``step``; it is exact at both ends."""
         if step < 0:
             raise ValueError(f"step must be >= 0, got {step}")
         if step >= self.steps:
@@ -135,7 +135,7 @@ class ConfidenceFeedback:
         self._log_beta = math.log(self.start)
 
     def __call__(self, step: float) -> float:
-        """β since the last update, whatever the step."""
+        """Return β since the last update, whatever the step."""
         return math.exp(self._log_beta)
 
     def update(self, confidence: float, accuracy: float) -> None:

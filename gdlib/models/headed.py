@@ -123,7 +123,7 @@ class Head(nn.Module):
 
     @property
     def vectors(self) -> Tensor:
-        """The class vectors, ``[C, D]``."""
+        """Return the class vectors, ``[C, D]``."""
         return cast(Tensor, self.layer.means if self.kind == "gaussian" else self.layer.weight)
 
     def forward(self, features: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ STEMS = ("cifar", "tiny-imagenet", "imagenet")
 
 
 class ImageNetwork(nn.Module):
-    """A convolutional body, the mean over the positions, and one linear layer: the form of all image networks.
+    """Image network: a convolutional body, the mean over the positions, and one linear layer.
 
     The mean makes every input size possible that the body does not shrink to nothing. The initial weights come from PyTorch's default
     generator. Convolutions: normal with mean 0 and variance 2 / (k² · outputs / groups) for a kernel of size k (He et al. 2015, eq. 14),
@@ -40,17 +40,17 @@ class ImageNetwork(nn.Module):
                     nn.init.zeros_(layer.bias)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits ``[N, classes]`` of images ``[N, C, H, W]``."""
+        """Compute logits ``[N, classes]`` of images ``[N, C, H, W]``."""
         return exactly(self.classifier, self.features(images))
 
     def features(self, images: Tensor) -> Tensor:
-        """The inputs of the linear layer, ``[N, D]``."""
+        """Return the inputs of the linear layer, ``[N, D]``."""
         positions: Tensor = self.body(images)  # (N, D, h, w)
         return positions.mean((2, 3), dtype=torch.float32 if positions.dtype == torch.bfloat16 else None)
 
 
 def resnet18(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
-    """The residual network with 18 layers: four stages of 2, 2, 2, 2 basic blocks with 64, 128, 256, 512 channels.
+    """Make the residual network with 18 layers: four stages of 2, 2, 2, 2 basic blocks with 64, 128, 256, 512 channels.
 
     A basic block is two 3×3 convolutions; the stages after the first begin with stride 2. Where a block changes the shape, its shortcut is
     a 1×1 convolution with batch normalisation (option B of He et al. 2016, sec. 3.3), else the identity.
@@ -80,7 +80,7 @@ def resnet18(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", chan
 
 
 def resnet34(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
-    """The residual network with 34 layers (He et al. 2016, table 1): :func:`resnet18` with 3, 4, 6, 3 blocks.
+    """Make the residual network with 34 layers (He et al. 2016, table 1): :func:`resnet18` with 3, 4, 6, 3 blocks.
 
     The papers on gradient decay call it "ResNet35" in their tables of accuracies and "ResNet34" in those of calibration.
 
@@ -92,10 +92,10 @@ def resnet34(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", chan
 
 
 def resnet50(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
-    """The residual network with 50 layers (He et al. 2016, table 1): 3, 4, 6, 3 bottleneck blocks, arguments as of :func:`resnet18`.
+    """Make the residual network with 50 layers (He et al. 2016, table 1): 3, 4, 6, 3 bottleneck blocks.
 
     A bottleneck block is a 1×1, a 3×3 and a 1×1 convolution with 64, 64, 256 channels in the first stage, doubled from stage to stage. The
-    stride 2 is in the 3×3 convolution, where most later work has it; He et al. had it in the first 1×1.
+    stride 2 is in the 3×3 convolution, where most later work has it; He et al. had it in the first 1×1. Arguments as of :func:`resnet18`.
 
     Example:
         >>> sum(parameter.numel() for parameter in resnet50(classes=10).parameters())
@@ -105,7 +105,7 @@ def resnet50(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", chan
 
 
 def vgg16(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
-    """Configuration D of Simonyan & Zisserman (2015, table 1) in the form that is usual for small images.
+    """Make configuration D of Simonyan & Zisserman (2015, table 1) in the form that is usual for small images.
 
     Thirteen 3×3 convolutions with biases in five stages of 2, 2, 3, 3, 3 layers with 64, 128, 256, 512, 512 channels; 2×2 max pooling with
     stride 2 ends each stage. Two points differ from the printed network: a batch normalisation follows each convolution, and *one* linear
@@ -131,7 +131,7 @@ def vgg16(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channel
 
 
 def mobilenet_v1(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
-    """The first MobileNet (Howard et al. 2017, table 1): a 3×3 convolution and 13 separable layers with 64 to 1024 channels.
+    """Make the first MobileNet (Howard et al. 2017, table 1): a 3×3 convolution and 13 separable layers with 64 to 1024 channels.
 
     A separable layer is a 3×3 convolution in each channel, then a 1×1 convolution over the channels, both with batch normalisation and
     ReLU. The printed table gives stride 2 to the last 3×3 convolution too, against the sizes that stand beside it; it has stride 1 here.
@@ -159,7 +159,7 @@ def mobilenet_v1(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", 
 
 
 def conv13(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
-    """The network of 13 layers that was usual on CIFAR-100: nine convolutions, two poolings, the mean over the positions, a linear layer.
+    """Make the network of 13 layers that was usual on CIFAR-100, which ends in a mean over the positions and a linear layer.
 
     Three 3×3 convolutions with 128 channels and three with 256, each group with 2×2 max pooling and dropout of 1/2 behind it; then 512
     channels by 3×3 without padding, 256 and 128 by 1×1. A batch normalisation and a leaky ReLU of slope 0.1 follow each convolution; the
@@ -187,7 +187,7 @@ def conv13(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channe
 
 
 class FastNetwork(ImageNetwork):
-    """Whitening filters, three convolutional blocks, the maximum over the positions, one linear layer.
+    """Small image network: whitening filters, three convolutional blocks, the maximum over the positions, one linear layer.
 
     The first layer is a fixed 2×2 convolution: the whitening filters of 2×2 patches and their negatives, 24 for colour images, random until
     :meth:`whiten` computes them from training images. A block is a 3×3 convolution, 2×2 max pooling, batch normalisation, ReLU, another 3×3
@@ -212,7 +212,7 @@ class FastNetwork(ImageNetwork):
         return cast(Tensor, self.body.get_parameter("whitening.weight"))
 
     def features(self, images: Tensor) -> Tensor:
-        """The inputs of the linear layer, ``[N, D]``: the largest value over the positions of each channel."""
+        """Return the inputs of the linear layer, ``[N, D]``: the largest value over the positions of each channel."""
         positions: Tensor = self.body(images)  # (N, D, h, w)
         return positions.amax((2, 3))
 
@@ -233,7 +233,7 @@ class FastNetwork(ImageNetwork):
 
 
 def fast(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> FastNetwork:
-    """A small network with 32, 64 and 256 channels, for two CPU cores: no paper on gradient decay has it.
+    """Make a small network with 32, 64 and 256 channels, for two CPU cores; no paper on gradient decay has it.
 
     At 32×32 pixels an image costs 27.5 million multiply-adds, a twentieth of ResNet18. Whitening filters and their negatives and maximum
     pooling over all positions are habits of the CIFAR-10 speed records. Arguments as of :func:`resnet18`; the stem has no meaning here.
@@ -260,7 +260,7 @@ IMAGE_NETWORKS: dict[str, Callable[..., ImageNetwork]] = {
 def image_stack(
     name: str, seeds: Sequence[int], *, classes: int, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> ModuleStack:
-    """One image network for each seed, side by side behind the run axis.
+    """Make one image network for each seed, side by side behind the run axis.
 
     The initial weights of a run depend on its seed only; runs with equal seeds start from equal weights. PyTorch's generators are left as
     they were. On a CPU with one thread a run in the stack computes what it computes alone, bit for bit, in either memory format. There
@@ -305,25 +305,25 @@ def _check_form(classes: int, width: float, stem: str, channels: int) -> None:
 
 
 def _scaled(units: int, width: float) -> int:
-    """``units · width``, rounded to the nearest multiple of 4 (a tie goes to the even multiple), and at least 8."""
+    """Round ``units · width`` to the nearest multiple of 4 (a tie goes to the even multiple), and to at least 8."""
     # At least 8: with fewer input channels in channels_last, the backward pass of a 1×1 convolution of stride 2, as in the shortcuts of the
     # residual networks, writes past its memory on a CPU without AVX-512 (oneDNN in torch 2.13) and ends the process.
     return 4 * max(2, round(units * width / 4))
 
 
 def _convolution(inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1, bias: bool = False) -> list[nn.Module]:
-    """A convolution that keeps height and width at stride 1, and its batch normalisation."""
+    """Make a convolution that keeps height and width at stride 1, and its batch normalisation."""
     layer = nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, groups=groups, bias=bias)
     return [layer, nn.BatchNorm2d(outputs)]
 
 
 def _rectified(inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1, bias: bool = False) -> list[nn.Module]:
-    """Convolution, batch normalisation, ReLU."""
+    """Make a convolution, its batch normalisation and a ReLU."""
     return [*_convolution(inputs, outputs, size, stride=stride, groups=groups, bias=bias), nn.ReLU(inplace=True)]
 
 
 class _Residual(nn.Module):
-    """``relu(branch(x) + shortcut(x))``; the shortcut is a projection where the shape changes."""
+    """Residual block ``relu(branch(x) + shortcut(x))``; the shortcut is a projection where the shape changes."""
 
     def __init__(self, branch: list[nn.Module], inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

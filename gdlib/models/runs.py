@@ -88,5 +88,5 @@ class ModuleStack(RunModel):
         return outputs
 
     def clip_gradients(self, max_norm: float) -> Tensor:
-        """As there; a norm that is not finite makes that run's gradients useless and leaves the others alone."""
+        """Do as there; a norm that is not finite makes that run's gradients useless and leaves the others alone."""
         return torch.stack([nn.utils.clip_grad_norm_(copy.parameters(), max_norm) for copy in self.copies])

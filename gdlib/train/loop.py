@@ -209,7 +209,7 @@ def predict(
     prepare: Callable[[Tensor], Tensor] | None = None,
     precision: str = "float32",
 ) -> Tensor:
-    """Logits ``[R, N, C]`` of inputs ``[N, ...]`` that all runs share, in float32 at least; the model's mode is kept.
+    """Compute logits ``[R, N, C]`` of inputs ``[N, ...]`` that all runs share, in float32 at least; the model's mode is kept.
 
     Args:
         model: a stack of R runs.
@@ -232,7 +232,7 @@ def predict(
 
 
 def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
-    """The order of the samples in an epoch, ``[N]``: a permutation that depends on the seed and the epoch only.
+    """Draw the order of the samples in an epoch, ``[N]``: a permutation that depends on the seed and the epoch only.
 
     Raises:
         ValueError: for a seed outside [0, 2**31) or an epoch outside [0, 2**20).
@@ -245,7 +245,7 @@ def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
 
 
 def batch_orders(seeds: Sequence[int], epoch: int, samples: Sequence[int]) -> Tensor:
-    """The first n numbers of :func:`batch_order` for each seed and number of samples, ``[S, n]``; n is the smallest of these numbers.
+    """Return the first n of :func:`batch_order` for each seed and number of samples, ``[S, n]``; n is the smallest of these numbers.
 
     PyTorch's generator keeps 32 bits of a seed, which hold an epoch below 2**20 and a seed below 2**12. Two larger seeds would share their
     orders, so those come from NumPy's Philox generator, whose key holds both whole.
@@ -287,7 +287,7 @@ def _optimizer(
 def _rates(
     name: str, optimizer: torch.optim.Optimizer, milestones: Sequence[int], learning_rate: float, epochs: int, steps: int
 ) -> torch.optim.lr_scheduler.LRScheduler:
-    """The schedule of the learning rate, which takes a step after every epoch, or, as one cycle, after every step."""
+    """Make the schedule of the learning rate, which takes a step after every epoch, or, as one cycle, after every step."""
     schedulers = torch.optim.lr_scheduler
     if name == "milestones":
         return schedulers.MultiStepLR(optimizer, milestones=list(milestones), gamma=0.1)
@@ -299,7 +299,7 @@ def _rates(
 
 
 def _epochs(first: int, last: int, progress: bool) -> Iterator[int]:
-    """Epochs ``first`` to ``last``, with a bar where somebody looks on, and a line for each epoch in a log."""
+    """Count from ``first`` to ``last``, with a bar in a terminal or a notebook, and a line for each epoch in a log."""
     interactive = sys.stderr.isatty() or "ipykernel" in sys.modules
     for epoch in tqdm(range(first, last + 1), desc="epochs", disable=not (progress and interactive)):
         yield epoch
@@ -315,7 +315,7 @@ def _read_from(rate: Tensor, optimizer: torch.optim.Optimizer) -> None:
 
 
 def _state(identity: str, parts: Mapping[str, Any], history: list[dict[str, Any]]) -> dict[str, Any]:
-    """A copy of the states of the parts, the history and the state of the random numbers."""
+    """Copy the states of the parts, the history and the state of the random numbers."""
     states = copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
     return {"identity": identity, **states, "random": torch.get_rng_state(), "history": list(history)}
 

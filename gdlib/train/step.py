@@ -31,7 +31,7 @@ def autocast(device: torch.device, precision: str, *, cached: bool = True) -> to
 
 
 class Step:
-    """Forward, loss, backward, clipping, update.
+    """One step by autograd: forward, loss, backward, clipping, update.
 
     The objective is the mean over the samples and the sum over the runs. The loss is computed in float32 at least, whatever the
     precision of the model. Arguments as of :func:`gdlib.train.train`.
@@ -73,7 +73,7 @@ class Step:
 
 
 class Tables(NamedTuple):
-    """What the steps of an epoch read, on the device: nothing else goes there while they are done."""
+    """Tables that the steps of an epoch read, on the device: nothing else goes there while they are done."""
 
     indices: Tensor  # of the samples in their order, (S, n)
     labels: Tensor  # (R, n)
@@ -95,7 +95,7 @@ class Tables(NamedTuple):
 
 
 class Feed:
-    """Gathers a batch of ``batch_size`` of the inputs ``[N, ...]``, prepares it, and does a step with it."""
+    """Gather a batch of ``batch_size`` of the inputs ``[N, ...]``, prepare it, and do a step with it."""
 
     def __init__(self, take_step: TakeStep, inputs: Tensor, prepare: Prepare | None, batch_size: int) -> None:
         self.take_step, self.inputs, self.prepare, self.batch_size = take_step, inputs, prepare, batch_size
