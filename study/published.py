@@ -6,6 +6,8 @@ The tables are tidy: one row for each printed number. ``results/published/README
 from __future__ import annotations
 
 import functools
+import math
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,24 +43,26 @@ METRICS = {
     "wc_intra": ("wc_intra", 1.0),
 }
 POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
-_DIVERGENCE = {"u_q": "lm-uq", "q_u": "lm-qu"}
-_METHODS = {
-    ("", "softmax"): "softmax",
-    ("LM", "super-symmetric classifier"): "super-symmetry",
-    ("LM", "label smoothing"): "label-smoothing",
-    ("LM", "LM regulariser"): "lm",
-    ("LM", "multi-class hinge"): "hinge",
-    ("LM", "modified softmax"): "modified",
-    ("LM", "modified softmax + LM regulariser"): "modified-lm",
-    ("LM", "LGM"): "lgm 0.3 0.1",
-    ("LM", "L-Softmax"): "l-softmax 2",
-    ("GD-2", "A-Softmax"): "a-softmax 4",
-    ("GD-2", "center loss"): "center 0.003",
-    ("AG", "center loss"): "center 0.02",
-    ("AG", "M-Softmax"): "m-softmax 0.5",
-    ("AG", "ArcFace"): "arcface 20 0.1",
-    ("AG", "AdaCos"): "adacos",
-    ("AG", "ArcGrad"): "arcgrad",
+_METHODS = {  # by what the tables call them, and by divergence or paper where that says more; numbers in braces are columns
+    "warm-up": "warm-up {beta_start:g}→{beta_end:g}",
+    "softmax": "softmax",
+    "super-symmetric classifier": "super-symmetry",
+    "label smoothing": "label-smoothing {reg_lambda:g}",
+    "LM regulariser": "lm {reg_lambda:g}",
+    "LM regulariser, u_q": "lm-uq {reg_lambda:g}",
+    "LM regulariser, q_u": "lm-qu {reg_lambda:g}",
+    "multi-class hinge": "hinge",
+    "modified softmax": "modified",
+    "modified softmax + LM regulariser": "modified-lm {reg_lambda:g}",
+    "LGM": "lgm 0.3 0.1",
+    "L-Softmax": "l-softmax 2",
+    "A-Softmax": "a-softmax 4",
+    "center loss": "center 0.02",
+    "center loss, GD-2": "center 0.003",
+    "M-Softmax": "m-softmax 0.5",
+    "ArcFace": "arcface 20 0.1",
+    "AdaCos": "adacos",
+    "ArcGrad": "arcgrad {s:g}",
 }
 _PRINTED_COLUMNS = ["paper", "dataset", "model", "setting", "metric", "value"]
 _ELSEWHERE = 2  # other data sets whose effects may stand for one that the papers do not print
@@ -80,9 +84,8 @@ def tables() -> pd.DataFrame:
 def table(paper: str, number: int | str) -> pd.DataFrame:
     """Read one table of a paper ("GD-1", "GD-2", "LM", "AG") by its number or as printed ("IV"): a row for each printed number.
 
-    After ``beta`` there is a column for each setting of the table (such as ``interval``, ``reg_lambda`` or ``epochs``). ``beta``,
-    ``value``, ``sd`` and those settings that are numbers are floats, NaN where the paper gives none; ``decimals`` counts the printed ones
-    of ``value``.
+    There is a column for each setting of the table (such as ``interval``, ``reg_lambda`` or ``epochs``). ``beta``, ``value``, ``sd`` and
+    those settings that are numbers are floats, NaN where the paper gives none; ``decimals`` counts the printed ones of ``value``.
 
     Example:
         >>> t = table("GD-1", 2)
@@ -97,13 +100,9 @@ def table(paper: str, number: int | str) -> pd.DataFrame:
     if rows.empty:
         raise ValueError(f"no table {number!r} of {paper}; there are {', '.join(index.table[index.paper == paper.upper()])}")
     printed = _read(rows.file.iloc[0])
-    settings = _settings(printed.setting)
-    values = printed.value
-    frame = pd.concat([printed.loc[:, :"beta"], settings, printed.loc[:, "metric":"unit"]], axis=1)
-    frame["decimals"] = values.str.partition(".")[2].str.len()
-    frame["note"] = printed.note
+    frame = printed.drop(columns="setting").join(_settings(printed.setting))
     numbers = {name: pd.to_numeric(frame[name]).astype(float) for name in ("beta", "value", "sd")}
-    return frame.assign(version=frame.version.astype(int), **numbers)
+    return frame.assign(version=frame.version.astype(int), decimals=frame.value.str.partition(".")[2].str.len(), **numbers)
 
 
 def claims() -> pd.DataFrame:
@@ -168,9 +167,9 @@ def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str, 
         for side, wanted in zip(sides, (left, right), strict=True):
             if (metric, setting) == wanted:
                 side.setdefault((paper, name, model), value)
-    found: dict[tuple[str, str], list[float]] = {}
-    for key in sides[0].keys() & sides[1].keys():
-        found.setdefault(key[:2], []).append(round(scale * (sides[0][key] - sides[1][key]), 6))
+    found = defaultdict(list)
+    for paper, name, model in sides[0].keys() & sides[1].keys():
+        found[paper, name].append(round(scale * (sides[0][paper, name, model] - sides[1][paper, name, model]), 6))
     here = {key: values for key, values in found.items() if key[1].removesuffix("+") == dataset}
     if not here and len(found) > _ELSEWHERE:
         return ""
@@ -184,18 +183,13 @@ def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str, 
 def setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:
     """What a row of a table was trained with, and what was done after training, as the metrics of the records say it."""
     method = str(row["method"])
-    if method == "GD-softmax":
-        return float(str(row["beta"])), ""
     if method in POST_HOC:
         return 1.0, POST_HOC[method]
-    if method == "warm-up" and row.get("beta_start", float("nan")) == row.get("beta_start", float("nan")):
-        return f"warm-up {row['beta_start']:g}→{row['beta_end']:g}", ""
-    kind = _DIVERGENCE.get(str(row.get("divergence")), _METHODS.get((str(row["paper"]), method)) or _METHODS.get(("", method)))
-    if kind in ("lm", "lm-qu", "lm-uq", "label-smoothing", "modified-lm"):
-        return f"{kind} {row['reg_lambda']:g}", ""
-    if kind == "arcgrad":
-        return f"arcgrad {row['s'] if row.get('s', 0) > 0 else 10:g}", ""  # its Table VI does not say s
-    return kind, ""
+    if method == "GD-softmax":
+        return float(str(row["beta"])), ""
+    template = _METHODS.get(f"{method}, {row.get('divergence') or row['paper']}", _METHODS.get(method, "nan"))
+    name = template.format_map(defaultdict(lambda: math.nan, row)).replace("arcgrad nan", "arcgrad 10")  # its Table VI does not say s
+    return None if "nan" in name else name, ""
 
 
 def _read(name: str) -> pd.DataFrame:

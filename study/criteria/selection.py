@@ -25,45 +25,7 @@ WARMUP = "warm-up 0.1→1"
 WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = "momentum 0.9", "no momentum", "no momentum, ten times the learning rate"
 _PLANS = {"crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5), "plain": ((20.0, 1.0, 0.1, WARMUP), 3)}  # on FAST, with seeds
 
-# Kinds, by campaign/record. The grid holds every β and both warm-ups; the step the learning rates, also of the first layer alone, and
-# larger first weights; the width every width at two of these rates; the link some β with samples held out.
-_MNIST = {
-    "grid": "mnist/(?!feature-plane|curriculum|temperature|warmup-length)",
-    "feature-plane": "mnist/feature-plane",
-    "curriculum": "mnist/curriculum",
-    "temperature": "mnist(-edges)?/temperature",
-    "warmup-length": "mnist/warmup-length",
-    "step": "mnist-step/",
-    "width": "mnist-(step|width)/",
-    "link": "mnist-edges/link",
-}
-# By data set: every β and the warm-ups, of which the plan for FAST is known
-_PLANNED = {
-    "images": "",
-    "cifar10": "cifar10(-jpeg)?$",
-    "cifar100": "cifar100$",
-    "many-classes": "(cifar100|tiny-imagenet)$",
-    "tiny-imagenet": "tiny-imagenet$",
-}
-# With and without momentum; the rate matched to β, with the plain runs; several rates for one β on FAST; feedback on β; RIVALS
-_OTHER_IMAGES = ("oscillation", "matched", "tuned", "feedback", "margins")
-# By campaign: Table I and the columns beside it; Table I in every variant, a row for each method and data set; Figure 2; Figure 2 in every
-# variant; what chose the training
-_UCI = {
-    "uci": ["uci"],
-    "uci-adam": ["uci-adam"],
-    "uci-tables": ["uci", "uci-adam"],
-    "uci-depth": ["iris-depth"],
-    "uci-layers": ["iris-depth", "iris-depth-adam"],
-    "uci-readings": ["uci-readings"],
-    "iris-depth-settings": ["iris-depth-settings"],
-}
-_CROSS_VALIDATIONS = 10  # of one data set
-# All samples and right labels; the softmax loss and the regulariser where they were also trained with fewer samples or with wrong labels
-_LARGE_MARGIN = ("large-margin", "degraded")
-_LARGE_MARGIN_LOSSES = "(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm|l-softmax|lgm)( |$)"
-# All samples and all epochs (Table VI); the image networks among them (Tables IV and V); fewer samples and epochs too (Figure 3, Table VII)
-_ANGULAR = ("angular", "angular-images", "angular-cuts")
+_LOSSES_OF_LM = "(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm|l-softmax|lgm)( |$)"
 
 # What old records call a paper's scale although no paper has that experiment on that data, or does not say how: AG has no MNIST, the choice
 # of a variant on UCI and Iris has few seeds, the grid of temperatures holds 5,000 samples out, the network of the feature planes is unknown
@@ -77,7 +39,7 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     if kind not in _KINDS:
         raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(_KINDS)}")
-    column, select = _KINDS[kind]
+    select, column, *_ = _KINDS[kind]
     if column not in runs:
         return runs.iloc[:0]
     unequal = runs.reindex(columns=["imbalance"])["imbalance"] > 1  # old records, in which classes were of equal size, do not say
@@ -91,10 +53,9 @@ def least_seeds(kind: str, variant: str = "") -> int:
     ten cross-validations of tables, and ten tables; five repetitions of a time. A kind that has variants of MNIST beside those of image
     networks needs the name of the variant.
     """
-    if kind in _UCI:
-        return _CROSS_VALIDATIONS
-    many = kind in (*_PLANNED, *_OTHER_IMAGES[:-1]) and on_fast(variant) and ", crops" in variant
-    return 5 if many or kind in _MNIST or kind == "cost" or variant.startswith("mnist") else 3
+    select, _, seeds, _ = _KINDS[kind]
+    many = select is _image_runs and kind != "margins" and on_fast(variant) and ", crops" in variant
+    return max(seeds, 5) if many or variant.startswith("mnist") else seeds
 
 
 def on_fast(variant: str) -> bool:
@@ -106,7 +67,7 @@ def complete(runs: pd.DataFrame, kind: str) -> bool:
     """Tell if a variant of :data:`FAST` has every setting with every seed that were planned for this kind, if any were."""
     settings, seeds = _PLANS.get(_augmentation(runs).iloc[0], ((), 0))
     there = runs.groupby(runs["setting"].astype(str))["seed"].nunique()
-    return kind not in _PLANNED or (bool(settings) and all(there.get(str(setting), 0) >= seeds for setting in settings))
+    return kind not in _EVERY_BETA or (bool(settings) and all(there.get(str(setting), 0) >= seeds for setting in settings))
 
 
 # --- what the kinds share ---
@@ -220,7 +181,7 @@ def _without_lonely(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    found = _prepared(runs[(_loss(runs) == "gd") & _named(runs, _MNIST[kind])])
+    found = _prepared(runs[(_loss(runs) == "gd") & _named(runs, _KINDS[kind][3])])
     if found.empty:
         return found
     if kind == "width":
@@ -261,7 +222,7 @@ def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     if kind == "matched":
         return _beside(found, found["matched"])
     found = found[~found["matched"]]
-    return _beside(found, found["setting"].isin(RIVALS)) if kind == "margins" else found[found["dataset"].str.match(_PLANNED[kind])]
+    return _beside(found, found["setting"].isin(RIVALS)) if kind == "margins" else found[found["dataset"].str.match(_KINDS[kind][3])]
 
 
 def _long_tailed_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -294,7 +255,7 @@ def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _uci_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Cross-validations with rows dealt out freely; for Table I in every variant with equal rows in one fold, where there are any."""
-    found = _prepared(runs[runs["campaign"].isin(_UCI[kind]) & ((kind == "uci-tables") | runs["duplicates_together"].ne(True))])
+    found = _prepared(runs[_named(runs, _KINDS[kind][3]) & ((kind == "uci-tables") | runs["duplicates_together"].ne(True))])
     if found.empty:
         return found
     units = found["hidden"].map(lambda hidden: f", {hidden[0]} units")
@@ -313,7 +274,7 @@ def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
     frames = [runs.iloc[:0]]
     for variant, group in runs.groupby("variant"):
         counts = group.pivot_table(index="title", columns="setting", values="seed", aggfunc="nunique")
-        if counts.shape == paper_table_i().shape and (counts >= _CROSS_VALIDATIONS).all(axis=None):
+        if counts.shape == paper_table_i().shape and (counts >= least_seeds("uci-tables")).all(axis=None):
             scores = group.pivot_table(index="title", columns="setting", values="test_accuracy")[list(TABLE_I)]
             columns = {"test_accuracy": scores.stack(), "wins": won(scores).stack(), "negative_rank": -statistics.ranks(scores).stack()}
             frames.append(pd.DataFrame(columns).reset_index().assign(variant=variant, scale=", ".join(sorted(set(group["scale"])))))
@@ -329,7 +290,7 @@ def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     runs = _image_networks(_with_softmax(runs))
     of_paper = (runs["model"] == FAST) | (runs["lr_schedule"] == "exponential")
-    found = _prepared(runs[of_paper & _loss(runs).str.match(_LARGE_MARGIN_LOSSES)])
+    found = _prepared(runs[of_paper & _loss(runs).str.match(_LOSSES_OF_LM)])
     if found.empty:
         return found
     same = [found[name] for name in ("dataset", "model", "width", "augmentation", "epochs")]
@@ -376,12 +337,40 @@ def _cost_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     return found
 
 
-_KINDS: Mapping[str, tuple[str, Callable[[pd.DataFrame, str], pd.DataFrame]]] = {  # with a column that only records of such runs have
-    **dict.fromkeys(_MNIST, ("activation", _mnist_runs)),
-    **dict.fromkeys([*_PLANNED, *_OTHER_IMAGES], ("width", _image_runs)),
-    "long-tailed": ("imbalance", _long_tailed_runs),
-    **dict.fromkeys(_UCI, ("fold_accuracies", _uci_runs)),
-    **dict.fromkeys(_LARGE_MARGIN, ("lr_schedule", _large_margin_runs)),
-    **dict.fromkeys(_ANGULAR, ("w_inter", _angular_runs)),
-    "cost": ("step_seconds", _cost_runs),
+_EVERY_BETA = ("images", "cifar10", "cifar100", "many-classes", "tiny-imagenet")  # and the warm-ups; the plan for FAST is known
+
+# How runs are selected, a column that only their records have, the seeds that decide, and a pattern: of campaign/record, or of data sets
+_KINDS: Mapping[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str, int, str]] = {
+    "grid": (_mnist_runs, "activation", 5, "mnist/(?!feature-plane|curriculum|temperature|warmup-length)"),  # every β and both warm-ups
+    "feature-plane": (_mnist_runs, "activation", 5, "mnist/feature-plane"),
+    "curriculum": (_mnist_runs, "activation", 5, "mnist/curriculum"),
+    "temperature": (_mnist_runs, "activation", 5, "mnist(-edges)?/temperature"),
+    "warmup-length": (_mnist_runs, "activation", 5, "mnist/warmup-length"),
+    "step": (_mnist_runs, "activation", 5, "mnist-step/"),  # learning rates, also of the first layer alone, and larger first weights
+    "width": (_mnist_runs, "activation", 5, "mnist-(step|width)/"),  # every width at two of these rates
+    "link": (_mnist_runs, "activation", 5, "mnist-edges/link"),  # some β with samples held out
+    "images": (_image_runs, "width", 3, ""),
+    "cifar10": (_image_runs, "width", 3, "cifar10(-jpeg)?$"),
+    "cifar100": (_image_runs, "width", 3, "cifar100$"),
+    "many-classes": (_image_runs, "width", 3, "(cifar100|tiny-imagenet)$"),
+    "tiny-imagenet": (_image_runs, "width", 3, "tiny-imagenet$"),
+    "oscillation": (_image_runs, "width", 3, ""),  # with and without momentum
+    "matched": (_image_runs, "width", 3, ""),  # the rate matched to β, with the plain runs
+    "tuned": (_image_runs, "width", 3, ""),  # several rates for one β on FAST
+    "feedback": (_image_runs, "width", 3, ""),  # on β, with β = 1
+    "margins": (_image_runs, "width", 3, ""),  # RIVALS, with the other runs of their variants
+    "long-tailed": (_long_tailed_runs, "imbalance", 3, ""),
+    "uci": (_uci_runs, "fold_accuracies", 10, "uci/"),  # Table I and the columns beside it
+    "uci-adam": (_uci_runs, "fold_accuracies", 10, "uci-adam/"),
+    "uci-tables": (_uci_runs, "fold_accuracies", 10, "uci(-adam)?/"),  # Table I in every variant, a row for each method and data set
+    "uci-depth": (_uci_runs, "fold_accuracies", 10, "iris-depth/"),  # Figure 2
+    "uci-layers": (_uci_runs, "fold_accuracies", 10, "iris-depth(-adam)?/"),  # Figure 2 in every variant
+    "uci-readings": (_uci_runs, "fold_accuracies", 10, "uci-readings/"),  # what chose the training
+    "iris-depth-settings": (_uci_runs, "fold_accuracies", 10, "iris-depth-settings/"),
+    "large-margin": (_large_margin_runs, "lr_schedule", 3, ""),  # all samples and right labels
+    "degraded": (_large_margin_runs, "lr_schedule", 3, ""),  # where softmax and LM were also trained with fewer samples or wrong labels
+    "angular": (_angular_runs, "w_inter", 3, ""),  # all samples and all epochs (Table VI)
+    "angular-images": (_angular_runs, "w_inter", 3, ""),  # the image networks among them (Tables IV and V)
+    "angular-cuts": (_angular_runs, "w_inter", 3, ""),  # fewer samples and epochs too (Figure 3, Table VII)
+    "cost": (_cost_runs, "step_seconds", 5, ""),
 }
