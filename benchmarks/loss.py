@@ -33,6 +33,7 @@ from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.heads import cosines
 
 SHAPES = {(128, 10): ("P5", 1.4, 200, 21), (4096, 1000): ("P4", 0.6, 2, 9), (1024, 32000): ("P4", 0.4, 1, 3)}  # goal, limit, passes, turns
+SMOOTHED_SHAPES = {(4096, 1000): 9, (512, 32000): 5}  # turns
 LINEAR_SHAPES = {(4096, 1000): 5, (1024, 32000): 2}  # turns
 PROCESSES = 3
 MEMORY_SHAPES, MEMORY_TURNS = [(16384, 1000), (1024, 32000)], 2
@@ -46,6 +47,14 @@ def decayed(logits: Tensor, labels: Tensor) -> Tensor:
     return gd_cross_entropy(logits, labels, 0.1)
 
 
+def smoothed(logits: Tensor, labels: Tensor) -> Tensor:
+    return gd_cross_entropy(logits, labels, 0.1, label_smoothing=0.1)
+
+
+def plain_smoothed(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(logits, labels, label_smoothing=0.1)
+
+
 def linear_then_plain(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(F.linear(features, weight), labels)
 
@@ -54,10 +63,19 @@ def linear_decayed(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     return linear_gd_cross_entropy(features, weight, labels, 0.1)
 
 
-LOSSES = {"plain": F.cross_entropy, "decayed": decayed, "linear then plain": linear_then_plain, "linear decayed": linear_decayed}
+LOSSES = {
+    "plain": F.cross_entropy,
+    "decayed": decayed,
+    "plain smoothed": plain_smoothed,
+    "smoothed": smoothed,
+    "linear then plain": linear_then_plain,
+    "linear decayed": linear_decayed,
+}
 TITLES = {
     "plain": "F.cross_entropy",
     "decayed": "gd_cross_entropy",
+    "plain smoothed": "F.cross_entropy with label smoothing",
+    "smoothed": "gd_cross_entropy with label smoothing",
     "linear then plain": "F.linear and F.cross_entropy",
     "linear decayed": "linear_gd_cross_entropy",
 }
@@ -224,7 +242,7 @@ def against_the_library(shape: Shape, *, passes: int, turns: int) -> list[Row]:
 def main(given: Sequence[str] | None = None) -> None:
     options = arguments(__doc__, given)
     torch.set_num_threads(1)
-    pairs = (("decayed", "plain"), ("linear decayed", "linear then plain"))
+    pairs = (("decayed", "plain"), ("linear decayed", "linear then plain"), ("smoothed", "plain smoothed"))
     linux = platform.system() == "Linux"  # where memory can be held
     rows = []
     processes = 1 if options.smoke else PROCESSES
@@ -234,10 +252,9 @@ def main(given: Sequence[str] | None = None) -> None:
             if not options.smoke or shape == (128, 10):
                 turns = 1 if options.smoke else turns
                 rows.append(against_cross_entropy(*pairs[0], shape, passes=passes, turns=turns, keep=keep, processes=processes, **asked))
-        for shape, turns in {(128, 10): 1}.items() if options.smoke else LINEAR_SHAPES.items():
-            rows.append(
-                against_cross_entropy(*pairs[1], shape, passes=1, turns=turns, keep=keep, processes=1 if options.smoke else PROCESSES)
-            )
+        for pair, shapes in ((pairs[1], LINEAR_SHAPES), (pairs[2], SMOOTHED_SHAPES)):
+            for shape, turns in {(128, 10): 1}.items() if options.smoke else shapes.items():
+                rows.append(against_cross_entropy(*pair, shape, passes=1, turns=turns, keep=keep, processes=processes))
     if linux:
         for shape in [(256, 1000)] if options.smoke else MEMORY_SHAPES:
             rows += [memory(*pair, shape, turns=1 if options.smoke else MEMORY_TURNS) for pair in pairs[: 1 if options.smoke else 2]]

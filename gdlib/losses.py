@@ -53,9 +53,10 @@ class Loss(nn.Module, ABC):
     kept: ClassVar[inspect.Signature]
 
     def __init_subclass__(cls) -> None:
-        """Take the signature from the function."""
-        parameters = inspect.signature(cls.function).parameters.values()
-        cls.__signature__ = cls.kept = inspect.Signature([one for one in parameters if one.name not in cls.inputs])
+        """Take the signature from the function, unless the class is abstract too and names none."""
+        if hasattr(cls, "function"):
+            parameters = inspect.signature(cls.function).parameters.values()
+            cls.__signature__ = cls.kept = inspect.Signature([one for one in parameters if one.name not in cls.inputs])
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__()
@@ -173,7 +174,6 @@ class LargeMarginLoss(Loss):
 class _Scaled(Loss, ABC):
     """A loss of cosines that a scale makes logits of; abstract."""
 
-    function: ClassVar[Callable[..., Tensor]] = staticmethod(functional.cosface_cross_entropy)
     scale: float | Tensor
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
@@ -199,7 +199,6 @@ class _Annealed(Loss):
     ``annealing`` may be a function of the number of training batches seen before; they are counted in the buffer ``steps``.
     """
 
-    function: ClassVar[Callable[..., Tensor]] = staticmethod(functional.l_softmax_cross_entropy)
     annealing: Any
     steps: Tensor
 
@@ -253,10 +252,6 @@ class LSoftmaxLoss(_Annealed):
 
     function = staticmethod(functional.l_softmax_cross_entropy)
     inputs = ("input", "target", "norms")
-
-    def forward(self, input: Tensor, target: Tensor, norms: Tensor) -> Tensor:  # type: ignore[override]
-        """Compute the loss of a batch."""
-        return super().forward(input, target, norms)
 
 
 class ArcGradLoss(Loss):
@@ -336,10 +331,6 @@ class CenterLoss(Loss):
 
     function = staticmethod(functional.center_loss)
     inputs = ("features", "target", "centers")
-
-    def forward(self, features: Tensor, target: Tensor, centers: Tensor) -> Tensor:  # type: ignore[override]
-        """Compute the loss of a batch."""
-        return super().forward(features, target, centers)
 
 
 class GaussianMixtureLoss(Loss):
