@@ -11,8 +11,6 @@ within them is begun, and goes on from its checkpoint. float32 is exact, without
 bring.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import math
@@ -21,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -148,8 +147,8 @@ def run_jobs(
 ) -> list[Job]:
     """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now.
 
-    ``more`` seconds follow in other commands, for a stack that goes on from its checkpoint. The folder ``into`` gets the records once more,
-    their archive, and the checkpoints.
+    ``more`` seconds follow in other commands, for a stack that goes on from its checkpoint. The folder ``into`` has the checkpoints, the
+    records, and their archive.
     """
     end, done = clock() + seconds - _RESERVE, list[Job]()
     taken: dict[str, float] = {}  # seconds for an epoch of each kind of stack
@@ -167,7 +166,6 @@ def run_jobs(
         try:
             with _without_tf32() if setting.precision == "float32" else nullcontext():
                 record = run.train_stack(setting, measure=pace, checkpoint_dir=str(into / "checkpoints"))
-            record.write(into / "records" / job.campaign / job.record.name)
             record.write(job.record)
         except _Left as reason:
             _log.info("%s: left, %s", job.id, reason)
@@ -198,13 +196,10 @@ def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("PyTorch finds no GPU here; --device cpu rehearses")
-    for record in (options.into / "records").rglob("*.json"):  # of an earlier command
-        there = root / "results" / record.relative_to(options.into)
-        there.parent.mkdir(parents=True, exist_ok=True)
-        if not there.exists():
-            shutil.copy(record, there)
     try:
         jobs = [job for name in options.campaigns for job in plan(name, root).pending]  # a mistake shows before the first minute is gone
+        jobs = [replace(job, record=options.into / "records" / job.campaign / job.record.name) for job in jobs]
+        jobs = [job for job in jobs if not job.done]  # by an earlier command
     except CampaignError as error:
         sys.exit(str(error))
     missing = len(jobs)

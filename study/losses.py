@@ -3,8 +3,6 @@
 It imports no torch, because pages read it too; :mod:`study.objective` makes the losses.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """What a stack of runs minimises: gradient decay with a β for each run, or any other loss of the table."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 The same models check campaigns and give the notebooks' parameter cells (:meth:`Setting.cell`) and the book's table (:meth:`Setting.table`).
 """
 
-from __future__ import annotations
-
 import copy
 import difflib
 import hashlib

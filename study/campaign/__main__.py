@@ -1,7 +1,5 @@
 """Command line: see the package."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A campaign file becomes a list of checked jobs; the one rule by which a job is done; how much is done."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import os

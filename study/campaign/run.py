@@ -1,7 +1,5 @@
 """One job: one papermill run of one notebook, by one process at a time."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

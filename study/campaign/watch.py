@@ -1,7 +1,5 @@
 """What the jobs of a running campaign are doing: a bar in a terminal, else a line a minute for each; the reason when one fails."""
 
-from __future__ import annotations
-
 import re
 import select
 import signal

@@ -9,8 +9,6 @@ pads with zeros: black for bytes, the value 0 for images that were normalised be
 afterwards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The local folder, and checksums."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

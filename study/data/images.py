@@ -1,7 +1,5 @@
 """Sets of images: Parquet files of the hub's layout, in the local folder or on the hub, decoded once into arrays that are mapped."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """From a name to a data set: sources, held-out samples, subset, normalisation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

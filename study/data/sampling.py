@@ -1,7 +1,5 @@
 """Draws of samples: held out, kept, kept with a long tail, mislabelled, and dealt out to the folds of a cross-validation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

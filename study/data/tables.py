@@ -1,7 +1,5 @@
 """Tables of features: the 15 UCI sets of ArcGrad's Table II from the local folder, and three that scikit-learn brings along."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

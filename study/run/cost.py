@@ -1,7 +1,5 @@
 """What a training step costs with one loss and with another: the losses take turns, so that they share whatever the machine does."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, cast

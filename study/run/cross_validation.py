@@ -1,7 +1,5 @@
 """Cross-validation of one loss on many small tables: all runs and all folds of a table are one stack."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

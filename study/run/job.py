@@ -1,7 +1,5 @@
 """A job's device, its sign of life and its record."""
 
-from __future__ import annotations
-
 import logging
 import time
 from typing import Any

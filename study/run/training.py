@@ -1,7 +1,5 @@
 """Train the stack of a setting and measure it."""
 
-from __future__ import annotations
-
 import math
 import signal
 import time
