@@ -59,8 +59,8 @@ def printed(*numbers: int) -> pd.DataFrame:
     LGM and L-Softmax stand without numbers, because the paper gives none.
 
     Example:
-        >>> printed(2).set_index("loss").loc["lm 0.3", ["source", "value"]].tolist()
-        ['CIFAR-100, 13-layer network', 27.27]
+        >>> printed(2).set_index("loss").loc["lm 0.3", "value"].item()
+        27.27
     """
     rows = []
     for row in pd.concat([published.table("LM", number) for number in numbers]).to_dict("records"):
