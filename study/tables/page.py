@@ -82,10 +82,10 @@ class Page:
         verdict, waiting = self.verdicts[claim], self._waiting(claim)
         told = counts(verdict.deciding)
         if not told:
-            return f"**Not run yet{f' ({waiting})' if waiting else ''}.**"
+            return f"**Not decided yet** ({waiting})." if waiting else "**Not run yet.**"
         each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
         scale = " and ".join(_SCALES[name] for name in verdict.scale.split(", "))
-        more = f" Not complete yet, and deciding nothing before: {waiting}." if waiting else ""
+        more = f" Under way, and deciding nothing before all is there: {waiting}." if waiting else ""
         return f"**{verdict.verdict.capitalize()}** ({scale}): of {sum(told.values())} findings {each}.{more}"
 
     def _waiting(self, claim: str) -> str:
