@@ -110,7 +110,7 @@ def in_lines(text: str, width: int = 30) -> str:
 
     Example:
         >>> in_lines("cifar10, resnet18, plain, 6,000 images"), in_lines("tanh-unit")
-        ('cifar10, resnet18, plain,\\n6,000 images', 'tanh-unit')
+        ('cifar10, resnet18, plain,\n6,000 images', 'tanh-unit')
     """
     lines: list[str] = []
     for part in re.split("(?<=,) ", text):

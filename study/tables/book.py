@@ -22,6 +22,7 @@ MISSING = "–"
 _LONG_CELL, _SHORT_KEY = 70, 22  # characters
 
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")  # the sign of a number in text, but not the hyphen of a word
+_NOTHING = re.compile(r"(?<![\w.])[+-](?=0(\.0+)?(?![\d.]))")  # the sign of a number that is rounded to 0
 # where a tag begins, or, in the group, a text that may hold a bare <
 _TAG = re.compile(r"(`[^`]*`|\$[^$]*\$|<https?://[^>\s]*>)|<(?=[A-Za-z/!?])")
 _NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\](\s*points)?|\s*%)?")
@@ -40,7 +41,8 @@ class Table:
         """A MyST ``table`` directive; numbers stand to the right."""
         marks = ["---:" if self._is_numeric(column) else ":---" for column in range(len(self.header))]
         rows = ((f"**{row[0]}**", *row[1:]) if _heads(row) else row for row in self.rows)
-        lines = [self.header, marks, *rows]
+        header = [text.replace(" = ", "\u00a0=\u00a0") for text in self.header]  # "β = 1" stays in one line
+        lines = [header, marks, *rows]
         body = "\n".join("| " + " | ".join(_one_line(text) for text in line) + " |" for line in lines)
         return f":::::{{table}} {_tagless(self.caption)}\n:name: {self.name}\n:class: {self._classes()}\n\n{body}\n:::::\n"
 
@@ -224,5 +226,10 @@ def _tagless(text: str) -> str:
 
 
 def signed(text: str) -> str:
-    """A text whose numbers have a true minus sign."""
-    return _MINUS.sub("−", text)
+    """A text whose numbers have a true minus sign, and none where they are 0.
+
+    Example:
+        >>> signed("-0.04 [-0.30, +0.00]"), signed("-0 of 5-fold")
+        ('−0.04 [−0.30, 0.00]', '0 of 5-fold')
+    """
+    return _MINUS.sub("−", _NOTHING.sub("", text))
