@@ -62,13 +62,20 @@ def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], 
             "confidence_histogram": calibration.confidence_histogram(confidence[index], _CONFIDENCE_EDGES),
         }
         test_logits, test_labels = logits["test"][index].double(), labels["test"]
-        test_probs = torch.softmax(test_logits, 1)
-        _calibrated(run, test_probs, test_labels, "")
+        probabilities = {"": torch.softmax(test_logits, 1)}
         if "valid" in logits:
-            _post_processed(run, logits["valid"][index].double(), labels["valid"], test_logits, test_labels)
-            linked = calibration.beta_link(test_probs, beta)
-            metrics["test_nll_link"] = calibration.negative_log_likelihood(linked, test_labels)
-            _calibrated(run, linked, test_labels, "_link")
+            valid_logits, valid_labels = logits["valid"][index].double(), labels["valid"]
+            metrics["valid_ece"] = calibration.expected_calibration_error(torch.softmax(valid_logits, 1), valid_labels)
+            temperature, vector = calibration.TemperatureScaling(), calibration.VectorScaling()
+            for suffix, scaling in (("_temperature", temperature), ("_vector", vector)):
+                scaled = scaling.fit(valid_logits, valid_labels).transform(test_logits)
+                metrics[f"test_nll{suffix}"] = float(F.cross_entropy(scaled, test_labels))
+                probabilities[suffix] = torch.softmax(scaled, 1)
+            run["scaling_temperature"] = temperature.temperature
+            probabilities["_link"] = calibration.beta_link(probabilities[""], beta)
+            metrics["test_nll_link"] = calibration.negative_log_likelihood(probabilities["_link"], test_labels)
+        for suffix, values in probabilities.items():
+            _calibrated(run, values, test_labels, suffix)
         final.append(run)
     return final
 
@@ -93,18 +100,6 @@ def first_layer(perceptrons: models.StackedMLP, activation: str, inputs: Tensor)
     dead = torch.stack(at_low).all(0) | torch.stack(at_high).all(0)
     share = torch.stack(saturated).sum(0) / len(inputs)
     return {"saturated": share if high < math.inf else torch.zeros_like(share), "dead": dead.double().mean(1)}
-
-
-def _post_processed(run: dict[str, Any], valid_logits: Tensor, valid_labels: Tensor, test_logits: Tensor, test_labels: Tensor) -> None:
-    """Add to a run what temperature and vector scaling, fitted on the validation split, make of the test set."""
-    metrics = run["metrics"]
-    metrics["valid_ece"] = calibration.expected_calibration_error(torch.softmax(valid_logits, 1), valid_labels)
-    temperature = calibration.TemperatureScaling().fit(valid_logits, valid_labels)
-    run["scaling_temperature"] = temperature.temperature
-    for suffix, scaling in (("_temperature", temperature), ("_vector", calibration.VectorScaling().fit(valid_logits, valid_labels))):
-        scaled = scaling.transform(test_logits)
-        metrics[f"test_nll{suffix}"] = float(F.cross_entropy(scaled, test_labels))
-        _calibrated(run, torch.softmax(scaled, 1), test_labels, suffix)
 
 
 def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suffix: str) -> None:

@@ -154,10 +154,6 @@ def _half(v: Variant) -> Variant:
     return v.where(v.runs["share"].between(0.44, 0.56) & (v.runs["label_noise"] == 0))
 
 
-def _noisy(v: Variant) -> Variant:
-    return v.where(v.runs["label_noise"] > 0)
-
-
 def _apart(v: Variant) -> Variant:
     """In the variants of the first records sharing a seed buys nothing, and the deviation is pooled; elsewhere runs are paired."""
     return replace(v, pooled=not (v.runs["model"] == FAST).all())
@@ -313,8 +309,8 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "L4 f": ("large-margin", lambda v: v.larger("bias_rise", _LM, "softmax")),
     "L5 a": ("degraded", lambda v: _half(v).larger("test_accuracy", _LM, "softmax")),
     "L5 b": ("degraded", lambda v: _half(v).larger("test_accuracy", "lm 1", _LM)),
-    "L5 c": ("degraded", lambda v: _noisy(v).larger("test_accuracy", _LM, "softmax")),
-    "L5 d": ("degraded", lambda v: _noisy(v).larger("test_accuracy", "lm 1", _LM)),
+    "L5 c": ("degraded", lambda v: v.where(v.runs["label_noise"] > 0).larger("test_accuracy", _LM, "softmax")),
+    "L5 d": ("degraded", lambda v: v.where(v.runs["label_noise"] > 0).larger("test_accuracy", "lm 1", _LM)),
     "L6 a": ("large-margin", lambda v: _apart(v).smaller("test_accuracy", "hinge", "softmax")),
     "L6 b": ("large-margin", lambda v: _apart(v).larger("test_accuracy", "modified", "softmax")),
     "L6 c": ("large-margin", lambda v: _apart(v).larger("test_accuracy", _LM, v.best_of("modified", "l-softmax", "lgm"))),
