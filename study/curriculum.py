@@ -3,8 +3,6 @@
 The confidence of a sample is the probability :math:`p_c` of its true class.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Features have the shape ``[N, D]``, or ``[R, N, D]`` with a leading run axis; th
 scale of the features, which a network is free to choose: compare runs by quotients of them or by angles, which are about the origin.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

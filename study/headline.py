@@ -1,7 +1,5 @@
 """Write what README.md says of the records, and draw its picture: ``python -m study.headline``."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

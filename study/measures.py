@@ -1,7 +1,5 @@
 """Measures of a trained stack: scores, distribution of the confidence, calibration before and after post-processing, angles."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ is the mean of the paired differences with its Student-t interval. Over data set
 shows a result with two digits, ``f"{result:u}"`` with as many as its uncertainty allows: down to the second significant digit of it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Verdicts on the papers' claims, from records and criteria."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -3,8 +3,6 @@
 That file was committed before the runs; ``campaigns/criteria-changes.yml`` dates every later change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise

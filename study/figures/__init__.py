@@ -5,8 +5,6 @@ order is also carried by lightness and by the line style, so that the figures ca
 unsaid, methods and losses have a colour, a marker and a line of their own, and are drawn where β is an axis.
 """
 
-from __future__ import annotations
-
 from study.figures.against import after_training, against
 from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
 from study.figures.compare import beside

@@ -1,7 +1,5 @@
 """Outcomes against β or another column, with the papers' own."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal

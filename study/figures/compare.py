@@ -1,7 +1,5 @@
 """Settings against each other: paired differences, and a paper's numbers beside ours."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure

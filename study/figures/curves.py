@@ -1,7 +1,5 @@
 """Curves over the epochs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Features in a plane, angles of features, and outcomes against each other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,5 @@
 """The figure to play with as a picture, for readers without scripts, for paper and for README.md."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -1,7 +1,5 @@
 """What every figure of the book shares: sizes, one colour per β, one mark per variant, grids of panels."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -1,7 +1,5 @@
 """Tables of the book and their cells."""
 
-from __future__ import annotations
-
 import html
 import math
 import numbers

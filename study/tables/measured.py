@@ -1,7 +1,5 @@
 """What each β did against β = 1 in every setting in which it was varied: the numbers of the first page and of its figure."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

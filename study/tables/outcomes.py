@@ -1,7 +1,5 @@
 """The matrix of outcomes: a row for each claim, a column for each data set, the number of findings of each outcome in the cells."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter

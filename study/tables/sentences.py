@@ -4,8 +4,6 @@ Each names what it was written for. Where the records do not give that any more 
 braces is computed from the records (a Jinja expression).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

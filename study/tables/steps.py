@@ -1,7 +1,5 @@
 """The size of the step, and the training samples that an over-small β loses: what the page on Table 1 prints."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
