@@ -75,7 +75,7 @@ def test_numbers_count_intervals_setting_by_setting() -> None:
     assert numbers["accuracy"]["gains"][0.1] == pytest.approx([1, 0.5, 0.5, 1], abs=0.05)
     assert numbers["augmented"]["ece"] == pytest.approx([6], abs=0.1) and numbers["plain"]["link"] == pytest.approx([0.5], abs=0.1)
     assert numbers["raw"] == pytest.approx([0.4], abs=0.05) and numbers["temperature"] == pytest.approx([2.5, 2.5], abs=0.1)
-    assert sentences.shown(numbers["same_steps"][0]) == "+0.0 [−2.5, +2.5]" and numbers["chosen_rates"] == []
+    assert sentences.shown(numbers["same_steps"][0]) == "0.0 [−2.5, +2.5]" and numbers["chosen_rates"] == []
     assert max(numbers["small_step"]) < 0 < min(numbers["large_step"])
 
 
