@@ -340,6 +340,7 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
         "long-tailed",
         lambda v: v.larger("test_accuracy", v.of("test_accuracy_link", _OF_CLASS, "the decision by the link"), _OF_CLASS),
     ),
+    "B5 f": ("long-tailed", lambda v: v.larger("test_accuracy", "weighted 1", "weighted 0.1")),
     "E19 a": ("width", lambda v: v.larger("lost", _lost_more(v, 25), _lost_more(v, 400))),
     "E19 b": ("width", lambda v: v.at("400 and 160 units", units=400, learning_rate=0.1).within(60, "lost", 0.001, 1.0)),
     "E19 c": ("width", lambda v: v.at("25 and 10 units, rate 0.001", units=25, learning_rate=0.001).larger("lost", 0.001, 1.0)),

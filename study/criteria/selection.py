@@ -230,7 +230,7 @@ def _long_tailed_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found = _prepared(_image_networks(runs[~runs["diverged"].astype(bool)]))
     if found.empty:
         return found
-    sizes = found["imbalance"].map(", sizes {:g} : 1".format) + found["epochs"].map(", {:.0f} epochs".format)
+    sizes = found["imbalance"].map(", sizes {:g} : 1".format) + found["learning_rate"].map(", learning rate {:g}".format)
     return found.assign(variant=_recipe(found) + sizes)
 
 
