@@ -1,4 +1,9 @@
-"""Measures of a trained stack: scores, distribution of the confidence, calibration before and after post-processing, angles."""
+"""Measures of a stack: scores, confidences, calibration before and after post-processing, single samples, distances and angles of features.
+
+Features have the shape ``[R, N, D]``, or ``[N, D]`` of one run; the runs share their labels ``[N]``. Distances and angles are computed in
+float64. Distances depend on the scale of the features, which a network is free to choose: compare runs by quotients of them or by angles,
+which are about the origin.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,14 +16,13 @@ from torch.nn import functional as F
 from gdlib import calibration, models
 from gdlib.functional import margin_bias
 from study import data
-from study.curriculum import true_class_probability
-from study.geometry import angles_between, class_centres, pairs
 
 _CONFIDENCE_EDGES = [edge / 20 for edge in range(21)]
 ANGLE_EDGES = tuple(math.pi * edge / 36 for edge in range(37))
 """Edges of the histogram in radians: every five degrees."""
 
 _MANY_CLASSES = 10  # with more classes than this the top-5 accuracy says something
+_GROUPS = 5  # of samples, by their difficulty
 
 
 def scores(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
@@ -31,6 +35,12 @@ def scores(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
         among = (logits.topk(5, 2).indices == labels[None, :, None]).any(2)
         measured[f"{name}_top5_accuracy"] = among.double().mean(1)
     return measured
+
+
+def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
+    """:math:`p_c` ``[R, N]`` from logits ``[R, N, C]`` and class indices ``[N]``."""
+    index = labels.expand(len(logits), -1).unsqueeze(2)
+    return torch.softmax(logits, 2).gather(2, index).squeeze(2)
 
 
 def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], Tensor], betas: Sequence[float]) -> list[dict[str, Any]]:
@@ -128,6 +138,132 @@ def add_class_accuracies(
             correct = (chosen == labels).double()
             run[f"class_accuracy{suffix}"] = (correct @ of_class / of_class.sum(0)).tolist()
             run["metrics"][f"test_accuracy{suffix}"] = float(correct.mean())
+
+
+# --- single samples through the epochs ---
+
+
+def followed_samples(samples: int, count: int) -> Tensor:
+    """Choose ``count`` of the samples in ascending order: always the same ones, drawn with seed 0."""
+    if count < _GROUPS:
+        raise ValueError(f"at least {_GROUPS} samples must be followed, one for each group; got {count}")
+    return torch.randperm(samples, generator=torch.Generator().manual_seed(0))[:count].sort().values
+
+
+def epoch_learnt(confidences: Tensor) -> Tensor:
+    """Find the first epoch after which the confidence exceeds 0.5, from ``[..., E, N]``; E for a sample that never does.
+
+    Example:
+        >>> epoch_learnt(torch.tensor([[0.1, 0.2], [0.6, 0.3], [0.9, 0.4]])).tolist()
+        [1, 3]
+    """
+    learnt = confidences > 0.5
+    return torch.where(learnt.any(-2), learnt.to(torch.int8).argmax(-2), confidences.shape[-2])
+
+
+def difficulty_groups(final_confidence: Tensor) -> Tensor:
+    """Cut samples into five groups of (nearly) equal size by their last confidence ``[N]``, from 0, the hardest.
+
+    Example:
+        >>> difficulty_groups(torch.tensor([0.9, 0.1, 0.5, 0.7, 0.3])).tolist()
+        [4, 0, 2, 3, 1]
+    """
+    rank = final_confidence.argsort(stable=True).argsort()
+    return rank * _GROUPS // len(final_confidence)
+
+
+def confidence_summaries(confidences: Tensor, seeds: Sequence[int], betas: Sequence[float]) -> list[dict[str, Any]]:
+    """Summarise the confidences of a stack ``[R, E, N]``, after 0 to E - 1 epochs, for the records of its runs.
+
+    Samples are grouped by the run's own last confidence, and by that of the reference run: of the same seed, with β nearest to 1. The
+    ``single_confidence`` is that of twelve samples, evenly spaced on a logarithmic scale of their rank in difficulty in the reference
+    run, the hardest first. ``epoch_learnt_counts`` are the samples learnt after 0, 1, … epochs, and never.
+    """
+    _, epochs, samples = confidences.shape
+    ranks = torch.logspace(0, math.log10(samples), 12, dtype=torch.float64).round().long() - 1
+    kept = []
+    for seed, values, learnt in zip(seeds, confidences, epoch_learnt(confidences), strict=True):
+        reference = min((run for run, other in enumerate(seeds) if other == seed), key=lambda run: abs(math.log(betas[run])))
+        own, shared = difficulty_groups(values[-1]), difficulty_groups(confidences[reference, -1])
+        single = confidences[reference, -1].argsort(stable=True)[ranks]
+        kept.append(
+            {
+                "group_confidence": _group_means(values, own),
+                "reference_group_confidence": _group_means(values, shared),
+                "single_confidence": _rounded(values[:, single].T),
+                "epoch_learnt_counts": torch.bincount(learnt, minlength=epochs + 1).tolist(),
+                "never_learnt": (learnt == epochs).double().mean().item(),
+                "median_epoch_learnt": learnt.double().median().item(),
+                "group_epoch_learnt": [learnt[own == group].double().mean().item() for group in range(_GROUPS)],
+            }
+        )
+    return kept
+
+
+def _group_means(values: Tensor, groups: Tensor) -> list[list[float]]:
+    """Mean confidence of each group after each epoch, from ``[E, N]``: five lists of E."""
+    return _rounded(torch.stack([values[:, groups == group].double().mean(1) for group in range(_GROUPS)]))
+
+
+def _rounded(values: Tensor) -> list[list[float]]:
+    return [[round(value, 4) for value in row] for row in values.tolist()]
+
+
+# --- distances and angles of features ---
+
+
+def class_centres(features: Tensor, labels: Tensor, n_classes: int = 0) -> Tensor:
+    """Average the features of each class, ``[..., K, D]``; every one from 0 to the largest label, or to ``n_classes`` - 1, needs a sample.
+
+    Example:
+        >>> class_centres(torch.tensor([[-1.0, 0.0], [1.0, 0.0], [3.0, 4.0]]), torch.tensor([0, 0, 1])).tolist()
+        [[0.0, 0.0], [3.0, 4.0]]
+    """
+    if labels.shape != features.shape[-2:-1]:
+        raise ValueError(
+            f"labels must have the shape [{features.shape[-2]}] to go with features {list(features.shape)}, not {list(labels.shape)}"
+        )
+    count = labels.bincount(minlength=n_classes)
+    if len(count) < 2 or not count.all():
+        raise ValueError(f"at least two classes, each with a sample, expected; the classes have {count.tolist()}")
+    x = features.detach().double()
+    return torch.stack([x[..., labels == c, :].mean(-2) for c in range(len(count))], -2)
+
+
+def distances(features: Tensor, labels: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+    """Measure the mean distance of the samples of a class to its centre ``[..., K]``, and those between two centres ``[..., K (K - 1)]``.
+
+    Example:
+        Two samples at distance 1 from their centre (0, 0), and a class of one sample at (3, 4):
+
+        >>> x, labels = torch.tensor([[-1.0, 0.0], [1.0, 0.0], [3.0, 4.0]]), torch.tensor([0, 0, 1])
+        >>> [values.tolist() for values in distances(x, labels, class_centres(x, labels))]
+        [[1.0, 0.0], [5.0, 5.0]]
+    """
+    apart = torch.linalg.norm(features.detach().double() - centres[..., labels, :], dim=-1)
+    intra = torch.stack([apart[..., labels == c].mean(-1) for c in range(centres.shape[-2])], -1)
+    return intra, pairs(torch.linalg.norm(centres[..., :, None, :] - centres[..., None, :, :], dim=-1))
+
+
+def angles_between(a: Tensor, b: Tensor) -> Tensor:
+    r"""Angles in radians between every vector of ``a`` ``[..., I, D]`` and of ``b`` ``[..., J, D]``; NaN for a zero vector.
+
+    Computed as :math:`2 \operatorname{atan2}\bigl(\|u - v\|, \|u + v\|\bigr)` of the unit vectors, which is accurate near 0 and π, where
+    :math:`\arccos(u \cdot v)` is not (W. Kahan, *How futile are mindless assessments of roundoff in floating-point computation?*, 2006,
+    section 12).
+
+    Example:
+        >>> angles_between(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [0.0, 1.0], [-3.0, 0.0]])).rad2deg().tolist()
+        [[0.0, 90.0, 180.0]]
+    """
+    u, v = (vectors.double() / torch.linalg.norm(vectors.double(), dim=-1, keepdim=True) for vectors in (a, b))
+    u, v = u[..., :, None, :], v[..., None, :, :]
+    return 2 * torch.atan2(torch.linalg.norm(u - v, dim=-1), torch.linalg.norm(u + v, dim=-1))
+
+
+def pairs(matrix: Tensor) -> Tensor:
+    """Take the entries beside the diagonal, ``[..., K, K]`` to ``[..., K (K - 1)]``."""
+    return matrix[..., ~torch.eye(matrix.shape[-1], dtype=torch.bool, device=matrix.device)]
 
 
 def target_angles(features: Tensor, labels: Tensor, vectors: Tensor) -> dict[str, Tensor]:

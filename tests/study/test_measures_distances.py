@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from study.geometry import angles_between, class_centres, distances, pairs
+from study.measures import angles_between, class_centres, distances, pairs
 
 
 def random_classes(seed: int, n: int = 40, d: int = 3, k: int = 4) -> tuple[Tensor, Tensor]:
