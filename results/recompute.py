@@ -30,7 +30,7 @@ PLACES = {
     "cifar100": r"(cifar100-fast/augmented)(?:-warmup(?:-gd1)?)?-seed",
     "feedback": r"cifar10-(?:fast|feedback)/(plain|augmented)(?:-warmup)?-seed",
     "matched feedback": r"cifar10-(?:fast/|feedback/matched-)(plain|augmented)(?:-warmup)?-seed",
-    "tail": r"cifar10-long-tailed/",
+    "tail": r"cifar10-long-tailed/(small-step|)",
     "rivals": r"(?:cifar10|margin-losses)-reduced/plain-",
     "momentum": r"cifar10-reduced/(?P<arm>(?:no-)?momentum(?:-same-step)?)-seed",
     "matched": r"cifar10-reduced/(?P<arm>matched|plain)-seed",
@@ -114,6 +114,7 @@ COMPARISONS = [
     *((part, "tail", "test_accuracy", text, "> 0") for part, text in [
         ("B5 a", "class-beta 0.1 − 1"), ("B5 b", "adjusted 1 − class-beta 0.1"), ("B5 c", "adjusted 1 − adjusted 0.1"),
         ("B5 d", "weighted 0.1 − 0.1"), ("B5 e", "class-beta 0.1@test_accuracy_link − class-beta 0.1"),
+        ("B5 f", "weighted 1 − weighted 0.1"),
     ]),
     ("E19 a", "width", "lost", "large/25/0.001 − large/25/1 − large/400/0.001 + large/400/1", "> 0"),
     ("E19 b", "width", "lost", "large/400/0.001 − large/400/1", "within 60"),

@@ -77,13 +77,18 @@ def test_a_mixed_outcome_says_on_what_it_depends():
 
 def test_every_interval_and_every_p_value_by_scipy(decided):
     listed = verdicts.findings(decided.values())
-    assert listed["p (Holm)"].ge(listed["p"]).all() and listed["p (sign flips)"].between(0, 1).all()
+    p = np.sort(listed["p"])
+    holm = np.maximum.accumulate(p * np.arange(len(p), 0, -1)).clip(max=1)  # the smallest of n times n, the next times n - 1, ...
+    assert listed["p (Holm)"].sort_values().to_numpy() == pytest.approx(holm) and listed["p (sign flips)"].between(0, 1).all()
     for verdict in decided.values():
         for leaf in (leaf for part in verdict.parts for finding in part.findings for leaf in finding.leaves()):
             d = np.array(leaf.difference.values)
             if leaf.difference.freedom == len(d) - 1 and d.std() > 0:
-                low, high = stats.ttest_1samp(d, 0.0).confidence_interval(0.95)
+                found = stats.ttest_1samp(d, 0.0)
+                low, high = found.confidence_interval(0.95)
                 assert (leaf.difference.interval.low, leaf.difference.interval.high) == pytest.approx((low, high))
+                if not re.search("within|by more than|less than", leaf.text):  # the threshold is 0
+                    assert leaf.p_value == pytest.approx(found.pvalue) and (leaf.p_value < 0.05) == (low > 0 or high < 0)
 
 
 def test_the_seeds_that_it_takes(decided):
