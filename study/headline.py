@@ -21,7 +21,7 @@ def readme(page: Page, settings: pd.DataFrame) -> str:
     answers = sentences.answers(measured.numbers(settings, decided["B1"], decided["B4"]))
     lines = [re.sub(r"{ref}`([^<`]+?) <[^>`]+>`", r"\1", f"- **{question}** {answer}") for question, answer in answers.items()]
     run = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
-    counted = f"Of {len(run)} claims of the papers for which there are runs that decide: {outcomes.summary(run)}."
+    counted = f"Of {len(run)} claims, the papers' and some of our own, for which there are runs that decide: {outcomes.summary(run)}."
     before, begin, rest = README.read_text(encoding="utf-8").partition("<!-- headline:begin -->\n")
     _, end, after = rest.partition("<!-- headline:end -->")
     return "\n".join([before + begin, *lines, "", counted, "", end + after])
