@@ -4,9 +4,13 @@ The loss is ``gdlib.GDCrossEntropyLoss``, a drop-in for ``torch.nn.CrossEntropyL
 ``gdlib.functional.gd_cross_entropy``. The rest of the family is in ``gdlib.losses`` and ``gdlib.functional``.
 """
 
+from gdlib import calibration as calibration
 from gdlib import functional as functional
+from gdlib import heads as heads
 from gdlib import losses as losses
+from gdlib import models as models
 from gdlib import schedules as schedules
+from gdlib import train as train
 from gdlib.losses import GDCrossEntropyLoss as GDCrossEntropyLoss
 
 __version__ = "0.1.0"

@@ -13,6 +13,7 @@ Example:
 from __future__ import annotations
 
 import inspect
+import numbers
 from abc import ABC
 from collections.abc import Callable
 from typing import Any, ClassVar, Unpack
@@ -119,15 +120,14 @@ class GDCrossEntropyLoss(Loss):
         """Keep a β that is a number as a tensor too, in all its digits, which a compiled module reads instead."""
         super().__setattr__(name, value)
         if name == "beta":
-            held = torch.empty((), dtype=torch.float64) if self._held is None else self._held
-            self._held = torch.full_like(held, value) if isinstance(value, (int, float)) else None
+            device = "cpu" if self._held is None else self._held.device
+            self._held = _tensor_of(value, device) if isinstance(value, numbers.Real) else None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GDCrossEntropyLoss:
         """Move that tensor with the module, and leave its type alone."""
         super()._apply(fn, recurse)
         if self._held is not None:
-            device = fn(torch.empty(0, device=self._held.device)).device
-            self._held = self._held.to(device, torch.float32 if device.type == "mps" else torch.float64)
+            self._held = _tensor_of(self.beta, fn(torch.empty(0, device=self._held.device)).device)
         return self
 
     def keywords(self) -> dict[str, Any]:
@@ -139,6 +139,11 @@ class GDCrossEntropyLoss(Loss):
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the logits over τ."""
         return input / over_classes(self.temperature, input)
+
+
+def _tensor_of(number: Any, device: torch.device | str) -> Tensor:
+    """Make a tensor of a number with all its digits, but on a device that has no float64."""
+    return torch.full((), number, dtype=torch.float32 if torch.device(device).type == "mps" else torch.float64, device=device)
 
 
 class SoftMarginLoss(Loss):

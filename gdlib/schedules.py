@@ -8,6 +8,7 @@ follows what is measured.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -101,12 +102,12 @@ class ConfidenceFeedback:
     100; the sum stands still while it would drive β further beyond an end. Between two updates β is constant.
 
     Args:
-        start: :math:`\beta_0` > 0.
+        start: :math:`\beta_0`, between 1/100 and 100.
         proportional: :math:`K_P` ≥ 0, in units of log β for each unit of the gap.
         integral: :math:`K_I` ≥ 0, the same for each update.
 
     Raises:
-        ValueError: for values that are not finite, ``start`` ≤ 0, or a negative gain.
+        ValueError: for values that are not finite, a ``start`` outside its bounds, or a negative gain.
 
     Example:
         >>> feedback = ConfidenceFeedback(start=1.0, proportional=10.0, integral=10.0)
@@ -130,8 +131,9 @@ class ConfidenceFeedback:
 
     def __post_init__(self) -> None:
         _check_finite(start=self.start, proportional=self.proportional, integral=self.integral)
-        if self.start <= 0 or self.proportional < 0 or self.integral < 0:
-            raise ValueError(f"start must be > 0, the gains >= 0; got {self.start}, {self.proportional} and {self.integral}")
+        if not (0.01 <= self.start <= 100 and self.proportional >= 0 and self.integral >= 0):
+            numbers_given = f"{self.start}, {self.proportional} and {self.integral}"
+            raise ValueError(f"start must be between 1/100 and 100, the gains must be >= 0; got {numbers_given}")
         self._log_beta = math.log(self.start)
 
     def __call__(self, step: float) -> float:
@@ -155,7 +157,7 @@ class ConfidenceFeedback:
 _LARGEST_LOG = math.log(100)  # of β
 
 
-def _check_finite(**values: float) -> None:
+def _check_finite(**values: object) -> None:
     for name, value in values.items():
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
             raise ValueError(f"{name} must be a finite number, got {value!r}")

@@ -18,7 +18,7 @@ _LARGE = 1e30
 """A sum of so many can still be multiplied by the number of samples."""
 _BLOCK = 2**18
 """So many logits of class probabilities are treated at a time on a CPU: what its cache holds."""
-_ONE = torch.ones(())
+_ONE = torch.ones((), device="cpu")
 
 _is_legacy_batch = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda tensor: False)
 

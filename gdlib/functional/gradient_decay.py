@@ -66,10 +66,10 @@ def gd_cross_entropy(
     beta, temperature = batch.parameter("beta", beta, positive), batch.parameter("temperature", temperature, positive)
     logits = batch.take_logits()
     logits = logits if type(temperature) is float and temperature == 1.0 else logits / temperature
-    if not fused.serves(logits, beta) or (batch.soft and target.requires_grad):
+    watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
+    if not fused.serves(logits, beta) or any(value.requires_grad for value in watched):
         return _eager(batch, beta, logits)
     make, eager = functools.partial(fused.loss_and_gradient, batch, beta), functools.partial(_eager, batch, beta)
-    watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
     return fused.GradientInForward.apply(logits, make, eager, *watched)
 
 

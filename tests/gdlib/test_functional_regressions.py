@@ -182,6 +182,12 @@ def test_out_of_memory_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None
         gd_cross_entropy(torch.zeros(4, 3), LABELS)
 
 
+def test_class_weights_that_ask_for_a_gradient_get_one() -> None:
+    for options in ({}, {"label_smoothing": 0.1}):
+        weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda w: gd_cross_entropy(logits(), LABELS, 0.3, weight=w, **options), weight)  # noqa: B023
+
+
 def test_features_of_length_zero_have_a_small_gradient() -> None:
     from gdlib.models import HeadedMLP
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -78,6 +79,14 @@ class TestModule:
 
     def test_no_state_without_weight(self):
         assert GDCrossEntropyLoss().state_dict() == {}
+
+    def test_made_on_the_meta_device_and_filled_later(self):
+        with torch.device("meta"):
+            first = GDCrossEntropyLoss(0.3)
+        for loss_fn in (first, GDCrossEntropyLoss(np.float32(0.3)).to("meta")):
+            loss_fn.to_empty(device="cpu")
+            assert loss_fn._held.item() == pytest.approx(0.3)  # what a compiled module reads
+            torch.testing.assert_close(loss_fn(*batch()), gd_cross_entropy(*batch(), 0.3))
 
     def test_bad_beta_is_refused_when_called(self):
         with pytest.raises(ValueError, match="beta must be a finite number > 0"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,9 @@ class TestConstant:
     @given(VALUES, st.integers(0, 10**9))
     def test_is_the_value(self, value, step):
         assert Constant(value)(step) == value
+
+    def test_takes_numbers_of_numpy(self):
+        assert LinearWarmup(np.float32(0.5), np.float64(1), np.int64(2))(1) == 0.75 and Constant(np.float32(0.5))(0) == 0.5
 
     @each("value", [math.nan, math.inf, "0.1", None, True])
     def test_refuses_what_is_no_number(self, value):
@@ -97,7 +101,7 @@ class TestConfidenceFeedback:
         assert feedback(0) == pytest.approx(0.5)
 
     def test_refusals_and_label(self):
-        for numbers in ((0.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, -1.0), (math.inf, 1.0, 1.0)):
+        for numbers in ((0.0, 1.0, 1.0), (101.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, -1.0), (math.inf, 1.0, 1.0)):
             with pytest.raises(ValueError, match="must be"):
                 ConfidenceFeedback(*numbers)
         assert str(ConfidenceFeedback(1, 10, 5)) == "feedback 1, 10, 5"
