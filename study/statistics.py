@@ -154,21 +154,6 @@ def sign_flip_p(values: ArrayLike) -> float:
     return float(found.pvalue)
 
 
-def holm(p_values: ArrayLike) -> FloatArray:
-    """Correct p-values for their number by Holm's method."""
-    from statsmodels.stats.multitest import multipletests  # here, since it takes a second to import and one page needs it
-
-    return np.asarray(multipletests(np.asarray(p_values, dtype=np.float64), method="holm")[1], dtype=np.float64)
-
-
-def wilson_interval(successes: ArrayLike, trials: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Compute the Wilson score interval of a proportion, elementwise: the error bars of a reliability diagram."""
-    from statsmodels.stats.proportion import proportion_confint  # here, since it takes a second to import and few pages need it
-
-    low, high = proportion_confint(np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64), method="wilson")
-    return low, high
-
-
 def ranks(scores: pd.DataFrame) -> pd.DataFrame:
     """Rank the methods (columns) on each data set (row): the largest score has rank 1; ties, at six digits, share their mean."""
     if not np.isfinite(scores).all(axis=None):
@@ -183,15 +168,6 @@ def critical_difference(methods: int, datasets: int) -> float:
     """
     quantile = float(stats.studentized_range.ppf(LEVEL, methods, np.inf)) / np.sqrt(2)
     return float(quantile * np.sqrt(methods * (methods + 1) / (6 * datasets)))
-
-
-def friedman_p(scores: pd.DataFrame) -> float:
-    """Compute the p-value of Friedman's test that methods (columns) are alike over data sets (rows)."""
-    if len(scores) < 2 or len(scores.columns) < 3:
-        raise ValueError(f"Friedman's test needs at least two data sets and three methods; got a table of {scores.shape}")
-    found = ranks(scores).to_numpy()
-    alike = bool((found == found[0, 0]).all())  # every method ties everywhere: Friedman's statistic is 0 / 0
-    return 1.0 if alike else float(stats.friedmanchisquare(*found.T).pvalue)
 
 
 def _around(estimate: float, error: float, freedom: float) -> Interval:

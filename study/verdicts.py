@@ -186,6 +186,8 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
 
     A p-value is the level at which the interval would touch the rule's threshold.
     """
+    from statsmodels.stats.multitest import multipletests  # here, since it takes a second to import and one page needs it
+
     rows = [
         {"claim": claim, "part": part, "variant": leaf.variant, "compared": leaf.text}
         | {"mean": found.mean, "low": found.interval.low, "high": found.interval.high, "pairs": found.n}
@@ -194,7 +196,7 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
         for claim, part, leaf, found in _comparisons(decided)
     ]
     frame = pd.DataFrame(rows)
-    return frame.assign(**{"p (Holm)": statistics.holm(frame["p"])}) if rows else frame
+    return frame.assign(**{"p (Holm)": multipletests(frame["p"], method="holm")[1]}) if rows else frame
 
 
 def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:

@@ -5,9 +5,8 @@ order is also carried by lightness and by the line style, so that the figures ca
 unsaid, methods and losses have a colour, a marker and a line of their own, and are drawn where β is an axis.
 """
 
-from study.figures.against import after_training, against
+from study.figures.against import after_training, against, beside
 from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
-from study.figures.compare import beside
 from study.figures.curves import curves, difficulty_groups, single_samples
 from study.figures.planes import angle_slices, feature_planes, outcome_plane
 from study.figures.style import (
@@ -16,12 +15,11 @@ from study.figures.style import (
     beta_linestyle,
     not_run,
     reading_styles,
-    schedule_color,
     schedule_label,
-    schedule_linestyle,
+    schedule_style,
     use_style,
 )
 
 __all__ = ["accuracy_against_calibration", "after_training", "against", "angle_slices", "beside", "beta_color", "beta_label"]
 __all__ += ["beta_linestyle", "curves", "difficulty_groups", "feature_planes", "not_run", "outcome_plane", "reading_styles"]
-__all__ += ["reliability_diagrams", "schedule_color", "schedule_label", "schedule_linestyle", "single_samples", "use_style"]
+__all__ += ["reliability_diagrams", "schedule_label", "schedule_style", "single_samples", "use_style"]

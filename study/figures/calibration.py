@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gdlib.calibration import CalibrationBins
-from study import statistics
-from study.figures.style import MARKERS, not_run, one_legend, panels, schedule_color, schedule_label
+from study.figures.style import MARKERS, not_run, one_legend, panels, schedule_label, schedule_style
 
 _GAP = "#cc3311"
 
@@ -28,7 +27,7 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
     figure, found = panels(table, pairs, height=2.2, xlabel="confidence", ylabel="accuracy", sharex=True, sharey=True)
     for ax, runs in found:
         if len(runs):
-            _diagram(ax, *_pooled(runs["reliability"]), color=schedule_color(str(runs["schedule"].iloc[0])))
+            _diagram(ax, *_pooled(runs["reliability"]), color=schedule_style(str(runs["schedule"].iloc[0]))["color"])
             told = f"ECE {100 * runs['test_ece'].mean():.1f} %"
             ax.text(0.04, 0.95, told, va="top", fontsize="small", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
         else:
@@ -48,7 +47,7 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
         for label, runs in of_panel.groupby("schedule", sort=False):
             mean, spread = (100 * getattr(runs[["test_ece", "test_accuracy"]], how)() for how in ("mean", "std"))
             bars: dict[str, Any] = {"xerr": spread["test_ece"], "yerr": spread["test_accuracy"], "elinewidth": 0.8} if len(runs) > 1 else {}
-            color = schedule_color(str(label))
+            color = schedule_style(str(label))["color"]
             fill = color if runs["overconfidence"].mean() > 0 else "white"
             look: dict[str, Any] = {"fmt": marks[label], "color": color, "markerfacecolor": fill, "markersize": 6}
             ax.errorbar(mean["test_ece"], mean["test_accuracy"], label=schedule_label(str(label)), **bars, **look)
@@ -70,12 +69,14 @@ def _pooled(bins: pd.Series[Any]) -> tuple[CalibrationBins, int]:
 
 def _diagram(ax: Axes, bins: CalibrationBins, seeds: int, *, color: str) -> None:
     """The accuracy of each bin as a bar with its interval, the gap to its mean confidence, and the share of the images as steps."""
+    from statsmodels.stats.proportion import proportion_confint  # here, since it takes a second to import
+
     found = bins.count > 0
     left, width, accuracy, gap = bins.lower[found], (bins.upper - bins.lower)[found], bins.accuracy[found], bins.gap[found]
     ax.bar(left, accuracy, width, align="edge", color=color, alpha=0.55, edgecolor="white", linewidth=0.6)
     box: dict[str, Any] = {"facecolor": "none", "edgecolor": _GAP, "linewidth": 0.0, "hatch": "/////"}
     ax.bar(left, gap, width, bottom=accuracy, align="edge", label="gap to the mean confidence of the bin", **box)
-    low, high = statistics.wilson_interval(accuracy * bins.count[found] / seeds, bins.count[found] / seeds)
+    low, high = proportion_confint(accuracy * bins.count[found] / seeds, bins.count[found] / seeds, method="wilson")
     spread = np.clip([accuracy - low, high - accuracy], 0, None)
     bars: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 1, "capsize": 1.5, "label": "95 % Wilson interval"}
     ax.errorbar(left + width / 2, accuracy, yerr=spread, **bars)

@@ -8,7 +8,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from study.figures.style import not_run, one_legend, panels, schedule_color, schedule_label, schedule_linestyle
+from study.figures.style import not_run, one_legend, panels, schedule_label, schedule_style
 
 _FIFTHS = ("1 (hardest)", "2", "3", "4", "5 (easiest)")
 _LINES = ("-", "--", "-.", ":")
@@ -55,9 +55,7 @@ def curves(
         for place, (name, shade) in enumerate(zip(names, sns.color_palette("viridis", len(names)), strict=True))
     }
     if line == "schedule":
-        looks = {
-            name: {"label": schedule_label(name), "color": schedule_color(name), "linestyle": schedule_linestyle(name)} for name in names
-        }
+        looks = {name: {"label": schedule_label(name)} | schedule_style(name) for name in names}
     for ax, of_panel in found:
         for label, runs in of_panel.groupby(line, sort=False):
             epochs = np.array(runs[f"curve_{x}"].iloc[0])

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from study.figures.style import MARKERS, beta_color, beta_label, beta_linestyle, not_run, one_legend, panels, schedule_color
+from study.figures.style import MARKERS, beta_color, beta_label, beta_linestyle, not_run, one_legend, panels, schedule_style
 
 FloatArray = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:
     shares = [_shares(runs) for _, runs in found]
     tallest = max(float(slices.max()) for _, slices in shares)
     for (panel, runs), (epochs, slices) in zip(found, shares, strict=True):
-        color = schedule_color(str(runs["schedule"].iloc[0]))
+        color = schedule_style(str(runs["schedule"].iloc[0]))["color"]
         for row, slice_ in enumerate(slices):
             base = float(len(epochs) - 1 - row)
             height = _OVERLAP * slice_ / tallest

@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -71,23 +72,14 @@ def beta_label(beta: float) -> str:
     return f"β = {beta:g}"
 
 
-def schedule_color(label: str) -> str:
-    """The colour of a schedule by its label: that of β for a constant, one of its own for a warm-up, and for each other loss."""
+def schedule_style(label: str) -> dict[str, str]:
+    """Colour and line of a schedule by its label: those of β for a constant one, its own for another loss, dash-dotted for a warm-up."""
     try:
-        return beta_color(float(label))
+        return {"color": beta_color(float(label)), "linestyle": beta_linestyle(float(label))}
     except ValueError:
         if (loss := label.partition(" ")[0]) in LOSSES:
-            return LOSSES[loss].color
-        return _WARMUPS[0] if "0.001" in label else _WARMUPS[1] if "0.01" in label else _WARMUPS[2]
-
-
-def schedule_linestyle(label: str) -> str:
-    """The line style of a schedule by its label: dash-dotted for a warm-up, that of the loss, or that of β."""
-    try:
-        return beta_linestyle(float(label))
-    except ValueError:
-        loss = label.partition(" ")[0]
-        return LOSSES[loss].line if loss in LOSSES else "-."
+            return {"color": LOSSES[loss].color, "linestyle": LOSSES[loss].line}
+        return {"color": _WARMUPS[0] if "0.001" in label else _WARMUPS[1] if "0.01" in label else _WARMUPS[2], "linestyle": "-."}
 
 
 def schedule_label(label: str) -> str:
@@ -103,20 +95,15 @@ def schedule_label(label: str) -> str:
         return loss_name(label)
 
 
-def in_lines(text: str, width: int = 30) -> str:
-    r"""Break a long name after commas into lines of at most so many characters.
+def in_lines(text: str) -> str:
+    r"""Break a long name after commas into lines of at most thirty characters.
 
     Example:
         >>> in_lines("cifar10, resnet18, plain, 6,000 images"), in_lines("tanh-unit")
         ('cifar10, resnet18, plain,\n6,000 images', 'tanh-unit')
     """
-    lines: list[str] = []
-    for part in re.split("(?<=,) ", text):
-        if lines and len(lines[-1]) + 1 + len(part) <= width:
-            lines[-1] += f" {part}"
-        else:
-            lines.append(part)
-    return "\n".join(lines)
+    whole = re.sub("(?<!,) ", "\N{NO-BREAK SPACE}", text)
+    return textwrap.fill(whole, 30, break_long_words=False, break_on_hyphens=False).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -128,12 +115,9 @@ def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     styles = {}
     for index, name in enumerate(names):
         activation, _, pixels = name.partition(", ")
-        color, line = _SHADES[index % len(_SHADES)], _LINES[index % 4]
-        if name.partition(" ")[0] in LOSSES:
-            color, line = schedule_color(name), schedule_linestyle(name)
-        elif pixels in _PIXELS:
-            color, line = _PIXELS[pixels]
-        styles[name] = {"color": color, "linestyle": line, "marker": _ACTIVATIONS.get(activation, MARKERS[index % len(MARKERS)])}
+        color, line = _PIXELS.get(pixels, (_SHADES[index % len(_SHADES)], _LINES[index % 4]))
+        look = schedule_style(name) if name.partition(" ")[0] in LOSSES else {"color": color, "linestyle": line}
+        styles[name] = look | {"marker": _ACTIVATIONS.get(activation, MARKERS[index % len(MARKERS)])}
     return styles
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
+from statsmodels.stats.proportion import proportion_confint
 
 from gdlib.calibration import calibration_bins
 from study import figures, statistics, tables
@@ -38,18 +39,22 @@ def titles(figure) -> list[str]:
 # --- colours ---
 
 
+def color(label: str) -> str:
+    return figures.schedule_style(label)["color"]
+
+
 class TestColors:
     def test_every_beta_warm_up_and_loss_has_its_own(self):
         colors = [figures.beta_color(beta) for beta in BETAS]
         assert colors[BETAS.index(1.0)] == "#000000" and len(set(colors)) == len(BETAS)
-        assert figures.schedule_color("0.1") == figures.beta_color(0.1)
-        warmups = {figures.schedule_color(label) for label in ("warm-up 0.001→0.01", "warm-up 0.01→0.1")}
+        assert color("0.1") == figures.beta_color(0.1)
+        warmups = {color(label) for label in ("warm-up 0.001→0.01", "warm-up 0.01→0.1")}
         assert len(warmups) == 2 and not warmups & set(colors)
-        assert [figures.schedule_linestyle(label) for label in ("0.1", "5", "warm-up 0.01→0.1")] == ["-", "--", "-."]
+        assert [figures.schedule_style(label)["linestyle"] for label in ("0.1", "5", "warm-up 0.01→0.1")] == ["-", "--", "-."]
         losses = [name for name in LOSSES if name != "gd"]
-        assert len({figures.schedule_color(f"{name} 1") for name in losses}) == len(losses)  # one for each, whatever its numbers
-        assert figures.schedule_color("lm 0.3") == figures.schedule_color("lm 0.9")
-        assert figures.schedule_color("softmax") == figures.beta_color(1.0)
+        assert len({color(f"{name} 1") for name in losses}) == len(losses)  # one for each, whatever its numbers
+        assert color("lm 0.3") == color("lm 0.9")
+        assert color("softmax") == figures.beta_color(1.0)
         assert figures.schedule_label("label-smoothing 0.1") == "label smoothing, λ = 0.1"
 
     @given(st.floats(1e-9, 1e9))
@@ -63,7 +68,7 @@ class TestColors:
             ["tanh, pixels 0 to 1", "tanh, pixels 0 to 255", "ReLU, pixels 0 to 1", "CIFAR-10, plain", "CIFAR-100", "arcgrad 10"]
         ).values()
         assert unit["marker"] == raw["marker"] != relu["marker"] and unit["color"] == relu["color"] != raw["color"]
-        assert first != second and loss["color"] == figures.schedule_color("arcgrad 10")
+        assert first != second and loss["color"] == color("arcgrad 10")
         for style in (unit, raw, first, second):
             red, green, blue = to_rgb(style["color"])
             assert not blue > 1.3 * max(red, green) and not (red > 1.3 * green > 1.3 * blue), "blue and orange are for β"
@@ -117,7 +122,7 @@ class TestCurves:
         softmax, lm = figure.axes[0].get_lines()
         np.testing.assert_allclose(softmax.get_xydata(), [[0, 2.1], [1, 1.2], [2, 0.9]])
         np.testing.assert_allclose(lm.get_ydata(), [2.1, 1.5, 1.2])
-        assert [softmax.get_color(), lm.get_color()] == [figures.schedule_color("softmax"), figures.schedule_color("lm 0.3")]
+        assert [softmax.get_color(), lm.get_color()] == [color("softmax"), color("lm 0.3")]
         assert softmax.get_linestyle() != lm.get_linestyle()  # to be told apart without colour
         assert names(figure) == ["softmax", "LM, λ = 0.3"] and titles(figure) == ["a", "b"]
 
@@ -218,7 +223,7 @@ class TestAgainst:
         np.testing.assert_allclose(arcgrad.lines[0].get_ydata(), [76.0, 86.0])
         assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["600", "6\u2009000"]
         assert figure.axes[0].get_xlabel() == "samples" and figure.axes[0].get_yscale() == "log"
-        assert names(figure) == ["softmax", "ArcGrad, s = 10"] and arcgrad.lines[0].get_color() == figures.schedule_color("arcgrad 10")
+        assert names(figure) == ["softmax", "ArcGrad, s = 10"] and arcgrad.lines[0].get_color() == color("arcgrad 10")
 
     def test_differences_have_a_panel_for_each_variant_and_an_empty_row_for_a_schedule_that_it_lacks(self):
         table = runs(["other", "plain"])
@@ -253,7 +258,7 @@ class TestReliability:
         (steps,) = [patch for patch in ax.patches if patch.get_label() == "share of the images"]
         np.testing.assert_allclose(steps.get_data().values, count / count.sum())
         (bars,) = ax.containers[-1].lines[2]
-        low, high = statistics.wilson_interval(right[found] / 3, count[found] / 3)
+        low, high = proportion_confint(right[found] / 3, count[found] / 3, method="wilson")
         np.testing.assert_allclose([segment[:, 1] for segment in bars.get_segments()], np.stack([low, high], 1), atol=1e-12)
         assert [text.get_text() for text in ax.texts] == ["ECE 11.0 %"]
 
