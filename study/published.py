@@ -66,7 +66,7 @@ _METHODS = {  # by what the tables call them, and by divergence or paper where t
 }
 _PRINTED_COLUMNS = ["paper", "dataset", "model", "setting", "metric", "value"]
 _ELSEWHERE = 2  # other data sets whose effects may stand for one that the papers do not print
-_CONDITIONS = ("train_fraction", "noise_rate", "epochs")
+_CONDITIONS = {"train_fraction": "{:g} of the samples", "noise_rate": "{:g} of the labels wrong", "epochs": "{:g} epochs"}
 
 _FOLDER = Path(__file__).resolve().parents[1] / "results" / "published"
 
@@ -131,8 +131,8 @@ def setting_name(setting: Setting) -> str:
 def printed() -> pd.DataFrame:
     """List every outcome that the papers print for a setting that a run of the book can have, in the names and units of the records.
 
-    What was trained on fewer samples, on wrong labels or for fewer epochs is not among them. The columns are ``paper``, ``dataset``,
-    ``model``, ``setting`` (see :data:`Setting`), ``metric`` (such as ``test_ece``) and ``value`` (accuracies as shares).
+    Fewer samples, wrong labels and fewer epochs stand after the data set. The columns are ``paper``, ``dataset``, ``model``, ``setting``
+    (see :data:`Setting`), ``metric`` (such as ``test_ece``) and ``value`` (accuracies as shares).
     """
     rows = []
     for listed in tables().itertuples():
@@ -141,11 +141,12 @@ def printed() -> pd.DataFrame:
             if metric == "lost":
                 metric = {"[0, 0.2]": "lost", "(0.8, 1]": "sure"}.get(str(row["interval"]), "")
             trained, after = setting(row)
-            if not metric or trained is None or row["value"] != row["value"] or any(row.get(name, 0) > 0 for name in _CONDITIONS):
+            if not metric or trained is None or row["value"] != row["value"]:
                 continue
             value = 1 - row["value"] / 100 if row["metric"] == "error_rate" else row["value"] * factor
             model = str(row["model"]).replace("ResNet35", "ResNet34")
-            rows.append((row["paper"], row["dataset"], model, trained, metric + after, round(value, 6)))
+            conditions = (words.format(row[name]) for name, words in _CONDITIONS.items() if row.get(name, 0) > 0)
+            rows.append((row["paper"], ", ".join([row["dataset"], *conditions]), model, trained, metric + after, round(value, 6)))
     return pd.DataFrame(rows, columns=_PRINTED_COLUMNS)
 
 
@@ -154,18 +155,21 @@ def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str, 
     """Tell the papers' own difference of two settings, each a metric and a setting: its range over their networks, paper by paper.
 
     Where they print the two for one or two other data sets only, those stand there, with their names; the text is empty where no paper
-    prints both. ``scale`` is a factor, such as 100 for percentage points.
+    prints both. After a comma the data set has a condition, which theirs must have too. ``scale`` is a factor, such as 100 for percentage
+    points.
 
     Example:
         >>> effect(("test_accuracy", 0.1), ("test_accuracy", 1.0), "CIFAR-10")
         'GD-1: +0.001 … +0.012; GD-2: +0.002 … +0.007'
         >>> effect(("test_accuracy", "lm 0.9"), ("test_accuracy", "lm 0.1"), "CIFAR-10")
         'LM, CIFAR-100: +0.0134'
+        >>> effect(("test_accuracy", "lm 0.3"), ("test_accuracy", "softmax"), "CIFAR-10, 0.5 of the samples")
+        'LM, CIFAR-100, 0.5 of the samples: +0.0081'
     """
     sides: list[dict[tuple[str, str, str], float]] = [{}, {}]
     for paper, name, model, setting, metric, value in printed().itertuples(index=False):
         for side, wanted in zip(sides, (left, right), strict=True):
-            if (metric, setting) == wanted:
+            if (metric, setting) == wanted and name.partition(", ")[2] == dataset.partition(", ")[2]:
                 side.setdefault((paper, name, model), value)
     found = defaultdict(list)
     for paper, name, model in sides[0].keys() & sides[1].keys():

@@ -149,7 +149,11 @@ def _over_lambda(v: Variant, kind: str, other: str) -> Values:
 
 def _half(v: Variant) -> Variant:
     """The runs with half of the samples and right labels; LM's 25,000 of 50,000 are more than half of the 45,000 not held out."""
-    return v.where(v.runs["share"].between(0.44, 0.56) & (v.runs["label_noise"] == 0))
+    return v.where(v.runs["share"].between(0.44, 0.56) & (v.runs["label_noise"] == 0), "0.5 of the samples")
+
+
+def _wrong(v: Variant) -> Variant:
+    return v.where(v.runs["label_noise"] > 0, f"{v.runs['label_noise'].max():g} of the labels wrong")
 
 
 def _apart(v: Variant) -> Variant:
@@ -307,8 +311,8 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "L4 f": ("large-margin", lambda v: v.larger("bias_rise", _LM, "softmax")),
     "L5 a": ("degraded", lambda v: _half(v).larger("test_accuracy", _LM, "softmax")),
     "L5 b": ("degraded", lambda v: _half(v).larger("test_accuracy", "lm 1", _LM)),
-    "L5 c": ("degraded", lambda v: v.where(v.runs["label_noise"] > 0).larger("test_accuracy", _LM, "softmax")),
-    "L5 d": ("degraded", lambda v: v.where(v.runs["label_noise"] > 0).larger("test_accuracy", "lm 1", _LM)),
+    "L5 c": ("degraded", lambda v: _wrong(v).larger("test_accuracy", _LM, "softmax")),
+    "L5 d": ("degraded", lambda v: _wrong(v).larger("test_accuracy", "lm 1", _LM)),
     "L6 a": ("large-margin", lambda v: _apart(v).smaller("test_accuracy", "hinge", "softmax")),
     "L6 b": ("large-margin", lambda v: _apart(v).larger("test_accuracy", "modified", "softmax")),
     "L6 c": ("large-margin", lambda v: _apart(v).larger("test_accuracy", _LM, v.best_of("modified", "l-softmax", "lgm"))),

@@ -193,7 +193,8 @@ class Variant:
         keys = [side.key for side in values if side.key]
         paper = ""  # as the papers print it
         if len(keys) == 2 and "dataset" in self.runs:
-            paper = published.effect(*keys, published.DATASETS.get(str(self.runs["dataset"].iloc[0]), ""))
+            where = published.DATASETS.get(str(self.runs["dataset"].iloc[0]), "")
+            paper = published.effect(*keys, f"{where}, {self.words}" if self.words else where)
         return Finding(self.name, outcome, text, difference, p_value, paper, self.scale)
 
     # --- combinations ---
