@@ -16,11 +16,15 @@ from gdlib.models.runs import RunModel, exactly
 class _Tanh(torch.autograd.Function):
     """tanh with a backward pass of single operations: PyTorch's fused one rounds by the place of a run in the stack."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, input: Tensor) -> Tensor:
-        output = torch.tanh(input)
+    def forward(input: Tensor) -> Tensor:
+        return torch.tanh(input)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
         ctx.save_for_backward(output)
-        return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
@@ -107,8 +111,8 @@ class StackedMLP(RunModel):
 
     def _layer(self, layer: int, inputs: Tensor) -> Tensor:
         weight, bias = self.weights[layer], self.biases[layer]  # (R, in, out), (R, out)
-        groups, samples, width = inputs.shape
-        if self.runs % groups or width != weight.shape[1]:
+        groups, samples, width = inputs.shape if inputs.ndim == 3 else (0, 0, 0)
+        if not groups or self.runs % groups or width != weight.shape[1]:
             raise ValueError(
                 f"inputs of shape {list(inputs.shape)} do not fit {self.runs} runs of a layer with {weight.shape[1]} inputs: expected "
                 f"[S, N, {weight.shape[1]}] with S a divisor of {self.runs}"

@@ -42,7 +42,7 @@ _log = logging.getLogger("gdlib.train")
 def train(
     model: RunModel,
     loss_fn: Loss,
-    schedule: Callable[[int], Sequence[float]],
+    schedule: Callable[[int], float | Sequence[float]],
     inputs: Tensor,
     labels: Tensor,
     *,
@@ -77,8 +77,8 @@ def train(
     Args:
         model: a stack of R runs.
         loss_fn: per-sample loss of logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]``.
-        schedule: maps an optimiser step, counted from 0, to one β for each run. If it has a method ``update``, that is called with what
-            ``measure`` returned, before the next epoch begins, so that β can follow what is measured.
+        schedule: maps an optimiser step, counted from 0, to one β for each run, or to one for all. If it has a method ``update``, that is
+            called with what ``measure`` returned, before the next epoch begins, so that β can follow what is measured.
         inputs: training inputs ``[N, ...]``, on the device of the model.
         labels: class indices ``[N]``, on the same device.
         epochs: number of passes over the data.
@@ -112,6 +112,7 @@ def train(
         ``learning_rate`` and what ``measure`` returned.
 
     Raises:
+        TypeError: for a model that is no stack of runs.
         ValueError: for numbers that make no training, and for a checkpoint that is damaged or belongs to another training.
 
     Example:
@@ -126,6 +127,8 @@ def train(
         >>> (predict(model, inputs).argmax(2) == labels).float().mean(1)
         tensor([1., 1.])
     """
+    if not isinstance(model, RunModel):
+        raise TypeError(f"model must be a stack of runs, such as gdlib.models.ModuleStack([model]); got {type(model).__name__}")
     if order is None:
 
         def order(epoch: int) -> Tensor:
@@ -170,9 +173,9 @@ def train(
                 model.train()
                 indices = order(epoch).to(device)  # (S, n)
                 expected = labels[indices] if shared == 1 else labels[indices].repeat_interleave(shared, 0)  # (R, n)
-                first_step = (epoch - 1) * steps_per_epoch
-                rows = np.array([schedule(first_step + step) for step in range(steps_per_epoch)])  # several times faster than a list
-                betas = torch.tensor(rows, dtype=torch.get_default_dtype(), device=device)  # (steps, R)
+                betas = _betas(schedule, range((epoch - 1) * steps_per_epoch, epoch * steps_per_epoch), model.runs).to(device)  # (steps, R)
+                if isinstance(take_step, ManualStep):
+                    take_step.check(betas)
                 tables = Tables(indices, expected, betas, draws(epoch).to(device) if draws is not None else None)
                 for step in range(steps_per_epoch):
                     do_step(tables, step)
@@ -185,7 +188,7 @@ def train(
                 model.eval()
                 measured = {name: value.cpu() for name, value in measure(model, epoch).items()}
             follow(measured)
-            beta, rate_now = torch.tensor(schedule(epoch * steps_per_epoch)), float(rates.get_last_lr()[0])
+            beta, rate_now = _betas(schedule, [epoch * steps_per_epoch], model.runs)[0], float(rates.get_last_lr()[0])
             history.append({"epoch": epoch, "beta": beta, "learning_rate": rate_now, **measured})
             if checkpoint is not None:
                 unsaved = _state(identity, parts, history)
@@ -223,11 +226,13 @@ def predict(
     model.eval()
     forward = model.features if features else model
     outputs = []
-    with autocast(inputs.device, precision):
-        for batch in inputs.split(batch_size):
-            output = forward((batch if prepare is None else prepare(batch))[None])
-            outputs.append(output.float() if output.dtype == torch.bfloat16 else output)
-    model.train(mode)
+    try:
+        with autocast(inputs.device, precision):
+            for batch in inputs.split(batch_size):
+                output = forward((batch if prepare is None else prepare(batch))[None])
+                outputs.append(output.float() if output.dtype == torch.bfloat16 else output)
+    finally:
+        model.train(mode)
     return torch.cat(outputs, dim=1)
 
 
@@ -271,6 +276,14 @@ def _check(runs: int, groups: int, inputs: Tensor, labels: Tensor, epochs: int, 
         raise ValueError(f"epochs must be >= 0, batch_size and checkpoint_every >= 1; got {numbers}")
     if not groups or runs % groups:
         raise ValueError(f"order_seeds must be as many as divide the {runs} runs, got {groups}; so must the rows of an order")
+
+
+def _betas(schedule: Callable[[int], float | Sequence[float]], steps: Sequence[int], runs: int) -> Tensor:
+    """Return the β of these steps for each run, ``[steps, R]``."""
+    rows = np.array([schedule(step) for step in steps])  # several times faster than a list
+    if rows.shape[1:] not in ((), (runs,)):
+        raise ValueError(f"schedule must return one β for each of the {runs} runs, or a number for all; got shape {list(rows.shape[1:])}")
+    return torch.tensor(rows, dtype=torch.get_default_dtype()).reshape(len(rows), -1).expand(-1, runs)
 
 
 def _optimizer(

@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from gdlib.functional.options import positive
 from gdlib.models import ACTIVATIONS, HeadedMLP, RunModel, StackedMLP
 
 _WIDE = (64, 16)  # inputs and units from which on the product for all runs is that for each run, bit for bit (MKL), and faster
@@ -104,6 +105,12 @@ class ManualStep:
 
     def _copy(self, row: int, place: int, source: Tensor) -> None:
         self.seen[row][place].copy_(source.view_as(self.seen[row][place]))
+
+    def check(self, betas: Tensor) -> None:
+        """Refuse, as the loss itself would, a β or a τ that is not finite and positive in one of the steps, ``[steps, R]``."""
+        for row in betas.unique(dim=0):
+            for name, value in zip(("beta", "temperature"), self.decay(row), strict=True):
+                positive(name, value, row.shape)
 
     def load(self) -> None:
         """Take the parameters and the momenta from the model and the optimizer."""

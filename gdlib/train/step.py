@@ -65,6 +65,8 @@ class Step:
         with autocast(inputs.device, self.precision, cached=self.cached):
             logits = self.model(inputs)  # (R, B, C)
         losses = self.loss_fn(logits.float() if logits.dtype == torch.bfloat16 else logits, labels, beta)  # (R, B)
+        if losses.shape != labels.shape:
+            raise ValueError(f"loss_fn must return the loss of every sample, {list(labels.shape)}; it returned {list(losses.shape)}")
         self.optimizer.zero_grad()
         losses.mean(1).sum().backward()
         if self.max_grad_norm is not None:

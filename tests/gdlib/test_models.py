@@ -76,6 +76,8 @@ class TestForward:
         expected.sum().backward()
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-9, atol=1e-15)
+        one_by_one = torch.func.vmap(torch.func.grad(ACTIVATIONS[activation]))(ours.detach())
+        torch.testing.assert_close(one_by_one, ours.grad, rtol=1e-12, atol=1e-15)
 
 
 class TestInitialization:
@@ -123,7 +125,7 @@ class TestInitialization:
         with pytest.raises(ValueError, match=message):
             StackedMLP(**({"sizes": [3, 2], "seeds": [0]} | change))
 
-    @each("shape", [(2, 5, 3), (1, 5, 4)])
+    @each("shape", [(2, 5, 3), (1, 5, 4), (5, 3)])
     def test_inputs_that_do_not_fit(self, shape):
         with pytest.raises(ValueError, match="S a divisor of 3"):
             mlp([3, 2], seeds=[0, 1, 2])(torch.zeros(shape))

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import HeadedMLP, ModuleStack, RunModel, mlp
+from gdlib.schedules import Constant, LinearWarmup
 from gdlib.train import Loss, batch_order, batch_orders, predict, train
 from gdlib.train.loop import _read_from
 from gdlib.train.manual import ManualStep
@@ -277,6 +278,16 @@ class TestScheduleAndHistory:
         assert [entry["beta"].item() for entry in history] == pytest.approx([0.1, 3.1, 6.1])
         assert [entry["epoch"] for entry in history] == [0, 1, 2]
 
+    def test_one_number_is_for_all_runs(self):
+        for by_hand in (True, False):
+            models, warmup = [mlp([4, 5, 3], [0, 1]) for _ in range(2)], LinearWarmup(0.1, 1.0, 4)
+            one, each_its_own = (
+                train(model, gd_loss([1.0, 1.0], by_hand=by_hand), schedule, *blobs(25), epochs=2, batch_size=10, learning_rate=0.1)
+                for model, schedule in zip(models, (warmup, lambda step: [warmup(step)] * 2), strict=True)
+            )
+            assert [entry["beta"].tolist() for entry in one] == [entry["beta"].tolist() for entry in each_its_own]
+            assert all(torch.equal(*pair) for pair in zip(*(model.parameters() for model in models), strict=True))
+
     def test_milestones(self):
         history = fit(mlp([4, 3], [0]), [1.0], blobs(20), epochs=4, milestones=[1, 3], learning_rate=1.0)
         assert [entry["learning_rate"] for entry in history] == pytest.approx([1.0, 0.1, 0.1, 0.01, 0.01])
@@ -303,6 +314,9 @@ class TestScheduleAndHistory:
         inputs, _ = blobs(23)
         torch.testing.assert_close(predict(model, inputs, batch_size=5), predict(model, inputs))
         assert predict(model, inputs, features=True).shape == (2, 23, 6)
+        assert model.training
+        with pytest.raises(ValueError, match="do not fit"):
+            predict(model, inputs[:, :2])
         assert model.training
         model.eval()
         predict(model, inputs)
@@ -358,6 +372,17 @@ class TestScheduleAndHistory:
         ]:
             with pytest.raises(ValueError, match=message):
                 fit(mlp([4, 3], [0, 0]), [1.0, 1.0], **{"data": blobs(20), **change})
+        for betas, sizes, message in [
+            ([1.0], [4, 3], r"one β for each of the 2 runs, or a number for all; got shape \[1\]"),
+            ([1.0, -1.0], [4, 3], "beta must be finite and > 0"),
+            ([1.0, -1.0], [4, 5, 3], "beta must be finite and > 0"),  # by hand, where the loss is not called
+        ]:
+            with pytest.raises(ValueError, match=message):
+                fit(mlp(sizes, [0, 0]), betas, blobs(20))
+        with pytest.raises(ValueError, match=r"the loss of every sample, \[1, 10\]; it returned \[\]"):
+            train(mlp([4, 3], [0]), lambda logits, *_: logits.sum(), Constant(1), *blobs(20), epochs=1, batch_size=10, learning_rate=0.1)
+        with pytest.raises(TypeError, match=r"ModuleStack\(\[model\]\); got Linear"):
+            train(nn.Linear(4, 3), gd_loss([1.0]), Constant(1), *blobs(20), epochs=1, batch_size=10, learning_rate=0.1)
 
 
 class InterruptedError_(Exception):
