@@ -279,8 +279,9 @@ class TestScheduleAndHistory:
         assert [entry["epoch"] for entry in history] == [0, 1, 2]
 
     def test_one_number_is_for_all_runs(self):
+        warmup = LinearWarmup(0.1, 1.0, 4)
         for by_hand in (True, False):
-            models, warmup = [mlp([4, 5, 3], [0, 1]) for _ in range(2)], LinearWarmup(0.1, 1.0, 4)
+            models = [mlp([4, 5, 3], [0, 1]) for _ in range(2)]
             one, each_its_own = (
                 train(model, gd_loss([1.0, 1.0], by_hand=by_hand), schedule, *blobs(25), epochs=2, batch_size=10, learning_rate=0.1)
                 for model, schedule in zip(models, (warmup, lambda step: [warmup(step)] * 2), strict=True)
