@@ -45,9 +45,8 @@ class StackLoss(nn.Module):
             self.loss = getattr(losses, loss.kind.module)(annealing=_annealing, **arguments)
         else:
             self.loss = getattr(nn if loss.kind.module == "CrossEntropyLoss" else losses, loss.kind.module)(**arguments)
-        fixed = {"softmax": 1.0, "super-symmetry": 1.0, "gd": arguments.get("beta")}.get(loss.name)
-        if loss.name == "m-softmax":
-            fixed = math.exp(-loss.numbers[0])
+        of_margin = math.exp(-arguments.get("margin", 0))
+        fixed = {"softmax": 1.0, "super-symmetry": 1.0, "gd": arguments.get("beta"), "m-softmax": of_margin}.get(loss.name)
         if fixed is not None:  # a gradient decay, which the trainer can do by hand
             self.beta_and_temperature = lambda beta: (fixed, 1.0)
 
@@ -104,22 +103,14 @@ class Balanced(nn.Module):
         tensor([2.3000, 1.2000, 0.1000])
     """
 
-    betas: Tensor
-    shift: Tensor
-    weight: Tensor
-    prior: Tensor
-
     def __init__(self, correction: str, beta: float, counts: Tensor) -> None:
         super().__init__()
         shares, same = counts / counts.sum(), torch.ones(len(counts))
-        fixed = {
-            "betas": (1 + beta) * shares / shares.min() - 1 if correction == "class-beta" else beta * same,
-            "shift": shares.log() if correction == "adjusted" else 0 * same,
-            "weight": 1 / (len(counts) * shares) if correction == "weighted" else same,
-            "prior": same if correction == "weighted" else shares,
-        }
-        for name, values in fixed.items():
-            self.register_buffer(name, values, persistent=False)
+        betas = (1 + beta) * shares / shares.min() - 1 if correction == "class-beta" else beta * same
+        self.betas = nn.Buffer(betas, persistent=False)
+        self.shift = nn.Buffer(shares.log() if correction == "adjusted" else 0 * same, persistent=False)
+        self.weight = nn.Buffer(1 / (len(counts) * shares) if correction == "weighted" else same, persistent=False)
+        self.prior = nn.Buffer(same if correction == "weighted" else shares, persistent=False)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Compute the losses ``[N]`` from logits ``[N, C]``."""

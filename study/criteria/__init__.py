@@ -5,15 +5,7 @@ way). Its rule returns *met*, *contradicted* or *unresolved*, by where the 95 % 
 """
 
 from study.criteria.claims import CLAIMS, FOLDER
-from study.criteria.paper_tables import (
-    ARCGRAD_OTHERS,
-    TABLE_I,
-    accuracies,
-    distance_to_table_1,
-    distance_to_table_i,
-    paper_table_i,
-    won,
-)
+from study.criteria.paper_tables import ARCGRAD_OTHERS, TABLE_I, accuracies, distance_to_table_1, distance_to_table_i, paper_table_i, won
 from study.criteria.rules import Finding, Outcome, Variant
 from study.criteria.selection import ARCGRAD, FAST, RIVALS, complete, least_seeds, on_fast, runs_of
 

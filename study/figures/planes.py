@@ -1,16 +1,14 @@
-"""Features in a plane, angles of features, and outcomes against each other."""
+"""Features in a plane, and angles of features."""
 
 from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from study.figures.style import MARKERS, beta_color, beta_label, beta_linestyle, not_run, one_legend, panels, schedule_style
+from study.figures.style import MARKERS, not_run, one_legend, panels, schedule_style
 
 FloatArray = NDArray[np.float64]
 
@@ -31,24 +29,6 @@ def feature_planes(table: pd.DataFrame) -> Figure:
         ax.tick_params(labelsize="small", pad=1)
     one_legend(figure, [found[0][0]], title="class", ncols=10, handletextpad=0.1, columnspacing=0.8, markerscale=1.5)
     return figure
-
-
-def outcome_plane(table: pd.DataFrame, x: str, y: str, *, xlabel: str, ylabel: str) -> Axes:
-    """Two outcomes against each other, means over the seeds; a line joins the temperatures of one β, the smallest one is marked."""
-    _, ax = plt.subplots()
-    paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8}  # behind a label
-    for beta, runs in table.groupby("beta", sort=False):
-        means = runs.groupby("temperature")[[x, y]].mean().sort_index()
-        value = float(str(beta))
-        color = beta_color(value)
-        ax.plot(means[x], means[y], marker="o", label=beta_label(value), color=color, linestyle=beta_linestyle(value))
-        ax.plot(means[x].iloc[0], means[y].iloc[0], marker="o", markersize=11, markerfacecolor="none", color=color)
-        for tau, row in means.iterrows():
-            ax.annotate(f"τ = {tau:g}", (row[x], row[y]), textcoords="offset points", xytext=(8, -4), fontsize="small", bbox=paper)
-    ax.set(xlabel=xlabel, ylabel=ylabel, xscale="log", yscale="log")
-    ax.margins(x=0.15)
-    ax.legend()
-    return ax
 
 
 def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:

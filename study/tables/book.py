@@ -68,18 +68,16 @@ def table(
     caption: str,
     *,
     formats: str | Mapping[Hashable, str] = "",
-    index: bool | None = None,
     group: str = "",
 ) -> Table:
     """A table of the book from a DataFrame.
 
     Args:
-        frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`; two levels of column names get a comma. Without
-            rows the table says that it was not run yet.
+        frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`; two levels of column names get a comma. An index
+            with a name is shown as the first columns. Without rows the table says that it was not run yet.
         name: label for cross references; it begins with ``tab-``.
         caption: what the table shows and how to read it; one paragraph of MyST.
         formats: the number format of every column, such as ``".2f"``, or of single columns by their name.
-        index: whether the index is shown as the first columns; by default if it has a name.
         group: a column that becomes headings: where its value changes, a row has it alone, over the rows that share it.
 
     Example:
@@ -103,7 +101,7 @@ def table(
         raise ValueError(f"{name} has no caption; say what the table shows")
     if frame.empty:
         return Table(("",), (("not run yet",),), name, caption.strip())
-    if index if index is not None else any(level is not None for level in frame.index.names):
+    if any(level is not None for level in frame.index.names):
         frame = frame.reset_index()
     if not isinstance(formats, str) and (unknown := [column for column in formats if column not in frame.columns]):
         raise ValueError(f"{name}: no column {unknown[0]!r} to format; the columns are {', '.join(map(str, frame.columns))}")
