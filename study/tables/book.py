@@ -193,9 +193,18 @@ def difference(a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, sca
     first, second = [scale * float(value) for value in a], [scale * float(value) for value in b]
     if len(first) < 2:
         return MISSING
-    result = statistics.paired_difference(first, second)
-    text = cell(result, spec)
-    return f"**{text}**" if result.interval.excludes(0.0) else text
+    return bold(statistics.paired_difference(first, second).interval, f"+{spec}")
+
+
+def bold(found: Interval, spec: str) -> str:
+    """An estimate with its interval, bold where the interval excludes 0.
+
+    Example:
+        >>> bold(Interval(1.0, 0.5, 1.5), "+.1f"), bold(Interval(1.0, -0.5, 2.5), ".1f")
+        ('**+1.0 [+0.5, +1.5]**', '1.0 [−0.5, 2.5]')
+    """
+    text = cell(found, spec)
+    return f"**{text}**" if found.excludes(0.0) else text
 
 
 def _kept(values: Iterable[float], scale: float) -> list[float]:

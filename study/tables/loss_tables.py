@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
 from study import criteria, published, statistics
-from study.criteria import FAST, TABLE_I
+from study.criteria import TABLE_I, Variant
 from study.statistics import Interval, MeanSd
-from study.tables.book import MISSING, cell, mean_sd
+from study.tables.book import MISSING, bold, cell, mean_sd
 from study.tables.runs import leads, short
 
 PAPER = "paper"
@@ -70,19 +69,19 @@ def printed(*numbers: int) -> pd.DataFrame:
             parts.append(f"{row['train_fraction']:g} of the samples")
         if row.get("noise_rate", 0) > 0:
             parts.append(f"{100 * row['noise_rate']:g} % wrong labels")
-        kind = loss.partition(" ")[0]
         numbers_of = {"value": float(row["value"]), "sd": float(row["sd"])}
-        rows.append({"source": ", ".join(parts), "loss": kind if kind in _NO_NUMBERS else loss} | numbers_of)
+        rows.append({"source": ", ".join(parts), "loss": _without_numbers(loss)} | numbers_of)
     return pd.DataFrame(rows)
 
 
 def divergences(runs: pd.DataFrame) -> pd.DataFrame:
     """The paper's table 1 and ours: error rates in per cent, a row for each λ, a column for each divergence; softmax has λ = 0."""
-    softmax = printed(2)
-    theirs = pd.concat([printed(1), softmax[softmax["loss"] == "softmax"]])
-    sources = {f"{PAPER}, {_CIFAR_100}": {row["loss"]: _printed(row) for row in theirs.to_dict("records")}}
+    softmax = printed(2).query("loss == 'softmax'")
+    theirs = pd.concat([printed(1), softmax]).set_index("loss")
+    sources = {f"{PAPER}, {_CIFAR_100}": {str(loss): cell(MeanSd(mean, sd, _RUNS), ".2f") for loss, _, mean, sd in theirs.itertuples()}}
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
-        sources[f"ours, {variant}"] = {loss: mean_sd(errors) for loss, errors in _errors(of_variant).items()}
+        errors = 100 * (1 - of_variant.set_index("loss")["test_accuracy"])
+        sources[f"ours, {variant}"] = {str(loss): mean_sd(own) for loss, own in errors.groupby(level=0)}
     rows = []
     for source, cells in sources.items():
         strengths = {loss.partition(" ")[2] for loss in cells if loss.partition(" ")[0] in DIVERGENCES}
@@ -107,15 +106,12 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
             welch = statistics.contrast([found["softmax"], found[loss]], [1, -1])
             rows.append((loss, f"{PAPER}, {str(source).partition(', ')[0]}", welch.estimate, welch.low, welch.high))
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
-        errors = _errors(of_variant)
-        paired = "model" in of_variant and bool((of_variant["model"] == FAST).all())  # as the criteria of L6
-        for loss in errors.keys() - {"softmax"} if "softmax" in errors else ():
-            both = pd.concat([errors["softmax"], errors[loss]], axis=1).dropna().to_numpy().T
-            groups = [values.to_numpy() for values in errors.values() if len(values) == both.shape[1]]
-            if both.shape[1] > 1:
-                first, second = both
-                ours = statistics.paired_difference(first, second) if paired else statistics.pooled_difference(first, second, groups)
-                rows.append((loss, f"ours, {variant}", ours.mean, ours.interval.low, ours.interval.high))
+        rules = criteria.apart(Variant(str(variant), of_variant))
+        ours = {}
+        for loss in sorted(set(of_variant["loss"]) - {"softmax"}, key=list(of_variant["loss"]).count):  # most seeds last
+            if (lead := rules.larger("test_accuracy", loss, "softmax")) and lead.difference:
+                ours[_without_numbers(loss)] = lead.difference.interval
+        rows += [(loss, f"ours, {variant}", 100 * own.estimate, 100 * own.low, 100 * own.high) for loss, own in ours.items()]
     frame = pd.DataFrame(rows, columns=["loss", "source", "mean", "low", "high"])
     frame = frame.assign(panel="", label=frame["loss"].map(_title), place=frame["loss"].map(in_order))
     frame["ours"] = ~frame["source"].str.startswith(PAPER)
@@ -124,9 +120,7 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
 
 def side_by_side(lead: pd.DataFrame) -> pd.DataFrame:
     """What :func:`less_softmax` found as texts: a row for each loss, a column for each source; bold where the interval excludes 0."""
-    found = [Interval(*ends) for ends in zip(lead["mean"], lead["low"], lead["high"], strict=True)]
-    texts = [f"{one.estimate:+.1f} [{one.low:.1f}, {one.high:.1f}]".replace("-", "\N{MINUS SIGN}") for one in found]
-    cells = [f"**{text}**" if one.excludes(0) else text for text, one in zip(texts, found, strict=True)]
+    cells = [bold(Interval(*ends), "+.1f") for ends in zip(lead["mean"], lead["low"], lead["high"], strict=True)]
     wide = lead.assign(cell=cells).pivot_table(index="label", columns="source", values="cell", aggfunc="first", sort=False)
     return wide.fillna(MISSING).rename_axis("trained with")
 
@@ -149,8 +143,7 @@ def as_printed() -> pd.DataFrame:
         weights = [sign / len(side) for sign, side in zip((1, -1), sides, strict=True) for _ in side]
         result = statistics.contrast(means, weights)
         names = [_averaged(losses) if ";" in losses else _title(losses) for losses in (first, second)]
-        text = cell(f"{result:.2f}".replace("-", "\N{MINUS SIGN}"))
-        rows.append([where, part, " less ".join(names), f"**{text}**" if result.excludes(0) else text])
+        rows.append([where, part, " less ".join(names), bold(result, ".2f")])
     frame = pd.DataFrame(rows, columns=["where", "part", "compared", "errors, points [95 %]"])
     return pd.concat([group for _, group in frame.groupby("where", sort=False)], ignore_index=True)
 
@@ -162,6 +155,11 @@ def in_order(loss: str) -> tuple[int, float]:
     return place, float(numbers.split()[0]) if numbers else 0.0
 
 
+def _without_numbers(loss: str) -> str:
+    kind = loss.partition(" ")[0]
+    return kind if kind in _NO_NUMBERS else loss
+
+
 def _title(loss: str) -> str:
     return _NO_NUMBERS.get(loss) or published.loss_name(loss)
 
@@ -170,20 +168,6 @@ def _averaged(losses: str) -> str:
     """The name of losses that differ in λ alone."""
     first = losses.split("; ")[0]
     return published.loss_name(first).rpartition(", ")[0] + ", mean over λ"
-
-
-def _errors(runs: pd.DataFrame) -> dict[str, pd.Series[float]]:
-    """Error rates in per cent of each loss, by seed; those whose numbers the paper does not give without them: the one with most seeds."""
-    found = {}
-    for loss, of_loss in sorted(runs.groupby("loss", sort=False), key=lambda item: item[1]["seed"].nunique()):
-        kind = str(loss).partition(" ")[0]
-        found[kind if kind in _NO_NUMBERS else str(loss)] = 100 * (1 - of_loss.set_index("seed")["test_accuracy"].astype(float))
-    return found
-
-
-def _printed(row: Mapping[Hashable, Any]) -> str:
-    spread = f" ± {row['sd']:.2f}" if row["sd"] == row["sd"] else ""
-    return f"{row['value']:.2f}{spread}" if row["value"] == row["value"] else MISSING
 
 
 # --- ArcGrad's Table I ---

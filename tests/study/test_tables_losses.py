@@ -15,7 +15,7 @@ VARIANT = "CIFAR-10, 6,000 images, plain"
 def runs() -> pd.DataFrame:
     return pd.DataFrame(
         [
-            {"variant": VARIANT, "loss": loss, "seed": seed, "test_accuracy": accuracy + 0.01 * seed + small * seed}
+            {"variant": VARIANT, "loss": loss, "setting": loss, "seed": seed, "test_accuracy": accuracy + 0.01 * seed + small * seed}
             for loss, accuracy, small in (
                 ("softmax", 0.50, 0.0),
                 ("lm 0.3", 0.52, 0.0001),
@@ -60,18 +60,23 @@ class TestLessSoftmax:
         assert ours.loc["lm 0.3", ["mean", "low", "high"]].round(2).tolist() == [2.01, 1.99, 2.03]
         assert ours.loc["l-softmax", "label"] == "L-Softmax"
         shown = loss_tables.side_by_side(found)
-        assert list(shown.columns)[-1] == f"ours, {VARIANT}" and shown.loc["LM, λ = 0.3"].iloc[-1] == "**+2.0 [2.0, 2.0]**"
+        assert list(shown.columns)[-1] == f"ours, {VARIANT}" and shown.loc["LM, λ = 0.3"].iloc[-1] == "**+2.0 [+2.0, +2.0]**"
         pooled = loss_tables.less_softmax(runs().assign(model="vgg16")).query("ours").set_index("loss")
         assert pooled.loc["lm 0.3", "mean"] == ours.loc["lm 0.3", "mean"] and pooled.loc["lm 0.3", "low"] < 1
 
     def test_of_two_variants_of_a_loss_the_one_with_most_seeds_is_shown(self):
-        one = runs().query("loss == 'l-softmax 2' and seed == 0").assign(loss="l-softmax 3", test_accuracy=0.9)
-        for table in (pd.concat([one, runs()]), pd.concat([runs(), one])):
+        one = (
+            runs()
+            .query("loss == 'l-softmax 2' and seed == 0")
+            .assign(loss="l-softmax 3", setting="l-softmax 3", model="fast", test_accuracy=0.9)
+        )
+        both = runs().assign(model="fast")
+        for table in (pd.concat([one, both]), pd.concat([both, one])):
             ours = loss_tables.less_softmax(table).query("ours").set_index("loss")
             assert ours.loc["l-softmax", "mean"] == pytest.approx(1.01)
 
     def test_without_softmax_there_is_no_difference(self):
-        table = runs()
+        table = runs().assign(model="fast")
         assert not loss_tables.less_softmax(table[table["loss"] != "softmax"])["ours"].any()
 
 
