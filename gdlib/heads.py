@@ -43,7 +43,13 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
     return _unit(features, -1) @ _unit(weight, -2)
 
 
-class _ClassVectors(nn.Module):
+class _Head(nn.Module):
+    def extra_repr(self) -> str:
+        """Name the shapes of the parameters and buffers."""
+        return ", ".join(f"{name}={list(value.shape)}" for name, value in self.state_dict().items())
+
+
+class _ClassVectors(_Head):
     """Keep class vectors; abstract."""
 
     def __init__(self, in_features: int, classes: int, *, seeds: Sequence[int] | None = None) -> None:
@@ -96,11 +102,10 @@ class NormedLinear(_ClassVectors):
         return features @ weight, _norm(features, -1) * _norm(weight, -2)
 
 
-class ClassCenters(nn.Module):
+class ClassCenters(_Head):
     r"""One point for each class, for :func:`gdlib.functional.center_loss`.
 
-    The centres start at 0. With a ``rate`` they are a buffer that :meth:`update` moves, in training only; without, a parameter that the
-    optimiser moves by the gradients of the loss.
+    The centres start at 0. With a ``rate`` they are a buffer that :meth:`update` moves, in training only; without, a parameter.
 
     Args:
         features: D.
@@ -135,7 +140,7 @@ class ClassCenters(nn.Module):
             self.centers.copy_(center_update(features, target, self.centers, self.rate, ignore_index=ignore_index))
 
 
-class GaussianMixtureHead(nn.Module):
+class GaussianMixtureHead(_Head):
     r"""Distances from a Gaussian for each class, for :func:`gdlib.functional.gaussian_mixture_cross_entropy`.
 
     :math:`d_c = \tfrac12 \sum_k (h_k - \mu_{c,k})^2 / \sigma_{c,k}^2` and :math:`\delta_c = \sum_k \log \sigma_{c,k}`. The logits of the
@@ -144,12 +149,11 @@ class GaussianMixtureHead(nn.Module):
     Args:
         features: D.
         classes: C.
-        diagonal: learn a variance for each class and feature; otherwise all are 1.
+        diagonal: learn a variance, 1 at first, for each class and feature; otherwise all are 1.
         seeds: one seed for each run of a stack; None for one run from the global generator.
 
     Shape:
-        Means ``[C, D]`` or ``[R, C, D]``; variances 1 at the start. Features ``[..., N, D]``; outputs :math:`d` of ``[..., N, C]`` and
-        :math:`\delta` of ``[..., 1, C]``.
+        Means ``[C, D]`` or ``[R, C, D]``. Features ``[..., N, D]`` to :math:`d` ``[..., N, C]`` and :math:`\delta` ``[..., 1, C]``.
 
     Example:
         >>> distance, half_log_determinant = GaussianMixtureHead(4, 3)(torch.zeros(5, 4))

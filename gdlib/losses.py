@@ -91,9 +91,8 @@ class GDCrossEntropyLoss(Loss):
     Formula, arguments, shapes, errors and sources are those of :func:`gdlib.functional.gd_cross_entropy`.
 
     The attribute ``beta`` may be set between steps, for example from a schedule of :mod:`gdlib.schedules`. Under ``torch.compile`` a module
-    is compiled once for all values of a β that is a number: beside the attribute it keeps the number as a tensor, which moves with the
-    module and is no part of its ``state_dict``. Set it outside of what is compiled. A function that gets β as a number is compiled anew for
-    each value; give it a tensor.
+    is compiled once for all values of a β that is a number (a function anew for each; give it a tensor): beside the attribute it keeps the
+    number as a tensor, which moves with the module and is no part of its ``state_dict``. Set it outside of what is compiled.
 
     Raises:
         TypeError: for a tensor as first positional argument: :class:`torch.nn.CrossEntropyLoss` takes class weights there.
@@ -224,8 +223,7 @@ class _Annealed(Loss):
 class SphereFaceLoss(_Annealed):
     """Apply A-Softmax (SphereFace), the angle of the true class times a whole number: :func:`gdlib.functional.sphereface_cross_entropy`.
 
-    For the original give the norms of the features as a third input, which then are the scale. ``annealing`` may be a function of the
-    number of training batches before.
+    In the original the norms of the features, a third input, are the scale. ``annealing`` may be a function of the batches before.
 
     Example:
         >>> round(SphereFaceLoss(scale=2.0, margin=2)(torch.tensor([[0.5, -1.0]]), torch.tensor([0])).item(), 4)

@@ -1,8 +1,7 @@
 """Schedules: a number as a function of the step. Pure: no torch, no state, no knowledge of the loss.
 
 A schedule is any callable that takes a step (0 for the first) and returns a float. Whether a step is an optimiser step or an epoch is the
-caller's choice: the schedule only counts. ``str()`` is its label in records and legends. :class:`ConfidenceFeedback` alone has a state: it
-follows what is measured.
+caller's choice: the schedule only counts. ``str()`` is its label. :class:`ConfidenceFeedback` alone has a state: it follows measurements.
 """
 
 from __future__ import annotations
@@ -119,8 +118,7 @@ class ConfidenceFeedback:
 
     References:
         *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 2, section A.3, asks for adaptive mechanisms during training
-        and gives none. This one is a textbook controller with conditional integration against windup (Åström and Hägglund, *Advanced PID
-        Control*, 2006).
+        and gives none. This one is a controller with conditional integration against windup (Åström and Hägglund, *Advanced PID Control*).
     """
 
     start: float
@@ -132,8 +130,7 @@ class ConfidenceFeedback:
     def __post_init__(self) -> None:
         _check_finite(start=self.start, proportional=self.proportional, integral=self.integral)
         if not (0.01 <= self.start <= 100 and self.proportional >= 0 and self.integral >= 0):
-            numbers_given = f"{self.start}, {self.proportional} and {self.integral}"
-            raise ValueError(f"start must be between 1/100 and 100, the gains must be >= 0; got {numbers_given}")
+            raise ValueError(f"start must be between 1/100 and 100, the gains must be >= 0; got {self!r}")
         self._log_beta = math.log(self.start)
 
     def __call__(self, step: float) -> float:

@@ -125,8 +125,7 @@ def calibration_bins(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 
 def confidence_histogram(true_class_probability: ArrayOrTensor, edges: Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)) -> IntArray:
     r"""Count the samples whose true-class probability lies in each interval: Table 1 of the gradient-decay papers.
 
-    The intervals are (lo, hi]; the first edge itself belongs to the first interval. A value above the last edge by no more than rounding
-    (four units in the last place) belongs to the last.
+    The intervals are (lo, hi]; the first edge belongs to the first interval, a value above the last edge by rounding to the last.
 
     Args:
         true_class_probability: :math:`p_c` of each sample, shape ``[N]``, or with leading axes such as ``[R, N]``.

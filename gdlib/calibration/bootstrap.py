@@ -46,22 +46,19 @@ def bootstrap_calibration(
     takes the bias off; the interval may lie below the estimate. Where no resampled value is negative, the ends are not either.
 
     The interval speaks of the test samples, not of the seeds of the training. Near perfect calibration it does not keep its level for the
-    ECE: in a simulation with ten bins and 5,000 samples, 95 % intervals held the true ECE in 95 % of cases when it was 0.11, in 83 % when
-    it was 0.02, and in 61 % when it was 0.
+    ECE: in a simulation with ten bins and 5,000 samples, 95 % intervals held a true ECE of 0.11 in 95 % of cases, 0.02 in 83 %, 0 in 61 %.
 
     Args:
         probs: class probabilities, shape ``[N, C]``, N ≥ 2.
         labels: true class indices, shape ``[N]``.
         measure: a function of probabilities and labels, such as :func:`classwise_calibration_error`; with options,
-            ``functools.partial(expected_calibration_error, n_bins=15)``. It is given two tensors on the CPU if ``probs`` is a tensor, else
-            two arrays.
+            ``functools.partial(expected_calibration_error, n_bins=15)``. It gets two tensors on the CPU if ``probs`` is one, else arrays.
         resamples: number of resamples.
         level: nominal coverage, between 0 and 1.
         seed: of the resampling; the same seed gives the same interval.
 
     Raises:
-        ValueError: as :func:`calibration_bins` and as the measure; for a single sample, a level outside (0, 1), no resamples, or a measure
-            that is not finite.
+        ValueError: as :func:`calibration_bins` and the measure; for one sample, a level outside (0, 1), no resamples, an infinite measure.
 
     Example:
         >>> import numpy as np

@@ -87,8 +87,7 @@ def debiased_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bi
 
     References:
         Kumar, Liang and Ma, *Verified uncertainty calibration*, NeurIPS 2019, definition 5.2; Bröcker, *Estimating reliability and
-        resolution of probability forecasts through decomposition of the empirical score*, Climate Dynamics 39 (2012) 655-667, where the
-        estimator comes from.
+        resolution of probability forecasts through decomposition of the empirical score*, Climate Dynamics 39 (2012) 655-667.
     """
     return calibration_bins(probs, labels, n_bins, scheme).debiased_error
 

@@ -24,7 +24,7 @@ def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
         if array.dtype.kind not in "fiu":
             raise ValueError(f"{name} must be an array of real numbers, not of type {array.dtype}")
         kind = np.int64 if array.dtype.kind != "f" else array.dtype.newbyteorder("=") if array.itemsize <= 8 else np.float64
-        return torch.tensor(array.astype(kind))  # torch has no long double; a copy, because the array may be read-only
+        return torch.from_numpy(array.astype(kind, order="C"))  # torch has no long double; a copy, because the array may be read-only
     if values.is_complex() or values.dtype == torch.bool:
         raise ValueError(f"{name} must hold real numbers, not {values.dtype}")
     return values

@@ -18,8 +18,7 @@ def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> Tensor
 
     .. math:: \pi_c \propto p_c \bigl(1 + (\beta - 1)\, p_c\bigr).
 
-    So β < 1 asks the softmax to be sharper than :math:`\pi`, β > 1 to be flatter, and this function undoes it with nothing to fit. The
-    order of the classes is kept. Gradients flow through it.
+    So β < 1 asks the softmax to be sharper than :math:`\pi`, β > 1 to be flatter; this undoes it and keeps the order. Gradients flow.
 
     Args:
         probs: softmax outputs p, shape ``[..., C]``: a tensor or an array of any floating type.

@@ -11,7 +11,9 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import Batch, Options, broadcasts, documented, finite, nonnegative, positive, softplus
+from gdlib.functional.options import Batch, Options, broadcasts, documented, finite, nonnegative, positive, readable, softplus
+
+_LARGEST = 1.05  # a cosine after rounding to bfloat16
 
 
 def arccos(cosine: Tensor) -> Tensor:
@@ -72,7 +74,7 @@ def arcface_cross_entropy(
     References:
         *ArcFace* (Deng et al., CVPR 2019), eq. 3; *ArcGrad*, eq. 8.
     """
-    batch = Batch(cosine, target, **options)
+    batch = _of_cosines(cosine, target, **options)
     scale, margin = batch.parameter("scale", scale, positive), batch.parameter("margin", margin, nonnegative)
     true = batch.true(batch.values)
     angle = arccos(true)
@@ -141,7 +143,7 @@ def sphereface_cross_entropy(
         *SphereFace* (Liu et al., CVPR 2017); the annealing is that of *Large-Margin Softmax* (Liu et al., ICML 2016).
     """
     _check_multiple(margin, annealing)
-    batch = Batch(cosine, target, **options)
+    batch = _of_cosines(cosine, target, **options)
     scale = batch.parameter("scale", scale, nonnegative)
     true = scale * _annealed(batch.true(batch.values), margin, annealing)
     return batch.reduce(softplus(batch.gap(scale * batch.values, true)))
@@ -193,12 +195,10 @@ def adacos_cross_entropy(cosine: Tensor, target: Tensor, scale: float | Tensor |
 
     .. math:: J = -\log \bigl(e^{s \cos\theta_c} / \sum_j e^{s \cos\theta_j}\bigr)
 
-    Without a ``scale`` it is fixed AdaCos. For dynamic AdaCos give what :func:`adacos_scale` returned for the batch;
-    :class:`gdlib.losses.AdaCosLoss` does both steps.
+    Without a ``scale`` it is fixed AdaCos. Dynamic AdaCos takes that of :func:`adacos_scale`, as :class:`gdlib.losses.AdaCosLoss` does.
 
     Args:
-        scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None for :func:`adacos_fixed_scale`, which
-            is 0 for two classes.
+        scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None for :func:`adacos_fixed_scale`.
 
     Example:
         >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
@@ -246,8 +246,7 @@ def adacos_scale(
         B = \frac{1}{N} \sum_n \sum_{j \neq c_n} e^{s \cos \theta_{n,j}}
 
     :math:`\theta_{\mathrm{med}}` is the median of the angles :math:`\theta_{n, c_n}` to the true classes; of an even number the lower of
-    the two in the middle, as :func:`torch.median` takes it. ArcGrad's eq. 10 writes :math:`\theta_{\mathrm{mod}}` for it. No gradient
-    flows.
+    the two in the middle. ArcGrad's eq. 10 writes :math:`\theta_{\mathrm{mod}}` for it. No gradient flows.
 
     Args:
         cosine: ``[N, C]``, or ``[R, N, C]`` for R runs, each with a scale of its own.
@@ -302,12 +301,11 @@ def arcgrad_cross_entropy(
 
     .. math:: J = -\log \frac{e^{-s \theta_c}}{\sum_j e^{-s \theta_j}}
 
-    There is no margin. For each gap :math:`\theta_j - \theta_c` one scale gives the largest gradient: :func:`arcgrad_scale`. Exactly one
-    of ``scale`` and ``gap`` must be given.
+    There is no margin. For each gap :math:`\theta_j - \theta_c` one scale gives the largest gradient. Give either ``scale`` or ``gap``.
 
     Args:
         scale: :math:`s > 0` in 1/radian, a number or a tensor that broadcasts to the class indices. Table I has 30 and 5, CIFAR 10.
-        gap: instead of a scale, the gap in radians, > 0, that the scale is made from.
+        gap: instead of a scale, the gap in radians, > 0, that :func:`arcgrad_scale` makes it from.
 
     Example:
         >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
@@ -319,7 +317,7 @@ def arcgrad_cross_entropy(
     """
     if (scale is None) == (gap is None):
         raise ValueError("give either scale or gap, and not both")
-    batch = Batch(cosine, target, **options)
+    batch = _of_cosines(cosine, target, **options)
     of_gap = scale if gap is None else arcgrad_scale(gap, batch.classes)
     scale = batch.parameter("scale", of_gap, positive)  # type: ignore[arg-type]
     angles = (-scale * arccos(batch.values)).masked_fill(batch.values == -math.inf, -math.inf)
@@ -364,6 +362,16 @@ def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor:
         [83.8, 2.1]
     """
     return _best_product(classes) / positive("scale", scale, scale.shape if isinstance(scale, Tensor) else torch.Size())
+
+
+def _of_cosines(cosine: Tensor, target: Tensor, **options: Unpack[Options]) -> Batch:
+    """Check the arguments of a loss of angles; logits, which it may have been given instead, have no angle."""
+    batch = Batch(cosine, target, **options)
+    if readable(batch.values) and batch.values.numel() and batch.values.amax() > _LARGEST:
+        largest = batch.values.masked_fill(~batch.valid.unsqueeze(batch.dim), 0.0).amax().item()
+        if largest > _LARGEST:
+            raise ValueError(f"cosines must lie in [-1, 1], got {largest:.4g}; gdlib.heads.CosineLinear makes them, in place of logits")
+    return batch
 
 
 def _annealed(cosine: Tensor, multiple: int, annealing: float) -> Tensor:

@@ -16,8 +16,7 @@ def center_loss(features: Tensor, target: Tensor, centers: Tensor, **options: Un
 
     .. math:: J = \tfrac12 \lVert h - c_y \rVert^2
 
-    in squared units of the features. It is added to a classification loss with a factor, :math:`L = L_{\mathrm{softmax}} + \lambda J`
-    (ArcGrad eq. 6, λ = 0.02 there).
+    in squared units of the features. A classification loss is added, :math:`L_{\mathrm{softmax}} + \lambda J` (ArcGrad eq. 6, λ = 0.02).
     Gradients flow into the features, and into centres that ask for them; :func:`center_update` is the other way to move the centres.
 
     Args:
@@ -31,8 +30,7 @@ def center_loss(features: Tensor, target: Tensor, centers: Tensor, **options: Un
         tensor([12.5000,  0.5000])
 
     References:
-        *A Discriminative Feature Learning Approach for Deep Face Recognition* (Wen et al., ECCV 2016), eq. 2, a sum over the batch;
-        *ArcGrad*, eq. 5, a mean.
+        *A Discriminative Feature Learning Approach for Deep Face Recognition* (Wen et al., ECCV 2016), eq. 2, a sum; *ArcGrad*, eq. 5.
     """
     batch = _of_centers(features, target, centers, **options)
     values, result_dtype = compute_in(features)
@@ -104,8 +102,7 @@ def gaussian_mixture_cross_entropy(
     Args:
         distance: :math:`d \ge 0`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``; :class:`gdlib.heads.GaussianMixtureHead` makes it.
         target: class indices of the shape of the distances without their class dimension.
-        margin: :math:`\alpha \ge 0`, a number or a tensor that broadcasts to the class indices. The more classes, the smaller
-            the paper's.
+        margin: :math:`\alpha \ge 0`, a number or a tensor that broadcasts to the class indices; smaller in the paper for more classes.
         likelihood_weight: :math:`\lambda \ge 0`, as ``margin``. Small, such as 0.1.
         half_log_determinant: :math:`\delta`, of a shape that broadcasts to ``distance``; None for unit covariances.
 

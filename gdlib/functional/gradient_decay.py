@@ -55,8 +55,7 @@ def gd_cross_entropy(
         tensor([-1.4467,  1.0361])
 
     References:
-        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 (with its missing brackets) and 8-11; version 2,
-        eq. 5 and 7-10.
+        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 (brackets added), 8-11; version 2, eq. 5, 7-10.
     """
     if type(beta) is float and type(temperature) is float and temperature == 1.0 and options in ({}, _DEFAULTS):
         loss = fused.usual(input, target, beta, lambda logits: _eager(Batch(logits, target), beta, logits))

@@ -79,8 +79,7 @@ def fused_gd_cross_entropy(
     """Compute :func:`gdlib.functional.gd_cross_entropy` by the kernel: ``fused_gd_cross_entropy(logits, labels, beta=0.1)``.
 
     Logits ``[N, C]`` of any floating type on a GPU are computed in float32, or in float64 as they are. Class indices ``[N]`` are not
-    checked: that would wait for the GPU. β and τ are numbers or tensors ``[N]``, and get no gradient. The options are as there, less label
-    smoothing.
+    checked: that would wait for the GPU. β and τ are numbers or tensors ``[N]``, and get no gradient. There is no label smoothing.
 
     Raises:
         ValueError: for inputs of other shapes.

@@ -55,8 +55,7 @@ def linear_gd_cross_entropy(
         ValueError: for shapes that do not fit, and for whatever :func:`gd_cross_entropy` refuses.
 
     Note:
-        Second derivatives, ``torch.func`` transforms, ``torch.compile`` and a learnt ``beta`` go through the two functions one after the
-        other, logits and all.
+        Second derivatives, ``torch.func`` transforms, ``torch.compile`` and a learnt ``beta`` store all logits, as the two functions do.
 
     Example:
         >>> import torch

@@ -34,8 +34,7 @@ def soft_margin_cross_entropy(input: Tensor, target: Tensor, margin: float | Ten
         0.2014
 
     References:
-        *Ensemble Soft-Margin Softmax Loss for Image Classification* (Wang et al., IJCAI 2018); method "M-Soft" of *ArcGrad*, section IV,
-        where m = 0.5.
+        *Ensemble Soft-Margin Softmax Loss for Image Classification* (Wang et al., IJCAI 2018); "M-Soft" of *ArcGrad*, IV B, m = 0.5.
     """
     batch = Batch(input, target, **options)
     return batch.reduce(softplus(batch.gap(batch.values) + batch.parameter("margin", margin, finite)))
@@ -54,8 +53,7 @@ def modified_cross_entropy(input: Tensor, target: Tensor, **options: Unpack[Opti
         0.3133
 
     References:
-        *Large Margin In Softmax Cross-Entropy Loss*, eq. 15. Not the "modified loss" of its section 3, softplus of the largest other logit,
-        which the paper found not to train.
+        *Large Margin In Softmax Cross-Entropy Loss*, eq. 15. Not the "modified loss" of its section 3, which did not train.
     """
     return soft_margin_cross_entropy(input, target, 1.0, **options)
 

@@ -1,8 +1,7 @@
 r"""The arguments that all losses share: their checks, the four options of a cross-entropy, and the reduction.
 
 Most losses treat the true class apart and see the others through :math:`r_c = \log \sum_{i \neq c} e^{z_i}` alone. They work with
-:math:`r_c - a_c`, where :math:`a_c` is the logit of the true class, so that no digit of :math:`1 - p_c` is lost: the cross-entropy is
-:math:`\mathrm{softplus}(r_c - a_c)`.
+:math:`r_c - a_c`, where :math:`a_c` is the true logit: the cross-entropy is its softplus, and no digit of :math:`1 - p_c` is lost.
 """
 
 from __future__ import annotations
@@ -343,8 +342,7 @@ def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indice
 def log_of_others(logits: Tensor, class_dim: int) -> Tensor:
     """Return the log-sum-exp of all other classes, for each class, of the shape of the logits.
 
-    For all but the largest class it is the full log-sum-exp plus ``log1p(-p_c)`` with ``p_c <= 1/2``; for the largest one it is summed
-    afresh, because ``1 - p_c`` has lost its digits there.
+    It is the full log-sum-exp plus ``log1p(-p_c)``; for the largest class, where ``1 - p_c`` has lost its digits, it is summed afresh.
     """
     top = logits.detach().argmax(class_dim, keepdim=True)
     log_total = torch.logsumexp(logits, class_dim, keepdim=True)

@@ -110,8 +110,7 @@ def vgg16(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channel
     Thirteen 3×3 convolutions with biases in five stages of 2, 2, 3, 3, 3 layers with 64, 128, 256, 512, 512 channels; 2×2 max pooling with
     stride 2 ends each stage. Two points differ from the printed network: a batch normalisation follows each convolution, and *one* linear
     layer takes the place of the three large ones with dropout. A position at the edge that fills half a pooling window is kept, so that
-    images of any size pass. Arguments as of :func:`resnet18`, but the stem ``"tiny-imagenet"`` only gives the first convolution stride 2;
-    ``"cifar"`` and ``"imagenet"`` are the same network.
+    images of any size pass. Arguments as of :func:`resnet18`, but the stem ``"tiny-imagenet"`` only gives the first convolution stride 2.
 
     Example:
         >>> sum(parameter.numel() for parameter in vgg16(classes=10).parameters())
@@ -135,8 +134,7 @@ def mobilenet_v1(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", 
 
     A separable layer is a 3×3 convolution in each channel, then a 1×1 convolution over the channels, both with batch normalisation and
     ReLU. The printed table gives stride 2 to the last 3×3 convolution too, against the sizes that stand beside it; it has stride 1 here.
-    Arguments as of :func:`resnet18`, but the stem is the stride of the first convolution: 1 for ``"cifar"``, 2 for ``"tiny-imagenet"`` and
-    ``"imagenet"``, which are the same network.
+    Arguments as of :func:`resnet18`, but the stem is the stride of the first convolution: 1 for ``"cifar"``, else 2.
 
     Example:
         >>> sum(parameter.numel() for parameter in mobilenet_v1(classes=10).parameters())

@@ -39,6 +39,14 @@ class TestArccos:
             getattr(functional, f"{name}_cross_entropy")(cosine, torch.tensor([0, 0, 1]), scale=30.0).backward()
             assert torch.isfinite(cosine.grad).all()
 
+    def test_logits_are_no_cosines(self):
+        cosine, labels = torch.tensor([[0.5, -7.0], [1.04, 0.2], [0.0, 3.0]]), torch.tensor([0, 1, 0])
+        for name in ["arcface", "sphereface", "arcgrad"]:
+            function = getattr(functional, f"{name}_cross_entropy")
+            with pytest.raises(ValueError, match=r"cosines must lie in \[-1, 1\], got 3; gdlib.heads.CosineLinear makes them"):
+                function(cosine, labels, scale=2.0)
+            assert function(cosine, torch.tensor([0, 1, -100]), scale=2.0).isfinite()  # what is ignored may be anything
+
 
 class TestArcFace:
     def test_by_hand(self):

@@ -52,6 +52,7 @@ class TestStacks:
         assert CosineLinear(4, 5).weight.shape == (5, 4) and CosineLinear(4, 5, seeds=[0, 1]).weight.shape == (2, 4, 5)
         assert GaussianMixtureHead(4, 5).means.shape == (5, 4) and GaussianMixtureHead(4, 5, seeds=[0, 1]).means.shape == (2, 5, 4)
         assert CosineLinear(4, 5).weight.abs().max() <= 0.5
+        assert repr(CosineLinear(4, 5)) == "CosineLinear(weight=[5, 4])" and repr(ClassCenters(4, 5)) == "ClassCenters(centers=[5, 4])"
 
 
 class TestNormedLinear:
