@@ -30,8 +30,8 @@ MATHJAX = (
 )
 DESCRIPTION = 200  # characters
 MANY_COLUMNS = 7  # a table with more is set smaller
-PHONE = 350  # pixels of a line on a phone
-CHARACTER, GAP = 8.2, 14  # pixels of a character of a table there, and between two columns
+PHONE = 350, 8.2, 14  # pixels of a line on a phone, of a character of a table there, and between two columns
+LAPTOP = 760, 9.0, 23  # the same on a laptop
 WIDE = 480  # pixels: a figure that is shrunk too much on a phone
 FOLDED = ("Why", "Re-run", "Reference")  # parts of the contents that are closed unless one of their pages is shown
 
@@ -49,6 +49,27 @@ def without_its_sheet(app: Sphinx, pagename: str, templatename: str, context: di
 
 # -- what is read aloud, and what a phone shows --------------------------------------------------------------------------------------------
 
+# a number and its unit, a deviation, an equation, an interval: no line ends within them
+TOGETHER = re.compile(r"(?:(?<=\d)|^) (?=%)|± (?=\d)|[βτλ] [=<>≤≥] (?=[\d−]|$)|\[[+−\d.\u2009]+, [+−\d.\u2009]+\]")
+
+
+def joined(text: str) -> str:
+    """Join what belongs together with spaces that do not break.
+
+    Example:
+        >>> joined("at β = 0.1 the ECE is 2.0 % ± 0.1, +1.2 [−0.5, +2.9]").replace("\N{NO-BREAK SPACE}", "_")
+        'at β_=_0.1 the ECE is 2.0_% ±_0.1, +1.2 [−0.5,_+2.9]'
+    """
+    return TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+
+
+def keep_together(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
+    """Do so in all text that is not code or a formula."""
+    for text in list(doctree.findall(nodes.Text)):
+        as_it_is = isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw))
+        if not as_it_is and (better := joined(text)) != text:
+            text.parent.replace(text, nodes.Text(better))
+
 
 def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
     """Give every cell of a table the header of its column, and every empty header a text for those who do not see the table."""
@@ -59,8 +80,11 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
         if not heads:
             continue
         rows = [[in_words(entry) for entry in row.children] for row in group.findall(nodes.row)]
-        if "wordy" not in group.parent["classes"] and least_width(rows) > PHONE:
-            group.parent["classes"].append("stacked")
+        if "wordy" not in group.parent["classes"] and not fits(rows, *PHONE):
+            whole = [
+                [in_words(entry, whole=isinstance(row.parent, nodes.tbody)) for entry in row.children] for row in group.findall(nodes.row)
+            ]
+            group.parent["classes"] += ["stacked", "whole"] if fits(whole, *LAPTOP) else ["stacked"]
         for entry in heads[-1].children:
             if not entry.astext().strip():
                 entry += nodes.paragraph("", "", nodes.inline("", "row", classes=["visually-hidden"]))
@@ -74,19 +98,19 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
             raw.replace_self(nodes.raw("", labelled(raw.astext()), format="html"))
 
 
-def in_words(entry: nodes.Node) -> str:
-    """The text of a cell, in which a formula is one word: it does not break."""
+def in_words(entry: nodes.Node, *, whole: bool = False) -> str:
+    """The text of a cell, in which a formula is one word, since it does not break; so is a number with its interval, if it is whole."""
     text = entry.astext()
     for formula in entry.findall(nodes.math):
         text = text.replace(formula.astext(), formula.astext().replace(" ", ""))
-    return text
+    return text.replace(" ", "\N{NO-BREAK SPACE}") if whole and "text-right" in entry["classes"] else text  # type: ignore[index]
 
 
-def least_width(rows: Sequence[Sequence[str]]) -> float:
-    """Estimate how many pixels a table needs on a phone when its cells break between all words."""
+def fits(rows: Sequence[Sequence[str]], width: float, character: float, gap: float) -> bool:
+    """Estimate whether a table needs no more pixels than a line has, when its cells break between all words."""
     columns = zip_longest(*rows, fillvalue="")
     words = [max((len(word) for text in column for word in re.split("[ \\n]", text)), default=0) for column in columns]
-    return sum(CHARACTER * longest + GAP for longest in words)
+    return sum(character * longest + gap for longest in words) <= width
 
 
 def labelled(table: str) -> str:
@@ -312,6 +336,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("builder-inited", without_thebe, priority=1)
     app.connect("builder-inited", replace_nodes, priority=900)
+    app.connect("doctree-resolved", keep_together)
     app.connect("doctree-resolved", label_the_cells)
     app.connect("doctree-resolved", size_the_figures)
     app.connect("html-page-context", without_its_sheet)

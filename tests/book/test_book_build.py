@@ -154,7 +154,7 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
 
 
 def test_a_table_that_is_too_wide_for_a_phone_is_stacked_there_with_its_headers() -> None:
-    assert light_pages.least_width([["a b", "ccc"], ["dd", "e"]]) == 2 * light_pages.GAP + 5 * light_pages.CHARACTER
+    assert light_pages.fits([["a b", "ccc"], ["dd", "e"]], 5 * 8 + 2 * 10, 8, 10) and not light_pages.fits([["abc"]], 33, 8, 10)
     frame = pd.DataFrame({"x": [1.5], "y": ["t"]}, index=pd.Index(["key"], name="name"))
     table = BeautifulSoup(light_pages.labelled(frame.to_html()), "html.parser").table
     assert table is not None and table["class"] == ["dataframe", "stacked"]
