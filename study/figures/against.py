@@ -19,7 +19,7 @@ Outcome = tuple[str, float, Literal["difference", "log", "count"] | None]
 AFTER = {"": "as trained", "_link": "β link", "_temperature": "temperature scaling", "_vector": "vector scaling"}
 """What is done to the probabilities after training, by the ending of the columns of the records."""
 
-_PAPERS = {"GD-1": "0.75", "GD-2": "0.55"}
+_PAPERS = {"GD-1": ("x:", "0.6"), "GD-2": (".:", "0.45")}  # mark and line, grey
 
 
 def against(
@@ -67,7 +67,8 @@ def against(
                 _intervals(ax, _relative(values, how), label=labels[value], **styles[str(value)])
         for paper, series in _lines_of(papers, here, column) if papers is not None else ():
             drawn = _relative(series * scale, how)
-            ax.plot(drawn.columns, drawn.iloc[0], ".:", color=_PAPERS[paper], linewidth=1.2, label=paper)
+            form, grey = _PAPERS[paper]
+            ax.plot(drawn.columns, drawn.iloc[0], form, color=grey, linewidth=1.2, markersize=5, label=paper)
         if how in ("log", "count"):
             ax.set_yscale("log" if how == "log" else "symlog", **({} if how == "log" else {"linthresh": 10}))
         if index % columns == 0 or len(names) == 1:

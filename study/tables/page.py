@@ -73,20 +73,21 @@ class Page:
         fine = f"{claim} in {{ref}}`the ledger <sec-claims>`; {{ref}}`how a claim is decided <sec-read>`."
         texts = [
             f"> {entry['claim']}\n>\n> {place}.",
-            f"{{.answer}}\n{self._outcome(claim)} {sentences.finding(self.verdicts[claim]).removeprefix('Reduced runs. ')}",
+            f"{{.answer}}\n{self._answer(claim)}",
         ]
         return Markdown("\n\n".join([*texts, f"{{.fineprint}}\n{fine}"]))
 
-    def _outcome(self, claim: str) -> str:
-        """Such as "**Mixed**, at the papers' scale: of 18 findings ✓ 7 met, ✗ 3 contradicted, ○ 8 unresolved."."""
+    def _answer(self, claim: str) -> str:
+        """Such as "**Mixed** (the papers' scale): of 18 findings ✓ 7 met, ✗ 3 contradicted, ○ 8 unresolved. It depends on ..."."""
         verdict, waiting = self.verdicts[claim], self._waiting(claim)
         told = counts(verdict.deciding)
         if not told:
-            return f"**Not decided yet** ({waiting})." if waiting else "**Not run yet.**"
+            return f"**Not decided yet.** It will be when these runs are complete: {waiting}." if waiting else "**Not run yet.**"
         each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
         scale = " and ".join(_SCALES[name] for name in verdict.scale.split(", "))
-        more = f" Under way, and deciding nothing before all is there: {waiting}." if waiting else ""
-        return f"**{verdict.verdict.capitalize()}** ({scale}): of {sum(told.values())} findings {each}.{more}"
+        found = sentences.finding(verdict).removeprefix("Reduced runs. ")
+        more = f" More runs are under way, and decide nothing before they are complete: {waiting}." if waiting else ""
+        return f"**{verdict.verdict.capitalize()}** ({scale}): of {sum(told.values())} findings {each}. {found}{more}"
 
     def _waiting(self, claim: str) -> str:
         """Say how far the campaigns are that answer the claim, if they are not complete."""
@@ -112,7 +113,7 @@ class Page:
                 for title, (name, unit) in _COLUMNS.items()
                 if name in group and is_numeric_dtype(group[name])
             }
-            | {"seeds": int(group["seed"].nunique())}
+            | {"seeds": _values(group.groupby(group["setting"].astype(str))["seed"].nunique())}
             for (scale, variant), group in (found.groupby(["scale", "variant"], sort=False) if len(found) else ())
         ]
         return table(pd.DataFrame(rows), f"tab-{self._name}-runs", "What was trained.", group="scale")._repr_markdown_()
