@@ -129,10 +129,7 @@ class ClassCenters(_Head):
         super().__init__()
         start = torch.zeros(classes, features) if runs is None else torch.zeros(runs, classes, features)
         self.rate = rate
-        if rate is None:
-            self.centers = nn.Parameter(start)
-        else:
-            self.register_buffer("centers", start)
+        self.register_parameter("centers", nn.Parameter(start)) if rate is None else self.register_buffer("centers", start)
 
     def update(self, features: Tensor, target: Tensor, *, ignore_index: int = -100) -> None:
         """Move the centres by one batch; nothing happens in evaluation mode, or where the optimiser moves them."""

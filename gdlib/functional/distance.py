@@ -116,12 +116,10 @@ def gaussian_mixture_cross_entropy(
         *Rethinking Feature Distribution for Loss Functions in Image Classification* (Wan et al., CVPR 2018).
     """
     batch = Batch(distance, target, only_indices="the likelihood is that of the true class", **options)
-    margin, likelihood_weight = (
-        batch.parameter(name, value, nonnegative) for name, value in (("margin", margin), ("likelihood_weight", likelihood_weight))
-    )
+    margin = batch.parameter("margin", margin, nonnegative)
+    likelihood_weight = batch.parameter("likelihood_weight", likelihood_weight, nonnegative)
     values = batch.values
-    offset = values.new_zeros(()) if half_log_determinant is None else half_log_determinant.to(values)
-    offset = offset.expand(values.shape)
+    offset = (values.new_zeros(()) if half_log_determinant is None else half_log_determinant.to(values)).expand(values.shape)
     true = -(1 + margin) * batch.true(values) - batch.true(offset)
     likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
     return batch.reduce(softplus(batch.gap(-values - offset, true)), of_true=likelihood)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from gdlib.functional.fused import against_classes, is_batch, serves, times
 from gdlib.functional.gradient_decay import gd_cross_entropy
-from gdlib.functional.options import Batch, Reduction, compute_in, positive
+from gdlib.functional.options import Batch, Reduction, autocasts, compute_in, positive
 
 _BLOCK = 2**20
 """So many logits are held at a time, unless the caller says otherwise."""
@@ -126,6 +126,9 @@ class _Blocks:
 
     def run(self, parts: Sequence[Tensor], scales: Tensor | None, needed: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:
         """Compute the losses and, if there are scales ``[N, 1]``, the gradients of the sum with them for features, weight and bias."""
+        if autocasts(device := parts[0].device.type):
+            with torch.autocast(device, enabled=False):
+                return self.run(parts, scales, needed)
         features, weight, bias = parts[0], parts[1], parts[2] if len(parts) > 2 else None
         gradients = [torch.zeros_like(part) if asked and scales is not None else None for part, asked in zip(parts, needed, strict=True)]
         of_features, of_weight, of_bias = (*gradients, None)[:3]

@@ -151,9 +151,13 @@ def broadcasts(shape: torch.Size, to: torch.Size) -> bool:
 
 def compute_in(input: Tensor) -> tuple[Tensor, torch.dtype]:
     """Return the logits in the type to compute in, and the type of the result: that of the input, or float32 under autocast."""
-    compute, device = _COMPUTE_DTYPE[input.dtype], input.device.type
-    result = compute if device != "meta" and torch.is_autocast_enabled(device) else input.dtype
-    return input if input.dtype == compute else input.to(compute), result
+    compute = _COMPUTE_DTYPE[input.dtype]
+    return input if input.dtype == compute else input.to(compute), compute if autocasts(input.device.type) else input.dtype
+
+
+def autocasts(device: str) -> bool:
+    """Say whether autocast is on for a type of device."""
+    return device != "meta" and torch.is_autocast_enabled(device)
 
 
 def over_classes(value: float | Tensor, logits: Tensor) -> float | Tensor:

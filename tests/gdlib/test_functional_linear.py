@@ -73,6 +73,16 @@ class TestEqualsTheTwoFunctions:
             loss.backward()
             assert weight.grad.dtype == dtype and torch.isfinite(weight.grad).all()
 
+    def test_under_autocast_too(self):
+        for reduction in ("mean", "none"):
+            features, weight, bias, target = draw(dtype=torch.float32)
+            expected = gd_cross_entropy(F.linear(features, weight, bias), target, 0.1, reduction=reduction)
+            with torch.autocast("cpu", torch.bfloat16):
+                found = linear_gd_cross_entropy(features, weight, target, 0.1, bias=bias, block_rows=4, reduction=reduction)
+                ours = gradients(found, features, weight, bias)
+            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(ours, gradients(expected, features, weight, bias))
+
     def test_everything_ignored_is_nan_as_in_pytorch(self):
         features, weight, _, target = draw()
         target[:] = -100
