@@ -112,11 +112,6 @@ class Dataset:
         """The number of classes."""
         return len(self.class_names)
 
-    @property
-    def features(self) -> int:
-        """The number of values in one input."""
-        return self.train.inputs[0].numel()
-
     def flat(self) -> Dataset:
         """Flatten the inputs, which must be floats, to ``[N, D]``."""
         return self.with_inputs(lambda inputs: inputs.flatten(1))

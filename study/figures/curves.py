@@ -8,10 +8,9 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from study.figures.style import not_run, one_legend, panels, schedule_label, schedule_style
+from study.figures.style import LINES, not_run, one_legend, panels, schedule_label, schedule_style
 
 _FIFTHS = ("1 (hardest)", "2", "3", "4", "5 (easiest)")
-_LINES = ("-", "--", "-.", ":")
 
 
 def curves(
@@ -51,7 +50,7 @@ def curves(
     figure, found = panels(table, panel, columns, height=height if panel else 3.3, xlabel=xlabel, ylabel=ylabel, sharey=True)
     names = list(map(str, dict.fromkeys(table[line])))
     looks: dict[str, Any] = {
-        name: {"label": name, "color": shade, "linestyle": _LINES[place % 4]}
+        name: {"label": name, "color": shade, "linestyle": LINES[place % 4]}
         for place, (name, shade) in enumerate(zip(names, sns.color_palette("viridis", len(names)), strict=True))
     }
     if line == "schedule":

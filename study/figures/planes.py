@@ -52,7 +52,7 @@ def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:
             alpha = 0.95 - 0.6 * row / max(len(epochs) - 1, 1)  # the first slice is the darkest
             panel.stairs(base + height, degrees, baseline=base, fill=True, color=color, alpha=alpha, zorder=2 * row)
             panel.stairs(base + height, degrees, baseline=base, color="white", linewidth=0.8, zorder=2 * row + 1)
-            median = _median(slice_, degrees)
+            median = float(np.interp(0.5, [0, *np.cumsum(slice_)], degrees))  # by a straight line within its bin
             panel.plot([median, median], [base, base + 0.35], color="white", linewidth=1.6, zorder=2 * row + 1)
             panel.plot([median, median], [base - 0.12, base], color="black", linewidth=1.6, zorder=2 * len(slices))
         top = len(epochs) - 1 + max(1.0, _OVERLAP * slices[0].max() / tallest)
@@ -69,8 +69,3 @@ def _shares(runs: pd.DataFrame) -> tuple[list[int], FloatArray]:
     """The epochs, and the share of the samples in each bin ``[epochs, bins]``, over all runs."""
     counts = np.sum([np.asarray(counts, dtype=float) for counts in runs["target_angle_counts"]], axis=0)
     return [int(epoch) for epoch in runs["target_angle_epochs"].iloc[0]], counts / counts.sum(1, keepdims=True)
-
-
-def _median(shares: FloatArray, edges: FloatArray) -> float:
-    """The median of a histogram, by a straight line within its bin."""
-    return float(np.interp(0.5, np.concatenate([[0.0], np.cumsum(shares)]), edges))

@@ -28,7 +28,7 @@ _ACTIVATIONS = {"ReLU": "o", "tanh": "s", "sigmoid": "^"}
 _PIXELS = {"pixels 0 to 1": ("#117733", "-"), "standardised pixels": ("#666666", "--"), "pixels 0 to 255": ("#aa3377", ":")}
 _SHADES = ("#444444", "#117733", "#aa3377", "#999933", "#44aa99", "#882255", "#888888", "#cc6677")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*", "h", "p", "d", "8")
-_LINES = ("-", "--", "-.", ":")
+LINES = ("-", "--", "-.", ":")
 
 
 def use_style() -> None:
@@ -115,7 +115,7 @@ def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     styles = {}
     for index, name in enumerate(names):
         activation, _, pixels = name.partition(", ")
-        color, line = _PIXELS.get(pixels, (_SHADES[index % len(_SHADES)], _LINES[index % 4]))
+        color, line = _PIXELS.get(pixels, (_SHADES[index % len(_SHADES)], LINES[index % 4]))
         look = schedule_style(name) if name.partition(" ")[0] in LOSSES else {"color": color, "linestyle": line}
         styles[name] = look | {"marker": _ACTIVATIONS.get(activation, MARKERS[index % len(MARKERS)])}
     return styles

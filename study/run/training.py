@@ -183,7 +183,7 @@ def _model(setting: Train, dataset: data.Dataset, seeds: Sequence[int]) -> model
     chosen = parse(setting.loss).kind if setting.loss != "gd" else None
     last: dict[str, Any] = {"with_features": chosen.with_features, "bias": setting.classifier_bias} if chosen is not None else {}
     if setting.model == "mlp":
-        sizes = [dataset.features, *setting.hidden, dataset.classes]
+        sizes = [dataset.train.inputs.shape[1], *setting.hidden, dataset.classes]
         form: dict[str, Any] = setting.model_dump(include={"activation", "initialization", "linear_features"})
         if chosen is None:
             perceptrons = models.mlp(sizes, seeds=seeds, **form)

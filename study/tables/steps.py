@@ -24,30 +24,23 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
     stepped, grid = criteria.runs_of(runs, "step"), criteria.runs_of(runs, "grid")
     if stepped.empty:
         return stepped
-    names = ["input_scale", "first_weights", "learning_rate"]
-    arm = [(inputs, 1.0 if inputs > 1 else weights, rate) for inputs, weights, rate in stepped[names].astype(float).to_numpy()]
-    stepped = stepped.assign(arm=[_arm(*of_run) for of_run in arm]).iloc[sorted(range(len(arm)), key=arm.__getitem__)]
+    inputs, weights, rate = (stepped[name].astype(float) for name in ("input_scale", "first_weights", "learning_rate"))
+    names = "first layer's rate × " + inputs.map("{:g}²".format), "first weights × " + weights.map("{:g}".format)
+    stepped["arm"] = np.select([inputs != 1, weights != 1], names, "learning rate " + rate.map("{:g}".format))
+    stepped = stepped.assign(weights=weights.where(inputs == 1, 1)).sort_values(["input_scale", "weights", "learning_rate"], kind="stable")
     raw = grid[grid["variant"].isin(["relu-none", "tanh-none"]) & grid["setting"].isin(set(stepped["setting"]))] if len(grid) else grid
     found = pd.concat([stepped, raw.assign(arm=BOTH)], ignore_index=True)
-    stuck = {name: found[name] if name in found else np.nan for name in ("saturated", "dead")}
-    tanh = found["activation"] == "tanh"
-    found["stuck"] = np.where(tanh, stuck["saturated"], stuck["dead"])
+    found["stuck"] = np.where(found["activation"] == "tanh", found.get("saturated", np.nan), found.get("dead", np.nan))
     found["share"] = found["lost_share"].where(found["errors"] >= _FEW).clip(upper=1)  # at chance the right ones are lost too
     found["activation"] = found["activation"].map(ACTIVATIONS)
     return found.sort_values("activation", kind="stable", ignore_index=True)
-
-
-def _arm(inputs: float, weights: float, rate: float) -> str:
-    if inputs != 1:
-        return f"first layer's rate × {inputs:g}²"
-    return f"first weights × {weights:g}" if weights != 1 else f"learning rate {rate:g}"
 
 
 def changes(found: pd.DataFrame, metric: str, betas: Sequence[float], spec: str, scale: float = 1.0) -> pd.DataFrame:
     """Give a metric at β = 1, mean ± standard deviation, and less it, paired over the seeds, that of other β: a row for each arm."""
     rows = []
     for (activation, arm), runs in found.groupby(["activation", "arm"], sort=False) if len(found) else ():
-        wide = runs.astype({"setting": float}).pivot_table(index="seed", columns="setting", values=metric).reindex(columns=[1.0, *betas])
+        wide = runs.pivot_table(index="seed", columns="beta", values=metric).reindex(columns=[1.0, *betas])
         row = {"activation": activation, "step": arm, "β = 1": mean_sd(wide[1.0], spec, scale=scale)}
         for beta in betas:
             pairs = wide[[beta, 1.0]].dropna()

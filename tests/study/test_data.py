@@ -231,7 +231,7 @@ class TestFitNormalizer:
 class TestShapesAndDevices:
     def test_rows_of_numbers(self):
         dataset = data.load("digits", validation_size=10).flat()
-        assert dataset.train.inputs.shape == (1427, 64) and dataset.valid.inputs.shape == (10, 64) and dataset.features == 64
+        assert dataset.train.inputs.shape == (1427, 64) and dataset.valid.inputs.shape == (10, 64)
 
     def test_grey_images_get_one_channel(self):
         dataset = data.load("digits", validation_size=10)
