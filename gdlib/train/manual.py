@@ -90,6 +90,7 @@ class ManualStep:
         pairs = [[self._views(place, *one) for place, one in enumerate(zip(self.parameters, row, strict=True))] for row in rows]
         self.seen, self.used = ([[pair[which] for pair in row] for row in pairs] for which in (0, 1))
         self.buffers: dict[int, tuple[list[Tensor], list[Tensor], Tensor]] = {}
+        self.checked = torch.empty(0)
         self.load()
 
     def _views(self, place: int, parameter: nn.Parameter, block: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,9 +109,11 @@ class ManualStep:
 
     def check(self, betas: Tensor) -> None:
         """Refuse, as the loss itself would, a β or a τ that is not finite and positive in one of the steps, ``[steps, R]``."""
-        for row in betas.unique(dim=0):
-            for name, value in zip(("beta", "temperature"), self.decay(row), strict=True):
-                positive(name, value, row.shape)
+        if not torch.equal(betas, self.checked):
+            for row in torch.aminmax(betas, dim=0):
+                for name, value in zip(("beta", "temperature"), self.decay(row), strict=True):
+                    positive(name, value, row.shape)
+            self.checked = betas
 
     def load(self) -> None:
         """Take the parameters and the momenta from the model and the optimizer."""

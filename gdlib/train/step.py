@@ -37,11 +37,6 @@ class Step:
     precision of the model. Arguments as of :func:`gdlib.train.train`.
 
     Args:
-        model: a stack of R runs.
-        loss_fn: per-sample loss.
-        optimizer: of the model's parameters.
-        max_grad_norm: as there.
-        precision: as there.
         cached: let autocast keep the weights that it has cast; not where the step is recorded, which would keep those of the recording.
     """
 
