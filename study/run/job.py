@@ -18,20 +18,17 @@ class Progress:
     """Log a line a minute: how much of ``total`` units is done, and how long the rest takes at this pace."""
 
     def __init__(self, total: int, unit: str) -> None:
-        self.total, self.unit = total, unit
-        self.first: int | None = None
-        self.started = self.said = time.monotonic()
+        self.total, self.unit, self.said = total, unit, time.monotonic()
+        self.start: tuple[int, float] | None = None
 
     def __call__(self, done: int) -> None:
         """Say so many units are done; the first call may be in the middle, of a training that goes on."""
         now = time.monotonic()
-        if self.first is None:
-            self.first, self.started = done, now
-        if now - self.said < _EVERY or done == self.first:
-            return
-        self.said = now
-        minutes = (now - self.started) / (done - self.first) * (self.total - done) / 60
-        _log.info("%s %d of %d, about %.3g minutes left", self.unit, done, self.total, minutes)
+        first, started = self.start = self.start or (done, now)
+        if now - self.said >= _EVERY and done > first:
+            minutes = (now - started) / (done - first) * (self.total - done) / 60
+            _log.info("%s %d of %d, about %.3g minutes left", self.unit, done, self.total, minutes)
+            self.said = now
 
 
 def device_of(name: str) -> torch.device:

@@ -111,7 +111,9 @@ def table(
     rows = [tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True)) for row in frame.itertuples(index=False)]
     for place in reversed([place for place in range(len(headings)) if place == 0 or headings[place] != headings[place - 1]]):
         rows.insert(place, (str(headings[place]), *[""] * (len(specs) - 1)))
-    return Table(tuple(_column_name(column) for column in frame.columns), tuple(rows), name, caption.strip())
+    columns: list[Any] = frame.columns.tolist()
+    header = [", ".join(filter(None, map(str, column))) if isinstance(column, tuple) else str(column) for column in columns]
+    return Table(tuple(header), tuple(rows), name, caption.strip())
 
 
 def cell(value: Any, spec: str = "") -> str:
@@ -214,10 +216,6 @@ def _kept(values: Iterable[float], scale: float) -> list[float]:
 def _heads(row: Sequence[str]) -> bool:
     """Whether a row is a heading of those below it: the first cell alone has a text, and the book lets it span the row."""
     return len(row) > 1 and bool(row[0]) and not any(row[1:])
-
-
-def _column_name(column: Hashable) -> str:
-    return ", ".join(str(part) for part in column if str(part)) if isinstance(column, tuple) else str(column)
 
 
 def _one_line(text: str) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from study import criteria, published, statistics
 from study.criteria import TABLE_I, Variant
-from study.statistics import Interval, MeanSd
+from study.statistics import MeanSd
 from study.tables.book import MISSING, bold, cell, mean_sd
 from study.tables.runs import leads, short
 
@@ -118,13 +118,6 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values(["ours", "place"], kind="stable", ignore_index=True)
 
 
-def side_by_side(lead: pd.DataFrame) -> pd.DataFrame:
-    """What :func:`less_softmax` found as texts: a row for each loss, a column for each source; bold where the interval excludes 0."""
-    cells = [bold(Interval(*ends), "+.1f") for ends in zip(lead["mean"], lead["low"], lead["high"], strict=True)]
-    wide = lead.assign(cell=cells).pivot_table(index="label", columns="source", values="cell", aggfunc="first", sort=False)
-    return wide.fillna(MISSING).rename_axis("trained with")
-
-
 def as_printed() -> pd.DataFrame:
     """Compare the paper's own errors, in points, for the parts of L3 to L6 that are about accuracy.
 
@@ -197,33 +190,21 @@ def ahead(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
-    """Accuracy, wins or rank of each method over the data sets: a group of rows for each, a column for each source."""
+    """Accuracy, wins or rank of each method over the data sets, the best bold: a group of rows for each, a column for each source."""
     of_kind: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.Series[float]], str]] = {
         "accuracy": ("average accuracy, %", lambda table: table.mean(), ".2f"),
         "wins": ("tables won", lambda table: criteria.won(table).sum(), ".3g"),
         "rank": ("average rank", lambda table: -statistics.ranks(table).mean(), ".2f"),
     }
-    rows = []
+    frames = []
     for kind in kinds:
         title, number, spec = of_kind[kind]
         for folds, of_folds in scores.groupby("folds", sort=False):
-            found = {str(source): number(_wide(group)) for source, group in of_folds.groupby("source", sort=False)}
-            for method in TABLE_I:
-                best = {source: values[method] == values.max() for source, values in found.items()}
-                cells = {source: format(abs(values[method]), spec) for source, values in found.items()}
-                texts = {source: f"**{text}**" if best[source] else text for source, text in cells.items()}
-                rows.append({"of": f"{title}: {folds}", "method": published.loss_name(method)} | texts)
-    return pd.DataFrame(rows).fillna(MISSING)
-
-
-def by_title(scores: pd.DataFrame) -> pd.DataFrame:
-    """Every accuracy, with rows dealt out freely: a group of rows for each data set, a row for each method, a column for each source."""
-    free = scores[scores["folds"] == FREE]
-    wide = free.pivot_table(index=["title", "setting"], columns="source", values="accuracy", sort=False)
-    best = wide.eq(wide.groupby(level=0).transform("max"))
-    cells = wide.map("{:.2f}".format).where(~best, wide.map("**{:.2f}**".format)).reset_index()
-    cells["setting"] = cells["setting"].map(published.loss_name)
-    return cells.rename(columns={"setting": "method"})
+            wide = pd.DataFrame({str(source): number(_wide(group)) for source, group in of_folds.groupby("source", sort=False)})
+            texts = wide.abs().map(f"{{:{spec}}}".format)
+            best = texts.where(wide.ne(wide.max()), "**" + texts + "**").rename(published.loss_name)
+            frames.append(best.rename_axis("method").reset_index().assign(of=f"{title}: {folds}"))
+    return pd.concat(frames, ignore_index=True).fillna(MISSING)
 
 
 def _long(wide: pd.DataFrame, folds: str, source: str) -> pd.DataFrame:

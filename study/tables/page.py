@@ -43,7 +43,7 @@ class Page:
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
         """The verdict on each claim that has criteria."""
-        return {claim: verdicts.verdict(claim, self.records) for claim in self.claims if claim in criteria.CLAIMS}
+        return verdicts.verdicts(self.records, [claim for claim in self.claims if claim in criteria.CLAIMS])
 
     def runs(self, kind: str, *, some: bool = False) -> pd.DataFrame:
         """Select the runs of a kind, in the order of :func:`study.tables.runs.in_order`.
@@ -91,17 +91,12 @@ class Page:
 
     def _waiting(self, claim: str) -> str:
         """Say how far the campaigns are that answer the claim, if they are not complete."""
-        told = []
-        for name in _LEADING:
-            found = campaign.coverage(self.root / "campaigns" / f"{name}.yml", claim)
-            if found.done < found.planned:
-                told.append(f"`{name}` {found}")
-        return ", ".join(told)
+        found = {name: campaign.coverage(self.root / "campaigns" / f"{name}.yml", claim) for name in _LEADING}
+        return ", ".join(f"`{name}` {runs}" for name, runs in found.items() if runs.done < runs.planned)
 
     def ground(self) -> Markdown:
         """Show what the claims rest on; closed below it, the criteria with their findings, and the commands to run it all again."""
-        parts = [self._rests_on(), *map(self._criteria, self.verdicts), self._rerun()]
-        return Markdown("\n\n".join(parts))
+        return Markdown("\n\n".join([self._rests_on(), *map(self._criteria, self.verdicts), self._rerun()]))
 
     def _rests_on(self) -> str:
         kinds = dict.fromkeys(part.kind for claim in self.verdicts for part in criteria.CLAIMS[claim].values())
