@@ -5,9 +5,11 @@ shapes, errors and sources are in the documentation of the function. A hyperpara
 :class:`torch.nn.Parameter`, which is learnt with the model; it may be set between steps.
 
 Example:
-    >>> loss_fn = ArcFaceLoss(scale=2.0, margin=0.0)
-    >>> round(loss_fn(torch.tensor([[1.0, 0.0]]), torch.tensor([0])).item(), 4)
-    0.1269
+    >>> from gdlib.heads import CosineLinear
+    >>> head, loss_fn, features = CosineLinear(8, 3), ArcFaceLoss(scale=30.0), torch.ones(5, 8)
+    >>> loss = loss_fn(head(features), torch.tensor([0, 1, 2, 0, 1]))
+    >>> torch.softmax(loss_fn.logits(head(features)), 1).shape                       # the probabilities, which have no margin
+    torch.Size([5, 3])
 """
 
 from __future__ import annotations
