@@ -50,7 +50,7 @@ def without_its_sheet(app: Sphinx, pagename: str, templatename: str, context: di
 # -- what is read aloud, and what a phone shows --------------------------------------------------------------------------------------------
 
 # a number and its unit, a deviation, an equation, an interval: no line ends within them
-TOGETHER = re.compile(r"(?:(?<=\d)|^) (?=%)|± (?=\d)|[βτλ] [=<>≤≥] (?=[\d−]|$)|\[[+−\d.\u2009]+, [+−\d.\u2009]+\]")
+TOGETHER = re.compile(r"(?:(?<=\d)|^) (?=%)|± (?=\d)|\b[βτλms] [=<>≤≥] (?=[\d−]|$)|\[[+−\d.\u2009]+, [+−\d.\u2009]+\]")
 
 
 def joined(text: str) -> str:
@@ -60,7 +60,7 @@ def joined(text: str) -> str:
         >>> joined("at β = 0.1 the ECE is 2.0 % ± 0.1, +1.2 [−0.5, +2.9]").replace("\N{NO-BREAK SPACE}", "_")
         'at β_=_0.1 the ECE is 2.0_% ±_0.1, +1.2 [−0.5,_+2.9]'
     """
-    return TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    return TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text).replace("\u2009", "\N{NARROW NO-BREAK SPACE}")
 
 
 def keep_together(app: Sphinx, doctree: nodes.document, pagename: str) -> None:

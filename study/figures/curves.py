@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from study.figures.style import LINES, not_run, one_legend, panels, schedule_label, schedule_style
 
@@ -70,6 +71,8 @@ def curves(
         if log == "x":
             ax.set_xscale("log")
             ax.xaxis.set_major_formatter("{x:g}")
+        else:
+            ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     one_legend(figure, [ax for ax, _ in found], title=legend, ncols=3 if line == "schedule" else min(6, len(names)))
     return figure
 

@@ -26,6 +26,8 @@ def feature_planes(table: pd.DataFrame) -> Figure:
             look = {"color": shades[index % 10], "marker": MARKERS[index % 10], "s": 11, "alpha": 0.8, "linewidths": 0.4}
             ax.scatter(x[classes == index], y[classes == index], label=str(index), **look)
         ax.locator_params(nbins=3)
+        ticks = [tick for tick in ax.get_xticks() if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]
+        ax.set_xticks([tick for tick in ticks if tick or not ticks[0] < 0 < ticks[-1]])  # three would run into one another
         ax.tick_params(labelsize="small", pad=1)
     one_legend(figure, [found[0][0]], title="class", ncols=10, handletextpad=0.1, columnspacing=0.8, markerscale=1.5)
     return figure

@@ -116,7 +116,9 @@ def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     for index, name in enumerate(names):
         activation, _, pixels = name.partition(", ")
         color, line = _PIXELS.get(pixels, (_SHADES[index % len(_SHADES)], LINES[index % 4]))
-        look = schedule_style(name) if name.partition(" ")[0] in LOSSES else {"color": color, "linestyle": line}
+        schedule = name.removeprefix("β = ")
+        known = schedule != name or name.partition(" ")[0] in LOSSES
+        look = schedule_style(schedule) if known else {"color": color, "linestyle": line}
         styles[name] = look | {"marker": _ACTIVATIONS.get(activation, MARKERS[index % len(MARKERS)])}
     return styles
 

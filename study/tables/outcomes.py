@@ -32,7 +32,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "CIFAR-100": ("cifar100,",),
     "CIFAR-10, reduced": ("cifar10-jpeg,",),
     "Tiny-ImageNet, reduced": ("tiny-imagenet,",),
-    "tables, time": ("",),
+    "small tables, cost": ("",),
 }
 """Data sets, and how the names of their variants begin."""
 
