@@ -2,7 +2,7 @@
 
 A module takes the arguments of its function but those that come with each call, in the same order and with the same defaults. Formula,
 shapes, errors and sources are in the documentation of the function. A hyperparameter is a number, a tensor, or a
-:class:`torch.nn.Parameter`, which is learnt with the model; it may be set between steps.
+:class:`torch.nn.Parameter`, which gets gradients; it may be set between steps.
 
 Example:
     >>> from gdlib.heads import CosineLinear

@@ -42,8 +42,8 @@ def gd_cross_entropy(
 
     Args:
         beta: the gradient-decay factor :math:`\beta > 0`; a number, or a tensor that broadcasts to the shape of the class indices: one
-            value for each sample. Gradients flow into a tensor that asks for them. A tensor goes by keyword, ``beta=...``, because in its
-            place :func:`torch.nn.functional.cross_entropy` takes the weights of the classes; there it raises a TypeError.
+            value for each sample. Gradients flow into a tensor that asks for them; J grows with β, so that they alone let it fall to 0. A
+            tensor goes by keyword: in its place :func:`torch.nn.functional.cross_entropy` takes class weights, so it raises a TypeError.
         temperature: :math:`\tau > 0`, a number or a tensor, as ``beta``.
 
     Example:
