@@ -4,16 +4,13 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import pandas as pd
 
 from study import criteria, records, statistics
 from study.criteria import CLAIMS, Finding, Outcome, Variant, on_fast
 
-Decision = Literal["supported", "contradicted", "mixed", "partly supported", "unresolved", "not run"]
-
-VERDICTS: Mapping[Decision, str] = {
+VERDICTS: Mapping[str, str] = {
     "supported": "every part is met in every variant",
     "partly supported": "some findings are met, none is contradicted",
     "mixed": "met here, contradicted there",
@@ -71,7 +68,7 @@ class Verdict:
         return tuple(finding for part in self.parts for finding in part.deciding)
 
     @property
-    def verdict(self) -> Decision:
+    def verdict(self) -> str:
         """The outcome of the claim, one of :data:`VERDICTS`."""
         outcomes = {finding.outcome for finding in self.deciding}
         if not outcomes:

@@ -110,7 +110,6 @@ class Campaign:
 
     name: str
     title: str
-    path: Path
     jobs: tuple[Job, ...] = field(repr=False)
 
 
@@ -153,9 +152,10 @@ class Coverage:
         return f"{self.done} of {self.planned} runs"
 
 
-def coverage(path: str | Path, answers: str | None = None, *, entry: str | None = None) -> Coverage:
-    """Count the trainings of a campaign file, or of its jobs for a row of the claims ledger, or of an entry."""
-    return _count(job for job in load(path).jobs if (answers in (None, *job.answers)) and entry in (None, job.entry))
+def coverage(jobs: Iterable[Job]) -> Coverage:
+    """Count the trainings of some jobs."""
+    counts = [(job.setting.trainings, job.done) for job in jobs]
+    return Coverage(done=sum(number for number, done in counts if done), planned=sum(number for number, _ in counts))
 
 
 def coverage_table(folder: str | Path, answers: Iterable[str]) -> pd.DataFrame:
@@ -169,13 +169,8 @@ def coverage_table(folder: str | Path, answers: Iterable[str]) -> pd.DataFrame:
         for job in campaign.jobs:
             if wanted & set(job.answers):
                 by_scale.setdefault(job.setting.model_dump()["scale"], []).append(job)
-        rows += [(f"`{campaign.name}`", campaign.title, scale, str(_count(jobs))) for scale, jobs in by_scale.items()]
+        rows += [(f"`{campaign.name}`", campaign.title, scale, str(coverage(jobs))) for scale, jobs in by_scale.items()]
     return pd.DataFrame(rows, columns=["campaign", "what", "scale", "runs"])
-
-
-def _count(jobs: Iterable[Job]) -> Coverage:
-    counts = [(job.setting.trainings, job.done) for job in jobs]
-    return Coverage(done=sum(number for number, done in counts if done), planned=sum(number for number, _ in counts))
 
 
 def named(name: str, root: Path) -> Campaign:
@@ -251,7 +246,7 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
             parameters = {**file.defaults, **entry.parameters, **chosen}
             own = (parameters, home / f"{job_id}.json", tuple(entry.answers), entry.minutes, entry.memory)
             jobs[job_id] = Job(file.name, job_id, entry.id, entry.template, *own)
-    return Campaign(name=file.name, title=file.title or file.name, path=path, jobs=tuple(jobs.values()))
+    return Campaign(name=file.name, title=file.title or file.name, jobs=tuple(jobs.values()))
 
 
 def _checked(kind: type[_Model], raw: Any, where: str) -> _Model:

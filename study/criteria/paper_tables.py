@@ -13,7 +13,6 @@ ARCGRAD_OTHERS = ("softmax", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "
 TABLE_I = (*ARCGRAD_OTHERS, "arcgrad 30", "arcgrad 5")
 """The methods of Table I."""
 
-TABLE_1_BETAS = (1.0, 0.5, 0.1, 0.01, 0.001)
 _EPOCHS_CONSIDERED = (10, 20, 50)
 
 
@@ -57,13 +56,9 @@ def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
     The mean over the five columns of half the sum of the absolute differences of the five shares (total variation); counts are means over
     the seeds.
     """
-    table = published.table("GD-2", 1)
+    theirs = {beta: column / column.sum() for beta, column in published.table("GD-2", 1).groupby("beta", sort=False)["value"]}
     distances = {}
     for variant, runs in grid.groupby("variant"):
-        columns = []
-        for beta in TABLE_1_BETAS:
-            ours = np.mean(runs.loc[runs["setting"] == beta, "confidence_counts"].tolist(), axis=0)
-            theirs = table.loc[table["beta"] == beta, "value"].to_numpy()
-            columns.append(0.5 * np.abs(ours / ours.sum() - theirs / theirs.sum()).sum())
-        distances[str(variant)] = float(np.mean(columns))
+        ours = {beta: np.mean(runs.loc[runs["setting"] == beta, "confidence_counts"].tolist(), axis=0) for beta in theirs}
+        distances[str(variant)] = np.mean([0.5 * np.abs(ours[beta] / ours[beta].sum() - share).sum() for beta, share in theirs.items()])
     return pd.Series(distances, name="distance", dtype=float).sort_values()

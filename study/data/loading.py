@@ -96,6 +96,6 @@ def _split_off_a_test_set(whole: Table) -> Dataset:
     from sklearn.model_selection import train_test_split
 
     rows = Split(whole.features, whole.labels)
-    train, test = train_test_split(torch.arange(len(whole)), test_size=_TEST_SHARE, stratify=whole.labels, random_state=0)
+    train, test = train_test_split(torch.arange(len(rows)), test_size=_TEST_SHARE, stratify=whole.labels, random_state=0)
     copy = f"{whole.copy}, stratified 80/20 split with seed 0"
     return Dataset(whole.name, rows[train], None, rows[test], whole.class_names, whole.source, copy)

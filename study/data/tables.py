@@ -59,10 +59,6 @@ class Table:
     source: str
     copy: str
 
-    def __len__(self) -> int:
-        """The number of samples."""
-        return len(self.labels)
-
     @property
     def classes(self) -> int:
         """The number of classes."""

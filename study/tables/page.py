@@ -91,7 +91,8 @@ class Page:
 
     def _waiting(self, claim: str) -> str:
         """Say how far the campaigns are that answer the claim, if they are not complete."""
-        found = {name: campaign.coverage(self.root / "campaigns" / f"{name}.yml", claim) for name in _LEADING}
+        jobs = {name: campaign.load(self.root / "campaigns" / f"{name}.yml").jobs for name in _LEADING}
+        found = {name: campaign.coverage(job for job in of_name if claim in job.answers) for name, of_name in jobs.items()}
         return ", ".join(f"`{name}` {runs}" for name, runs in found.items() if runs.done < runs.planned)
 
     def ground(self) -> Markdown:

@@ -229,10 +229,14 @@ def test_a_job_is_pending_exactly_if_its_record_is_missing_or_other(project: Pat
     assert "2 of 3 jobs have their record; 1 to run, about 0.1 minutes" in str(plan)
 
 
+def coverage(project: Path, claim: str = "E4") -> campaigns.Coverage:
+    return campaigns.coverage(job for job in jobs_of(project) if claim in job.answers)
+
+
 def test_a_record_of_something_else_is_not_the_jobs(project: Path, subtests: pytest.Subtests) -> None:
     job = jobs_of(project)[2]
     put_record(job)
-    assert job.done and campaigns.coverage(project / "campaigns" / "small.yml", "E4") == campaigns.Coverage(2, 2)
+    assert job.done and coverage(project) == campaigns.Coverage(2, 2)
     first, second = json.loads(job.record.read_text())["runs"]
     cases: list[tuple[dict[str, Any], str]] = [
         ({"template": "curriculum"}, "of the notebook curriculum"),
@@ -246,7 +250,7 @@ def test_a_record_of_something_else_is_not_the_jobs(project: Path, subtests: pyt
         with subtests.test(reason):
             put_record(job, **changes)
             assert reason in job.missing()
-            assert campaigns.coverage(project / "campaigns" / "small.yml", "E4") == campaigns.Coverage(0, 2)  # one meaning of done
+            assert coverage(project) == campaigns.Coverage(0, 2)  # one meaning of done
 
 
 def test_a_parameter_that_was_added_later_had_its_default(project: Path) -> None:
@@ -275,11 +279,9 @@ def test_a_damaged_record_is_named(project: Path, subtests: pytest.Subtests) -> 
 
 
 def test_coverage_counts_trainings(project: Path) -> None:
-    path = project / "campaigns" / "small.yml"
     put_record(jobs_of(project)[2])
-    assert campaigns.coverage(path, "E4") == campaigns.Coverage(done=2, planned=2) == campaigns.coverage(path, entry="b")
-    assert campaigns.coverage(path, "E3") == campaigns.Coverage(0, 2) and campaigns.coverage(path, "E9") == campaigns.Coverage(0, 0)
-    assert campaigns.coverage(path, entry="a-seed0").planned == 0  # a job, not an entry
+    assert coverage(project) == campaigns.Coverage(done=2, planned=2) == campaigns.coverage(jobs_of(project)[2:])
+    assert coverage(project, "E3") == campaigns.Coverage(0, 2) and coverage(project, "E9") == campaigns.Coverage(0, 0)
     frame = campaigns.coverage_table(project / "campaigns", ["E3", "E4", "E99"])
     assert frame.values.tolist() == [["`small`", "For the tests", "smoke", "2 of 4 runs"]]
     assert campaigns.coverage_table(project / "campaigns", ["E99"]).empty
@@ -290,14 +292,14 @@ def test_coverage_counts_trainings(project: Path) -> None:
 def test_what_did_not_change_is_not_read_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, third = project / "campaigns" / "small.yml", jobs_of(project)[2]
     put_record(third)
-    assert campaigns.coverage(path, "E4").done == 2
+    assert coverage(project).done == 2
     opened: list[Path] = []
     whole = Path.read_text
     monkeypatch.setattr(Path, "read_text", lambda self, *options, **named: (opened.append(self), whole(self, *options, **named))[1])
-    assert campaigns.coverage(path, "E4").done == 2 and campaigns.plan("small", project).done and opened == []
+    assert coverage(project).done == 2 and campaigns.plan("small", project).done and opened == []
     put_record(third, parameters={"betas": [7.0, 8.0]})
     write(project, {**CAMPAIGN, "title": "Changed"})
-    assert campaigns.coverage(path, "E4").done == 0 and set(opened) == {path, third.record}
+    assert coverage(project).done == 0 and set(opened) == {path, third.record}
 
 
 def test_ten_thousand_jobs_are_planned_in_seconds(project: Path) -> None:
