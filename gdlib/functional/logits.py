@@ -242,7 +242,7 @@ def super_symmetric_projection(weight: Tensor) -> Tensor:
         weight: class vectors ``[..., C, D]`` with D >= C - 1; leading dimensions are runs.
 
     Returns:
-        Vectors of the same shape whose :func:`super_symmetry_penalty` is 0 to rounding.
+        Vectors of the same shape whose :func:`super_symmetry_penalty` is 0 to rounding, if the given less their mean have the rank C - 1.
 
     Raises:
         ValueError: for fewer than two classes, and for fewer than C - 1 features, where no super-symmetric vectors exist.
