@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import sys
 import time
 import warnings
 import weakref
@@ -180,6 +182,15 @@ def test_out_of_memory_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(gd_cross_entropy.__wrapped__.__globals__["fused"], "against_classes", fail)
     with pytest.raises(torch.OutOfMemoryError):
         gd_cross_entropy(torch.zeros(4, 3), LABELS)
+
+
+def test_imported_where_another_device_is_the_default() -> None:
+    spec = importlib.util.spec_from_file_location("fresh", sys.modules["gdlib.functional.fused"].__file__)
+    fresh = importlib.util.module_from_spec(spec)
+    with torch.device("meta"):
+        spec.loader.exec_module(fresh)
+    losses, _ = fresh.against_classes(torch.tensor([[2.0, 0.0]]), torch.tensor([[0]]), 0.1, 1, 1)
+    assert losses.item() == pytest.approx(math.log(math.exp(-2) + 0.1))
 
 
 def test_class_weights_that_ask_for_a_gradient_get_one() -> None:

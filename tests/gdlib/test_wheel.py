@@ -33,6 +33,7 @@ start = torch.nn.functional.cross_entropy(model(loader.dataset.tensors[0]), labe
 """
 AFTER = """
 import gdlib
+assert gdlib.calibration and gdlib.heads and gdlib.models and gdlib.schedules and gdlib.train  # imported with the package
 end = torch.nn.functional.cross_entropy(model(loader.dataset.tensors[0]), loader.dataset.tensors[1]).item()
 assert end < 0.7 * start, (start, end)
 print(gdlib.__file__)
