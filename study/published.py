@@ -64,7 +64,6 @@ _METHODS = {  # by what the tables call them, and by divergence or paper where t
     "AdaCos": "adacos",
     "ArcGrad": "arcgrad {s:g}",
 }
-_PRINTED_COLUMNS = ["paper", "dataset", "model", "setting", "metric", "value"]
 _ELSEWHERE = 2  # other data sets whose effects may stand for one that the papers do not print
 _CONDITIONS = {"train_fraction": "{:g} of the samples", "noise_rate": "{:g} of the labels wrong", "epochs": "{:g} epochs"}
 
@@ -147,7 +146,7 @@ def printed() -> pd.DataFrame:
             model = str(row["model"]).replace("ResNet35", "ResNet34")
             conditions = (words.format(row[name]) for name, words in _CONDITIONS.items() if row.get(name, 0) > 0)
             rows.append((row["paper"], ", ".join([row["dataset"], *conditions]), model, trained, metric + after, round(value, 6)))
-    return pd.DataFrame(rows, columns=_PRINTED_COLUMNS)
+    return pd.DataFrame(rows, columns=["paper", "dataset", "model", "setting", "metric", "value"])
 
 
 @functools.cache

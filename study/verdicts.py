@@ -212,8 +212,8 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
         days.update({name: of["time"].max()[:10] for name, of in first.items() if "time" in of})
         return [Variant(name, of, 3, some=True) for name, of in first.items()]
 
-    listed = list(_comparisons(one for one in decided if one.claim != "A2"))
-    listed = [row for row in listed if row[2].outcome == "unresolved" and not on_fast(row[2].variant)]
+    unresolved = _comparisons(one for one in decided if one.claim != "A2")
+    listed = [row for row in unresolved if row[2].outcome == "unresolved" and not on_fast(row[2].variant)]
     listed += _comparisons(Verdict(claim, _parts(claim, first_seeds)) for claim in CLAIMS)
     rows = []
     for claim, letter, leaf, found in listed:

@@ -69,9 +69,10 @@ class Watch(threading.Thread):
         self.bar.n = len(ended)
         expected, done = (sum(job.minutes or 1.0 for job in jobs) for jobs in (self.plan.pending, ended))
         left = (expected - done) * ((time.time() - self.since) / 60 / done if done else 1.0)
-        failed = f", {len(self.failures())} failed" if self.failures() else ""
+        failed = sum(line.startswith(FAILED) for _, line in last)
         running = [f"{job.campaign}/{job.id}: {line}" for job, line in last if line and job not in ended]
-        return [*running, f"{self.plan.campaign.name}: {len(ended)} of {len(last)} jobs ended{failed}, about {left:.3g} minutes left"]
+        ends = f"{len(ended)} of {len(last)} jobs ended" + (f", {failed} failed" if failed else "")
+        return [*running, f"{self.plan.campaign.name}: {ends}, about {left:.3g} minutes left"]
 
     def failures(self) -> list[str]:
         """Write a line for each job that failed, with the reason."""

@@ -11,8 +11,6 @@ from torch import Tensor
 
 NORMALIZATIONS = ("unit", "standard", "none", "channel")
 
-_CHUNK = 2_000  # images that are counted at a time
-
 
 @dataclass(frozen=True, eq=False)
 class Normalizer:
@@ -36,8 +34,8 @@ class Normalizer:
 def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
     """Take the shift and the scale of a normalisation, as in :func:`study.data.load`, from training inputs.
 
-    Statistics of colour images, and those of ``"channel"``, are exact for bytes: sums of integers, rounded once at the end, counted in
-    pieces so that no float copy of the images is made. A feature or channel that is constant keeps the scale 1.
+    Statistics of colour images, and those of ``"channel"``, are exact for bytes: sums of integers, rounded once at the end, without a float
+    copy of the images. A feature or channel that is constant keeps the scale 1.
     """
     if normalization not in NORMALIZATIONS:
         raise ValueError(f"unknown normalization {normalization!r}; valid: {', '.join(NORMALIZATIONS)}")
@@ -66,8 +64,8 @@ def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
     """Compute mean and standard deviation in float32; of bytes exactly but for the last rounding."""
     if values.dtype != torch.uint8:
         return values.double().mean().float(), values.double().std(correction=0).float()
-    counts = torch.stack([torch.bincount(chunk.reshape(-1), minlength=256) for chunk in values.split(_CHUNK)]).sum(0)
-    first, second = (sum(value**power * count for value, count in enumerate(counts.tolist())) for power in (1, 2))
+    counts = torch.bincount(values.flatten(), minlength=256).tolist()
+    first, second = (sum(value**power * count for value, count in enumerate(counts)) for power in (1, 2))
     number = values.numel()
     return torch.tensor(first / number), torch.tensor(math.sqrt((number * second - first**2) / number**2))  # quotients of whole numbers
 

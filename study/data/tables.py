@@ -59,11 +59,6 @@ class Table:
     source: str
     copy: str
 
-    @property
-    def classes(self) -> int:
-        """The number of classes."""
-        return len(self.class_names)
-
 
 def table_names() -> list[str]:
     """List the names that :func:`table` knows: those of scikit-learn, then the UCI sets in the order of ArcGrad's Table II."""

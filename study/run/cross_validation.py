@@ -58,9 +58,9 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
         torch.stack([getattr(one, name).expand(table.features.shape[1]) for one in normalizers])[:, None] for name in ("shift", "scale")
     )
 
-    chosen = parse(setting.loss)
+    chosen, classes = parse(setting.loss), len(table.class_names)
     model = models.HeadedMLP(
-        [table.features.shape[1], *setting.hidden, table.classes],
+        [table.features.shape[1], *setting.hidden, classes],
         seeds,
         head=chosen.kind.head,
         with_features=chosen.kind.with_features,
@@ -73,14 +73,14 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
     def measure(model: models.RunModel, epoch: int) -> Mapping[str, Tensor]:
         if epoch % setting.test_every and epoch != setting.epochs:
             return {}
-        outputs = model(normalized)[..., : table.classes]
+        outputs = model(normalized)[..., :classes]
         right = outputs.argmax(2) == table.labels
         accuracies = {f"{name}_accuracy": (right & part).sum(1) / part.sum(1) for name, part in parts.items()}
         return accuracies | {"diverged": ~torch.isfinite(outputs).flatten(1).all(1)}
 
     history = train(
         model,
-        StackLoss(chosen, table.classes, runs=model.runs, features=setting.hidden[-1]),
+        StackLoss(chosen, classes, runs=model.runs, features=setting.hidden[-1]),
         lambda step: [1.0] * model.runs,
         table.features,
         table.labels,
@@ -99,7 +99,7 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
         {
             "dataset": table.name,
             "title": data.UCI.get(table.name, table.name),
-            "classes": table.classes,
+            "classes": classes,
             "seed": seed,
             "metrics": {name: values[-1, index].mean() for name, values in curves.items()} | {"diverged_folds": int(diverged[index])},
             "fold_accuracies": curves["test_accuracy"][-1, index],

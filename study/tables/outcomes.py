@@ -65,7 +65,8 @@ def matrix(verdicts: Sequence[Verdict]) -> HTML:
     rows, written = [], sentences.written("findings")
     for verdict, columns in zip(verdicts, by_column, strict=True):
         entry = written.get(verdict.claim, {})  # none yet for a claim whose first runs are new
-        address, claim = _address(entry.get("label", "sec-claims")), entry.get("short") or published.claims().claim[verdict.claim]
+        label, claim = entry.get("label", "sec-claims"), entry.get("short") or published.claims().claim[verdict.claim]
+        address = f"../{_pages()[label]}#{label}"
         name = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> <small>{verdict.claim}</small></th>'
         outcome = f'<td><span class="word">{verdict.verdict}</span><span class="all">{_marks(verdict.deciding)}</span></td>'
         cells = "".join(_cell(f"{verdict.claim}, {column}", columns[column], address) for column in shown)
@@ -116,9 +117,3 @@ def _pages() -> Mapping[str, str]:
         for label in re.findall(r"^\(([\w-]+)\)=$", path.read_text(encoding="utf-8"), re.MULTILINE):
             found[label] = path.relative_to(root).with_suffix(".html").as_posix()
     return found
-
-
-def _address(label: str) -> str:
-    if label not in _pages():
-        raise ValueError(f"no page has the label {label!r}")
-    return f"../{_pages()[label]}#{label}"

@@ -55,7 +55,7 @@ class TestTable:
         table = data.table("uci/haberman")
         assert table.features.tolist() == [[1, 2.5, 1], [-1, 1000, 0], [1, 2.5, 0], [0, 0, 1]] and table.features.dtype == torch.float32
         assert table.class_names == ("-1", "no", "yes") and table.labels.tolist() == [2, 1, 1, 0] and table.labels.dtype == torch.int64
-        assert (len(table.labels), table.classes, table.source) == (4, 3, "local")
+        assert (len(table.labels), len(table.class_names), table.source) == (4, 3, "local")
         assert table.copy == "sha256 " + hashlib.sha256(SMALL.encode()).hexdigest()[:16]
 
     def test_spaces_around_a_cell_mean_nothing(self, folder):
@@ -120,7 +120,7 @@ class TestTable:
     def test_embedded(self):
         for name, size, features, classes in [("iris", 150, 4, 3), ("wine", 178, 13, 3), ("breast_cancer", 569, 30, 2)]:
             table = data.table(name)
-            assert (table.features.shape, table.classes, table.source) == ((size, features), classes, "embedded")
+            assert (table.features.shape, len(table.class_names), table.source) == ((size, features), classes, "embedded")
             assert table.copy.startswith("scikit-learn ")
 
 
@@ -252,7 +252,7 @@ class TestRealTables:
 
     def hold(self, name: str) -> None:
         table = data.table(name)
-        assert table.labels.unique().tolist() == list(range(table.classes)) and torch.isfinite(table.features).all()
+        assert table.labels.unique().tolist() == list(range(len(table.class_names))) and torch.isfinite(table.features).all()
         distinct, conflicts = DUPLICATES.get(data.UCI[name], (len(table.labels), 0))
         groups = data.duplicate_groups(table.features, 0 * table.labels)
         assert len(data.duplicate_groups(table.features, table.labels).unique()) == distinct
