@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gdlib.models import image_stack
 from gdlib.train import train
@@ -71,8 +71,8 @@ def fit(
     dtype: torch.dtype = torch.float32,
     channels_last: bool = False,
     **options: Any,
-) -> list[Tensor]:
-    """Train a stack of ResNet18 on images that are on the device, with crops and flips; return all weights on the CPU."""
+) -> Tensor:
+    """Train a stack of ResNet18 on images that are on the device, with crops and flips; return all weights as one vector on the CPU."""
     pixels, labels = data
     model = image_stack("resnet18", [0] * runs, classes=10, width=width).to(device, dtype)
     if channels_last:
@@ -87,7 +87,7 @@ def fit(
     betas, temperatures = (_BETAS * runs)[:runs], (_TEMPERATURES * runs)[:runs]
     options = _OPTIONS | {"batch_size": batch_size, "prepare": prepare, "draws": draws} | options
     train(model, GradientDecay(temperatures), lambda step: betas, pixels, labels, **options)
-    return [parameter.detach().cpu() for parameter in model.parameters()]
+    return _weights(model)
 
 
 def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[dict[str, float], list[str]]:
@@ -98,7 +98,7 @@ def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[d
     """
     data = images(11 * batch_size // 2)
     form: dict[str, Any] = {"width": width, "batch_size": batch_size}
-    start = [parameter.detach() for parameter in image_stack("resnet18", [0] * len(_BETAS), classes=10, width=width).parameters()]
+    start = _weights(image_stack("resnet18", [0] * len(_BETAS), classes=10, width=width))
     reference, found, wrong = fit("cpu", data, dtype=torch.float64, **form), {}, []
     there = data[0].to(device), data[1].to(device)
     with _without_tf32():
@@ -106,7 +106,7 @@ def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[d
             for dtype, tolerance in [(torch.float32, 1.0)] if "precision" in switches else _TOLERANCES.items():
                 try:
                     weights = fit(device, there, dtype=dtype, **form, **switches)
-                    distance = _norm(weights, reference) / _norm(reference, start)
+                    distance = float((weights - reference).norm() / (reference - start).norm())
                 except Exception as error:  # whatever a driver or a compiler raises
                     _log.warning("%s: %s: %s", name, type(error).__name__, str(error).split("\n")[0])
                     distance = math.nan
@@ -116,8 +116,8 @@ def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[d
     return found, list(dict.fromkeys(wrong))
 
 
-def _norm(ones: Sequence[Tensor], others: Sequence[Tensor]) -> float:
-    return float(torch.cat([(one.double() - other.double()).flatten() for one, other in zip(ones, others, strict=True)]).norm())
+def _weights(model: nn.Module) -> Tensor:
+    return torch.cat([parameter.detach().cpu().double().flatten() for parameter in model.parameters()])
 
 
 class _Left(Exception):

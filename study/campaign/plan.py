@@ -4,7 +4,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -158,19 +158,17 @@ def coverage(jobs: Iterable[Job]) -> Coverage:
     return Coverage(done=sum(number for number, done in counts if done), planned=sum(number for number, _ in counts))
 
 
-def coverage_table(folder: str | Path, answers: Iterable[str]) -> pd.DataFrame:
+def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame:
     """Count the trainings for some rows of the claims ledger: a row for each campaign of a folder and each scale.
 
     Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``. A job that answers several rows counts once.
     """
-    wanted, rows = set(answers), []
+    by: dict[tuple[str, str, str], list[Job]] = {}
     for campaign in (load(Path(folder) / f"{name}.yml") for name in names(folder)):
-        by_scale: dict[str, list[Job]] = {}
         for job in campaign.jobs:
-            if wanted & set(job.answers):
-                by_scale.setdefault(job.setting.model_dump()["scale"], []).append(job)
-        rows += [(f"`{campaign.name}`", campaign.title, scale, str(coverage(jobs))) for scale, jobs in by_scale.items()]
-    return pd.DataFrame(rows, columns=["campaign", "what", "scale", "runs"])
+            if set(answers) & set(job.answers):
+                by.setdefault((f"`{campaign.name}`", campaign.title, job.setting.model_dump()["scale"]), []).append(job)
+    return pd.DataFrame([(*key, str(coverage(jobs))) for key, jobs in by.items()], columns=["campaign", "what", "scale", "runs"])
 
 
 def named(name: str, root: Path) -> Campaign:

@@ -23,8 +23,7 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
     """
     if table.empty:
         return not_run()
-    pairs = ("schedule", "variant")
-    figure, found = panels(table, pairs, height=2.2, xlabel="confidence", ylabel="accuracy", sharex=True, sharey=True)
+    figure, found = panels(table, ("schedule", "variant"), height=2.2, xlabel="confidence", ylabel="accuracy", sharex=True, sharey=True)
     for ax, runs in found:
         if len(runs):
             _diagram(ax, *_pooled(runs["reliability"]), color=schedule_style(str(runs["schedule"].iloc[0]))["color"])

@@ -105,11 +105,11 @@ def test_a_device_that_computes_something_else_is_refused(
 ) -> None:
     right = gpu.fit
 
-    def wrong(device: str, data: tuple[torch.Tensor, torch.Tensor], **options: object) -> list[torch.Tensor]:
+    def wrong(device: str, data: tuple[torch.Tensor, torch.Tensor], **options: object) -> torch.Tensor:
         if "precision" in options:
             raise ValueError("not on this device")
         weights = right(device, data, **options)  # type: ignore[arg-type]
-        return [weight * 1.001 for weight in weights] if "cuda_graph" in options else weights
+        return weights * 1.001 if "cuda_graph" in options else weights
 
     monkeypatch.setattr(gpu, "fit", wrong)
     _, left_out = gpu.check("cpu", width=0.125, batch_size=4)

@@ -6,13 +6,13 @@ import pandas as pd
 import pytest
 
 from study import figures, tables
-from study.tables import steps
+from study.tables.runs import arms, changes
 from tests.study import made_up
 
 
 @pytest.fixture(scope="module")
 def found() -> pd.DataFrame:
-    return steps.arms(made_up.stepping().assign(warmup_epochs=0.0))
+    return arms(made_up.stepping().assign(warmup_epochs=0.0))
 
 
 def test_arms_have_names_and_the_rates_come_first(found):
@@ -22,16 +22,16 @@ def test_arms_have_names_and_the_rates_come_first(found):
 
 
 def test_a_change_is_paired_over_the_seeds(found):
-    first = steps.changes(found, "errors", [0.001], ".0f").iloc[0].to_dict()
+    first = changes(found, "errors", [0.001], ".0f").iloc[0].to_dict()
     less = "β = 0.001 less β = 1"
     assert first == {"activation": "tanh", "step": "learning rate 0.001", "β = 1": "404 ± 3", less: "**−302 [−304, −300]**"}
-    assert steps.changes(found[found["seed"] == 0], "errors", [0.001], ".0f")[less].iloc[0] == tables.MISSING
-    assert steps.changes(found[found["beta"] == 1], "errors", [0.001], ".0f")[less].eq(tables.MISSING).all()
+    assert changes(found[found["seed"] == 0], "errors", [0.001], ".0f")[less].iloc[0] == tables.MISSING
+    assert changes(found[found["beta"] == 1], "errors", [0.001], ".0f")[less].eq(tables.MISSING).all()
 
 
 def test_no_records_have_no_arms():
-    empty = steps.arms(made_up.mnist())
-    assert empty.empty and steps.changes(empty, "errors", [0.001], ".0f").empty
+    empty = arms(made_up.mnist())
+    assert empty.empty and changes(empty, "errors", [0.001], ".0f").empty
 
 
 def test_outcomes_stand_in_a_column_for_each_activation(found):
