@@ -10,21 +10,18 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from gdlib.functional.options import transforms_active
 from gdlib.models.runs import RunModel, exactly
 
 
 class _Tanh(torch.autograd.Function):
     """tanh with a backward pass of single operations: PyTorch's fused one rounds by the place of a run in the stack."""
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(input: Tensor) -> Tensor:
-        return torch.tanh(input)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+    def forward(ctx: Any, input: Tensor) -> Tensor:
+        output = torch.tanh(input)
         ctx.save_for_backward(output)
+        return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
@@ -33,7 +30,7 @@ class _Tanh(torch.autograd.Function):
 
 
 def _tanh(input: Tensor) -> Tensor:
-    return cast(Tensor, _Tanh.apply(input))
+    return torch.tanh(input) if transforms_active() else cast(Tensor, _Tanh.apply(input))  # torch.func needs more of a function
 
 
 def _sigmoid(input: Tensor) -> Tensor:
