@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional.options import transforms_active
+from gdlib.functional.options import looked_on
 from gdlib.models.runs import RunModel, exactly
 
 
@@ -30,7 +30,7 @@ class _Tanh(torch.autograd.Function):
 
 
 def _tanh(input: Tensor) -> Tensor:
-    return torch.tanh(input) if transforms_active() else cast(Tensor, _Tanh.apply(input))  # torch.func needs more of a function
+    return torch.tanh(input) if looked_on() else cast(Tensor, _Tanh.apply(input))  # torch.func needs more of a function
 
 
 def _sigmoid(input: Tensor) -> Tensor:
