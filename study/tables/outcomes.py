@@ -66,6 +66,8 @@ def matrix(verdicts: Sequence[Verdict]) -> HTML:
     for verdict, columns in zip(verdicts, by_column, strict=True):
         entry = written.get(verdict.claim, {})  # none yet for a claim whose first runs are new
         label, claim = entry.get("label", "sec-claims"), entry.get("short") or published.claims().claim[verdict.claim]
+        if label not in _pages():
+            raise ValueError(f"no page has the label {label!r}")
         address = f"../{_pages()[label]}#{label}"
         name = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> <small>{verdict.claim}</small></th>'
         outcome = f'<td><span class="word">{verdict.verdict}</span><span class="all">{_marks(verdict.deciding)}</span></td>'
