@@ -103,7 +103,7 @@
       const after = setting.link[i] === null ? "the link was not recorded here" : `${number(setting.link[i], 1)} % after the link` + (setting.temperature[i] === null ? "" : `, ${number(setting.temperature[i], 1)} % after a fitted temperature`);
       said.push(`Measured at β = ${at} on ${setting.name} (${setting.note}, ${setting.seeds} seeds): ${accuracy}calibration error ${number(setting.ece[i], 1)} %, ${after}.`);
     }
-    return said.join(" ");
+    return said.join(" ").replaceAll(" = ", "\u00a0=\u00a0").replaceAll(" %", "\u00a0%");  // no line ends there
   }
 
   function build(root, index) {

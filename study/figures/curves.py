@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from study.figures.style import LINES, not_run, one_legend, panels, schedule_label, schedule_style
 
@@ -34,7 +34,7 @@ def curves(
     Args:
         table: runs with ``schedule`` and the curves.
         y: what is drawn.
-        ylabel: its name.
+        ylabel: its name; of an accuracy, in per cent.
         x: ``"train_epoch"`` for what is measured on the training set.
         line: a column whose values have a line each, in colours from dark to light if it is not the schedule.
         panel: one or two columns, as :func:`study.figures.style.panels` has them; all panels have one scale.
@@ -68,6 +68,8 @@ def curves(
                 mean, spread = values.mean(0), values.std(0, ddof=1)
                 ax.fill_between(epochs[shown], mean - spread, mean + spread, color=look["color"], alpha=0.18, linewidth=0)
         ax.set(yscale="log" if log == "y" else "linear", ylim=ylim)
+        if y.endswith("accuracy"):
+            ax.yaxis.set_major_formatter(PercentFormatter(1, symbol=""))
         if log == "x":
             ax.set_xscale("log")
             ax.xaxis.set_major_formatter("{x:g}")

@@ -22,7 +22,7 @@ const look = async () => {
       beta: document.querySelector(".play output").textContent,
       spoken: slider.getAttribute("aria-valuetext"),
       label: slider.labels[0].textContent,
-      text: document.querySelector(".play-text[role=status]").textContent,
+      text: document.querySelector(".play-text[role=status]").textContent.replaceAll("\u00a0", " "),
       curve: document.querySelector("[data-panel=gradient] .curve:not(.reference)").getAttribute("d"),
       chosen: document.querySelectorAll("[data-panel=accuracy] .chosen").length,
       diamonds: document.querySelectorAll("[data-panel=calibration] .open").length,
