@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 
 from study.figures.style import LINES, not_run, one_legend, panels, schedule_label, schedule_style
 
@@ -69,7 +69,7 @@ def curves(
                 ax.fill_between(epochs[shown], mean - spread, mean + spread, color=look["color"], alpha=0.18, linewidth=0)
         ax.set(yscale="log" if log == "y" else "linear", ylim=ylim)
         if y.endswith("accuracy"):
-            ax.yaxis.set_major_formatter(PercentFormatter(1, symbol=""))
+            ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}")
         if log == "x":
             ax.set_xscale("log")
             ax.xaxis.set_major_formatter("{x:g}")
