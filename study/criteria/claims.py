@@ -66,7 +66,7 @@ def _best_pair(v: Variant, *, beta: float | None = None, tau: float | None = Non
     return max(pairs, key=means.__getitem__, default=None)
 
 
-def _step(v: Variant, words: str, rate: float = 0.001, inputs: float = 1.0, weights: float = 1.0) -> Variant:
+def _step(v: Variant, words: str = "", rate: float = 0.001, inputs: float = 1.0, weights: float = 1.0) -> Variant:
     """The runs with this learning rate, and these multiples of the inputs and the first weights; no words where they are the papers'."""
     return v.at(words, learning_rate=rate, input_scale=inputs, first_weights=weights)
 
@@ -325,9 +325,9 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "E17 b": ("images", lambda v: _not_known_before(v).smaller("overconfidence", WARMUP, 0.1)),
     "E18 a": ("cifar100", lambda v: v.larger("test_accuracy", _largest(v), 1.0)),
     "E18 b": ("cifar100", lambda v: v.smaller("overconfidence", _largest(v))),
-    "B4 a": ("step", lambda v: _step(v, "").smaller("errors", 0.001, 1.0)),
+    "B4 a": ("step", lambda v: _step(v).smaller("errors", 0.001, 1.0)),
     "B4 b": ("step", lambda v: _step(v, "rate 0.1", 0.1).larger("errors", 0.001, 1.0)),
-    "B4 c": ("step", lambda v: _step(v, "").smaller("lost", 0.001, 1.0)),
+    "B4 c": ("step", lambda v: _step(v).smaller("lost", 0.001, 1.0)),
     "B4 d": ("step", lambda v: _step(v, "rate 0.1", 0.1).larger("lost", 0.001, 1.0)),
     "B4 e": ("step", _share_at_each_rate),
     "B4 f": ("step", lambda v: _step(v, "first layer's rate × 255²", inputs=255, weights=1 / 255).larger("errors", 0.001, 1.0)),
