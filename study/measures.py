@@ -246,7 +246,7 @@ def distances(features: Tensor, labels: Tensor, centres: Tensor) -> tuple[Tensor
 
 
 def angles_between(a: Tensor, b: Tensor) -> Tensor:
-    r"""Angles in radians between every vector of ``a`` ``[..., I, D]`` and of ``b`` ``[..., J, D]``; NaN for a zero vector.
+    r"""Measure the angles in radians between every vector of ``a`` ``[..., I, D]`` and of ``b`` ``[..., J, D]``; NaN for a zero vector.
 
     Computed as :math:`2 \operatorname{atan2}\bigl(\|u - v\|, \|u + v\|\bigr)` of the unit vectors, which is accurate near 0 and π, where
     :math:`\arccos(u \cdot v)` is not (W. Kahan, *How futile are mindless assessments of roundoff in floating-point computation?*, 2006,

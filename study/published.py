@@ -184,7 +184,7 @@ def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str, 
 
 
 def setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:
-    """What a row of a table was trained with, and what was done after training, as the metrics of the records say it."""
+    """Tell what a row of a table was trained with, and what was done after training, as the metrics of the records say it."""
     method = str(row["method"])
     if method in POST_HOC:
         return 1.0, POST_HOC[method]

@@ -51,7 +51,7 @@ class Part:
         return ", ".join(f"{outcome} in {outcomes.count(outcome)}" for outcome in there) + f" of {len(outcomes)} variants"
 
     def names(self, outcome: Outcome) -> list[str]:
-        """The variants that decide and have this outcome."""
+        """List the variants that decide and have this outcome."""
         return [finding.variant for finding in self.deciding if finding.outcome == outcome]
 
 

@@ -31,7 +31,7 @@ def against(
     panel: str = "",
     papers: pd.DataFrame | None = None,
 ) -> Figure:
-    """Outcomes against β or another column: means over the seeds with 95 % Student intervals; warm-ups are left out.
+    """Draw outcomes against β or another column: means over the seeds with 95 % Student intervals; warm-ups are left out.
 
     Args:
         table: runs with ``seed``, the columns that are named here, and the outcomes.
@@ -92,7 +92,7 @@ def after_training(table: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int = 2) -> Figure:
-    """Numbers with their intervals: a row for each ``label``, in it a mark for each ``source``.
+    """Draw numbers with their intervals: a row for each ``label``, in it a mark for each ``source``.
 
     Args:
         frame: ``panel``, ``label``, ``mean``, and ``low`` and ``high``, which may be NaN. Sources that begin with "paper" are black stars.

@@ -29,7 +29,7 @@ def curves(
     ylim: tuple[float, float] | None = None,
     legend: str | None = None,
 ) -> Figure:
-    """One curve ``curve_{y}`` for each schedule: the mean over the seeds, with a band of one standard deviation where there are several.
+    """Draw one curve ``curve_{y}`` for each schedule: the mean over seeds, with a band of one standard deviation where there are several.
 
     Args:
         table: runs with ``schedule`` and the curves.
@@ -80,7 +80,7 @@ def curves(
 
 
 def difficulty_groups(table: pd.DataFrame, column: str = "group_confidence") -> Figure:
-    """Mean confidence of five groups of training samples, a panel for each schedule and variant (GD-1 figure 5, GD-2 figure 3 e-h).
+    """Draw the mean confidence of five groups of samples, a panel for each schedule and variant (GD-1 figure 5, GD-2 figure 3 e-h).
 
     The epochs are on a logarithmic scale, because most of it happens in the first ten. ``column`` is ``group_confidence`` (each run's own
     groups) or ``reference_group_confidence`` (the same samples in every run).

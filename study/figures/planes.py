@@ -16,7 +16,7 @@ _OVERLAP = 1.6  # height of the tallest slice, in distances between two slices
 
 
 def feature_planes(table: pd.DataFrame) -> Figure:
-    """Two-dimensional features of test samples, first seed, a panel for each variant and schedule (GD-1 figure 1, GD-2 figure 1)."""
+    """Draw two-dimensional features of test samples, first seed, a panel for each variant and schedule (GD-1 figure 1, GD-2 figure 1)."""
     first = table[table["seed"] == table["seed"].min()]
     figure, found = panels(first, ("variant", "schedule"), height=2.2, xlabel="feature 1", ylabel="feature 2")
     shades = sns.color_palette("colorblind", 10)

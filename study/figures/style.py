@@ -53,7 +53,7 @@ def use_style() -> None:
 
 
 def beta_color(beta: float) -> str:
-    """The colour of a gradient-decay factor as a hex code, the same in every figure; black for β = 1."""
+    """Give the colour of a gradient-decay factor as a hex code, the same in every figure; black for β = 1."""
     position = math.log10(beta)
     if abs(position) < 1e-9:
         return "#000000"
@@ -68,12 +68,12 @@ def beta_linestyle(beta: float) -> str:
 
 
 def beta_label(beta: float) -> str:
-    """The label of a β in a legend."""
+    """Write the label of a β in a legend."""
     return f"β = {beta:g}"
 
 
 def schedule_style(label: str) -> dict[str, str]:
-    """Colour and line of a schedule by its label: those of β for a constant one, its own for another loss, dash-dotted for a warm-up."""
+    """Give colour and line of a schedule by its label: those of β for a constant one, its own for a loss, dash-dotted for a warm-up."""
     try:
         return {"color": beta_color(float(label)), "linestyle": beta_linestyle(float(label))}
     except ValueError:
@@ -83,7 +83,7 @@ def schedule_style(label: str) -> dict[str, str]:
 
 
 def schedule_label(label: str) -> str:
-    """A schedule in a legend.
+    """Write a schedule for a legend.
 
     Example:
         >>> schedule_label("0.1"), schedule_label("warm-up 0.01→0.1"), schedule_label("lm 0.3")
@@ -107,7 +107,7 @@ def in_lines(text: str) -> str:
 
 
 def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and line of each variant, method or loss.
+    """Give colour, marker and line of each variant, method or loss.
 
     A variant of MNIST, such as ``tanh, pixels 0 to 1``, has the marker of its activation, and the colour and the line of its pixels; a
     loss has its own colour; any other name has a style by its place in the list.
@@ -161,7 +161,7 @@ def panels(
 
 
 def not_run() -> Figure:
-    """What stands where a figure will be, once there are records."""
+    """Draw what stands where a figure will be, once there are records."""
     figure, ax = plt.subplots(figsize=(4.0, 1.2))
     ax.set_axis_off()
     ax.text(0.5, 0.5, "not run yet", ha="center", va="center")
@@ -169,7 +169,7 @@ def not_run() -> Figure:
 
 
 def one_legend(figure: Figure, axes: Iterable[Axes], *, title: str | None = None, ncols: int = 1, **look: Any) -> None:
-    """One legend below the figure for all panels; what they share appears once, what has intervals first."""
+    """Draw one legend below the figure for all panels; what they share appears once, what has intervals first."""
     entries = {name: handle for ax in axes for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)}
     entries = dict(sorted(entries.items(), key=lambda entry: title is not None and not isinstance(entry[1], ErrorbarContainer)))
     figure.legend(entries.values(), entries.keys(), title=title, loc="outside lower center", ncols=ncols, fontsize="small", **look)

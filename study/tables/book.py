@@ -70,7 +70,7 @@ def table(
     formats: str | Mapping[Hashable, str] = "",
     group: str = "",
 ) -> Table:
-    """A table of the book from a DataFrame.
+    """Make a table of the book from a DataFrame.
 
     Args:
         frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`; two levels of column names get a comma. An index
@@ -117,7 +117,7 @@ def table(
 
 
 def cell(value: Any, spec: str = "") -> str:
-    r"""One value as the text of a cell, with a true minus sign; a dash for a value that is not there.
+    r"""Write one value as the text of a cell, with a true minus sign; a dash for a value that is not there.
 
     Without a number format, floats have up to four significant digits and counts a thin space between thousands.
 
@@ -139,7 +139,7 @@ def cell(value: Any, spec: str = "") -> str:
 
 
 def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
-    """Mean ± standard deviation over seeds times a factor, such as 100; values that are not there (NaN) are left out.
+    """Write mean ± standard deviation over seeds times a factor, such as 100; values that are not there (NaN) are left out.
 
     Example:
         >>> mean_sd([0.970, 0.972, 0.974], scale=100), mean_sd([])
@@ -150,7 +150,7 @@ def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -
 
 
 def cross(runs: pd.DataFrame, value: str, *, rows: str, columns: str, spec: str = ".2f", scale: float = 1.0) -> pd.DataFrame:
-    """One outcome of every setting, mean ± standard deviation over its runs: one column of the runs goes down, the other across.
+    """Give one outcome of every setting, mean ± standard deviation over its runs: one column of the runs goes down, the other across.
 
     Example:
         >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "reading": ["relu", "relu", "tanh"], "accuracy": [0.97, 0.98, 0.96]})
@@ -175,7 +175,7 @@ def overview(runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple
 
 
 def interval(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
-    """Mean with its 95 % Student interval over seeds; a dash for fewer than two.
+    """Write a mean with its 95 % Student interval over seeds; a dash for fewer than two.
 
     Example:
         >>> interval([1.0, 3.0], ".1f")
@@ -199,7 +199,7 @@ def difference(a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, sca
 
 
 def bold(found: Interval, spec: str) -> str:
-    """An estimate with its interval, bold where the interval excludes 0.
+    """Write an estimate with its interval, bold where the interval excludes 0.
 
     Example:
         >>> bold(Interval(1.0, 0.5, 1.5), "+.1f"), bold(Interval(1.0, -0.5, 2.5), ".1f")
@@ -229,7 +229,7 @@ def _tagless(text: str) -> str:
 
 
 def signed(text: str) -> str:
-    """A text whose numbers have a true minus sign, and none where they are 0.
+    """Write a text whose numbers have a true minus sign, and none where they are 0.
 
     Example:
         >>> signed("-0.04 [-0.30, +0.00]"), signed("-0 of 5-fold")

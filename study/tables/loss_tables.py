@@ -53,7 +53,7 @@ _COMPARED = (
 
 
 def printed(*numbers: int) -> pd.DataFrame:
-    """The paper's tables, 1 to 4, in our names: ``source``, ``loss``, the error ``value`` in per cent and its ``sd``.
+    """Read the paper's tables, 1 to 4, in our names: ``source``, ``loss``, the error ``value`` in per cent and its ``sd``.
 
     LGM and L-Softmax stand without numbers, because the paper gives none.
 
@@ -75,7 +75,7 @@ def printed(*numbers: int) -> pd.DataFrame:
 
 
 def divergences(runs: pd.DataFrame) -> pd.DataFrame:
-    """The paper's table 1 and ours: error rates in per cent, a row for each λ, a column for each divergence; softmax has λ = 0."""
+    """Show the paper's table 1 and ours: error rates in per cent, a row for each λ, a column for each divergence; softmax has λ = 0."""
     softmax = printed(2).query("loss == 'softmax'")
     theirs = pd.concat([printed(1), softmax]).set_index("loss")
     sources = {f"{PAPER}, {_CIFAR_100}": {str(loss): cell(MeanSd(mean, sd, _RUNS), ".2f") for loss, _, mean, sd in theirs.itertuples()}}
@@ -93,7 +93,7 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
-    """Test accuracy of each loss less that of softmax, in points, for :func:`study.figures.beside`: the paper's tables 2 and 4, and ours.
+    """Compute the accuracy of each loss less softmax, in points, for :func:`study.figures.beside`: the paper's tables 2 and 4, and ours.
 
     The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as the criteria of L6 have it: paired over the seeds on
     networks at real accuracy, and with the deviation of all losses together in the runs of VGG16.
@@ -142,7 +142,7 @@ def as_printed() -> pd.DataFrame:
 
 
 def in_order(loss: str) -> tuple[int, float]:
-    """A sorting key: softmax first, then the order of the paper, the regulariser last; a loss with larger numbers later."""
+    """Give a sorting key: softmax first, then the order of the paper, the regulariser last; a loss with larger numbers later."""
     kind, _, numbers = loss.partition(" ")
     place = _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
     return place, float(numbers.split()[0]) if numbers else 0.0
@@ -169,7 +169,7 @@ FREE, TOGETHER = "rows dealt out freely, as in the paper", "equal rows in one fo
 
 
 def table_i(runs: pd.DataFrame) -> pd.DataFrame:
-    """The accuracies of Table I in per cent: a row for each of ``folds``, ``source``, ``title`` and ``setting``."""
+    """Show the accuracies of Table I in per cent: a row for each of ``folds``, ``source``, ``title`` and ``setting``."""
     frames = [_long(criteria.paper_table_i(), FREE, PAPER)]
     for campaign in ("uci", "uci-adam"):
         found = criteria.runs_of(runs, campaign)

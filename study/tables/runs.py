@@ -68,7 +68,7 @@ def differences(
     scale: float = 100.0,
     spec: str = ".1f",
 ) -> pd.DataFrame:
-    """One metric of several settings: its level, its paired difference to one of them, and that difference in the papers.
+    """Compare one metric of several settings: its level, its paired difference to one of them, and that difference in the papers.
 
     Args:
         runs: with ``variant``, ``setting``, ``dataset`` and ``seed``.
@@ -132,7 +132,7 @@ def leads(runs: pd.DataFrame, metric: str, less: str, *, scale: float = 100.0, u
 
 
 def span(runs: pd.DataFrame, column: str, schedule: str, *, less: str | None = None, spec: str = ".1f", scale: float = 100.0) -> str:
-    """An outcome of a schedule in all variants, for a sentence: its mean in one, or the smallest and the largest mean.
+    """Give an outcome of a schedule in all variants, for a sentence: its mean in one, or the smallest and the largest mean.
 
     ``less`` is a schedule to subtract, seed by seed.
 
