@@ -36,7 +36,7 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
 
 
 def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
-    """Draw test accuracy against the expected calibration error, a mark for each loss: means over seeds with bars of one standard deviation.
+    """Draw test accuracy against the expected calibration error, a mark for each loss: means with bars of a standard deviation.
 
     A filled mark is over-confident (mean confidence above accuracy), an open one under-confident. Up and to the left is better.
     """
