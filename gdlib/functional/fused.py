@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,7 @@ _FEW_CLASSES = 16
 _LARGE = 1e30
 """A sum of so many can still be multiplied by the number of samples."""
 _BLOCK = 2**18
-"""So many logits of class probabilities are treated at a time on a CPU: what its cache holds."""
+"""So many logits are treated at a time on a CPU: what its cache holds."""
 _ONE = torch.ones((), device="cpu")
 
 _is_legacy_batch = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda tensor: False)
@@ -84,10 +83,6 @@ def serves(logits: Tensor, beta: float | Tensor) -> bool:
     return forward_ad.unpack_dual(logits).tangent is None
 
 
-class NoClassError(Exception):
-    """Raised on a CPU where an index is no class."""
-
-
 def usual(logits: Tensor, target: Tensor, beta: float, eager: Callable[[Tensor], Tensor]) -> Tensor | None:
     """Compute the mean over logits ``[N, C]`` on a CPU, where a microsecond of checks shows in a small batch; None for another call."""
     if not (type(logits) is type(target) is Tensor and logits.is_cpu and target.is_cpu and logits.ndim == 2 and serves(logits, beta)):
@@ -96,15 +91,17 @@ def usual(logits: Tensor, target: Tensor, beta: float, eager: Callable[[Tensor],
         return None
     if target.min().item() < 0:  # maybe ignored; the gather finds those too large, but an exception costs more than this
         return None
+
+    def make(logits: Tensor) -> tuple[Tensor, Tensor]:
+        losses, gradient = against_classes(logits, target.unsqueeze(1), beta, 1, len(logits))
+        return losses.mean(), gradient
+
     try:
-        return GradientInForward.apply(logits, functools.partial(_usual, target.unsqueeze(1), beta), eager, target)
-    except NoClassError:
-        return None  # a label is too large; what follows says which
-
-
-def _usual(true_class: Tensor, beta: float, logits: Tensor) -> tuple[Tensor, Tensor]:
-    losses, gradient = against_classes(logits, true_class, beta, 1, len(logits))
-    return losses.mean(), gradient
+        return GradientInForward.apply(logits, make, eager, target)
+    except RuntimeError as error:  # a gather finds an index that is no class at no cost
+        if "out of bounds" in str(error):
+            return None  # what follows says which
+        raise
 
 
 def loss_and_gradient(batch: Batch, beta: float | Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,22 +127,31 @@ def against_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor, di
 
 
 def _by_softmax(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int, divisor: float | Tensor) -> tuple[Tensor, Tensor]:
-    powers = torch.softmax(logits, dim)
-    true = _gather(powers, true_class, dim)
+    gradient = torch.empty_like(logits)
+    true, total = torch.empty_like(true_class, dtype=logits.dtype), torch.empty_like(true_class, dtype=logits.dtype)
+    for block in _blocks(logits, dim):
+        b, d = (value[block] if isinstance(value, Tensor) else value for value in (beta, divisor))
+        powers, place = torch.softmax(logits[block], dim, out=gradient[block]), true_class[block]
+        true[block] = p = powers.gather(dim, place)
+        others = powers.scatter_(dim, place, 0.0).sum(dim, keepdim=True)
+        total[block] = sums = others + b * p
+        powers.scatter_(dim, place, others.neg_()).mul_(sums.mul_(d).reciprocal_())
     log_true = true.log()
     vanished = true < 1e9 * torch.finfo(true.dtype).tiny  # a probability too small to be held with all its digits
     if not readable(logits) or bool(vanished.any()):
-        distance = logits.gather(dim, true_class) - logits.amax(dim, keepdim=True)
-        log_true = torch.where(vanished, distance + powers.amax(dim, keepdim=True).log(), log_true)
-    others = powers.scatter_(dim, true_class, 0.0).sum(dim, keepdim=True)
-    total = others + beta * true
-    losses = total.log().sub_(log_true)
-    return losses, powers.scatter_(dim, true_class, others.neg_()).div_(total.mul_(divisor))
+        log_true = torch.where(vanished, logits.gather(dim, true_class) - logits.logsumexp(dim, keepdim=True), log_true)
+    return total.log_().sub_(log_true), gradient
+
+
+def _blocks(logits: Tensor, dim: int) -> list[slice]:
+    """Cut the first dimension, where it holds samples, into blocks that stay in the cache of a CPU."""
+    rows = max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
+    return [slice(start, start + rows) for start in range(0, len(logits), rows)]
 
 
 def _of_few_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor, divisor: float | Tensor) -> tuple[Tensor, Tensor]:
     """Compute the same in fewer calls; the scale is that of the true class, and of the largest for samples where it is far behind."""
-    true = _gather(logits, true_class, 1)
+    true = logits.gather(1, true_class)
     powers = (logits - true).exp_()
     powers.scatter_(1, true_class, true - true)  # 0, or NaN for an infinite logit
     others = powers.sum(1, keepdim=True)
@@ -160,16 +166,6 @@ def _of_few_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor, di
     return losses, powers
 
 
-def _gather(values: Tensor, true_class: Tensor, dim: int) -> Tensor:
-    """Select the true class; on a CPU this finds an index that is no class, at no cost."""
-    try:
-        return values.gather(dim, true_class)
-    except RuntimeError as error:
-        if "out of bounds" in str(error):
-            raise NoClassError from error
-        raise
-
-
 def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
     r"""Compute J of every sample and the gradient of the reduced loss against shares a, block by block of the first dimension.
 
@@ -182,9 +178,7 @@ def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> tuple
     places = torch.arange(batch.classes, dtype=logits.dtype, device=logits.device).reshape([-1] + [1] * (logits.ndim - dim - 1))
     product = spread.numel() == 1 and isinstance(beta, float) and beta < 80  # it lies between beta and exp(beta - 1)
     losses, gradient = torch.empty_like(scales), torch.empty_like(logits)
-    rows = max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
-    for start in range(0, len(logits), rows):
-        block = slice(start, start + rows)
+    for block in _blocks(logits, dim):
         z, scale, b = logits[block], scales[block], beta[block] if isinstance(beta, Tensor) else beta
         a = spread[block] if len(spread) == len(logits) else spread
         p = torch.softmax(z, dim, out=gradient[block])

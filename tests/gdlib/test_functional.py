@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib.functional import gd_cross_entropy
+from gdlib.functional import fused, gd_cross_entropy
 from tests.each import each
 
 SHAPES = [(5,), (1, 5), (4, 5), (3, 5, 2), (2, 5, 3, 2), (0, 5)]
@@ -420,6 +420,24 @@ class TestGradientInForward:
                     found = gd_cross_entropy(alone, target[rows], beta=beta[rows], reduction="none")
                     found.sum().backward()
                     assert torch.equal(found, losses[rows]) and torch.equal(alone.grad, together.grad[rows])
+
+    def test_blocks_of_samples_compute_what_the_whole_batch_does(self, monkeypatch):
+        for shape, label_smoothing in itertools.product([(37, 40), (7, 20, 3)], [0.0, 0.1]):
+            logits, target = draw(shape, soft=False)
+            weight, beta = (
+                torch.linspace(0.5, 2.0, shape[1], dtype=torch.float64),
+                torch.linspace(0.01, 3.0, target.numel()).reshape(target.shape),
+            )
+            target.view(-1)[3] = -100
+            results = []
+            for block in [2**18, 5 * logits[0].numel(), 1]:
+                monkeypatch.setattr(fused, "_BLOCK", block)
+                z = logits.clone().requires_grad_()
+                loss = gd_cross_entropy(z, target, beta=beta, weight=weight, label_smoothing=label_smoothing)
+                loss.backward()
+                results.append((loss.detach(), z.grad))
+            for loss, gradient in results[1:]:
+                assert torch.equal(loss, results[0][0]) and torch.equal(gradient, results[0][1])
 
     def test_one_array_of_the_size_of_the_logits(self):
         logits, target = draw((64, 100), soft=False)
