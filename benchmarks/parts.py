@@ -1,8 +1,8 @@
 """What the time of a stacked step goes into: parts of it by themselves, as shares of the whole.
 
 The sweep on MNIST of `benchmarks.sweep` and the softmax stack of `benchmarks.tables`, with parts that no stacking makes cheaper: the matrix
-products, forward and backward, and, where each run has an order of its own, drawing it. A last row asks whether one wide product for the
-first layer of all runs would be faster than one product for each run.
+products, forward and backward, and, where each run has an order of its own, drawing it. A row has the first layer of all runs as one
+product of oneDNN, as the stack makes it, against one product of MKL for each run.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from torch import Tensor
 
 from benchmarks import sweep, tables
 from benchmarks.measuring import Row, arguments, compared, finish, take_turns
+from gdlib.train.manual import product
 from study.run import order_of_parts
 
 TURNS = 7
@@ -25,40 +25,45 @@ TURNS = 7
 def products(runs: int, batch: int, sizes: Sequence[int], steps: int, *, shared: bool) -> Callable[[], None]:
     """The products of a step, without the one for the gradient of the inputs, which nothing asks for."""
     generator = torch.Generator().manual_seed(0)
-    inputs = [torch.rand(1 if shared and not layer else runs, batch, size, generator=generator) for layer, size in enumerate(sizes[:-1])]
     weights = [torch.rand(runs, *pair, generator=generator) for pair in zip(sizes[:-1], sizes[1:], strict=True)]
-    gradients = [torch.rand(runs, batch, size, generator=generator) for size in sizes[1:]]
+    inputs, gradients = ([torch.rand(runs, batch, size, generator=generator) for size in part] for part in (sizes[:-1], sizes[1:]))
+    layers = list(enumerate(zip(inputs, weights, gradients, strict=True)))
+    first_layer = FirstLayer(runs, batch, sizes[0], sizes[1])
 
     def all_steps() -> None:
         for _ in range(steps):
-            for layer, (given, weight, gradient) in enumerate(zip(inputs, weights, gradients, strict=True)):
-                hidden = given.expand(runs, -1, -1)
-                torch.bmm(hidden, weight)
-                torch.bmm(hidden.mT, gradient)
+            if shared:
+                first_layer.at_once()
+            for layer, (given, weight, gradient) in layers[1 if shared else 0 :]:
+                torch.bmm(given, weight)
+                torch.bmm(given.mT, gradient)
                 if layer:
                     torch.bmm(gradient, weight.mT)
 
     return all_steps
 
 
-def wide(runs: int, batch: int, width: int, units: int, steps: int) -> dict[str, Callable[[], None]]:
-    """The first layer of runs that share a batch: one product for each run, or one for all."""
-    generator = torch.Generator().manual_seed(0)
-    inputs, weight = torch.rand(batch, width, generator=generator), torch.rand(runs, width, units, generator=generator)
-    gradient = torch.rand(runs, batch, units, generator=generator)
+class FirstLayer:
+    """The two products of a first layer of runs that share a batch: by MKL, one for each run, or by oneDNN, one for all."""
 
-    def run_by_run() -> None:
-        for _ in range(steps):
-            torch.bmm(inputs.expand(runs, -1, -1), weight)
-            torch.bmm(inputs.T.expand(runs, -1, -1), gradient)
+    def __init__(self, runs: int, batch: int, width: int, units: int) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.inputs, self.weight = torch.rand(batch, width, generator=generator), torch.rand(runs, width, units, generator=generator)
+        self.gradient, self.rows = torch.rand(runs, batch, units, generator=generator), self.weight.mT.flatten(0, 1)
 
-    def at_once() -> None:
-        for _ in range(steps):
-            flat: Tensor = weight.movedim(0, 1).flatten(1)
-            (inputs @ flat).unflatten(1, (runs, units)).movedim(1, 0)
-            (inputs.T @ gradient.movedim(0, 1).flatten(1)).unflatten(1, (runs, units)).movedim(1, 0)
+    def run_by_run(self) -> None:
+        """Multiply forward and backward, by MKL."""
+        torch.bmm(self.inputs.expand(len(self.weight), -1, -1), self.weight)
+        torch.bmm(self.inputs.T.expand(len(self.weight), -1, -1), self.gradient)
 
-    return {"run by run": run_by_run, "at once": at_once}
+    def at_once(self) -> None:
+        """Multiply forward and backward, by oneDNN, with the copies that this needs."""
+        product(self.inputs, self.rows)
+        product(self.gradient.mT.flatten(0, 1), self.inputs.T.contiguous())
+
+
+def repeated(way: Callable[[], object], steps: int) -> Callable[[], object]:
+    return lambda: [way() for _ in range(steps)]
 
 
 def shares(ways: dict[str, Callable[[], object]], whole: str, turns: int, group: str) -> list[Row]:
@@ -82,8 +87,9 @@ def main(given: Sequence[str] | None = None) -> None:
     runs, steps = len(sweep.BETAS), samples // sweep.BATCH
     whole, multiplied = f"stacked sweep of {runs} β", products(runs, sweep.BATCH, [784, 50, 20, 10], steps, shared=True)
     rows = shares({whole: lambda: sweep.stacked(images, labels), "matrix products": multiplied}, whole, turns, "MNIST sweep")
-    both = wide(runs, sweep.BATCH, 784, 50, steps)
-    rows += shares({f"first layer {name}": way for name, way in both.items()}, "first layer run by run", turns, "MNIST sweep")
+    layer = FirstLayer(runs, sweep.BATCH, 784, 50)
+    ways = {f"first layer {name}": repeated(way, steps) for name, way in (("run by run", layer.run_by_run), ("at once", layer.at_once))}
+    rows += shares(ways, "first layer run by run", turns, "MNIST sweep")
 
     table, classes = torch.rand(150, 4, generator=generator), torch.randint(0, 3, (150,), generator=generator)
     runs, epochs = (3, 1) if options.smoke else (tables.RUNS, tables.EPOCHS)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gdlib.functional.options import positive
 from gdlib.models import ACTIVATIONS, HeadedMLP, RunModel, StackedMLP
 
-_WIDE = (64, 16)  # inputs and units from which on the product for all runs is that for each run, bit for bit (MKL), and faster
+_WIDE = (64, 16)  # inputs and units from which on one product for all runs is faster
 _ALIGNED = 32  # numbers in two vectors of AVX-512: no block begins, and the whole does not end, in the middle of one
 
 BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
@@ -29,6 +29,17 @@ _BY_HAND: dict[Callable[[Tensor], Tensor], tuple[Callable[[Tensor], object], Cal
 }
 
 
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """Multiply ``[M, K]`` by the transpose of ``[N, K]``, both contiguous.
+
+    By oneDNN where PyTorch has it: it uses AVX-512 wherever that is, MKL only on processors of Intel, and a row of the left or the right
+    gives the same bits among any others.
+    """
+    if left.dtype is torch.float32 and torch.backends.mkldnn.is_available():
+        return cast(Tensor, torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], ""))
+    return left @ right.T
+
+
 class ManualStep:
     r"""Forward, loss, backward, clipping, update; what :class:`gdlib.train.step.Step` does, to rounding.
 
@@ -37,8 +48,8 @@ class ManualStep:
 
     A run in a stack computes what it computes alone, bit for bit, under the conditions of :class:`gdlib.models.StackedMLP`: every sum over
     samples or classes is made run by run, and every operation over the whole vector is a single multiplication or addition. Runs that share
-    a batch have a large first layer computed as one product :math:`[B, D] \times [D, R H]`. The logits and the last layer's weights lie
-    transposed, ``[R, C, B]`` and ``[R, C, H]``: with few classes these products are two to three times faster.
+    a batch have a large first layer computed as one product :math:`[B, D] \times [D, R H]`, with weights ``[R, H, D]``. The logits and the
+    last layer's weights lie transposed, ``[R, C, B]`` and ``[R, C, H]``: with few classes these products are two to three times faster.
 
     Args:
         model: a stack that :meth:`serves`, as the loss and the optimizer.
@@ -80,7 +91,7 @@ class ManualStep:
         self.last = len(layers.weights) - 1
         self.activate, self.activate_backward = _BY_HAND[layers.activation]
         _, inputs, units = layers.weights[0].shape
-        self.wide = self.shared > 1 and inputs >= _WIDE[0] and units >= _WIDE[1]
+        self.wide = inputs >= _WIDE[0] and units >= _WIDE[1]
         self.active = [not (layers.linear_features and layer == self.last - 1) for layer in range(self.last)]
         self.parameters = [*layers.weights, *layers.biases]
         sizes = [-(-parameter.numel() // _ALIGNED) * _ALIGNED for parameter in self.parameters]
@@ -89,7 +100,7 @@ class ManualStep:
         rows = [row.split(sizes) for row in self.flat]
         pairs = [[self._views(place, *one) for place, one in enumerate(zip(self.parameters, row, strict=True))] for row in rows]
         self.seen, self.used = ([[pair[which] for pair in row] for row in pairs] for which in (0, 1))
-        self.buffers: dict[int, tuple[list[Tensor], list[Tensor], Tensor]] = {}
+        self.buffers: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
         self.checked = torch.empty(0)
         self.load()
 
@@ -97,8 +108,8 @@ class ManualStep:
         """Make of a block of numbers a view with the dimensions of the parameter but for groups, and the one that the products use."""
         block, shape = block[: parameter.numel()], parameter.shape
         if place == 0 and self.wide:
-            used = block.view(self.groups, shape[1], self.shared * shape[2])  # (S, D, R/S * H)
-            return used.unflatten(2, (self.shared, shape[2])).permute(0, 2, 1, 3), used
+            used = block.view(self.groups, self.shared * shape[2], shape[1])  # (S, R/S * H, D)
+            return used.unflatten(1, (self.shared, shape[2])).mT, used
         if place == self.last:
             used = block.view(shape[0], shape[2], shape[1])  # (R, C, H)
             return used.mT, used
@@ -131,25 +142,23 @@ class ManualStep:
             if self.optimizer.param_groups[0]["momentum"]:
                 self.optimizer.state[parameter]["momentum_buffer"] = self.seen[2][place].reshape(parameter.shape).clone()
 
-    def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor], Tensor]:
-        """Make for a batch the layers' outputs and their gradients, and the first layer's for all runs at once."""
+    def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor]]:
+        """Make for a batch the layers' outputs and their gradients."""
         if samples not in self.buffers:
             new = functools.partial(torch.empty, dtype=self.flat.dtype)
             units = [parameter.shape[2] for parameter in self.parameters[: self.last]]
             classes = self.parameters[self.last].shape[2]
             outputs = [new(self.runs, samples, width) for width in units] + [new(self.runs, classes, samples)]
-            wide = new(self.groups, samples, self.shared * units[0] if self.wide else 0)
-            self.buffers[samples] = outputs, [torch.empty_like(output) for output in outputs[:-1]], wide
+            self.buffers[samples] = outputs, [torch.empty_like(output) for output in outputs[:-1]]
         return self.buffers[samples]
 
     @torch.no_grad()
     def __call__(self, inputs: Tensor, labels: Tensor, beta: Tensor) -> None:
         """Do one step with inputs ``[S, B, D]``, labels ``[R, B]`` and β ``[R]``."""
-        outputs, gradients, wide = self._buffers(inputs.shape[1])
+        outputs, gradients = self._buffers(inputs.shape[1])
         weights, biases = self.used[0][: self.last + 1], self.used[0][self.last + 1 :]
         weights_grad, biases_grad = self.used[1][: self.last + 1], self.used[1][self.last + 1 :]
         by_run = (self.groups, self.shared, *outputs[0].shape[1:])
-        at_once = wide.unflatten(2, (self.shared, -1)).transpose(1, 2) if self.wide else wide  # (S, R/S, B, H)
         if self.shared > 1 and not self.wide:
             inputs = inputs.unsqueeze(1).expand(-1, self.shared, -1, -1).flatten(0, 1)  # (R, B, D)
 
@@ -157,8 +166,8 @@ class ManualStep:
         for layer, output in enumerate(outputs[:-1]):
             bias = biases[layer].unsqueeze(1)  # (R, 1, H)
             if layer == 0 and self.wide:
-                torch.bmm(inputs, weights[0], out=wide)
-                torch.add(at_once, bias.view(self.groups, self.shared, 1, -1), out=output.view(by_run))
+                for given, weight, part, shift in zip(inputs, weights[0], output.view(by_run), bias.view(*by_run[:2], 1, -1), strict=True):
+                    torch.add(product(given, weight).unflatten(1, (self.shared, -1)).transpose(0, 1), shift, out=part)  # (R/S, B, H)
             else:
                 torch.bmm(hidden, weights[layer], out=output).add_(bias)  # baddbmm would round by the place of a run
             if self.active[layer]:
@@ -181,8 +190,8 @@ class ManualStep:
                 torch.bmm(outputs[layer - 1].mT, signal, out=weights_grad[layer])
                 signal = torch.bmm(signal, weights[layer].mT, out=gradients[layer - 1])
             elif self.wide:
-                at_once.copy_(signal.view(by_run))
-                torch.bmm(inputs.mT, wide, out=weights_grad[0])
+                for given, part, gradient in zip(inputs, signal.view(by_run), weights_grad[0], strict=True):
+                    gradient.copy_(product(part.mT.flatten(0, 1), given.T.contiguous()))
             else:
                 torch.bmm(inputs.mT, signal, out=weights_grad[0])
         self._update()

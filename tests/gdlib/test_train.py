@@ -22,7 +22,7 @@ from gdlib.models import HeadedMLP, ModuleStack, RunModel, mlp
 from gdlib.schedules import Constant, LinearWarmup
 from gdlib.train import Loss, batch_order, batch_orders, predict, train
 from gdlib.train.loop import _read_from
-from gdlib.train.manual import ManualStep
+from gdlib.train.manual import ManualStep, product
 from gdlib.train.step import GraphedStep
 from tests.each import each
 
@@ -203,6 +203,18 @@ class TestByHand:
             fit(resumed, [0.1, 5.0], data, epochs=4, checkpoint=path, manual_backward=second)
             for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
                 assert torch.allclose(one, other, atol=1e-5)
+
+    def test_a_row_of_a_product_does_not_depend_on_the_others(self, monkeypatch):
+        generator = torch.Generator().manual_seed(0)
+        for samples, inputs, units in [(100, 784, 20), (7, 784, 400), (1, 64, 16), (60, 100, 25)]:
+            left, right = torch.randn(samples, inputs, generator=generator), torch.randn(10 * units, inputs, generator=generator)
+            together = product(left, right)
+            torch.testing.assert_close(together.double(), left.double() @ right.double().T, rtol=1e-5, atol=1e-4)
+            for run, part in enumerate(right.split(units)):
+                assert torch.equal(product(left, part), together[:, run * units : (run + 1) * units])
+                assert torch.equal(product(part, left), together[:, run * units : (run + 1) * units].T)
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+        torch.testing.assert_close(product(left, right), together, rtol=1e-5, atol=1e-4)
 
     def test_serves_only_what_it_knows(self):
         for model, loss, optimizer in [
