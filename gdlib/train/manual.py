@@ -166,8 +166,8 @@ class ManualStep:
         for layer, output in enumerate(outputs[:-1]):
             bias = biases[layer].unsqueeze(1)  # (R, 1, H)
             if layer == 0 and self.wide:
-                for given, weight, part, shift in zip(inputs, weights[0], output.view(by_run), bias.view(*by_run[:2], 1, -1), strict=True):
-                    torch.add(product(given, weight).unflatten(1, (self.shared, -1)).transpose(0, 1), shift, out=part)  # (R/S, B, H)
+                for batch, weight, out, shift in zip(inputs, weights[0], output.view(by_run), bias.view(*by_run[:2], 1, -1), strict=True):
+                    torch.add(product(batch, weight).unflatten(1, (self.shared, -1)).transpose(0, 1), shift, out=out)  # (R/S, B, H)
             else:
                 torch.bmm(hidden, weights[layer], out=output).add_(bias)  # baddbmm would round by the place of a run
             if self.active[layer]:
@@ -190,8 +190,8 @@ class ManualStep:
                 torch.bmm(outputs[layer - 1].mT, signal, out=weights_grad[layer])
                 signal = torch.bmm(signal, weights[layer].mT, out=gradients[layer - 1])
             elif self.wide:
-                for given, part, gradient in zip(inputs, signal.view(by_run), weights_grad[0], strict=True):
-                    gradient.copy_(product(part.mT.flatten(0, 1), given.T.contiguous()))
+                for batch, of_group, out in zip(inputs, signal.view(by_run), weights_grad[0], strict=True):
+                    out.copy_(product(of_group.mT.flatten(0, 1), batch.T.contiguous()))
             else:
                 torch.bmm(inputs.mT, signal, out=weights_grad[0])
         self._update()
