@@ -3,9 +3,9 @@
 Forward and backward pass. Times are processor times of one thread; all candidates take turns, and the median of the turns' ratios counts.
 An array that the allocator takes from the system anew costs a page fault for every 4 KiB, which can be half of the time and depends on what
 ran before. So each shape is measured in fresh processes that keep what they have taken, without a fault (that is what the goals ask), and
-in others that leave it to the allocator; both rows say how many faults a pass had. Memory is what a fresh process takes at its peak beyond
-what it held before the pass, in sizes of the logits. The library is pytorch-metric-learning (`pip install pytorch-metric-learning`);
-without it, its rows are left out.
+in others that leave it to the allocator; both rows say how many faults a pass had. A softmax alone, without loss and gradient, is measured
+beside them as a bound. Memory is what a fresh process takes at its peak beyond what it held before the pass, in sizes of the logits. The
+library is pytorch-metric-learning (`pip install pytorch-metric-learning`); without it, its rows are left out.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ def plain_smoothed(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits, labels, label_smoothing=0.1)
 
 
+def softmax_alone(logits: Tensor, labels: Tensor) -> Tensor:
+    return torch.softmax(logits.detach(), 1)
+
+
 def linear_then_plain(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(F.linear(features, weight), labels)
 
@@ -65,6 +69,7 @@ def linear_decayed(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
 
 LOSSES = {
     "plain": F.cross_entropy,
+    "softmax": softmax_alone,
     "decayed": decayed,
     "plain smoothed": plain_smoothed,
     "smoothed": smoothed,
@@ -73,6 +78,7 @@ LOSSES = {
 }
 TITLES = {
     "plain": "F.cross_entropy",
+    "softmax": "torch.softmax, without loss and gradient",
     "decayed": "gd_cross_entropy",
     "plain smoothed": "F.cross_entropy with label smoothing",
     "smoothed": "gd_cross_entropy with label smoothing",
@@ -94,7 +100,9 @@ def backward_pass(loss_fn: Callable[..., Tensor], arguments: list[Tensor]) -> Pa
     def one() -> None:
         for argument in arguments:
             argument.grad = None
-        loss_fn(*arguments).backward()
+        loss = loss_fn(*arguments)
+        if loss.requires_grad:
+            loss.backward()
 
     return one
 
@@ -140,6 +148,7 @@ def against_cross_entropy(
     limit: float | None = None,
     keep: bool = True,
     processes: int = PROCESSES,
+    group: str = "time",
 ) -> Row:
     found = [in_a_fresh_process(turns_of_two, ours, theirs, shape, passes, turns, keep) for _ in range(processes)]
     seconds = {name: [value for one in found for value in one[name][0]] for name in (ours, theirs)}
@@ -154,7 +163,7 @@ def against_cross_entropy(
         limit=limit,
         scale=1e6,
         unit="µs",
-        group="time",
+        group=group,
         remark=f"page faults of a pass: {counted[ours]:,} and {counted[theirs]:,}, {processes} processes",
     )
 
@@ -251,7 +260,10 @@ def main(given: Sequence[str] | None = None) -> None:
             asked = {"goal": goal, "limit": limit} if keep or not linux else {}
             if not options.smoke or shape == (128, 10):
                 turns = 1 if options.smoke else turns
-                rows.append(against_cross_entropy(*pairs[0], shape, passes=passes, turns=turns, keep=keep, processes=processes, **asked))
+                how = {"passes": passes, "turns": turns, "keep": keep, "processes": processes}
+                rows.append(against_cross_entropy(*pairs[0], shape, **how, **asked))
+                if keep:
+                    rows.append(against_cross_entropy("softmax", "plain", shape, **how, group="bound"))
         for pair, shapes in ((pairs[1], LINEAR_SHAPES), (pairs[2], SMOOTHED_SHAPES)):
             for shape, turns in {(128, 10): 1}.items() if options.smoke else shapes.items():
                 rows.append(against_cross_entropy(*pair, shape, passes=1, turns=turns, keep=keep, processes=processes))
