@@ -32,12 +32,12 @@ from gdlib import functional
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.heads import cosines
 
-SHAPES = {(128, 10): ("P5", 1.4, 200, 21), (4096, 1000): ("P4", 0.6, 2, 9), (1024, 32000): ("P4", 0.4, 1, 3)}  # goal, limit, passes, turns
-SMOOTHED_SHAPES = {(4096, 1000): 9, (512, 32000): 5}  # turns
-LINEAR_SHAPES = {(4096, 1000): 5, (1024, 32000): 2}  # turns
+SHAPES = {(128, 10): ("P5", 1.4, 200, 21), (4096, 1000): ("P4", 0.6, 2, 41), (1024, 32000): ("P4", 0.4, 1, 15)}  # goal, limit, passes, turns
+SMOOTHED_SHAPES = {(4096, 1000): 21, (512, 32000): 11}  # turns
+LINEAR_SHAPES = {(4096, 1000): 11, (1024, 32000): 5}  # turns
 PROCESSES = 3
 MEMORY_SHAPES, MEMORY_TURNS = [(16384, 1000), (1024, 32000)], 2
-LIBRARY_SHAPES = {(128, 10): (50, 15), (1024, 1000): (1, 15)}  # passes, turns
+LIBRARY_SHAPES = {(128, 10): (50, 15), (1024, 1000): (1, 31)}  # passes, turns
 WIDTH = 64  # of the features of the linear layer
 Pass = Callable[[], None]
 Shape = tuple[int, int]
