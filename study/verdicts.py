@@ -146,12 +146,11 @@ def _parts(claim: str, of_kind: Callable[[str], Iterable[Variant]]) -> tuple[Par
 
 def _counted(claim: str, parts: tuple[Part, ...]) -> Verdict:
     """Let what is out of a claim's scope, and the older runs that a network at real accuracy replaced, be shown and decide nothing."""
-    replaced = {_family(finding) for part in parts for finding in part.findings if on_fast(finding.variant)}
+    older = replaced((claim,), (finding.variant for part in parts for finding in part.findings))
 
     def counted(finding: Finding) -> Finding:
         outside = claim in _SCOPE and finding.variant.partition(", ")[0] not in _SCOPE[claim]
-        older = claim in _REPLACED and not on_fast(finding.variant) and "paper" not in finding.scale and _family(finding) in replaced
-        return finding.only_shown() if outside or older else finding
+        return finding.only_shown() if outside or (finding.variant in older and "paper" not in finding.scale) else finding
 
     return Verdict(claim, tuple(replace(part, findings=tuple(map(counted, part.findings))) for part in parts))
 
@@ -174,8 +173,11 @@ def _least_run(runs: pd.DataFrame) -> int:
     return int(runs.groupby(arms)["seed"].nunique().min())
 
 
-def _family(finding: Finding) -> str:
-    return _FAMILY.get(finding.variant.partition(", ")[0], "")
+def replaced(claims: Iterable[str], variants: Iterable[str]) -> set[str]:
+    """List the variants of older runs that do not decide such claims, since a network at real accuracy does on the same kind of data."""
+    names = set(variants) if set(claims) & set(_REPLACED) else set()
+    family = {name: _FAMILY.get(name.partition(", ")[0], "") for name in names}
+    return {name for name in names if not on_fast(name) and family[name] in {family[other] for other in names if on_fast(other)}}
 
 
 def findings(decided: Iterable[Verdict]) -> pd.DataFrame:

@@ -50,7 +50,8 @@ class Page:
 
         Args:
             kind: as :func:`study.criteria.runs_of` knows it.
-            some: whether those with too few seeds to decide anything, or under way, are there too, their seeds counted behind their names.
+            some: whether those that decide nothing are there too: with too few seeds or under way, their seeds counted behind their names,
+                and those of older runs that a network at real accuracy has replaced.
         """
         found = criteria.runs_of(self.records, kind).reset_index(drop=True)
         if found.empty:
@@ -61,7 +62,8 @@ class Page:
         by = of_setting.groupby(level=0)
         seeds = found["variant"].map({name: counts.min() if on_fast(str(name)) else counts.max() for name, counts in by})
         few = (seeds < least) | ~found["variant"].isin(settled)
-        shown = in_order(found if some else found[~few])
+        older = found["variant"].isin(verdicts.replaced(self.claims, settled)) & found["scale"].ne("paper")
+        shown = in_order(found if some else found[~few & ~older])
         counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
         return shown.assign(variant=shown["variant"] + counted.where(few, "")[shown.index])
 
