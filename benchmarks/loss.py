@@ -32,7 +32,8 @@ from gdlib import functional
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.heads import cosines
 
-SHAPES = {(128, 10): ("P5", 1.4, 200, 21), (4096, 1000): ("P4", 0.6, 2, 41), (1024, 32000): ("P4", 0.4, 1, 15)}  # goal, limit, passes, turns
+# goal, limit, passes, turns
+SHAPES = {(128, 10): ("P5", 1.4, 200, 21), (4096, 1000): ("P4", 0.6, 2, 41), (1024, 32000): ("P4", 0.4, 1, 15)}
 SMOOTHED_SHAPES = {(4096, 1000): 21, (512, 32000): 11}  # turns
 LINEAR_SHAPES = {(4096, 1000): 11, (1024, 32000): 5}  # turns
 PROCESSES = 3
