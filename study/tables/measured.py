@@ -22,10 +22,10 @@ def settings(page: Page) -> pd.DataFrame:
 
     Returns:
         A row for each setting and β: networks at real accuracy, MNIST, reduced runs. ``setting`` and ``note`` are words; ``decides`` is
-        false for a part of a data set where the whole was run too. Means over the ``seeds`` in per cent: ``accuracy``, that of the first
-        quarter of the epochs (``early``), the calibration error (``ece``), the same after the ``link`` and after a ``temperature`` (NaN
-        where not recorded); ``lost`` counts training samples. ``gain`` and ``early gain`` are intervals of the paired difference to β = 1
-        in percentage points.
+        false for older runs that a network at real accuracy has replaced. Means over the ``seeds`` in per cent: ``accuracy``, that of the
+        first quarter of the epochs (``early``), the calibration error (``ece``), the same after the ``link`` and after a ``temperature``
+        (NaN where not recorded); ``lost`` counts training samples. ``gain`` and ``early gain`` are intervals of the paired difference to β
+        = 1 in percentage points.
     """
     images, grid, rates = (page.runs(kind) for kind in ("images", "grid", "step"))
     if len(rates):  # of all layers; the papers' own is in the grid
@@ -37,14 +37,14 @@ def settings(page: Page) -> pd.DataFrame:
     runs = runs[runs.groupby(["variant", "beta"])["seed"].transform("nunique") >= _LEAST]
     curves = zip(runs["curve_epoch"], runs["curve_test_accuracy"], runs["epochs"], strict=True)
     runs["early"] = [float(pd.Series(accuracy, epochs).loc[1e-9 : last / 4].mean()) for epochs, accuracy, last in curves]
-    whole = runs["variant"].str.replace(r", [\d,]+ images", "", regex=True)
-    runs["decides"] = whole.eq(runs["variant"]) | ~whole.isin(runs["variant"])
+    newest = Page("E6", "E8", found=page.records).runs("images")["variant"]
+    runs["decides"] = runs["variant"].isin(newest) | runs["variant"].str.startswith("MNIST")
     rows = []
     for name, own in runs.groupby("variant", sort=False):
         one = own.iloc[0]
         scale = "" if one["scale"] == "paper" else "reduced: "
         about = {"setting": name, "note": f"{scale}{_NETWORKS.get(one['model'], one['model'])}, {one['epochs']:.0f} epochs"}
-        about |= {"augmented": one["augmentation"] in ("crop-flip", "crop2-flip"), "decides": one["decides"]}
+        about["decides"] = one["decides"]
         wide = 100 * own.pivot(index="seed", columns="beta", values=list(_MEANS.values())).astype(float)
         means = wide.mean()
         betas: list[Any] = sorted(own["beta"].unique())
@@ -68,8 +68,8 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     Returns:
         Of the ``accuracy`` and of the ``early`` one, by β: the ``gains`` setting by setting, and in how many settings the interval of the
         gain is ``higher`` or ``lower`` than 0. ``advised`` is the β that lost least accuracy where it did worst, of those that were run in
-        all ``settings``, of which some are ``mnist``; its calibration error with ``augmented`` images and with ``plain`` ones, beside the
-        ``usual`` one of β = 1; its gains at ``larger_rates`` than the papers' on MNIST.
+        all ``settings``, of which some are ``mnist``; ``confidence`` has its calibration errors, beside the ``usual`` one of β = 1; its
+        gains at ``larger_rates`` than the papers' on MNIST.
     """
     found = found[found["decides"]]
     by_beta = {float(str(beta)): own for beta, own in found.groupby("beta")}
@@ -95,8 +95,7 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
         "mnist": found.loc[found["setting"].str.startswith("MNIST"), "setting"].nunique(),
         "advised": advised,
         "smallest": min(by_beta),
-        "augmented": at_advised.loc[at_advised["augmented"], ["ece", "link", "usual"]].to_dict("list"),
-        "plain": at_advised.loc[~at_advised["augmented"], ["ece", "link", "usual"]].to_dict("list"),
+        "confidence": at_advised[["setting", "ece", "link", "temperature", "usual"]].to_dict("list"),
         "larger_rates": [gain.estimate for gain in faster["gain"]],
         "raw": [gain.estimate for gain in smallest.loc[smallest["setting"].str.endswith("pixels 0 to 255"), "gain"]],
         "temperature": usual["temperature"].tolist(),
