@@ -33,6 +33,7 @@ def main() -> int:
     target.parent.mkdir(parents=True, exist_ok=True)
     source = (build / "singlehtml" / "print.html").resolve()  # at the top, from where its pictures and styles are named
     text = (build / "singlehtml" / f"{first}.html").read_text(encoding="utf-8")
+    text = text.replace("<details ", "<details open ")  # paper cannot be clicked
     source.write_text(text.replace(f'href="{first}.html#', 'href="#'), encoding="utf-8")
     command = [browser, "--headless", "--disable-gpu", "--no-pdf-header-footer", "--generate-pdf-document-outline", "--export-tagged-pdf"]
     command += ["--virtual-time-budget=600000", f"--print-to-pdf={target}", source.as_uri()]  # until the formulas are set
