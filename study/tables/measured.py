@@ -95,7 +95,7 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
         "mnist": found.loc[found["setting"].str.startswith("MNIST"), "setting"].nunique(),
         "advised": advised,
         "smallest": min(by_beta),
-        "confidence": at_advised[["setting", "ece", "link", "temperature", "usual"]].to_dict("list"),
+        "confidence": at_advised[["ece", "link", "temperature", "usual"]].to_dict("list"),
         "larger_rates": [gain.estimate for gain in faster["gain"]],
         "raw": [gain.estimate for gain in smallest.loc[smallest["setting"].str.endswith("pixels 0 to 255"), "gain"]],
         "temperature": usual["temperature"].tolist(),
