@@ -43,11 +43,14 @@ PLACES = {
     "cifar": r"(angular-reduced)/augmented-",
     "cuts": r"(angular-mnist|angular-reduced)/(?P<arm>all|augmented|fewer-subset600|fewer|shorter)-(?!subset)",
     "cost": r"angular-cost/(?P<arm>)",
+    "new margins": r"(cifar100-fast)/(?:losses|augmented)-seed",
+    "new angles": r"(cifar10-fast)/(?:losses|augmented)(?:-warmup)?-seed",
 }
 SEEDS = {"tables": 15, "layers": 10, "taus": 5, "cost": 5} | dict.fromkeys(["plane", "followed", "grid", "step", "width", "link"], 5)
 WARM, WARM_1 = "warm-up 0.1→1", "warm-up 1→5"
 PLAN = {"augmented": ("20", "5", "1", "0.1", "0.01", WARM), "plain": ("20", "1", "0.1", WARM)}
 ANGULAR = ("softmax", "arcgrad 10", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
+NEW_RIVALS = "(center 0.02|arcface.*|adacos)"
 OTHERS, RIVALS = "3/(softmax|center 0.02|m-softmax 0.5|arcface 20 0.1|adacos)", "(center|m-softmax|arcface|adacos).*"
 
 # Claim and part; place; metric; difference (max[...] and min[...] choose the setting with the largest or smallest mean of a metric among
@@ -158,11 +161,24 @@ COMPARISONS = [
     *(("A6 b", "angles", "wc_intra", f"arcgrad 10 − {loss}", "< 0") for loss in ANGULAR if loss != "arcgrad 10"),
     ("A6 c", "angles", "w_inter", "arcgrad 10 − softmax", "> 0"),
     ("A6 d", "angles", "angle", "arcgrad 10 − softmax", "< 0"),
+    *((part, "new margins", metric, difference, "> 0") for part, metric, difference in [
+        ("L3 a", "test_accuracy", "lm 0.3 − 1"), ("L3 b", "test_accuracy", "lm-uq 0.3 − lm-qu 0.3"),
+        ("L3 c", "test_accuracy", "lm 0.3 − lm-qu 0.3"), ("L4 a", "test_accuracy", "lm 0.3 − label-smoothing 0.1"),
+        ("L4 d", "train_margin_bias", "lm 0.3 − 1"), ("L4 e", "train_margin_bias", "label-smoothing 0.1 − 1"),
+        ("L6 b", "test_accuracy", "modified − 1"), ("L6 c", "test_accuracy", "lm 0.3 − modified"),
+        ("L6 d", "test_accuracy", "modified-lm 0.3 − modified"),
+    ]),
+    *((part, "new angles", "test_accuracy", difference, "> 0") for part, difference in [
+        ("A4 a", "arcgrad 10 − 1"), ("A4 b", f"arcgrad 10 − max[test_accuracy]{NEW_RIVALS}"),
+        ("A4 c", f"max[test_accuracy]{NEW_RIVALS} − 1"), ("E10 a", f"{WARM} − a-softmax 4"), ("E10 b", f"{WARM} − center 0.003"),
+    ]),
+    *(("A6 b", "new angles", "wc_intra", f"arcgrad 10 − {loss}", "< 0") for loss in ANGULAR[2:]),
     ("A7 a", "cost", "excess", "resnet18", "< 0.05"),
     ("A7 b", "cost", "excess", "resnet34 − resnet18", "< 0"),
 ]  # fmt: skip
 JOINED = {"E4 c": "any", "E12 a": "any", "E12 b": "any", "E14 a": "provided"}  # parts of several comparisons; of others all count
 OLDER = {"E6", "E8", "E11", "E12", "B1", "B2"}  # which older reduced runs no longer decide once the small network does
+OLDER_IN_PARTS = {"E10", "L3", "L4", "L6", "A4", "A6"}  # likewise, in the parts that the small network answers
 
 
 def numbers(record, run):
@@ -203,6 +219,7 @@ def load(folder=RECORDS):
     for path in sorted(Path(folder).glob("*/*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         name, asked = f"{path.parent.name}/{path.stem}", record["parameters"]
+        name = re.sub("cifar-edges/(cifar10+)-", r"\1-fast/", re.sub("fast-losses/(cifar10+)-", r"\1-fast/losses-", name))
         for place, match in ((place, match) for place, where in PLACES.items() if (match := re.match(where, name))):
             variant = "".join(match.groups()[:1]) if "arm" not in match.re.groupindex or match.re.groups > 1 else ""
             for run in record["runs"]:
@@ -325,12 +342,14 @@ def claims(found):
         parts["E3 b", variant].append("met" if all(step[0] >= 0 for step in each) else fallen)
     family = {"cifar10": "cifar10", "cifar100": "many", "tiny": "many"}
     new = {(part[:-2], family[variant.split("-")[0]]) for part, variant in parts if "-fast/" in variant}
+    new |= {part for part, variant in parts if part[:-2] in OLDER_IN_PARTS and variant.endswith("-fast")}
     result = defaultdict(list)
     for part, *_ in COMPARISONS:
         planned[part[:-2]].add(part)
     for (part, variant), outcomes in parts.items():
         claim, data = part[:-2], variant.split("-")[0]
-        older = claim in OLDER and "-fast/" not in variant and (claim, family.get(data)) in new
+        older = (claim in OLDER and (claim, family.get(data)) in new) or (part in new and "mnist" not in variant)
+        older &= "-fast" not in variant
         if part != "L4 d" and not older and not (claim == "E12" and data == "cifar10"):
             result[claim].append((part, joined(part, outcomes)))
     for claim, decided in result.items():

@@ -20,8 +20,9 @@ VERDICTS: Mapping[str, str] = {
 }
 """The outcomes of a claim and what they mean."""
 
-# Claims that the older reduced runs no longer decide once a network at real accuracy does on the same kind of data.
+# Claims that the older reduced runs no longer decide once a network at real accuracy does on such data; of other losses, part by part.
 _REPLACED = ("E6", "E8", "E11", "E12", "B1", "B2")
+_REPLACED_IN_PARTS = ("E10", "L3", "L4", "L6", "A4", "A6")
 _FAMILY = {"cifar10": "cifar10", "cifar10-jpeg": "cifar10", "cifar100": "many", "tiny-imagenet": "many"}
 _SCOPE = {"E12": ("cifar100", "tiny-imagenet")}  # data sets that a claim speaks of; others are shown beside
 
@@ -146,13 +147,20 @@ def _parts(claim: str, of_kind: Callable[[str], Iterable[Variant]]) -> tuple[Par
 
 def _counted(claim: str, parts: tuple[Part, ...]) -> Verdict:
     """Let what is out of a claim's scope, and the older runs that a network at real accuracy replaced, be shown and decide nothing."""
-    older = replaced((claim,), (finding.variant for part in parts for finding in part.findings))
+    everywhere = replaced((claim,), (finding.variant for part in parts for finding in part.findings))
 
-    def counted(finding: Finding) -> Finding:
-        outside = claim in _SCOPE and finding.variant.partition(", ")[0] not in _SCOPE[claim]
-        return finding.only_shown() if outside or (finding.variant in older and "paper" not in finding.scale) else finding
+    def counted(part: Part) -> Part:
+        in_part = claim in _REPLACED_IN_PARTS and any(on_fast(finding.variant) for finding in part.findings)
 
-    return Verdict(claim, tuple(replace(part, findings=tuple(map(counted, part.findings))) for part in parts))
+        def shown(finding: Finding) -> Finding:
+            data, fast = finding.variant.partition(", ")[0], on_fast(finding.variant)
+            older = finding.variant in everywhere or (in_part and data in _FAMILY and not fast)
+            outside = claim in _SCOPE and data not in _SCOPE[claim]
+            return finding.only_shown() if outside or (older and "paper" not in finding.scale) else finding
+
+        return replace(part, findings=tuple(map(shown, part.findings)))
+
+    return Verdict(claim, tuple(map(counted, parts)))
 
 
 def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:

@@ -43,8 +43,8 @@ def settings(page: Page) -> pd.DataFrame:
     for name, own in runs.groupby("variant", sort=False):
         one = own.iloc[0]
         scale = "" if one["scale"] == "paper" else "reduced: "
-        about = {"setting": name, "note": f"{scale}{_NETWORKS.get(one['model'], one['model'])}, {one['epochs']:.0f} epochs"}
-        about["decides"] = one["decides"]
+        note = f"{scale}{_NETWORKS.get(one['model'], one['model'])}, {one['epochs']:.0f} epochs"
+        about = {"setting": name, "note": note, "decides": one["decides"]}
         wide = 100 * own.pivot(index="seed", columns="beta", values=list(_MEANS.values())).astype(float)
         means = wide.mean()
         betas: list[Any] = sorted(own["beta"].unique())

@@ -22,8 +22,7 @@ from study.verdicts import Verdict
 
 _SCALES = {"paper": "the papers' scale", "reduced": "reduced runs"}
 _COLUMNS = {"training samples": ("train_samples", 1), "epochs": ("epochs", 1), "parameters, thousands": ("model_parameters", 1000)}
-# a page says how far these campaigns are
-_LEADING = ("cifar10-fast", "cifar100-fast", "mnist-step", "mnist-width", "cifar10-feedback", "cifar10-long-tailed")
+_LEADING = ("mnist-width", "mnist-edges", "cifar10-feedback", "cifar10-rates", "cifar-edges", "fast-losses")  # pages say how far they are
 
 
 class Page:
@@ -73,11 +72,8 @@ class Page:
         entry = published.claims().loc[claim]
         place = entry["where"][0].upper() + entry["where"][1:]
         fine = f"{claim} in {{ref}}`the ledger <sec-claims>`; {{ref}}`how a claim is decided <sec-read>`."
-        texts = [
-            f"> {entry['claim']}\n>\n> {place}.",
-            f"{{.answer}}\n{self._answer(claim)}",
-        ]
-        return Markdown("\n\n".join([*texts, f"{{.fineprint}}\n{fine}"]))
+        texts = (f"> {entry['claim']}\n>\n> {place}.", f"{{.answer}}\n{self._answer(claim)}", f"{{.fineprint}}\n{fine}")
+        return Markdown("\n\n".join(texts))
 
     def _answer(self, claim: str) -> str:
         """Such as "**Mixed** (the papers' scale): of 18 findings ✓ 7 met, ✗ 3 contradicted, ○ 8 unresolved. It depends on ..."."""
@@ -95,7 +91,7 @@ class Page:
         """Say how far the campaigns are that answer the claim, if they are not complete."""
         jobs = {name: campaign.load(self.root / "campaigns" / f"{name}.yml").jobs for name in _LEADING}
         found = {name: campaign.coverage(job for job in of_name if claim in job.answers) for name, of_name in jobs.items()}
-        return ", ".join(f"`{name}` {runs}" for name, runs in found.items() if runs.done < runs.planned)
+        return ", ".join(f"`{name}` {runs}" for name, runs in found.items() if 0 < runs.done < runs.planned)
 
     def ground(self) -> Markdown:
         """Show what the claims rest on; closed below it, the criteria with their findings, and the commands to run it all again."""

@@ -299,6 +299,16 @@ def test_beta_1_of_a_small_network_is_softmax_for_the_other_losses():
     assert outcomes("L6", runs) == {"b": "met", "c": "met"}  # "the best of" those that were run
 
 
+def test_of_other_losses_older_runs_stop_deciding_part_by_part():
+    older = made_up.margins(dataset="cifar10-jpeg")
+    few = made_up.margins(["softmax", "lm 0.3", "modified"], model="fast", width=1.0, dataset="cifar100")
+    for claim, newer, rest in (("L3", {"a"}, {"b", "c", "d"}), ("L6", {"b", "c"}, {"a", "d"})):
+        decided = verdicts.verdict(claim, pd.concat([older, few], ignore_index=True))
+        by_part = {part.id: [finding.variant.split(", ")[1] for finding in part.deciding] for part in decided.parts}
+        assert by_part == {part: ["fast"] for part in newer} | {part: ["vgg16×0.25"] for part in rest}, claim
+    assert sorted(finding.decides for finding in decided.parts[1].findings) == [False, True], "the older run of b is shown"
+
+
 # --- which runs count ---
 
 
