@@ -18,6 +18,8 @@ from study.losses import loss_name as loss_name
 
 Setting = float | str | tuple[float, float]
 """What a run was trained with: a constant β, the name of a loss or of a warm-up, or a pair (β, τ)."""
+Key = tuple[str, Setting | frozenset[Setting]]
+"""A metric of one setting, or of the best of several."""
 
 DATASETS: Mapping[str, str] = {
     "mnist": "MNIST",
@@ -150,8 +152,10 @@ def printed() -> pd.DataFrame:
 
 
 @functools.cache
-def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str, scale: float = 1.0) -> str:
+def effect(left: Key, right: Key, dataset: str, scale: float = 1.0) -> str:
     """Tell the papers' own difference of two settings, each a metric and a setting: its range over their networks, paper by paper.
+
+    Of a set of settings it is the best that the papers have, network by network.
 
     Where they print the two for one or two other data sets only, those stand there, with their names; the text is empty where no paper
     prints both. After a comma the data set has a condition, which theirs must have too. ``scale`` is a factor, such as 100 for percentage
@@ -167,9 +171,12 @@ def effect(left: tuple[str, Setting], right: tuple[str, Setting], dataset: str, 
     """
     sides: list[dict[tuple[str, str, str], float]] = [{}, {}]
     for paper, name, model, setting, metric, value in printed().itertuples(index=False):
-        for side, wanted in zip(sides, (left, right), strict=True):
-            if (metric, setting) == wanted and name.partition(", ")[2] == dataset.partition(", ")[2]:
-                side.setdefault((paper, name, model), value)
+        for side, (asked, one) in zip(sides, (left, right), strict=True):
+            wanted = one if isinstance(one, frozenset) else {one}
+            meant = metric == asked and (setting in wanted or str(setting).partition(" ")[0] in wanted)
+            if meant and name.partition(", ")[2] == dataset.partition(", ")[2]:
+                key, best = (paper, name, model), min if "ece" in metric else max
+                side[key] = best(value, side.get(key, value))
     found = defaultdict(list)
     for paper, name, model in sides[0].keys() & sides[1].keys():
         found[paper, name].append(round(scale * (sides[0][paper, name, model] - sides[1][paper, name, model]), 6))

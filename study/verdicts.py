@@ -209,30 +209,27 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
 def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:
     """Count the seeds with which comparisons would be told from 0 four times of five, for effects as printed and as observed.
 
-    Paired differences are taken to deviate as observed. The comparisons are the unresolved ones, and those of the small network from its
-    first three seeds, whatever came of them later, so that the number is known before going on; the day is that on which the last ended.
+    Paired differences are taken to deviate as observed. The comparisons are those with 0 that are unresolved, and those of the small
+    network as its first three seeds have them, whatever came of them later.
     """
-    days: dict[str, str] = {}
 
     @functools.cache
     def first_seeds(kind: str) -> list[Variant]:
         selected = criteria.runs_of(runs, kind)
         groups = selected.groupby("variant") if len(selected) else ()
-        first = {str(name): of[of["seed"] < 3] for name, of in groups if on_fast(str(name))}
-        days.update({name: of["time"].max()[:10] for name, of in first.items() if "time" in of})
-        return [Variant(name, of, 3, some=True) for name, of in first.items()]
+        return [Variant(str(name), of[of["seed"] < 3], 3, some=True) for name, of in groups if on_fast(str(name))]
 
     unresolved = _comparisons(one for one in decided if one.claim != "A2")
     listed = [row for row in unresolved if row[2].outcome == "unresolved" and not on_fast(row[2].variant)]
     listed += _comparisons(Verdict(claim, _parts(claim, first_seeds)) for claim in CLAIMS)
     rows = []
-    for claim, letter, leaf, found in listed:
+    for claim, letter, leaf, found in (row for row in listed if not re.search("within|by more than|less than", row[2].text)):
         printed = sorted(abs(float(end)) for end in re.findall(r"(?<= )[+-]([0-9.]+)", leaf.paper) if float(end))
         row = {"part": f"{claim} {letter}", "variant": leaf.variant, "compared": leaf.text, "pairs": found.n, "deviation": found.sd}
         for name, effects in (("the papers' effect", [*printed[-1:], *printed[:1]]), ("the observed effect", [found.mean])):
             needed = [statistics.pairs_needed(effect, found.sd) if found.sd else None for effect in effects]
             row[f"seeds for {name}"] = " to ".join(dict.fromkeys(str(count or "more than 1,000") for count in needed))
-        rows.append(row | {"known on": days.get(leaf.variant, "")})
+        rows.append(row)
     return pd.DataFrame(rows)
 
 

@@ -80,11 +80,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Values:
-    """A number for each unit, with a name; ``key`` if it is one metric of one setting, as the papers may print it."""
+    """A number for each unit, with a name; ``key`` if the papers may print it: a metric of one setting, or of the best of some."""
 
     numbers: pd.Series[float]
     name: str
-    key: tuple[str, Setting] | None = None
+    key: published.Key | None = None
 
 
 Side = Setting | Values | None  # a number is a constant β, a text a loss or a warm-up; None is a setting that was not run
@@ -137,14 +137,15 @@ class Variant:
         values = {setting: self.having(metric, setting) for setting in dict.fromkeys(self.runs["setting"])}
         return {setting: float(found.mean()) for setting, found in values.items() if len(found) >= self.seeds}
 
-    def best_of(self, *settings: Setting, by: str = "test_accuracy") -> Setting | None:
-        """Choose the setting with the largest mean; a loss without its numbers stands for all of them.
+    def best_of(self, *settings: Setting, by: str = "test_accuracy") -> Values | None:
+        """Take the setting with the largest mean; a loss without its numbers stands for all of them.
 
         None as long as one was not run, unless the variant speaks of ``some``.
         """
         means = self.means(by)
         found = [[name for name in means if asked in (name, str(name).partition(" ")[0])] for asked in settings]
-        return max(sum(found, []), key=means.__getitem__, default=None) if self.some or all(found) else None
+        best = max(sum(found, []), key=means.__getitem__, default=None) if self.some or all(found) else None
+        return None if best is None else replace(self.of(by, best), key=(by, frozenset(settings)))
 
     # --- comparisons of two sides, or of one with 0 ---
 

@@ -94,15 +94,9 @@ def differences(
             dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
             theirs = signed(published.effect((metric, setting), (metric, less), dataset, scale))
             elsewhere = setting == less or any(f", {name}" in theirs for name in published.DATASETS.values())
-            rows.append(
-                {
-                    "variant": variant,
-                    "trained with": published.setting_name(setting),
-                    title: mean_sd(own, spec, scale=scale),
-                    reference: difference(own[seeds], by[less][seeds], spec, scale=scale) if len(seeds) else MISSING,
-                    "papers": MISSING if elsewhere else theirs or MISSING,
-                }
-            )
+            row = {"variant": variant, "trained with": published.setting_name(setting), title: mean_sd(own, spec, scale=scale)}
+            row[reference] = difference(own[seeds], by[less][seeds], spec, scale=scale) if len(seeds) else MISSING
+            rows.append(row | {"papers": MISSING if elsewhere else theirs or MISSING})
     frame = pd.DataFrame(rows)
     return frame.drop(columns="papers") if rows and (frame["papers"] == MISSING).all() else frame
 
