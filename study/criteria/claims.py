@@ -145,7 +145,7 @@ def _over_lambda(v: Variant, kind: str, other: str) -> Values:
     shared = sorted(set.intersection(*({numbers for loss, _, numbers in there if loss == one} for one in (kind, other))), key=float)
     columns = [v.having("test_accuracy", f"{kind} {value}") for value in shared]
     numbers = pd.concat(columns, axis=1).dropna().mean(axis=1) if shared else pd.Series(dtype=float)
-    return Values(numbers, f"{LOSSES[kind].title}, mean over λ = {', '.join(shared)}")
+    return Values(numbers, f"{LOSSES[kind].title}, {'mean over ' * (len(shared) > 1)}λ = {', '.join(shared)}")
 
 
 def _half(v: Variant) -> Variant:

@@ -57,9 +57,10 @@ class Page:
             return found
         settled = {variant.name for variant in verdicts.variants(found, kind)}
         least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
-        of_setting = found.groupby(["variant", found["setting"].astype(str)])["seed" if "seed" in found else "title"].nunique()
-        by = of_setting.groupby(level=0)
-        seeds = found["variant"].map({name: counts.min() if on_fast(str(name)) else counts.max() for name, counts in by})
+        groups = found.groupby(["variant", found["setting"].astype(str)])
+        of_setting = groups["seed" if "seed" in found else "title"].transform("nunique")
+        most = of_setting.groupby(found["variant"]).transform("max")
+        seeds = of_setting.where(found["variant"].map(on_fast), most)  # on the small network each setting has its own plan
         few = (seeds < least) | ~found["variant"].isin(settled)
         older = found["variant"].isin(verdicts.replaced(self.claims, settled)) & found["scale"].ne("paper")
         shown = in_order(found if some else found[~few & ~older])
