@@ -57,8 +57,7 @@ class Page:
             return found
         settled = {variant.name for variant in verdicts.variants(found, kind)}
         least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
-        groups = found.groupby(["variant", found["setting"].astype(str)])
-        of_setting = groups["seed" if "seed" in found else "title"].transform("nunique")
+        of_setting = found.groupby(["variant", found["setting"].astype(str)])["seed" if "seed" in found else "title"].transform("nunique")
         most = of_setting.groupby(found["variant"]).transform("max")
         seeds = of_setting.where(found["variant"].map(on_fast), most)  # on the small network each setting has its own plan
         few = (seeds < least) | ~found["variant"].isin(settled)
