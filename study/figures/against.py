@@ -159,13 +159,13 @@ def _intervals(ax: Axes, values: pd.DataFrame, **style: Any) -> None:
 
 
 def _axis(ax: Axes, x: str, *, titled: bool) -> None:
-    """A label at every value of the runs, and at the papers' where there is room; on a logarithmic axis where the values span much."""
+    """A label at the values of the runs, from the largest, and at the papers' where there is room; logarithmic where they span much."""
     drawn = sorted({float(value) for line in ax.get_lines() for value in np.asarray(line.get_xdata(), dtype=float).flat if value > 0})
     if drawn and drawn[-1] > 5 * drawn[0]:
         ax.set_xscale("log")
     runs = {float(value) for container in ax.containers for value in container[0].get_xdata()}
     room = 0.1 * math.log(drawn[-1] / drawn[0]) if drawn else 0.0
-    shown = [value for value in drawn if value in runs or all(abs(math.log(value / other)) > room for other in runs)]
+    shown = [v for v in drawn if all(abs(math.log(v / o)) > room * (0.8 if v in runs else 1) for o in runs if o > v or v not in runs)]
     ax.set_xticks(shown, [f"{value:,g}".replace(",", "\u2009") for value in shown], fontsize="small")
     ax.xaxis.set_minor_locator(NullLocator())
     if titled:
