@@ -44,12 +44,14 @@ PLACES = {
     "cuts": r"(angular-mnist|angular-reduced)/(?P<arm>all|augmented|fewer-subset600|fewer|shorter)-(?!subset)",
     "cost": r"angular-cost/(?P<arm>)",
     "new margins": r"(cifar100-fast)/(?:losses|augmented)-seed",
-    "new angles": r"(cifar10-fast)/(?:losses|augmented)(?:-warmup)?-seed",
+    "new angles": r"(cifar10-fast)/losses-(?:angles-)?seed",
+    "new rivals": r"(cifar10-fast)/(?:losses|augmented)(?:-warmup)?-seed",
 }
 SEEDS = {"tables": 15, "layers": 10, "taus": 5, "cost": 5} | dict.fromkeys(["plane", "followed", "grid", "step", "width", "link"], 5)
 WARM, WARM_1 = "warm-up 0.1→1", "warm-up 1→5"
 PLAN = {"augmented": ("20", "5", "1", "0.1", "0.01", WARM), "plain": ("20", "1", "0.1", WARM)}
 ANGULAR = ("softmax", "arcgrad 10", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
+NEW_ANGULAR = tuple(loss for loss in ANGULAR if loss != "m-softmax 0.5")
 NEW_RIVALS = "(center 0.02|arcface.*|adacos)"
 OTHERS, RIVALS = "3/(softmax|center 0.02|m-softmax 0.5|arcface 20 0.1|adacos)", "(center|m-softmax|arcface|adacos).*"
 
@@ -168,11 +170,15 @@ COMPARISONS = [
         ("L6 b", "test_accuracy", "modified − 1"), ("L6 c", "test_accuracy", "lm 0.3 − modified"),
         ("L6 d", "test_accuracy", "modified-lm 0.3 − modified"),
     ]),
-    *((part, "new angles", "test_accuracy", difference, "> 0") for part, difference in [
-        ("A4 a", "arcgrad 10 − 1"), ("A4 b", f"arcgrad 10 − max[test_accuracy]{NEW_RIVALS}"),
-        ("A4 c", f"max[test_accuracy]{NEW_RIVALS} − 1"), ("E10 a", f"{WARM} − a-softmax 4"), ("E10 b", f"{WARM} − center 0.003"),
-    ]),
-    *(("A6 b", "new angles", "wc_intra", f"arcgrad 10 − {loss}", "< 0") for loss in ANGULAR[2:]),
+    ("E10 a", "new rivals", "test_accuracy", f"{WARM} − a-softmax 4", "> 0"),
+    ("E10 b", "new rivals", "test_accuracy", f"{WARM} − center 0.003", "> 0"),
+    ("A4 a", "new angles", "test_accuracy", "arcgrad 10 − softmax", "> 0"),
+    ("A4 b", "new angles", "test_accuracy", f"arcgrad 10 − max[test_accuracy]{NEW_RIVALS}", "> 0"),
+    ("A4 c", "new angles", "test_accuracy", f"max[test_accuracy]{NEW_RIVALS} − softmax", "> 0"),
+    *(("A6 a", "new angles", "wc_intra", f"softmax − {loss}", "> 0") for loss in NEW_ANGULAR if loss != "softmax"),
+    *(("A6 b", "new angles", "wc_intra", f"arcgrad 10 − {loss}", "< 0") for loss in NEW_ANGULAR if loss != "arcgrad 10"),
+    ("A6 c", "new angles", "w_inter", "arcgrad 10 − softmax", "> 0"),
+    ("A6 d", "new angles", "angle", "arcgrad 10 − softmax", "< 0"),
     ("A7 a", "cost", "excess", "resnet18", "< 0.05"),
     ("A7 b", "cost", "excess", "resnet34 − resnet18", "< 0"),
 ]  # fmt: skip

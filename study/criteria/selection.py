@@ -311,9 +311,8 @@ def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Runs of ArcGrad's image experiments, without those that chose a learning rate and those that diverged."""
-    runs = _with_softmax(runs)
     runs = runs[(runs["scale"] != "smoke") & ~runs["diverged"].astype(bool) & ((runs["model"] != "mlp") | (kind != "angular-images"))]
-    on_images = (runs["model"] == FAST) & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS]) & ~runs["match_gradient"].astype(bool)
+    on_images = (runs["model"] == FAST) & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS]) & runs["w_inter"].notna()
     found = _prepared(runs[on_images | _named(runs, "angular(-reduced|-mnist)?/(?!reading)")])
     if found.empty:
         return found
@@ -321,7 +320,7 @@ def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found["samples"], found["epochs"] = found["train_samples"].astype(int), found["epochs"].astype(int)
     for name in ("epochs", "samples") if kind != "angular-cuts" else ():
         found = found[found[name] == found.groupby("variant")[name].transform("max")]
-    return _without_lonely(found[(found["model"] != FAST) | at_usual_rate(found)])
+    return found
 
 
 def _cost_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
