@@ -122,13 +122,6 @@ def _fields(variant: str) -> list[str]:
     return variant.split(", ") if ", " in variant else variant.split("-")
 
 
-def verdict(claim: str, runs: pd.DataFrame) -> Verdict:
-    """Decide a claim, one of :data:`study.criteria.CLAIMS`."""
-    if claim not in CLAIMS:
-        raise ValueError(f"claim {claim!r} has no criterion; valid: {', '.join(CLAIMS)}")
-    return verdicts(runs, [claim])[claim]
-
-
 def verdicts(runs: pd.DataFrame | None = None, claims: Iterable[str] = CLAIMS) -> dict[str, Verdict]:
     """Decide claims, all that have a criterion if none are named, from these runs or from the records of the repository."""
     measured = records.read(records.default_folder()) if runs is None else runs

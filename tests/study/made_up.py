@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from study import criteria
+from study import criteria, verdicts
 
 MNIST_BETAS = ("5", "2", "1", "0.5", "0.2", "0.1", "0.01", "0.001")
 MNIST_WARMUPS = ("warm-up 0.001→0.01", "warm-up 0.01→0.1")
+
+
+def verdict(claim, runs):
+    """The verdict on one claim."""
+    return verdicts.verdicts(runs, [claim])[claim]
 
 
 def mnist(reading="relu-unit", seeds=5, noise=0.0005):

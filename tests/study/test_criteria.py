@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from study import criteria, published, verdicts
+from study import criteria, published
 from study.criteria import Variant, rules
 from tests.study import made_up
 
@@ -97,7 +97,7 @@ def test_too_few_pairs_and_runs_that_are_not_one_for_each_seed():
 
 
 def outcomes(claim: str, runs: pd.DataFrame) -> dict[str, str]:
-    return {part.id: part.outcome for part in verdicts.verdict(claim, runs).parts if part.outcome != "not run"}
+    return {part.id: part.outcome for part in made_up.verdict(claim, runs).parts if part.outcome != "not run"}
 
 
 MATCHED = pd.concat([made_up.images(), made_up.images(match_gradient=True)], ignore_index=True)
@@ -142,7 +142,7 @@ RUNS = {
 
 @pytest.mark.parametrize("claim", [claim for claim in RUNS if claim not in ("A2", "L4")])
 def test_made_up_runs_meet_every_part(claim):
-    found = verdicts.verdict(claim, RUNS[claim])
+    found = made_up.verdict(claim, RUNS[claim])
     assert set(outcomes(claim, RUNS[claim]).values()) == {"met"}
     assert found.verdict == ("supported" if all(part.deciding for part in found.parts) else "partly supported")
     assert found.scale and found.seeds >= 3
@@ -208,13 +208,13 @@ def test_lost_samples_of_e3(left, right, part, outcome):
 
 def test_tables_are_the_unit_and_equal_rows_stay_in_one_fold():
     apart = made_up.table_i()
-    assert verdicts.verdict("A2", apart).seeds == 15
+    assert made_up.verdict("A2", apart).seeds == 15
     together = made_up.table_i({"arcgrad 5": -20.0}, duplicates_together=True)
-    iris = verdicts.verdict("A2", pd.concat([apart, together[together["title"] == "Iris"]], ignore_index=True)).parts[0].findings[0]
-    plain = verdicts.verdict("A2", apart).parts[0].findings[0]
+    iris = made_up.verdict("A2", pd.concat([apart, together[together["title"] == "Iris"]], ignore_index=True)).parts[0].findings[0]
+    plain = made_up.verdict("A2", apart).parts[0].findings[0]
     assert iris.difference.mean == pytest.approx(plain.difference.mean - 0.2 / 15, abs=1e-4)
-    assert verdicts.verdict("A2", made_up.table_i(seeds=9)).verdict == "not run"
-    assert verdicts.verdict("A2", apart[apart["loss"] != "adacos"]).verdict == "not run"
+    assert made_up.verdict("A2", made_up.table_i(seeds=9)).verdict == "not run"
+    assert made_up.verdict("A2", apart[apart["loss"] != "adacos"]).verdict == "not run"
 
 
 def test_the_same_confidence_is_a_condition():
@@ -247,12 +247,12 @@ def fast(**settings) -> pd.DataFrame:
 
 def test_older_runs_stop_deciding_once_the_planned_seeds_are_there():
     older = made_up.images()
-    before = verdicts.verdict("E6", pd.concat([older, fast(seeds=4)], ignore_index=True))
+    before = made_up.verdict("E6", pd.concat([older, fast(seeds=4)], ignore_index=True))
     assert {finding.variant.split(", ")[1] for finding in before.deciding} == {"resnet18×0.25"}
-    after = verdicts.verdict("E6", pd.concat([older, fast()], ignore_index=True))
+    after = made_up.verdict("E6", pd.concat([older, fast()], ignore_index=True))
     assert {finding.variant.split(", ")[1] for finding in after.deciding} == {"fast"}
     assert sorted((finding.outcome, finding.decides) for finding in after.parts[0].findings) == [("met", False), ("met", True)]
-    elsewhere = verdicts.verdict("E6", pd.concat([older, fast(dataset="cifar100")], ignore_index=True))
+    elsewhere = made_up.verdict("E6", pd.concat([older, fast(dataset="cifar100")], ignore_index=True))
     assert elsewhere.deciding
 
 
@@ -260,13 +260,13 @@ def test_a_variant_that_is_under_way_decides_nothing():
     """With each record that lands another comparison would be complete, and the best of those that were run another one."""
     runs = fast()
     one_missing = runs[(runs["schedule"] != "0.01") | (runs["seed"] != 4)]
-    assert verdicts.verdict("E6", one_missing).verdict == verdicts.verdict("E11", one_missing).verdict == "not run"
+    assert made_up.verdict("E6", one_missing).verdict == made_up.verdict("E11", one_missing).verdict == "not run"
     further = runs[runs["schedule"] == "20"].assign(schedule="50", beta=50.0, valid_ece=0.0, test_ece=0.0)
-    beyond = verdicts.verdict("E18", pd.concat([runs, further[further["seed"] < 4]], ignore_index=True).assign(dataset="cifar100"))
+    beyond = made_up.verdict("E18", pd.concat([runs, further[further["seed"] < 4]], ignore_index=True).assign(dataset="cifar100"))
     assert "β = 20 against" in beyond.parts[0].findings[0].text, "a setting beyond the plan waits for its own seeds"
     step = made_up.stepping()
-    assert verdicts.verdict("B4", step).deciding and not verdicts.verdict("B4", step.iloc[:-1]).deciding
-    assert verdicts.verdict("B5", TAIL).deciding and not verdicts.verdict("B5", TAIL.iloc[:-1]).deciding
+    assert made_up.verdict("B4", step).deciding and not made_up.verdict("B4", step.iloc[:-1]).deciding
+    assert made_up.verdict("B5", TAIL).deciding and not made_up.verdict("B5", TAIL.iloc[:-1]).deciding
     losses = made_up.margins(["softmax", "lm 0.3", "modified", "l-softmax 2"], model="fast", width=1.0, dataset="cifar100")
     assert outcomes("L6", losses[(losses["loss"] != "l-softmax 2") | (losses["seed"] < 2)]) == {"b": "met"}
 
@@ -275,7 +275,7 @@ def test_falls_are_added_up_over_one_cycle():
     runs = fast(epochs=4)
     sizes = runs["schedule"].map({"5": 0.2}).fillna(0.1) + 0.01 * runs["seed"] * np.arange(len(runs)) / 100
     runs["curve_test_accuracy"] = [[0.1, 0.5, 0.5 - size, 0.6, 0.6 - size] for size in sizes]
-    found = verdicts.verdict("E13", runs).parts[2].findings[0]
+    found = made_up.verdict("E13", runs).parts[2].findings[0]
     assert found.outcome == "met" and found.difference.mean == pytest.approx(0.2, abs=0.03)
 
 
@@ -303,7 +303,7 @@ def test_of_other_losses_older_runs_stop_deciding_part_by_part():
     older = made_up.margins(dataset="cifar10-jpeg")
     few = made_up.margins(["softmax", "lm 0.3", "modified"], model="fast", width=1.0, dataset="cifar100")
     for claim, newer, rest in (("L3", {"a"}, {"b", "c", "d"}), ("L6", {"b", "c"}, {"a", "d"})):
-        decided = verdicts.verdict(claim, pd.concat([older, few], ignore_index=True))
+        decided = made_up.verdict(claim, pd.concat([older, few], ignore_index=True))
         by_part = {part.id: [finding.variant.split(", ")[1] for finding in part.deciding] for part in decided.parts}
         assert by_part == {part: ["fast"] for part in newer} | {part: ["vgg16×0.25"] for part in rest}, claim
     assert sorted(finding.decides for finding in decided.parts[1].findings) == [False, True], "the older run of b is shown"
@@ -332,8 +332,8 @@ def test_of_other_losses_older_runs_stop_deciding_part_by_part():
     ],
 )
 def test_what_decides_nothing(claim, runs):
-    assert verdicts.verdict(claim, runs).verdict == "not run"
-    assert verdicts.verdict(claim, pd.DataFrame()).verdict == "not run"
+    assert made_up.verdict(claim, runs).verdict == "not run"
+    assert made_up.verdict(claim, pd.DataFrame()).verdict == "not run"
 
 
 def test_runs_of_two_sizes_are_two_variants():
@@ -354,7 +354,7 @@ def test_only_the_second_half_at_the_first_rate_oscillates():
 def test_cuts_at_the_paper_s_scale():
     """Fewer samples with 20 epochs beside a full training of 120 epochs, which has all samples only."""
     parts = [made_up.trained(epochs=120), made_up.trained(epochs=20), made_up.trained({"arcgrad 10": 0.04}, epochs=20, samples=1500)]
-    found = verdicts.verdict("A5", pd.concat(parts, ignore_index=True)).parts[0].findings[0]
+    found = made_up.verdict("A5", pd.concat(parts, ignore_index=True)).parts[0].findings[0]
     assert found.outcome == "met" and "1\u2009500 samples" in found.text
 
 
@@ -394,12 +394,10 @@ def test_distance_is_zero_for_the_papers_own_table():
 
 def test_what_no_paper_has_is_not_at_its_scale():
     old = made_up.trained(campaign="angular-mnist", model="mlp", scale="paper", seeds=5)
-    assert verdicts.verdict("A6", old).scale == "reduced" and verdicts.verdict("E3", made_up.mnist()).scale == "paper"
+    assert made_up.verdict("A6", old).scale == "reduced" and made_up.verdict("E3", made_up.mnist()).scale == "paper"
 
 
-def test_unknown_names():
-    with pytest.raises(ValueError, match="valid: E1"):
-        verdicts.verdict("E99", made_up.mnist())
+def test_an_unknown_kind():
     with pytest.raises(ValueError, match="valid: grid"):
         criteria.runs_of(made_up.mnist(), "everything")
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
-from study import headline, statistics, verdicts
+from study import headline, statistics
 from study.criteria import Finding
 from study.tables import Page, measured, outcomes, sentences
 from study.verdicts import Part, Verdict
@@ -69,7 +69,7 @@ def test_the_records_have_settings_with_three_seeds_or_more(settings: pd.DataFra
 
 def test_numbers_count_intervals_setting_by_setting() -> None:
     found = made(made_up.mnist(), made_up.mnist("tanh-none"), made_up.images(**FAST))
-    numbers = measured.numbers(found, b1([0.01, -0.01, 0.0]), verdicts.verdict("B4", made_up.stepping()))
+    numbers = measured.numbers(found, b1([0.01, -0.01, 0.0]), made_up.verdict("B4", made_up.stepping()))
     assert numbers["settings"] == 3 and numbers["advised"] == 0.1, "0.001 is best on MNIST, and was not run on images"
     assert numbers["accuracy"]["higher"][0.1] == 3 and numbers["accuracy"]["lower"][5.0] == 3
     assert numbers["accuracy"]["gains"][0.1] == pytest.approx([1, 0.5, 0.5], abs=0.05)
@@ -100,7 +100,7 @@ def test_a_finding_is_shown_with_its_outcome_and_filled_with_its_differences(mon
 
 
 def test_the_answers_hold_on_the_records(page: Page, settings: pd.DataFrame) -> None:
-    found = sentences.answers(measured.numbers(settings, *(verdicts.verdict(claim, page.records) for claim in ("B1", "B4"))))
+    found = sentences.answers(measured.numbers(settings, *(made_up.verdict(claim, page.records) for claim in ("B1", "B4"))))
     assert list(found) == list(sentences.written("answers")), "read the missing ones in book/answers.yml beside the new records"
     assert all("{ref}`" in answer and "{{" not in answer for answer in found.values()), "every answer says where it is shown"
 

@@ -101,7 +101,7 @@ def test_the_seeds_that_it_takes(decided):
     fast = needed.loc["E6 a"]
     assert fast["pairs"] == 3 and "B3 b" not in needed.index, "of a threshold other than 0 these are not the seeds"
     assert re.fullmatch(r"\d+ to \d+", fast["seeds for the papers' effect"])
-    assert verdicts.verdict("E6", runs).verdict == "not run"
+    assert made_up.verdict("E6", runs).verdict == "not run"
 
 
 # --- what is written ---
