@@ -26,16 +26,15 @@ Rule = Callable[[Variant], Finding | None]
 
 @dataclass(frozen=True)
 class Criterion:
-    """A part of a claim: the kind of runs that its rule is asked of, and its sentence. One that does not decide is only shown."""
+    """A part of a claim: the kind of runs that its rule is asked of, and its sentence."""
 
     kind: str
     rule: Rule
     sentence: str
-    decides: bool = True
 
     def findings(self, variants: Iterable[Variant]) -> tuple[Finding, ...]:
         """Ask variants; those that lack a run say nothing."""
-        return tuple(found if self.decides else found.only_shown() for found in map(self.rule, variants) if found)
+        return tuple(filter(None, map(self.rule, variants)))
 
 
 # --- gradient decay on MNIST ---
@@ -307,7 +306,8 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "L4 a": ("large-margin", lambda v: v.larger("test_accuracy", _LM, v.best_of("label-smoothing"))),
     "L4 b": ("large-margin", lambda v: v.larger("test_accuracy", _LM, "super-symmetry")),
     "L4 c": ("large-margin", lambda v: v.smaller("test_accuracy", "super-symmetry", "softmax")),
-    "L4 d": ("large-margin", lambda v: v.larger("train_margin_bias", _LM, "softmax")),
+    # only shown, since the loss is built to do so
+    "L4 d": ("large-margin", lambda v: (found := v.larger("train_margin_bias", _LM, "softmax")) and found.only_shown()),
     "L4 e": ("large-margin", lambda v: v.larger("train_margin_bias", "label-smoothing 0.1", "softmax")),
     "L4 f": ("large-margin", lambda v: v.larger("bias_rise", _LM, "softmax")),
     "L5 a": ("degraded", lambda v: _half(v).larger("test_accuracy", _LM, "softmax")),
@@ -350,7 +350,6 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "E19 b": ("width", lambda v: v.at("400 and 160 units", units=400, learning_rate=0.1).within(60, "lost", 0.001, 1.0)),
     "E19 c": ("width", lambda v: v.at("25 and 10 units, rate 0.001", units=25, learning_rate=0.001).larger("lost", 0.001, 1.0)),
 }
-_SHOWN_ONLY = ("L4 d",)  # the loss is built to do so
 
 _SENTENCES = yaml.safe_load((FOLDER / "criteria.yml").read_text(encoding="utf-8"))
 
@@ -359,4 +358,4 @@ CLAIMS: dict[str, dict[str, Criterion]] = {}
 
 for _part, (_kind, _rule) in _RULES.items():
     _name, _letter = _part.split()
-    CLAIMS.setdefault(_name, {})[_letter] = Criterion(_kind, _rule, _SENTENCES[_name]["parts"][_letter], _part not in _SHOWN_ONLY)
+    CLAIMS.setdefault(_name, {})[_letter] = Criterion(_kind, _rule, _SENTENCES[_name]["parts"][_letter])
