@@ -8,6 +8,7 @@ import pandas as pd
 
 from study import criteria, published, statistics
 from study.criteria import TABLE_I, Variant
+from study.losses import LOSSES
 from study.statistics import MeanSd
 from study.tables.book import MISSING, bold, cell, mean_sd
 from study.tables.runs import leads, short
@@ -28,12 +29,11 @@ _ORDER = (
 _RUNS = 3  # behind every printed mean: section 4.1
 _CIFAR_100 = "CIFAR-100, 13-layer network"
 _CIFAR_10, _SVHN = "CIFAR-10, WideResNet-28-10", "SVHN, WideResNet-28-10"
-_UQ, _QU, _SYMMETRIC = ("; ".join(f"{kind} 0.{digit}" for digit in range(1, 10)) for kind in DIVERGENCES)
 _HALF, _FEW_WRONG, _HALF_WRONG = (f"{_CIFAR_100}, {what}" for what in ("0.5 of the samples", "20 % wrong labels", "50 % wrong labels"))
-_COMPARED = (
+_COMPARED = (  # a loss without its numbers stands for all of them
     ("L3 a", _CIFAR_100, "lm 0.3", "softmax"),
-    ("L3 b", _CIFAR_100, _UQ, _QU),
-    ("L3 c", _CIFAR_100, _SYMMETRIC, _QU),
+    ("L3 b", _CIFAR_100, "lm-uq", "lm-qu"),
+    ("L3 c", _CIFAR_100, "lm", "lm-qu"),
     ("L3 d", _CIFAR_100, "lm 0.9", "lm 0.1"),
     ("L4 a", _CIFAR_100, "lm 0.3", "label-smoothing 0.1"),
     ("L4 b", _CIFAR_100, "lm 0.3", "super-symmetry"),
@@ -130,12 +130,12 @@ def as_printed() -> pd.DataFrame:
     """
     found = {(row["source"], row["loss"]): MeanSd(row["value"], row["sd"], _RUNS) for row in printed(1, 2, 3, 4).to_dict("records")}
     rows = []
-    for part, where, first, second in _COMPARED:
-        sides = [[found[where, loss] for loss in losses.split("; ")] for losses in (first, second)]
+    for part, where, *both in _COMPARED:
+        sides = [[mean for (source, loss), mean in found.items() if source == where and one in (loss, loss.split()[0])] for one in both]
         means = [mean for side in sides for mean in side]
         weights = [sign / len(side) for sign, side in zip((1, -1), sides, strict=True) for _ in side]
         result = statistics.contrast(means, weights)
-        names = [_averaged(losses) if ";" in losses else _title(losses) for losses in (first, second)]
+        names = [f"{LOSSES[one].title}, mean over λ" if one in DIVERGENCES else _title(one) for one in both]
         rows.append([where, part, " less ".join(names), bold(result, ".2f")])
     frame = pd.DataFrame(rows, columns=["where", "part", "compared", "errors, points [95 %]"])
     return pd.concat([group for _, group in frame.groupby("where", sort=False)], ignore_index=True)
@@ -155,12 +155,6 @@ def _without_numbers(loss: str) -> str:
 
 def _title(loss: str) -> str:
     return _NO_NUMBERS.get(loss) or published.loss_name(loss)
-
-
-def _averaged(losses: str) -> str:
-    """The name of losses that differ in λ alone."""
-    first = losses.split("; ")[0]
-    return published.loss_name(first).rpartition(", ")[0] + ", mean over λ"
 
 
 # --- ArcGrad's Table I ---
