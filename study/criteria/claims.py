@@ -156,7 +156,7 @@ def _wrong(v: Variant) -> Variant:
     return v.where(v.runs["label_noise"] > 0, f"{v.runs['label_noise'].max():g} of the labels wrong")
 
 
-def apart(v: Variant) -> Variant:
+def pooled_unless_fast(v: Variant) -> Variant:
     """In the variants of the first records sharing a seed buys nothing, and the deviation is pooled; elsewhere runs are paired."""
     return replace(v, pooled=not (v.runs["model"] == FAST).all())
 
@@ -314,10 +314,10 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "L5 b": ("degraded", lambda v: _half(v).larger("test_accuracy", "lm 1", _LM)),
     "L5 c": ("degraded", lambda v: _wrong(v).larger("test_accuracy", _LM, "softmax")),
     "L5 d": ("degraded", lambda v: _wrong(v).larger("test_accuracy", "lm 1", _LM)),
-    "L6 a": ("large-margin", lambda v: apart(v).smaller("test_accuracy", "hinge", "softmax")),
-    "L6 b": ("large-margin", lambda v: apart(v).larger("test_accuracy", "modified", "softmax")),
-    "L6 c": ("large-margin", lambda v: apart(v).larger("test_accuracy", _LM, v.best_of("modified", "l-softmax", "lgm"))),
-    "L6 d": ("large-margin", lambda v: apart(v).larger("test_accuracy", "modified-lm 0.3", "modified")),
+    "L6 a": ("large-margin", lambda v: pooled_unless_fast(v).smaller("test_accuracy", "hinge", "softmax")),
+    "L6 b": ("large-margin", lambda v: pooled_unless_fast(v).larger("test_accuracy", "modified", "softmax")),
+    "L6 c": ("large-margin", lambda v: pooled_unless_fast(v).larger("test_accuracy", _LM, v.best_of("modified", "l-softmax", "lgm"))),
+    "L6 d": ("large-margin", lambda v: pooled_unless_fast(v).larger("test_accuracy", "modified-lm 0.3", "modified")),
     "E10 a": ("margins", lambda v: v.larger("test_accuracy", WARMUP, RIVALS[0])),
     "E10 b": ("margins", lambda v: v.larger("test_accuracy", WARMUP, RIVALS[1])),
     "E16 a": ("many-classes", lambda v: v.larger("test_accuracy", WARMUP, v.best_of(*_CONSTANT))),

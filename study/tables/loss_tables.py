@@ -106,7 +106,7 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
             welch = statistics.contrast([found["softmax"], found[loss]], [1, -1])
             rows.append((loss, f"{PAPER}, {str(source).partition(', ')[0]}", welch.estimate, welch.low, welch.high))
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
-        rules = criteria.apart(Variant(str(variant), of_variant))
+        rules = criteria.pooled_unless_fast(Variant(str(variant), of_variant))
         ours = {}
         for loss in sorted(set(of_variant["loss"]) - {"softmax"}, key=list(of_variant["loss"]).count):  # most seeds last
             if (lead := rules.larger("test_accuracy", loss, "softmax")) and lead.difference:
