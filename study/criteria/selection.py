@@ -42,7 +42,9 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     select, column, *_ = _KINDS[kind]
     if column not in runs:
         return runs.iloc[:0]
-    unequal = runs.reindex(columns=["imbalance"])["imbalance"] > 1  # old records, in which classes were of equal size, do not say
+    # old records do not name their loss, gradient decay, and do not say that classes were of equal size
+    runs = runs.assign(loss=runs.reindex(columns=["loss"])["loss"].astype(object).fillna("gd"))
+    unequal = runs.reindex(columns=["imbalance"])["imbalance"] > 1
     return select(runs[unequal == (kind == "long-tailed")], kind)
 
 
@@ -73,11 +75,6 @@ def complete(runs: pd.DataFrame, kind: str) -> bool:
 # --- what the kinds share ---
 
 
-def _loss(runs: pd.DataFrame) -> pd.Series[str]:
-    """Records from before there was another loss do not name it."""
-    return runs.reindex(columns=["loss"])["loss"].astype(object).fillna("gd")
-
-
 def _named(runs: pd.DataFrame, pattern: str) -> pd.Series[bool]:
     """Tell for each run if ``campaign/record`` begins so."""
     return (runs["campaign"] + "/" + runs["record"]).str.match(pattern)
@@ -90,7 +87,7 @@ def _image_networks(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
     """Call β = 1 on a network of :data:`FAST` softmax, for the losses that are compared with it there."""
-    plain = (_loss(runs) == "gd") & (runs["model"] == FAST) & (runs["schedule"] == "1")
+    plain = (runs["loss"] == "gd") & (runs["model"] == FAST) & (runs["schedule"] == "1")
     return runs.assign(loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax"))
 
 
@@ -101,7 +98,7 @@ def _prepared(runs: pd.DataFrame) -> pd.DataFrame:
         return found
     found["scale"] = found["scale"].mask(_named(found, _NOT_THE_PAPERS) & (found["scale"] == "paper"), "reduced")
     label = (found["schedule"] if "schedule" in found else found["loss"]).astype(object)
-    of_beta = (_loss(found) == "gd") & ~label.astype(str).str.startswith(("warm-up", "feedback"))
+    of_beta = (found["loss"] == "gd") & ~label.astype(str).str.startswith(("warm-up", "feedback"))
     found["setting"] = label.mask(of_beta, found["beta"].astype(float)) if "beta" in found else label
     for name, (formula, *columns) in _DERIVED.items():
         if set(columns) <= set(found):
@@ -181,7 +178,7 @@ def _without_lonely(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    found = _prepared(runs[(_loss(runs) == "gd") & _named(runs, _KINDS[kind][3])])
+    found = _prepared(runs[(runs["loss"] == "gd") & _named(runs, _KINDS[kind][3])])
     if found.empty:
         return found
     if kind == "width":
@@ -197,7 +194,7 @@ def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 
     The variant of reduced runs names the training images, if not all, and the epochs.
     """
-    compared = (_loss(runs) == "gd") | (_loss(runs).isin(RIVALS) & (kind == "margins"))
+    compared = (runs["loss"] == "gd") | (runs["loss"].isin(RIVALS) & (kind == "margins"))
     found = _prepared(_image_networks(runs[compared & ~runs["diverged"].astype(bool)]))
     if found.empty:
         return found
@@ -290,7 +287,7 @@ def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     runs = _image_networks(_with_softmax(runs))
     of_paper = (runs["model"] == FAST) | (runs["lr_schedule"] == "exponential")
-    found = _prepared(runs[of_paper & _loss(runs).str.match(_LOSSES_OF_LM)])
+    found = _prepared(runs[of_paper & runs["loss"].str.match(_LOSSES_OF_LM)])
     if found.empty:
         return found
     same = [found[name] for name in ("dataset", "model", "width", "augmentation", "epochs")]
