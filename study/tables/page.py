@@ -13,7 +13,7 @@ from IPython.display import Markdown
 from pandas.api.types import is_numeric_dtype
 
 from study import campaign, criteria, figures, published, records, verdicts
-from study.criteria.selection import on_fast
+from study.criteria.selection import FAST, on_fast
 from study.tables import sentences
 from study.tables.book import MISSING, Table, cell, table
 from study.tables.outcomes import MARKS, counts, effects
@@ -22,7 +22,7 @@ from study.verdicts import Verdict
 
 _SCALES = {"paper": "the papers' scale", "reduced": "reduced runs"}
 _COLUMNS = {"training samples": ("train_samples", 1), "epochs": ("epochs", 1), "parameters, thousands": ("model_parameters", 1000)}
-_LEADING = ("mnist-width", "mnist-edges", "cifar10-feedback", "cifar10-rates", "cifar-edges", "fast-losses")  # pages say how far they are
+_UNDER_WAY = ("mlp", FAST)  # networks that go on being trained; what is left of larger ones decides nothing any more, or waits for a GPU
 
 
 class Page:
@@ -88,9 +88,11 @@ class Page:
         return f"**{verdict.verdict.capitalize()}** ({scale}): of {sum(told.values())} findings {each}. {found}{more}"
 
     def _waiting(self, claim: str) -> str:
-        """Say how far the campaigns are that answer the claim, if they are not complete."""
-        jobs = {name: campaign.load(self.root / "campaigns" / f"{name}.yml").jobs for name in _LEADING}
-        found = {name: campaign.coverage(job for job in of_name if claim in job.answers) for name, of_name in jobs.items()}
+        """Say how far the campaigns are that answer the claim, if they were begun and are not complete."""
+        folder, found = self.root / "campaigns", {}
+        for name in campaign.names(folder):
+            jobs = [job for job in campaign.load(folder / f"{name}.yml").jobs if claim in job.answers]
+            found[name] = campaign.coverage(job for job in jobs if getattr(job.setting, "model", "") in _UNDER_WAY)
         return ", ".join(f"`{name}` {runs}" for name, runs in found.items() if 0 < runs.done < runs.planned)
 
     def ground(self) -> Markdown:
