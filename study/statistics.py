@@ -127,8 +127,8 @@ def contrast(means: Sequence[MeanSd], weights: Sequence[float]) -> Interval:
     return _around(sum(weight * mean.mean for mean, weight in zip(means, weights, strict=True)), np.sqrt(parts.sum()), freedom)
 
 
-def pairs_needed(effect: float, sd: float, power: float = 0.8) -> int | None:
-    """Count the pairs with which a paired t-test at 0.05 finds an effect so often, if single differences deviate by ``sd``.
+def pairs_needed(effect: float, sd: float) -> int | None:
+    """Count the pairs with which a paired t-test at 0.05 finds an effect four times of five, if single differences deviate by ``sd``.
 
     None if a thousand do not suffice.
 
@@ -138,7 +138,7 @@ def pairs_needed(effect: float, sd: float, power: float = 0.8) -> int | None:
     """
     n = np.arange(2, 1001)
     limit, shift = stats.t.ppf((1 + LEVEL) / 2, n - 1), abs(effect) / sd * np.sqrt(n)
-    enough = stats.nct.sf(limit, n - 1, shift) >= power  # that the test errs in sign is left out
+    enough = stats.nct.sf(limit, n - 1, shift) >= 0.8  # that the test errs in sign is left out
     return int(n[enough.argmax()]) if enough.any() else None
 
 
