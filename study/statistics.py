@@ -128,7 +128,7 @@ def contrast(means: Sequence[MeanSd], weights: Sequence[float]) -> Interval:
 
 
 def pairs_needed(effect: float, sd: float) -> int | None:
-    """Count the pairs with which a paired t-test at 0.05 finds an effect four times of five, if single differences deviate by ``sd``.
+    """Count the pairs with which a paired t-test at 0.05 finds an effect four times out of five, if single differences deviate by ``sd``.
 
     None if a thousand do not suffice.
 
