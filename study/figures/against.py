@@ -131,7 +131,7 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
         panel.set_title(in_lines(name), fontsize="small")
         panel.grid(axis="y", visible=False)
     if sourced:
-        one_legend(figure, axes, ncols=3)
+        one_legend(figure, axes, ncols=2)
     return figure
 
 

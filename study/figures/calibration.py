@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 from gdlib.calibration import CalibrationBins
 from study.figures.style import MARKERS, not_run, one_legend, panels, schedule_label, schedule_style
 
-_GAP = "#cc3311"
-
 
 def reliability_diagrams(table: pd.DataFrame) -> Figure:
     """Reliability diagrams with the share of the images in each bin (GD-2 figures 6 and 9 to 13): a panel for each schedule and variant.
@@ -23,7 +21,7 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
     """
     if table.empty:
         return not_run()
-    figure, found = panels(table, ("schedule", "variant"), height=2.2, xlabel="confidence", ylabel="accuracy", sharex=True, sharey=True)
+    figure, found = panels(table, ("schedule", "variant"), height=2.2, sharex=True, sharey=True)
     for ax, runs in found:
         if len(runs):
             _diagram(ax, *_pooled(runs["reliability"]), color=schedule_style(str(runs["schedule"].iloc[0]))["color"])
@@ -31,6 +29,11 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
             ax.text(0.04, 0.95, told, va="top", fontsize="small", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
         else:
             ax.set_visible(False)
+    shown = {(spec.rowspan.start, spec.colspan.start): ax for ax, runs in found if len(runs) and (spec := ax.get_subplotspec())}
+    for (row, column), ax in shown.items():  # the outermost ones that are there say what is drawn
+        left, bottom = min(at for of, at in shown if of == row) == column, max(of for of, at in shown if at == column) == row
+        ax.set(ylabel="accuracy" if left else "", xlabel="confidence" if bottom else "")
+        ax.tick_params(labelleft=left, labelbottom=bottom)
     one_legend(figure, [ax for ax, _ in found], ncols=2)
     return figure
 
@@ -73,7 +76,7 @@ def _diagram(ax: Axes, bins: CalibrationBins, seeds: int, *, color: str) -> None
     found = bins.count > 0
     left, width, accuracy, gap = bins.lower[found], (bins.upper - bins.lower)[found], bins.accuracy[found], bins.gap[found]
     ax.bar(left, accuracy, width, align="edge", color=color, alpha=0.55, edgecolor="white", linewidth=0.6)
-    box: dict[str, Any] = {"facecolor": "none", "edgecolor": _GAP, "linewidth": 0.0, "hatch": "/////"}
+    box: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 0.0, "hatch": "/////"}
     ax.bar(left, gap, width, bottom=accuracy, align="edge", label="gap to the mean confidence of the bin", **box)
     low, high = proportion_confint(accuracy * bins.count[found] / seeds, bins.count[found] / seeds, method="wilson")
     spread = np.clip([accuracy - low, high - accuracy], 0, None)

@@ -132,7 +132,8 @@ class Page:
         if "pairs" in frame:  # something was found
             frame["pairs"] = frame["pairs"].astype("Int64")
         claimed = sentences.written("findings").get(claim, {}).get("short", claim)
-        caption = f"{claimed}: the criteria, written before the runs, and what was found. Differences of shares are in percentage points."
+        caption = f"{claimed}: the criteria and what was found. Differences of shares are in percentage points."
+        caption += " Outcomes in parentheses are shown and decide nothing."
         told = table(frame, f"tab-{claim.lower()}-verdict", caption, group="part")
         return closed(f"Criteria and findings: {claimed}", told)
 
@@ -140,7 +141,8 @@ class Page:
         campaigns = campaign.coverage_table(self.root / "campaigns", self.claims)
         commands = "\n".join(f"make reproduce CAMPAIGN={name.strip('`')}" for name in dict.fromkeys(campaigns["campaign"]))
         text = "In a clone of the repository ({ref}`how to re-run <sec-rerun>`); what has a record is not run again."
-        shown = table(campaigns, f"tab-{self._name}-coverage", "The campaigns, with the runs that are measured of those that are planned.")
+        caption = "The campaigns, with the runs that are measured of those that are planned. The scale is the campaign's; runs that"
+        shown = table(campaigns, f"tab-{self._name}-coverage", f"{caption} leave the papers' setting count as reduced.")
         return closed("Run it again", text, f"```bash\n{commands}\n```", shown)
 
     @property
