@@ -31,6 +31,8 @@ def curves(
 ) -> Figure:
     """Draw one curve ``curve_{y}`` for each schedule: the mean over seeds, with a band of one standard deviation where there are several.
 
+    On a logarithmic vertical axis, where a deviation can reach below 0, the band goes from the smallest seed to the largest.
+
     Args:
         table: runs with ``schedule`` and the curves.
         y: what is drawn.
@@ -66,7 +68,8 @@ def curves(
                 ax.plot(epochs[shown], one, **look)
             if len(values) > 1 and not each:
                 mean, spread = values.mean(0), values.std(0, ddof=1)
-                ax.fill_between(epochs[shown], mean - spread, mean + spread, color=look["color"], alpha=0.18, linewidth=0)
+                band = (values.min(0), values.max(0)) if log == "y" else (mean - spread, mean + spread)
+                ax.fill_between(epochs[shown], *band, color=look["color"], alpha=0.18, linewidth=0)
         ax.set(yscale="log" if log == "y" else "linear", ylim=ylim)
         if y.endswith("accuracy"):
             ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}")
