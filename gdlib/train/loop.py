@@ -34,6 +34,7 @@ Order = Callable[[int], Tensor]
 Draws = Callable[[int], Tensor]
 """Maps the number of an epoch, from 1, to random numbers ``[S, n, ...]`` on the CPU, one row for each sample in the epoch's order."""
 
+_ENTRIES = ("epoch", "beta", "learning_rate")  # of the history, beside what is measured
 _LAST_SHARE = 1e-3  # of the learning rate, in the last epoch of an exponential decay
 _ORDERS = 1 << 32  # what tells the key of an order from others of a seed, such as those of an augmentation
 _log = logging.getLogger("gdlib.train")
@@ -100,7 +101,7 @@ def train(
         manual_backward: where it can, do the steps of perceptrons by a backward pass written by hand, to rounding the same.
         fused: let the optimiser update all parameters in one kernel; on a CPU this changes last bits.
         cuda_graph: record one step on the GPU and replay it. On another device the steps are done one by one, and the log says so.
-        measure: called before the first epoch and after each one; what it returns goes into the history.
+        measure: called before the first epoch and after each one; what it returns goes into the history, under names of its own.
         checkpoint: a file that keeps the state between epochs. If it exists, training goes on from there and ends in the same weights,
             bit for bit, as without the interruption (CPU, one thread). It is left in place at the end.
         checkpoint_every: epochs between two checkpoints. An exception, such as that of an interruption, writes the last whole epoch first.
@@ -158,9 +159,9 @@ def train(
     history: list[dict[str, Any]] = []
     parts = {"model": model, "optimizer": update, "rates": rates} | ({"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {})
     first_epoch = _resume(checkpoint, identity, parts, history)
-    follow: Callable[[Mapping[str, Any]], None] = getattr(schedule, "update", lambda measured: None)
+    follow: Callable[[Mapping[str, Tensor]], None] = getattr(schedule, "update", lambda measured: None)
     for entry in history:  # what the schedule had seen before the interruption
-        follow(entry)
+        follow({name: value for name, value in entry.items() if name not in _ENTRIES})
     if isinstance(rate, Tensor):
         _read_from(rate, update)
     if isinstance(take_step, ManualStep):
@@ -187,6 +188,8 @@ def train(
             if measure is not None:
                 model.eval()
                 measured = {name: value.cpu() for name, value in measure(model, epoch).items()}
+                if not measured.keys().isdisjoint(_ENTRIES):
+                    raise ValueError(f"measure must leave {', '.join(_ENTRIES)} to the history; it returned {', '.join(measured)}")
             follow(measured)
             beta, rate_now = _betas(schedule, [epoch * steps_per_epoch], model.runs)[0], float(rates.get_last_lr()[0])
             history.append({"epoch": epoch, "beta": beta, "learning_rate": rate_now, **measured})

@@ -447,6 +447,26 @@ class TestCheckpoint:
         straight, resumed = trained([4], tmp_path / "straight.pt"), trained([2, 4], tmp_path / "resumed.pt")
         assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), resumed.parameters(), strict=True))
 
+    def test_a_schedule_sees_on_resuming_what_it_had_seen(self, tmp_path):
+        """It once saw the entries of the history as well."""
+
+        class Watching(Constant):
+            def update(self, measured):
+                seen.append({name: value.tolist() for name, value in measured.items()})
+
+        for epochs in (2, 4):
+            seen: list[dict[str, Any]] = []
+            settings = {"epochs": epochs, "batch_size": 10, "learning_rate": 0.1, "checkpoint": tmp_path / "state.pt"}
+            train(mlp([4, 3], [0]), gd_loss([1.0]), Watching(1.0), *blobs(20), measure=lambda _, n: {"own": torch.tensor([n])}, **settings)
+        assert seen == [{"own": [epoch]} for epoch in range(5)]
+
+    @each("name", ["epoch", "beta", "learning_rate"])
+    def test_a_measurement_cannot_take_the_name_of_an_entry(self, tmp_path, name):
+        """An ``epoch`` that was measured once overwrote the count of epochs, and a resumed training stopped early."""
+        with pytest.raises(ValueError, match=f"measure must leave epoch, beta, learning_rate to the history; it returned {name}"):
+            fit(mlp([4, 3], [0]), [1.0], blobs(20), measure=lambda *_: {name: torch.ones(1)}, checkpoint=tmp_path / "state.pt")
+        assert not list(tmp_path.iterdir())
+
     def test_a_finished_training_is_not_repeated(self, tmp_path):
         _, history = self.interrupted(tmp_path / "done.pt", at=-1)
         _, again = self.interrupted(tmp_path / "done.pt", at=-1)
