@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 __all__ = ["ConfidenceFeedback", "Constant", "LinearWarmup", "Schedule"]
@@ -100,6 +100,8 @@ class ConfidenceFeedback:
     A network that is too sure gets a larger β, one that is not sure enough a smaller one, until the gap is 0. β stays between 1/100 and
     100; the sum stands still while it would drive β further beyond an end. Between two updates β is constant.
 
+    :func:`gdlib.train.train` takes one, or a list of one for each run, if ``measure`` returns after each epoch what :meth:`update` reads.
+
     Args:
         start: :math:`\beta_0`, between 1/100 and 100.
         proportional: :math:`K_P` ≥ 0, in units of log β for each unit of the gap.
@@ -112,7 +114,7 @@ class ConfidenceFeedback:
         >>> feedback = ConfidenceFeedback(start=1.0, proportional=10.0, integral=10.0)
         >>> feedback(0)
         1.0
-        >>> feedback.update(confidence=0.95, accuracy=0.90)
+        >>> feedback.update({"valid_confidence": 0.95, "valid_accuracy": 0.90})
         >>> round(feedback(100), 3)                              # exp(10 · 0.05 + 10 · 0.05)
         2.718
 
@@ -137,9 +139,13 @@ class ConfidenceFeedback:
         """Return β since the last update, whatever the step."""
         return math.exp(self._log_beta)
 
-    def update(self, confidence: float, accuracy: float) -> None:
-        """Take in the mean confidence (largest probability) and the accuracy of the same samples."""
-        gap = confidence - accuracy
+    def update(self, measured: Mapping[str, float]) -> None:
+        """Read ``valid_confidence``, the mean of the largest probabilities, and ``valid_accuracy`` of the same held-out samples."""
+        try:
+            gap = float(measured["valid_confidence"]) - float(measured["valid_accuracy"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:  # the last three for a tensor of several numbers
+            need = "let measure return valid_confidence and valid_accuracy, [R] each, after every epoch, and give every run a feedback"
+            raise ValueError(f"a feedback follows two numbers of its own run: {need}; measured: {dict(measured)}") from error
         if not math.isfinite(gap):
             return  # a network that has diverged says nothing
         wanted = math.log(self.start) + self.proportional * gap + self.integral * (self._sum + gap)

@@ -43,7 +43,7 @@ _log = logging.getLogger("gdlib.train")
 def train(
     model: RunModel,
     loss_fn: Loss,
-    schedule: Callable[[int], float | Sequence[float]],
+    schedule: Callable[[int], float | Sequence[float]] | Sequence[Callable[[int], float]],
     inputs: Tensor,
     labels: Tensor,
     *,
@@ -78,8 +78,9 @@ def train(
     Args:
         model: a stack of R runs.
         loss_fn: per-sample loss of logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]``.
-        schedule: maps an optimiser step, counted from 0, to one β for each run, or to one for all. If it has a method ``update``, that is
-            called with what ``measure`` returned, before the next epoch begins, so that β can follow what is measured.
+        schedule: maps an optimiser step, counted from 0, to one β for each run, or to one for all; or a sequence of schedules, one for each
+            run. A method ``update`` of a schedule is called with what ``measure`` returned, of its run if it has one, before the next epoch
+            begins, so that β can follow what is measured, as with :class:`gdlib.schedules.ConfidenceFeedback`.
         inputs: training inputs ``[N, ...]``, on the device of the model.
         labels: class indices ``[N]``, on the same device.
         epochs: number of passes over the data.
@@ -159,9 +160,9 @@ def train(
     history: list[dict[str, Any]] = []
     parts = {"model": model, "optimizer": update, "rates": rates} | ({"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {})
     first_epoch = _resume(checkpoint, identity, parts, history)
-    follow: Callable[[Mapping[str, Tensor]], None] = getattr(schedule, "update", lambda measured: None)
+    beta_of = schedule if callable(schedule) else lambda step: [of_run(step) for of_run in schedule]
     for entry in history:  # what the schedule had seen before the interruption
-        follow({name: value for name, value in entry.items() if name not in _ENTRIES})
+        _follow(schedule, {name: value for name, value in entry.items() if name not in _ENTRIES})
     if isinstance(rate, Tensor):
         _read_from(rate, update)
     if isinstance(take_step, ManualStep):
@@ -174,7 +175,7 @@ def train(
                 model.train()
                 indices = order(epoch).to(device)  # (S, n)
                 expected = labels[indices] if shared == 1 else labels[indices].repeat_interleave(shared, 0)  # (R, n)
-                betas = _betas(schedule, range((epoch - 1) * steps_per_epoch, epoch * steps_per_epoch), model.runs).to(device)  # (steps, R)
+                betas = _betas(beta_of, range((epoch - 1) * steps_per_epoch, epoch * steps_per_epoch), model.runs).to(device)  # (steps, R)
                 if isinstance(take_step, ManualStep):
                     take_step.check(betas)
                 tables = Tables(indices, expected, betas, draws(epoch).to(device) if draws is not None else None)
@@ -190,8 +191,8 @@ def train(
                 measured = {name: value.cpu() for name, value in measure(model, epoch).items()}
                 if not measured.keys().isdisjoint(_ENTRIES):
                     raise ValueError(f"measure must leave {', '.join(_ENTRIES)} to the history; it returned {', '.join(measured)}")
-            follow(measured)
-            beta, rate_now = _betas(schedule, [epoch * steps_per_epoch], model.runs)[0], float(rates.get_last_lr()[0])
+            _follow(schedule, measured)
+            beta, rate_now = _betas(beta_of, [epoch * steps_per_epoch], model.runs)[0], float(rates.get_last_lr()[0])
             history.append({"epoch": epoch, "beta": beta, "learning_rate": rate_now, **measured})
             if checkpoint is not None:
                 unsaved = _state(identity, parts, history)
@@ -287,6 +288,13 @@ def _betas(schedule: Callable[[int], float | Sequence[float]], steps: Sequence[i
     if rows.shape[1:] not in ((), (runs,)):
         raise ValueError(f"schedule must return one β for each of the {runs} runs, or a number for all; got shape {list(rows.shape[1:])}")
     return torch.tensor(rows, dtype=torch.get_default_dtype()).reshape(len(rows), -1).expand(-1, runs)
+
+
+def _follow(schedule: Any, measured: Mapping[str, Tensor]) -> None:
+    """Hand what was measured to the method ``update`` of a schedule, or what was measured of each run to that of its own schedule."""
+    for run, each in enumerate([schedule] if callable(schedule) else schedule):
+        if hasattr(each, "update"):
+            each.update(measured if each is schedule else {name: values[run] for name, values in measured.items()})
 
 
 def _optimizer(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gdlib import models
-from gdlib.schedules import ConfidenceFeedback
+from gdlib.schedules import ConfidenceFeedback, Schedule
 from gdlib.train import predict, train
 from study import data, records
 from study.data import augmentation
@@ -22,7 +22,7 @@ from study.losses import parse
 from study.measures import add_angles, add_class_accuracies, final_measures, first_layer, scores, target_angles
 from study.objective import Balanced, GradientDecay, StackLoss
 from study.run.job import Progress, device_of, record_of
-from study.settings import Run, Train
+from study.settings import Train
 
 _OF_THE_LOOP = {"epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay", "lr_schedule"} | {
     *("precision", "fused", "cuda_graph")
@@ -110,7 +110,7 @@ def train_stack(
         history = train(
             model,
             objective,
-            _Schedules(runs, steps_per_epoch if setting.schedule_unit == "epoch" else 1),
+            [_held(member.schedule, steps_per_epoch if setting.schedule_unit == "epoch" else 1) for member in runs],
             dataset.train.inputs,
             dataset.train.labels,
             **setting.model_dump(include=_OF_THE_LOOP),
@@ -149,19 +149,9 @@ def train_stack(
     )
 
 
-class _Schedules:
-    """β of every run, new every so many steps; feedback sees what was measured after each epoch."""
-
-    def __init__(self, runs: Sequence[Run], every: int) -> None:
-        self.runs, self.every = runs, every
-
-    def __call__(self, step: int) -> list[float]:
-        return [member.schedule(step - step % self.every) for member in self.runs]
-
-    def update(self, measured: Mapping[str, Tensor]) -> None:
-        for index, member in enumerate(self.runs):
-            if isinstance(member.schedule, ConfidenceFeedback):
-                member.schedule.update(float(measured["valid_confidence"][index]), float(measured["valid_accuracy"][index]))
+def _held(schedule: Schedule, every: int) -> Schedule:
+    """Let β change every so many steps only; feedback changes with what is measured after each epoch."""
+    return schedule if isinstance(schedule, ConfidenceFeedback) else lambda step: schedule(step - step % every)
 
 
 def _load(setting: Train) -> data.Dataset:
