@@ -105,8 +105,10 @@ def train(
         measure: called before the first epoch and after each one; what it returns goes into the history, under names of its own.
         checkpoint: a file that keeps the state between epochs. If it exists, training goes on from there and ends in the same weights,
             bit for bit, as without the interruption (CPU, one thread). It is left in place at the end.
-        checkpoint_every: epochs between two checkpoints. An exception, such as that of an interruption, writes the last whole epoch first.
-        identity: describes this training; a checkpoint with another identity is refused.
+        checkpoint_every: epochs between two checkpoints. The end, and an exception such as an interruption, write the last whole epoch.
+        identity: describes this training; a checkpoint with another identity is refused. So is, whatever the identity, one with other
+            hyperparameters, such as the learning rate; ``epochs`` may grow with ``"milestones"`` only. What is not compared are data, loss
+            and ``schedule``: name them here.
         progress: show a bar (terminal, notebook) or log one line for each epoch (anywhere else).
 
     Returns:
@@ -157,9 +159,13 @@ def train(
         take_step = Step(model, loss_fn, update, max_grad_norm=max_grad_norm, precision=precision, cached=not graphed)
     feed = Feed(take_step, inputs, prepare, batch_size)
     do_step = GraphedStep(feed) if graphed else feed
-    history: list[dict[str, Any]] = []
-    parts = {"model": model, "optimizer": update, "rates": rates} | ({"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {})
-    first_epoch = _resume(checkpoint, identity, parts, history)
+    settings: dict[str, Any] = {"samples": samples, "batch_size": batch_size, "learning_rate": learning_rate, "optimizer": optimizer}
+    settings |= {"momentum": momentum, "weight_decay": weight_decay, "max_grad_norm": max_grad_norm, "precision": precision}
+    settings |= {"order_seeds": list(order_seeds), "lr_schedule": lr_schedule}
+    settings |= {"milestones": list(milestones)} if lr_schedule == "milestones" else {"epochs": epochs}
+    parts: dict[str, Any] = {"model": model, "optimizer": update, "rates": rates}
+    parts |= {"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {}
+    history = _resume(checkpoint, identity, settings, parts)
     beta_of = schedule if callable(schedule) else lambda step: [of_run(step) for of_run in schedule]
     for entry in history:  # what the schedule had seen before the interruption
         _follow(schedule, {name: value for name, value in entry.items() if name not in _ENTRIES})
@@ -170,7 +176,7 @@ def train(
 
     unsaved: dict[str, Any] | None = None  # the state of the last epoch, where no file has it
     try:
-        for epoch in _epochs(first_epoch, epochs, progress):
+        for epoch in _epochs(len(history), epochs, progress):
             if epoch > 0:
                 model.train()
                 indices = order(epoch).to(device)  # (S, n)
@@ -195,14 +201,14 @@ def train(
             beta, rate_now = _betas(beta_of, [epoch * steps_per_epoch], model.runs)[0], float(rates.get_last_lr()[0])
             history.append({"epoch": epoch, "beta": beta, "learning_rate": rate_now, **measured})
             if checkpoint is not None:
-                unsaved = _state(identity, parts, history)
+                states = copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
+                unsaved = {"identity": identity, "settings": settings, **states, "random": torch.get_rng_state(), "history": list(history)}
                 if epoch % checkpoint_every == 0:
                     _save(checkpoint, unsaved)
                     unsaved = None
-    except BaseException:
+    finally:
         if checkpoint is not None and unsaved is not None:
             _save(checkpoint, unsaved)
-        raise
     return history
 
 
@@ -338,12 +344,6 @@ def _read_from(rate: Tensor, optimizer: torch.optim.Optimizer) -> None:
         group["lr"] = rate
 
 
-def _state(identity: str, parts: Mapping[str, Any], history: list[dict[str, Any]]) -> dict[str, Any]:
-    """Copy the states of the parts, the history and the state of the random numbers."""
-    states = copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
-    return {"identity": identity, **states, "random": torch.get_rng_state(), "history": list(history)}
-
-
 def _save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     """Write a state, and the SHA-256 of its bytes behind it: a flipped bit of a weight would otherwise pass for a weight."""
     path = Path(path)
@@ -358,25 +358,25 @@ def _save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _resume(path: str | os.PathLike[str] | None, identity: str, parts: Mapping[str, Any], history: list[dict[str, Any]]) -> int:
-    """Restore a checkpoint if there is one; return the epoch to go on with."""
+def _resume(path: str | os.PathLike[str] | None, identity: str, settings: dict[str, Any], parts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Restore a checkpoint if there is one; return its history, from epoch 0."""
     if path is None or not Path(path).exists():
-        return 0
+        return []
     try:
         content = Path(path).read_bytes()
         if hashlib.sha256(content[:-32]).digest() != content[-32:]:
             raise ValueError("its checksum differs")
         state = torch.load(io.BytesIO(content[:-32]), weights_only=True, map_location="cpu")
-        missing = {"identity", *parts, "random", "history"} - set(state)
-        if missing:
-            raise KeyError(f"it lacks {', '.join(sorted(missing))}")
+        saved, *states, random, history = (state[name] for name in ("identity", *parts, "random", "history"))
     except Exception as error:
         raise ValueError(f"the checkpoint {path} is damaged ({type(error).__name__}); delete it to start again") from error
-    if state["identity"] != identity:
-        pair = f"{state['identity']!r}, not {identity!r}"
-        raise ValueError(f"the checkpoint {path} belongs to another training ({pair}); delete it or name another file")
-    for name, part in parts.items():
-        part.load_state_dict(state[name])
-    torch.set_rng_state(state["random"])
-    history.extend(state["history"])
-    return int(history[-1]["epoch"]) + 1
+    if saved != identity:
+        raise ValueError(f"the checkpoint {path} belongs to another training ({saved!r}, not {identity!r}); delete it or name another file")
+    old = state.get("settings", settings)  # files of the first versions have none
+    changed = [f"{name}={old.get(name)!r}, not {value!r}" for name, value in settings.items() if old.get(name) != value]
+    if changed:
+        raise ValueError(f"the checkpoint {path} was written with {'; '.join(changed)}; restore the old value or delete it to start again")
+    for part, own in zip(parts.values(), states, strict=True):
+        part.load_state_dict(own)
+    torch.set_rng_state(random)
+    return list(history)

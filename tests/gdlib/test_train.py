@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import itertools
 import logging
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +22,7 @@ from torch.nn import functional as F
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import HeadedMLP, ModuleStack, RunModel, mlp
 from gdlib.schedules import Constant, LinearWarmup
-from gdlib.train import Loss, batch_order, batch_orders, predict, train
+from gdlib.train import Loss, batch_order, batch_orders, loop, predict, train
 from gdlib.train.loop import _read_from
 from gdlib.train.manual import ManualStep, product
 from gdlib.train.step import GraphedStep
@@ -476,6 +478,41 @@ class TestCheckpoint:
         self.interrupted(tmp_path / "state.pt", at=-1)
         with pytest.raises(ValueError, match="state.pt belongs to another training.*'this one', not 'that one'"):
             self.interrupted(tmp_path / "state.pt", at=-1, identity="that one")
+
+    @each(
+        "change",
+        [
+            {"batch_size": 5},
+            {"learning_rate": 0.01},
+            {"optimizer": "adam"},
+            {"momentum": 0.5},
+            {"weight_decay": 0.0},
+            {"milestones": [2, 3]},
+            {"max_grad_norm": None},
+            {"order_seeds": [0, 2]},
+            {"precision": "bfloat16"},
+        ],
+    )
+    def test_with_other_numbers(self, tmp_path, change):
+        """The optimizer's and the schedule's states once put the old numbers silently in the place of the new ones."""
+        self.interrupted(tmp_path / "state.pt", at=-1, epochs=1)
+        ((name, new),) = change.items()
+        old = ({"batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | self.OPTIONS).get(name)
+        old = {"optimizer": "sgd", "precision": "float32"}.get(name, old)
+        message = f"state.pt was written with {name}={old!r}, not {new!r}; restore the old value or delete it to start again"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            self.interrupted(tmp_path / "state.pt", at=-1, **change)
+
+    def test_of_a_version_that_kept_no_numbers(self, tmp_path, monkeypatch):
+        straight, _ = self.interrupted(tmp_path / "straight.pt", at=-1)
+        save = loop._save
+        monkeypatch.setattr(loop, "_save", lambda path, state: save(path, {name: state[name] for name in state if name != "settings"}))
+        resumed, _ = self.interrupted(tmp_path / "resumed.pt", at=3)
+        assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), resumed.parameters(), strict=True))
+
+    def test_the_end_is_kept_between_two_checkpoints(self, tmp_path):
+        self.interrupted(tmp_path / "state.pt", at=-1, checkpoint_every=3)
+        assert len(torch.load(io.BytesIO((tmp_path / "state.pt").read_bytes()[:-32]))["history"]) == 6
 
     def test_an_interruption_keeps_the_last_whole_epoch(self, tmp_path):
         self.interrupted(tmp_path / "state.pt", at=-1, epochs=0)  # measures only

@@ -93,6 +93,16 @@ def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, lr_schedule,
         assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), resumed.parameters(), strict=True))
 
 
+@each("lr_schedule", ["exponential", "one-cycle"])
+def test_more_epochs_are_another_training(tmp_path, lr_schedule):
+    """The rates of the file once went on: down to 1e-10 where 1.8e-5 was asked for, or past the last step of the cycle."""
+    fitted(tmp_path / "state.pt", epochs=2, lr_schedule=lr_schedule)
+    with pytest.raises(ValueError, match="state.pt was written with epochs=2, not 5; restore the old value or delete it to start again"):
+        fitted(tmp_path / "state.pt", epochs=5, lr_schedule=lr_schedule)
+    with pytest.raises(ValueError, match=f"lr_schedule='{lr_schedule}', not 'milestones'; milestones=None, not \\[\\]; restore"):
+        fitted(tmp_path / "state.pt", epochs=2)
+
+
 def test_an_unknown_schedule():
     with pytest.raises(ValueError, match="unknown lr_schedule 'cosine'; valid: milestones, exponential, one-cycle"):
         fitted(lr_schedule="cosine")
