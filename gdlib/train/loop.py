@@ -7,6 +7,7 @@ import functools
 import hashlib
 import io
 import logging
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,9 +107,8 @@ def train(
         checkpoint: a file that keeps the state between epochs. If it exists, training goes on from there and ends in the same weights,
             bit for bit, as without the interruption (CPU, one thread). It is left in place at the end.
         checkpoint_every: epochs between two checkpoints. The end, and an exception such as an interruption, write the last whole epoch.
-        identity: describes this training; a checkpoint with another identity is refused. So is, whatever the identity, one with other
-            hyperparameters, such as the learning rate; ``epochs`` may grow with ``"milestones"`` only. What is not compared are data, loss
-            and ``schedule``: name them here.
+        identity: describes model, data, loss and ``schedule``. A checkpoint with another identity is refused, and so is one with another
+            learning rate or any other hyperparameter; ``epochs`` alone may grow, where the learning rate falls at milestones.
         progress: show a bar (terminal, notebook) or log one line for each epoch (anywhere else).
 
     Returns:
@@ -142,7 +142,13 @@ def train(
     else:
         order = functools.lru_cache(maxsize=1)(order)  # its shape is asked for first
         groups, samples = order(1).shape
-    _check(model.runs, groups, inputs, labels, epochs, batch_size, checkpoint_every)
+    settings: dict[str, Any] = {"samples": samples, "batch_size": batch_size, "learning_rate": learning_rate, "optimizer": optimizer}
+    settings |= {"momentum": momentum, "weight_decay": weight_decay, "max_grad_norm": max_grad_norm, "precision": precision}
+    settings |= {"order_seeds": list(order_seeds), "lr_schedule": lr_schedule}
+    settings |= {"milestones": list(milestones)} if lr_schedule == "milestones" else {"epochs": epochs}
+    _check(model.runs, groups, inputs, labels, epochs, checkpoint_every, settings)
+    if prepare is None and not inputs.isfinite().all():
+        raise ValueError("inputs must be finite; they hold NaN or infinity, and there is no prepare that could mend them")
     device = inputs.device
     graphed = cuda_graph and can_be_graphed(device)
     rate = torch.tensor(learning_rate, device=device) if graphed else learning_rate  # a recorded step reads the learning rate from memory
@@ -159,10 +165,6 @@ def train(
         take_step = Step(model, loss_fn, update, max_grad_norm=max_grad_norm, precision=precision, cached=not graphed)
     feed = Feed(take_step, inputs, prepare, batch_size)
     do_step = GraphedStep(feed) if graphed else feed
-    settings: dict[str, Any] = {"samples": samples, "batch_size": batch_size, "learning_rate": learning_rate, "optimizer": optimizer}
-    settings |= {"momentum": momentum, "weight_decay": weight_decay, "max_grad_norm": max_grad_norm, "precision": precision}
-    settings |= {"order_seeds": list(order_seeds), "lr_schedule": lr_schedule}
-    settings |= {"milestones": list(milestones)} if lr_schedule == "milestones" else {"epochs": epochs}
     parts: dict[str, Any] = {"model": model, "optimizer": update, "rates": rates}
     parts |= {"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {}
     history = _resume(checkpoint, identity, settings, parts)
@@ -209,6 +211,8 @@ def train(
     finally:
         if checkpoint is not None and unsaved is not None:
             _save(checkpoint, unsaved)
+    if not all(parameter.isfinite().all() for parameter in model.parameters()):
+        _log.warning("a run has diverged: there are weights that are not finite; a smaller learning_rate or a max_grad_norm may help")
     return history
 
 
@@ -278,12 +282,17 @@ def batch_orders(seeds: Sequence[int], epoch: int, samples: Sequence[int]) -> Te
     return torch.stack(orders)
 
 
-def _check(runs: int, groups: int, inputs: Tensor, labels: Tensor, epochs: int, batch_size: int, checkpoint_every: int) -> None:
+def _check(runs: int, groups: int, inputs: Tensor, labels: Tensor, epochs: int, checkpoint_every: int, settings: dict[str, Any]) -> None:
     if len(inputs) != len(labels) or len(inputs) == 0:
         raise ValueError(f"inputs and labels must hold the same number of samples, at least one; got {len(inputs)} and {len(labels)}")
+    batch_size, limit = settings["batch_size"], settings["max_grad_norm"]
     if epochs < 0 or batch_size < 1 or checkpoint_every < 1:
-        numbers = f"epochs={epochs}, batch_size={batch_size}, checkpoint_every={checkpoint_every}"
-        raise ValueError(f"epochs must be >= 0, batch_size and checkpoint_every >= 1; got {numbers}")
+        raise ValueError(f"epochs must be >= 0, batch_size and checkpoint_every >= 1; got {epochs}, {batch_size} and {checkpoint_every}")
+    for name in ("learning_rate", "momentum", "weight_decay"):
+        if not 0 <= settings[name] < math.inf:
+            raise ValueError(f"{name} must be finite and >= 0, got {settings[name]}")
+    if limit is not None and not limit > 0:
+        raise ValueError(f"max_grad_norm must be > 0, or None for no limit; got {limit}")
     if not groups or runs % groups:
         raise ValueError(f"order_seeds must be as many as divide the {runs} runs, got {groups}; so must the rows of an order")
 

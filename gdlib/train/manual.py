@@ -17,7 +17,6 @@ _ALIGNED = 32  # numbers in two vectors of AVX-512: no block begins, and the who
 
 BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
 
-
 # In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient by the derivative and spends the outputs.
 _BY_HAND: dict[Callable[[Tensor], Tensor], tuple[Callable[[Tensor], object], Callable[[Tensor, Tensor], object]]] = {
     ACTIVATIONS["relu"]: (lambda hidden: hidden.clamp_min_(0), lambda gradient, output: gradient.mul_(output.sign_())),

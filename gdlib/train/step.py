@@ -27,6 +27,8 @@ _log = logging.getLogger("gdlib.train")
 
 def autocast(device: torch.device, precision: str, *, cached: bool = True) -> torch.autocast:
     """Make the context in which a model runs: bfloat16 where PyTorch deems it safe, or nothing at all."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"unknown precision {precision!r}; valid: {', '.join(PRECISIONS)}")
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=cached)
 
 
@@ -50,8 +52,7 @@ class Step:
         precision: str = "float32",
         cached: bool = True,
     ) -> None:
-        if precision not in PRECISIONS:
-            raise ValueError(f"unknown precision {precision!r}; valid: {', '.join(PRECISIONS)}")
+        autocast(torch.device("cpu"), precision)  # refuses one that it does not know before the first step
         self.model, self.loss_fn, self.optimizer = model, loss_fn, optimizer
         self.max_grad_norm, self.precision, self.cached = max_grad_norm, precision, cached
 
@@ -117,11 +118,11 @@ class GraphedStep:
     """
 
     WARM_UP = 3
+    held: Tables  # of the epoch, in memory that stays
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.done = 0
-        self.held: Tables | None = None
         self.counter = torch.zeros(1, dtype=torch.long, device=feed.inputs.device)
         self.replay: Callable[[], None] | None = None
         self.failed = False
@@ -130,7 +131,6 @@ class GraphedStep:
         """Do the step of this number, from 0, in the epoch of the tables; the steps of an epoch come in turn."""
         if number == 0:
             self._hold(tables)
-        assert self.held is not None
         full = (number + 1) * self.feed.batch_size <= tables.indices.shape[1]
         if full and self.replay is None and not self.failed and self.done >= self.WARM_UP:
             self.counter.fill_(number)
@@ -147,7 +147,7 @@ class GraphedStep:
             self.feed(self.held, number)
 
     def _hold(self, tables: Tables) -> None:
-        if self.held is None:
+        if not hasattr(self, "held"):
             self.held = Tables(*(None if table is None else table.clone() for table in tables))  # type: ignore[arg-type]
         for old, new in zip(self.held, tables, strict=True):
             if old is not None and new is not None:
@@ -155,12 +155,10 @@ class GraphedStep:
         self.counter.zero_()
 
     def _body(self) -> None:
-        assert self.held is not None
         self.feed.do(self.held.at(self.counter, self.feed.batch_size))
         self.counter.add_(1)
 
     def _warm_up(self, number: int) -> None:
-        assert self.held is not None
         if self.done == 0:
             self.stream = torch.cuda.Stream()
         self.stream.wait_stream(torch.cuda.current_stream())

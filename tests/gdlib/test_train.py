@@ -315,7 +315,9 @@ class TestScheduleAndHistory:
             return {"epochs": torch.tensor([float(epoch)])}
 
         history = fit(ModuleStack([dropout]), [1.0], blobs(20), epochs=2, measure=measure)
-        assert modes == [False] * 3
+        assert modes == [False] * 3 and not dropout.training  # as documented
+        fit(ModuleStack([dropout]), [1.0], blobs(20))
+        assert dropout.training
         assert [entry["epochs"].item() for entry in history] == [0.0, 1.0, 2.0]
 
     def test_no_epoch_measures_only(self):
@@ -383,6 +385,13 @@ class TestScheduleAndHistory:
             ({"order_seeds": [0, 1, 2]}, "divide the 2 runs"),
             ({"data": (torch.zeros(3, 4), torch.zeros(2, dtype=torch.long))}, "same number of samples"),
             ({"data": (torch.zeros(0, 4), torch.zeros(0, dtype=torch.long))}, "at least one"),
+            ({"learning_rate": math.nan}, "learning_rate must be finite and >= 0, got nan"),
+            ({"learning_rate": -0.1}, "learning_rate must be finite and >= 0"),
+            ({"momentum": math.nan}, "momentum must be finite"),
+            ({"weight_decay": math.inf}, "weight_decay must be finite"),
+            ({"max_grad_norm": -1.0}, "max_grad_norm must be > 0, or None for no limit; got -1.0"),  # was ascent
+            ({"max_grad_norm": 0.0}, "max_grad_norm must be > 0"),
+            ({"data": (torch.full((3, 4), math.nan), torch.zeros(3).long())}, "inputs must be finite"),
             ({"optimizer": "lion"}, "unknown optimizer 'lion'; valid: sgd, adam"),
         ]:
             with pytest.raises(ValueError, match=message):
@@ -503,6 +512,11 @@ class TestCheckpoint:
         with pytest.raises(ValueError, match=re.escape(message)):
             self.interrupted(tmp_path / "state.pt", at=-1, **change)
 
+    def test_of_another_shape(self, tmp_path):
+        fit(mlp([4, 3], [0]), [1.0], blobs(20), checkpoint=tmp_path / "state.pt")
+        with pytest.raises(RuntimeError, match="size mismatch"):
+            fit(mlp([4, 5], [0]), [1.0], blobs(20), checkpoint=tmp_path / "state.pt")
+
     def test_of_a_version_that_kept_no_numbers(self, tmp_path, monkeypatch):
         straight, _ = self.interrupted(tmp_path / "straight.pt", at=-1)
         save = loop._save
@@ -582,6 +596,19 @@ class TestDivergence:
         assert all(torch.equal(both[1], single[0]) for both, single in zip(together.parameters(), alone.parameters(), strict=True))
         assert math.isfinite(sum(parameter.sum().item() for parameter in alone.parameters()))
 
+    def test_the_log_says_so_once_and_all_epochs_are_done(self, caplog):
+        for rate, warnings in ((1e38, 1), (0.1, 0)):
+            caplog.clear()
+            assert len(fit(mlp([4, 8, 3], [0, 1]), [1.0, 0.1], blobs(20), learning_rate=rate)) == 4
+            assert caplog.text.count("a run has diverged") == warnings
+
+    def test_prepare_may_mend_inputs(self):
+        inputs, labels = blobs(20)
+        inputs[3] = math.nan
+        model = mlp([4, 3], [0])
+        fit(model, [1.0], (inputs, labels), prepare=lambda batch, draws: batch.nan_to_num())
+        assert all(parameter.isfinite().all() for parameter in model.parameters())
+
 
 class TestPreparedBatches:
     def test_the_model_sees_what_prepare_makes_of_a_batch(self):
@@ -622,8 +649,14 @@ class TestPreparedBatches:
 
 class TestSwitches:
     def test_unknown_precision(self):
-        with pytest.raises(ValueError, match="unknown precision 'half'; valid: float32, bfloat16"):
-            fit(mlp([4, 3], seeds=[0]), [1.0], blobs(10), precision="half")
+        asked: list[int] = []
+        for attempt in (
+            lambda: fit(mlp([4, 3], seeds=[0]), [1.0], blobs(10), precision="half", measure=lambda _, epoch: asked.append(epoch)),
+            lambda: predict(mlp([4, 3], seeds=[0]), blobs(10)[0], precision="half"),
+        ):
+            with pytest.raises(ValueError, match="unknown precision 'half'; valid: float32, bfloat16"):
+                attempt()
+        assert not asked
 
     def test_bfloat16_comes_near(self):
         data = blobs(200)
