@@ -74,7 +74,8 @@ def train(
     """Train a stack of runs by stochastic gradient descent, in place.
 
     The objective is the mean over the samples of a batch and the sum over the runs, so that every run gets the gradient that it would get
-    alone. The last batch of an epoch is smaller where the batch size does not divide the number of samples.
+    alone. The last batch of an epoch is smaller where the batch size does not divide the number of samples. A run that diverges goes on,
+    beside the others, and a warning is logged at the end. The model is left in evaluation if there is a ``measure``, in training otherwise.
 
     Args:
         model: a stack of R runs.
@@ -100,7 +101,8 @@ def train(
         prepare: makes of a batch, and of the numbers drawn for it or None, what the model sees; by default the batch itself.
         draws: random numbers for ``prepare``, such as the places of crops. They must depend on the epoch only.
         precision: ``"float32"``, or ``"bfloat16"`` for a model that runs under autocast; the weights and the loss stay in float32.
-        manual_backward: where it can, do the steps of perceptrons by a backward pass written by hand, to rounding the same.
+        manual_backward: where it can, do the steps of perceptrons by a backward pass written by hand, to rounding the same. It can if
+            ``loss_fn`` has an attribute ``beta_and_temperature``, a function from the β of a step to the β and the τ of its gradient decay.
         fused: let the optimiser update all parameters in one kernel; on a CPU this changes last bits.
         cuda_graph: record one step on the GPU and replay it. On another device the steps are done one by one, and the log says so.
         measure: called before the first epoch and after each one; what it returns goes into the history, under names of its own.
@@ -118,6 +120,7 @@ def train(
     Raises:
         TypeError: for a model that is no stack of runs.
         ValueError: for numbers that make no training, and for a checkpoint that is damaged or belongs to another training.
+        RuntimeError: for a checkpoint of a model of another shape.
 
     Example:
         >>> from gdlib.functional import gd_cross_entropy
