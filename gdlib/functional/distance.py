@@ -70,7 +70,7 @@ def center_update(features: Tensor, target: Tensor, centers: Tensor, rate: float
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
     if not 0 <= rate <= 1:
         raise ValueError(f"rate must lie in [0, 1]; got {rate}")
-    towards = (features.to(centers) - _of_class(centers, batch.index)) * batch.valid.unsqueeze(-1)
+    towards = torch.where(batch.valid.unsqueeze(-1), features.to(centers) - _of_class(centers, batch.index), 0.0)
     moved = torch.zeros_like(centers).scatter_add(-2, batch.index.unsqueeze(-1).expand_as(towards), towards)
     count = centers.new_zeros(centers.shape[:-1]).scatter_add(-1, batch.index, batch.valid.to(centers))
     return centers + rate * moved / (1 + count).unsqueeze(-1)

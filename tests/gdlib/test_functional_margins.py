@@ -202,6 +202,10 @@ class TestCenterLoss:
         found = center_update(torch.tensor([[2.0], [4.0], [9.0]]), torch.tensor([0, 0, -100]), torch.tensor([[1.0], [5.0]]), 0.5)
         assert found[:, 0].tolist() == pytest.approx([1 + 0.5 * 4 / 3, 5.0])
 
+    def test_update_by_an_ignored_sample_that_is_not_a_number(self):
+        found = center_update(torch.tensor([[math.nan], [4.0]]), torch.tensor([-100, 1]), torch.zeros(2, 1))
+        assert found[:, 0].tolist() == [0.0, 1.0]
+
     def test_half_precision_and_refusals(self):
         features = torch.full((1, 2), 300.0, dtype=torch.float16)
         assert center_loss(features, torch.tensor([0]), torch.full((1, 2), 299.0)).item() == 1.0
