@@ -257,7 +257,7 @@ def adacos_scale(
             the published scale below 0, which would turn the loss around.
 
     Returns:
-        The scale, of the shape ``[]`` or ``[R]``; where no sample counts, the scale before.
+        The scale, of the shape ``[]`` or ``[R]``; where no sample counts, or one is NaN, the scale before.
 
     Raises:
         ValueError: for shapes that do not fit.
@@ -290,7 +290,7 @@ def adacos_scale(
     after = log_mean / torch.cos(median.clamp(max=math.pi / 4))
     if minimum_scale is not None:
         after = after.clamp(min=minimum_scale)
-    return torch.where(counted > 0, after, before)
+    return torch.where((counted > 0) & after.isfinite(), after, before)
 
 
 @documented

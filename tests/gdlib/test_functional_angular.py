@@ -224,6 +224,11 @@ class TestAdaCos:
         assert found == 2.0
         assert adacos_scale(torch.rand(0, 3), torch.zeros(0, dtype=torch.long), 2.0) == 2.0
 
+    def test_a_batch_with_a_nan_is_forgotten(self):
+        loss_fn, target = AdaCosLoss(3, minimum_scale=0.5), torch.tensor([0, 1])
+        assert loss_fn(torch.full((2, 3), math.nan), target).isnan()
+        assert loss_fn.scale.item() == pytest.approx(adacos_fixed_scale(3)) and loss_fn(torch.rand(2, 3), target).isfinite()
+
     def test_refusals(self):
         with pytest.raises(ValueError, match="expected cosines"):
             adacos_scale(torch.zeros(3), torch.zeros(3, dtype=torch.long), 1.0)
