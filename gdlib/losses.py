@@ -15,7 +15,6 @@ Example:
 from __future__ import annotations
 
 import inspect
-import numbers
 from abc import ABC
 from collections.abc import Callable
 from typing import Any, ClassVar, Unpack
@@ -92,9 +91,9 @@ class GDCrossEntropyLoss(Loss):
 
     Formula, arguments, shapes, errors and sources are those of :func:`gdlib.functional.gd_cross_entropy`.
 
-    The attribute ``beta`` may be set between steps, for example from a schedule of :mod:`gdlib.schedules`. Under ``torch.compile`` a module
-    is compiled once for all values of a β that is a number (a function anew for each; give it a tensor): beside the attribute it keeps the
-    number as a tensor, which moves with the module and is no part of its ``state_dict``. Set it outside of what is compiled.
+    The attribute ``beta`` may be set between steps, for example from a schedule of :mod:`gdlib.schedules`. ``torch.compile`` compiles for
+    the first value of a β that is a Python float, and once more for all others; with ``dynamic=False``, and for numbers of other types, it
+    compiles anew for each value, unless β is a tensor. Set it outside of what is compiled.
 
     Raises:
         TypeError: for a tensor as first positional argument: :class:`torch.nn.CrossEntropyLoss` takes class weights there.
@@ -111,40 +110,14 @@ class GDCrossEntropyLoss(Loss):
 
     function = staticmethod(functional.gd_cross_entropy)
     temperature: float | Tensor
-    _held: Tensor | None = None
 
     @number_if_positional("beta", 1)
     def __init__(self, beta: float | Tensor = 1.0, temperature: float | Tensor = 1.0, **options: Unpack[Options]) -> None:
         super().__init__(beta, temperature=temperature, **options)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Keep a β that is a number as a tensor too, in all its digits, which a compiled module reads instead."""
-        super().__setattr__(name, value)
-        if name == "beta":
-            device = "cpu" if self._held is None else self._held.device
-            self._held = _tensor_of(value, device) if isinstance(value, numbers.Real) else None
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GDCrossEntropyLoss:
-        """Move that tensor with the module, and leave its type alone."""
-        super()._apply(fn, recurse)
-        if self._held is not None:
-            self._held = _tensor_of(self.beta, fn(torch.empty(0, device=self._held.device)).device)
-        return self
-
-    def keywords(self) -> dict[str, Any]:
-        """Return the arguments of the function, β as the tensor where that spares a compilation."""
-        held = self._held if torch.compiler.is_compiling() else None
-        options = {name: getattr(self, name) for name in self.names if name != "beta"}
-        return options | {"beta": self.beta if held is None else held}
-
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the logits over τ."""
         return input / over_classes(self.temperature, input)
-
-
-def _tensor_of(number: Any, device: torch.device | str) -> Tensor:
-    """Make a tensor of a number with all its digits, but on a device that has no float64."""
-    return torch.full((), number, dtype=torch.float32 if torch.device(device).type == "mps" else torch.float64, device=device)
 
 
 class SoftMarginLoss(Loss):

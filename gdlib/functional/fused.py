@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from gdlib.functional.options import PLAIN, Batch, looked_on, readable, transforms_active
+from gdlib.functional.options import PLAIN, Batch, extremes, looked_on, readable, transforms_active
 
 _FEW_CLASSES = 16
 """Below so many classes exp of differences is faster than the softmax kernel."""
@@ -71,12 +71,15 @@ def serves(logits: Tensor, beta: float | Tensor) -> bool:
     """Say whether the gradient may be made in the forward pass.
 
     Not while a compiler, a tracer or a ``torch.func`` transform looks on, not for forward-mode derivatives or tensor subclasses, not where
-    β is learnt, and not for a β that float32 cannot multiply with a probability.
+    β is learnt, and not for a β that float32 cannot multiply with a probability; on a GPU the values of a tensor are not looked at.
     """
     if looked_on() or type(logits) not in PLAIN or logits.numel() == 0:
         return False
     if isinstance(beta, Tensor):
         if beta.requires_grad or type(beta) not in PLAIN or forward_ad.unpack_dual(beta).tangent is not None:
+            return False
+        smallest, largest = extremes(beta)
+        if not 1e-20 <= smallest <= largest <= 1e20:
             return False
     elif not 1e-20 <= beta <= 1e20:
         return False

@@ -10,12 +10,19 @@ import torch
 from torch import Tensor
 
 from gdlib.functional import fused
-from gdlib.functional.options import Batch, Options, documented, number_if_positional, positive
+from gdlib.functional.options import Batch, Options, documented, number_if_positional, over_classes, positive
 
 
 def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
-    """Compute J of the log-sum-exp of the other classes less the true logit, :math:`x = r_c - z_c`, and β."""
-    return torch.logaddexp(x, torch.log(beta) if isinstance(beta, Tensor) else x.new_full((), math.log(beta)))  # J = log(e^x + β)
+    """Compute J of the log-sum-exp of the other classes less the true logit, :math:`x = r_c - z_c`, and β, of any size."""
+    wide = torch.float32 if x.device.type == "mps" else torch.float64
+    if isinstance(beta, Tensor):
+        log_beta = torch.log(over_classes(beta, x, wide if beta.dtype == wide else x.dtype)).to(x.dtype)
+    elif torch.compiler.is_compiling():  # by math.log a graph would hold for one β alone
+        log_beta = torch.log(torch.ones((), dtype=wide, device=x.device) * beta).to(x.dtype)
+    else:
+        log_beta = x.new_full((), math.log(beta))
+    return torch.logaddexp(x, log_beta)  # J = log(e^x + β)
 
 
 @number_if_positional("beta", 2)
@@ -44,6 +51,7 @@ def gd_cross_entropy(
         beta: the gradient-decay factor :math:`\beta > 0`; a number, or a tensor that broadcasts to the shape of the class indices: one
             value for each sample. Gradients flow into a tensor that asks for them; J grows with β, so that they alone let it fall to 0. A
             tensor goes by keyword: in its place :func:`torch.nn.functional.cross_entropy` takes class weights, so it raises a TypeError.
+            On a GPU the values of a tensor must lie in [1e-20, 1e20], which is not checked; elsewhere β may be any positive number.
         temperature: :math:`\tau > 0`, a number or a tensor, as ``beta``.
 
     Example:
@@ -62,13 +70,13 @@ def gd_cross_entropy(
         if loss is not None:
             return loss
     batch = Batch(input, target, **options)
-    beta, temperature = batch.parameter("beta", beta, positive), batch.parameter("temperature", temperature, positive)
+    beta, temperature = positive("beta", beta, batch.index_shape), batch.parameter("temperature", temperature, positive)
     logits = batch.take_logits()
     logits = logits if type(temperature) is float and temperature == 1.0 else logits / temperature
     watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
     if not fused.serves(logits, beta) or any(value.requires_grad for value in watched):
         return _eager(batch, beta, logits)
-    make, eager = functools.partial(fused.loss_and_gradient, batch, beta), functools.partial(_eager, batch, beta)
+    make, eager = functools.partial(fused.loss_and_gradient, batch, over_classes(beta, logits)), functools.partial(_eager, batch, beta)
     return fused.GradientInForward.apply(logits, make, eager, *watched)
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", float | Tensor, Tensor)
 Reduction = Literal["none", "mean", "sum"]
 
 
@@ -133,12 +134,21 @@ def check_parameter(bound: str, name: str, value: float | Tensor, index_shape: t
             f"{name} of shape {list(value.shape)} does not broadcast to one value for each sample, shape {list(index_shape)}; "
             f"add trailing dimensions of size 1 to a {name} for each row"
         )
-    if readable(value) and not bool((within(value.detach()) & torch.isfinite(value.detach())).all()):
+    smallest, largest = extremes(value)
+    if not (within(smallest) and largest < math.inf):
         raise ValueError(f"{name} must be finite and {bound} everywhere, got {value}")
     return value
 
 
 positive, nonnegative, finite = (functools.partial(check_parameter, bound) for bound in ("> 0", ">= 0", "> -inf"))
+
+
+def extremes(values: Tensor) -> tuple[float, float]:
+    """Return the smallest and the largest value, both NaN if one is; where none can be read without waiting, 1."""
+    if not readable(values) or not values.numel():
+        return 1.0, 1.0
+    smallest, largest = values.detach().aminmax()  # one call, much faster than comparisons
+    return smallest.item(), largest.item()
 
 
 def broadcasts(shape: torch.Size, to: torch.Size) -> bool:
@@ -160,12 +170,13 @@ def autocasts(device: str) -> bool:
     return device != "meta" and torch.is_autocast_enabled(device)
 
 
-def over_classes(value: float | Tensor, logits: Tensor) -> float | Tensor:
-    """Shape a value for each sample so that it broadcasts over the classes."""
+def over_classes(value: T, logits: Tensor, dtype: torch.dtype | None = None) -> T:
+    """Shape a value for each sample so that it broadcasts over the classes, in the type of the logits if there is no other."""
     if not isinstance(value, Tensor):
         return value
     class_dim = min(1, logits.ndim - 1)
-    return value.to(logits).expand(logits.shape[:class_dim] + logits.shape[class_dim + 1 :]).unsqueeze(class_dim)
+    value = value.to(logits.device, dtype or logits.dtype)
+    return value.expand(logits.shape[:class_dim] + logits.shape[class_dim + 1 :]).unsqueeze(class_dim)
 
 
 def lowest(logits: Tensor) -> float:

@@ -103,19 +103,35 @@ class TestATensorIsNoBetaInTheThirdPlace:
             torch.testing.assert_close(found, expected)
 
 
-def test_a_beta_of_a_module_that_changes_is_compiled_once() -> None:
+def test_a_beta_of_a_module_that_changes_is_compiled_twice() -> None:
     from torch._dynamo.testing import CompileCounterWithBackend
 
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("eager")
     module = GDCrossEntropyLoss(beta=1.0)
     compiled = torch.compile(module, backend=counter, fullgraph=True)
-    for step in range(12):
+    for step in range(12):  # the first value alone, and all others together
         module.beta = 0.1 + step / 7
         z, z_too = logits(), logits()
         torch.testing.assert_close(gradient(compiled(z, LABELS), z), gradient(gd_cross_entropy(z_too, LABELS, module.beta), z_too))
-    assert counter.frame_count == 1
+    assert counter.frame_count == 2
     assert module.beta == 0.1 + 11 / 7 and module.state_dict() == {} and module.half().beta == module.beta
+
+
+def test_a_beta_that_float32_cannot_hold_counts_with_all_its_digits() -> None:
+    z, labels = torch.tensor([[200.0, 0.0, 0.0], [0.0, 90.0, 0.0], [-100.0, 100.0, 0.0]], requires_grad=True), torch.tensor([0, 0, 0])
+    module = GDCrossEntropyLoss(0.1, reduction="none")
+    compiled = torch.compile(module, backend="aot_eager")
+    for beta in (1e-300, 1e-39, 1e-30, 1e30, 1e300):
+        module.beta = beta
+        expected = module(z, labels)
+        tensors = [torch.full(shape, beta, dtype=torch.float64) for shape in ((), (3,))]
+        for found in (compiled(z, labels), *(gd_cross_entropy(z, labels, beta=tensor, reduction="none") for tensor in tensors)):
+            torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+            torch.testing.assert_close(gradient(found.sum(), z), gradient(module(z, labels).sum(), z), rtol=1e-5, atol=1e-35)
+    module.beta = -1.0
+    with pytest.raises(ValueError, match="beta must be a finite number > 0, got -1.0"):
+        compiled(z, labels)
 
 
 @each("shape", [(4096, 1000), (512, 32000)])

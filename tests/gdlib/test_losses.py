@@ -85,7 +85,6 @@ class TestModule:
             first = GDCrossEntropyLoss(0.3)
         for loss_fn in (first, GDCrossEntropyLoss(np.float32(0.3)).to("meta")):
             loss_fn.to_empty(device="cpu")
-            assert loss_fn._held.item() == pytest.approx(0.3)  # what a compiled module reads
             torch.testing.assert_close(loss_fn(*batch()), gd_cross_entropy(*batch(), 0.3))
 
     def test_bad_beta_is_refused_when_called(self):
