@@ -2,7 +2,8 @@
 
 A module takes the arguments of its function but those that come with each call, in the same order and with the same defaults. Formula,
 shapes, errors and sources are in the documentation of the function. A hyperparameter is a number, a tensor, or a
-:class:`torch.nn.Parameter`, which gets gradients; it may be set between steps.
+:class:`torch.nn.Parameter`, which gets gradients; it may be set between steps. A tensor goes by keyword: PyTorch's modules take class
+weights in the first place, so the modules here refuse one there with a TypeError.
 
 Example:
     >>> from gdlib.heads import CosineLinear
@@ -23,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from gdlib import functional
-from gdlib.functional.options import Options, documented, number_if_positional, over_classes
+from gdlib.functional.options import POSITIONAL, Options, documented, over_classes
 
 __all__ = [
     "AdaCosLoss",
@@ -62,6 +63,8 @@ class Loss(nn.Module, ABC):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__()
+        if arguments and isinstance(arguments[0], Tensor):
+            raise TypeError(POSITIONAL.format(next(iter(self.kept.parameters))))
         bound = self.kept.bind(*arguments, **keywords)
         bound.apply_defaults()
         self.names = tuple(bound.arguments)
@@ -95,9 +98,6 @@ class GDCrossEntropyLoss(Loss):
     the first value of a β that is a Python float, and once more for all others; with ``dynamic=False``, and for numbers of other types, it
     compiles anew for each value, unless β is a tensor. Set it outside of what is compiled.
 
-    Raises:
-        TypeError: for a tensor as first positional argument: :class:`torch.nn.CrossEntropyLoss` takes class weights there.
-
     Example:
         >>> loss_fn = GDCrossEntropyLoss(beta=0.1)
         >>> loss = loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
@@ -110,10 +110,6 @@ class GDCrossEntropyLoss(Loss):
 
     function = staticmethod(functional.gd_cross_entropy)
     temperature: float | Tensor
-
-    @number_if_positional("beta", 1)
-    def __init__(self, beta: float | Tensor = 1.0, temperature: float | Tensor = 1.0, **options: Unpack[Options]) -> None:
-        super().__init__(beta, temperature=temperature, **options)
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the logits over τ."""

@@ -11,7 +11,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import Batch, Options, broadcasts, documented, finite, nonnegative, positive, readable, softplus
+from gdlib.functional.options import Batch, Options, broadcasts, by_keyword, documented, finite, nonnegative, positive, readable, softplus
 
 _LARGEST = 1.05  # a cosine after rounding to bfloat16
 
@@ -39,6 +39,7 @@ def arccos(cosine: Tensor) -> Tensor:
     return angle + (exact - angle.detach())
 
 
+@by_keyword
 @documented
 def arcface_cross_entropy(
     cosine: Tensor,
@@ -85,6 +86,7 @@ def arcface_cross_entropy(
     return batch.reduce(softplus(batch.gap(scale * batch.values, scale * moved)))
 
 
+@by_keyword
 @documented
 def cosface_cross_entropy(
     cosine: Tensor, target: Tensor, scale: float | Tensor = 64.0, margin: float | Tensor = 0.35, **options: Unpack[Options]

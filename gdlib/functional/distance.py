@@ -7,7 +7,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import Batch, IndexOptions, Options, compute_in, documented, nonnegative, softplus
+from gdlib.functional.options import Batch, IndexOptions, Options, by_keyword, compute_in, documented, nonnegative, softplus
 
 
 @documented
@@ -76,6 +76,7 @@ def center_update(features: Tensor, target: Tensor, centers: Tensor, rate: float
     return centers + rate * moved / (1 + count).unsqueeze(-1)
 
 
+@by_keyword
 @documented
 def gaussian_mixture_cross_entropy(
     distance: Tensor,

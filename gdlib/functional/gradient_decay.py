@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gdlib.functional import fused
-from gdlib.functional.options import Batch, Options, documented, number_if_positional, over_classes, positive
+from gdlib.functional.options import Batch, Options, by_keyword, documented, over_classes, positive
 
 
 def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
     return torch.logaddexp(x, log_beta)  # J = log(e^x + β)
 
 
-@number_if_positional("beta", 2)
+@by_keyword
 @documented
 def gd_cross_entropy(
     input: Tensor, target: Tensor, beta: float | Tensor = 1.0, *, temperature: float | Tensor = 1.0, **options: Unpack[Options]

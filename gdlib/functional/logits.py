@@ -8,11 +8,12 @@ from typing import Literal, Unpack, get_args
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import Batch, IndexOptions, Options, documented, finite, lowest, nonnegative, softplus
+from gdlib.functional.options import Batch, IndexOptions, Options, by_keyword, documented, finite, lowest, nonnegative, softplus
 
 Divergence = Literal["symmetric", "q_u", "u_q"]
 
 
+@by_keyword
 @documented
 def soft_margin_cross_entropy(input: Tensor, target: Tensor, margin: float | Tensor, **options: Unpack[Options]) -> Tensor:
     r"""Compute the soft-margin softmax loss (M-Softmax): cross-entropy after the true logit has been made smaller by a margin.
@@ -58,6 +59,7 @@ def modified_cross_entropy(input: Tensor, target: Tensor, **options: Unpack[Opti
     return soft_margin_cross_entropy(input, target, 1.0, **options)
 
 
+@by_keyword
 @documented
 def focal_cross_entropy(input: Tensor, target: Tensor, gamma: float | Tensor = 2.0, **options: Unpack[Options]) -> Tensor:
     r"""Compute the focal loss over the softmax: cross-entropy that counts a sample the less the more confident it is.
@@ -85,6 +87,7 @@ def focal_cross_entropy(input: Tensor, target: Tensor, gamma: float | Tensor = 2
     return batch.reduce(torch.where(x == math.inf, x, focal))  # where p_c = 0 it is the cross-entropy, whose gradient is finite
 
 
+@by_keyword
 @documented
 def multi_class_hinge(input: Tensor, target: Tensor, margin: float | Tensor = 1.0, **options: Unpack[IndexOptions]) -> Tensor:
     r"""Compute the multi-class hinge loss, with a gradient in every logit.
@@ -110,6 +113,7 @@ def multi_class_hinge(input: Tensor, target: Tensor, margin: float | Tensor = 1.
     return batch.reduce(torch.relu(gap).sum(batch.dim, keepdim=True) / max(1, batch.classes - 1))
 
 
+@by_keyword
 @documented
 def large_margin_cross_entropy(
     input: Tensor,

@@ -52,22 +52,22 @@ def readable(tensor: Tensor) -> bool:
     return tensor.is_cpu and type(tensor) in PLAIN and not looked_on()
 
 
-def number_if_positional(name: str, place: int) -> Callable[[F], F]:
-    """Refuse a tensor at a place where PyTorch's cross-entropy takes class weights; by keyword it is welcome."""
+POSITIONAL = (
+    "a tensor as {0} must be given by keyword, {0}=...: class weights, which PyTorch's cross-entropy takes in this place, are weight=..."
+)
 
-    def decorate(function: F) -> F:
-        @functools.wraps(function)
-        def checked(*args: Any, **kwargs: Any) -> Any:
-            if len(args) > place and isinstance(args[place], Tensor):
-                raise TypeError(
-                    f"a tensor as {name} must be given by keyword, {name}=...: class weights, which PyTorch's cross-entropy takes in this "
-                    "place, are weight=..."
-                )
-            return function(*args, **kwargs)
 
-        return checked  # type: ignore[return-value]
+def by_keyword(loss: F) -> F:
+    """Refuse a tensor as third argument, where PyTorch's cross-entropy takes class weights; by keyword it is welcome."""
+    name = list(inspect.signature(loss).parameters)[2]
 
-    return decorate
+    @functools.wraps(loss)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 2 and isinstance(args[2], Tensor):
+            raise TypeError(POSITIONAL.format(name))
+        return loss(*args, **kwargs)
+
+    return checked  # type: ignore[return-value]
 
 
 _INPUTS = {

@@ -83,7 +83,7 @@ class TestHinge:
 
     def test_margin_for_each_sample(self):
         logits, target = draw(3)
-        found = multi_class_hinge(logits, target, torch.tensor([0.5, 1.0, 2.0]), reduction="none")
+        found = multi_class_hinge(logits, target, margin=torch.tensor([0.5, 1.0, 2.0]), reduction="none")
         alone = [multi_class_hinge(logits[i], target[i], margin).item() for i, margin in enumerate((0.5, 1.0, 2.0))]
         assert found.tolist() == pytest.approx(alone)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib import GDCrossEntropyLoss
+from gdlib import GDCrossEntropyLoss, functional, losses
 from gdlib.functional import focal_cross_entropy, gd_cross_entropy, linear_gd_cross_entropy
 from tests.each import each
 
@@ -88,12 +88,24 @@ class TestBatchedAndRepeatedBackward:
         assert torch.autograd.gradgradcheck(loss_fn, parts)
 
 
-class TestATensorIsNoBetaInTheThirdPlace:
+class TestATensorIsNoParameterInThePlaceOfWeights:
     def test_refused(self) -> None:
         z, weights = torch.zeros(3, 3), torch.ones(3)
-        for call in (lambda: gd_cross_entropy(z, LABELS[:3], weights), lambda: GDCrossEntropyLoss(weights)):
-            with pytest.raises(TypeError, match=r"must be given by keyword, beta=\.\.\.: class weights, .*, are weight=\.\.\."):
-                call()
+        message = r"must be given by keyword, {}=\.\.\.: class weights, .*, are weight=\.\.\."
+        for loss, name in (
+            (gd_cross_entropy, "beta"), (focal_cross_entropy, "gamma"), (functional.soft_margin_cross_entropy, "margin"),
+            (functional.multi_class_hinge, "margin"), (functional.large_margin_cross_entropy, "reg_lambda"),
+            (functional.arcface_cross_entropy, "scale"), (functional.cosface_cross_entropy, "scale"),
+            (functional.gaussian_mixture_cross_entropy, "margin"),
+        ):  # fmt: skip
+            with pytest.raises(TypeError, match=message.format(name)):
+                loss(z, LABELS[:3], weights)
+        for module, name in (
+            (GDCrossEntropyLoss, "beta"), (losses.FocalLoss, "gamma"), (losses.LargeMarginLoss, "reg_lambda"),
+            (losses.SphereFaceLoss, "scale"), (losses.CenterLoss, "weight"),
+        ):  # fmt: skip
+            with pytest.raises(TypeError, match=message.format(name)):
+                module(weights)
 
     def test_a_number_and_a_keyword_are_welcome(self) -> None:
         z = logits()
