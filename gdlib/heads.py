@@ -2,6 +2,7 @@ r"""Layers that a loss needs before it: cosines, logits with their norms, class 
 
 Each keeps its class vectors for one run, or, with ``seeds``, for a stack of R runs; run r of a stack starts as the same run alone would.
 Vectors start uniform in :math:`\pm 1/\sqrt D`, as those of :class:`torch.nn.Linear`. One run has weights ``[C, D]``, as there.
+Results have the type of the features, or float32 under autocast; cosines are computed in float32 at least.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gdlib.functional import center_update
+from gdlib.functional.options import compute_in, exactly
 
 __all__ = ["ClassCenters", "CosineLinear", "GaussianMixtureHead", "NormedLinear", "cosines"]
 
@@ -40,7 +42,9 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
     References:
         *ArcGrad*, section II C.
     """
-    return _unit(features, -1) @ _unit(weight, -2)
+    values, result_dtype = compute_in(features)
+    unit = _unit(compute_in(weight)[0], -2)
+    return exactly(lambda directions: directions @ unit, _unit(values, -1)).to(result_dtype)
 
 
 class _Head(nn.Module):
@@ -99,7 +103,7 @@ class NormedLinear(_ClassVectors):
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Compute logits and norms, ``[..., N, C]`` each."""
         weight = self.columns()
-        return features @ weight, _norm(features, -1) * _norm(weight, -2)
+        return exactly(lambda hidden: (hidden @ weight, _norm(hidden, -1) * _norm(weight, -2)), features)
 
 
 class ClassCenters(_Head):

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 T = TypeVar("T", float | Tensor, Tensor)
 Reduction = Literal["none", "mean", "sum"]
 
@@ -168,6 +169,14 @@ def compute_in(input: Tensor) -> tuple[Tensor, torch.dtype]:
 def autocasts(device: str) -> bool:
     """Say whether autocast is on for a type of device."""
     return device != "meta" and torch.is_autocast_enabled(device)
+
+
+def exactly(layer: Callable[[Tensor], R], features: Tensor) -> R:
+    """Apply the last layer in float32 also under autocast: logits rounded to bfloat16 put 1 - p off by percents."""
+    if not autocasts(device := features.device.type):
+        return layer(features)
+    with torch.autocast(device, enabled=False):
+        return layer(features.float())
 
 
 def over_classes(value: T, logits: Tensor, dtype: torch.dtype | None = None) -> T:

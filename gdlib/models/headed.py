@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gdlib import heads
 from gdlib.functional import super_symmetric_projection
+from gdlib.functional.options import exactly
 from gdlib.models.images import ImageNetwork
 from gdlib.models.perceptron import StackedMLP
 from gdlib.models.runs import ModuleStack, RunModel
@@ -71,8 +72,10 @@ class HeadedMLP(RunModel):
         features, weight = self.features(inputs), self.layers.weights[-1]  # (R, N, in), (R, in, C)
         if self.head == "cosine":
             output = heads.cosines(features, weight)
+        elif self.has_bias:
+            output = exactly(lambda hidden: torch.baddbmm(self.layers.biases[-1][:, None], hidden, weight), features)
         else:
-            output = torch.baddbmm(self.layers.biases[-1][:, None], features, weight) if self.has_bias else torch.bmm(features, weight)
+            output = exactly(lambda hidden: torch.bmm(hidden, weight), features)
         return torch.cat([output, features], 2) if self.with_features else output
 
     def features(self, inputs: Tensor) -> Tensor:

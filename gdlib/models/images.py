@@ -10,7 +10,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from gdlib.models.runs import ModuleStack, exactly
+from gdlib.functional.options import exactly
+from gdlib.models.runs import ModuleStack
 
 STEMS = ("cifar", "tiny-imagenet", "imagenet")
 

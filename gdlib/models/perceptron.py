@@ -10,8 +10,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional.options import looked_on
-from gdlib.models.runs import RunModel, exactly
+from gdlib.functional.options import exactly, looked_on
+from gdlib.models.runs import RunModel
 
 
 class _Tanh(torch.autograd.Function):

@@ -9,17 +9,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional.options import autocasts
-
-
-def exactly(layer: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
-    """Apply the last layer in float32 also under autocast: logits rounded to bfloat16 put 1 - p off by percents."""
-    device = features.device.type
-    if not autocasts(device):
-        return layer(features)
-    with torch.autocast(device, enabled=False):
-        return layer(features.float())
-
 
 class RunModel(nn.Module, ABC):
     """A network with a run axis: what :mod:`gdlib.train` needs to know about it.

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from gdlib.functional import center_update, gaussian_mixture_cross_entropy, l_softmax_cross_entropy
 from gdlib.heads import ClassCenters, CosineLinear, GaussianMixtureHead, NormedLinear, cosines
+from gdlib.models import HeadedMLP
 
 
 def draw(*shape: int) -> torch.Tensor:
@@ -33,6 +34,21 @@ class TestCosines:
         for shapes in [((5, 4), (4, 3)), ((2, 5, 4), (2, 4, 3))]:
             inputs = [draw(*shape).double().requires_grad_() for shape in shapes]
             assert torch.autograd.gradcheck(cosines, inputs) and torch.autograd.gradgradcheck(cosines, inputs)
+
+
+class TestPrecision:
+    def test_nothing_is_rounded_to_bfloat16_under_autocast(self):
+        for layer in (CosineLinear(4, 3), NormedLinear(4, 3), HeadedMLP([4, 3], [0]), HeadedMLP([4, 3], [0], head="cosine"),
+                      HeadedMLP([4, 3], [0], bias=True)):  # fmt: skip
+            features = draw(1, 6, 4)
+            with torch.autocast("cpu", torch.bfloat16):
+                found = layer(features)
+            torch.testing.assert_close(found, layer(features))
+
+    def test_long_features_in_float16(self):
+        head = CosineLinear(4096, 3)
+        features = 2000 * torch.sign(draw(2, 4096))
+        torch.testing.assert_close(head.half()(features.half()).float(), head.float()(features), rtol=0, atol=1e-3)
 
 
 class TestStacks:
