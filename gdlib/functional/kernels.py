@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gdlib.functional.fused import GradientInForward
 from gdlib.functional.gradient_decay import gd_cross_entropy
-from gdlib.functional.options import Batch, IndexOptions
+from gdlib.functional.options import Batch, IndexOptions, autocasts
 
 _BLOCK = 2048  # logits of a program at a time; 4,096 need nearly all registers of four warps
 
@@ -63,14 +63,15 @@ def _make(batch: Batch, beta: float | Tensor, temperature: float | Tensor, input
     wide = torch.float64 if input.dtype == torch.float64 else torch.float32
     values = (1 / torch.as_tensor(temperature, dtype=torch.float64), torch.as_tensor(beta, dtype=torch.float64).log(), batch.scales()[:, 0])
     rows = torch.stack([value.to(input.device, wide).expand(samples) for value in values], 1)
-    losses, gradient = rows.new_empty(samples), torch.empty_like(input, memory_format=torch.contiguous_format)
+    kept = torch.float32 if input.dtype == torch.float16 else input.dtype  # until it has been multiplied by the scale of a GradScaler
+    losses, gradient = rows.new_empty(samples), torch.empty_like(input, dtype=kept, memory_format=torch.contiguous_format)
     if samples:
         block = min(_BLOCK, triton.next_power_of_2(classes))
         packed = _BLOCK // block if classes < 1024 else 1
         kind = tl.float64 if wide == torch.float64 else tl.float32
         arguments = (input.contiguous(), batch.index, losses, gradient, rows, samples, classes)
         _kernel[(triton.cdiv(samples, packed),)](*arguments, wide=kind, packed=packed, block=block, num_warps=8)
-    return batch.reduce_samples(losses, weighted=False).to(input.dtype), gradient
+    return batch.reduce_samples(losses, weighted=False).to(wide if autocasts(input.device.type) else input.dtype), gradient
 
 
 def fused_gd_cross_entropy(
