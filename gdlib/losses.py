@@ -171,7 +171,8 @@ class CosFaceLoss(_Scaled):
 class _Annealed(Loss):
     """A loss whose margin comes in slowly; abstract.
 
-    ``annealing`` may be a function of the number of training batches seen before; they are counted in the buffer ``steps``.
+    ``annealing`` may be a function of the number of training batches seen before; they are counted in the buffer ``steps``, which is read
+    at each call: a compiled graph breaks there.
     """
 
     annealing: Any
@@ -179,8 +180,7 @@ class _Annealed(Loss):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        if callable(self.annealing):
-            self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
     def keywords(self) -> dict[str, Any]:
         """Return the arguments of the function, with the annealing of this batch."""
@@ -245,8 +245,8 @@ class ArcGradLoss(Loss):
 class AdaCosLoss(Loss):
     r"""AdaCos: cross-entropy of scaled cosines, with a scale that is computed.
 
-    Dynamic AdaCos computes the scale anew from each training batch and the scale before, and uses it for that batch. The scale is a
-    buffer: it is kept with the model, and evaluation does not change it. The first batch starts from
+    Dynamic AdaCos computes the scale anew from each training batch, of class indices, and the scale before, and uses it for that batch. The
+    scale is a buffer: it is kept with the model, and evaluation does not change it. The first batch starts from
     :func:`gdlib.functional.adacos_fixed_scale`.
 
     Args:
@@ -279,7 +279,10 @@ class AdaCosLoss(Loss):
         """Compute the loss of a batch; in training the scale follows first."""
         if self.dynamic and self.training:
             options: dict[str, Any] = {"ignore_index": self.ignore_index, "minimum_scale": self.minimum_scale}
-            self.scale.copy_(functional.adacos_scale(input.detach(), target, self.scale, **options))
+            cosine, labels = input.detach(), target
+            if self.scale.ndim == 0:  # the samples in one row, the classes behind them
+                cosine, labels = torch.atleast_2d(cosine).movedim(1, -1).flatten(0, -2), target.flatten()
+            self.scale.copy_(functional.adacos_scale(cosine, labels, self.scale, **options))
         if self.scale.ndim == 0:
             return functional.adacos_cross_entropy(input, target, self.scale.clone(), **self.keywords())
         scale = self.scale.repeat_interleave(target.shape[1])

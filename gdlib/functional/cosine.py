@@ -1,6 +1,8 @@
 """Losses on the angles between features and class vectors: margins in the angle or the cosine, and scales that are computed.
 
-They take the cosines; a scale makes logits of them. Margins and angles are in radians. A cosine of -inf masks its class.
+They take the cosines; a scale makes logits of them. Margins and angles are in radians. A cosine of -inf masks its class; where that is the
+true one, the losses with a margin at the angle may be finite. On the CPU these and ArcGrad refuse logits in place of cosines, which the two
+that only scale cosines, CosFace and AdaCos, take as they are.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def arcface_cross_entropy(
     moved = torch.cos(angle + margin)
     if monotone:
         sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
-        moved = torch.where(angle + margin <= math.pi, moved, true - margin * sine)
+        moved = torch.where(angle + margin < math.pi, moved, true - margin * sine)
     return batch.reduce(softplus(batch.gap(scale * batch.values, scale * moved)))
 
 
@@ -262,7 +264,7 @@ def adacos_scale(
         The scale, of the shape ``[]`` or ``[R]``; where no sample counts, or one is NaN, the scale before.
 
     Raises:
-        ValueError: for shapes that do not fit.
+        ValueError: for shapes that do not fit, and for a class index outside ``[0, C)``.
 
     Example:
         >>> cosine = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
@@ -282,8 +284,8 @@ def adacos_scale(
     if before.ndim and before.shape != runs:
         raise ValueError(f"scale must be a number or have the shape {list(runs)}; got {list(before.shape)}")
     before = before.expand(runs)
-    valid = target != ignore_index
-    index = torch.where(valid, target, 0).long().unsqueeze(-1)
+    batch = Batch.of_shape((len(target), cosine.shape[-1], *target.shape[1:]), cosine.dtype, target, ignore_index=ignore_index)
+    valid, index = batch.valid, batch.index.unsqueeze(-1)
     powers = (before[..., None, None] * cosine).scatter(-1, index, -math.inf).masked_fill(~valid.unsqueeze(-1), -math.inf)
     counted = valid.sum(-1)
     log_mean = torch.logsumexp(powers.flatten(-2), -1) - torch.log(counted.to(cosine))

@@ -39,7 +39,7 @@ def linear_gd_cross_entropy(
 
     Args:
         features: inputs of the layer, :math:`h`, of shape ``[N, D]``.
-        weight: of the layer, :math:`W`, of shape ``[C, D]``, as :func:`torch.nn.functional.linear` takes it.
+        weight: of the layer, :math:`W`, of shape ``[C, D]`` and the type of the features, as :func:`torch.nn.functional.linear` takes it.
         target: class indices ``[N]``.
         beta: the gradient-decay factor :math:`\beta > 0`, a number or a tensor that broadcasts to ``[N]``.
         bias: of the layer, ``[C]``.

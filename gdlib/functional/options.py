@@ -18,7 +18,6 @@ from torch import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
-T = TypeVar("T", float | Tensor, Tensor)
 Reduction = Literal["none", "mean", "sum"]
 
 
@@ -144,10 +143,10 @@ def check_parameter(bound: str, name: str, value: float | Tensor, index_shape: t
 positive, nonnegative, finite = (functools.partial(check_parameter, bound) for bound in ("> 0", ">= 0", "> -inf"))
 
 
-def extremes(values: Tensor) -> tuple[float, float]:
-    """Return the smallest and the largest value, both NaN if one is; where none can be read without waiting, 1."""
+def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
+    """Return the smallest and the largest value, both NaN if one is, or for both ``unknown`` where none can be read without waiting."""
     if not readable(values) or not values.numel():
-        return 1.0, 1.0
+        return unknown, unknown
     smallest, largest = values.detach().aminmax()  # one call, much faster than comparisons
     return smallest.item(), largest.item()
 
@@ -179,7 +178,7 @@ def exactly(layer: Callable[[Tensor], R], features: Tensor) -> R:
         return layer(features.float())
 
 
-def over_classes(value: T, logits: Tensor, dtype: torch.dtype | None = None) -> T:
+def over_classes(value: Any, logits: Tensor, dtype: torch.dtype | None = None) -> Any:
     """Shape a value for each sample so that it broadcasts over the classes, in the type of the logits if there is no other."""
     if not isinstance(value, Tensor):
         return value
@@ -246,9 +245,11 @@ class Batch:
             self.valid = index != ignore_index
             self.index = torch.where(self.valid, index, 0)
             self.true_class = self.index.unsqueeze(dim)
-            if index.numel() and readable(index) and bool((outside := (self.index < 0) | (self.index >= classes)).any()):
+            smallest, largest = extremes(self.index, 0)
+            if smallest < 0 or largest >= classes:
+                outside = self.index[(self.index < 0) | (self.index >= classes)]
                 raise ValueError(
-                    f"class index {index[outside][0].item()} lies outside [0, {classes}): input has {classes} classes; mark samples that "
+                    f"class index {outside[0].item()} lies outside [0, {classes}): input has {classes} classes; mark samples that "
                     "should not count with ignore_index"
                 )
 

@@ -70,6 +70,9 @@ class TestArcFace:
         printed = arcface_cross_entropy(pairs, target, 4.0, 0.5, monotone=False, reduction="none").diff() > 0
         assert rising.all() and not printed.all()
 
+    def test_a_masked_true_class_without_a_margin_is_infinitely_wrong(self):
+        assert arcface_cross_entropy(torch.tensor([[-math.inf, 0.5, 0.2]]), torch.tensor([0]), margin=0.0) == math.inf
+
 
 class TestSphereFace:
     def test_the_true_logit_is_continuous_and_falls_from_1(self):
@@ -223,6 +226,22 @@ class TestAdaCos:
         found = adacos_scale(torch.rand(2, 3), torch.tensor([-100, -100]), 2.0)
         assert found == 2.0
         assert adacos_scale(torch.rand(0, 3), torch.zeros(0, dtype=torch.long), 2.0) == 2.0
+
+    def test_training_takes_the_shapes_that_evaluation_takes(self):
+        generator = torch.Generator().manual_seed(0)
+        for shape in ((3,), (0, 3), (4, 3), (2, 3, 4), (2, 3, 3), (2, 3, 2, 2)):
+            cosine = torch.rand(shape, generator=generator)
+            target = torch.randint(0, 3, shape[:1] * (len(shape) > 1) + shape[2:], generator=generator)
+            found, expected = AdaCosLoss(3), AdaCosLoss(3)
+            loss = found(cosine, target)
+            expected(cosine.movedim(min(1, len(shape) - 1), -1).reshape(-1, 3), target.flatten())
+            assert found.scale == expected.scale
+            torch.testing.assert_close(loss, found.eval()(cosine, target), equal_nan=True)
+
+    def test_training_refuses_what_has_no_angle_to_a_true_class(self):
+        for target, message in ((torch.rand(2, 3), "class indices"), (torch.tensor([0, 3]), r"class index 3 lies outside \[0, 3\)")):
+            with pytest.raises(ValueError, match=message):
+                AdaCosLoss(3)(torch.rand(2, 3), target)
 
     def test_a_batch_with_a_nan_is_forgotten(self):
         loss_fn, target = AdaCosLoss(3, minimum_scale=0.5), torch.tensor([0, 1])

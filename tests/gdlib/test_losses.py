@@ -77,6 +77,13 @@ class TestModule:
         second.beta = 0.7
         assert first(*batch()) == gd_cross_entropy(*batch(), 0.3) and second(*batch()) == gd_cross_entropy(*batch(), 0.7)
 
+    def test_an_annealing_that_is_set_later_counts_from_then(self):
+        loss_fn = losses.SphereFaceLoss(margin=2)
+        loss_fn.annealing = lambda step: 5.0 - step
+        cosine = torch.tensor([[0.5, -1.0]])
+        for annealing in (5.0, 4.0):
+            assert loss_fn(cosine, torch.tensor([0])) == losses.SphereFaceLoss(margin=2, annealing=annealing)(cosine, torch.tensor([0]))
+
     def test_no_state_without_weight(self):
         assert GDCrossEntropyLoss().state_dict() == {}
 
