@@ -115,14 +115,14 @@ class Campaign:
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked campaign, and which of its jobs have no record yet."""
+    """A checked campaign: which of its jobs have their record, and which are to be run."""
 
     campaign: Campaign
+    done: tuple[Job, ...]
     pending: tuple[Job, ...]
 
     def __str__(self) -> str:
-        jobs = len(self.campaign.jobs)
-        text = f"{self.campaign.name}: {jobs - len(self.pending)} of {jobs} jobs have their record"
+        text = f"{self.campaign.name}: {len(self.done)} of {len(self.campaign.jobs)} jobs have their record"
         if not self.pending:
             return text + "; nothing to run"
         minutes = sum(job.minutes or 0 for job in self.pending)
@@ -135,7 +135,10 @@ def plan(name: str, root: Path) -> Plan:
     for template in {job.template for job in campaign.jobs if job.setting}:
         if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
             raise CampaignError(f"campaign {name}: there is no notebook notebooks/experiments/{template}.md")
-    return Plan(campaign, pending=tuple(job for job in campaign.jobs if not job.done))
+    jobs: dict[bool, list[Job]] = {True: [], False: []}
+    for job in campaign.jobs:
+        jobs[job.done].append(job)
+    return Plan(campaign, done=tuple(jobs[True]), pending=tuple(jobs[False]))
 
 
 @dataclass(frozen=True)
