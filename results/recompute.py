@@ -45,7 +45,7 @@ PLACES = {
     "cost": r"angular-cost/(?P<arm>)",
     "new margins": r"(cifar100-fast)/(?:losses|augmented)-seed",
     "new angles": r"(cifar10-fast)/losses-(?:angles-)?seed",
-    "new rivals": r"(cifar10-fast)/(?:losses|augmented)(?:-warmup)?-seed",
+    "new rivals": r"(cifar10-fast)/(?:augmented-warmup-seed\d|losses-seed\d-(?:a-softmax-4|center-0.003))$",
 }
 SEEDS = {"tables": 15, "layers": 10, "taus": 5, "cost": 5} | dict.fromkeys(["plane", "followed", "grid", "step", "width", "link"], 5)
 WARM, WARM_1 = "warm-up 0.1→1", "warm-up 1→5"
@@ -320,7 +320,7 @@ def comparisons(found):
                 least = 5 if variant.endswith("augmented") else 3
                 if any(len(settings[label]) < least for label in PLAN[variant.partition("/")[2]]):
                     continue
-            if place in ("step", "tail") and min(map(len, settings.values())) < least:
+            if place in ("step", "tail", "new angles") and min(map(len, settings.values())) < least:
                 continue
             enough = 2 if part == "B4 e" else least
             d = difference(settings, metric, text, least)

@@ -309,15 +309,17 @@ def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Runs of ArcGrad's image experiments, without those that chose a learning rate and those that diverged."""
     runs = runs[(runs["scale"] != "smoke") & ~runs["diverged"].astype(bool) & ((runs["model"] != "mlp") | (kind != "angular-images"))]
-    on_images = (runs["model"] == FAST) & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS]) & runs["w_inter"].notna()
+    on_images = (runs["model"] == FAST) & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS]) & runs["w_inter"].notna() & (kind != "angular-cuts")
     found = _prepared(runs[on_images | _named(runs, "angular(-reduced|-mnist)?/(?!reading)")])
     if found.empty:
         return found
     found["variant"] = _recipe(found).mask(found["model"] == "mlp", found["dataset"] + ", perceptron")
     found["samples"], found["epochs"] = found["train_samples"].astype(int), found["epochs"].astype(int)
-    for name in ("epochs", "samples") if kind != "angular-cuts" else ():
+    if kind == "angular-cuts":
+        return found
+    for name in ("epochs", "samples"):
         found = found[found[name] == found.groupby("variant")[name].transform("max")]
-    return found
+    return found.assign(variant=found["variant"] + found["subset"].map(lambda images: f", {images:,.0f} images" if images > 0 else ""))
 
 
 def _cost_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:

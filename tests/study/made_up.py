@@ -171,6 +171,7 @@ def trained(
             noise = generator.normal(0, 1e-3)
             row = IMAGE_RUN | {
                 "campaign": "angular-reduced",
+                "subset": 0,
                 "record": f"{entry}-{loss.replace(' ', '-')}-seed{seed}.json",
                 "augmentation": "crop-flip",
                 "epochs": epochs,
