@@ -44,7 +44,7 @@ PLACES = {
     "cuts": r"(angular-mnist|angular-reduced)/(?P<arm>all|augmented|fewer-subset600|fewer|shorter)-(?!subset)",
     "cost": r"angular-cost/(?P<arm>)",
     "new margins": r"(cifar100-fast)/(?:losses|augmented)-seed",
-    "new angles": r"(cifar10-fast)/losses-(?:angles-)?seed",
+    "new angles": r"(cifar10-fast)/losses-(?:angles-)?seed\d(?!-a-softmax|-center-0.003)",
     "new rivals": r"(cifar10-fast)/(?:augmented-warmup-seed\d|losses-seed\d-(?:a-softmax-4|center-0.003))$",
 }
 SEEDS = {"tables": 15, "layers": 10, "taus": 5, "cost": 5} | dict.fromkeys(["plane", "followed", "grid", "step", "width", "link"], 5)
