@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.measuring import arguments, compared, finish, take_turns
 from gdlib import GDCrossEntropyLoss
-from gdlib.models import mlp
+from gdlib.models import StackedMLP
 from gdlib.train import train
 from study.objective import GradientDecay
 
@@ -27,7 +27,7 @@ OPTIONS = {"momentum": 0.9, "weight_decay": 1e-4}
 
 
 def stacked(inputs: Tensor, labels: Tensor) -> None:
-    model = mlp([784, 50, 20, 10], seeds=[0] * len(BETAS))
+    model = StackedMLP([784, 50, 20, 10], seeds=[0] * len(BETAS))
     loss_fn = GradientDecay([1.0] * len(BETAS))
     train(model, loss_fn, lambda step: BETAS, inputs, labels, epochs=1, batch_size=BATCH, learning_rate=1e-3, **OPTIONS)
 

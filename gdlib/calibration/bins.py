@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 import torch
@@ -70,20 +70,6 @@ class CalibrationBins:
     def to_dict(self) -> dict[str, list[float | None]]:
         """Return the columns as lists for JSON; None stands for the mean of an empty bin."""
         return {name: [None if np.isnan(value) else value for value in column.tolist()] for name, column in asdict(self).items()}
-
-    @classmethod
-    def from_dict(cls, columns: Mapping[str, Any]) -> Self:
-        """Read the columns of :meth:`to_dict`; ``lower`` may be missing. Missing others or different lengths raise a ValueError."""
-        try:
-            upper, count, confidence, accuracy = (
-                np.array(columns[name], np.float64) for name in ("upper", "count", "confidence", "accuracy")
-            )
-        except KeyError as missing:
-            raise ValueError(f"the columns of calibration bins lack {missing}") from None
-        lower = np.array(columns.get("lower", [0.0, *upper[:-1]]), np.float64)
-        if len({column.shape for column in (lower, upper, count, confidence, accuracy)}) > 1 or count.ndim != 1:
-            raise ValueError(f"the columns of calibration bins must be lists of one length, not {[len(c) for c in columns.values()]}")
-        return cls(lower, upper, count.astype(np.int64), confidence, accuracy)
 
 
 def calibration_bins(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> CalibrationBins:

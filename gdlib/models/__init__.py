@@ -28,6 +28,5 @@ from gdlib.models.images import vgg16 as vgg16
 from gdlib.models.perceptron import ACTIVATIONS as ACTIVATIONS
 from gdlib.models.perceptron import INITIALIZATIONS as INITIALIZATIONS
 from gdlib.models.perceptron import StackedMLP as StackedMLP
-from gdlib.models.perceptron import mlp as mlp
 from gdlib.models.runs import ModuleStack as ModuleStack
 from gdlib.models.runs import RunModel as RunModel

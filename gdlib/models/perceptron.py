@@ -61,7 +61,7 @@ class StackedMLP(RunModel):
         ValueError: for sizes, names or seeds that do not make a network; the message names the valid ones.
 
     Example:
-        >>> model = StackedMLP([784, 50, 20, 10], seeds=[0, 0, 1])
+        >>> model = StackedMLP([784, 50, 20, 10], seeds=[0, 0, 1])      # the papers' MNIST network
         >>> model(torch.zeros(1, 100, 784)).shape                # one batch for all three runs
         torch.Size([3, 100, 10])
         >>> sum(p.numel() for p in model.parameters()) // model.runs
@@ -128,11 +128,6 @@ class StackedMLP(RunModel):
         for gradient in gradients:
             gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))
         return norm
-
-
-def mlp(sizes: Sequence[int], seeds: Sequence[int], **options: Any) -> StackedMLP:
-    """Make a stack of multilayer perceptrons; see :class:`StackedMLP`. The paper's MNIST network is ``mlp([784, 50, 20, 10], seeds)``."""
-    return StackedMLP(sizes, seeds, **options)
 
 
 def _initial_layers(sizes: Sequence[int], seed: int, initialization: str) -> tuple[list[Tensor], list[Tensor]]:

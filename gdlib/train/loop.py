@@ -124,12 +124,12 @@ def train(
 
     Example:
         >>> from gdlib.functional import gd_cross_entropy
-        >>> from gdlib.models import mlp
+        >>> from gdlib.models import StackedMLP
         >>> def loss_fn(logits, labels, beta):
         ...     return gd_cross_entropy(logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none")
         >>> inputs = torch.linspace(-1, 1, 20)[:, None]
         >>> labels = (inputs[:, 0] > 0).long()
-        >>> model = mlp([1, 2], seeds=[0, 0])                     # two runs that differ in β only
+        >>> model = StackedMLP([1, 2], seeds=[0, 0])              # two runs that differ in β only
         >>> history = train(model, loss_fn, lambda step: (1.0, 0.1), inputs, labels, epochs=20, batch_size=5, learning_rate=1.0)
         >>> (predict(model, inputs).argmax(2) == labels).float().mean(1)
         tensor([1., 1.])

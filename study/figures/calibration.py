@@ -60,13 +60,12 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
 
 def _pooled(bins: pd.Series[Any]) -> tuple[CalibrationBins, int]:
     """The bins of several seeds as one, and how many seeds there are."""
-    each = [CalibrationBins.from_dict(columns) for columns in bins]
-    count = np.sum([own.count for own in each], axis=0)
-    with np.errstate(invalid="ignore"):
-        confidence, accuracy = (
-            np.sum([own.count * np.nan_to_num(getattr(own, name)) for own in each], axis=0) / count for name in ("confidence", "accuracy")
-        )
-    return CalibrationBins(each[0].lower, each[0].upper, count, confidence, accuracy), len(each)
+    each = pd.concat([pd.DataFrame(columns, dtype=float) for columns in bins])
+    sums = each[["confidence", "accuracy"]].mul(each["count"], axis=0)  # the missing means of an empty bin add nothing
+    pooled = sums.assign(count=each["count"]).groupby(each["upper"]).sum()
+    upper, count = pooled.index.to_numpy(), pooled["count"].to_numpy()
+    confidence, accuracy = ((pooled[name] / pooled["count"]).to_numpy() for name in ("confidence", "accuracy"))
+    return CalibrationBins(np.append(0.0, upper[:-1]), upper, count.astype(np.int64), confidence, accuracy), len(bins)
 
 
 def _diagram(ax: Axes, bins: CalibrationBins, seeds: int, *, color: str) -> None:

@@ -176,7 +176,7 @@ def _model(setting: Train, dataset: data.Dataset, seeds: Sequence[int]) -> model
         sizes = [dataset.train.inputs.shape[1], *setting.hidden, dataset.classes]
         form: dict[str, Any] = setting.model_dump(include={"activation", "initialization", "linear_features"})
         if chosen is None:
-            perceptrons = models.mlp(sizes, seeds=seeds, **form)
+            perceptrons = models.StackedMLP(sizes, seeds=seeds, **form)
             with torch.no_grad():
                 perceptrons.weights[0].mul_(setting.first_weights)
             return perceptrons

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gdlib.models import ACTIVATIONS, ModuleStack, RunModel, StackedMLP, mlp
+from gdlib.models import ACTIVATIONS, ModuleStack, RunModel, StackedMLP
 from tests.each import each
 
 PLAIN = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
@@ -29,7 +29,7 @@ def slow_forward(model: StackedMLP, run: int, inputs: Tensor, activation: str, l
 
 class TestForward:
     def test_by_hand(self):
-        model = mlp([2, 1, 2], seeds=[0])
+        model = StackedMLP([2, 1, 2], seeds=[0])
         with torch.no_grad():
             model.weights[0].copy_(torch.tensor([[[1.0], [-2.0]]]))
             model.biases[0].fill_(0.5)
@@ -48,7 +48,7 @@ class TestForward:
     )
     def test_against_linear_layers(self, sizes, activation, groups_and_runs, samples, linear_features):
         groups, runs = groups_and_runs
-        model = mlp(sizes, seeds=range(runs), activation=activation, linear_features=linear_features)
+        model = StackedMLP(sizes, seeds=range(runs), activation=activation, linear_features=linear_features)
         inputs = torch.randn(groups, samples, sizes[0], generator=torch.Generator().manual_seed(0))
         found = model(inputs)
         assert found.shape == (runs, samples, sizes[-1])
@@ -57,14 +57,14 @@ class TestForward:
             torch.testing.assert_close(found[run], expected, rtol=1e-5, atol=1e-6)
 
     def test_features_are_what_the_last_layer_gets(self):
-        model = mlp([3, 4, 2, 5], seeds=[0, 1])
+        model = StackedMLP([3, 4, 2, 5], seeds=[0, 1])
         inputs = torch.randn(1, 6, 3, generator=torch.Generator().manual_seed(0))
         features = model.features(inputs)
         assert features.shape == (2, 6, 2) and (features >= 0).all()
         torch.testing.assert_close(torch.baddbmm(model.biases[-1].unsqueeze(1), features, model.weights[-1]), model(inputs))
 
     def test_linear_features_span_the_plane(self):
-        model = mlp([3, 8, 2, 5], seeds=[0], linear_features=True)
+        model = StackedMLP([3, 8, 2, 5], seeds=[0], linear_features=True)
         assert (model.features(torch.randn(1, 200, 3, generator=torch.Generator().manual_seed(0))) < 0).any()
 
     @each("activation", sorted(ACTIVATIONS))
@@ -82,7 +82,7 @@ class TestForward:
 
 class TestInitialization:
     def test_a_run_starts_the_same_in_every_stack(self):
-        stack, alone = mlp([7, 5, 3], seeds=[4, 0, 4, 9]), mlp([7, 5, 3], seeds=[9])
+        stack, alone = StackedMLP([7, 5, 3], seeds=[4, 0, 4, 9]), StackedMLP([7, 5, 3], seeds=[9])
         for together, single in zip(stack.parameters(), alone.parameters(), strict=True):
             assert torch.equal(together[3], single[0])
             assert torch.equal(together[0], together[2])
@@ -91,7 +91,7 @@ class TestInitialization:
     def test_does_not_touch_the_global_generator(self):
         torch.manual_seed(5)
         before = torch.get_rng_state()
-        mlp([7, 5, 3], seeds=[1])
+        StackedMLP([7, 5, 3], seeds=[1])
         assert torch.equal(before, torch.get_rng_state())
 
     @each(
@@ -103,7 +103,7 @@ class TestInitialization:
         ],
     )
     def test_spread(self, initialization, bound, deviation):
-        model = mlp([400, 300], seeds=[0], initialization=initialization)
+        model = StackedMLP([400, 300], seeds=[0], initialization=initialization)
         weights, biases = model.weights[0], model.biases[0]
         assert weights.std().item() == pytest.approx(deviation, rel=0.01)
         assert abs(weights.mean().item()) < 0.01 * math.sqrt(deviation)
@@ -128,7 +128,7 @@ class TestInitialization:
     @each("shape", [(2, 5, 3), (1, 5, 4), (5, 3)])
     def test_inputs_that_do_not_fit(self, shape):
         with pytest.raises(ValueError, match="S a divisor of 3"):
-            mlp([3, 2], seeds=[0, 1, 2])(torch.zeros(shape))
+            StackedMLP([3, 2], seeds=[0, 1, 2])(torch.zeros(shape))
 
 
 class TestModuleStack:
@@ -170,7 +170,7 @@ class TestClipping:
         generator = torch.Generator().manual_seed(0)
         scales = torch.tensor([0.01, 1.0, 100.0])
         if kind == "mlp":
-            stack: RunModel = mlp([4, 3, 2], seeds=[0, 1, 2])
+            stack: RunModel = StackedMLP([4, 3, 2], seeds=[0, 1, 2])
         else:
             stack = ModuleStack([nn.Linear(4, 3) for _ in range(3)])
         alone: list[list[nn.Parameter]] = [[], [], []]
@@ -190,7 +190,7 @@ class TestClipping:
                 torch.testing.assert_close(ours, theirs.grad, rtol=1e-5, atol=1e-9)
 
     def test_an_exploded_run_leaves_the_others_alone(self):
-        model = mlp([2, 2], seeds=[0, 1])
+        model = StackedMLP([2, 2], seeds=[0, 1])
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
             parameter.grad[0] = math.nan

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gdlib.functional import super_symmetric_projection
-from gdlib.models import HEADS, Head, HeadedMLP, class_vectors, image_stack, mlp, with_heads
+from gdlib.models import HEADS, Head, HeadedMLP, StackedMLP, class_vectors, image_stack, with_heads
 from tests.each import each
 
 
@@ -96,7 +96,7 @@ class TestWithHeads:
 
 class TestClassVectors:
     def test_perceptrons_have_them_as_rows(self):
-        plain, headed = mlp([4, 8, 3], seeds=[0, 1]), HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine")
+        plain, headed = StackedMLP([4, 8, 3], seeds=[0, 1]), HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine")
         assert class_vectors(plain).shape == (2, 3, 8)
         assert torch.equal(class_vectors(plain), class_vectors(headed))
         features = headed.features(draw(1, 5, 4))
@@ -110,7 +110,7 @@ class TestClassVectors:
 
 class TestBiasOfPerceptrons:
     def test_logits_can_have_one_and_cosines_cannot(self):
-        plain, headed = mlp([4, 8, 3], seeds=[0, 1]), HeadedMLP([4, 8, 3], seeds=[0, 1], bias=True)
+        plain, headed = StackedMLP([4, 8, 3], seeds=[0, 1]), HeadedMLP([4, 8, 3], seeds=[0, 1], bias=True)
         torch.testing.assert_close(headed(draw(1, 5, 4)), plain(draw(1, 5, 4)))
         cosine = HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine", bias=True)
         assert not cosine.has_bias and len(cosine.layers.biases) == 1

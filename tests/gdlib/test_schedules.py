@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdlib.functional import gd_cross_entropy
-from gdlib.models import mlp
+from gdlib.models import StackedMLP
 from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup
 from gdlib.train import train
 from tests.each import each
@@ -122,7 +122,7 @@ class TestConfidenceFeedback:
                 return gd_cross_entropy(logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none")
 
             samples, options = (torch.zeros(4, 1), torch.zeros(4).long()), {"epochs": 2, "batch_size": 4, "learning_rate": 0.1}
-            history = train(mlp([1, 2], [0] * len(runs)), loss_fn, schedule, *samples, measure=measure, **options)
+            history = train(StackedMLP([1, 2], [0] * len(runs)), loss_fn, schedule, *samples, measure=measure, **options)
             return torch.stack([entry["beta"].log() for entry in history], 1).tolist()
 
         expected = [[0.4, 0.3 * 3 + 0.4, -0.1 * 3 + 0.3], [-0.2 * 4, -0.2, 0.1 * 3 - 0.1]]

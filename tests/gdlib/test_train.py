@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gdlib.functional import gd_cross_entropy
-from gdlib.models import HeadedMLP, ModuleStack, RunModel, mlp
+from gdlib.models import HeadedMLP, ModuleStack, RunModel, StackedMLP
 from gdlib.schedules import Constant, LinearWarmup
 from gdlib.train import Loss, batch_order, batch_orders, loop, predict, train
 from gdlib.train.loop import _read_from
@@ -65,7 +65,7 @@ def differing_runs(
     seeds = {1: [7] * 6, 2: [7, 7, 7, 8, 8, 8], 6: [3, 4, 5, 6, 7, 8]}[groups]
 
     def trained(members: list[int], order: list[int]) -> RunModel:
-        model = mlp(sizes, [seeds[member] for member in members], activation=activation)
+        model = StackedMLP(sizes, [seeds[member] for member in members], activation=activation)
         loss_fn = gd_loss([taus[member] for member in members], by_hand=by_hand)
         train(model, loss_fn, lambda step: [betas[member] for member in members], *data, order_seeds=order, **options)
         return model
@@ -129,7 +129,7 @@ class TestAStackEqualsItsRunsAlone:
 
     def test_the_order_of_the_runs_does_not_matter(self):
         data = blobs(200, 64, 10)
-        forward, backward = mlp([64, 50, 20, 10], seeds=[0, 1, 2]), mlp([64, 50, 20, 10], seeds=[2, 1, 0])
+        forward, backward = StackedMLP([64, 50, 20, 10], seeds=[0, 1, 2]), StackedMLP([64, 50, 20, 10], seeds=[2, 1, 0])
         fit(forward, [5.0, 1.0, 0.1], data, batch_size=100, order_seeds=[0, 1, 2])
         fit(backward, [0.1, 1.0, 5.0], data, batch_size=100, order_seeds=[2, 1, 0])
         for one, other in zip(forward.parameters(), backward.parameters(), strict=True):
@@ -178,7 +178,7 @@ class TestByHand:
         for sizes in ([4, 6, 3], [70, 20, 9, 5]):  # the second has a first layer of one product
             data = blobs(33, sizes[0], sizes[-1])  # the last batch of an epoch has three samples
             for betas, taus in (([1.0] * 4, [1.0] * 4), ([5.0, 1.0, 0.1, 1e-3], [1.0, 2.0, 0.5, 1.0])):
-                self.both(lambda sizes=sizes: mlp(sizes, [0, 0, 1, 1], activation=activation), data, betas, taus, **options)
+                self.both(lambda sizes=sizes: StackedMLP(sizes, [0, 0, 1, 1], activation=activation), data, betas, taus, **options)
 
     @each("form", [{}, {"bias": True}, {"linear_features": True}])
     def test_agrees_for_other_last_layers(self, form):
@@ -186,7 +186,7 @@ class TestByHand:
 
     def test_far_logits(self):
         """Samples so far on either side that e to them overflows, against the closed form of the gradient."""
-        model = mlp([1, 2, 2], [0])
+        model = StackedMLP([1, 2, 2], [0])
         values = [[[1.0, 0.0]]], [[[1.0, 0.0], [0.0, 1.0]]], [[0.0, 0.0]], [[0.0, 0.0]]
         with torch.no_grad():
             for parameter, value in zip(model.parameters(), values, strict=True):
@@ -199,9 +199,9 @@ class TestByHand:
     def test_an_interrupted_training_may_go_on_by_autograd(self, tmp_path):
         data = blobs(33)
         for first, second in ((True, False), (False, True)):
-            path, straight, resumed = tmp_path / f"{first}.pt", mlp([4, 6, 3], [0, 1]), mlp([4, 6, 3], [0, 1])
+            path, straight, resumed = tmp_path / f"{first}.pt", StackedMLP([4, 6, 3], [0, 1]), StackedMLP([4, 6, 3], [0, 1])
             fit(straight, [0.1, 5.0], data, epochs=4)
-            fit(mlp([4, 6, 3], [0, 1]), [0.1, 5.0], data, epochs=2, checkpoint=path, manual_backward=first)
+            fit(StackedMLP([4, 6, 3], [0, 1]), [0.1, 5.0], data, epochs=2, checkpoint=path, manual_backward=first)
             fit(resumed, [0.1, 5.0], data, epochs=4, checkpoint=path, manual_backward=second)
             for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
                 assert torch.allclose(one, other, atol=1e-5)
@@ -220,20 +220,20 @@ class TestByHand:
 
     def test_serves_only_what_it_knows(self):
         for model, loss, optimizer in [
-            (mlp([4, 3], [0]), gd_loss([1.0]), torch.optim.SGD),
+            (StackedMLP([4, 3], [0]), gd_loss([1.0]), torch.optim.SGD),
             (HeadedMLP([4, 5, 3], [0], head="cosine"), gd_loss([1.0]), torch.optim.SGD),
             (HeadedMLP([4, 5, 3], [0], with_features=True), gd_loss([1.0]), torch.optim.SGD),
             (ModuleStack([nn.Linear(4, 3)]), gd_loss([1.0]), torch.optim.SGD),
-            (mlp([4, 5, 3], [0]), gd_loss([1.0], by_hand=False), torch.optim.SGD),
-            (mlp([4, 5, 3], [0]), gd_loss([1.0]), torch.optim.Adam),
+            (StackedMLP([4, 5, 3], [0]), gd_loss([1.0], by_hand=False), torch.optim.SGD),
+            (StackedMLP([4, 5, 3], [0]), gd_loss([1.0]), torch.optim.Adam),
         ]:
             assert not ManualStep.serves(model, loss, optimizer(model.parameters()))
-        known = mlp([4, 5, 3], [0])
+        known = StackedMLP([4, 5, 3], [0])
         assert ManualStep.serves(known, gd_loss([1.0]), torch.optim.SGD(known.parameters(), lr=0.1))
 
     def test_a_class_that_does_not_exist(self):
         with pytest.raises(RuntimeError, match="out of bounds"):
-            fit(mlp([4, 5, 3], [0]), [1.0], (torch.zeros(10, 4), torch.full((10,), 3)))
+            fit(StackedMLP([4, 5, 3], [0]), [1.0], (torch.zeros(10, 4), torch.full((10,), 3)))
 
 
 class TestAgainstAPlainLoop:
@@ -244,7 +244,7 @@ class TestAgainstAPlainLoop:
     def test_linear_layers_and_sgd(self, options, samples):
         (inputs, labels), betas, seeds = blobs(samples), [0.1, 1.0, 5.0, 0.01], [0, 0, 1, 1]
         settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | options
-        stack = mlp([4, 6, 3], seeds, activation="tanh")
+        stack = StackedMLP([4, 6, 3], seeds, activation="tanh")
         nets = []
         for run in range(4):
             net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
@@ -287,7 +287,7 @@ class TestScheduleAndHistory:
             asked.append(step)
             return [0.1 + step]
 
-        history = train(mlp([4, 3], [0]), gd_loss([1.0]), schedule, *blobs(25), epochs=2, batch_size=10, learning_rate=0.1)
+        history = train(StackedMLP([4, 3], [0]), gd_loss([1.0]), schedule, *blobs(25), epochs=2, batch_size=10, learning_rate=0.1)
         assert asked == [0, 0, 1, 2, 3, 3, 4, 5, 6]  # the first one, and after each epoch the next one, is for the history
         assert [entry["beta"].item() for entry in history] == pytest.approx([0.1, 3.1, 6.1])
         assert [entry["epoch"] for entry in history] == [0, 1, 2]
@@ -295,7 +295,7 @@ class TestScheduleAndHistory:
     def test_one_number_is_for_all_runs(self):
         warmup = LinearWarmup(0.1, 1.0, 4)
         for by_hand in (True, False):
-            models = [mlp([4, 5, 3], [0, 1]) for _ in range(2)]
+            models = [StackedMLP([4, 5, 3], [0, 1]) for _ in range(2)]
             one, each_its_own = (
                 train(model, gd_loss([1.0, 1.0], by_hand=by_hand), schedule, *blobs(25), epochs=2, batch_size=10, learning_rate=0.1)
                 for model, schedule in zip(models, (warmup, lambda step: [warmup(step)] * 2), strict=True)
@@ -304,7 +304,7 @@ class TestScheduleAndHistory:
             assert all(torch.equal(*pair) for pair in zip(*(model.parameters() for model in models), strict=True))
 
     def test_milestones(self):
-        history = fit(mlp([4, 3], [0]), [1.0], blobs(20), epochs=4, milestones=[1, 3], learning_rate=1.0)
+        history = fit(StackedMLP([4, 3], [0]), [1.0], blobs(20), epochs=4, milestones=[1, 3], learning_rate=1.0)
         assert [entry["learning_rate"] for entry in history] == pytest.approx([1.0, 0.1, 0.1, 0.01, 0.01])
 
     def test_measure_sees_a_model_in_evaluation(self):
@@ -321,13 +321,13 @@ class TestScheduleAndHistory:
         assert [entry["epochs"].item() for entry in history] == [0.0, 1.0, 2.0]
 
     def test_no_epoch_measures_only(self):
-        model = mlp([4, 3], [0])
+        model = StackedMLP([4, 3], [0])
         before = [parameter.clone() for parameter in model.parameters()]
         assert [entry["epoch"] for entry in fit(model, [1.0], blobs(20), epochs=0)] == [0]
         assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
 
     def test_predict_in_pieces_and_keeps_the_mode(self):
-        model = mlp([4, 6, 3], [0, 1])
+        model = StackedMLP([4, 6, 3], [0, 1])
         inputs, _ = blobs(23)
         torch.testing.assert_close(predict(model, inputs, batch_size=5), predict(model, inputs))
         assert predict(model, inputs, features=True).shape == (2, 23, 6)
@@ -372,7 +372,7 @@ class TestScheduleAndHistory:
 
     def test_a_line_for_each_epoch_in_a_log(self, caplog):
         with caplog.at_level(logging.INFO, logger="gdlib.train"):
-            fit(mlp([4, 3], [0]), [1.0], blobs(20), epochs=2, progress=True)
+            fit(StackedMLP([4, 3], [0]), [1.0], blobs(20), epochs=2, progress=True)
         lines = [record.message for record in caplog.records]
         assert lines in ([], ["epoch 0 of 2", "epoch 1 of 2", "epoch 2 of 2"])  # none where a bar is shown instead
 
@@ -395,16 +395,24 @@ class TestScheduleAndHistory:
             ({"optimizer": "lion"}, "unknown optimizer 'lion'; valid: sgd, adam"),
         ]:
             with pytest.raises(ValueError, match=message):
-                fit(mlp([4, 3], [0, 0]), [1.0, 1.0], **{"data": blobs(20), **change})
+                fit(StackedMLP([4, 3], [0, 0]), [1.0, 1.0], **{"data": blobs(20), **change})
         for betas, sizes, message in [
             ([1.0], [4, 3], r"one β for each of the 2 runs, or a number for all; got shape \[1\]"),
             ([1.0, -1.0], [4, 3], "beta must be finite and > 0"),
             ([1.0, -1.0], [4, 5, 3], "beta must be finite and > 0"),  # by hand, where the loss is not called
         ]:
             with pytest.raises(ValueError, match=message):
-                fit(mlp(sizes, [0, 0]), betas, blobs(20))
+                fit(StackedMLP(sizes, [0, 0]), betas, blobs(20))
         with pytest.raises(ValueError, match=r"the loss of every sample, \[1, 10\]; it returned \[\]"):
-            train(mlp([4, 3], [0]), lambda logits, *_: logits.sum(), Constant(1), *blobs(20), epochs=1, batch_size=10, learning_rate=0.1)
+            train(
+                StackedMLP([4, 3], [0]),
+                lambda logits, *_: logits.sum(),
+                Constant(1),
+                *blobs(20),
+                epochs=1,
+                batch_size=10,
+                learning_rate=0.1,
+            )
         with pytest.raises(TypeError, match=r"ModuleStack\(\[model\]\); got Linear"):
             train(nn.Linear(4, 3), gd_loss([1.0]), Constant(1), *blobs(20), epochs=1, batch_size=10, learning_rate=0.1)
 
@@ -431,8 +439,8 @@ class TestCheckpoint:
         settings = self.OPTIONS | {"checkpoint": path} | options
         if at >= 0:
             with pytest.raises(InterruptedError_):
-                fit(mlp([4, 6, 3], [0, 1]), betas, data, measure=breaking, **settings)
-        model = mlp([4, 6, 3], [0, 1])
+                fit(StackedMLP([4, 6, 3], [0, 1]), betas, data, measure=breaking, **settings)
+        model = StackedMLP([4, 6, 3], [0, 1])
         return model, fit(model, betas, data, measure=measure, **settings)
 
     @each("every", [1, 2])
@@ -468,14 +476,21 @@ class TestCheckpoint:
         for epochs in (2, 4):
             seen: list[dict[str, Any]] = []
             settings = {"epochs": epochs, "batch_size": 10, "learning_rate": 0.1, "checkpoint": tmp_path / "state.pt"}
-            train(mlp([4, 3], [0]), gd_loss([1.0]), Watching(1.0), *blobs(20), measure=lambda _, n: {"own": torch.tensor([n])}, **settings)
+            train(
+                StackedMLP([4, 3], [0]),
+                gd_loss([1.0]),
+                Watching(1.0),
+                *blobs(20),
+                measure=lambda _, n: {"own": torch.tensor([n])},
+                **settings,
+            )
         assert seen == [{"own": [epoch]} for epoch in range(5)]
 
     @each("name", ["epoch", "beta", "learning_rate"])
     def test_a_measurement_cannot_take_the_name_of_an_entry(self, tmp_path, name):
         """An ``epoch`` that was measured once overwrote the count of epochs, and a resumed training stopped early."""
         with pytest.raises(ValueError, match=f"measure must leave epoch, beta, learning_rate to the history; it returned {name}"):
-            fit(mlp([4, 3], [0]), [1.0], blobs(20), measure=lambda *_: {name: torch.ones(1)}, checkpoint=tmp_path / "state.pt")
+            fit(StackedMLP([4, 3], [0]), [1.0], blobs(20), measure=lambda *_: {name: torch.ones(1)}, checkpoint=tmp_path / "state.pt")
         assert not list(tmp_path.iterdir())
 
     def test_a_finished_training_is_not_repeated(self, tmp_path):
@@ -513,9 +528,9 @@ class TestCheckpoint:
             self.interrupted(tmp_path / "state.pt", at=-1, **change)
 
     def test_of_another_shape(self, tmp_path):
-        fit(mlp([4, 3], [0]), [1.0], blobs(20), checkpoint=tmp_path / "state.pt")
+        fit(StackedMLP([4, 3], [0]), [1.0], blobs(20), checkpoint=tmp_path / "state.pt")
         with pytest.raises(RuntimeError, match="size mismatch"):
-            fit(mlp([4, 5], [0]), [1.0], blobs(20), checkpoint=tmp_path / "state.pt")
+            fit(StackedMLP([4, 5], [0]), [1.0], blobs(20), checkpoint=tmp_path / "state.pt")
 
     def test_of_a_version_that_kept_no_numbers(self, tmp_path, monkeypatch):
         straight, _ = self.interrupted(tmp_path / "straight.pt", at=-1)
@@ -541,7 +556,7 @@ class TestCheckpoint:
             return torch.stack([batch_order(seed, epoch, 33) for seed in (0, 1)])
 
         for attempt in range(2):
-            model = mlp([4, 6, 3], [0, 1])
+            model = StackedMLP([4, 6, 3], [0, 1])
             try:
                 fit(model, [0.1, 5.0], blobs(33), **self.OPTIONS, order=order, checkpoint=path, checkpoint_every=100)
             except KeyboardInterrupt:
@@ -588,7 +603,7 @@ class TestCheckpoint:
 class TestDivergence:
     def test_one_run_does_not_touch_the_others(self):
         data = blobs(200, 64, 10)
-        together, alone = mlp([64, 50, 20, 10], [0, 0]), mlp([64, 50, 20, 10], [0])
+        together, alone = StackedMLP([64, 50, 20, 10], [0, 0]), StackedMLP([64, 50, 20, 10], [0])
         for model, temperatures in ((together, [1e-30, 1.0]), (alone, [1.0])):
             betas = [0.1] * model.runs
             train(model, gd_loss(temperatures), lambda step, betas=betas: betas, *data, epochs=3, batch_size=100, learning_rate=0.1)
@@ -599,13 +614,13 @@ class TestDivergence:
     def test_the_log_says_so_once_and_all_epochs_are_done(self, caplog):
         for rate, warnings in ((1e38, 1), (0.1, 0)):
             caplog.clear()
-            assert len(fit(mlp([4, 8, 3], [0, 1]), [1.0, 0.1], blobs(20), learning_rate=rate)) == 4
+            assert len(fit(StackedMLP([4, 8, 3], [0, 1]), [1.0, 0.1], blobs(20), learning_rate=rate)) == 4
             assert caplog.text.count("a run has diverged") == warnings
 
     def test_prepare_may_mend_inputs(self):
         inputs, labels = blobs(20)
         inputs[3] = math.nan
-        model = mlp([4, 3], [0])
+        model = StackedMLP([4, 3], [0])
         fit(model, [1.0], (inputs, labels), prepare=lambda batch, draws: batch.nan_to_num())
         assert all(parameter.isfinite().all() for parameter in model.parameters())
 
@@ -619,7 +634,7 @@ class TestPreparedBatches:
             batches.append((batch.shape, draws))
             return batch / 2 + 1
 
-        prepared, plain = mlp([4, 3], seeds=[0]), mlp([4, 3], seeds=[0])
+        prepared, plain = StackedMLP([4, 3], seeds=[0]), StackedMLP([4, 3], seeds=[0])
         fit(prepared, [0.5], (inputs, labels), prepare=prepare)
         fit(plain, [0.5], (inputs / 2 + 1, labels))
         assert batches == [((1, 10, 4), None)] * 9
@@ -631,7 +646,7 @@ class TestPreparedBatches:
         generator = torch.Generator().manual_seed(0)
         pixels = torch.randint(0, 256, (20, 4), generator=generator, dtype=torch.uint8)
         labels = torch.randint(0, 3, (20,), generator=generator)
-        fit(mlp([4, 3], seeds=[0]), [1.0], (pixels, labels), prepare=lambda batch, draws: batch.float() / 255)
+        fit(StackedMLP([4, 3], seeds=[0]), [1.0], (pixels, labels), prepare=lambda batch, draws: batch.float() / 255)
 
     def test_random_numbers_of_an_epoch_go_with_its_samples(self):
         """The draws of a sample are its index; what reaches prepare must fit, also in the smaller last batch."""
@@ -644,15 +659,15 @@ class TestPreparedBatches:
             assert torch.equal(batch[..., 0], drawn.float())
             return batch / 33
 
-        fit(mlp([1, 3], [0, 1]), [1.0, 1.0], (samples, torch.arange(33) % 3), prepare=prepare, draws=draws, order_seeds=[0, 1])
+        fit(StackedMLP([1, 3], [0, 1]), [1.0, 1.0], (samples, torch.arange(33) % 3), prepare=prepare, draws=draws, order_seeds=[0, 1])
 
 
 class TestSwitches:
     def test_unknown_precision(self):
         asked: list[int] = []
         for attempt in (
-            lambda: fit(mlp([4, 3], seeds=[0]), [1.0], blobs(10), precision="half", measure=lambda _, epoch: asked.append(epoch)),
-            lambda: predict(mlp([4, 3], seeds=[0]), blobs(10)[0], precision="half"),
+            lambda: fit(StackedMLP([4, 3], seeds=[0]), [1.0], blobs(10), precision="half", measure=lambda _, epoch: asked.append(epoch)),
+            lambda: predict(StackedMLP([4, 3], seeds=[0]), blobs(10)[0], precision="half"),
         ):
             with pytest.raises(ValueError, match="unknown precision 'half'; valid: float32, bfloat16"):
                 attempt()
@@ -660,7 +675,7 @@ class TestSwitches:
 
     def test_bfloat16_comes_near(self):
         data = blobs(200)
-        exact, reduced, start = (mlp([4, 8, 3], seeds=[0]) for _ in range(3))
+        exact, reduced, start = (StackedMLP([4, 8, 3], seeds=[0]) for _ in range(3))
         for model, precision in ((exact, "float32"), (reduced, "bfloat16")):
             fit(model, [0.5], data, precision=precision)
         assert all(parameter.dtype == torch.float32 for parameter in reduced.parameters())
@@ -671,7 +686,7 @@ class TestSwitches:
 
     def test_fused_updates_come_near(self):
         data = blobs(50)
-        plain, fused = mlp([4, 8, 3], seeds=[0]), mlp([4, 8, 3], seeds=[0])
+        plain, fused = StackedMLP([4, 8, 3], seeds=[0]), StackedMLP([4, 8, 3], seeds=[0])
         fit(plain, [0.5], data, milestones=[2])
         fit(fused, [0.5], data, milestones=[2], fused=True)
         for one, other in zip(plain.parameters(), fused.parameters(), strict=True):
@@ -680,7 +695,7 @@ class TestSwitches:
     @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
     def test_recorded_steps_fall_back_to_single_ones(self, caplog):
         data = blobs(50)
-        plain, graphed = mlp([4, 8, 3], seeds=[0]), mlp([4, 8, 3], seeds=[0])
+        plain, graphed = StackedMLP([4, 8, 3], seeds=[0]), StackedMLP([4, 8, 3], seeds=[0])
         fit(plain, [0.5], data)
         with caplog.at_level(logging.INFO, logger="gdlib.train"):
             fit(graphed, [0.5], data, cuda_graph=True)
@@ -762,7 +777,7 @@ class TestRecordedSteps:
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU; benchmarks/gpu.py checks more there")
     def test_on_a_gpu(self):
         data = tuple(tensor.cuda() for tensor in blobs(53))
-        plain, graphed = mlp([4, 8, 3], seeds=[0]).cuda(), mlp([4, 8, 3], seeds=[0]).cuda()
+        plain, graphed = StackedMLP([4, 8, 3], seeds=[0]).cuda(), StackedMLP([4, 8, 3], seeds=[0]).cuda()
         for model, graph in ((plain, False), (graphed, True)):
             fit(model, [0.5], data, cuda_graph=graph, fused=True, milestones=[2], max_grad_norm=1.0, epochs=5)
         for one, other in zip(plain.parameters(), graphed.parameters(), strict=True):

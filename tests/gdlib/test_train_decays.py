@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gdlib.models import RunModel, mlp
+from gdlib.models import RunModel, StackedMLP
 from gdlib.train import train
 from tests.each import each
 
@@ -22,7 +22,7 @@ def fitted(path: Path | None = None, stop_at: int = -1, *, epochs: int = 4, **op
     """Train two runs on 21 samples in batches of 5, that is five steps an epoch; return the model and the history."""
     generator = torch.Generator().manual_seed(0)
     inputs, labels = torch.randn(21, 4, generator=generator), torch.randint(0, 3, (21,), generator=generator)
-    model = mlp([4, 6, 3], [0, 1])
+    model = StackedMLP([4, 6, 3], [0, 1])
 
     def loss(logits, labels, beta):
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(0, labels.shape)

@@ -341,10 +341,10 @@ class TestTheFirstLayer:
         assert larger["curves"]["train_cross_entropy"][0] == raw["curves"]["train_cross_entropy"][0]
 
     def test_saturated_and_dead_by_hand(self):
-        from gdlib.models import mlp
+        from gdlib.models import StackedMLP
         from study.measures import first_layer
 
-        stack = mlp([1, 3, 2], seeds=[0], activation="tanh")
+        stack = StackedMLP([1, 3, 2], seeds=[0], activation="tanh")
         with torch.no_grad():
             stack.weights[0].copy_(torch.tensor([[[100.0, 0.1, 0.0]]]))
             stack.biases[0].copy_(torch.tensor([[0.0, 0.0, 50.0]]))

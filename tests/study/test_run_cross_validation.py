@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gdlib.models import MLP_HEADS, HeadedMLP, mlp
+from gdlib.models import MLP_HEADS, HeadedMLP, StackedMLP
 from gdlib.train import batch_order, train
 from study import data, records
 from study.losses import LOSSES, parse
@@ -112,15 +112,15 @@ class TestRunsWithSamplesOfTheirOwn:
         arguments = {"epochs": 1, "batch_size": 5, "learning_rate": 0.1}
         with pytest.raises(ValueError, match="so must the rows of an order"):
             order = order_of_parts(self.parts()[:3], [0, 1, 2])
-            train(mlp([4, 3], [0, 1]), loss_of("softmax", 3), lambda step: [1.0] * 2, inputs, labels, order=order, **arguments)
+            train(StackedMLP([4, 3], [0, 1]), loss_of("softmax", 3), lambda step: [1.0] * 2, inputs, labels, order=order, **arguments)
         with pytest.raises(ValueError, match="unknown optimizer 'lbfgs'; valid: sgd, adam"):
-            train(mlp([4, 3], [0]), loss_of("softmax", 3), lambda step: [1.0], inputs, labels, optimizer="lbfgs", **arguments)
+            train(StackedMLP([4, 3], [0]), loss_of("softmax", 3), lambda step: [1.0], inputs, labels, optimizer="lbfgs", **arguments)
 
 
 class TestHeads:
     def test_linear_is_the_perceptron_without_its_last_bias(self):
         inputs, seeds = blobs()[0][None], [3, 4]
-        whole, headed = mlp([4, 8, 3], seeds), HeadedMLP([4, 8, 3], seeds)
+        whole, headed = StackedMLP([4, 8, 3], seeds), HeadedMLP([4, 8, 3], seeds)
         torch.testing.assert_close(headed(inputs), whole(inputs) - whole.biases[-1][:, None])
         assert sum(p.numel() for p in whole.parameters()) - sum(p.numel() for p in headed.parameters()) == 2 * 3
 
