@@ -45,9 +45,11 @@ PLACES = {
     "cost": r"angular-cost/(?P<arm>)",
     "new margins": r"(cifar100-fast)/(?:losses|augmented)-seed",
     "new angles": r"(cifar10-fast)/losses-(?:angles-)?seed\d(?!-a-softmax|-center-0.003)",
+    "tuned": r"(cifar10-fast)/(?:augmented|rate)-seed\d-(?:learning-rate(?P<arm>[0-9.]+)-)?beta(?:5|1|0\.1)$",
     "new rivals": r"(cifar10-fast)/(?:augmented-warmup-seed\d|losses-seed\d-(?:a-softmax-4|center-0.003))$",
 }
-SEEDS = {"tables": 15, "layers": 10, "taus": 5, "cost": 5} | dict.fromkeys(["plane", "followed", "grid", "step", "width", "link"], 5)
+FIVE = ("plane", "followed", "grid", "step", "width", "link", "taus", "cost", "tuned")
+SEEDS = {"tables": 15, "layers": 10} | dict.fromkeys(FIVE, 5)
 WARM, WARM_1 = "warm-up 0.1→1", "warm-up 1→5"
 PLAN = {"augmented": ("20", "5", "1", "0.1", "0.01", WARM), "plain": ("20", "1", "0.1", WARM)}
 ANGULAR = ("softmax", "arcgrad 10", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
@@ -109,6 +111,10 @@ COMPARISONS = [
     ("E18 b", "cifar100", "over", "max[number]([0-9.]+)", "< 0"),
     ("B1 a", "matched", "over", "matched/0.1 − matched/5", "> 0"),
     ("B1 b", "matched", "test_accuracy", "matched/0.1 − plain/1", "differs 0"),
+    ("B1 c", "tuned", "over", "chosen/0.1 − chosen/5", "> 0"),
+    ("B1 d", "tuned", "test_accuracy", "chosen/0.1 − chosen/1", "differs 0.005"),
+    ("B1 e", "tuned", "test_accuracy", "0.1 − 5 − 0*chosen/0.1 + 0*chosen/5", "> 0"),  # 0 times: not before these are there
+    ("B1 e", "tuned", "test_accuracy", "0.1 − 5 − 2*chosen/0.1 + 2*chosen/5", "> 0"),
     *(("B2 a", "images", "test_ece", f"{beta}@test_ece_link − {beta}", "< 0") for beta in ("0.1", "max[number]([0-9.]+)")),
     ("B2 b", "images", "test_ece", "0.1@test_ece_link − 0.1@test_ece_temperature", "< 0.01"),
     ("B2 c", "link", "test_ece", "0.1@test_ece_link − 0.1", "< 0"),
@@ -182,7 +188,8 @@ COMPARISONS = [
     ("A7 a", "cost", "excess", "resnet18", "< 0.05"),
     ("A7 b", "cost", "excess", "resnet34 − resnet18", "< 0"),
 ]  # fmt: skip
-JOINED = {"E4 c": "any", "E12 a": "any", "E12 b": "any", "E14 a": "provided"}  # parts of several comparisons; of others all count
+# Parts of several comparisons; of others all count
+JOINED = {"E4 c": "any", "E12 a": "any", "E12 b": "any", "E14 a": "provided", "B1 e": "provided"}
 OLDER = {"E6", "E8", "E11", "E12", "B1", "B2"}  # which older reduced runs no longer decide once the small network does
 OLDER_IN_PARTS = {"E10", "L3", "L4", "L6", "A4", "A6"}  # likewise, in the parts that the small network answers
 
@@ -225,7 +232,8 @@ def load(folder=RECORDS):
     for path in sorted(Path(folder).glob("*/*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         name, asked = f"{path.parent.name}/{path.stem}", record["parameters"]
-        name = re.sub("cifar-edges/(cifar10+)-", r"\1-fast/", re.sub("fast-losses/(cifar10+)-", r"\1-fast/losses-", name))
+        name = re.sub("cifar-edges/(cifar10+)-|(cifar10)-rates/", lambda m: f"{m[1] or m[2]}-fast/", name)
+        name = re.sub("fast-losses/(cifar10+)-", r"\1-fast/losses-", name)
         for place, match in ((place, match) for place, where in PLACES.items() if (match := re.match(where, name))):
             variant = "".join(match.groups()[:1]) if "arm" not in match.re.groupindex or match.re.groups > 1 else ""
             for run in record["runs"]:
@@ -248,6 +256,11 @@ def load(folder=RECORDS):
             ours, softmax = times[model, seed, loss], times[model, seed, "softmax"]
             excess = (ours["criterion_seconds"] - softmax["criterion_seconds"]) / softmax["step_seconds"]
             found["cost", ""][model][seed] = {"excess": excess}
+    tuned = found["tuned", "cifar10-fast"]
+    for beta in ("5", "1", "0.1"):  # the rate of the largest mean validation accuracy, over the seeds that all three have
+        rates = [of for label, of in tuned.items() if label.rpartition("/")[2] == beta]
+        if len(rates) == 3 and len(common := set.intersection(*map(set, rates))) >= 3:
+            tuned[f"chosen/{beta}"] = max(rates, key=lambda of: np.mean([of[seed]["valid_accuracy"] for seed in common]))
     for (variant, label, title), scores in tables.items():  # equal rows in one fold, where a data set was also run so
         with_equal_rows = max(together for together, _ in scores)
         found["tables", variant][label][title] = {"test_accuracy": np.mean([x for together, x in scores if together == with_equal_rows])}
@@ -302,7 +315,7 @@ def judge(d, test, settings, metric):
     met, against = {
         ">": (above, below),
         "<": (below, above),
-        "differs": (above or below, False),
+        "differs": (low > 0 or high < 0, -bound < low <= 0 <= high < bound),
         "within": (-bound < low and high < bound, above or high < -bound),
         "nemenyi": (mean >= critical, mean <= -critical),
     }[kind.removeprefix("pooled")]
@@ -347,7 +360,7 @@ def claims(found):
         fallen = "contradicted" if any(step[-1] == "contradicted" for step in each) else "unresolved"
         parts["E3 b", variant].append("met" if all(step[0] >= 0 for step in each) else fallen)
     family = {"cifar10": "cifar10", "cifar100": "many", "tiny": "many"}
-    new = {(part[:-2], family[variant.split("-")[0]]) for part, variant in parts if "-fast/" in variant}
+    new = {(part[:-2], family[variant.split("-")[0]]) for part, variant in parts if "-fast" in variant}
     new |= {part for part, variant in parts if part[:-2] in OLDER_IN_PARTS and variant.endswith("-fast")}
     result = defaultdict(list)
     for part, *_ in COMPARISONS:

@@ -120,10 +120,12 @@ def _matched(v: Variant, words: str = "matched learning rate") -> Variant:
 
 
 def _at_chosen_rate(v: Variant) -> Variant:
-    """The runs of each β with the learning rate of the largest mean validation accuracy."""
-    setting = v.runs["setting"].astype(str)
-    means = v.runs.groupby([setting, "learning_rate"])["valid_accuracy"].mean()
-    chosen = {name: of_setting.droplevel(0).idxmax() for name, of_setting in means.groupby(level=0)}
+    """The runs of each β with the learning rate of the largest mean validation accuracy, over three or more seeds that every rate has."""
+    setting, chosen = v.runs["setting"].astype(str), {}
+    for name, runs in v.runs.groupby(setting):
+        tried = runs.pivot(index="seed", columns="learning_rate", values="valid_accuracy").dropna()
+        if tried.shape[1] == v.runs["learning_rate"].nunique() and len(tried) >= 3:
+            chosen[name] = tried.mean().idxmax()
     return v.where(v.runs["learning_rate"] == setting.map(chosen), "chosen learning rates")
 
 

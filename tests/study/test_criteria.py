@@ -283,12 +283,18 @@ def test_chosen_learning_rates():
     """β = 0.1 is ahead at the common rate only; at the rates chosen on the validation split all are alike."""
     settings = fast(valid_accuracy=0.8)
     settings = settings[settings["schedule"].isin(["5", "1", "0.1"])]
-    other = settings[settings["schedule"] != "1"].assign(learning_rate=0.1, valid_accuracy=0.9)
+    other = settings.assign(learning_rate=0.1, valid_accuracy=settings["schedule"].map({"1": 0.7}).fillna(0.9))
     ones = settings.loc[settings["schedule"] == "1", "test_accuracy"].to_numpy()
     for schedule in ("5", "0.1"):
         other.loc[other["schedule"] == schedule, "test_accuracy"] = ones + 1e-4 * np.array([-1, 1, 0, 1, -1])
-    found = outcomes("B1", pd.concat([settings, other], ignore_index=True))
-    assert found == {"c": "met", "d": "contradicted", "e": "met"}
+    both = pd.concat([settings, other], ignore_index=True)
+    assert outcomes("B1", both) == {"c": "met", "d": "contradicted", "e": "met"}
+    common, one, late = both["learning_rate"] != 0.1, both["schedule"] == "1", both["seed"] > 2
+    both.loc[late & common & ~one, "valid_accuracy"] = 1.0  # seeds that the other rate may lack do not choose
+    assert outcomes("B1", both[~late | (common == one)]) == {"c": "met", "d": "contradicted"}
+    assert outcomes("B1", both[~late | common]) == {}  # no five seeds at the chosen rates
+    assert outcomes("B1", both[common | (both["seed"] < 2)]) == {}  # no three seeds to choose by
+    assert outcomes("B1", both[common | ~one]) == {"c": "met", "e": "met"}  # and of β = 1 no second rate
 
 
 def test_beta_1_of_a_small_network_is_softmax_for_the_other_losses():
