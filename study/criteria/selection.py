@@ -316,7 +316,8 @@ def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found["variant"] = _recipe(found).mask(found["model"] == "mlp", found["dataset"] + ", perceptron")
     found["samples"], found["epochs"] = found["train_samples"].astype(int), found["epochs"].astype(int)
     if kind == "angular-cuts":
-        return found
+        most = found["subset"].mask(found["subset"] <= 0, np.inf).groupby(found["variant"]).transform("max")
+        return found.assign(variant=found["variant"] + most.map(lambda images: f", up to {images:,.0f} images" if images < np.inf else ""))
     for name in ("epochs", "samples"):
         found = found[found[name] == found.groupby("variant")[name].transform("max")]
     return found.assign(variant=found["variant"] + found["subset"].map(lambda images: f", {images:,.0f} images" if images > 0 else ""))
