@@ -119,7 +119,7 @@ def _matched(v: Variant, words: str = "matched learning rate") -> Variant:
     return v.where(v.runs["matched"] == (v.runs["setting"] != 1.0), words)
 
 
-def _at_chosen_rate(v: Variant) -> Variant:
+def at_chosen_rate(v: Variant) -> Variant:
     """The runs of each β with the learning rate of the largest mean validation accuracy, over three or more seeds that every rate has."""
     setting, chosen = v.runs["setting"].astype(str), {}
     for name, runs in v.runs.groupby(setting):
@@ -131,7 +131,7 @@ def _at_chosen_rate(v: Variant) -> Variant:
 
 def _mostly_speed(v: Variant) -> Finding | None:
     """The gain of β = 0.1 over β = 5 at the common rate, against twice that at the chosen rates."""
-    parts = (v.where(at_usual_rate(v.runs)), _at_chosen_rate(v))
+    parts = (v.where(at_usual_rate(v.runs)), at_chosen_rate(v))
     common, chosen = (minus(part.of("test_accuracy", 0.1), part.of("test_accuracy", 5.0)) for part in parts)
     twice = Values(2 * chosen.numbers, f"2 × ({chosen.name})")
     return v.provided(v.larger("test_accuracy", common), v.larger("test_accuracy", common, twice))
@@ -255,8 +255,8 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "E13 c": ("images", lambda v: v.at(model=FAST).larger("falls", 5.0, 0.1)),
     "B1 a": ("matched", lambda v: _matched(v, "matched learning rates").larger("overconfidence", 0.1, 5.0)),
     "B1 b": ("matched", lambda v: _matched(v).differs("test_accuracy", 0.1, 1.0)),
-    "B1 c": ("tuned", lambda v: _at_chosen_rate(v).larger("overconfidence", 0.1, 5.0)),
-    "B1 d": ("tuned", lambda v: _at_chosen_rate(v).differs("test_accuracy", 0.1, 1.0, margin=_SMALL)),
+    "B1 c": ("tuned", lambda v: at_chosen_rate(v).larger("overconfidence", 0.1, 5.0)),
+    "B1 d": ("tuned", lambda v: at_chosen_rate(v).differs("test_accuracy", 0.1, 1.0, margin=_SMALL)),
     "B1 e": ("tuned", _mostly_speed),
     "B2 a": ("images", lambda v: v.all_of(*(v.smaller("test_ece", _linked(v, beta), beta) for beta in (0.1, _largest(v))))),
     "B2 b": (
