@@ -46,9 +46,10 @@ PLACES = {
     "new margins": r"(cifar100-fast)/(?:losses|augmented)-seed",
     "new angles": r"(cifar10-fast)/losses-(?:angles-)?seed\d(?!-a-softmax|-center-0.003)",
     "tuned": r"(cifar10-fast)/(?:augmented|rate)-seed\d-(?:learning-rate(?P<arm>[0-9.]+)-)?beta(?:5|1|0\.1)$",
+    "new matched": r"(cifar10-fast)/(?P<arm>augmented|matched)-seed\d-beta(?:5|1|0\.1)$",
     "new rivals": r"(cifar10-fast)/(?:augmented-warmup-seed\d|losses-seed\d-(?:a-softmax-4|center-0.003))$",
 }
-FIVE = ("plane", "followed", "grid", "step", "width", "link", "taus", "cost", "tuned")
+FIVE = ("plane", "followed", "grid", "step", "width", "link", "taus", "cost", "tuned", "new matched")
 SEEDS = {"tables": 15, "layers": 10} | dict.fromkeys(FIVE, 5)
 WARM, WARM_1 = "warm-up 0.1→1", "warm-up 1→5"
 PLAN = {"augmented": ("20", "5", "1", "0.1", "0.01", WARM), "plain": ("20", "1", "0.1", WARM)}
@@ -111,6 +112,8 @@ COMPARISONS = [
     ("E18 b", "cifar100", "over", "max[number]([0-9.]+)", "< 0"),
     ("B1 a", "matched", "over", "matched/0.1 − matched/5", "> 0"),
     ("B1 b", "matched", "test_accuracy", "matched/0.1 − plain/1", "differs 0"),
+    ("B1 a", "new matched", "over", "matched/0.1 − matched/5", "> 0"),
+    ("B1 b", "new matched", "test_accuracy", "matched/0.1 − augmented/1", "differs 0"),
     ("B1 c", "tuned", "over", "chosen/0.1 − chosen/5", "> 0"),
     ("B1 d", "tuned", "test_accuracy", "chosen/0.1 − chosen/1", "differs 0.005"),
     ("B1 e", "tuned", "test_accuracy", "0.1 − 5 − 0*chosen/0.1 + 0*chosen/5", "> 0"),  # 0 times: not before these are there

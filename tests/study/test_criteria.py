@@ -297,6 +297,14 @@ def test_chosen_learning_rates():
     assert outcomes("B1", both[common | ~one]) == {"c": "met", "e": "met"}  # and of β = 1 no second rate
 
 
+def test_a_matched_rate_on_the_small_network_waits_for_all_its_seeds():
+    older, plain = MATCHED, fast()
+    matched = plain[plain["schedule"].isin(["5", "0.1"])].assign(match_gradient=True)
+    for missing, decides in ((1, "resnet18×0.25"), (0, "fast")):
+        found = made_up.verdict("B1", pd.concat([older, plain, matched[: len(matched) - missing]], ignore_index=True))
+        assert {finding.variant.split(", ")[1] for finding in found.deciding} == {decides}
+
+
 def test_beta_1_of_a_small_network_is_softmax_for_the_other_losses():
     runs = made_up.margins(["softmax", "lm 0.3", "modified"], model="fast", width=1.0, dataset="cifar100", augmentation="crop2-flip")
     plain = runs["loss"] == "softmax"
