@@ -45,7 +45,7 @@ PLACES = {
     "cost": r"angular-cost/(?P<arm>)",
     "new margins": r"(cifar100-fast)/(?:losses|augmented)-seed",
     "new angles": r"(cifar10-fast)/losses-(?:angles-)?seed\d(?!-a-softmax|-center-0.003)",
-    "tuned": r"(cifar10-fast)/(?:augmented|rate)-seed\d-(?:learning-rate(?P<arm>[0-9.]+)-)?beta(?:5|1|0\.1)$",
+    "tuned": r"(cifar10-fast)/(?:augmented|rate|chosen)-seed\d-(?:learning-rate(?P<arm>[0-9.]+)-)?beta(?:5|1|0\.1)$",
     "new matched": r"(cifar10-fast)/(?P<arm>augmented|matched)-seed\d-beta(?:5|1|0\.1)$",
     "new rivals": r"(cifar10-fast)/(?:augmented-warmup-seed\d|losses-seed\d-(?:a-softmax-4|center-0.003))$",
 }
