@@ -33,7 +33,7 @@ PLACES = {
     "tail": r"cifar10-long-tailed/(small-step|)",
     "rivals": r"(?:cifar10|margin-losses)-reduced/plain-",
     "momentum": r"cifar10-reduced/(?P<arm>(?:no-)?momentum(?:-same-step)?)-seed",
-    "matched": r"cifar10-reduced/(?P<arm>matched|plain)-seed",
+    "matched": r"(cifar10-reduced)/(?P<arm>matched|plain)-seed",
     "tables": r"(uci|uci-adam)/(?:table|together)-",
     "layers": r"(iris-depth|iris-depth-adam)/depth-",
     "margins": r"(large-margin-reduced)/(?!fewer|noise|reading)",
