@@ -38,7 +38,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
-book: $(STAMP) ## execute the notebooks and build the book; prints the address of its first page
+# Executed pages are kept from build to build by their own text alone, so what they read and import makes them stale.
+_build/.inputs: $(shell find gdlib study campaigns results book -type f -not -name '*.md' -not -name '*.pyc')
+	rm -rf _build/.jupyter_cache _build/.doctrees
+	mkdir -p $(@D) && touch $@
+
+book: $(STAMP) _build/.inputs ## execute the notebooks and build the book; prints the address of its first page
 	$(BIN)/jupyter-book build . -n -W --keep-going
 	@echo; echo "The book: file://$(CURDIR)/_build/html/index.html"
 
