@@ -120,11 +120,11 @@ def _matched(v: Variant, words: str = "matched learning rate") -> Variant:
 
 
 def at_chosen_rate(v: Variant) -> Variant:
-    """The runs of each β with the learning rate of the largest mean validation accuracy, over three or more seeds that every rate has."""
+    """The runs of each β with the learning rate of the largest mean validation accuracy, over the seeds of all rates with three or more."""
     setting, chosen = v.runs["setting"].astype(str), {}
     for name, runs in v.runs.groupby(setting):
-        tried = runs.pivot(index="seed", columns="learning_rate", values="valid_accuracy").dropna()
-        if tried.shape[1] == v.runs["learning_rate"].nunique() and len(tried) >= 3:
+        tried = runs.pivot(index="seed", columns="learning_rate", values="valid_accuracy").dropna(axis=1, thresh=3).dropna()
+        if tried.shape[1] >= 3 and len(tried) >= 3:
             chosen[name] = tried.mean().idxmax()
     return v.where(v.runs["learning_rate"] == setting.map(chosen), "chosen learning rates")
 
@@ -258,6 +258,9 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "B1 c": ("tuned", lambda v: at_chosen_rate(v).larger("overconfidence", 0.1, 5.0)),
     "B1 d": ("tuned", lambda v: at_chosen_rate(v).differs("test_accuracy", 0.1, 1.0, margin=_SMALL)),
     "B1 e": ("tuned", _mostly_speed),
+    "B1 f": ("mnist-tuned", lambda v: at_chosen_rate(v).larger("overconfidence", 0.1, 5.0)),
+    "B1 g": ("mnist-tuned", lambda v: at_chosen_rate(v).differs("test_accuracy", 0.1, 1.0, margin=_SMALL)),
+    "B1 h": ("mnist-tuned", _mostly_speed),
     "B2 a": ("images", lambda v: v.all_of(*(v.smaller("test_ece", _linked(v, beta), beta) for beta in (0.1, _largest(v))))),
     "B2 b": (
         "images",

@@ -83,8 +83,8 @@ def _named(runs: pd.DataFrame, pattern: str) -> pd.Series[bool]:
 
 
 def _image_networks(runs: pd.DataFrame) -> pd.DataFrame:
-    """Keep the runs of image networks at more than the smallest scale."""
-    return runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")]
+    """Keep the runs of image networks at more than the smallest scale; a campaign that is to replace another counts once it is complete."""
+    return runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke") & ~_named(runs, "cifar100-long/")]
 
 
 def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
@@ -350,6 +350,7 @@ _KINDS: Mapping[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str, int
     "step": (_mnist_runs, "activation", 5, "mnist-step/"),  # learning rates, also of the first layer alone, and larger first weights
     "width": (_mnist_runs, "activation", 5, "mnist-(step|width)/"),  # every width at two of these rates
     "link": (_mnist_runs, "activation", 5, "mnist-edges/link"),  # some β with samples held out
+    "mnist-tuned": (_mnist_runs, "activation", 5, "mnist-rates/"),  # several rates for each β
     "images": (_image_runs, "width", 3, ""),
     "cifar10": (_image_runs, "width", 3, "cifar10(-jpeg)?$"),
     "cifar100": (_image_runs, "width", 3, "cifar100$"),
