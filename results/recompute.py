@@ -1,4 +1,4 @@
-"""Recompute from the records what the book says of the papers' claims: mean, 95 % interval and outcome of each comparison and claim.
+"""Recompute from the records what the book says of the claims: mean, 95 % interval, p-value and outcome of each comparison, and of each claim.
 
 NumPy and SciPy alone; nothing of the book's code. ``python results/recompute.py`` prints them.
 """
@@ -45,11 +45,12 @@ PLACES = {
     "cost": r"angular-cost/(?P<arm>)",
     "new margins": r"(cifar100-fast)/(?:losses|augmented)-seed",
     "new angles": r"(cifar10-fast)/losses-(?:angles-)?seed\d(?!-a-softmax|-center-0.003)",
-    "tuned": r"(cifar10-fast)/(?:augmented|rate|chosen)-seed\d-(?:learning-rate(?P<arm>[0-9.]+)-)?beta(?:5|1|0\.1)$",
+    "tuned": r"(cifar10-fast)/(?:augmented|rate|chosen|lower)-seed\d-(?:learning-rate[0-9.]+-)?beta(?:5|1|0\.1)$",
+    "mnist tuned": r"mnist-rates/rate-",
     "new matched": r"(cifar10-fast)/(?P<arm>augmented|matched)-seed\d-beta(?:5|1|0\.1)$",
     "new rivals": r"(cifar10-fast)/(?:augmented-warmup-seed\d|losses-seed\d-(?:a-softmax-4|center-0.003))$",
 }
-FIVE = ("plane", "followed", "grid", "step", "width", "link", "taus", "cost", "tuned", "new matched")
+FIVE = ("plane", "followed", "grid", "step", "width", "link", "taus", "cost", "tuned", "mnist tuned", "new matched")
 SEEDS = {"tables": 15, "layers": 10} | dict.fromkeys(FIVE, 5)
 WARM, WARM_1 = "warm-up 0.1→1", "warm-up 1→5"
 PLAN = {"augmented": ("20", "5", "1", "0.1", "0.01", WARM), "plain": ("20", "1", "0.1", WARM)}
@@ -114,10 +115,12 @@ COMPARISONS = [
     ("B1 b", "matched", "test_accuracy", "matched/0.1 − plain/1", "differs 0"),
     ("B1 a", "new matched", "over", "matched/0.1 − matched/5", "> 0"),
     ("B1 b", "new matched", "test_accuracy", "matched/0.1 − augmented/1", "differs 0"),
-    ("B1 c", "tuned", "over", "chosen/0.1 − chosen/5", "> 0"),
-    ("B1 d", "tuned", "test_accuracy", "chosen/0.1 − chosen/1", "differs 0.005"),
-    ("B1 e", "tuned", "test_accuracy", "0.1 − 5 − 0*chosen/0.1 + 0*chosen/5", "> 0"),  # 0 times: not before these are there
-    ("B1 e", "tuned", "test_accuracy", "0.1 − 5 − 2*chosen/0.1 + 2*chosen/5", "> 0"),
+    *(row for cde, place, rate in (("cde", "tuned", "0.2"), ("fgh", "mnist tuned", "0.001")) for row in [
+        (f"B1 {cde[0]}", place, "over", "chosen/0.1 − chosen/5", "> 0"),
+        (f"B1 {cde[1]}", place, "test_accuracy", "chosen/0.1 − chosen/1", "differs 0.005"),
+        *((f"B1 {cde[2]}", place, "test_accuracy", f"{rate}/0.1 − {rate}/5 − {n}*chosen/0.1 + {n}*chosen/5", "> 0")
+          for n in (0, 2)),  # 0 times: not before these are there
+    ]),
     *(("B2 a", "images", "test_ece", f"{beta}@test_ece_link − {beta}", "< 0") for beta in ("0.1", "max[number]([0-9.]+)")),
     ("B2 b", "images", "test_ece", "0.1@test_ece_link − 0.1@test_ece_temperature", "< 0.01"),
     ("B2 c", "link", "test_ece", "0.1@test_ece_link − 0.1", "< 0"),
@@ -192,7 +195,7 @@ COMPARISONS = [
     ("A7 b", "cost", "excess", "resnet34 − resnet18", "< 0"),
 ]  # fmt: skip
 # Parts of several comparisons; of others all count
-JOINED = {"E4 c": "any", "E12 a": "any", "E12 b": "any", "E14 a": "provided", "B1 e": "provided"}
+JOINED = {"E4 c": "any", "E12 a": "any", "E12 b": "any", "E14 a": "provided", "B1 e": "provided", "B1 h": "provided"}
 OLDER = {"E6", "E8", "E11", "E12", "B1", "B2"}  # which older reduced runs no longer decide once the small network does
 OLDER_IN_PARTS = {"E10", "L3", "L4", "L6", "A4", "A6"}  # likewise, in the parts that the small network answers
 
@@ -245,6 +248,8 @@ def load(folder=RECORDS):
                     label = f"{len(asked['hidden']) + 1}/{label}"
                 elif place == "width":
                     label = f"{asked['hidden'][0]}/{label}"
+                elif "tuned" in place:
+                    label = f"{asked['learning_rate']:g}/{label}"
                 elif place == "taus":
                     label = f"{run['beta']:g} at {run['temperature']:g}"
                 label = "/".join(filter(None, [match.groupdict().get("arm"), label]))
@@ -259,10 +264,10 @@ def load(folder=RECORDS):
             ours, softmax = times[model, seed, loss], times[model, seed, "softmax"]
             excess = (ours["criterion_seconds"] - softmax["criterion_seconds"]) / softmax["step_seconds"]
             found["cost", ""][model][seed] = {"excess": excess}
-    tuned = found["tuned", "cifar10-fast"]
-    for beta in ("5", "1", "0.1"):  # the rate of the largest mean validation accuracy, over the seeds that all three have
-        rates = [of for label, of in tuned.items() if label.rpartition("/")[2] == beta]
-        if len(rates) == 3 and len(common := set.intersection(*map(set, rates))) >= 3:
+    # the rate of the largest mean validation accuracy, over the seeds of all rates that have three
+    for tuned, beta in [(settings, beta) for (place, _), settings in found.items() if "tuned" in place for beta in ("5", "1", "0.1")]:
+        rates = [of for label, of in tuned.items() if label.endswith(f"/{beta}") and len(of) >= 3]
+        if len(rates) >= 3 and len(common := set.intersection(*map(set, rates))) >= 3:
             tuned[f"chosen/{beta}"] = max(rates, key=lambda of: np.mean([of[seed]["valid_accuracy"] for seed in common]))
     for (variant, label, title), scores in tables.items():  # equal rows in one fold, where a data set was also run so
         with_equal_rows = max(together for together, _ in scores)
@@ -304,7 +309,7 @@ def difference(settings, metric, text, least):
 
 
 def judge(d, test, settings, metric):
-    """Mean, interval and outcome."""
+    """Mean, interval, pairs, outcome, and the level at which the interval would touch what the test asks for (of ranks, 0)."""
     kind, bound = test.split()
     error, freedom, bound = d.std(ddof=1) / np.sqrt(len(d)), len(d) - 1, float(bound)
     if kind.startswith("pooled"):
@@ -322,11 +327,13 @@ def judge(d, test, settings, metric):
         "within": (-bound < low and high < bound, above or high < -bound),
         "nemenyi": (mean >= critical, mean <= -critical),
     }[kind.removeprefix("pooled")]
-    return mean, low, high, len(d), "met" if met else "contradicted" if against else "unresolved"
+    ends = {"differs": [0], "within": [-bound, bound], "nemenyi": [0]}.get(kind, [bound])
+    p = max(2 * stats.t.sf(abs(mean - end) / error, freedom) if error else float(mean == end) for end in ends)
+    return mean, low, high, len(d), "met" if met else "contradicted" if against else "unresolved", p
 
 
 def comparisons(found):
-    """Every comparison: claim, part, place, variant, mean, low, high, pairs, outcome."""
+    """Every comparison: claim and part, place, variant, mean, low, high, pairs, outcome, p-value."""
     for part, place, metric, text, test in COMPARISONS:
         for variant in sorted(variant for where, variant in found if where == place):
             settings, least = found[place, variant], SEEDS.get(place, 3)
@@ -344,6 +351,14 @@ def comparisons(found):
                 yield part, place, variant, *judge(d, test, settings, metric)
 
 
+def holm(p):
+    """The p-values corrected for their number by Holm's method."""
+    order = np.argsort(p)
+    corrected = np.empty(len(p))
+    corrected[order] = np.maximum.accumulate(np.sort(p) * np.arange(len(p), 0, -1)).clip(max=1)
+    return corrected
+
+
 def joined(part, outcomes):
     """The outcome of a part from those of its comparisons."""
     if JOINED.get(part) == "provided":
@@ -355,12 +370,12 @@ def joined(part, outcomes):
 def claims(found):
     """The outcome of each claim."""
     parts, planned = defaultdict(list), defaultdict(set)
-    for part, _, variant, *_, outcome in comparisons(found):
+    for part, _, variant, *_, outcome, _ in comparisons(found):
         parts[part, variant].append(outcome)
     for variant in [variant for part, variant in parts if part == "E3 b"]:  # and the means rise along 0.5, 0.1, 0.01, 0.001
         steps = ("0.1 − 0.5", "0.01 − 0.1", "0.001 − 0.01")
         each = [judge(difference(found["grid", variant], "lost", step, 5), "> 0", None, "") for step in steps]
-        fallen = "contradicted" if any(step[-1] == "contradicted" for step in each) else "unresolved"
+        fallen = "contradicted" if any(step[-2] == "contradicted" for step in each) else "unresolved"
         parts["E3 b", variant].append("met" if all(step[0] >= 0 for step in each) else fallen)
     family = {"cifar10": "cifar10", "cifar100": "many", "tiny": "many"}
     new = {(part[:-2], family[variant.split("-")[0]]) for part, variant in parts if "-fast" in variant}
@@ -387,7 +402,8 @@ def claims(found):
 
 if __name__ == "__main__":
     everything = load()
-    for part, _, variant, mean, low, high, n, outcome in comparisons(everything):
-        print(f"{part:6} {variant:36} {mean:+10.4g} [{low:+.4g}, {high:+.4g}]  n = {n:<3} {outcome}")
+    rows = [*comparisons(everything)]
+    for (part, _, variant, mean, low, high, n, outcome, p), corrected in zip(rows, holm([row[-1] for row in rows]), strict=True):
+        print(f"{part:6} {variant:36} {mean:+10.4g} [{low:+.4g}, {high:+.4g}]  n = {n:<3} {outcome:12} p = {p:.2g}, {corrected:.2g}")
     for claim, outcome in claims(everything):
         print(f"{claim:4} {outcome}")

@@ -27,10 +27,6 @@ _PLANS = {"crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5), "plain": 
 
 _LOSSES_OF_LM = "(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm|l-softmax|lgm)( |$)"
 
-# What old records call a paper's scale although no paper has that experiment on that data, or does not say how: AG has no MNIST, the choice
-# of a variant on UCI and Iris has few seeds, the grid of temperatures holds 5,000 samples out, the network of the feature planes is unknown
-_NOT_THE_PAPERS = "(angular-mnist|uci-readings|iris-depth-settings)/|mnist/(temperature|feature-plane)"
-
 
 def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Select the runs of one kind, each with its ``variant``, its ``setting`` and the columns that the criteria speak of.
@@ -94,11 +90,10 @@ def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _prepared(runs: pd.DataFrame) -> pd.DataFrame:
-    """Copy the runs, without empty columns, and add ``setting``, the columns of :data:`_DERIVED`, and the scale that is right."""
+    """Copy the runs, without empty columns, and add ``setting`` and the columns of :data:`_DERIVED`."""
     found = runs.dropna(axis=1, how="all").copy()
     if found.empty:
         return found
-    found["scale"] = found["scale"].mask(_named(found, _NOT_THE_PAPERS) & (found["scale"] == "paper"), "reduced")
     label = (found["schedule"] if "schedule" in found else found["loss"]).astype(object)
     of_beta = (found["loss"] == "gd") & ~label.astype(str).str.startswith(("warm-up", "feedback"))
     found["setting"] = label.mask(of_beta, found["beta"].astype(float)) if "beta" in found else label
