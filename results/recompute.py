@@ -1,4 +1,4 @@
-"""Recompute from the records what the book says of the claims: mean, 95 % interval, p-value and outcome of each comparison, and of each claim.
+"""Recompute from the records what the book says of the claims: means, 95 % intervals, p-values, and the outcome of each comparison and claim.
 
 NumPy and SciPy alone; nothing of the book's code. ``python results/recompute.py`` prints them.
 """
