@@ -1,4 +1,4 @@
-"""Recompute from the records what the book says of the claims: means, 95 % intervals, p-values, and the outcome of each comparison and claim.
+"""Recompute from the records what the book says of the claims: means, 95 % intervals, p-values, outcomes of comparisons and of claims.
 
 NumPy and SciPy alone; nothing of the book's code. ``python results/recompute.py`` prints them.
 """
