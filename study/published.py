@@ -41,9 +41,8 @@ METRICS = {
     "ece": ("test_ece", 1.0),
     "mce": ("test_mce", 1.0),
     "samples": ("lost", 1.0),
-    "w_inter": ("w_inter", 1.0),
-    "wc_intra": ("wc_intra", 1.0),
-}
+    "excess_time": ("excess", 0.01),
+} | {name: (name, 1.0) for name in ("w_inter", "wc_intra")}
 POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
 _METHODS = {  # by what the tables call them, and by divergence or paper where that says more; numbers in braces are columns
     "warm-up": "warm-up {beta_start:g}→{beta_end:g}",
@@ -66,7 +65,7 @@ _METHODS = {  # by what the tables call them, and by divergence or paper where t
     "AdaCos": "adacos",
     "ArcGrad": "arcgrad {s:g}",
 }
-_ELSEWHERE = 2  # other data sets whose effects may stand for one that the papers do not print
+_ELSEWHERE = 3  # other data sets whose effects may stand for one that the papers do not print
 _CONDITIONS = {"train_fraction": "{:g} of the samples", "noise_rate": "{:g} of the labels wrong", "epochs": "{:g} epochs"}
 
 _FOLDER = Path(__file__).resolve().parents[1] / "results" / "published"
@@ -77,7 +76,7 @@ def tables() -> pd.DataFrame:
 
     Example:
         >>> tables().groupby("paper").size().to_dict()
-        {'AG': 7, 'GD-1': 5, 'GD-2': 6, 'LM': 4}
+        {'AG': 8, 'GD-1': 5, 'GD-2': 6, 'LM': 4}
     """
     return _read("tables.csv").astype({"version": int, "number": int})
 
@@ -133,10 +132,11 @@ def printed() -> pd.DataFrame:
     """List every outcome that the papers print for a setting that a run of the book can have, in the names and units of the records.
 
     Fewer samples, wrong labels and fewer epochs stand after the data set. The columns are ``paper``, ``dataset``, ``model``, ``setting``
-    (see :data:`Setting`), ``metric`` (such as ``test_ece``) and ``value`` (accuracies as shares).
+    (see :data:`Setting`), ``metric`` (such as ``test_ece``), ``value`` (accuracies as shares) and ``source`` (such as ``AG, Table I``).
     """
     rows = []
     for listed in tables().itertuples():
+        source = f"{listed.paper}, {'Table ' * (listed.table != 'text')}{listed.table}"
         for row in table(str(listed.paper), int(str(listed.number))).to_dict("records"):
             metric, factor = METRICS.get(str(row["metric"]), ("", 1.0))
             if metric == "lost":
@@ -147,8 +147,8 @@ def printed() -> pd.DataFrame:
             value = 1 - row["value"] / 100 if row["metric"] == "error_rate" else row["value"] * factor
             model = str(row["model"]).replace("ResNet35", "ResNet34")
             conditions = (words.format(row[name]) for name, words in _CONDITIONS.items() if row.get(name, 0) > 0)
-            rows.append((row["paper"], ", ".join([row["dataset"], *conditions]), model, trained, metric + after, round(value, 6)))
-    return pd.DataFrame(rows, columns=["paper", "dataset", "model", "setting", "metric", "value"])
+            rows.append((row["paper"], ", ".join([row["dataset"], *conditions]), model, trained, metric + after, round(value, 6), source))
+    return pd.DataFrame(rows, columns=["paper", "dataset", "model", "setting", "metric", "value", "source"])
 
 
 @functools.cache
@@ -157,7 +157,7 @@ def effect(left: Key, right: Key, dataset: str, scale: float = 1.0) -> str:
 
     Of a set of settings it is the best that the papers have, network by network.
 
-    Where they print the two for one or two other data sets only, those stand there, with their names; the text is empty where no paper
+    Where they print the two for up to three other data sets only, those stand there, with their names; the text is empty where no paper
     prints both. After a comma the data set has a condition, which theirs must have too. ``scale`` is a factor, such as 100 for percentage
     points.
 
@@ -170,7 +170,7 @@ def effect(left: Key, right: Key, dataset: str, scale: float = 1.0) -> str:
         'LM, CIFAR-100, 0.5 of the samples: +0.0081'
     """
     sides: list[dict[tuple[str, str, str], float]] = [{}, {}]
-    for paper, name, model, setting, metric, value in printed().itertuples(index=False):
+    for paper, name, model, setting, metric, value, _ in printed().itertuples(index=False):
         for side, (asked, one) in zip(sides, (left, right), strict=True):
             wanted = one if isinstance(one, frozenset) else {one}
             meant = metric == asked and (setting in wanted or str(setting).partition(" ")[0] in wanted)
@@ -181,10 +181,8 @@ def effect(left: Key, right: Key, dataset: str, scale: float = 1.0) -> str:
     for paper, name, model in sides[0].keys() & sides[1].keys():
         found[paper, name].append(round(scale * (sides[0][paper, name, model] - sides[1][paper, name, model]), 6))
     here = {key: values for key, values in found.items() if key[1].removesuffix("+") == dataset}
-    if not here and len(found) > _ELSEWHERE:
-        return ""
     texts = []
-    for (paper, name), values in sorted((here or found).items()):
+    for (paper, name), values in sorted((here or (found if len(found) <= _ELSEWHERE else {})).items()):
         span = " … ".join(f"{end:+.4g}" for end in dict.fromkeys((min(values), max(values))))
         texts.append(f"{paper}{'' if name == dataset else f', {name}'}: {span}")
     return "; ".join(texts)

@@ -193,9 +193,7 @@ def difference(a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, sca
         '**+2.0 [+1.8, +2.2]**'
     """
     first, second = [scale * float(value) for value in a], [scale * float(value) for value in b]
-    if len(first) < 2:
-        return MISSING
-    return bold(statistics.paired_difference(first, second).interval, f"+{spec}")
+    return bold(statistics.paired_difference(first, second).interval, f"+{spec}") if len(first) > 1 else MISSING
 
 
 def bold(found: Interval, spec: str) -> str:

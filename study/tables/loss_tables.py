@@ -30,26 +30,14 @@ _RUNS = 3  # behind every printed mean: section 4.1
 _CIFAR_100 = "CIFAR-100, 13-layer network"
 _CIFAR_10, _SVHN = "CIFAR-10, WideResNet-28-10", "SVHN, WideResNet-28-10"
 _HALF, _FEW_WRONG, _HALF_WRONG = (f"{_CIFAR_100}, {what}" for what in ("0.5 of the samples", "20 % wrong labels", "50 % wrong labels"))
-_COMPARED = (  # a loss without its numbers stands for all of them
-    ("L3 a", _CIFAR_100, "lm 0.3", "softmax"),
-    ("L3 b", _CIFAR_100, "lm-uq", "lm-qu"),
-    ("L3 c", _CIFAR_100, "lm", "lm-qu"),
-    ("L3 d", _CIFAR_100, "lm 0.9", "lm 0.1"),
-    ("L4 a", _CIFAR_100, "lm 0.3", "label-smoothing 0.1"),
-    ("L4 b", _CIFAR_100, "lm 0.3", "super-symmetry"),
-    ("L4 c", _CIFAR_100, "super-symmetry", "softmax"),
-    ("L5 a", _HALF, "lm 0.3", "softmax"),
-    ("L5 b", _HALF, "lm 1", "lm 0.3"),
-    ("L5 c", _FEW_WRONG, "lm 0.3", "softmax"),
-    ("L5 c", _HALF_WRONG, "lm 0.3", "softmax"),
-    ("L5 d", _FEW_WRONG, "lm 1", "lm 0.3"),
-    ("L5 d", _HALF_WRONG, "lm 1", "lm 0.3"),
-    ("L6 a", _CIFAR_10, "hinge", "softmax"),
-    ("L6 b", _CIFAR_10, "modified", "softmax"),
-    ("L6 b", _SVHN, "modified", "softmax"),
-    ("L6 c", _CIFAR_10, "lm 0.3", "l-softmax"),
-    ("L6 c", _SVHN, "lm 0.3", "lgm"),
-)
+_COMPARED = {  # a loss without its numbers stands for all of them
+    _CIFAR_100: {"L3 a": ("lm 0.3", "softmax"), "L3 b": ("lm-uq", "lm-qu"), "L3 c": ("lm", "lm-qu"), "L3 d": ("lm 0.9", "lm 0.1")}
+    | {"L4 a": ("lm 0.3", "label-smoothing 0.1"), "L4 b": ("lm 0.3", "super-symmetry"), "L4 c": ("super-symmetry", "softmax")},
+    _HALF: {"L5 a": ("lm 0.3", "softmax"), "L5 b": ("lm 1", "lm 0.3")},
+    **dict.fromkeys((_FEW_WRONG, _HALF_WRONG), {"L5 c": ("lm 0.3", "softmax"), "L5 d": ("lm 1", "lm 0.3")}),
+    _CIFAR_10: {"L6 a": ("hinge", "softmax"), "L6 b": ("modified", "softmax"), "L6 c": ("lm 0.3", "l-softmax")},
+    _SVHN: {"L6 b": ("modified", "softmax"), "L6 c": ("lm 0.3", "lgm")},
+}
 
 
 def printed(*numbers: int) -> pd.DataFrame:
@@ -64,14 +52,10 @@ def printed(*numbers: int) -> pd.DataFrame:
     rows = []
     for row in pd.concat([published.table("LM", number) for number in numbers]).to_dict("records"):
         loss = str(published.setting(row)[0])
-        parts = [str(row["dataset"]), str(row["model"])]
-        if row.get("train_fraction", 0) > 0:
-            parts.append(f"{row['train_fraction']:g} of the samples")
-        if row.get("noise_rate", 0) > 0:
-            parts.append(f"{100 * row['noise_rate']:g} % wrong labels")
-        numbers_of = {"value": float(row["value"]), "sd": float(row["sd"])}
-        rows.append({"source": ", ".join(parts), "loss": _without_numbers(loss)} | numbers_of)
-    return pd.DataFrame(rows)
+        degraded = {"of the samples": row.get("train_fraction", 0), "% wrong labels": 100 * row.get("noise_rate", 0)}
+        parts = [row["dataset"], row["model"], *(f"{amount:g} {words}" for words, amount in degraded.items() if amount > 0)]
+        rows.append((", ".join(parts), _without_numbers(loss), float(row["value"]), float(row["sd"])))
+    return pd.DataFrame(rows, columns=["source", "loss", "value", "sd"])
 
 
 def divergences(runs: pd.DataFrame) -> pd.DataFrame:
@@ -87,8 +71,9 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
         strengths = {loss.partition(" ")[2] for loss in cells if loss.partition(" ")[0] in DIVERGENCES}
         rows.append({"source": source, "λ": "0 (softmax)"} | dict.fromkeys(DIVERGENCES.values(), cells.get("softmax", MISSING)))
         for value in sorted(strengths, key=float):
-            of_value = {title: cells.get(f"{kind} {value}", MISSING) for kind, title in DIVERGENCES.items()}
-            rows.append({"source": source, "λ": value} | of_value)
+            rows.append(
+                {"source": source, "λ": value} | {title: cells.get(f"{kind} {value}", MISSING) for kind, title in DIVERGENCES.items()}
+            )
     return pd.DataFrame(rows)
 
 
@@ -130,27 +115,23 @@ def as_printed() -> pd.DataFrame:
     """
     found = {(row["source"], row["loss"]): MeanSd(row["value"], row["sd"], _RUNS) for row in printed(1, 2, 3, 4).to_dict("records")}
     rows = []
-    for part, where, *both in _COMPARED:
+    for where, part, both in ((where, *compared) for where, parts in _COMPARED.items() for compared in parts.items()):
         sides = [[mean for (source, loss), mean in found.items() if source == where and one in (loss, loss.split()[0])] for one in both]
         means = [mean for side in sides for mean in side]
         weights = [sign / len(side) for sign, side in zip((1, -1), sides, strict=True) for _ in side]
-        result = statistics.contrast(means, weights)
         names = [f"{LOSSES[one].title}, mean over λ" if one in DIVERGENCES else _title(one) for one in both]
-        rows.append([where, part, " less ".join(names), bold(result, ".2f")])
-    frame = pd.DataFrame(rows, columns=["where", "part", "compared", "errors, points [95 %]"])
-    return pd.concat([group for _, group in frame.groupby("where", sort=False)], ignore_index=True)
+        rows.append([where, part, " less ".join(names), bold(statistics.contrast(means, weights), ".2f")])
+    return pd.DataFrame(rows, columns=["where", "part", "compared", "errors, points [95 %]"])
 
 
 def in_order(loss: str) -> tuple[int, float]:
     """Give a sorting key: softmax first, then the order of the paper, the regulariser last; a loss with larger numbers later."""
     kind, _, numbers = loss.partition(" ")
-    place = _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
-    return place, float(numbers.split()[0]) if numbers else 0.0
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER), float(numbers.split()[0]) if numbers else 0.0
 
 
 def _without_numbers(loss: str) -> str:
-    kind = loss.partition(" ")[0]
-    return kind if kind in _NO_NUMBERS else loss
+    return kind if (kind := loss.partition(" ")[0]) in _NO_NUMBERS else loss
 
 
 def _title(loss: str) -> str:
@@ -165,14 +146,10 @@ FREE, TOGETHER = "rows dealt out freely, as in the paper", "equal rows in one fo
 def table_i(runs: pd.DataFrame) -> pd.DataFrame:
     """Show the accuracies of Table I in per cent: a row for each of ``folds``, ``source``, ``title`` and ``setting``."""
     frames = [_long(criteria.paper_table_i(), FREE, PAPER)]
-    for campaign in ("uci", "uci-adam"):
-        found = criteria.runs_of(runs, campaign)
-        if len(found):
-            of_table = found[found["setting"].isin(list(TABLE_I))]
-            frames.append(_long(criteria.accuracies(of_table), FREE, short(found["variant"].iloc[0])))
-    decides = criteria.runs_of(runs, "uci-tables")
-    for variant, group in decides.groupby("variant") if len(decides) else ():
-        frames.append(_long(criteria.accuracies(group), TOGETHER, short(str(variant))))
+    for kind, folds in {"uci": FREE, "uci-adam": FREE, "uci-tables": TOGETHER}.items():
+        found = criteria.runs_of(runs, kind)
+        for variant, group in found[found["setting"].isin(list(TABLE_I))].groupby("variant") if len(found) else ():
+            frames.append(_long(criteria.accuracies(group), folds, short(str(variant))))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -194,7 +171,8 @@ def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
     for kind in kinds:
         title, number, spec = of_kind[kind]
         for folds, of_folds in scores.groupby("folds", sort=False):
-            wide = pd.DataFrame({str(source): number(_wide(group)) for source, group in of_folds.groupby("source", sort=False)})
+            wide = of_folds.pivot_table(index="title", columns=["source", "setting"], values="accuracy", sort=False)
+            wide = pd.DataFrame({source: number(wide[source][list(TABLE_I)]) for source in of_folds["source"].unique()})
             texts = wide.abs().map(f"{{:{spec}}}".format)
             best = texts.where(wide.ne(wide.max()), "**" + texts + "**").rename(published.loss_name)
             frames.append(best.rename_axis("method").reset_index().assign(of=f"{title}: {folds}"))
@@ -204,7 +182,3 @@ def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
 def _long(wide: pd.DataFrame, folds: str, source: str) -> pd.DataFrame:
     frame = wide.rename_axis("title").reset_index().melt("title", var_name="setting", value_name="accuracy")
     return frame.assign(folds=folds, source=source)
-
-
-def _wide(group: pd.DataFrame) -> pd.DataFrame:
-    return group.pivot_table(index="title", columns="setting", values="accuracy")[list(TABLE_I)]

@@ -47,9 +47,7 @@ def settings(page: Page) -> pd.DataFrame:
         about = {"setting": name, "note": note, "decides": one["decides"]}
         wide = 100 * own.pivot(index="seed", columns="beta", values=list(_MEANS.values())).astype(float)
         means = wide.mean()
-        betas: list[Any] = sorted(own["beta"].unique())
-        for beta in betas:
-            of_beta = own[own["beta"] == beta]
+        for beta, of_beta in own.groupby("beta"):
             found: dict[str, Any] = {title: means[metric, beta] for title, metric in _MEANS.items()}
             for title, metric in (("gain", "test_accuracy"), ("early gain", "early")):
                 found[title] = t_interval((wide[metric, beta] - wide[metric, 1.0]).dropna())

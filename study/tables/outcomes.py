@@ -1,15 +1,18 @@
-"""The matrix of outcomes: a row for each claim, a column for each data set, the number of findings of each outcome in the cells."""
+"""Outcomes with their scale, effects beside the papers' own, and the matrix: a row for each claim, a column for each data set."""
 
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import groupby
 
+import pandas as pd
 from IPython.display import HTML
 
-from study import published, records
-from study.criteria import Finding, Outcome
+from study import criteria, published, records, statistics
+from study.criteria import Finding, Outcome, Variant
 from study.criteria.rules import METRICS
 from study.statistics import Interval
 from study.tables import sentences
@@ -19,6 +22,8 @@ from study.verdicts import VERDICTS, Verdict
 
 MARKS: Mapping[Outcome, str] = {"met": "✓", "contradicted": "✗", "unresolved": "○"}
 """The mark of each outcome of a finding."""
+SCALES: Mapping[str, str] = {"paper": "the papers' scale", "reduced": "reduced runs"}
+"""What the scales of the records are called in a sentence."""
 
 _SHARES = tuple(
     f"{METRICS[name]},"
@@ -28,19 +33,56 @@ _SHARES = tuple(
 
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "MNIST": ("relu-", "tanh-", "sigmoid-", "mnist"),
-    "CIFAR-10": ("cifar10,",),
-    "CIFAR-100": ("cifar100,",),
-    "CIFAR-10, reduced": ("cifar10-jpeg,",),
-    "Tiny-ImageNet, reduced": ("tiny-imagenet,",),
+    "CIFAR-10, small network": ("cifar10,",),
+    "CIFAR-100, small network": ("cifar100,",),
+    "CIFAR-10, few images": ("cifar10-jpeg,",),
+    "Tiny-ImageNet, few images": ("tiny-imagenet,",),
     "small tables, cost": ("",),
 }
 """Data sets, and how the names of their variants begin."""
 
+_TABLES = {"A2": "AG, Table I", "A5": "AG, Table VII", "A7": "AG, text", "L3": "LM, Table 1"}  # what such claims are about
+
+
+def scale(verdict: Verdict) -> str:
+    """Name the scale of the runs behind a claim in words; empty without runs."""
+    return " and ".join(SCALES[name] for name in verdict.scale.split(", ") if name)
+
 
 def summary(verdicts: Iterable[Verdict]) -> str:
-    """Count the claims by their outcome, such as ``"1 supported, 2 unresolved"``."""
-    found = Counter(verdict.verdict for verdict in verdicts)
-    return ", ".join(f"{found[word]} {word}" for word in VERDICTS if found[word])
+    """Count the claims by scale and outcome, such as ``"1 mixed (the papers' scale); 1 supported, 2 unresolved (reduced runs)"``."""
+    texts = []
+    for words, group in groupby(sorted(verdicts, key=scale, reverse=True), scale):
+        found = Counter(verdict.verdict for verdict in group)
+        texts.append(", ".join(f"{found[word]} {word}" for word in VERDICTS if found[word]) + (f" ({words})" if words else ""))
+    return "; ".join(texts)
+
+
+def beside(verdict: Verdict) -> Verdict:
+    """Give findings without an effect of the papers the one that the rule of their part finds in the table that the claim is about."""
+    if verdict.claim not in _TABLES:
+        return verdict
+
+    def filled(finding: Finding, printed: Iterator[str]) -> Finding:
+        paper = finding.paper or (next(printed, "") if finding.difference else "")
+        return replace(finding, paper=paper, components=tuple(filled(one, printed) for one in finding.components))
+
+    parts = [replace(part, findings=tuple(filled(one, _own(verdict.claim, part.id)) for one in part.findings)) for part in verdict.parts]
+    return replace(verdict, parts=tuple(parts))
+
+
+def _own(claim: str, part: str) -> Iterator[str]:
+    """The papers' own effects in the comparisons of a part, by its rule, which takes the printed numbers for runs."""
+    source = _TABLES[claim]
+    printed = published.printed().query("source == @source")
+    scores = printed.pivot(index="dataset", columns="setting", values="value")
+    columns = {printed["metric"].iloc[0]: scores, "wins": criteria.won(scores), "negative_rank": -statistics.ranks(scores)}
+    runs = pd.DataFrame({name: table.stack() for name, table in columns.items()}).reset_index()
+    runs["epochs"], runs["samples"] = runs["dataset"].str.extract(r"(\d+) epochs")[0].astype(float), 0
+    runs["model"], name = printed["model"].iloc[0].lower(), runs["dataset"].str.partition(", ")[0]
+    twice = pd.concat([runs.assign(unit=name + copy) for copy in "ab"])  # for an interval, of which nothing is told
+    found = criteria.CLAIMS[claim][part].rule(Variant(source, twice, unit="unit"))
+    return (f"{source}: {round(leaf.difference.mean, 4):+g}" for leaf in (found.leaves() if found else ()) if leaf.difference)
 
 
 def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
@@ -69,12 +111,16 @@ def matrix(verdicts: Sequence[Verdict]) -> HTML:
         if label not in _pages():
             raise ValueError(f"no page has the label {label!r}")
         address = f"../{_pages()[label]}#{label}"
-        name = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> <small>{verdict.claim}</small></th>'
-        outcome = f'<td><span class="word">{verdict.verdict}</span><span class="all">{_marks(verdict.deciding)}</span></td>'
+        size = (
+            scale(verdict).removesuffix(" runs").removeprefix("the ")
+        )  # on a phone, where .all is shown and .word is not, behind the name
+        about = f'<small>{verdict.claim}<span class="all">, {size}</span></small>'
+        name = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> {about}</th>'
+        outcome = f'<span class="word">{verdict.verdict}<br><small>{size}</small></span><span class="all">{_marks(verdict.deciding)}</span>'
         cells = "".join(_cell(f"{verdict.claim}, {column}", columns[column], address) for column in shown)
-        rows.append(f"<tr>{name}{outcome}{cells}</tr>")
+        rows.append(f"<tr>{name}<td>{outcome}</td>{cells}</tr>")
     legend = ", ".join(f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items())
-    caption = f"Findings that are {legend}; – not run. A finding is one comparison of a claim in one variant of the experiment."
+    caption = f"Findings {legend}; – not run: each one comparison in one variant."
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
     return HTML(f'<table class="outcomes" id="tab-outcomes"><caption>{caption}</caption>{body}</table>')
 

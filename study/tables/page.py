@@ -16,11 +16,10 @@ from study import campaign, criteria, figures, published, records, verdicts
 from study.criteria.selection import FAST, on_fast
 from study.tables import sentences
 from study.tables.book import MISSING, Table, cell, table
-from study.tables.outcomes import MARKS, counts, effects
+from study.tables.outcomes import MARKS, SCALES, beside, counts, effects, scale
 from study.tables.runs import in_order, short
 from study.verdicts import Verdict
 
-_SCALES = {"paper": "the papers' scale", "reduced": "reduced runs"}
 _COLUMNS = {"training samples": ("train_samples", 1), "epochs": ("epochs", 1), "parameters, thousands": ("model_parameters", 1000)}
 _UNDER_WAY = ("mlp", FAST)  # networks that go on being trained; what is left of larger ones decides nothing any more, or waits for a GPU
 
@@ -42,7 +41,7 @@ class Page:
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
         """The verdict on each claim that has criteria."""
-        return verdicts.verdicts(self.records, [claim for claim in self.claims if claim in criteria.CLAIMS])
+        return {claim: beside(one) for claim, one in verdicts.verdicts(self.records, filter(criteria.CLAIMS.get, self.claims)).items()}
 
     def runs(self, kind: str, *, some: bool = False) -> pd.DataFrame:
         """Select the runs of a kind, in the order of :func:`study.tables.runs.in_order`.
@@ -82,10 +81,9 @@ class Page:
         if not told:
             return f"**Not decided yet.** It will be when these runs are complete: {waiting}." if waiting else "**Not run yet.**"
         each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
-        scale = " and ".join(_SCALES[name] for name in verdict.scale.split(", "))
         found = sentences.finding(verdict).removeprefix("Reduced runs. ")
         more = f" More runs are under way, and decide nothing before they are complete: {waiting}." if waiting else ""
-        return f"**{verdict.verdict.capitalize()}** ({scale}): of {sum(told.values())} findings {each}. {found}{more}"
+        return f"**{verdict.verdict.capitalize()}** ({scale(verdict)}): of {sum(told.values())} findings {each}. {found}{more}"
 
     def _waiting(self, claim: str) -> str:
         """Say how far the campaigns are that answer the claim, if they were begun and are not complete."""
@@ -103,14 +101,14 @@ class Page:
         kinds = dict.fromkeys(part.kind for claim in self.verdicts for part in criteria.CLAIMS[claim].values())
         found = pd.concat([self.runs(kind, some=True) for kind in kinds])
         rows = [
-            {"scale": _SCALES[str(scale)].capitalize(), "variant": variant}
+            {"scale": SCALES[str(name)].capitalize(), "variant": variant}
             | {
                 title: _values(group[name] / unit)
                 for title, (name, unit) in _COLUMNS.items()
                 if name in group and is_numeric_dtype(group[name])
             }
             | {"seeds": _values(group.groupby(group["setting"].astype(str))["seed"].nunique())}
-            for (scale, variant), group in (found.groupby(["scale", "variant"], sort=False) if len(found) else ())
+            for (name, variant), group in (found.groupby(["scale", "variant"], sort=False) if len(found) else ())
         ]
         return table(pd.DataFrame(rows), f"tab-{self._name}-runs", "What was trained.", group="scale")._repr_markdown_()
 

@@ -86,9 +86,7 @@ def differences(
     reference = f"less {published.setting_name(less)}"
     for variant, group in runs[runs[metric].notna()].groupby("variant", sort=False) if metric in runs else ():
         by: dict[Any, pd.Series[float]] = {setting: own.set_index("seed")[metric] for setting, own in group.groupby("setting", sort=False)}
-        for setting in settings or by:
-            if setting not in by:
-                continue
+        for setting in filter(by.__contains__, settings or by):
             own = by[setting]
             seeds = own.index.intersection(by[less].index) if setting != less and less in by else own.index[:0]
             dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
@@ -137,9 +135,7 @@ def span(runs: pd.DataFrame, column: str, schedule: str, *, less: str | None = N
     """
     if runs.empty or column not in runs:
         return MISSING
-    values = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=column)
-    if schedule not in values or (less is not None and less not in values):
-        return MISSING
+    values = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=column).reindex(columns=[*{schedule, less or schedule}])
     wanted = (values[schedule] if less is None else values[schedule] - values[less]).dropna()
     means = (scale * wanted).groupby(level=0).mean()
     if means.empty:

@@ -36,6 +36,7 @@ PRINTED_NUMBERS = {  # counted in the papers
     ("AG", 5): 12,
     ("AG", 6): 18,
     ("AG", 7): 24,
+    ("AG", 8): 1,
 }
 MCE_ABOVE_ECE_EXCEPTIONS: set[tuple] = set()  # none: the papers' pairs are all possible
 
@@ -50,7 +51,7 @@ class TestFiles:
         assert {key: len(published.table(*key)) for key in ALL} == PRINTED_NUMBERS
 
         folder = Path(published.__file__).resolve().parents[1] / "results" / "published"
-        assert {p.name for p in folder.glob("*-table-*.csv")} == set(published.tables().file)
+        assert {p.name for p in folder.glob("*-t*.csv")} == set(published.tables().file)
 
     def test_labels(self) -> None:
         for paper, number in ALL:
@@ -179,6 +180,7 @@ class TestArcGrad:
         epochs = published.table("AG", "VII").pivot(index="epochs", columns="method", values="value")
         assert (epochs.idxmax(axis=1) == "ArcGrad").all()
         assert epochs.loc[10, "ArcGrad"] - epochs.loc[10, "softmax"] == pytest.approx(15.5)
+        assert published.table("AG", 8)["value"].tolist() == [3.4]
 
 
 class TestClaims:
@@ -200,9 +202,19 @@ def test_names_of_papers_and_tables() -> None:
         pd.testing.assert_frame_equal(published.table(paper, spelling), one)
     with pytest.raises(ValueError, match="no paper 'GD-3'; there are GD-1, GD-2, LM, AG"):
         published.table("GD-3", 1)
-    for number in (8, "two"):
-        with pytest.raises(ValueError, match=f"no table {number!r} of AG; there are I, II, III, IV, V, VI, VII"):
+    for number in (9, "two"):
+        with pytest.raises(ValueError, match=f"no table {number!r} of AG; there are I, II, III, IV, V, VI, VII, text"):
             published.table("AG", number)
+
+
+class TestEffects:
+    def test_up_to_three_other_data_sets_stand_for_one_that_the_paper_does_not_print(self) -> None:
+        found = published.effect(("test_accuracy", "modified"), ("test_accuracy", "softmax"), "CIFAR-100")
+        assert found == "LM, CIFAR-10: +0.0005; LM, ImageNet: +0.0029 … +0.0073; LM, SVHN: +0.0004"
+        assert published.effect(("test_accuracy", "m-softmax 0.5"), ("test_accuracy", "softmax"), "SVHN") == "", "17 are too many"
+
+    def test_where_a_number_is_printed(self) -> None:
+        assert {"AG, Table I", "AG, text", "GD-1, Table 2"} < set(published.printed()["source"])
 
 
 class TestNamesOfLosses:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
-from study import headline, statistics
+from study import criteria, headline, published, statistics
 from study.criteria import Finding
 from study.tables import Page, measured, outcomes, sentences
 from study.verdicts import Part, Verdict
@@ -124,7 +124,7 @@ def test_the_figure_gets_what_the_records_hold(settings: pd.DataFrame) -> None:
 
 def finding(variant: str, outcome: str, **own: object) -> Finding:
     difference = statistics.paired_difference([0.01, 0.02, 0.03], [0.0, 0.0, 0.0])
-    return Finding(variant, outcome, "test accuracy, 0.1 against 1", difference, **own)  # type: ignore[arg-type]
+    return Finding(variant, outcome, "test accuracy, 0.1 against 1", difference, **({"scale": "paper"} | own))  # type: ignore[arg-type]
 
 
 def test_the_matrix_has_mark_word_effect_and_link(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,19 +138,69 @@ def test_the_matrix_has_mark_word_effect_and_link(monkeypatch: pytest.MonkeyPatc
     first, second = found.select("tbody tr")
     assert first.select_one("th a")["href"] == "../notebooks/evidence/accuracy.html#sec-e4"  # type: ignore[index]
     assert (
-        first.select_one(".word").get_text() == "mixed"
-        and first.select_one(".all").get_text(" ", strip=True) == "✓1 met ✗1 contradicted ○1 unresolved"
+        first.select_one(".word").get_text(" ") == "mixed papers' scale"
+        and first.select_one("th small").get_text() == "E4, papers' scale"
+        and first.select_one("td .all").get_text(" ", strip=True) == "✓1 met ✗1 contradicted ○1 unresolved"
     )  # type: ignore[union-attr]
     lines = [line.get_text() for line in first.select(".more > span")]
     assert lines[0] == "✓ met a tanh, pixels 0 to 1: test accuracy, 0.1 against 1: +2.0 [−0.5, +4.5] points (papers: GD-2: +0.2)"
     assert [line.split()[0] for line in lines] == ["✓", "✗", "○"]
     assert second.select("td")[-1].get_text() == "– not run" and second.select_one(".word").get_text() == "not run"  # type: ignore[union-attr]
-    assert outcomes.summary([Verdict("E4", parts), Verdict("E10", ())]) == "1 mixed, 1 not run"
+    assert outcomes.summary([Verdict("E4", parts), Verdict("E10", ())]) == "1 mixed (the papers' scale); 1 not run"
     new = second.select_one("th")  # a claim whose first runs are new has no sentence yet
     assert new.select_one("a")["href"].endswith("#sec-claims") and "A-Softmax" in new.get_text()  # type: ignore[union-attr,index]
     monkeypatch.setattr(sentences, "written", lambda name: {"E4": {"label": "sec-nowhere", "short": "x"}})
     with pytest.raises(ValueError, match="sec-nowhere"):
         outcomes.matrix([Verdict("E4", parts)])
+
+
+# --- the papers' own effects ---
+
+
+def test_claims_and_outcomes_are_counted_by_scale() -> None:
+    of = {
+        scale: Verdict("E4", (Part("a", "s", (finding("tanh-unit", "met", scale=scale),)),))
+        for scale in ("paper", "reduced", "paper, reduced")
+    }
+    told = "1 supported (the papers' scale and reduced runs); 1 supported (the papers' scale); 2 supported (reduced runs)"
+    assert outcomes.summary([of["reduced"], *of.values()]) == told
+
+
+def test_rules_find_the_effects_of_a_table_that_was_not_run_here() -> None:
+    table = published.table("AG", 1)
+    ours = table[table["s"] == 5].set_index("metric")["value"]
+    best = table[table["method"] != "ArcGrad"].groupby("metric")["value"].max()
+    printed = {
+        claim: {part.id: [leaf.paper for leaf in part.findings[0].leaves()] for part in verdict.parts} for claim, verdict in told().items()
+    }
+    assert [float(text.removeprefix("AG, Table I: ")) for text in printed["A2"]["a"]] == pytest.approx(
+        [(ours["mean_accuracy"] - best["mean_accuracy"]) / 100], abs=2e-4
+    )
+    assert printed["A2"]["b"] == [f"AG, Table I: {(ours['wins'] - best['wins']) / 15:+.4f}"]
+    assert printed["A2"]["d"] == ["AG, Table I: +0.0022", "AG, Table I: +0.0095", "AG, Table I: +0.1167"]
+    assert printed["A5"] == {"a": [""], "b": [""], "c": ["AG, Table VII: +0.143"], "d": ["AG, Table VII: +0.0064"]}, (
+        "figure 3 has no numbers"
+    )
+    assert printed["A7"] == {"a": ["AG, text: +0.034"], "b": [""]}
+    assert printed["L3"] == {"a": ["LM: +1"], "b": ["LM, Table 1: +0.0039"], "c": ["LM, Table 1: +0.0032"], "d": ["LM, Table 1: +0.0134"]}
+
+
+def told() -> dict[str, Verdict]:
+    """Verdicts on the claims whose findings say nothing of the papers, but that of L3 a."""
+    several = {"A2 d": 3}
+
+    def made_of(claim: str, part: str) -> Finding:
+        one = finding("tanh-unit", "met", paper="LM: +1" if (claim, part) == ("L3", "a") else "")
+        return (
+            Finding("tanh-unit", "met", "all of these", components=(one,) * several[f"{claim} {part}"])
+            if f"{claim} {part}" in several
+            else one
+        )
+
+    parts = {
+        claim: tuple(Part(part, "s", (made_of(claim, part),)) for part in criteria.CLAIMS[claim]) for claim in ("A2", "A5", "A7", "L3")
+    }
+    return {claim: outcomes.beside(Verdict(claim, of_claim)) for claim, of_claim in parts.items()}
 
 
 # --- README.md ---
