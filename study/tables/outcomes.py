@@ -111,16 +111,15 @@ def matrix(verdicts: Sequence[Verdict]) -> HTML:
         if label not in _pages():
             raise ValueError(f"no page has the label {label!r}")
         address = f"../{_pages()[label]}#{label}"
-        size = (
-            scale(verdict).removesuffix(" runs").removeprefix("the ")
-        )  # on a phone, where .all is shown and .word is not, behind the name
+        size = scale(verdict).removesuffix(" runs").removeprefix("the ")
+        # on a phone, where .all is shown and .word is not, the scale stands behind the name
         about = f'<small>{verdict.claim}<span class="all">, {size}</span></small>'
         name = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> {about}</th>'
         outcome = f'<span class="word">{verdict.verdict}<br><small>{size}</small></span><span class="all">{_marks(verdict.deciding)}</span>'
         cells = "".join(_cell(f"{verdict.claim}, {column}", columns[column], address) for column in shown)
         rows.append(f"<tr>{name}<td>{outcome}</td>{cells}</tr>")
     legend = ", ".join(f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items())
-    caption = f"Findings {legend}; – not run: each one comparison in one variant."
+    caption = f"Findings {legend}; – not run: each one part in one variant."
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
     return HTML(f'<table class="outcomes" id="tab-outcomes"><caption>{caption}</caption>{body}</table>')
 
