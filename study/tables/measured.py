@@ -60,14 +60,13 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
 
     Args:
         found: as :func:`settings` gives them.
-        b1: the verdict on B1, whether β does more than a learning rate: part b has steps of one size, part d a rate chosen for each β.
+        b1: the verdict on B1, whether β does more than a learning rate: parts d and g have a rate chosen for each β, on CIFAR-10 and MNIST.
         b4: the verdict on B4, whether the step decides what an over-small β loses: training errors at a small one (a), and a large one (b).
 
     Returns:
         Of the ``accuracy`` and of the ``early`` one, by β: the ``gains`` setting by setting, and in how many settings the interval of the
         gain is ``higher`` or ``lower`` than 0. ``advised`` is the β that lost least accuracy where it did worst, of those that were run in
-        all ``settings``, of which some are ``mnist``; ``confidence`` has its calibration errors, beside the ``usual`` one of β = 1; its
-        gains at ``larger_rates`` than the papers' on MNIST.
+        all ``settings``, of which some are ``mnist``; ``confidence`` has its calibration errors, beside the ``usual`` one of β = 1.
     """
     found = found[found["decides"]]
     by_beta = {float(str(beta)): own for beta, own in found.groupby("beta")}
@@ -84,7 +83,6 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     linked, smallest = found[found["link"].notna()], by_beta[min(by_beta)]
     usual = linked[linked["beta"] == 1].set_index("setting")
     at_advised = linked[linked["beta"] == advised].assign(usual=lambda own: own["setting"].map(usual["ece"]))
-    faster = by_beta[advised][by_beta[advised]["setting"].str.contains("learning rate")]
     parts = {part.id: [leaf.difference for finding in part.deciding for leaf in finding.leaves() if leaf.difference] for part in b1.parts}
     errors = {part.id: [finding.difference.mean for finding in part.deciding if finding.difference] for part in b4.parts}
     points = {part: [t_interval([100 * value for value in one.values]) for one in differences] for part, differences in parts.items()}
@@ -94,11 +92,10 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
         "advised": advised,
         "smallest": min(by_beta),
         "confidence": at_advised[["ece", "link", "temperature", "usual"]].to_dict("list"),
-        "larger_rates": [gain.estimate for gain in faster["gain"]],
         "raw": [gain.estimate for gain in smallest.loc[smallest["setting"].str.endswith("pixels 0 to 255"), "gain"]],
         "temperature": usual["temperature"].tolist(),
-        "same_steps": points.get("b", []),
         "chosen_rates": points.get("d", []),
+        "chosen_rates_mnist": points.get("g", []),
         "small_step": errors.get("a", []),
         "large_step": errors.get("b", []),
     }

@@ -26,7 +26,7 @@ def made(*runs: pd.DataFrame) -> pd.DataFrame:
     return measured.settings(Page(found=found.assign(**{name: [curve] * len(found) for name, curve in CURVES.items()})))
 
 
-def b1(*differences: list[float], part: str = "b") -> Verdict:
+def b1(*differences: list[float], part: str = "d") -> Verdict:
     findings = [Finding("v", "unresolved", "accuracy", statistics.paired_difference(values, [0.0] * len(values))) for values in differences]
     return Verdict("B1", (Part(part, "a sentence", tuple(findings)),))
 
@@ -75,7 +75,7 @@ def test_numbers_count_intervals_setting_by_setting() -> None:
     assert numbers["accuracy"]["gains"][0.1] == pytest.approx([1, 0.5, 0.5], abs=0.05)
     assert numbers["confidence"]["ece"] == pytest.approx([6], abs=0.1) and numbers["confidence"]["link"] == pytest.approx([0.5], abs=0.1)
     assert numbers["raw"] == pytest.approx([0.4], abs=0.05) and numbers["temperature"] == pytest.approx([2.5], abs=0.1)
-    assert sentences.shown(numbers["same_steps"][0]) == "0.0 [−2.5, +2.5]" and numbers["chosen_rates"] == []
+    assert sentences.shown(numbers["chosen_rates"][0]) == "0.0 [−2.5, +2.5]" and numbers["chosen_rates_mnist"] == []
     assert max(numbers["small_step"]) < 0 < min(numbers["large_step"])
 
 
