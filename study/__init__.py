@@ -1,1 +1,6 @@
 """The reproduction: settings, data, experiments, records, and what they say about the claims of the papers. Nothing in gdlib imports it."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+"""The folder of the project, from any working directory."""

@@ -3,15 +3,13 @@
 import hashlib
 import io
 import re
-from pathlib import Path
 
 import pandas as pd
 
-from study import verdicts
+from study import ROOT, verdicts
 from study.figures.play import still
 from study.tables import Page, measured, outcomes, sentences
 
-ROOT = Path(__file__).resolve().parents[1]
 README, PICTURE = ROOT / "README.md", ROOT / "book" / "_static" / "headline.svg"
 
 

@@ -9,11 +9,11 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from study import ROOT
 from study.losses import loss_name as loss_name
 
 Setting = float | str | tuple[float, float]
@@ -67,8 +67,6 @@ _METHODS = {  # by what the tables call them, and by divergence or paper where t
 }
 _ELSEWHERE = 3  # other data sets whose effects may stand for one that the papers do not print
 _CONDITIONS = {"train_fraction": "{:g} of the samples", "noise_rate": "{:g} of the labels wrong", "epochs": "{:g} epochs"}
-
-_FOLDER = Path(__file__).resolve().parents[1] / "results" / "published"
 
 
 def tables() -> pd.DataFrame:
@@ -201,7 +199,7 @@ def setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:
 
 
 def _read(name: str) -> pd.DataFrame:
-    return pd.read_csv(_FOLDER / name, dtype=str, keep_default_na=False)
+    return pd.read_csv(ROOT / "results" / "published" / name, dtype=str, keep_default_na=False)
 
 
 def _settings(column: pd.Series[str]) -> pd.DataFrame:

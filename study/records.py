@@ -25,6 +25,8 @@ import pandas as pd
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from study import ROOT
+
 _Scale = Literal["paper", "reduced", "smoke"]
 SCALES = get_args(_Scale)
 
@@ -141,8 +143,8 @@ def same(left: Any, right: Any) -> bool:
 
 
 def default_folder() -> Path:
-    """Find ``results/records`` of this repository from any working directory."""
-    return Path(__file__).resolve().parents[1] / "results" / "records"
+    """Find ``results/records`` of this repository."""
+    return ROOT / "results" / "records"
 
 
 def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
@@ -223,8 +225,7 @@ def _commit() -> str | None:
     """The commit of the checkout, with ``+`` where the sources differ from it; outside a checkout ``GDLIB_COMMIT``, or None."""
 
     def git(*command: str) -> str:
-        root = str(Path(__file__).resolve().parents[1])
-        return subprocess.run(["git", "-C", root, *command], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=True).stdout.strip()
 
     try:
         return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", "gdlib", "study") else "")

@@ -132,7 +132,7 @@ class Plan:
 def plan(name: str, root: Path) -> Plan:
     """Read and check ``campaigns/<name>.yml`` of the project ``root``: whatever would make a job fail is an error, and a damaged record."""
     campaign = named(name, root)
-    for template in {job.template for job in campaign.jobs if job.setting}:
+    for template in {job.setting.template for job in campaign.jobs}:
         if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
             raise CampaignError(f"campaign {name}: there is no notebook notebooks/experiments/{template}.md")
     jobs: dict[bool, list[Job]] = {True: [], False: []}
@@ -164,7 +164,7 @@ def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame
     Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``. A job that answers several rows counts once.
     """
     by: dict[tuple[str, str, str], list[Job]] = {}
-    for campaign in (load(Path(folder) / f"{name}.yml") for name in names(folder)):
+    for campaign in load_all(folder):
         for job in campaign.jobs:
             if set(answers) & set(job.answers):
                 by.setdefault((f"`{campaign.name}`", campaign.title, job.setting.model_dump()["scale"]), []).append(job)
@@ -182,6 +182,11 @@ def names(folder: str | Path) -> list[str]:
     """List the campaigns of a folder: its YAML files that have entries."""
     files = sorted(Path(folder).glob("*.yml"))
     return [path.stem for path in files if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE)]
+
+
+def load_all(folder: str | Path) -> list[Campaign]:
+    """Read the campaigns of a folder."""
+    return [load(Path(folder) / f"{name}.yml") for name in names(folder)]
 
 
 def load(path: str | Path) -> Campaign:

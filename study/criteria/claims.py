@@ -6,20 +6,16 @@ That file was committed before the runs; ``campaigns/criteria-changes.yml`` date
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 
 import pandas as pd
 import yaml
 
-from study import published, statistics
+from study import ROOT, published, statistics
 from study.criteria.paper_tables import ARCGRAD_OTHERS, TABLE_I
 from study.criteria.rules import Finding, Outcome, Side, Values, Variant, minus
 from study.criteria.selection import ARCGRAD, FAST, NO_MOMENTUM, RIVALS, SAME_STEP, WARMUP, WITH_MOMENTUM, at_usual_rate
 from study.losses import LOSSES
 from study.published import Setting
-
-FOLDER = Path(__file__).resolve().parents[2] / "campaigns"
-"""Where the sentences are, and every later change of a rule."""
 
 Rule = Callable[[Variant], Finding | None]
 
@@ -356,7 +352,7 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "E19 c": ("width", lambda v: v.at("25 and 10 units, rate 0.001", units=25, learning_rate=0.001).larger("lost", 0.001, 1.0)),
 }
 
-_SENTENCES = yaml.safe_load((FOLDER / "criteria.yml").read_text(encoding="utf-8"))
+_SENTENCES = yaml.safe_load((ROOT / "campaigns" / "criteria.yml").read_text(encoding="utf-8"))
 
 CLAIMS: dict[str, dict[str, Criterion]] = {}
 """For each claim its parts."""

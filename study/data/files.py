@@ -5,6 +5,8 @@ import os
 import re
 from pathlib import Path
 
+from study import ROOT
+
 
 def local_folder() -> Path:
     """Find the local folder: ``GDLIB_DATA``, else ``data/`` in the project.
@@ -13,7 +15,7 @@ def local_folder() -> Path:
     """
     named = os.environ.get("GDLIB_DATA")
     if not named:
-        return Path(__file__).resolve().parents[2] / "data"
+        return ROOT / "data"
     if not Path(named).is_dir():
         raise FileNotFoundError(f"there is no data folder {named}: name another one in GDLIB_DATA, or unset it")
     return Path(named)

@@ -11,7 +11,7 @@ from itertools import groupby
 import pandas as pd
 from IPython.display import HTML
 
-from study import criteria, published, records, statistics
+from study import ROOT, criteria, published, statistics
 from study.criteria import Finding, Outcome, Variant
 from study.criteria.rules import METRICS
 from study.statistics import Interval
@@ -159,8 +159,8 @@ def _marks(findings: Iterable[Finding]) -> str:
 @cache
 def _pages() -> Mapping[str, str]:
     """The page of every label of the book."""
-    found, root = {}, records.default_folder().parents[1]
-    for path in sorted([*root.glob("book/*.md"), *root.glob("notebooks/*/*.md")]):
+    found = {}
+    for path in sorted([*ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*/*.md")]):
         for label in re.findall(r"^\(([\w-]+)\)=$", path.read_text(encoding="utf-8"), re.MULTILINE):
-            found[label] = path.relative_to(root).with_suffix(".html").as_posix()
+            found[label] = path.relative_to(ROOT).with_suffix(".html").as_posix()
     return found

@@ -12,7 +12,7 @@ import pandas as pd
 from IPython.display import Markdown
 from pandas.api.types import is_numeric_dtype
 
-from study import campaign, criteria, figures, published, records, verdicts
+from study import ROOT, campaign, criteria, figures, published, records, verdicts
 from study.criteria.selection import FAST, on_fast
 from study.tables import sentences
 from study.tables.book import MISSING, Table, cell, table
@@ -35,7 +35,6 @@ class Page:
     def __init__(self, *claims: str, found: pd.DataFrame | None = None) -> None:
         figures.use_style()
         self.claims = claims
-        self.root = records.default_folder().parents[1]
         self.records = records.read(records.default_folder()) if found is None else found
 
     @cached_property
@@ -87,10 +86,10 @@ class Page:
 
     def _waiting(self, claim: str) -> str:
         """Say how far the campaigns are that answer the claim, if they were begun and are not complete."""
-        folder, found = self.root / "campaigns", {}
-        for name in campaign.names(folder):
-            jobs = [job for job in campaign.load(folder / f"{name}.yml").jobs if claim in job.answers]
-            found[name] = campaign.coverage(job for job in jobs if getattr(job.setting, "model", "") in _UNDER_WAY)
+        found = {}
+        for one in campaign.load_all(ROOT / "campaigns"):
+            jobs = [job for job in one.jobs if claim in job.answers]
+            found[one.name] = campaign.coverage(job for job in jobs if getattr(job.setting, "model", "") in _UNDER_WAY)
         return ", ".join(f"`{name}` {runs}" for name, runs in found.items() if 0 < runs.done < runs.planned)
 
     def ground(self) -> Markdown:
@@ -136,7 +135,7 @@ class Page:
         return closed(f"Criteria and findings: {claimed}", told)
 
     def _rerun(self) -> str:
-        campaigns = campaign.coverage_table(self.root / "campaigns", self.claims)
+        campaigns = campaign.coverage_table(ROOT / "campaigns", self.claims)
         commands = "\n".join(f"make reproduce CAMPAIGN={name.strip('`')}" for name in dict.fromkeys(campaigns["campaign"]))
         text = "In a clone of the repository ({ref}`how to re-run <sec-rerun>`); what has a record is not run again."
         caption = "The campaigns, with the runs that are measured of those that are planned. The scale is the campaign's; runs that"

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined
 
-from study import records
+from study import ROOT
 from study.statistics import Interval
 from study.tables.book import signed
 from study.tables.runs import short
@@ -37,7 +37,7 @@ _JINJA = Environment(undefined=StrictUndefined, finalize=shown)
 
 def written(name: str) -> dict[str, dict[str, str]]:
     """Read ``"findings"`` or ``"answers"`` as they stand in the file."""
-    content = (records.default_folder().parents[1] / "book" / f"{name}.yml").read_text(encoding="utf-8")
+    content = (ROOT / "book" / f"{name}.yml").read_text(encoding="utf-8")
     return dict(yaml.safe_load(content))
 
 

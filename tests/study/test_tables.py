@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from study import records, statistics, tables
+from study import statistics, tables
 
 
 def rows(table: tables.Table) -> list[str]:
@@ -81,12 +81,6 @@ def test_a_table_without_rows_says_so_and_a_column_can_head_the_rows_that_share_
 def test_html_is_escaped_for_jupyter() -> None:
     shown = tables.table(pd.DataFrame({"p < 0.2": ["<b>"]}), "tab-x", "a & b")._repr_html_()
     assert "&lt;b&gt;" in shown and "p &lt; 0.2" in shown and "a &amp; b" in shown
-
-
-def test_the_default_folder_of_the_records_is_that_of_the_repository() -> None:
-    folder = records.default_folder()
-    assert folder.parts[-2:] == ("results", "records")
-    assert (folder.parents[1] / "campaigns").is_dir()
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_the_seeds_that_it_takes(decided):
 
 
 def test_every_sentence_has_a_rule_and_every_rule_a_sentence():
-    content = yaml.safe_load((criteria.FOLDER / "criteria.yml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((ROOT / "campaigns" / "criteria.yml").read_text(encoding="utf-8"))
     written = {claim: list(entry["parts"]) for claim, entry in content.items() if claim != "planned"}
     assert written == {claim: list(parts) for claim, parts in criteria.CLAIMS.items()} and set(written) <= set(published.claims().index)
     assert not set(content.get("planned", {})) & set(written)
@@ -116,7 +116,7 @@ def test_every_sentence_has_a_rule_and_every_rule_a_sentence():
 
 
 def test_every_change_of_a_rule_has_its_date_and_what_was_known():
-    changes = pd.DataFrame(yaml.safe_load((criteria.FOLDER / "criteria-changes.yml").read_text(encoding="utf-8")))
+    changes = pd.DataFrame(yaml.safe_load((ROOT / "campaigns" / "criteria-changes.yml").read_text(encoding="utf-8")))
     assert list(changes) == ["date", "claims", "change", "known then", "why"] and changes.notna().all(axis=None)
     assert changes["date"].astype(str).is_monotonic_increasing
 
