@@ -56,12 +56,12 @@ def load(
         raise ValueError(f"a subset is balanced or has a long tail; got subset={subset} and imbalance={imbalance}")
     raw = _load_raw(name)
     labels = raw.train.labels.numpy()
-    held = proportional(labels, validation_size, seed=0)
+    held = proportional(labels, validation_size)
     kept = ~held
     if subset != 0:
-        kept[kept] = balanced(labels[kept], subset, 0, raw.classes)
+        kept[kept] = balanced(labels[kept], subset, raw.classes)
     elif imbalance != 1:
-        kept[kept] = long_tailed(labels[kept], imbalance, 0, raw.classes)
+        kept[kept] = long_tailed(labels[kept], imbalance, raw.classes)
     train = raw.train if kept.all() else raw.train[torch.from_numpy(kept)]
     dataset = replace(raw, train=train, valid=raw.train[torch.from_numpy(held)] if validation_size else None)
     normalize = fit_normalizer(train.inputs, normalization)
