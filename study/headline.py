@@ -30,7 +30,7 @@ def picture(settings: pd.DataFrame) -> str:
     """Draw the picture as SVG."""
     with io.StringIO() as file:
         metadata = {"Date": None, "Description": digest(settings)}
-        still(settings.assign(setting=settings["setting"] + "\n" + settings["note"])).savefig(file, format="svg", metadata=metadata)
+        still(settings).savefig(file, format="svg", metadata=metadata)
         return file.getvalue()
 
 

@@ -38,7 +38,7 @@ def still(settings: pd.DataFrame) -> Figure:
     accuracy.set(xscale="log", xlabel="β", ylabel="test accuracy less that\nof β = 1, points")
     calibration.set(xscale="log", xlabel="β", ylabel="calibration error, %", ylim=(0, None))
     for panel in (accuracy, calibration):
-        panel.set_title(setting["setting"].iloc[0], fontsize="small")
+        panel.set_title("\n".join(setting[["setting", "note"]].iloc[0]), fontsize="small")
         panel.xaxis.set_major_formatter("{x:g}")
     for panel in (link, calibration):
         panel.legend(fontsize="small")
