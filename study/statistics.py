@@ -81,9 +81,6 @@ class PairedDifference:
         error = half / stats.t.ppf((1 + LEVEL) / 2, self.freedom)
         return float(2 * stats.t.sf(abs(self.mean - threshold) / error, self.freedom))
 
-    def __format__(self, spec: str) -> str:
-        return format(self.interval, f"+{spec}")
-
 
 def mean_sd(values: ArrayLike) -> MeanSd:
     """Compute mean and sample standard deviation."""

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from study import statistics
-from study.statistics import Interval, MeanSd, PairedDifference
+from study.statistics import Interval, MeanSd
 
 MISSING = "–"
 """What stands in a cell without a number."""
@@ -135,7 +135,7 @@ def cell(value: Any, spec: str = "") -> str:
         return signed(f"{int(value):,}".replace(",", "\u2009"))
     if isinstance(value, numbers.Real):
         return signed(format(float(value), spec or ".4g"))
-    return signed(format(value, spec) if isinstance(value, (MeanSd, Interval, PairedDifference)) else str(value))
+    return signed(format(value, spec) if isinstance(value, (MeanSd, Interval)) else str(value))
 
 
 def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:

@@ -31,7 +31,7 @@ def test_five_seeds_that_agree() -> None:
     assert (result.interval.low, result.interval.high) == pytest.approx(tuple(reference.confidence_interval()))
     assert result.p_value() == pytest.approx(reference.pvalue)
     assert result.p_value(0.1) == pytest.approx(stats.ttest_1samp(np.subtract(a, b), 0.1).pvalue)
-    assert f"{result:.2f}" == f"{result:u}" == "+0.18 [+0.08, +0.28]"
+    assert f"{result.interval:+.2f}" == f"{result.interval:+u}" == "+0.18 [+0.08, +0.28]"
     assert f"{t_interval([1.0, 3.0]):.3f}" == "2.000 [-10.706, 14.706]"
 
 
