@@ -42,7 +42,7 @@ class StackLoss(nn.Module):
         elif loss.name in CORRECTIONS:
             self.loss = Balanced(loss.name, loss.numbers[0], torch.ones(classes) if counts is None else counts)
         elif loss.kind.module in ("LSoftmaxLoss", "SphereFaceLoss"):
-            self.loss = getattr(losses, loss.kind.module)(annealing=_annealing, **arguments)
+            self.loss = getattr(losses, loss.kind.module)(annealing=annealing, **arguments)
         else:
             self.loss = getattr(nn if loss.kind.module == "CrossEntropyLoss" else losses, loss.kind.module)(**arguments)
         of_margin = math.exp(-arguments.get("margin", 0))
@@ -60,7 +60,9 @@ class StackLoss(nn.Module):
         values, rest = outputs[..., : self.classes], outputs[..., self.classes :]
         if self.name == "a-softmax":
             return values, rest.norm(dim=-1)
-        return (-values,) if self.name == "lgm" else (values, rest) if rest.shape[-1] else (values,)
+        if self.name == "lgm":
+            return (-values,)
+        return (values, rest) if rest.shape[-1] else (values,)
 
     def logits(self, outputs: Tensor) -> Tensor:
         """Return what the probabilities are the softmax of, ``[R, N, C]``; no margin is in it."""
@@ -122,7 +124,7 @@ class Balanced(nn.Module):
         return (p * (1 - p + self.betas * p) / self.prior).argmax(1)
 
 
-def _annealing(step: int) -> float:
+def annealing(step: int) -> float:
     """Weigh the plain cosine beside the changed one, as is usual with L-Softmax and A-Softmax; both papers say only that it falls."""
     return max(5.0, 1500.0 / (1 + 0.1 * step))
 
