@@ -135,12 +135,6 @@ class TestCurves:
         assert titles(figures.feature_planes(followed("ReLU", "tanh")))[:2] == ["ReLU, β = 0.1", "ReLU, β = 5"]
         assert names(figures.difficulty_groups(followed("ReLU"))) == ["1 (hardest)", "2", "3", "4", "5 (easiest)"]
 
-    def test_style_can_be_set_twice(self):
-        with plt.rc_context():
-            figures.use_style()
-            figures.use_style()
-            assert plt.rcParams["legend.frameon"] is False
-
 
 # --- outcomes against beta ---
 
