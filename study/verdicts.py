@@ -112,7 +112,8 @@ def _told_apart(part: Part) -> str:
     met, against = part.names("met"), part.names("contradicted")
     if not met or not against:
         return ""
-    for with_met, with_against in zip(zip(*map(_fields, met), strict=False), zip(*map(_fields, against), strict=False), strict=False):
+    fields_met, fields_against = (zip(*map(_fields, names), strict=False) for names in (met, against))
+    for with_met, with_against in zip(fields_met, fields_against, strict=False):
         if not set(with_met) & set(with_against):
             return f"{part.id}: met with {', '.join(sorted(set(with_met)))}, contradicted with {', '.join(sorted(set(with_against)))}"
     return f"{part.id}: met in {'; '.join(met)}, contradicted in {'; '.join(against)}"

@@ -139,7 +139,8 @@ def _mostly_speed(v: Variant) -> Finding | None:
 def _over_lambda(v: Variant, kind: str, other: str) -> Values:
     """The test accuracy of a divergence, averaged over the values of λ that it shares with another."""
     there = [str(name).partition(" ") for name in v.runs["setting"]]
-    shared = sorted(set.intersection(*({numbers for loss, _, numbers in there if loss == one} for one in (kind, other))), key=float)
+    of_kind, of_other = ({numbers for loss, _, numbers in there if loss == one} for one in (kind, other))
+    shared = sorted(of_kind & of_other, key=float)
     columns = [v.having("test_accuracy", f"{kind} {value}") for value in shared]
     numbers = pd.concat(columns, axis=1).dropna().mean(axis=1) if shared else pd.Series(dtype=float)
     return Values(numbers, f"{LOSSES[kind].title}, {'mean over ' * (len(shared) > 1)}λ = {', '.join(shared)}")

@@ -63,11 +63,13 @@ def on_fast(variant: str) -> bool:
 
 def complete(runs: pd.DataFrame, kind: str) -> bool:
     """Tell if a variant of :data:`FAST` has every setting with every seed that were planned for this kind, if any were."""
+    if kind not in (*_EVERY_BETA, "matched"):
+        return True
     settings, seeds = _PLANS.get(_augmentation(runs).iloc[0], ((), 0))
     if kind == "matched":
         runs, settings = runs[runs["matched"]], (5.0, 0.1)
     there = runs.groupby(runs["setting"].astype(str))["seed"].nunique()
-    return kind not in (*_EVERY_BETA, "matched") or (bool(settings) and all(there.get(str(setting), 0) >= seeds for setting in settings))
+    return bool(settings) and all(there.get(str(setting), 0) >= seeds for setting in settings)
 
 
 # --- what the kinds share ---

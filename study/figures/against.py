@@ -70,11 +70,13 @@ def against(
             drawn = _relative(series * scale, how)
             form, grey = _PAPERS[paper]
             ax.plot(drawn.columns, drawn.iloc[0], form, color=grey, linewidth=1.2, markersize=5, label=paper)
-        if how in ("log", "count"):
-            ax.set_yscale("log" if how == "log" else "symlog", **({} if how == "log" else {"linthresh": 10}))
+        if how == "log":
+            ax.set_yscale("log")
+        elif how == "count":
+            ax.set_yscale("symlog", linthresh=10)
         if index % columns == 0 or len(names) == 1:
             ax.set_ylabel(label)
-        if name and (index < len(names)):
+        if name and index < len(names):
             ax.set_title(in_lines(name), fontsize="small")
         _axis(ax, x, titled=index >= len(axes) - columns)
         if how == "difference" or column.startswith("overconfidence"):
@@ -165,7 +167,12 @@ def _axis(ax: Axes, x: str, *, titled: bool) -> None:
         ax.set_xscale("log")
     runs = {float(value) for container in ax.containers for value in container[0].get_xdata()}
     room = 0.1 * math.log(drawn[-1] / drawn[0]) if drawn else 0.0
-    shown = [v for v in drawn if all(abs(math.log(v / o)) > room * (0.8 if v in runs else 1) for o in runs if o > v or v not in runs)]
+
+    def has_room(value: float) -> bool:
+        others, least = ([other for other in runs if other > value], 0.8 * room) if value in runs else (runs, room)
+        return all(abs(math.log(value / other)) > least for other in others)
+
+    shown = list(filter(has_room, drawn))
     ax.set_xticks(shown, [f"{value:,g}".replace(",", "\u2009") for value in shown], fontsize="small")
     ax.xaxis.set_minor_locator(NullLocator())
     if titled:

@@ -119,7 +119,8 @@ class Page:
                 own = list(finding.leaves())
                 for one in [finding, *own] if len(own) > 1 else own:
                     named = {"variant": short(one.variant) if one is finding or len(own) == 1 else f"– {one.text.partition(', ')[2]}"}
-                    effect = dict(zip(("difference [95 %]", "papers"), effects(one), strict=True))
+                    ours, papers = effects(one)
+                    effect = {"difference [95 %]": ours, "papers": papers}
                     numbers = {"pairs": one.difference.n} if one.difference else {}
                     outcome = f"{MARKS[one.outcome]} {one.outcome}"
                     rows.append(common | named | effect | numbers | {"outcome": outcome if one.decides else f"({outcome})"})
