@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -12,19 +14,8 @@ from study.settings import StepCost
 QUICK = {"losses": ["softmax", "arcgrad 10", "center 0.02"], "width": 0.125, "stem": "tiny-imagenet", "batch_size": 2, "steps": 1}
 
 
-class Clock:
-    """A clock that gains a second whenever it is read, and keeps what was done between two readings."""
-
-    def __init__(self) -> None:
-        self.readings = 0
-
-    def __call__(self) -> float:
-        self.readings += 1
-        return float(self.readings)
-
-
 def test_a_record_has_a_run_for_each_network_loss_and_repetition(monkeypatch, tmp_path):
-    monkeypatch.setattr(cost.time, "process_time", Clock())
+    monkeypatch.setattr(cost.time, "process_time", itertools.count(0.0).__next__)  # gains a second whenever it is read
     setting = StepCost(**QUICK | {"repetitions": 2, "first": 5})
     table = records.to_frame(records.load(measure_cost(setting).write(tmp_path / "record.json")))
     assert list(zip(table["model"], table["loss"], table["seed"], strict=True)) == [

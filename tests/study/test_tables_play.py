@@ -26,9 +26,9 @@ def made(*runs: pd.DataFrame) -> pd.DataFrame:
     return measured.settings(Page(found=found.assign(**{name: [curve] * len(found) for name, curve in CURVES.items()})))
 
 
-def b1(*differences: list[float], part: str = "d") -> Verdict:
+def b1(*differences: list[float]) -> Verdict:
     findings = [Finding("v", "unresolved", "accuracy", statistics.paired_difference(values, [0.0] * len(values))) for values in differences]
-    return Verdict("B1", (Part(part, "a sentence", tuple(findings)),))
+    return Verdict("B1", (Part("d", "a sentence", tuple(findings)),))
 
 
 @pytest.fixture(scope="module")
