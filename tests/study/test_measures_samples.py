@@ -17,10 +17,6 @@ class TestChoose:
         assert torch.equal(chosen, measures.followed_samples(1000, 50))
         assert len(chosen) == 50 and 0 <= chosen.min() and chosen.max() < 1000
 
-    def test_too_few_to_group(self):
-        with pytest.raises(ValueError, match="at least 5 samples"):
-            measures.followed_samples(100, 4)
-
 
 class TestEpochLearnt:
     @settings(max_examples=30)
