@@ -27,6 +27,8 @@ from pydantic.dataclasses import dataclass
 
 from study import ROOT
 
+FOLDER = ROOT / "results" / "records"
+
 _Scale = Literal["paper", "reduced", "smoke"]
 SCALES = get_args(_Scale)
 
@@ -140,11 +142,6 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, float) or isinstance(right, float):
         return isinstance(left, int | float) and isinstance(right, int | float) and math.isclose(left, right, rel_tol=1e-5)
     return bool(left == right)
-
-
-def default_folder() -> Path:
-    """Find ``results/records`` of this repository."""
-    return ROOT / "results" / "records"
 
 
 def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:

@@ -125,7 +125,7 @@ def _fields(variant: str) -> list[str]:
 
 def verdicts(runs: pd.DataFrame | None = None, claims: Iterable[str] = CLAIMS) -> dict[str, Verdict]:
     """Decide claims, all that have a criterion if none are named, from these runs or from the records of the repository."""
-    measured = records.read(records.default_folder()) if runs is None else runs
+    measured = records.read(records.FOLDER) if runs is None else runs
 
     @functools.cache
     def of_kind(kind: str) -> list[Variant]:

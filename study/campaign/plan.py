@@ -135,10 +135,8 @@ def plan(name: str, root: Path) -> Plan:
     for template in {job.setting.template for job in campaign.jobs}:
         if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
             raise CampaignError(f"campaign {name}: there is no notebook notebooks/experiments/{template}.md")
-    jobs: dict[bool, list[Job]] = {True: [], False: []}
-    for job in campaign.jobs:
-        jobs[job.done].append(job)
-    return Plan(campaign, done=tuple(jobs[True]), pending=tuple(jobs[False]))
+    done, pending = (tuple(job for job in campaign.jobs if job.done is there) for there in (True, False))
+    return Plan(campaign, done, pending)
 
 
 @dataclass(frozen=True)
@@ -178,15 +176,14 @@ def named(name: str, root: Path) -> Campaign:
     return load(root / "campaigns" / f"{name}.yml")
 
 
-def names(folder: str | Path) -> list[str]:
-    """List the campaigns of a folder: its YAML files that have entries."""
-    files = sorted(Path(folder).glob("*.yml"))
-    return [path.stem for path in files if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE)]
-
-
 def load_all(folder: str | Path) -> list[Campaign]:
     """Read the campaigns of a folder."""
-    return [load(Path(folder) / f"{name}.yml") for name in names(folder)]
+    return [load(path) for path in _campaigns(Path(folder))]
+
+
+def _campaigns(folder: Path) -> list[Path]:
+    """List the campaigns of a folder: its YAML files that have entries."""
+    return [path for path in sorted(folder.glob("*.yml")) if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE)]
 
 
 def load(path: str | Path) -> Campaign:
@@ -198,7 +195,8 @@ def load(path: str | Path) -> Campaign:
     try:
         return _expanded(path, _stamp(path))
     except FileNotFoundError as error:
-        raise CampaignError(f"There is no campaign file {path}; the campaigns are: {', '.join(names(path.parent)) or 'none'}") from error
+        there = ", ".join(found.stem for found in _campaigns(path.parent))
+        raise CampaignError(f"There is no campaign file {path}; the campaigns are: {there or 'none'}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise CampaignError(f"{path} is not a readable campaign file: {str(error)[:500]}") from error
 

@@ -35,7 +35,7 @@ class Page:
     def __init__(self, *claims: str, found: pd.DataFrame | None = None) -> None:
         figures.use_style()
         self.claims = claims
-        self.records = records.read(records.default_folder()) if found is None else found
+        self.records = records.read(records.FOLDER) if found is None else found
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
@@ -116,14 +116,12 @@ class Page:
         for part in self.verdicts[claim].parts:
             common = {"part": f"({part.id}) {part.criterion}"}
             for finding in part.findings:
-                own = list(finding.leaves())
-                for one in [finding, *own] if len(own) > 1 else own:
-                    named = {"variant": short(one.variant) if one is finding or len(own) == 1 else f"– {one.text.partition(', ')[2]}"}
+                for one in [finding, *finding.leaves()] if finding.components else [finding]:
+                    named = {"variant": short(one.variant) if one is finding else f"– {one.text.partition(', ')[2]}"}
                     ours, papers = effects(one)
-                    effect = {"difference [95 %]": ours, "papers": papers}
-                    numbers = {"pairs": one.difference.n} if one.difference else {}
+                    effect = {"difference [95 %]": ours, "papers": papers} | ({"pairs": one.difference.n} if one.difference else {})
                     outcome = f"{MARKS[one.outcome]} {one.outcome}"
-                    rows.append(common | named | effect | numbers | {"outcome": outcome if one.decides else f"({outcome})"})
+                    rows.append(common | named | effect | {"outcome": outcome if one.decides else f"({outcome})"})
             if not part.findings:
                 rows.append(common | {"variant": "not run"})
         frame = pd.DataFrame(rows)

@@ -434,8 +434,8 @@ def test_an_interrupted_campaign_goes_on_where_it_was(project: Path) -> None:
 
 
 def test_the_campaigns_of_the_project_are_valid(subtests: pytest.Subtests) -> None:
-    for name in campaigns.names(ROOT / "campaigns"):
-        with subtests.test(name):
-            plan = campaigns.plan(name, ROOT)
+    for campaign in campaigns.load_all(ROOT / "campaigns"):
+        with subtests.test(campaign.name):
+            plan = campaigns.plan(campaign.name, ROOT)
             assert plan.campaign.jobs
             assert all(job.minutes is not None for job in plan.campaign.jobs), "every entry says how long a job takes"

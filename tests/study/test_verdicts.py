@@ -11,7 +11,7 @@ import pytest
 import yaml
 from scipy import stats
 
-from study import criteria, published, records, statistics, verdicts
+from study import criteria, published, statistics, verdicts
 from study.criteria import Finding
 from study.verdicts import Part, Verdict
 from tests.study import made_up
@@ -132,4 +132,3 @@ def test_what_the_book_says_was_found_is_about_the_verdicts_that_the_records_giv
         if entry["verdict"] == "mixed":
             assert "depends" in entry["found"], f"{claim}: say on what it depends"
     assert pd.Series([decided[claim].verdict for claim in decided]).isin(list(verdicts.VERDICTS)).all()
-    assert records.default_folder().is_dir()
