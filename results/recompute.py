@@ -177,11 +177,15 @@ COMPARISONS = [
     ("A6 d", "angles", "angle", "arcgrad 10 − softmax", "< 0"),
     *((part, "new margins", metric, difference, "> 0") for part, metric, difference in [
         ("L3 a", "test_accuracy", "lm 0.3 − 1"), ("L3 b", "test_accuracy", "lm-uq 0.3 − lm-qu 0.3"),
-        ("L3 c", "test_accuracy", "lm 0.3 − lm-qu 0.3"), ("L4 a", "test_accuracy", "lm 0.3 − label-smoothing 0.1"),
+        ("L3 c", "test_accuracy", "lm 0.3 − lm-qu 0.3"), ("L3 d", "test_accuracy", "lm 0.9 − lm 0.1"),
+        ("L4 a", "test_accuracy", "lm 0.3 − label-smoothing 0.1"),
+        ("L4 b", "test_accuracy", "lm 0.3 − super-symmetry"),
         ("L4 d", "train_margin_bias", "lm 0.3 − 1"), ("L4 e", "train_margin_bias", "label-smoothing 0.1 − 1"),
         ("L6 b", "test_accuracy", "modified − 1"), ("L6 c", "test_accuracy", "lm 0.3 − modified"),
         ("L6 d", "test_accuracy", "modified-lm 0.3 − modified"),
     ]),
+    ("L4 c", "new margins", "test_accuracy", "super-symmetry − 1", "< 0"),
+    ("L6 a", "new margins", "test_accuracy", "hinge − 1", "< 0"),
     ("E10 a", "new rivals", "test_accuracy", f"{WARM} − a-softmax 4", "> 0"),
     ("E10 b", "new rivals", "test_accuracy", f"{WARM} − center 0.003", "> 0"),
     ("A4 a", "new angles", "test_accuracy", "arcgrad 10 − softmax", "> 0"),
@@ -238,6 +242,7 @@ def load(folder=RECORDS):
     for path in sorted(Path(folder).glob("*/*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         name, asked = f"{path.parent.name}/{path.stem}", record["parameters"]
+        name = name.replace("cifar100-between", "cifar100-augmented")
         name = re.sub("cifar-edges/(cifar10+)-|(cifar10)-rates/", lambda m: f"{m[1] or m[2]}-fast/", name)
         name = re.sub("fast-losses/(cifar10+)-", r"\1-fast/losses-", name)
         for place, match in ((place, match) for place, where in PLACES.items() if (match := re.match(where, name))):
