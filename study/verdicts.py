@@ -160,19 +160,18 @@ def _counted(claim: str, parts: tuple[Part, ...]) -> Verdict:
 def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
     """List the variants that are not under way, so that no outcome changes with each record that lands.
 
-    With :data:`FAST` all planned settings have all planned seeds, and in the studies of step and long tail each arm that was begun.
+    With :data:`FAST` all planned settings have all planned seeds, and others that were begun are left out until they have enough. In the
+    studies of step and long tail every arm that was begun has enough.
     """
     for name, group in runs.groupby("variant") if not runs.empty else ():
-        least, fast = criteria.least_seeds(kind, str(name)), on_fast(str(name))
-        settled = (fast or kind == "step") and _least_run(group) >= least
-        if (kind not in ("step", "long-tailed") or settled) and (not fast or criteria.complete(group, kind)):
-            yield Variant(str(name), group, least, "title" if kind == "uci-tables" else "seed", some=fast and settled)
-
-
-def _least_run(runs: pd.DataFrame) -> int:
-    """The number of seeds of the setting, or arm, that has fewest."""
-    arms = [runs[name].astype(str) for name in ("setting", "learning_rate", "input_scale", "first_weights") if name in runs]
-    return int(runs.groupby(arms)["seed"].nunique().min())
+        least, fast, unit = criteria.least_seeds(kind, str(name)), on_fast(str(name)), "title" if kind == "uci-tables" else "seed"
+        arms = ["setting"] if fast else ["setting", "learning_rate", "input_scale", "first_weights"]
+        enough = group[unit].groupby([group[column].astype(str) for column in arms if column in group]).transform("nunique") >= least
+        if kind in ("step", "long-tailed") and not enough.all():
+            continue
+        counted = group[enough] if fast else group
+        if not fast or (len(counted) and criteria.complete(counted, kind)):
+            yield Variant(str(name), counted, least, unit, some=fast)
 
 
 def replaced(claims: Iterable[str], variants: Iterable[str]) -> set[str]:
