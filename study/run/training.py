@@ -27,7 +27,6 @@ from study.settings import Train
 _OF_THE_LOOP = {"epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay", "lr_schedule"} | {
     *("precision", "fused", "cuda_graph")
 }
-_CHECKPOINT_EVERY = 10  # epochs
 _IMAGES_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # in an evaluation
 
 MeasureRuns = Callable[[models.RunModel, data.Dataset, int], Mapping[str, Tensor]]
@@ -121,7 +120,7 @@ def train_stack(
             draws=draws if setting.augmentation != "none" else None,
             measure=measure_all,
             checkpoint=Path(checkpoint_dir) / f"{setting.identity()}.pt" if checkpoint_dir else None,
-            checkpoint_every=_CHECKPOINT_EVERY,
+            checkpoint_every=1 if of_images else 10,  # an epoch of images takes minutes
             identity=f"{setting.template} {setting.identity()}, data {dataset.copy}",
         )
 
