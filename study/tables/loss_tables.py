@@ -78,13 +78,13 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
-    """Compute the accuracy of each loss less softmax, in points, for :func:`study.figures.beside`: the paper's tables 2 and 4, and ours.
+    """Compute the accuracy of each loss less softmax, in points, for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
 
     The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as the criteria of L6 have it: paired over the seeds on
     networks at real accuracy, and with the deviation of all losses together in the runs of VGG16.
     """
     rows = []
-    of_paper = printed(2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])
+    of_paper = printed(1, 2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])
     for source, of_source in of_paper.groupby("source", sort=False):
         found = {row["loss"]: MeanSd(row["value"], row["sd"], _RUNS) for row in of_source.to_dict("records")}
         for loss in found.keys() - {"softmax"}:
