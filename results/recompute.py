@@ -48,6 +48,7 @@ PLACES = {
     "tuned": r"(cifar10-fast)/(?:augmented|rate|chosen|lower)-seed\d-(?:learning-rate[0-9.]+-)?beta(?:5|1|0\.1)$",
     "mnist tuned": r"mnist-rates/rate-",
     "new matched": r"(cifar10-fast)/(?P<arm>augmented|matched)-seed\d-beta(?:5|1|0\.1)$",
+    "new momentum": r"(cifar10-fast)/(?P<arm>(?:no-)?momentum(?:-same-step)?)-seed",
     "new rivals": r"(cifar10-fast)/(?:augmented-warmup-seed\d|losses-seed\d-(?:a-softmax-4|center-0.003))$",
 }
 FIVE = ("plane", "followed", "grid", "step", "width", "link", "taus", "cost", "tuned", "mnist tuned", "new matched")
@@ -102,8 +103,10 @@ COMPARISONS = [
     ("E11 d", "images", "test_mce", "0.1 − 20", "> 0"),
     *((f"E12 {part}", "images", "test_ece", f"{beta} − 1@test_ece_{after}", "< 0")
       for part, beta in (("a", "min[valid_ece]([0-9.]+)"), ("b", "20")) for after in ("temperature", "vector")),
-    ("E13 a", "momentum", "oscillation", "momentum/5 − momentum/0.1", "> 0"),
-    *(("E13 b", "momentum", "oscillation", f"{arm}/5 − {arm}/0.1", "< 0") for arm in ("no-momentum", "no-momentum-same-step")),
+    *(row for place in ("momentum", "new momentum") for row in [
+        ("E13 a", place, "oscillation", "momentum/5 − momentum/0.1", "> 0"),
+        *(("E13 b", place, "oscillation", f"{arm}/5 − {arm}/0.1", "< 0") for arm in ("no-momentum", "no-momentum-same-step")),
+    ]),
     ("E13 c", "fast", "falls", "5 − 0.1", "> 0"),
     *((part, "many", "test_accuracy", f"{warm_up} − max[test_accuracy](5|1|0.1|0.01)", "> 0")
       for part, warm_up in (("E16 a", WARM), ("E16 b", WARM_1))),
@@ -181,7 +184,7 @@ COMPARISONS = [
         ("L4 a", "test_accuracy", "lm 0.3 − label-smoothing 0.1"),
         ("L4 b", "test_accuracy", "lm 0.3 − super-symmetry"),
         ("L4 d", "train_margin_bias", "lm 0.3 − 1"), ("L4 e", "train_margin_bias", "label-smoothing 0.1 − 1"),
-        ("L6 b", "test_accuracy", "modified − 1"), ("L6 c", "test_accuracy", "lm 0.3 − modified"),
+        ("L6 b", "test_accuracy", "modified − 1"), ("L6 c", "test_accuracy", "lm 0.3 − max[test_accuracy](modified|l-softmax .*|lgm .*)"),
         ("L6 d", "test_accuracy", "modified-lm 0.3 − modified"),
     ]),
     ("L4 c", "new margins", "test_accuracy", "super-symmetry − 1", "< 0"),
@@ -201,7 +204,7 @@ COMPARISONS = [
 # Parts of several comparisons; of others all count
 JOINED = {"E4 c": "any", "E12 a": "any", "E12 b": "any", "E14 a": "provided", "B1 e": "provided", "B1 h": "provided"}
 OLDER = {"E6", "E8", "E11", "E12", "B1", "B2"}  # which older reduced runs no longer decide once the small network does
-OLDER_IN_PARTS = {"E10", "L3", "L4", "L6", "A4", "A6"}  # likewise, in the parts that the small network answers
+OLDER_IN_PARTS = {"E10", "E13", "L3", "L4", "L6", "A4", "A6"}  # likewise, in the parts that the small network answers
 
 
 def numbers(record, run):

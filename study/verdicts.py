@@ -22,7 +22,7 @@ VERDICTS: Mapping[str, str] = {
 
 # Claims that the older reduced runs no longer decide once a network at real accuracy does on such data; of other losses, part by part.
 _REPLACED = ("E6", "E8", "E11", "E12", "B1", "B2")
-_REPLACED_IN_PARTS = ("E10", "L3", "L4", "L6", "A4", "A6")
+_REPLACED_IN_PARTS = ("E10", "E13", "L3", "L4", "L6", "A4", "A6")
 _FAMILY = {"cifar10": "cifar10", "cifar10-jpeg": "cifar10", "cifar100": "many", "tiny-imagenet": "many"}
 _SCOPE = {"E12": ("cifar100", "tiny-imagenet")}  # data sets that a claim speaks of; others are shown beside
 
@@ -165,7 +165,7 @@ def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
     """
     for name, group in runs.groupby("variant") if not runs.empty else ():
         least, fast, unit = criteria.least_seeds(kind, str(name)), on_fast(str(name)), "title" if kind == "uci-tables" else "seed"
-        arms = ["setting"] if fast else ["setting", "learning_rate", "input_scale", "first_weights"]
+        arms = ["setting", "arm"] if fast else ["setting", "learning_rate", "input_scale", "first_weights"]
         enough = group[unit].groupby([group[column].astype(str) for column in arms if column in group]).transform("nunique") >= least
         if kind in ("step", "long-tailed") and not enough.all():
             continue

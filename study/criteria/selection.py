@@ -203,12 +203,12 @@ def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     ]
     found["variant"] = _recipe(found) + pd.Series(sizes, found.index, dtype=object)
     found["matched"], fast = found["match_gradient"].astype(bool), found["model"] == FAST
-    constant_rate = (found["milestones"].map(len) == 0) & ~fast
+    constant_rate = (found["milestones"].map(len) == 0) & (found["lr_schedule"] != "one-cycle")
     if kind == "oscillation":
         found["variant"] += np.where(constant_rate, ", constant learning rate", "")
-        return _oscillations(found[~found["matched"] & ~fast])
+        return _oscillations(found[~found["matched"] & (constant_rate | ~fast)])
     if kind == "tuned":
-        found = found[fast & ~found["matched"]]
+        found = found[fast & ~found["matched"] & ~constant_rate]
         return found[found.groupby("variant")["learning_rate"].transform("nunique") > 1]
     found = found[(found["momentum"] == 0.9) & ~constant_rate & (~fast | at_usual_rate(found))]
     follows = found["schedule"].str.startswith("feedback")
@@ -366,8 +366,8 @@ _KINDS: Mapping[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str, int
     "uci-layers": (_uci_runs, "fold_accuracies", 10, "iris-depth(-adam)?/"),  # Figure 2 in every variant
     "uci-readings": (_uci_runs, "fold_accuracies", 10, "uci-readings/"),  # what chose the training
     "iris-depth-settings": (_uci_runs, "fold_accuracies", 10, "iris-depth-settings/"),
-    "large-margin": (_large_margin_runs, "lr_schedule", 3, ""),  # all samples and right labels
-    "degraded": (_large_margin_runs, "lr_schedule", 3, ""),  # where softmax and LM were also trained with fewer samples or wrong labels
+    "large-margin": (_large_margin_runs, "curve_train_margin_bias", 3, ""),  # all samples and right labels
+    "degraded": (_large_margin_runs, "curve_train_margin_bias", 3, ""),  # softmax and LM, where samples are few or labels wrong
     "angular": (_angular_runs, "w_inter", 3, ""),  # all samples and all epochs (Table VI)
     "angular-images": (_angular_runs, "w_inter", 3, ""),  # the image networks among them (Tables IV and V)
     "angular-cuts": (_angular_runs, "w_inter", 3, ""),  # fewer samples and epochs too (Figure 3, Table VII)

@@ -53,7 +53,11 @@ def mnist(variant="relu-unit", seeds=5):
 
 IMAGE_RUN = {
     **{"scale": "reduced", "dataset": "cifar10-jpeg", "model": "resnet18", "width": 0.25, "augmentation": "none", "momentum": 0.9},
-    **{"learning_rate": 0.01, "milestones": [0.5, 0.75], "match_gradient": False, "diverged": False},
+    **{"learning_rate": 0.01, "lr_schedule": "milestones", "milestones": [0.5, 0.75], "match_gradient": False, "diverged": False},
+}
+FAST = {
+    **{"model": "fast", "width": 1.0, "dataset": "cifar10", "augmentation": "crop2-flip", "seeds": 5},
+    **{"lr_schedule": "one-cycle", "milestones": ()},
 }
 IMAGE_ACCURACY = {"20": 0.80, "5": 0.90, "1": 0.92, "0.1": 0.93, "0.01": 0.925, "warm-up 0.1→1": 0.94}
 OVERCONFIDENCE = {"20": -0.02, "5": 0.01, "1": 0.04, "0.1": 0.06, "0.01": 0.07, "warm-up 0.1→1": 0.05}

@@ -240,9 +240,7 @@ def test_the_same_confidence_is_a_condition():
 
 
 def fast(**settings) -> pd.DataFrame:
-    return made_up.images(
-        **{"model": "fast", "width": 1.0, "seeds": 5, "augmentation": "crop2-flip", "dataset": "cifar10", "milestones": ()} | settings
-    )
+    return made_up.images(**made_up.FAST | settings)
 
 
 def test_older_runs_stop_deciding_once_the_planned_seeds_are_there():

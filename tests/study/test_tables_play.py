@@ -15,7 +15,7 @@ from study.tables import Page, measured, outcomes, sentences
 from study.verdicts import Part, Verdict
 from tests.study import made_up
 
-FAST = {"model": "fast", "width": 1.0, "dataset": "cifar10", "augmentation": "crop2-flip", "milestones": (), "subset": 0, "seeds": 5}
+FAST = made_up.FAST | {"subset": 0}
 CURVES = {"curve_epoch": [0, 1, 2, 4, 8], "curve_test_accuracy": [0.1, 0.3, 0.5, 0.7, 0.9]}
 
 

@@ -93,7 +93,7 @@ def test_every_interval_and_every_p_value_by_scipy(decided):
 
 def test_the_seeds_that_it_takes(decided):
     """Three seeds of the small network are enough for an estimate, before any comparison decides."""
-    runs = made_up.images(model="fast", width=1.0, augmentation="crop2-flip", dataset="cifar10", milestones=(), seeds=4)
+    runs = made_up.images(**made_up.FAST | {"seeds": 4})
     unresolved = made({"tanh-unit": "unresolved", "relu-unit": "met"})
     needed = verdicts.seeds_needed([unresolved], runs).set_index("part")
     own = needed.loc["E4 a"]
