@@ -161,6 +161,8 @@ COMPARISONS = [
         ("L5 a", "half", "lm 0.3 − softmax"), ("L5 b", "half", "lm 1 − lm 0.3"),
         ("L5 c", "noise", "lm 0.3 − softmax"), ("L5 d", "noise", "lm 1 − lm 0.3"),
     ]),
+    *(("L10 a", place, "test_accuracy", "label-smoothing 0.1 − label-smoothing 0.3 − lm 0.1 + lm 0.3", "> 0")
+      for place in ("margins", "new margins")),
     ("L6 a", "margins", "test_accuracy", "hinge − softmax", "pooled< 0"),
     ("L6 b", "margins", "test_accuracy", "modified − softmax", "pooled> 0"),
     ("L6 c", "margins", "test_accuracy", "lm 0.3 − max[test_accuracy](modified|l-softmax .*|lgm .*)", "pooled> 0"),
@@ -181,7 +183,7 @@ COMPARISONS = [
     *((part, "new margins", metric, difference, "> 0") for part, metric, difference in [
         ("L3 a", "test_accuracy", "lm 0.3 − 1"), ("L3 b", "test_accuracy", "lm-uq 0.3 − lm-qu 0.3"),
         ("L3 c", "test_accuracy", "lm 0.3 − lm-qu 0.3"), ("L3 d", "test_accuracy", "lm 0.9 − lm 0.1"),
-        ("L4 a", "test_accuracy", "lm 0.3 − label-smoothing 0.1"),
+        ("L4 a", "test_accuracy", "lm 0.3 − max[test_accuracy](label-smoothing .*)"),
         ("L4 b", "test_accuracy", "lm 0.3 − super-symmetry"),
         ("L4 d", "train_margin_bias", "lm 0.3 − 1"), ("L4 e", "train_margin_bias", "label-smoothing 0.1 − 1"),
         ("L6 b", "test_accuracy", "modified − 1"), ("L6 c", "test_accuracy", "lm 0.3 − max[test_accuracy](modified|l-softmax .*|lgm .*)"),
@@ -204,7 +206,7 @@ COMPARISONS = [
 # Parts of several comparisons; of others all count
 JOINED = {"E4 c": "any", "E12 a": "any", "E12 b": "any", "E14 a": "provided", "B1 e": "provided", "B1 h": "provided"}
 OLDER = {"E6", "E8", "E11", "E12", "B1", "B2"}  # which older reduced runs no longer decide once the small network does
-OLDER_IN_PARTS = {"E10", "E13", "L3", "L4", "L6", "A4", "A6"}  # likewise, in the parts that the small network answers
+OLDER_IN_PARTS = {"E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6"}  # likewise, in the parts that the small network answers
 
 
 def numbers(record, run):

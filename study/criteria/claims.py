@@ -3,7 +3,7 @@
 That file was committed before the runs; ``campaigns/criteria-changes.yml`` dates every later change.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -136,14 +136,18 @@ def _mostly_speed(v: Variant) -> Finding | None:
 # --- the regulariser of LM ---
 
 
-def _over_lambda(v: Variant, kind: str, other: str) -> Values:
-    """The test accuracy of a divergence, averaged over the values of λ that it shares with another."""
+def _over_lambda(v: Variant, *kinds: str) -> Iterator[Values]:
+    """The test accuracy of each divergence, averaged over the values of λ that all of them have."""
     there = [str(name).partition(" ") for name in v.runs["setting"]]
-    of_kind, of_other = ({numbers for loss, _, numbers in there if loss == one} for one in (kind, other))
-    shared = sorted(of_kind & of_other, key=float)
-    columns = [v.having("test_accuracy", f"{kind} {value}") for value in shared]
-    numbers = pd.concat(columns, axis=1).dropna().mean(axis=1) if shared else pd.Series(dtype=float)
-    return Values(numbers, f"{LOSSES[kind].title}, {'mean over ' * (len(shared) > 1)}λ = {', '.join(shared)}")
+    shared = sorted(set.intersection(*({numbers for loss, _, numbers in there if loss == kind} for kind in kinds)), key=float)
+    for kind in kinds:
+        columns = [v.having("test_accuracy", f"{kind} {value}") for value in shared]
+        numbers = pd.concat(columns, axis=1).dropna().mean(axis=1) if shared else pd.Series(dtype=float)
+        yield Values(numbers, f"{LOSSES[kind].title}, {'mean over ' * (len(shared) > 1)}λ = {', '.join(shared)}")
+
+
+def _lost_by_a_larger(v: Variant, kind: str) -> Values:
+    return minus(v.of("test_accuracy", f"{kind} 0.1"), v.of("test_accuracy", f"{kind} 0.3"))
 
 
 def _half(v: Variant) -> Variant:
@@ -299,11 +303,8 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "A7 a": ("cost", lambda v: v.smaller("excess", _excess(v, "resnet18"), by=0.05)),
     "A7 b": ("cost", lambda v: v.smaller("excess", _excess(v, "resnet34"), _excess(v, "resnet18"))),
     "L3 a": ("large-margin", lambda v: v.larger("test_accuracy", _LM, "softmax")),
-    "L3 b": (
-        "large-margin",
-        lambda v: v.larger("test_accuracy", _over_lambda(v, "lm-uq", "lm-qu"), _over_lambda(v, "lm-qu", "lm-uq")),
-    ),
-    "L3 c": ("large-margin", lambda v: v.larger("test_accuracy", _over_lambda(v, "lm", "lm-qu"), _over_lambda(v, "lm-qu", "lm"))),
+    "L3 b": ("large-margin", lambda v: v.larger("test_accuracy", *_over_lambda(v, "lm-uq", "lm-qu"))),
+    "L3 c": ("large-margin", lambda v: v.larger("test_accuracy", *_over_lambda(v, "lm", "lm-qu"))),
     "L3 d": ("large-margin", lambda v: v.larger("test_accuracy", "lm 0.9", "lm 0.1")),
     "L4 a": ("large-margin", lambda v: v.larger("test_accuracy", _LM, v.best_of("label-smoothing"))),
     "L4 b": ("large-margin", lambda v: v.larger("test_accuracy", _LM, "super-symmetry")),
@@ -320,6 +321,7 @@ _RULES: Mapping[str, tuple[str, Rule]] = {
     "L6 b": ("large-margin", lambda v: pooled_unless_fast(v).larger("test_accuracy", "modified", "softmax")),
     "L6 c": ("large-margin", lambda v: pooled_unless_fast(v).larger("test_accuracy", _LM, v.best_of("modified", "l-softmax", "lgm"))),
     "L6 d": ("large-margin", lambda v: pooled_unless_fast(v).larger("test_accuracy", "modified-lm 0.3", "modified")),
+    "L10 a": ("large-margin", lambda v: v.larger("test_accuracy", *(_lost_by_a_larger(v, kind) for kind in ("label-smoothing", "lm")))),
     "E10 a": ("margins", lambda v: v.larger("test_accuracy", WARMUP, RIVALS[0])),
     "E10 b": ("margins", lambda v: v.larger("test_accuracy", WARMUP, RIVALS[1])),
     "E16 a": ("many-classes", lambda v: v.larger("test_accuracy", WARMUP, v.best_of(*_CONSTANT))),
