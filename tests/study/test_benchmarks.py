@@ -121,7 +121,7 @@ def test_a_slow_round_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="page faults are held by glibc's allocator")
 def test_page_faults_are_held_at_zero_where_asked() -> None:
-    held = loss.in_a_fresh_process(loss.turns_of_two, "decayed", "plain", (2048, 1000), 1, 5, True)  # the first turns fill what is kept
+    held = loss.in_a_fresh_process(loss.turns_of_two, "decayed", "plain", (2048, 1000), 9, 1, True)
     assert max(faults for _, faults in held.values()) < 20  # an array of that size has 2,000 pages of 4 KiB
 
 
