@@ -32,7 +32,7 @@ PLACES = {
     "matched feedback": r"cifar10-(?:fast/|feedback/matched-)(plain|augmented)(?:-warmup)?-seed",
     "tail": r"cifar10-long-tailed/(small-step|)",
     "rivals": r"(?:cifar10|margin-losses)-reduced/plain-",
-    "momentum": r"cifar10-reduced/(?P<arm>(?:no-)?momentum(?:-same-step)?)-seed",
+    "momentum": r"(cifar10-reduced|cifar10-fast)/(?P<arm>(?:no-)?momentum(?:-same-step)?)-seed",
     "matched": r"(cifar10-reduced)/(?P<arm>matched|plain)-seed",
     "tables": r"(uci|uci-adam)/(?:table|together)-",
     "layers": r"(iris-depth|iris-depth-adam)/depth-",
@@ -48,7 +48,6 @@ PLACES = {
     "tuned": r"(cifar10-fast)/(?:augmented|rate|chosen|lower)-seed\d-(?:learning-rate[0-9.]+-)?beta(?:5|1|0\.1)$",
     "mnist tuned": r"mnist-rates/rate-",
     "new matched": r"(cifar10-fast)/(?P<arm>augmented|matched)-seed\d-beta(?:5|1|0\.1)$",
-    "new momentum": r"(cifar10-fast)/(?P<arm>(?:no-)?momentum(?:-same-step)?)-seed",
     "new rivals": r"(cifar10-fast)/(?:augmented-warmup-seed\d|losses-seed\d-(?:a-softmax-4|center-0.003))$",
 }
 FIVE = ("plane", "followed", "grid", "step", "width", "link", "taus", "cost", "tuned", "mnist tuned", "new matched")
@@ -103,10 +102,8 @@ COMPARISONS = [
     ("E11 d", "images", "test_mce", "0.1 − 20", "> 0"),
     *((f"E12 {part}", "images", "test_ece", f"{beta} − 1@test_ece_{after}", "< 0")
       for part, beta in (("a", "min[valid_ece]([0-9.]+)"), ("b", "20")) for after in ("temperature", "vector")),
-    *(row for place in ("momentum", "new momentum") for row in [
-        ("E13 a", place, "oscillation", "momentum/5 − momentum/0.1", "> 0"),
-        *(("E13 b", place, "oscillation", f"{arm}/5 − {arm}/0.1", "< 0") for arm in ("no-momentum", "no-momentum-same-step")),
-    ]),
+    ("E13 a", "momentum", "oscillation", "momentum/5 − momentum/0.1", "> 0"),
+    *(("E13 b", "momentum", "oscillation", f"{arm}/5 − {arm}/0.1", "< 0") for arm in ("no-momentum", "no-momentum-same-step")),
     ("E13 c", "fast", "falls", "5 − 0.1", "> 0"),
     *((part, "many", "test_accuracy", f"{warm_up} − max[test_accuracy](5|1|0.1|0.01)", "> 0")
       for part, warm_up in (("E16 a", WARM), ("E16 b", WARM_1))),

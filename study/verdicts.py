@@ -20,7 +20,7 @@ VERDICTS: Mapping[str, str] = {
 }
 """The outcomes of a claim and what they mean."""
 
-# Claims that the older reduced runs no longer decide once a network at real accuracy does on such data; of other losses, part by part.
+# Claims that the older reduced runs no longer decide once a network at real accuracy does on such data; the second list part by part.
 _REPLACED = ("E6", "E8", "E11", "E12", "B1", "B2")
 _REPLACED_IN_PARTS = ("E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6")
 _FAMILY = {"cifar10": "cifar10", "cifar10-jpeg": "cifar10", "cifar100": "many", "tiny-imagenet": "many"}
