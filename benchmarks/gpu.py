@@ -52,7 +52,14 @@ def one_by_one(batches: Callable[[int], Any]) -> Callable[[Callable[[], None]], 
 
 
 def from_loader(pixels: Tensor, labels: Tensor) -> Callable[[int], Any]:
-    loader = DataLoader(TensorDataset(pixels, labels), BATCH, shuffle=True, num_workers=4, pin_memory=True, persistent_workers=True)
+    loader = DataLoader(
+        TensorDataset(pixels, labels),
+        BATCH,
+        shuffle=True,
+        num_workers=4,
+        pin_memory=True,
+        persistent_workers=True,
+    )
 
     def batches(epoch: int) -> Any:
         for step, (batch, target) in enumerate(loader):
@@ -92,7 +99,10 @@ def kernel() -> list[Row]:
         print("  Triton is not installed: its kernel is not measured (P8)")
         return []
     logits = torch.randn(LOGITS, device="cuda", dtype=torch.bfloat16).requires_grad_()
-    labels, copied = torch.randint(0, LOGITS[1], LOGITS[:1], device="cuda"), torch.empty_like(logits)
+    labels, copied = (
+        torch.randint(0, LOGITS[1], LOGITS[:1], device="cuda"),
+        torch.empty_like(logits),
+    )
 
     def both_ways(loss_fn: Callable[..., Tensor]) -> Callable[[], object]:
         def one() -> None:
@@ -121,7 +131,13 @@ def kernel() -> list[Row]:
     texts = {"what": what, "kind": "times faster", "unit": "ms", "group": "kernel", "scale": 1e3}
     goal: dict[str, Any] = {"goal": "P8", "limit": 0.8}
     return [
-        compared(times["kernel"], times[name], against=name, **texts, **(goal if name.startswith("a copy") else {}))
+        compared(
+            times["kernel"],
+            times[name],
+            against=name,
+            **texts,
+            **(goal if name.startswith("a copy") else {}),
+        )
         for name in list(ways)[1:]
     ]
 
@@ -129,12 +145,19 @@ def kernel() -> list[Row]:
 def measure() -> list[Row]:
     pixels, labels = gpu.images(SAMPLES)
     there = pixels.cuda(), labels.cuda()
-    loops = {"DataLoader": from_loader(pixels, labels), "images on the GPU": from_the_device(*there)}
+    loops = {
+        "DataLoader": from_loader(pixels, labels),
+        "images on the GPU": from_the_device(*there),
+    }
     ways = {name: (one_by_one(batches), 1) for name, batches in loops.items()}
     for name, switches in gpu.WAYS.items():
         for runs in (1, RUNS):
 
-            def stacked(epoch_ends: Callable[[], None], runs: int = runs, switches: dict[str, Any] = switches) -> None:
+            def stacked(
+                epoch_ends: Callable[[], None],
+                runs: int = runs,
+                switches: dict[str, Any] = switches,
+            ) -> None:
                 def measured(model: object, epoch: int) -> dict[str, Tensor]:
                     epoch_ends()
                     return {}
@@ -151,11 +174,27 @@ def measure() -> list[Row]:
         best = name.startswith("bfloat16") and ways[name][1] == RUNS
         middle = sorted(times[name])[TURNS // 2]
         rows.append(
-            Row(name, "", "seconds", middle, min(times[name]), max(times[name]), TURNS, **({"goal": "P6", "limit": 150.0} if best else {}))
+            Row(
+                name,
+                "",
+                "seconds",
+                middle,
+                min(times[name]),
+                max(times[name]),
+                TURNS,
+                **({"goal": "P6", "limit": 150.0} if best else {}),
+            )
         )
         for loop in loops:
-            limit: dict[str, Any] = {"goal": "P6", "limit": 3.0} if best and loop == "DataLoader" else {}
-            texts = {"what": name, "against": f"eager loop, {loop}", "unit": "s for a run of 200 epochs", "group": "gpu"}
+            limit: dict[str, Any] = (
+                {"goal": "P6", "limit": 3.0} if best and loop == "DataLoader" else {}
+            )
+            texts = {
+                "what": name,
+                "against": f"eager loop, {loop}",
+                "unit": "s for a run of 200 epochs",
+                "group": "gpu",
+            }
             rows.append(compared(times[name], times[loop], kind="times faster", **texts, **limit))
     return rows
 
@@ -167,7 +206,9 @@ def main(given: Sequence[str] | None = None) -> None:
         return
     found, wrong = gpu.check("cuda")
     for name, distance in found.items():
-        print(f"  {name}: {distance:.1e} of the way apart from a CPU{' (WRONG)' if name.rpartition(', ')[0] in wrong else ''}")
+        print(
+            f"  {name}: {distance:.1e} of the way apart from a CPU{' (WRONG)' if name.rpartition(', ')[0] in wrong else ''}"
+        )
     torch.backends.cudnn.benchmark = True
     if not options.smoke:
         where = {"device": torch.cuda.get_device_name(), "precision": "as each row says"}

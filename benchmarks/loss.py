@@ -33,7 +33,11 @@ from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.heads import cosines
 
 # goal, limit, passes, turns
-SHAPES = {(128, 10): ("P5", 1.4, 200, 21), (4096, 1000): ("P4", 0.6, 2, 41), (1024, 32000): ("P4", 0.4, 1, 15)}
+SHAPES = {
+    (128, 10): ("P5", 1.4, 200, 21),
+    (4096, 1000): ("P4", 0.6, 2, 41),
+    (1024, 32000): ("P4", 0.4, 1, 15),
+}
 SMOOTHED_SHAPES = {(4096, 1000): 21, (512, 32000): 11}  # turns
 LINEAR_SHAPES = {(4096, 1000): 11, (1024, 32000): 5}  # turns
 PROCESSES = 3
@@ -93,7 +97,10 @@ def inputs(shape: Shape, linear: bool) -> list[Tensor]:
     samples, classes = shape
     labels = torch.randint(0, classes, (samples,), generator=generator)
     if linear:
-        return [torch.randn(size, generator=generator).requires_grad_() for size in ((samples, WIDTH), (classes, WIDTH))] + [labels]
+        return [
+            torch.randn(size, generator=generator).requires_grad_()
+            for size in ((samples, WIDTH), (classes, WIDTH))
+        ] + [labels]
     return [torch.randn(shape, generator=generator).requires_grad_(), labels]
 
 
@@ -122,7 +129,9 @@ def faults() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
-def turns_of_two(ours: str, theirs: str, shape: Shape, passes: int, turns: int, keep: bool) -> dict[str, tuple[list[float], float]]:
+def turns_of_two(
+    ours: str, theirs: str, shape: Shape, passes: int, turns: int, keep: bool
+) -> dict[str, tuple[list[float], float]]:
     """Seconds of a pass in each turn, and the median page faults of a pass, of both sides; to be called in a process of its own."""
     if keep:
         keep_memory()
@@ -153,9 +162,14 @@ def against_cross_entropy(
     processes: int = PROCESSES,
     group: str = "time",
 ) -> Row:
-    found = [in_a_fresh_process(turns_of_two, ours, theirs, shape, passes, turns, keep) for _ in range(processes)]
+    found = [
+        in_a_fresh_process(turns_of_two, ours, theirs, shape, passes, turns, keep)
+        for _ in range(processes)
+    ]
     seconds = {name: [value for one in found for value in one[name][0]] for name in (ours, theirs)}
-    counted = {name: round(statistics.median(one[name][1] for one in found)) for name in (ours, theirs)}
+    counted = {
+        name: round(statistics.median(one[name][1] for one in found)) for name in (ours, theirs)
+    }
     return compared(
         seconds[ours],
         seconds[theirs],
@@ -189,12 +203,17 @@ def extra_memory(name: str, shape: Shape) -> float:
 
 
 def in_a_fresh_process(function: Callable[..., Any], *arguments: object) -> Any:
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with concurrent.futures.ProcessPoolExecutor(
+        1, mp_context=multiprocessing.get_context("spawn")
+    ) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def memory(ours: str, theirs: str, shape: Shape, *, turns: int) -> Row:
-    taken = {name: [in_a_fresh_process(extra_memory, name, shape) for _ in range(turns)] for name in (ours, theirs)}
+    taken = {
+        name: [in_a_fresh_process(extra_memory, name, shape) for _ in range(turns)]
+        for name in (ours, theirs)
+    }
     return compared(
         taken[ours],
         taken[theirs],
@@ -213,9 +232,18 @@ def against_the_library(shape: Shape, *, passes: int, turns: int) -> list[Row]:
     from pytorch_metric_learning import losses as library
 
     functions = {
-        "ArcFace": (library.ArcFaceLoss, lambda x, c, h: functional.arcface_cross_entropy(x, c, 64.0, math.radians(28.6))),
-        "CosFace": (library.CosFaceLoss, lambda x, c, h: functional.cosface_cross_entropy(x, c, 64.0, 0.35)),
-        "SphereFace": (library.SphereFaceLoss, lambda x, c, h: functional.sphereface_cross_entropy(x, c, h.norm(dim=1), 4)),
+        "ArcFace": (
+            library.ArcFaceLoss,
+            lambda x, c, h: functional.arcface_cross_entropy(x, c, 64.0, math.radians(28.6)),
+        ),
+        "CosFace": (
+            library.CosFaceLoss,
+            lambda x, c, h: functional.cosface_cross_entropy(x, c, 64.0, 0.35),
+        ),
+        "SphereFace": (
+            library.SphereFaceLoss,
+            lambda x, c, h: functional.sphereface_cross_entropy(x, c, h.norm(dim=1), 4),
+        ),
     }
     rows = []
     for name, (theirs, function) in functions.items():
@@ -225,15 +253,25 @@ def against_the_library(shape: Shape, *, passes: int, turns: int) -> list[Row]:
         with torch.no_grad():
             weight.copy_(reference.W.T)
 
-        def ours(h: Tensor, w: Tensor, c: Tensor, function: Callable[..., Tensor] = function) -> Tensor:
+        def ours(
+            h: Tensor, w: Tensor, c: Tensor, function: Callable[..., Tensor] = function
+        ) -> Tensor:
             return function(cosines(h, w.T), c, h)
 
-        def other(h: Tensor, w: Tensor, c: Tensor, reference: Callable[[Tensor, Tensor], Tensor] = reference) -> Tensor:
+        def other(
+            h: Tensor,
+            w: Tensor,
+            c: Tensor,
+            reference: Callable[[Tensor, Tensor], Tensor] = reference,
+        ) -> Tensor:
             return reference(h, c)
 
         values = ours(features, weight, labels), other(features, weight, labels)
         # the weight of the library is its own; it is named here so that it too starts each pass without a gradient
-        sides = {"ours": backward_pass(ours, [features, weight, labels]), "theirs": backward_pass(other, [features, reference.W, labels])}
+        sides = {
+            "ours": backward_pass(ours, [features, weight, labels]),
+            "theirs": backward_pass(other, [features, reference.W, labels]),
+        }
         seconds = take_turns(sides, turns, passes=passes)
         rows.append(
             compared(
@@ -254,7 +292,11 @@ def against_the_library(shape: Shape, *, passes: int, turns: int) -> list[Row]:
 def main(given: Sequence[str] | None = None) -> None:
     options = arguments(__doc__, given)
     torch.set_num_threads(1)
-    pairs = (("decayed", "plain"), ("linear decayed", "linear then plain"), ("smoothed", "plain smoothed"))
+    pairs = (
+        ("decayed", "plain"),
+        ("linear decayed", "linear then plain"),
+        ("smoothed", "plain smoothed"),
+    )
     linux = platform.system() == "Linux"  # where memory can be held
     rows = []
     processes = 1 if options.smoke else PROCESSES
@@ -266,13 +308,22 @@ def main(given: Sequence[str] | None = None) -> None:
                 how = {"passes": passes, "turns": turns, "keep": keep, "processes": processes}
                 rows.append(against_cross_entropy(*pairs[0], shape, **how, **asked))
                 if keep:
-                    rows.append(against_cross_entropy("softmax", "plain", shape, **how, group="bound"))
+                    rows.append(
+                        against_cross_entropy("softmax", "plain", shape, **how, group="bound")
+                    )
         for pair, shapes in ((pairs[1], LINEAR_SHAPES), (pairs[2], SMOOTHED_SHAPES)):
             for shape, turns in {(128, 10): 1}.items() if options.smoke else shapes.items():
-                rows.append(against_cross_entropy(*pair, shape, passes=1, turns=turns, keep=keep, processes=processes))
+                rows.append(
+                    against_cross_entropy(
+                        *pair, shape, passes=1, turns=turns, keep=keep, processes=processes
+                    )
+                )
     if linux:
         for shape in [(256, 1000)] if options.smoke else MEMORY_SHAPES:
-            rows += [memory(*pair, shape, turns=1 if options.smoke else MEMORY_TURNS) for pair in pairs[: 1 if options.smoke else 2]]
+            rows += [
+                memory(*pair, shape, turns=1 if options.smoke else MEMORY_TURNS)
+                for pair in pairs[: 1 if options.smoke else 2]
+            ]
     else:
         print("  memory is measured on Linux only")
     try:
@@ -280,9 +331,13 @@ def main(given: Sequence[str] | None = None) -> None:
             warnings.simplefilter("ignore")
             for shape, (passes, turns) in LIBRARY_SHAPES.items():
                 if not options.smoke or shape == (128, 10):
-                    rows += against_the_library(shape, passes=passes, turns=1 if options.smoke else turns)
+                    rows += against_the_library(
+                        shape, passes=passes, turns=1 if options.smoke else turns
+                    )
     except ImportError:
-        print("  pytorch-metric-learning is not installed: no comparison with it (pip install pytorch-metric-learning)")
+        print(
+            "  pytorch-metric-learning is not installed: no comparison with it (pip install pytorch-metric-learning)"
+        )
     finish("loss", rows, options)
 
 

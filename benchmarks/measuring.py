@@ -33,7 +33,12 @@ GOALS: Mapping[str, str] = {
 }
 """The goals that a benchmark answers to, in words; their numbers are with the rows."""
 
-KINDS = {"times faster": math.inf, "share of the time": 0.0, "share of the memory": 0.0, "seconds": 0.0}
+KINDS = {
+    "times faster": math.inf,
+    "share of the time": 0.0,
+    "share of the memory": 0.0,
+    "seconds": 0.0,
+}
 """What the number of a row is, and which end of the axis is the better one."""
 
 
@@ -76,7 +81,9 @@ class Row:
     def __post_init__(self) -> None:
         """A row of a kind or of a goal that does not exist is an error of the script."""
         if self.kind not in KINDS or (self.goal and self.goal not in GOALS):
-            raise ValueError(f"no such kind or goal: {self.kind!r}, {self.goal!r}; valid: {', '.join([*KINDS, *GOALS])}")
+            raise ValueError(
+                f"no such kind or goal: {self.kind!r}, {self.goal!r}; valid: {', '.join([*KINDS, *GOALS])}"
+            )
 
     @property
     def met(self) -> bool | None:
@@ -112,10 +119,16 @@ def take_turns(
     In a turn the candidates alternate, so that a slow moment of the machine meets all of them: each is measured in every round, and the
     median over the rounds counts. PyTorch's timer warms up before each. Processor time is measured, in which other processes count little.
     """
-    timers = {name: Timer("one()", globals={"one": one}, timer=seconds) for name, one in candidates.items()}
+    timers = {
+        name: Timer("one()", globals={"one": one}, timer=seconds)
+        for name, one in candidates.items()
+    }
     found: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(turns):
-        of_turn = [{name: timer.timeit(passes).median for name, timer in timers.items()} for _ in range(rounds)]
+        of_turn = [
+            {name: timer.timeit(passes).median for name, timer in timers.items()}
+            for _ in range(rounds)
+        ]
         for name, values in found.items():
             values.append(statistics.median(one[name] for one in of_turn))
     return found
@@ -129,10 +142,21 @@ def processor() -> str:
         return platform.processor()
     told = dict(line.split("\t: ", 1) for line in lines if "\t: " in line)
     family = [told[name] for name in ("cpu family", "model") if name in told]
-    return f"{told.get('model name', platform.processor())}" + (f" (family {', model '.join(family)})" if family else "")
+    return f"{told.get('model name', platform.processor())}" + (
+        f" (family {', model '.join(family)})" if family else ""
+    )
 
 
-def compared(ours: Sequence[float], theirs: Sequence[float], *, what: str, against: str, kind: str, scale: float = 1.0, **more: Any) -> Row:
+def compared(
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    *,
+    what: str,
+    against: str,
+    kind: str,
+    scale: float = 1.0,
+    **more: Any,
+) -> Row:
     """The row of two sides that took turns: the median of the ratios of each turn.
 
     Args:
@@ -161,13 +185,30 @@ def compared(ours: Sequence[float], theirs: Sequence[float], *, what: str, again
 
 def arguments(doc: str | None, given: Sequence[str] | None = None) -> argparse.Namespace:
     """The options that all scripts share: ``into``, ``smoke``."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--into", type=Path, help="folder for a file with the numbers; the book reads results/benchmarks")
-    parser.add_argument("--smoke", action="store_true", help="only see whether it runs: tiny sizes, one turn, numbers without worth")
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        help="folder for a file with the numbers; the book reads results/benchmarks",
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="only see whether it runs: tiny sizes, one turn, numbers without worth",
+    )
     return parser.parse_args(given)
 
 
-def finish(script: str, rows: Iterable[Row], options: argparse.Namespace, *, device: str = "cpu", precision: str = "float32") -> None:
+def finish(
+    script: str,
+    rows: Iterable[Row],
+    options: argparse.Namespace,
+    *,
+    device: str = "cpu",
+    precision: str = "float32",
+) -> None:
     """Print the rows, and write them where asked."""
     import torch
 
@@ -175,21 +216,31 @@ def finish(script: str, rows: Iterable[Row], options: argparse.Namespace, *, dev
     for row in rows:
         print(f"  {row}")
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
-    environment = records.environment(device=device, precision=precision, threads=torch.get_num_threads())
+    environment = records.environment(
+        device=device, precision=precision, threads=torch.get_num_threads()
+    )
     environment |= {"cores": os.cpu_count(), "load": load, "processor": processor()}
     where = f"{environment['platform']}, {environment['processor']}, {device}"
     print(f"  torch {torch.__version__}, {where}, {environment['threads']} thread, load {load}")
     if options.into is not None:
-        write(options.into, {"script": script, "smoke": options.smoke, "environment": environment, "rows": rows})
+        write(
+            options.into,
+            {"script": script, "smoke": options.smoke, "environment": environment, "rows": rows},
+        )
 
 
 def write(folder: Path, content: Mapping[str, Any]) -> None:
     """Write the file of a script; beside the rows it has what they mean: the goals in words, and the verdicts."""
     rows = content["rows"]
     goals = {goal: words for goal, words in GOALS.items() if goal in {row.goal for row in rows}}
-    told = [{**{name: _rounded(value) for name, value in asdict(row).items()}, "met": row.met} for row in rows]
+    told = [
+        {**{name: _rounded(value) for name, value in asdict(row).items()}, "met": row.met}
+        for row in rows
+    ]
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"schema": SCHEMA, **content, "goals": goals, "rows": told}, indent=1, ensure_ascii=False)
+    text = json.dumps(
+        {"schema": SCHEMA, **content, "goals": goals, "rows": told}, indent=1, ensure_ascii=False
+    )
     (folder / f"{content['script']}.json").write_text(text + "\n", encoding="utf-8")
 
 
@@ -203,8 +254,13 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
     for path in sorted(folder.glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.get("schema") != SCHEMA:
-            raise ValueError(f"{path.name} has schema {content.get('schema')!r}, expected {SCHEMA}: measure it again with `make bench`")
-        content["rows"] = [Row(**{name: value for name, value in row.items() if name != "met"}) for row in content["rows"]]
+            raise ValueError(
+                f"{path.name} has schema {content.get('schema')!r}, expected {SCHEMA}: measure it again with `make bench`"
+            )
+        content["rows"] = [
+            Row(**{name: value for name, value in row.items() if name != "met"})
+            for row in content["rows"]
+        ]
         found[path.stem] = content
     return found
 

@@ -22,11 +22,19 @@ from study.run import order_of_parts
 TURNS = 7
 
 
-def products(runs: int, batch: int, sizes: Sequence[int], steps: int, *, shared: bool) -> Callable[[], None]:
+def products(
+    runs: int, batch: int, sizes: Sequence[int], steps: int, *, shared: bool
+) -> Callable[[], None]:
     """The products of a step, without the one for the gradient of the inputs, which nothing asks for."""
     generator = torch.Generator().manual_seed(0)
-    weights = [torch.rand(runs, *pair, generator=generator) for pair in zip(sizes[:-1], sizes[1:], strict=True)]
-    inputs, gradients = ([torch.rand(runs, batch, size, generator=generator) for size in part] for part in (sizes[:-1], sizes[1:]))
+    weights = [
+        torch.rand(runs, *pair, generator=generator)
+        for pair in zip(sizes[:-1], sizes[1:], strict=True)
+    ]
+    inputs, gradients = (
+        [torch.rand(runs, batch, size, generator=generator) for size in part]
+        for part in (sizes[:-1], sizes[1:])
+    )
     layers = list(enumerate(zip(inputs, weights, gradients, strict=True)))
     first_layer = FirstLayer(runs, batch, sizes[0], sizes[1])
 
@@ -48,8 +56,14 @@ class FirstLayer:
 
     def __init__(self, runs: int, batch: int, width: int, units: int) -> None:
         generator = torch.Generator().manual_seed(0)
-        self.inputs, self.weight = torch.rand(batch, width, generator=generator), torch.rand(runs, width, units, generator=generator)
-        self.gradient, self.rows = torch.rand(runs, batch, units, generator=generator), self.weight.mT.flatten(0, 1)
+        self.inputs, self.weight = (
+            torch.rand(batch, width, generator=generator),
+            torch.rand(runs, width, units, generator=generator),
+        )
+        self.gradient, self.rows = (
+            torch.rand(runs, batch, units, generator=generator),
+            self.weight.mT.flatten(0, 1),
+        )
 
     def run_by_run(self) -> None:
         """Multiply forward and backward, by MKL."""
@@ -70,7 +84,16 @@ def shares(ways: dict[str, Callable[[], object]], whole: str, turns: int, group:
     """Each way against the one that is the whole."""
     seconds = take_turns(ways, turns)
     return [
-        compared(seconds[name], seconds[whole], what=name, against=whole, kind="share of the time", scale=1e3, unit="ms", group=group)
+        compared(
+            seconds[name],
+            seconds[whole],
+            what=name,
+            against=whole,
+            kind="share of the time",
+            scale=1e3,
+            unit="ms",
+            group=group,
+        )
         for name in ways
         if name != whole
     ]
@@ -83,18 +106,38 @@ def main(given: Sequence[str] | None = None) -> None:
     generator = torch.Generator().manual_seed(0)
 
     samples = 200 if options.smoke else sweep.SAMPLES
-    images, labels = torch.rand(samples, 784, generator=generator), torch.randint(0, 10, (samples,), generator=generator)
+    images, labels = (
+        torch.rand(samples, 784, generator=generator),
+        torch.randint(0, 10, (samples,), generator=generator),
+    )
     runs, steps = len(sweep.BETAS), samples // sweep.BATCH
-    whole, multiplied = f"stacked sweep of {runs} β", products(runs, sweep.BATCH, [784, 50, 20, 10], steps, shared=True)
-    rows = shares({whole: lambda: sweep.stacked(images, labels), "matrix products": multiplied}, whole, turns, "MNIST sweep")
+    whole, multiplied = (
+        f"stacked sweep of {runs} β",
+        products(runs, sweep.BATCH, [784, 50, 20, 10], steps, shared=True),
+    )
+    rows = shares(
+        {whole: lambda: sweep.stacked(images, labels), "matrix products": multiplied},
+        whole,
+        turns,
+        "MNIST sweep",
+    )
     layer = FirstLayer(runs, sweep.BATCH, 784, 50)
-    ways = {f"first layer {name}": repeated(way, steps) for name, way in (("run by run", layer.run_by_run), ("at once", layer.at_once))}
+    ways = {
+        f"first layer {name}": repeated(way, steps)
+        for name, way in (("run by run", layer.run_by_run), ("at once", layer.at_once))
+    }
     rows += shares(ways, "first layer run by run", turns, "MNIST sweep")
 
-    table, classes = torch.rand(150, 4, generator=generator), torch.randint(0, 3, (150,), generator=generator)
+    table, classes = (
+        torch.rand(150, 4, generator=generator),
+        torch.randint(0, 3, (150,), generator=generator),
+    )
     runs, epochs = (3, 1) if options.smoke else (tables.RUNS, tables.EPOCHS)
     stack = tables.Stack("softmax", table, classes, runs=runs, epochs=epochs)
-    order, steps = order_of_parts(stack.parts, range(runs)), epochs * -(-tables.SAMPLES // tables.BATCH)
+    order, steps = (
+        order_of_parts(stack.parts, range(runs)),
+        epochs * -(-tables.SAMPLES // tables.BATCH),
+    )
     rows += shares(
         {
             "stack of softmax": stack,

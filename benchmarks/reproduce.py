@@ -32,7 +32,16 @@ def kept() -> Row:
     seconds = [json.loads(path.read_text(encoding="utf-8"))["wall_seconds"] for path in jobs(ROOT)]
     total = sum(seconds) / CORES
     what = f"Table I, sum over the {len(seconds)} kept records on {CORES} cores"
-    return Row(what=what, against="", kind="seconds", value=total, low=total, high=total, repetitions=1, group="table")
+    return Row(
+        what=what,
+        against="",
+        kind="seconds",
+        value=total,
+        low=total,
+        high=total,
+        repetitions=1,
+        group="table",
+    )
 
 
 def anew(folder: Path) -> Row:
@@ -44,16 +53,34 @@ def anew(folder: Path) -> Row:
         path.unlink()
     from study.data.files import local_folder
 
-    environment = os.environ | {"PYTHONPATH": str(clone), "OMP_NUM_THREADS": "1", "GDLIB_DATA": str(local_folder().resolve())}
-    command = [sys.executable, "-m", "snakemake", "--cores", str(CORES), "--keep-going", "--nolock", "--config", "campaign=uci"]
+    environment = os.environ | {
+        "PYTHONPATH": str(clone),
+        "OMP_NUM_THREADS": "1",
+        "GDLIB_DATA": str(local_folder().resolve()),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--cores",
+        str(CORES),
+        "--keep-going",
+        "--nolock",
+        "--config",
+        "campaign=uci",
+    ]
     started = time.perf_counter()
     done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)
     seconds = time.perf_counter() - started
     after = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in jobs(clone)}
     if done.returncode or set(after) != set(before):
-        raise RuntimeError(f"the campaign made {len(after)} of {len(before)} records; it ended with:\n{done.stderr[-1500:]}")
+        raise RuntimeError(
+            f"the campaign made {len(after)} of {len(before)} records; it ended with:\n{done.stderr[-1500:]}"
+        )
     equal = sum(after[name]["runs"] == before[name]["runs"] for name in before)
-    trainings = sum(len(record["runs"]) * record["parameters"]["folds"] for record in after.values())
+    trainings = sum(
+        len(record["runs"]) * record["parameters"]["folds"] for record in after.values()
+    )
     return Row(
         what=f"Table I, {trainings:,} trainings on {CORES} cores",
         against="",

@@ -16,7 +16,9 @@ from benchmarks.measuring import GOALS, KINDS, ROOT, Row, load
 def lines(measured: Mapping[str, Mapping[str, Any]]) -> list[tuple[Row, str]]:
     """Every row that answers to a goal, in the order of the goals, with its verdict."""
     rows = [row for content in measured.values() for row in content["rows"] if row.goal]
-    return [(row, "met" if row.met else "missed") for goal in GOALS for row in rows if row.goal == goal]
+    return [
+        (row, "met" if row.met else "missed") for goal in GOALS for row in rows if row.goal == goal
+    ]
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -35,7 +37,9 @@ def main(given: Sequence[str] | None = None) -> None:
         print(f"{row.goal:4}{row.what:46}{row.against or '–':34}{goal:>8}{found:>9}  {verdict}")
     absent = [goal for goal in GOALS if goal not in {row.goal for row, _ in lines(measured)}]
     if absent:
-        print(f"not measured here: {', '.join(absent)} (P6 and P8 need a GPU: python -m benchmarks.gpu)")
+        print(
+            f"not measured here: {', '.join(absent)} (P6 and P8 need a GPU: python -m benchmarks.gpu)"
+        )
     if any(content["smoke"] for content in measured.values()):
         print("these are numbers of a smoke run and worth nothing")
 

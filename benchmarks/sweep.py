@@ -29,14 +29,29 @@ OPTIONS = {"momentum": 0.9, "weight_decay": 1e-4}
 def stacked(inputs: Tensor, labels: Tensor) -> None:
     model = StackedMLP([784, 50, 20, 10], seeds=[0] * len(BETAS))
     loss_fn = GradientDecay([1.0] * len(BETAS))
-    train(model, loss_fn, lambda step: BETAS, inputs, labels, epochs=1, batch_size=BATCH, learning_rate=1e-3, **OPTIONS)
+    train(
+        model,
+        loss_fn,
+        lambda step: BETAS,
+        inputs,
+        labels,
+        epochs=1,
+        batch_size=BATCH,
+        learning_rate=1e-3,
+        **OPTIONS,
+    )
 
 
 def one_by_one(batches: Callable[[Tensor, Tensor], object], inputs: Tensor, labels: Tensor) -> None:
     for beta in BETAS:
         torch.manual_seed(0)
-        net = nn.Sequential(nn.Linear(784, 50), nn.ReLU(), nn.Linear(50, 20), nn.ReLU(), nn.Linear(20, 10))
-        optimizer, loss_fn = torch.optim.SGD(net.parameters(), lr=1e-3, **OPTIONS), GDCrossEntropyLoss(beta)
+        net = nn.Sequential(
+            nn.Linear(784, 50), nn.ReLU(), nn.Linear(50, 20), nn.ReLU(), nn.Linear(20, 10)
+        )
+        optimizer, loss_fn = (
+            torch.optim.SGD(net.parameters(), lr=1e-3, **OPTIONS),
+            GDCrossEntropyLoss(beta),
+        )
         for batch, target in batches(inputs, labels):
             optimizer.zero_grad()
             loss_fn(net(batch), target).backward()
@@ -56,7 +71,10 @@ def main(given: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     samples, turns = (200, 1) if options.smoke else (SAMPLES, TURNS)
     generator = torch.Generator().manual_seed(0)
-    inputs, labels = torch.rand(samples, 784, generator=generator), torch.randint(0, 10, (samples,), generator=generator)
+    inputs, labels = (
+        torch.rand(samples, 784, generator=generator),
+        torch.randint(0, 10, (samples,), generator=generator),
+    )
     seconds = take_turns(
         {
             "stacked": lambda: stacked(inputs, labels),

@@ -60,7 +60,16 @@ def plain_loss(text: str) -> Callable[[Tensor, Tensor], Tensor]:
 class Stack:
     """The stacked training of one method; each call starts anew from the same weights."""
 
-    def __init__(self, text: str, inputs: Tensor, labels: Tensor, *, runs: int, epochs: int, compiled: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        inputs: Tensor,
+        labels: Tensor,
+        *,
+        runs: int,
+        epochs: int,
+        compiled: bool = False,
+    ) -> None:
         self.chosen, self.inputs, self.labels, self.epochs = parse(text), inputs, labels, epochs
         self.parts = [torch.randperm(len(inputs))[:SAMPLES] for _ in range(runs)]
         self.compiled: tuple[nn.Module, Any] | None = None
@@ -85,8 +94,22 @@ class Stack:
             model, loss_fn = self.compiled  # type: ignore[assignment]
             model.load_state_dict(start)
         order, beta = order_of_parts(self.parts, range(len(self.parts))), [1.0] * len(self.parts)
-        options = {"epochs": self.epochs, "batch_size": BATCH, "learning_rate": 0.1, "momentum": 0.9}
-        train(model, loss_fn, lambda step: beta, self.inputs, self.labels, order=order, manual_backward=self.compiled is None, **options)
+        options = {
+            "epochs": self.epochs,
+            "batch_size": BATCH,
+            "learning_rate": 0.1,
+            "momentum": 0.9,
+        }
+        train(
+            model,
+            loss_fn,
+            lambda step: beta,
+            self.inputs,
+            self.labels,
+            order=order,
+            manual_backward=self.compiled is None,
+            **options,
+        )
 
 
 class Alone(nn.Module):
@@ -101,14 +124,20 @@ class Alone(nn.Module):
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """The loss of a batch."""
         features = self.body(inputs)
-        output = F.linear(F.normalize(features), F.normalize(self.head.weight)) if self.cosine else self.head(features)
+        output = (
+            F.linear(F.normalize(features), F.normalize(self.head.weight))
+            if self.cosine
+            else self.head(features)
+        )
         return self.loss_fn(output, labels)
 
 
 class Loop:
     """A few trainings of one method, one after another in a plain loop; compiled, all of them with the network that was compiled once."""
 
-    def __init__(self, text: str, inputs: Tensor, labels: Tensor, *, epochs: int, compiled: bool = False) -> None:
+    def __init__(
+        self, text: str, inputs: Tensor, labels: Tensor, *, epochs: int, compiled: bool = False
+    ) -> None:
         self.text, self.inputs, self.labels, self.epochs = text, inputs, labels, epochs
         self.compiled = Alone(text) if compiled else None
         if self.compiled is not None:
@@ -155,22 +184,36 @@ def measure(
                 way()
             ways |= both
         except Exception as error:  # no C++ compiler, or something that the compiler cannot do: said, and the rest goes on
-            print(f"  {text}: not measured compiled ({type(error).__name__}: {str(error).splitlines()[0][:120]})")
+            print(
+                f"  {text}: not measured compiled ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
+            )
     seconds = take_turns(ways, turns, rounds=rounds)
     steps = epochs * -(-SAMPLES // BATCH)
     limit = 50.0 if text in ("softmax", "gd 0.1") else 30.0
     pairs = {
         ("stacked", "plain"): ("eager", "plain loop with slicing", {"goal": "P1", "limit": limit}),
-        ("compiled", "plain"): ("compiled", "plain loop with slicing", {"goal": "P1", "limit": limit}),
+        ("compiled", "plain"): (
+            "compiled",
+            "plain loop with slicing",
+            {"goal": "P1", "limit": limit},
+        ),
         ("compiled", "compiled plain"): ("compiled loop", "the same loop, compiled", {}),
         ("stacked", "compiled plain"): ("compiled loop", "the same loop, compiled", {}),
     }
     rows = []
     for (ours, theirs), (group, against, asked) in pairs.items():
         if ours in seconds and theirs in seconds:
-            one, other = ([value / (number * steps) for value in seconds[way]] for way, number in ((ours, runs), (theirs, ALONE)))
+            one, other = (
+                [value / (number * steps) for value in seconds[way]]
+                for way, number in ((ours, runs), (theirs, ALONE))
+            )
             title = f"{TITLES[text]}, {'compiled' if ours == 'compiled' else 'eager'}"
-            texts = {"what": title, "against": against, "unit": "µs per run and step", "group": group}
+            texts = {
+                "what": title,
+                "against": against,
+                "unit": "µs per run and step",
+                "group": group,
+            }
             rows.append(compared(one, other, kind="times faster", scale=1e6, **texts, **asked))
     return rows
 
@@ -179,9 +222,16 @@ def main(given: Sequence[str] | None = None) -> None:
     options = arguments(__doc__, given)
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
-    inputs, labels = torch.rand(150, 4, generator=generator), torch.randint(0, 3, (150,), generator=generator)
-    size: dict[str, Any] = {"runs": 3, "epochs": 1, "turns": 1, "rounds": 1, "compiled": ()} if options.smoke else {}
-    finish("tables", [row for text in TITLES for row in measure(text, inputs, labels, **size)], options)
+    inputs, labels = (
+        torch.rand(150, 4, generator=generator),
+        torch.randint(0, 3, (150,), generator=generator),
+    )
+    size: dict[str, Any] = (
+        {"runs": 3, "epochs": 1, "turns": 1, "rounds": 1, "compiled": ()} if options.smoke else {}
+    )
+    finish(
+        "tables", [row for text in TITLES for row in measure(text, inputs, labels, **size)], options
+    )
 
 
 if __name__ == "__main__":

@@ -56,7 +56,9 @@ class _Head(nn.Module):
 class _ClassVectors(_Head):
     """Keep class vectors; abstract."""
 
-    def __init__(self, in_features: int, classes: int, *, seeds: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, in_features: int, classes: int, *, seeds: Sequence[int] | None = None
+    ) -> None:
         super().__init__()
         self.weight = nn.Parameter(_initial_vectors(in_features, classes, seeds, columns=True))
 
@@ -103,7 +105,9 @@ class NormedLinear(_ClassVectors):
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Compute logits and norms, ``[..., N, C]`` each."""
         weight = self.columns()
-        return exactly(lambda hidden: (hidden @ weight, _norm(hidden, -1) * _norm(weight, -2)), features)
+        return exactly(
+            lambda hidden: (hidden @ weight, _norm(hidden, -1) * _norm(weight, -2)), features
+        )
 
 
 class ClassCenters(_Head):
@@ -129,16 +133,24 @@ class ClassCenters(_Head):
 
     centers: Tensor
 
-    def __init__(self, features: int, classes: int, *, rate: float | None = 0.5, runs: int | None = None) -> None:
+    def __init__(
+        self, features: int, classes: int, *, rate: float | None = 0.5, runs: int | None = None
+    ) -> None:
         super().__init__()
-        start = torch.zeros(classes, features) if runs is None else torch.zeros(runs, classes, features)
+        start = (
+            torch.zeros(classes, features) if runs is None else torch.zeros(runs, classes, features)
+        )
         self.rate = rate
-        self.register_parameter("centers", nn.Parameter(start)) if rate is None else self.register_buffer("centers", start)
+        self.register_parameter(
+            "centers", nn.Parameter(start)
+        ) if rate is None else self.register_buffer("centers", start)
 
     def update(self, features: Tensor, target: Tensor, *, ignore_index: int = -100) -> None:
         """Move the centres by one batch; nothing happens in evaluation mode, or where the optimiser moves them."""
         if self.training and self.rate is not None:
-            self.centers.copy_(center_update(features, target, self.centers, self.rate, ignore_index=ignore_index))
+            self.centers.copy_(
+                center_update(features, target, self.centers, self.rate, ignore_index=ignore_index)
+            )
 
 
 class GaussianMixtureHead(_Head):
@@ -162,16 +174,27 @@ class GaussianMixtureHead(_Head):
         (torch.Size([5, 3]), tensor([[0., 0., 0.]]))
     """
 
-    def __init__(self, features: int, classes: int, *, diagonal: bool = False, seeds: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        *,
+        diagonal: bool = False,
+        seeds: Sequence[int] | None = None,
+    ) -> None:
         super().__init__()
-        self.means = nn.Parameter(means := _initial_vectors(features, classes, seeds, columns=False))
+        self.means = nn.Parameter(
+            means := _initial_vectors(features, classes, seeds, columns=False)
+        )
         self.log_deviation = nn.Parameter(torch.zeros_like(means)) if diagonal else None
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Compute half the squared distances, and half the log-determinants."""
         gaps = features.unsqueeze(-2) - self.means.unsqueeze(-3)  # (..., N, C, D)
         if self.log_deviation is None:
-            return gaps.square().sum(-1) / 2, self.means.new_zeros(self.means.shape[:-1]).unsqueeze(-2)
+            return gaps.square().sum(-1) / 2, self.means.new_zeros(self.means.shape[:-1]).unsqueeze(
+                -2
+            )
         gaps = gaps * torch.exp(-self.log_deviation).unsqueeze(-3)
         return gaps.square().sum(-1) / 2, self.log_deviation.sum(-1).unsqueeze(-2)
 
@@ -185,11 +208,18 @@ def _unit(vectors: Tensor, dim: int) -> Tensor:
     return vectors / torch.where(length > _SMALLEST_NORM, length, 1.0)
 
 
-def _initial_vectors(features: int, classes: int, seeds: Sequence[int] | None, *, columns: bool) -> Tensor:
+def _initial_vectors(
+    features: int, classes: int, seeds: Sequence[int] | None, *, columns: bool
+) -> Tensor:
     """Draw ``[C, D]`` for one run, ``[R, D, C]`` or ``[R, C, D]`` for a stack."""
     bound = 1 / math.sqrt(features)
     if seeds is None:
         return torch.empty(classes, features).uniform_(-bound, bound)
-    runs = [torch.empty(classes, features).uniform_(-bound, bound, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
+    runs = [
+        torch.empty(classes, features).uniform_(
+            -bound, bound, generator=torch.Generator().manual_seed(seed)
+        )
+        for seed in seeds
+    ]
     stack = torch.stack(runs)
     return stack.mT.contiguous() if columns else stack

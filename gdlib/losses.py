@@ -59,7 +59,9 @@ class Loss(nn.Module, ABC):
         """Take the signature from the function, unless the class is abstract too and names none."""
         if hasattr(cls, "function"):
             parameters = inspect.signature(cls.function).parameters.values()
-            cls.__signature__ = cls.kept = inspect.Signature([one for one in parameters if one.name not in cls.inputs])
+            cls.__signature__ = cls.kept = inspect.Signature(
+                [one for one in parameters if one.name not in cls.inputs]
+            )
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__()
@@ -202,7 +204,11 @@ class SphereFaceLoss(_Annealed):
 
     def forward(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """Compute the loss of a batch, with the norms of the features for a scale if they are given."""
-        return super().forward(input, target) if scale is None else self.function(input, target, **self.keywords() | {"scale": scale})
+        return (
+            super().forward(input, target)
+            if scale is None
+            else self.function(input, target, **self.keywords() | {"scale": scale})
+        )
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the cosines times the scale, or times the norms of the features."""
@@ -228,7 +234,11 @@ class ArcGradLoss(Loss):
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the negative angles times the scale."""
-        scale = functional.arcgrad_scale(self.gap, input.shape[min(1, input.ndim - 1)]) if self.scale is None else self.scale
+        scale = (
+            functional.arcgrad_scale(self.gap, input.shape[min(1, input.ndim - 1)])
+            if self.scale is None
+            else self.scale
+        )
         return -over_classes(scale, input) * functional.arccos(input)
 
 
@@ -259,7 +269,13 @@ class AdaCosLoss(Loss):
     scale: Tensor
 
     def __init__(
-        self, classes: int, *, dynamic: bool = True, minimum_scale: float | None = None, runs: int | None = None, **options: Unpack[Options]
+        self,
+        classes: int,
+        *,
+        dynamic: bool = True,
+        minimum_scale: float | None = None,
+        runs: int | None = None,
+        **options: Unpack[Options],
     ) -> None:
         super().__init__(**options)
         self.dynamic, self.minimum_scale = dynamic, minimum_scale
@@ -269,20 +285,34 @@ class AdaCosLoss(Loss):
     def forward(self, input: Tensor, target: Tensor, *rest: Tensor) -> Tensor:
         """Compute the loss of a batch; in training the scale follows first."""
         if self.dynamic and self.training:
-            options: dict[str, Any] = {"ignore_index": self.ignore_index, "minimum_scale": self.minimum_scale}
+            options: dict[str, Any] = {
+                "ignore_index": self.ignore_index,
+                "minimum_scale": self.minimum_scale,
+            }
             cosine, labels = input.detach(), target
             if self.scale.ndim == 0:  # the samples in one row, the classes behind them
-                cosine, labels = torch.atleast_2d(cosine).movedim(1, -1).flatten(0, -2), target.flatten()
+                cosine, labels = (
+                    torch.atleast_2d(cosine).movedim(1, -1).flatten(0, -2),
+                    target.flatten(),
+                )
             self.scale.copy_(functional.adacos_scale(cosine, labels, self.scale, **options))
         if self.scale.ndim == 0:
-            return functional.adacos_cross_entropy(input, target, self.scale.clone(), **self.keywords())
+            return functional.adacos_cross_entropy(
+                input, target, self.scale.clone(), **self.keywords()
+            )
         scale = self.scale.repeat_interleave(target.shape[1])
-        loss = functional.adacos_cross_entropy(input.flatten(0, 1), target.flatten(), scale, **self.keywords())
+        loss = functional.adacos_cross_entropy(
+            input.flatten(0, 1), target.flatten(), scale, **self.keywords()
+        )
         return loss.unflatten(0, target.shape) if self.reduction == "none" else loss
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the cosines times the scale as it is."""
-        return self.scale.reshape(-1, *[1] * (input.ndim - 1)) * input if self.scale.ndim else self.scale * input
+        return (
+            self.scale.reshape(-1, *[1] * (input.ndim - 1)) * input
+            if self.scale.ndim
+            else self.scale * input
+        )
 
     def extra_repr(self) -> str:
         """Name what shapes the loss."""
@@ -305,9 +335,13 @@ class GaussianMixtureLoss(Loss):
     function = staticmethod(functional.gaussian_mixture_cross_entropy)
     inputs = ("distance", "target", "half_log_determinant")
 
-    def forward(self, distance: Tensor, target: Tensor, half_log_determinant: Tensor | None = None) -> Tensor:  # type: ignore[override]
+    def forward(
+        self, distance: Tensor, target: Tensor, half_log_determinant: Tensor | None = None
+    ) -> Tensor:  # type: ignore[override]
         """Compute the loss of a batch."""
-        return self.function(distance, target, half_log_determinant=half_log_determinant, **self.keywords())
+        return self.function(
+            distance, target, half_log_determinant=half_log_determinant, **self.keywords()
+        )
 
     def logits(self, input: Tensor, *rest: Tensor) -> Tensor:
         """Return the logarithms of the densities, without their common constant."""

@@ -75,7 +75,9 @@ class LinearWarmup:
     def __post_init__(self) -> None:
         _check_finite(start=self.start, end=self.end, steps=self.steps)
         if self.steps <= 0:
-            raise ValueError(f"steps must be > 0, got {self.steps}; use Constant({self.end}) for no warm-up")
+            raise ValueError(
+                f"steps must be > 0, got {self.steps}; use Constant({self.end}) for no warm-up"
+            )
 
     def __call__(self, step: float) -> float:
         """Return the value at ``step``; it is exact at both ends."""
@@ -131,7 +133,9 @@ class ConfidenceFeedback:
     def __post_init__(self) -> None:
         _check_finite(start=self.start, proportional=self.proportional, integral=self.integral)
         if not (0.01 <= self.start <= 100 and self.proportional >= 0 and self.integral >= 0):
-            raise ValueError(f"start must be between 1/100 and 100, the gains must be >= 0; got {self!r}")
+            raise ValueError(
+                f"start must be between 1/100 and 100, the gains must be >= 0; got {self!r}"
+            )
         self._log_beta = math.log(self.start)
 
     def __call__(self, step: float) -> float:
@@ -142,9 +146,16 @@ class ConfidenceFeedback:
         """Read ``valid_confidence``, the mean of the largest probabilities, and ``valid_accuracy`` of the same held-out samples."""
         try:
             gap = float(measured["valid_confidence"]) - float(measured["valid_accuracy"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:  # the last three for a tensor of several numbers
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # the last three for a tensor of several numbers
             need = "let measure return valid_confidence and valid_accuracy, [R] each, after every epoch, and give every run a feedback"
-            raise ValueError(f"a feedback follows two numbers of its own run: {need}; measured: {dict(measured)}") from error
+            raise ValueError(
+                f"a feedback follows two numbers of its own run: {need}; measured: {dict(measured)}"
+            ) from error
         if not math.isfinite(gap):
             return  # a network that has diverged says nothing
         wanted = math.log(self.start) + self.proportional * gap + self.integral * (self._sum + gap)
@@ -161,5 +172,9 @@ _LARGEST_LOG = math.log(100)  # of β
 
 def _check_finite(**values: object) -> None:
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, numbers.Real)
+            or not math.isfinite(value)
+        ):
             raise ValueError(f"{name} must be a finite number, got {value!r}")

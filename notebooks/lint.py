@@ -20,14 +20,20 @@ FORMAT = ("format", "--no-respect-gitignore")
 
 def all_notebooks() -> list[Path]:
     """Every notebook of the project: all of ``notebooks/``, and the pages of the book that compute something."""
-    computing = [path for path in (ROOT / "book").glob("*.md") if "```{code-cell}" in path.read_text(encoding="utf-8")]
+    computing = [
+        path
+        for path in (ROOT / "book").glob("*.md")
+        if "```{code-cell}" in path.read_text(encoding="utf-8")
+    ]
     return sorted([*(ROOT / "notebooks").rglob("*.md"), *computing])
 
 
 def put_back(source: Path, formatted: Path) -> None:
     """Replace the code of those cells that ruff changed; everything else in the file stays as it is, to the letter."""
     text = before = source.read_text(encoding="utf-8")
-    for old, new in zip(jupytext.read(source).cells, nbformat.read(formatted, as_version=4).cells, strict=True):
+    for old, new in zip(
+        jupytext.read(source).cells, nbformat.read(formatted, as_version=4).cells, strict=True
+    ):
         if old.cell_type == "code" and old.source != new.source:
             there, back = f"\n{old.source}\n```", f"\n{new.source}\n```"
             assert there in text, f"{source}: this cell was not found again: {old.source[:80]}"
@@ -40,14 +46,23 @@ def put_back(source: Path, formatted: Path) -> None:
 def main(write: bool) -> int:
     """Check the notebooks, or put their code into shape; an exit status."""
     with tempfile.TemporaryDirectory() as folder:
-        converted = {source: Path(folder) / source.relative_to(ROOT).with_suffix(".ipynb") for source in all_notebooks()}
+        converted = {
+            source: Path(folder) / source.relative_to(ROOT).with_suffix(".ipynb")
+            for source in all_notebooks()
+        }
         for source, target in converted.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             nbformat.write(jupytext.read(source), target)
-        commands = [(*CHECK, "--fix") if write else CHECK, FORMAT if write else (*FORMAT, "--check")]
+        commands = [
+            (*CHECK, "--fix") if write else CHECK,
+            FORMAT if write else (*FORMAT, "--check"),
+        ]
         ruff = [sys.executable, "-m", "ruff"]
         failed = [
-            subprocess.run([*ruff, *command, "--config", str(ROOT / "pyproject.toml"), "."], cwd=folder).returncode for command in commands
+            subprocess.run(
+                [*ruff, *command, "--config", str(ROOT / "pyproject.toml"), "."], cwd=folder
+            ).returncode
+            for command in commands
         ]
         for source, target in converted.items() if write else []:
             put_back(source, target)

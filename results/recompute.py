@@ -50,14 +50,29 @@ PLACES = {
     "new matched": r"(cifar10-fast)/(?P<arm>augmented|matched)-seed\d-beta(?:5|1|0\.1)$",
     "new rivals": r"(cifar10-fast)/(?:augmented-warmup-seed\d|losses-seed\d-(?:a-softmax-4|center-0.003))$",
 }
-FIVE = ("plane", "followed", "grid", "step", "width", "link", "taus", "cost", "tuned", "mnist tuned", "new matched")
+FIVE = (
+    "plane",
+    "followed",
+    "grid",
+    "step",
+    "width",
+    "link",
+    "taus",
+    "cost",
+    "tuned",
+    "mnist tuned",
+    "new matched",
+)
 SEEDS = {"tables": 15, "layers": 10} | dict.fromkeys(FIVE, 5)
 WARM, WARM_1 = "warm-up 0.1→1", "warm-up 1→5"
 PLAN = {"augmented": ("20", "5", "1", "0.1", "0.01", WARM), "plain": ("20", "1", "0.1", WARM)}
 ANGULAR = ("softmax", "arcgrad 10", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
 NEW_ANGULAR = tuple(loss for loss in ANGULAR if loss != "m-softmax 0.5")
 NEW_RIVALS = "(center 0.02|arcface.*|adacos)"
-OTHERS, RIVALS = "3/(softmax|center 0.02|m-softmax 0.5|arcface 20 0.1|adacos)", "(center|m-softmax|arcface|adacos).*"
+OTHERS, RIVALS = (
+    "3/(softmax|center 0.02|m-softmax 0.5|arcface 20 0.1|adacos)",
+    "(center|m-softmax|arcface|adacos).*",
+)
 
 # Claim and part; place; metric; difference (max[...] and min[...] choose the setting with the largest or smallest mean of a metric among
 # those that the expression names, name@metric takes another metric); what meets it. The opposite contradicts it.
@@ -201,9 +216,32 @@ COMPARISONS = [
     ("A7 b", "cost", "excess", "resnet34 − resnet18", "< 0"),
 ]  # fmt: skip
 # Parts of several comparisons; of others all count
-JOINED = {"E4 c": "any", "E12 a": "any", "E12 b": "any", "E14 a": "provided", "B1 e": "provided", "B1 h": "provided"}
-OLDER = {"E6", "E8", "E11", "E12", "B1", "B2"}  # which older reduced runs no longer decide once the small network does
-OLDER_IN_PARTS = {"E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6"}  # likewise, in the parts that the small network answers
+JOINED = {
+    "E4 c": "any",
+    "E12 a": "any",
+    "E12 b": "any",
+    "E14 a": "provided",
+    "B1 e": "provided",
+    "B1 h": "provided",
+}
+OLDER = {
+    "E6",
+    "E8",
+    "E11",
+    "E12",
+    "B1",
+    "B2",
+}  # which older reduced runs no longer decide once the small network does
+OLDER_IN_PARTS = {
+    "E10",
+    "E13",
+    "L3",
+    "L4",
+    "L6",
+    "L10",
+    "A4",
+    "A6",
+}  # likewise, in the parts that the small network answers
 
 
 def numbers(record, run):
@@ -221,20 +259,31 @@ def numbers(record, run):
         m["share"] = m["lost"] / m["errors"] if m["errors"] else None
     if "group_confidence" in m:
         hardest, easiest = m["group_confidence"][0], m["group_confidence"][-1]
-        m["epoch_easy"] = next((epoch for epoch, value in enumerate(easiest) if value >= 0.9), len(easiest))
+        m["epoch_easy"] = next(
+            (epoch for epoch, value in enumerate(easiest) if value >= 0.9), len(easiest)
+        )
         m["gap"] = np.mean(np.subtract(easiest[1:], hardest[1:]))
     if "train_cross_entropy" in curves:
         pairs = zip(curves["train_epoch"], curves["train_cross_entropy"], strict=True)
         m["early_loss"] = np.mean([value for epoch, value in pairs if 1 <= epoch <= 10] or np.nan)
     if len([v for v in curves.get("train_margin_bias", []) if v is not None]) >= 3:
-        m["rise"] = m["train_margin_bias"] - min(v for v in curves["train_margin_bias"] if v is not None)
+        m["rise"] = m["train_margin_bias"] - min(
+            v for v in curves["train_margin_bias"] if v is not None
+        )
     if len(curves.get("target_angle", [])) > 1:
         m["angle"] = np.mean(curves["target_angle"][1:])
     if epochs and len(accuracy) >= epochs >= 4 and None not in accuracy:
         each, second_half = accuracy[-epochs:], accuracy[epochs // 2 : epochs + 1]
-        m["early"], m["falls"] = np.mean(each[: max(1, epochs // 4)]), -np.minimum(np.diff(each), 0).sum()
+        m["early"], m["falls"] = (
+            np.mean(each[: max(1, epochs // 4)]),
+            -np.minimum(np.diff(each), 0).sum(),
+        )
         m["oscillation"] = np.std(np.diff(second_half), ddof=1)
-    return {name: value for name, value in m.items() if isinstance(value, (int, float)) and value == value}
+    return {
+        name: value
+        for name, value in m.items()
+        if isinstance(value, (int, float)) and value == value
+    }
 
 
 def load(folder=RECORDS):
@@ -245,10 +294,18 @@ def load(folder=RECORDS):
         record = json.loads(path.read_text(encoding="utf-8"))
         name, asked = f"{path.parent.name}/{path.stem}", record["parameters"]
         name = name.replace("cifar100-between", "cifar100-augmented")
-        name = re.sub("cifar-edges/(cifar10+)-|(cifar10)-rates/", lambda m: f"{m[1] or m[2]}-fast/", name)
+        name = re.sub(
+            "cifar-edges/(cifar10+)-|(cifar10)-rates/", lambda m: f"{m[1] or m[2]}-fast/", name
+        )
         name = re.sub("fast-losses/(cifar10+)-", r"\1-fast/losses-", name)
-        for place, match in ((place, match) for place, where in PLACES.items() if (match := re.match(where, name))):
-            variant = "".join(match.groups()[:1]) if "arm" not in match.re.groupindex or match.re.groups > 1 else ""
+        for place, match in (
+            (place, match) for place, where in PLACES.items() if (match := re.match(where, name))
+        ):
+            variant = (
+                "".join(match.groups()[:1])
+                if "arm" not in match.re.groupindex or match.re.groups > 1
+                else ""
+            )
             for run in record["runs"]:
                 label = run.get("schedule") or asked.get("loss") or asked["method"]
                 if place in ("tables", "layers"):
@@ -261,7 +318,9 @@ def load(folder=RECORDS):
                     label = f"{run['beta']:g} at {run['temperature']:g}"
                 label = "/".join(filter(None, [match.groupdict().get("arm"), label]))
                 if place == "tables":
-                    tables[variant, label, run["title"]].append((asked["duplicates_together"], run["metrics"]["test_accuracy"]))
+                    tables[variant, label, run["title"]].append(
+                        (asked["duplicates_together"], run["metrics"]["test_accuracy"])
+                    )
                 elif place == "cost":
                     times[run["model"], run["seed"], run["loss"]] = run["metrics"]
                 elif not run.get("diverged") or place in ("margins", "half", "noise"):
@@ -269,20 +328,38 @@ def load(folder=RECORDS):
     for model, seed, loss in times:
         if loss == "arcgrad 10":
             ours, softmax = times[model, seed, loss], times[model, seed, "softmax"]
-            excess = (ours["criterion_seconds"] - softmax["criterion_seconds"]) / softmax["step_seconds"]
+            excess = (ours["criterion_seconds"] - softmax["criterion_seconds"]) / softmax[
+                "step_seconds"
+            ]
             found["cost", ""][model][seed] = {"excess": excess}
     # the rate of the largest mean validation accuracy, over the seeds of all rates that have three
-    for tuned, beta in [(settings, beta) for (place, _), settings in found.items() if "tuned" in place for beta in ("5", "1", "0.1")]:
+    for tuned, beta in [
+        (settings, beta)
+        for (place, _), settings in found.items()
+        if "tuned" in place
+        for beta in ("5", "1", "0.1")
+    ]:
         rates = [of for label, of in tuned.items() if label.endswith(f"/{beta}") and len(of) >= 3]
         if len(rates) >= 3 and len(common := set.intersection(*map(set, rates))) >= 3:
-            tuned[f"chosen/{beta}"] = max(rates, key=lambda of: np.mean([of[seed]["valid_accuracy"] for seed in common]))
-    for (variant, label, title), scores in tables.items():  # equal rows in one fold, where a data set was also run so
+            tuned[f"chosen/{beta}"] = max(
+                rates, key=lambda of: np.mean([of[seed]["valid_accuracy"] for seed in common])
+            )
+    for (
+        variant,
+        label,
+        title,
+    ), scores in tables.items():  # equal rows in one fold, where a data set was also run so
         with_equal_rows = max(together for together, _ in scores)
-        found["tables", variant][label][title] = {"test_accuracy": np.mean([x for together, x in scores if together == with_equal_rows])}
+        found["tables", variant][label][title] = {
+            "test_accuracy": np.mean([x for together, x in scores if together == with_equal_rows])
+        }
     for (place, _), settings in found.items():
         for title in next(iter(settings.values())) if place == "tables" else ():
             scores = np.array([round(of[title]["test_accuracy"], 6) for of in settings.values()])
-            won, ranks = (scores == scores.max()) / (scores == scores.max()).sum(), stats.rankdata(-scores)
+            won, ranks = (
+                (scores == scores.max()) / (scores == scores.max()).sum(),
+                stats.rankdata(-scores),
+            )
             for of, wins, rank in zip(settings.values(), won, ranks, strict=True):
                 of[title] |= {"wins": wins, "rank": rank}
     return found
@@ -295,8 +372,16 @@ def column(settings, label, metric):
 
 def chosen(settings, how, metric, labels, least, goal):
     """The setting, among those that the expression names, whose mean is largest, smallest or nearest to a goal."""
-    named = {label: column(settings, label, metric) for label in sorted(settings) if re.fullmatch(labels, label)}
-    means = {label: np.mean([*values.values()]) for label, values in named.items() if len(values) >= least}
+    named = {
+        label: column(settings, label, metric)
+        for label in sorted(settings)
+        if re.fullmatch(labels, label)
+    }
+    means = {
+        label: np.mean([*values.values()])
+        for label, values in named.items()
+        if len(values) >= least
+    }
     score = {"max": lambda x: -x, "min": lambda x: x, "near": lambda x: abs(x - goal)}[how]
     return min(means, key=lambda label: score(means[label]), default="")
 
@@ -308,7 +393,11 @@ def difference(settings, metric, text, least):
         weight, _, term = term.rpartition("*") if re.match(r"[0-9.]+\*", term) else ("1", "", term)
         label, _, other = term.partition("@")
         if choice := re.fullmatch(r"(max|min|near)\[(\w+)\]\((.*)\)", label):
-            goal = np.mean([*column(settings, tokens[1], choice[2]).values()] or np.nan) if choice[1] == "near" else None
+            goal = (
+                np.mean([*column(settings, tokens[1], choice[2]).values()] or np.nan)
+                if choice[1] == "near"
+                else None
+            )
             label = chosen(settings, *choice.groups(), least, goal)
         for unit, value in column(settings, label, other or metric).items():
             total[unit].append((1 if sign == "+" else -1) * float(weight) * value)
@@ -320,13 +409,24 @@ def judge(d, test, settings, metric):
     kind, bound = test.split()
     error, freedom, bound = d.std(ddof=1) / np.sqrt(len(d)), len(d) - 1, float(bound)
     if kind.startswith("pooled"):
-        groups = [np.array([*x.values()]) for label in settings if len(x := column(settings, label, metric)) == len(d)]
+        groups = [
+            np.array([*x.values()])
+            for label in settings
+            if len(x := column(settings, label, metric)) == len(d)
+        ]
         freedom = sum(len(group) - 1 for group in groups)
-        error = np.sqrt(2 * sum(((group - group.mean()) ** 2).sum() for group in groups) / freedom / len(d))
+        error = np.sqrt(
+            2 * sum(((group - group.mean()) ** 2).sum() for group in groups) / freedom / len(d)
+        )
     mean, half = d.mean(), stats.t.ppf(0.975, freedom) * error
     low, high = mean - half, mean + half
     above, below = low > bound, high < bound
-    critical = stats.studentized_range.ppf(0.95, bound, np.inf) * np.sqrt(bound * (bound + 1) / (12 * len(d))) if kind == "nemenyi" else 0
+    critical = (
+        stats.studentized_range.ppf(0.95, bound, np.inf)
+        * np.sqrt(bound * (bound + 1) / (12 * len(d)))
+        if kind == "nemenyi"
+        else 0
+    )
     met, against = {
         ">": (above, below),
         "<": (below, above),
@@ -335,7 +435,10 @@ def judge(d, test, settings, metric):
         "nemenyi": (mean >= critical, mean <= -critical),
     }[kind.removeprefix("pooled")]
     ends = {"differs": [0], "within": [-bound, bound], "nemenyi": [0]}.get(kind, [bound])
-    p = max(2 * stats.t.sf(abs(mean - end) / error, freedom) if error else float(mean == end) for end in ends)
+    p = max(
+        2 * stats.t.sf(abs(mean - end) / error, freedom) if error else float(mean == end)
+        for end in ends
+    )
     return mean, low, high, len(d), "met" if met else "contradicted" if against else "unresolved", p
 
 
@@ -379,20 +482,33 @@ def claims(found):
     parts, planned = defaultdict(list), defaultdict(set)
     for part, _, variant, *_, outcome, _ in comparisons(found):
         parts[part, variant].append(outcome)
-    for variant in [variant for part, variant in parts if part == "E3 b"]:  # and the means rise along 0.5, 0.1, 0.01, 0.001
+    for variant in [
+        variant for part, variant in parts if part == "E3 b"
+    ]:  # and the means rise along 0.5, 0.1, 0.01, 0.001
         steps = ("0.1 − 0.5", "0.01 − 0.1", "0.001 − 0.01")
-        each = [judge(difference(found["grid", variant], "lost", step, 5), "> 0", None, "") for step in steps]
-        fallen = "contradicted" if any(step[-2] == "contradicted" for step in each) else "unresolved"
+        each = [
+            judge(difference(found["grid", variant], "lost", step, 5), "> 0", None, "")
+            for step in steps
+        ]
+        fallen = (
+            "contradicted" if any(step[-2] == "contradicted" for step in each) else "unresolved"
+        )
         parts["E3 b", variant].append("met" if all(step[0] >= 0 for step in each) else fallen)
     family = {"cifar10": "cifar10", "cifar100": "many", "tiny": "many"}
-    new = {(part[:-2], family[variant.split("-")[0]]) for part, variant in parts if "-fast" in variant}
-    new |= {part for part, variant in parts if part[:-2] in OLDER_IN_PARTS and variant.endswith("-fast")}
+    new = {
+        (part[:-2], family[variant.split("-")[0]]) for part, variant in parts if "-fast" in variant
+    }
+    new |= {
+        part for part, variant in parts if part[:-2] in OLDER_IN_PARTS and variant.endswith("-fast")
+    }
     result = defaultdict(list)
     for part, *_ in COMPARISONS:
         planned[part[:-2]].add(part)
     for (part, variant), outcomes in parts.items():
         claim, data = part[:-2], variant.split("-")[0]
-        older = (claim in OLDER and (claim, family.get(data)) in new) or (part in new and "mnist" not in variant)
+        older = (claim in OLDER and (claim, family.get(data)) in new) or (
+            part in new and "mnist" not in variant
+        )
         older &= "-fast" not in variant
         if part != "L4 d" and not older and not (claim == "E12" and data == "cifar10"):
             result[claim].append((part, joined(part, outcomes)))
@@ -410,7 +526,11 @@ def claims(found):
 if __name__ == "__main__":
     everything = load()
     rows = [*comparisons(everything)]
-    for (part, _, variant, mean, low, high, n, outcome, p), corrected in zip(rows, holm([row[-1] for row in rows]), strict=True):
-        print(f"{part:6} {variant:36} {mean:+10.4g} [{low:+.4g}, {high:+.4g}]  n = {n:<3} {outcome:12} p = {p:.2g}, {corrected:.2g}")
+    for (part, _, variant, mean, low, high, n, outcome, p), corrected in zip(
+        rows, holm([row[-1] for row in rows]), strict=True
+    ):
+        print(
+            f"{part:6} {variant:36} {mean:+10.4g} [{low:+.4g}, {high:+.4g}]  n = {n:<3} {outcome:12} p = {p:.2g}, {corrected:.2g}"
+        )
     for claim, outcome in claims(everything):
         print(f"{claim:4} {outcome}")

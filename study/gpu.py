@@ -37,20 +37,40 @@ from study.objective import GradientDecay
 WAYS: dict[str, dict[str, Any]] = {
     "float32": {},
     "float32, recorded": {"cuda_graph": True},
-    "bfloat16, channels last, recorded": {"precision": "bfloat16", "channels_last": True, "cuda_graph": True},
+    "bfloat16, channels last, recorded": {
+        "precision": "bfloat16",
+        "channels_last": True,
+        "cuda_graph": True,
+    },
 }
 """Ways of training on a GPU, as switches of :func:`fit`."""
 
 # How far weights may lie apart after six steps, in parts of the way that they have gone. In float64 only the order of sums differs. In
 # float32 it moves some unit across the kink of its ReLU, which changes the gradient by the square root of that share.
 _TOLERANCES = {torch.float64: 1e-8, torch.float32: 0.1}
-_RATE = float(torch.tensor(0.01))  # a recorded step holds its learning rate in float32; so does what it is compared with
-_OPTIONS: dict[str, Any] = {"epochs": 1, "learning_rate": _RATE, "momentum": 0.9, "weight_decay": 1e-4, "max_grad_norm": 3.0}
+_RATE = float(
+    torch.tensor(0.01)
+)  # a recorded step holds its learning rate in float32; so does what it is compared with
+_OPTIONS: dict[str, Any] = {
+    "epochs": 1,
+    "learning_rate": _RATE,
+    "momentum": 0.9,
+    "weight_decay": 1e-4,
+    "max_grad_norm": 3.0,
+}
 _BETAS, _TEMPERATURES = [5.0, 1.0, 0.1], [1.0, 2.0, 0.5]
-_SIZES = {"dataset", "model", "width", "augmentation", "subset"}  # of which the time of an epoch is made, with the number of runs
+_SIZES = {
+    "dataset",
+    "model",
+    "width",
+    "augmentation",
+    "subset",
+}  # of which the time of an epoch is made, with the number of runs
 _RESERVE = 20.0  # seconds that are left for the end
 
-_without_tf32 = partial(torch.backends.cudnn.flags, enabled=True, allow_tf32=False)  # PyTorch makes matrix products without it by itself
+_without_tf32 = partial(
+    torch.backends.cudnn.flags, enabled=True, allow_tf32=False
+)  # PyTorch makes matrix products without it by itself
 _log = logging.getLogger("study.gpu")
 
 
@@ -90,7 +110,9 @@ def fit(
     return _weights(model)
 
 
-def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[dict[str, float], list[str]]:
+def check(
+    device: str, *, width: float = 0.25, batch_size: int = 100
+) -> tuple[dict[str, float], list[str]]:
     """Measure how far the weights after six steps, the last of a smaller batch, lie from those of a CPU in float64.
 
     Returns the distances in parts of the way that the weights have gone, NaN for a way that fails, and the names of the :data:`WAYS` with a
@@ -103,12 +125,16 @@ def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[d
     there = data[0].to(device), data[1].to(device)
     with _without_tf32():
         for name, switches in WAYS.items():
-            for dtype, tolerance in [(torch.float32, 1.0)] if "precision" in switches else _TOLERANCES.items():
+            for dtype, tolerance in (
+                [(torch.float32, 1.0)] if "precision" in switches else _TOLERANCES.items()
+            ):
                 try:
                     weights = fit(device, there, dtype=dtype, **form, **switches)
                     distance = float((weights - reference).norm() / (reference - start).norm())
                 except Exception as error:  # whatever a driver or a compiler raises
-                    _log.warning("%s: %s: %s", name, type(error).__name__, str(error).split("\n")[0])
+                    _log.warning(
+                        "%s: %s: %s", name, type(error).__name__, str(error).split("\n")[0]
+                    )
                     distance = math.nan
                 found[f"{name}, weights in {str(dtype).removeprefix('torch.')}"] = distance
                 if not distance < tolerance:
@@ -117,7 +143,9 @@ def check(device: str, *, width: float = 0.25, batch_size: int = 100) -> tuple[d
 
 
 def _weights(model: nn.Module) -> Tensor:
-    return torch.cat([parameter.detach().cpu().double().flatten() for parameter in model.parameters()])
+    return torch.cat(
+        [parameter.detach().cpu().double().flatten() for parameter in model.parameters()]
+    )
 
 
 class _Left(Exception):
@@ -128,7 +156,14 @@ class _Pace:
     """Look at the clock after every epoch, and leave a stack that will not end in time."""
 
     def __init__(self, epochs: int, end: float, more: float, clock: Callable[[], float]) -> None:
-        self.epochs, self.end, self.more, self.clock, self.epoch_seconds, self.times = epochs, end, more, clock, 0.0, list[float]()
+        self.epochs, self.end, self.more, self.clock, self.epoch_seconds, self.times = (
+            epochs,
+            end,
+            more,
+            clock,
+            0.0,
+            list[float](),
+        )
 
     def __call__(self, model: object, dataset: object, epoch: int) -> Mapping[str, Tensor]:
         self.times.append(self.clock())
@@ -136,14 +171,24 @@ class _Pace:
             self.epoch_seconds = (self.times[-1] - self.times[1]) / (len(self.times) - 2)
             rest, left = self.epochs - epoch, self.end - self.clock()
             if self.epoch_seconds * rest > left + self.more:
-                raise _Left(f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} seconds are left")
+                raise _Left(
+                    f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} seconds are left"
+                )
             if rest and self.epoch_seconds > left:
-                raise _Left(f"to go on from its checkpoint after epoch {epoch - 1} of {self.epochs}")
+                raise _Left(
+                    f"to go on from its checkpoint after epoch {epoch - 1} of {self.epochs}"
+                )
         return {}
 
 
 def run_jobs(
-    jobs: Sequence[Job], seconds: float, into: Path, *, more: float = 0, device: str = "cpu", clock: Callable[[], float] = time.monotonic
+    jobs: Sequence[Job],
+    seconds: float,
+    into: Path,
+    *,
+    more: float = 0,
+    device: str = "cpu",
+    clock: Callable[[], float] = time.monotonic,
 ) -> list[Job]:
     """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now.
 
@@ -156,7 +201,11 @@ def run_jobs(
         if type(job.setting) is not settings.Train:
             _log.info("%s: not a job of the notebook train", job.id)
             continue
-        setting = job.setting if job.setting.device == "auto" else job.setting.model_copy(update={"device": device})
+        setting = (
+            job.setting
+            if job.setting.device == "auto"
+            else job.setting.model_copy(update={"device": device})
+        )
         kind = repr([*setting.model_dump(include=_SIZES).values(), len(setting.runs())])
         left = end - clock()
         if left < 0 or taken.get(kind, 0) * setting.epochs > left + more:
@@ -165,7 +214,9 @@ def run_jobs(
         pace = _Pace(setting.epochs, end, more, clock)
         try:
             with _without_tf32() if setting.precision == "float32" else nullcontext():
-                record = run.train_stack(setting, measure=pace, checkpoint_dir=str(into / "checkpoints"))
+                record = run.train_stack(
+                    setting, measure=pace, checkpoint_dir=str(into / "checkpoints")
+                )
             record.write(job.record)
         except _Left as reason:
             _log.info("%s: left, %s", job.id, reason)
@@ -185,11 +236,27 @@ def run_jobs(
 
 def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
     """Check, then run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("campaigns", nargs="+", help="names of campaign files, the most valuable first")
-    parser.add_argument("--minutes", type=float, required=True, help="how long this command may run")
-    parser.add_argument("--more", type=float, default=0.0, help="minutes of further commands that will follow on the same machine")
-    parser.add_argument("--into", type=Path, default=Path("build/gpu"), help="folder of the records, their archive, and the checkpoints")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "campaigns", nargs="+", help="names of campaign files, the most valuable first"
+    )
+    parser.add_argument(
+        "--minutes", type=float, required=True, help="how long this command may run"
+    )
+    parser.add_argument(
+        "--more",
+        type=float,
+        default=0.0,
+        help="minutes of further commands that will follow on the same machine",
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        default=Path("build/gpu"),
+        help="folder of the records, their archive, and the checkpoints",
+    )
     parser.add_argument("--device", default="cuda", help="cpu for a rehearsal")
     options = parser.parse_args(given)
     started, root = time.monotonic(), root or Path.cwd()
@@ -197,21 +264,43 @@ def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("PyTorch finds no GPU here; --device cpu rehearses")
     try:
-        jobs = [job for name in options.campaigns for job in plan(name, root).pending]  # a mistake shows before the first minute is gone
-        jobs = [replace(job, record=options.into / "records" / job.campaign / job.record.name) for job in jobs]
+        jobs = [
+            job for name in options.campaigns for job in plan(name, root).pending
+        ]  # a mistake shows before the first minute is gone
+        jobs = [
+            replace(job, record=options.into / "records" / job.campaign / job.record.name)
+            for job in jobs
+        ]
         jobs = [job for job in jobs if not job.done]  # by an earlier command
     except CampaignError as error:
         sys.exit(str(error))
     missing = len(jobs)
-    found, wrong = check("cpu", width=0.125, batch_size=4) if options.device == "cpu" else check(options.device)
+    found, wrong = (
+        check("cpu", width=0.125, batch_size=4)
+        if options.device == "cpu"
+        else check(options.device)
+    )
     for name, distance in found.items():
         _log.info("%s: %.1e of the way apart from a CPU", name, distance)
     for name in wrong:
-        _log.error("%s does not compute what the CPU computes: jobs that would train so are left out", name)
-        jobs = [job for job in jobs if not all(getattr(job.setting, switch, None) == value for switch, value in WAYS[name].items())]
+        _log.error(
+            "%s does not compute what the CPU computes: jobs that would train so are left out", name
+        )
+        jobs = [
+            job
+            for job in jobs
+            if not all(
+                getattr(job.setting, switch, None) == value for switch, value in WAYS[name].items()
+            )
+        ]
     seconds = 60 * options.minutes - (time.monotonic() - started)
     done = run_jobs(jobs, seconds, options.into, more=60 * options.more, device=options.device)
-    _log.info("%d of %d missing jobs have their record now, in %s", len(done), missing, options.into / "records.tar.gz")
+    _log.info(
+        "%d of %d missing jobs have their record now, in %s",
+        len(done),
+        missing,
+        options.into / "records.tar.gz",
+    )
 
 
 if __name__ == "__main__":

@@ -17,8 +17,14 @@ def readme(page: Page, settings: pd.DataFrame) -> str:
     """Give README.md with the answers of the first page, without their links, and the count of the outcomes between its two marks."""
     decided = verdicts.verdicts(page.records)
     answers = sentences.answers(measured.numbers(settings, decided["B1"], decided["B4"]))
-    lines = ["MNIST with the papers' network; CIFAR-10 and CIFAR-100 reduced, with a small network and fewer epochs:", ""]
-    lines += [re.sub(r"{ref}`([^<`]+?) <[^>`]+>`", r"\1", f"- **{question}** {answer}") for question, answer in answers.items()]
+    lines = [
+        "MNIST with the papers' network; CIFAR-10 and CIFAR-100 reduced, with a small network and fewer epochs:",
+        "",
+    ]
+    lines += [
+        re.sub(r"{ref}`([^<`]+?) <[^>`]+>`", r"\1", f"- **{question}** {answer}")
+        for question, answer in answers.items()
+    ]
     run = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
     counted = f"Of {len(run)} claims, the papers' and some of our own, for which there are runs that decide: {outcomes.summary(run)}."
     before, begin, rest = README.read_text(encoding="utf-8").partition("<!-- headline:begin -->\n")

@@ -53,29 +53,122 @@ _SCALE = Number("scale", "scale", "s", Positive)
 
 LOSSES: Mapping[str, Kind] = {
     "softmax": Kind("CrossEntropyLoss", "softmax", "#000000", "-", "AG, GD, LM"),
-    "label-smoothing": Kind("CrossEntropyLoss", "label smoothing", "#aa3377", "-.", "LM", numbers=(_SMOOTHING,)),
-    "super-symmetry": Kind("CrossEntropyLoss", "super-symmetry", "#999933", ":", "LM", head="super-symmetric"),
+    "label-smoothing": Kind(
+        "CrossEntropyLoss", "label smoothing", "#aa3377", "-.", "LM", numbers=(_SMOOTHING,)
+    ),
+    "super-symmetry": Kind(
+        "CrossEntropyLoss", "super-symmetry", "#999933", ":", "LM", head="super-symmetric"
+    ),
     "hinge": Kind("MultiClassHingeLoss", "hinge", "#8c564b", ":", "LM"),
     "modified": Kind("ModifiedCrossEntropyLoss", "modified loss", "#009e73", "-.", "LM"),
     "gd": Kind("GDCrossEntropyLoss", "gradient decay", "#000000", "-", "GD", numbers=(_BETA,)),
-    "class-beta": Kind("GDCrossEntropyLoss", "a β for each class", "#666633", "-", "GD", numbers=(replace(_BETA, symbol="β ≥"),)),
-    "adjusted": Kind("GDCrossEntropyLoss", "logit adjustment", "#006d5b", "--", "GD", numbers=(_BETA,)),
-    "weighted": Kind("GDCrossEntropyLoss", "class weights", "#a05195", "-.", "GD", numbers=(_BETA,)),
-    "lm": Kind("LargeMarginLoss", "LM", "#1b7340", "--", "LM", numbers=(_LAMBDA,)),
-    "lm-qu": Kind("LargeMarginLoss", "LM with D(q‖u)", "#66bb88", "--", "LM", numbers=(_LAMBDA,), options={"divergence": "q_u"}),
-    "lm-uq": Kind("LargeMarginLoss", "LM with D(u‖q)", "#0b4d22", "--", "LM", numbers=(_LAMBDA,), options={"divergence": "u_q"}),
-    "modified-lm": Kind("LargeMarginLoss", "modified loss + LM", "#555555", "--", "LM", numbers=(_LAMBDA,), options={"margin": 1.0}),
-    "m-softmax": Kind("SoftMarginLoss", "M-Softmax", "#44aa99", "--", "AG", numbers=(replace(_MARGIN, type=Finite),)),
-    "center": Kind("CenterLoss", "center loss", "#7f7f00", "-.", "AG, GD", numbers=(_FACTOR,), with_features=True, keeps_state=True),
-    "l-softmax": Kind("LSoftmaxLoss", "L-Softmax", "#cc79a7", ":", "LM", head="normed", numbers=(_MULTIPLE,), keeps_state=True),
-    "a-softmax": Kind(
-        "SphereFaceLoss", "A-Softmax", "#117733", ":", "GD", head="cosine", numbers=(_MULTIPLE,), with_features=True, keeps_state=True
+    "class-beta": Kind(
+        "GDCrossEntropyLoss",
+        "a β for each class",
+        "#666633",
+        "-",
+        "GD",
+        numbers=(replace(_BETA, symbol="β ≥"),),
     ),
-    "lgm": Kind("GaussianMixtureLoss", "LGM", "#882255", ":", "LM", head="gaussian", numbers=(replace(_MARGIN, symbol="α"), _LIKELIHOOD)),
-    "arcface": Kind("ArcFaceLoss", "ArcFace", "#aa4499", ":", "AG", head="cosine", numbers=(_SCALE, _MARGIN)),
+    "adjusted": Kind(
+        "GDCrossEntropyLoss", "logit adjustment", "#006d5b", "--", "GD", numbers=(_BETA,)
+    ),
+    "weighted": Kind(
+        "GDCrossEntropyLoss", "class weights", "#a05195", "-.", "GD", numbers=(_BETA,)
+    ),
+    "lm": Kind("LargeMarginLoss", "LM", "#1b7340", "--", "LM", numbers=(_LAMBDA,)),
+    "lm-qu": Kind(
+        "LargeMarginLoss",
+        "LM with D(q‖u)",
+        "#66bb88",
+        "--",
+        "LM",
+        numbers=(_LAMBDA,),
+        options={"divergence": "q_u"},
+    ),
+    "lm-uq": Kind(
+        "LargeMarginLoss",
+        "LM with D(u‖q)",
+        "#0b4d22",
+        "--",
+        "LM",
+        numbers=(_LAMBDA,),
+        options={"divergence": "u_q"},
+    ),
+    "modified-lm": Kind(
+        "LargeMarginLoss",
+        "modified loss + LM",
+        "#555555",
+        "--",
+        "LM",
+        numbers=(_LAMBDA,),
+        options={"margin": 1.0},
+    ),
+    "m-softmax": Kind(
+        "SoftMarginLoss",
+        "M-Softmax",
+        "#44aa99",
+        "--",
+        "AG",
+        numbers=(replace(_MARGIN, type=Finite),),
+    ),
+    "center": Kind(
+        "CenterLoss",
+        "center loss",
+        "#7f7f00",
+        "-.",
+        "AG, GD",
+        numbers=(_FACTOR,),
+        with_features=True,
+        keeps_state=True,
+    ),
+    "l-softmax": Kind(
+        "LSoftmaxLoss",
+        "L-Softmax",
+        "#cc79a7",
+        ":",
+        "LM",
+        head="normed",
+        numbers=(_MULTIPLE,),
+        keeps_state=True,
+    ),
+    "a-softmax": Kind(
+        "SphereFaceLoss",
+        "A-Softmax",
+        "#117733",
+        ":",
+        "GD",
+        head="cosine",
+        numbers=(_MULTIPLE,),
+        with_features=True,
+        keeps_state=True,
+    ),
+    "lgm": Kind(
+        "GaussianMixtureLoss",
+        "LGM",
+        "#882255",
+        ":",
+        "LM",
+        head="gaussian",
+        numbers=(replace(_MARGIN, symbol="α"), _LIKELIHOOD),
+    ),
+    "arcface": Kind(
+        "ArcFaceLoss", "ArcFace", "#aa4499", ":", "AG", head="cosine", numbers=(_SCALE, _MARGIN)
+    ),
     "adacos": Kind("AdaCosLoss", "AdaCos", "#b8860b", "-.", "AG", head="cosine", keeps_state=True),
-    "guarded-adacos": Kind("AdaCosLoss", "AdaCos", "#6b4f06", ":", "AG", head="cosine", numbers=(_SMALLEST,), keeps_state=True),
-    "arcgrad": Kind("ArcGradLoss", "ArcGrad", "#332288", "-", "AG", head="cosine", numbers=(_SCALE,)),
+    "guarded-adacos": Kind(
+        "AdaCosLoss",
+        "AdaCos",
+        "#6b4f06",
+        ":",
+        "AG",
+        head="cosine",
+        numbers=(_SMALLEST,),
+        keeps_state=True,
+    ),
+    "arcgrad": Kind(
+        "ArcGradLoss", "ArcGrad", "#332288", "-", "AG", head="cosine", numbers=(_SCALE,)
+    ),
 }
 """Every loss by its name."""
 
@@ -96,7 +189,9 @@ class Loss:
     def arguments(self) -> dict[str, Any]:
         """The arguments of its module."""
         named = zip(self.kind.numbers, self.numbers, strict=True)
-        return {number.argument: value for number, value in named if number.argument} | dict(self.kind.options)
+        return {number.argument: value for number, value in named if number.argument} | dict(
+            self.kind.options
+        )
 
 
 @functools.cache
@@ -104,17 +199,24 @@ def parse(text: str) -> Loss:
     """Read the name of a loss and its numbers, such as ``"arcface 20 0.1"``; the error says what is valid."""
     name, *numbers = text.split() or [""]
     if name not in LOSSES:
-        valid = ", ".join(" ".join([key, *(number.name for number in kind.numbers)]) for key, kind in LOSSES.items())
+        valid = ", ".join(
+            " ".join([key, *(number.name for number in kind.numbers)])
+            for key, kind in LOSSES.items()
+        )
         raise ValueError(f"unknown loss {text!r}; valid: {valid}")
     expected, values = LOSSES[name].numbers, []
     if len(numbers) != len(expected):
         names = ", ".join(number.name for number in expected) or "none"
-        raise ValueError(f"loss {text!r}: {name} has {len(expected)} numbers ({names}); got {len(numbers)}")
+        raise ValueError(
+            f"loss {text!r}: {name} has {len(expected)} numbers ({names}); got {len(numbers)}"
+        )
     for number, value in zip(expected, numbers, strict=True):
         try:
             values.append(TypeAdapter(number.type).validate_python(value))
         except ValidationError as error:
-            raise ValueError(f"loss {text!r}: {number.name}: {error.errors()[0]['msg']}; got {value}") from error
+            raise ValueError(
+                f"loss {text!r}: {number.name}: {error.errors()[0]['msg']}; got {value}"
+            ) from error
     return Loss(name, tuple(values))
 
 
@@ -129,5 +231,8 @@ def loss_name(text: str) -> str:
     if name not in LOSSES or len(numbers) != len(LOSSES[name].numbers):
         return text
     symbols = [number.symbol for number in LOSSES[name].numbers]
-    values = [f"{symbol} = {number}".replace("≥ =", "≥") for symbol, number in zip(symbols, numbers, strict=True)]
+    values = [
+        f"{symbol} = {number}".replace("≥ =", "≥")
+        for symbol, number in zip(symbols, numbers, strict=True)
+    ]
     return ", ".join([LOSSES[name].title, *values])

@@ -30,7 +30,11 @@ def scores(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
     correct = (logits.argmax(2) == labels).double().mean(1)
     cross_entropy = torch.stack([F.cross_entropy(run_logits, labels) for run_logits in logits])
     bias = torch.stack([margin_bias(run_logits, labels).double().mean() for run_logits in logits])
-    measured = {f"{name}_accuracy": correct, f"{name}_cross_entropy": cross_entropy, f"{name}_margin_bias": bias}
+    measured = {
+        f"{name}_accuracy": correct,
+        f"{name}_cross_entropy": cross_entropy,
+        f"{name}_margin_bias": bias,
+    }
     if logits.shape[2] > _MANY_CLASSES:
         among = (logits.topk(5, 2).indices == labels[None, :, None]).any(2)
         measured[f"{name}_top5_accuracy"] = among.double().mean(1)
@@ -43,14 +47,18 @@ def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.softmax(logits, 2).gather(2, index).squeeze(2)
 
 
-def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], Tensor], betas: Sequence[float]) -> list[dict[str, Any]]:
+def final_measures(
+    dataset: data.Dataset, scaled_logits: Callable[[data.Split], Tensor], betas: Sequence[float]
+) -> list[dict[str, Any]]:
     """Measure the last epoch from the logits ``[R, N, C]`` over τ: scores, the training confidence (the papers' Table 1), calibration.
 
     With a validation split, temperature and vector scaling are fitted on it, and their test metrics carry the suffixes ``_temperature`` and
     ``_vector``; those of the β link carry ``_link``.
     """
     splits = {"train": dataset.train, "test": dataset.test, "valid": dataset.valid}
-    logits = {name: scaled_logits(split).cpu() for name, split in splits.items() if split is not None}
+    logits = {
+        name: scaled_logits(split).cpu() for name, split in splits.items() if split is not None
+    }
     labels = {name: split.labels.cpu() for name, split in splits.items() if split is not None}
     measures: dict[str, Tensor] = {}
     for name in logits:
@@ -67,13 +75,17 @@ def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], 
             "diverged": False,
             "metrics": metrics,
             "confidence_counts": calibration.confidence_histogram(confidence[index]),
-            "confidence_histogram": calibration.confidence_histogram(confidence[index], _CONFIDENCE_EDGES),
+            "confidence_histogram": calibration.confidence_histogram(
+                confidence[index], _CONFIDENCE_EDGES
+            ),
         }
         test_logits, test_labels = logits["test"][index].double(), labels["test"]
         probabilities = {"": torch.softmax(test_logits, 1)}
         if "valid" in logits:
             valid_logits, valid_labels = logits["valid"][index].double(), labels["valid"]
-            metrics["valid_ece"] = calibration.expected_calibration_error(torch.softmax(valid_logits, 1), valid_labels)
+            metrics["valid_ece"] = calibration.expected_calibration_error(
+                torch.softmax(valid_logits, 1), valid_labels
+            )
             temperature, vector = calibration.TemperatureScaling(), calibration.VectorScaling()
             for suffix, scaling in (("_temperature", temperature), ("_vector", vector)):
                 scaled = scaling.fit(valid_logits, valid_labels).transform(test_logits)
@@ -81,7 +93,9 @@ def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], 
                 probabilities[suffix] = torch.softmax(scaled, 1)
             run["scaling_temperature"] = temperature.temperature
             probabilities["_link"] = calibration.beta_link(probabilities[""], beta)
-            metrics["test_nll_link"] = calibration.negative_log_likelihood(probabilities["_link"], test_labels)
+            metrics["test_nll_link"] = calibration.negative_log_likelihood(
+                probabilities["_link"], test_labels
+            )
         for suffix, values in probabilities.items():
             _calibrated(run, values, test_labels, suffix)
         final.append(run)
@@ -89,7 +103,9 @@ def final_measures(dataset: data.Dataset, scaled_logits: Callable[[data.Split], 
 
 
 @torch.no_grad()
-def first_layer(perceptrons: models.StackedMLP, activation: str, inputs: Tensor) -> dict[str, Tensor]:
+def first_layer(
+    perceptrons: models.StackedMLP, activation: str, inputs: Tensor
+) -> dict[str, Tensor]:
     """Measure what the first layer of each perceptron lets through of the training inputs ``[N, D]``.
 
     ``saturated`` is the share of outputs, over samples and units, whose distance to an end of the activation is below half a percent of its
@@ -107,7 +123,10 @@ def first_layer(perceptrons: models.StackedMLP, activation: str, inputs: Tensor)
         at_high.append(high_end.all(1))
     dead = torch.stack(at_low).all(0) | torch.stack(at_high).all(0)
     share = torch.stack(saturated).sum(0) / len(inputs)
-    return {"saturated": share if high < math.inf else torch.zeros_like(share), "dead": dead.double().mean(1)}
+    return {
+        "saturated": share if high < math.inf else torch.zeros_like(share),
+        "dead": dead.double().mean(1),
+    }
 
 
 def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suffix: str) -> None:
@@ -116,20 +135,31 @@ def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suff
         f"test_confidence{suffix}": float(probabilities.amax(1).mean()),
         f"test_ece{suffix}": calibration.expected_calibration_error(probabilities, labels),
         f"test_mce{suffix}": calibration.maximum_calibration_error(probabilities, labels),
-        f"test_ece_mass{suffix}": calibration.expected_calibration_error(probabilities, labels, scheme="mass"),
-        f"test_rmsce_debiased{suffix}": calibration.debiased_calibration_error(probabilities, labels),
-        f"test_classwise_ece{suffix}": calibration.classwise_calibration_error(probabilities, labels),
+        f"test_ece_mass{suffix}": calibration.expected_calibration_error(
+            probabilities, labels, scheme="mass"
+        ),
+        f"test_rmsce_debiased{suffix}": calibration.debiased_calibration_error(
+            probabilities, labels
+        ),
+        f"test_classwise_ece{suffix}": calibration.classwise_calibration_error(
+            probabilities, labels
+        ),
         f"test_brier{suffix}": calibration.brier_score(probabilities, labels),
     }
     bins = calibration.calibration_bins(probabilities, labels)
-    run[f"reliability{suffix}"] = {name: getattr(bins, name) for name in ("upper", "count", "confidence", "accuracy")}
+    run[f"reliability{suffix}"] = {
+        name: getattr(bins, name) for name in ("upper", "count", "confidence", "accuracy")
+    }
     if not suffix:
         interval = calibration.bootstrap_calibration(probabilities, labels)
         run["test_ece_interval"] = [interval.low, interval.high]
 
 
 def add_class_accuracies(
-    final: Sequence[dict[str, Any]], logits: Tensor, labels: Tensor, rules: Sequence[Callable[[Tensor], Tensor]]
+    final: Sequence[dict[str, Any]],
+    logits: Tensor,
+    labels: Tensor,
+    rules: Sequence[Callable[[Tensor], Tensor]],
 ) -> None:
     """Add to each run the accuracy of each class, from logits ``[R, N, C]``: of the largest one, and (``_link``) of a rule for each run."""
     of_class = F.one_hot(labels).double()  # (N, C)
@@ -170,7 +200,9 @@ def difficulty_groups(final_confidence: Tensor) -> Tensor:
     return rank * _GROUPS // len(final_confidence)
 
 
-def confidence_summaries(confidences: Tensor, seeds: Sequence[int], betas: Sequence[float]) -> list[dict[str, Any]]:
+def confidence_summaries(
+    confidences: Tensor, seeds: Sequence[int], betas: Sequence[float]
+) -> list[dict[str, Any]]:
     """Summarise the confidences of a stack ``[R, E, N]``, after 0 to E - 1 epochs, for the records of its runs.
 
     Samples are grouped by the run's own last confidence, and by that of the reference run: of the same seed, with β nearest to 1. The
@@ -181,7 +213,10 @@ def confidence_summaries(confidences: Tensor, seeds: Sequence[int], betas: Seque
     ranks = torch.logspace(0, math.log10(samples), 12, dtype=torch.float64).round().long() - 1
     kept = []
     for seed, values, learnt in zip(seeds, confidences, epoch_learnt(confidences), strict=True):
-        reference = min((run for run, other in enumerate(seeds) if other == seed), key=lambda run: abs(math.log(betas[run])))
+        reference = min(
+            (run for run, other in enumerate(seeds) if other == seed),
+            key=lambda run: abs(math.log(betas[run])),
+        )
         own, shared = difficulty_groups(values[-1]), difficulty_groups(confidences[reference, -1])
         single = confidences[reference, -1].argsort(stable=True)[ranks]
         kept.append(
@@ -192,7 +227,9 @@ def confidence_summaries(confidences: Tensor, seeds: Sequence[int], betas: Seque
                 "epoch_learnt_counts": torch.bincount(learnt, minlength=epochs + 1).tolist(),
                 "never_learnt": (learnt == epochs).double().mean().item(),
                 "median_epoch_learnt": learnt.double().median().item(),
-                "group_epoch_learnt": [learnt[own == group].double().mean().item() for group in range(_GROUPS)],
+                "group_epoch_learnt": [
+                    learnt[own == group].double().mean().item() for group in range(_GROUPS)
+                ],
             }
         )
     return kept
@@ -200,7 +237,9 @@ def confidence_summaries(confidences: Tensor, seeds: Sequence[int], betas: Seque
 
 def _group_means(values: Tensor, groups: Tensor) -> list[list[float]]:
     """Mean confidence of each group after each epoch, from ``[E, N]``: five lists of E."""
-    return _rounded(torch.stack([values[:, groups == group].double().mean(1) for group in range(_GROUPS)]))
+    return _rounded(
+        torch.stack([values[:, groups == group].double().mean(1) for group in range(_GROUPS)])
+    )
 
 
 def _rounded(values: Tensor) -> list[list[float]]:
@@ -223,7 +262,9 @@ def class_centres(features: Tensor, labels: Tensor, n_classes: int = 0) -> Tenso
         )
     count = labels.bincount(minlength=n_classes)
     if len(count) < 2 or not count.all():
-        raise ValueError(f"at least two classes, each with a sample, expected; the classes have {count.tolist()}")
+        raise ValueError(
+            f"at least two classes, each with a sample, expected; the classes have {count.tolist()}"
+        )
     x = features.detach().double()
     return torch.stack([x[..., labels == c, :].mean(-2) for c in range(len(count))], -2)
 
@@ -240,7 +281,9 @@ def distances(features: Tensor, labels: Tensor, centres: Tensor) -> tuple[Tensor
     """
     apart = torch.linalg.norm(features.detach().double() - centres[..., labels, :], dim=-1)
     intra = torch.stack([apart[..., labels == c].mean(-1) for c in range(centres.shape[-2])], -1)
-    return intra, pairs(torch.linalg.norm(centres[..., :, None, :] - centres[..., None, :, :], dim=-1))
+    return intra, pairs(
+        torch.linalg.norm(centres[..., :, None, :] - centres[..., None, :, :], dim=-1)
+    )
 
 
 def angles_between(a: Tensor, b: Tensor) -> Tensor:
@@ -254,7 +297,10 @@ def angles_between(a: Tensor, b: Tensor) -> Tensor:
         >>> angles_between(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [0.0, 1.0], [-3.0, 0.0]])).rad2deg().tolist()
         [[0.0, 90.0, 180.0]]
     """
-    u, v = (vectors.double() / torch.linalg.norm(vectors.double(), dim=-1, keepdim=True) for vectors in (a, b))
+    u, v = (
+        vectors.double() / torch.linalg.norm(vectors.double(), dim=-1, keepdim=True)
+        for vectors in (a, b)
+    )
     u, v = u[..., :, None, :], v[..., None, :, :]
     return 2 * torch.atan2(torch.linalg.norm(u - v, dim=-1), torch.linalg.norm(u + v, dim=-1))
 
@@ -273,12 +319,18 @@ def target_angles(features: Tensor, labels: Tensor, vectors: Tensor) -> dict[str
     own = F.normalize(vectors.double(), dim=2)[:, labels]  # (R, N, D)
     cosine = (F.normalize(features.double(), dim=2) * own).sum(2)
     angles = torch.arccos(cosine.clamp(-1, 1))
-    counts = torch.stack([torch.histc(of_run, len(ANGLE_EDGES) - 1, 0.0, math.pi) for of_run in angles])
+    counts = torch.stack(
+        [torch.histc(of_run, len(ANGLE_EDGES) - 1, 0.0, math.pi) for of_run in angles]
+    )
     return {"target_angle": angles.mean(1), "target_angle_counts": counts.long()}
 
 
 def add_angles(
-    final: Sequence[dict[str, Any]], history: Sequence[dict[str, Any]], features: Tensor, labels: Tensor, vectors: Tensor
+    final: Sequence[dict[str, Any]],
+    history: Sequence[dict[str, Any]],
+    features: Tensor,
+    labels: Tensor,
+    vectors: Tensor,
 ) -> None:
     """Add to each run that did not diverge the angles between classes, and the histograms of the target angles after each evaluated epoch.
 
@@ -296,4 +348,6 @@ def add_angles(
         if not run["diverged"]:
             run["metrics"] |= {name: float(values[index]) for name, values in means.items()}
             run["target_angle_epochs"] = [entry["epoch"] for entry in measured]
-            run["target_angle_counts"] = [entry["target_angle_counts"][index].tolist() for entry in measured]
+            run["target_angle_counts"] = [
+                entry["target_angle_counts"][index].tolist() for entry in measured
+            ]

@@ -29,7 +29,15 @@ class StackLoss(nn.Module):
         (tensor([[0.1269]]), tensor([[[2., 0.]]]))
     """
 
-    def __init__(self, loss: Loss, classes: int, *, runs: int = 1, features: int = 0, counts: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        loss: Loss,
+        classes: int,
+        *,
+        runs: int = 1,
+        features: int = 0,
+        counts: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.name, self.classes = loss.name, classes
         arguments: dict[str, Any] = loss.arguments | {"reduction": "none"}
@@ -40,13 +48,22 @@ class StackLoss(nn.Module):
         elif loss.kind.module == "AdaCosLoss":
             self.loss = losses.AdaCosLoss(classes, runs=runs, **arguments)
         elif loss.name in CORRECTIONS:
-            self.loss = Balanced(loss.name, loss.numbers[0], torch.ones(classes) if counts is None else counts)
+            self.loss = Balanced(
+                loss.name, loss.numbers[0], torch.ones(classes) if counts is None else counts
+            )
         elif loss.kind.module in ("LSoftmaxLoss", "SphereFaceLoss"):
             self.loss = getattr(losses, loss.kind.module)(annealing=annealing, **arguments)
         else:
-            self.loss = getattr(nn if loss.kind.module == "CrossEntropyLoss" else losses, loss.kind.module)(**arguments)
+            self.loss = getattr(
+                nn if loss.kind.module == "CrossEntropyLoss" else losses, loss.kind.module
+            )(**arguments)
         of_margin = math.exp(-arguments.get("margin", 0))
-        fixed = {"softmax": 1.0, "super-symmetry": 1.0, "gd": arguments.get("beta"), "m-softmax": of_margin}.get(loss.name)
+        fixed = {
+            "softmax": 1.0,
+            "super-symmetry": 1.0,
+            "gd": arguments.get("beta"),
+            "m-softmax": of_margin,
+        }.get(loss.name)
         if fixed is not None:  # a gradient decay, which the trainer can do by hand
             self.beta_and_temperature = lambda beta: (fixed, 1.0)
 
@@ -67,7 +84,11 @@ class StackLoss(nn.Module):
     def logits(self, outputs: Tensor) -> Tensor:
         """Return what the probabilities are the softmax of, ``[R, N, C]``; no margin is in it."""
         inputs = self.inputs(outputs)
-        return self._of_runs(self.loss.logits, *inputs) if isinstance(self.loss, losses.Loss) else inputs[0]
+        return (
+            self._of_runs(self.loss.logits, *inputs)
+            if isinstance(self.loss, losses.Loss)
+            else inputs[0]
+        )
 
     def _of_runs(self, function: Callable[..., Tensor], *parts: Tensor) -> Tensor:
         if self.whole:
@@ -87,7 +108,12 @@ class _WithCenters(nn.Module):
         """Compute the losses ``[R, N]``, then move the centres."""
         distance = self.distance(features, labels, self.head.centers)
         self.head.update(features.detach(), labels)
-        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(0, labels.shape) + self.factor * distance
+        return (
+            F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(
+                0, labels.shape
+            )
+            + self.factor * distance
+        )
 
 
 CORRECTIONS = ("class-beta", "adjusted", "weighted")
@@ -108,15 +134,27 @@ class Balanced(nn.Module):
     def __init__(self, correction: str, beta: float, counts: Tensor) -> None:
         super().__init__()
         shares, same = counts / counts.sum(), torch.ones(len(counts))
-        betas = (1 + beta) * shares / shares.min() - 1 if correction == "class-beta" else beta * same
+        betas = (
+            (1 + beta) * shares / shares.min() - 1 if correction == "class-beta" else beta * same
+        )
         self.betas = nn.Buffer(betas, persistent=False)
-        self.shift = nn.Buffer(shares.log() if correction == "adjusted" else 0 * same, persistent=False)
-        self.weight = nn.Buffer(1 / (len(counts) * shares) if correction == "weighted" else same, persistent=False)
+        self.shift = nn.Buffer(
+            shares.log() if correction == "adjusted" else 0 * same, persistent=False
+        )
+        self.weight = nn.Buffer(
+            1 / (len(counts) * shares) if correction == "weighted" else same, persistent=False
+        )
         self.prior = nn.Buffer(same if correction == "weighted" else shares, persistent=False)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Compute the losses ``[N]`` from logits ``[N, C]``."""
-        return gd_cross_entropy(logits + self.shift, labels, beta=self.betas[labels], weight=self.weight, reduction="none")
+        return gd_cross_entropy(
+            logits + self.shift,
+            labels,
+            beta=self.betas[labels],
+            weight=self.weight,
+            reduction="none",
+        )
 
     def decide(self, logits: Tensor) -> Tensor:
         """Choose for each sample the class that the link makes best for the balanced error, ``[N]``; it is right for every correction."""
@@ -160,7 +198,9 @@ class GradientDecay:
         """Compute the losses."""
         samples = labels.shape[1]
         if self.tau is not None:
-            self.tau = self.tau.to(logits)  # copied to the device once: a recorded step could not do it
+            self.tau = self.tau.to(
+                logits
+            )  # copied to the device once: a recorded step could not do it
         losses = gd_cross_entropy(
             logits.flatten(0, 1),
             labels.flatten(),
@@ -168,7 +208,11 @@ class GradientDecay:
             temperature=1.0 if self.tau is None else self.tau.repeat_interleave(samples),
             reduction="none",
         ).unflatten(0, labels.shape)
-        return losses * _matching_factor(self.logits(logits).detach(), labels, beta)[:, None] if self.match_gradient else losses
+        return (
+            losses * _matching_factor(self.logits(logits).detach(), labels, beta)[:, None]
+            if self.match_gradient
+            else losses
+        )
 
     def logits(self, outputs: Tensor) -> Tensor:
         """Return the outputs over τ, of which the probabilities are the softmax."""

@@ -66,7 +66,11 @@ _METHODS = {  # by what the tables call them, and by divergence or paper where t
     "ArcGrad": "arcgrad {s:g}",
 }
 _ELSEWHERE = 3  # other data sets whose effects may stand for one that the papers do not print
-_CONDITIONS = {"train_fraction": "{:g} of the samples", "noise_rate": "{:g} of the labels wrong", "epochs": "{:g} epochs"}
+_CONDITIONS = {
+    "train_fraction": "{:g} of the samples",
+    "noise_rate": "{:g} of the labels wrong",
+    "epochs": "{:g} epochs",
+}
 
 
 def tables() -> pd.DataFrame:
@@ -96,11 +100,17 @@ def table(paper: str, number: int | str) -> pd.DataFrame:
         raise ValueError(f"no paper {paper!r}; there are {', '.join(index.paper.unique())}")
     rows = rows[(rows.number.astype(str) == str(number)) | (rows.table == str(number).upper())]
     if rows.empty:
-        raise ValueError(f"no table {number!r} of {paper}; there are {', '.join(index.table[index.paper == paper.upper()])}")
+        raise ValueError(
+            f"no table {number!r} of {paper}; there are {', '.join(index.table[index.paper == paper.upper()])}"
+        )
     printed = _read(rows.file.iloc[0])
     frame = printed.drop(columns="setting").join(_settings(printed.setting))
     numbers = {name: pd.to_numeric(frame[name]).astype(float) for name in ("beta", "value", "sd")}
-    return frame.assign(version=frame.version.astype(int), decimals=frame.value.str.partition(".")[2].str.len(), **numbers)
+    return frame.assign(
+        version=frame.version.astype(int),
+        decimals=frame.value.str.partition(".")[2].str.len(),
+        **numbers,
+    )
 
 
 def claims() -> pd.DataFrame:
@@ -142,11 +152,29 @@ def printed() -> pd.DataFrame:
             trained, after = setting(row)
             if not metric or trained is None or row["value"] != row["value"]:
                 continue
-            value = 1 - row["value"] / 100 if row["metric"] == "error_rate" else row["value"] * factor
+            value = (
+                1 - row["value"] / 100 if row["metric"] == "error_rate" else row["value"] * factor
+            )
             model = str(row["model"]).replace("ResNet35", "ResNet34")
-            conditions = (words.format(row[name]) for name, words in _CONDITIONS.items() if row.get(name, 0) > 0)
-            rows.append((row["paper"], ", ".join([row["dataset"], *conditions]), model, trained, metric + after, round(value, 6), source))
-    return pd.DataFrame(rows, columns=["paper", "dataset", "model", "setting", "metric", "value", "source"])
+            conditions = (
+                words.format(row[name])
+                for name, words in _CONDITIONS.items()
+                if row.get(name, 0) > 0
+            )
+            rows.append(
+                (
+                    row["paper"],
+                    ", ".join([row["dataset"], *conditions]),
+                    model,
+                    trained,
+                    metric + after,
+                    round(value, 6),
+                    source,
+                )
+            )
+    return pd.DataFrame(
+        rows, columns=["paper", "dataset", "model", "setting", "metric", "value", "source"]
+    )
 
 
 @functools.cache
@@ -171,16 +199,22 @@ def effect(left: Key, right: Key, dataset: str, scale: float = 1.0) -> str:
     for paper, name, model, setting, metric, value, _ in printed().itertuples(index=False):
         for side, (asked, one) in zip(sides, (left, right), strict=True):
             wanted = one if isinstance(one, frozenset) else {one}
-            meant = metric == asked and (setting in wanted or str(setting).partition(" ")[0] in wanted)
+            meant = metric == asked and (
+                setting in wanted or str(setting).partition(" ")[0] in wanted
+            )
             if meant and name.partition(", ")[2] == dataset.partition(", ")[2]:
                 key, best = (paper, name, model), min if "ece" in metric else max
                 side[key] = best(value, side.get(key, value))
     found = defaultdict(list)
     for paper, name, model in sides[0].keys() & sides[1].keys():
-        found[paper, name].append(round(scale * (sides[0][paper, name, model] - sides[1][paper, name, model]), 6))
+        found[paper, name].append(
+            round(scale * (sides[0][paper, name, model] - sides[1][paper, name, model]), 6)
+        )
     here = {key: values for key, values in found.items() if key[1].removesuffix("+") == dataset}
     texts = []
-    for (paper, name), values in sorted((here or (found if len(found) <= _ELSEWHERE else {})).items()):
+    for (paper, name), values in sorted(
+        (here or (found if len(found) <= _ELSEWHERE else {})).items()
+    ):
         span = " … ".join(f"{end:+.4g}" for end in dict.fromkeys((min(values), max(values))))
         texts.append(f"{paper}{'' if name == dataset else f', {name}'}: {span}")
     return "; ".join(texts)
@@ -193,8 +227,12 @@ def setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:
         return 1.0, POST_HOC[method]
     if method == "GD-softmax":
         return float(str(row["beta"])), ""
-    template = _METHODS.get(f"{method}, {row.get('divergence') or row['paper']}", _METHODS.get(method, "nan"))
-    name = template.format_map(defaultdict(lambda: math.nan, row)).replace("arcgrad nan", "arcgrad 10")  # its Table VI does not say s
+    template = _METHODS.get(
+        f"{method}, {row.get('divergence') or row['paper']}", _METHODS.get(method, "nan")
+    )
+    name = template.format_map(defaultdict(lambda: math.nan, row)).replace(
+        "arcgrad nan", "arcgrad 10"
+    )  # its Table VI does not say s
     return None if "nan" in name else name, ""
 
 

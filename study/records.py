@@ -35,10 +35,15 @@ SCALES = get_args(_Scale)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 """What a campaign, a job and a record may be called: it reaches paths and a shell."""
 
-_OLD_NAMES = {"decay": "lr_schedule", "method": "loss"}  # of parameters, in records that were written before they were renamed
+_OLD_NAMES = {
+    "decay": "lr_schedule",
+    "method": "loss",
+}  # of parameters, in records that were written before they were renamed
 _SCHEMA = 1
 _DIGITS = 6
-_STRING_OR_NUMBERS = re.compile(r'"(?:[^"\\]|\\.)*"|\[\s[^\[\]{}"]*\]')  # a list of numbers is one line; strings stay as they are
+_STRING_OR_NUMBERS = re.compile(
+    r'"(?:[^"\\]|\\.)*"|\[\s[^\[\]{}"]*\]'
+)  # a list of numbers is one line; strings stay as they are
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
@@ -47,9 +52,13 @@ class Record:
 
     template: str  # name of the notebook that ran
     parameters: dict[str, Any]
-    data: dict[str, Any]  # name, source and exact copy of the data set, number of samples in each split
+    data: dict[
+        str, Any
+    ]  # name, source and exact copy of the data set, number of samples in each split
     model: dict[str, Any]  # its name and the number of parameters of one run
-    runs: list[dict[str, Any]]  # each with what it is known by, its metrics (numbers) and curves (lists)
+    runs: list[
+        dict[str, Any]
+    ]  # each with what it is known by, its metrics (numbers) and curves (lists)
     epochs_done: Annotated[int, Field(ge=0)]
     wall_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     scale: _Scale
@@ -58,9 +67,13 @@ class Record:
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the record atomically: the file is there whole, or it is not there."""
-        content = _plain(asdict(self)) | {"parameters": _plain(self.parameters, digits=17)}  # what was asked for is kept exactly
+        content = _plain(asdict(self)) | {
+            "parameters": _plain(self.parameters, digits=17)
+        }  # what was asked for is kept exactly
         text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-        text = _STRING_OR_NUMBERS.sub(lambda part: part[0] if part[0].startswith('"') else " ".join(part[0].split()), text)
+        text = _STRING_OR_NUMBERS.sub(
+            lambda part: part[0] if part[0].startswith('"') else " ".join(part[0].split()), text
+        )
         return write_whole(path, text + "\n")
 
 
@@ -103,12 +116,18 @@ def load(path: str | os.PathLike[str]) -> Record:
         for run in record.runs:
             _check_metrics(run)
             if run.get("warmup_epochs") and "warmup_start" not in run:
-                (ends,) = {(start, end) for start, end, _ in renamed["warmups"] if f"warm-up {start:g}→{end:g}" == run["schedule"]}
+                (ends,) = {
+                    (start, end)
+                    for start, end, _ in renamed["warmups"]
+                    if f"warm-up {start:g}→{end:g}" == run["schedule"]
+                }
                 run |= dict(zip(("warmup_start", "warmup_end"), ends, strict=True))
         return replace(record, parameters=renamed)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
-        raise ValueError(f"{path} is not a whole record ({reason}); delete it and run its job again") from error
+        raise ValueError(
+            f"{path} is not a whole record ({reason}); delete it and run its job again"
+        ) from error
 
 
 def _check_metrics(run: Mapping[str, Any]) -> None:
@@ -116,7 +135,11 @@ def _check_metrics(run: Mapping[str, Any]) -> None:
     for name, value in run["metrics"].items():
         if value is None and (run.get("diverged") or run["metrics"].get("diverged_folds")):
             continue
-        if not isinstance(value, int | float) or not math.isfinite(value) or ("accuracy" in name and not 0 <= value <= 1):
+        if (
+            not isinstance(value, int | float)
+            or not math.isfinite(value)
+            or ("accuracy" in name and not 0 <= value <= 1)
+        ):
             raise ValueError(f"{name} is {value!r}")
 
 
@@ -127,8 +150,14 @@ def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any] | None = N
     """
     if not path:
         return
-    if parameters is not None and Path(path).exists() and load(path).parameters != _plain(parameters, digits=17):
-        raise ValueError(f"{path} is the record of a training with other parameters; delete it, or name another file")
+    if (
+        parameters is not None
+        and Path(path).exists()
+        and load(path).parameters != _plain(parameters, digits=17)
+    ):
+        raise ValueError(
+            f"{path} is the record of a training with other parameters; delete it, or name another file"
+        )
     write_whole(f"{path}.probe", "")
     Path(f"{path}.probe").unlink(missing_ok=True)
 
@@ -140,7 +169,11 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, float) or isinstance(right, float):
-        return isinstance(left, int | float) and isinstance(right, int | float) and math.isclose(left, right, rel_tol=1e-5)
+        return (
+            isinstance(left, int | float)
+            and isinstance(right, int | float)
+            and math.isclose(left, right, rel_tol=1e-5)
+        )
     return bool(left == right)
 
 
@@ -154,7 +187,9 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
     if isinstance(source, (str, os.PathLike)):
         folder = Path(source)
         if not folder.is_dir():
-            raise FileNotFoundError(f"there is no folder of records {folder}; `make reproduce CAMPAIGN=...` writes one")
+            raise FileNotFoundError(
+                f"there is no folder of records {folder}; `make reproduce CAMPAIGN=...` writes one"
+            )
         paths: list[Path] = sorted(folder.rglob("*.json"))
     else:
         paths = [Path(path) for path in source]
@@ -162,10 +197,18 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
     for path in paths:
         if not NAME.fullmatch(path.name):
             raise ValueError(f"{path}: no record is called that; delete the copy, or move it away")
-        if (twin := contents.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), path)) is not path:
+        if (
+            twin := contents.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), path)
+        ) is not path:
             raise ValueError(f"{path} is a copy of {twin}: its runs would count twice; delete it")
     # one frame of all rows: a frame for each record and their concatenation take ten times as long as reading the files
-    return pd.DataFrame([row | {"record": path.name, "campaign": path.parent.name} for path in paths for row in _rows(load(path))])
+    return pd.DataFrame(
+        [
+            row | {"record": path.name, "campaign": path.parent.name}
+            for path in paths
+            for row in _rows(load(path))
+        ]
+    )
 
 
 def to_frame(record: Record) -> pd.DataFrame:
@@ -197,14 +240,22 @@ def _rows(record: Record) -> list[dict[str, Any]]:
 
 def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
     """Say where and with what something is measured; on a GPU also whether float32 products are made in TF32, and how cuDNN chooses."""
-    versions = {name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn", "pandas")}
+    versions = {
+        name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn", "pandas")
+    }
     on_gpu: dict[str, Any] = {}
     if device != "cpu":
         import torch  # not for pages, which read records only
 
         on_gpu = {
-            "tf32": {"matmul": torch.backends.cuda.matmul.allow_tf32, "convolutions": torch.backends.cudnn.allow_tf32},
-            "cudnn": {"benchmark": torch.backends.cudnn.benchmark, "deterministic": torch.backends.cudnn.deterministic},
+            "tf32": {
+                "matmul": torch.backends.cuda.matmul.allow_tf32,
+                "convolutions": torch.backends.cudnn.allow_tf32,
+            },
+            "cudnn": {
+                "benchmark": torch.backends.cudnn.benchmark,
+                "deterministic": torch.backends.cudnn.deterministic,
+            },
         }
     return on_gpu | {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -222,10 +273,14 @@ def _commit() -> str | None:
     """The commit of the checkout, with ``+`` where the sources differ from it; outside a checkout ``GDLIB_COMMIT``, or None."""
 
     def git(*command: str) -> str:
-        return subprocess.run(["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     try:
-        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", "gdlib", "study") else "")
+        return git("rev-parse", "--short=12", "HEAD") + (
+            "+" if git("status", "--porcelain", "--", "gdlib", "study") else ""
+        )
     except (OSError, subprocess.CalledProcessError):
         return os.environ.get("GDLIB_COMMIT")
 

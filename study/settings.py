@@ -14,7 +14,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from gdlib import models
@@ -40,7 +48,9 @@ class OneOf:
 
     names: tuple[str, ...]
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         return core_schema.literal_schema(list(self.names))
 
 
@@ -58,7 +68,9 @@ def _loss(text: str) -> str:
 
 def _check_head(loss: str) -> None:
     if (head := parse(loss).kind.head) not in models.MLP_HEADS:
-        raise ValueError(f"loss={loss!r} needs a last layer of the kind {head!r}, which only image networks have")
+        raise ValueError(
+            f"loss={loss!r} needs a last layer of the kind {head!r}, which only image networks have"
+        )
 
 
 # Types with their bounds. A list may come as a tuple or as a list; every other value must have its type already.
@@ -66,7 +78,9 @@ Count = Annotated[int, Field(gt=0)]
 AList = Field(strict=False, max_length=_ITEMS)
 Distinct = AfterValidator(_distinct)
 Loss = Annotated[str, Field(max_length=100), AfterValidator(_loss)]
-LossOfStack = Annotated[str, Field(max_length=100), AfterValidator(lambda text: text if text == "gd" else _loss(text))]
+LossOfStack = Annotated[
+    str, Field(max_length=100), AfterValidator(lambda text: text if text == "gd" else _loss(text))
+]
 _Warmup = Annotated[tuple[Positive, Positive, Positive], Field(strict=False)]
 _Feedback = Annotated[tuple[Positive, NotNegative, NotNegative], Field(strict=False)]
 _Dataset = Annotated[str, OneOf(tuple(data.names()))]
@@ -79,32 +93,54 @@ _Seed = Annotated[int, Field(ge=0, lt=_SEEDS)]
 # Parameters that several models have.
 Width = Annotated[Positive, Field(description="factor for the channels of an image network")]
 Stem = Annotated[str, OneOf(models.STEMS), Field(description="how an image network begins")]
-Hidden = Annotated[tuple[Count, ...], AList, Field(description="units of the hidden layers of the perceptron")]
+Hidden = Annotated[
+    tuple[Count, ...], AList, Field(description="units of the hidden layers of the perceptron")
+]
 Activation = Annotated[str, OneOf(models.ACTIVATIONS), Field(description="of the hidden layers")]
-Initialization = Annotated[str, OneOf(models.INITIALIZATIONS), Field(description="of the weights of the perceptron")]
+Initialization = Annotated[
+    str, OneOf(models.INITIALIZATIONS), Field(description="of the weights of the perceptron")
+]
 LinearFeatures = Annotated[bool, Field(description="no activation after the last hidden layer")]
-Betas = Annotated[tuple[Positive, ...], AList, Distinct, Field(description="constant gradient-decay factors")]
-Warmups = Annotated[tuple[_Warmup, ...], AList, Distinct, Field(description="warm-ups of β as [start, end, epochs]")]
-Seeds = Annotated[tuple[_Seed, ...], AList, Distinct, Field(description="seeds of initialisation and batch order")]
+Betas = Annotated[
+    tuple[Positive, ...], AList, Distinct, Field(description="constant gradient-decay factors")
+]
+Warmups = Annotated[
+    tuple[_Warmup, ...], AList, Distinct, Field(description="warm-ups of β as [start, end, epochs]")
+]
+Seeds = Annotated[
+    tuple[_Seed, ...], AList, Distinct, Field(description="seeds of initialisation and batch order")
+]
 Epochs = Annotated[int, Field(gt=0, lt=2**20, description="passes over the training data")]
 BatchSize = Annotated[Count, Field(description="samples in a step")]
 Optimizer = Annotated[str, OneOf(OPTIMIZERS), Field(description="of the loss")]
 LearningRate = Annotated[Positive, Field(description="of the optimizer")]
-Momentum = Annotated[NotNegative, Field(description="heavy-ball momentum of SGD, first decay rate of Adam")]
+Momentum = Annotated[
+    NotNegative, Field(description="heavy-ball momentum of SGD, first decay rate of Adam")
+]
 WeightDecay = Annotated[NotNegative, Field(description="coefficient of the L2 penalty")]
-TestEvery = Annotated[Count, Field(description="epochs between two evaluations; the last epoch is always evaluated")]
-Device = Annotated[str, OneOf(("cpu", "cuda", "auto")), Field(description="auto is a GPU where there is one")]
+TestEvery = Annotated[
+    Count, Field(description="epochs between two evaluations; the last epoch is always evaluated")
+]
+Device = Annotated[
+    str, OneOf(("cpu", "cuda", "auto")), Field(description="auto is a GPU where there is one")
+]
 ChannelsLast = Annotated[bool, Field(description="memory format of images and convolutions")]
-Scale = Annotated[str, OneOf(records.SCALES), Field(description="how the setting relates to the paper's")]
+Scale = Annotated[
+    str, OneOf(records.SCALES), Field(description="how the setting relates to the paper's")
+]
 # Descriptions that would not fit on the line of their parameter.
 _NORMALIZATION = "of the inputs: unit ([0, 1]), standard (mean 0, deviation 1), channel (the same for each colour) or none"
 _IMBALANCE = "size of the first class over that of the last, the sizes between them falling exponentially; 1 for all samples"
 _LR_SCHEDULE = "how the learning rate falls: milestones, exponential (to a thousandth) or one-cycle"
 _MILESTONES = "shares of the epochs after which the learning rate falls to a tenth"
-_BOTH = "epochs between two evaluations on the training set too, after the first ten; 0: the last only"
+_BOTH = (
+    "epochs between two evaluations on the training set too, after the first ten; 0: the last only"
+)
 _FITTED = "of the features, fitted on the training part: as in the notebook train"
 _NOMINAL = "nominal features: codes (as in the file), or one-hot (a feature for each category)"
-_FEEDBACK = "β that follows held-out confidence less accuracy, as [start, proportional gain, integral gain]"
+_FEEDBACK = (
+    "β that follows held-out confidence less accuracy, as [start, proportional gain, integral gain]"
+)
 _LOSS = 'gd, with the β below; or another loss with its numbers, such as "arcface 20 0.1", with betas [1] and no warm-ups'
 
 
@@ -143,7 +179,11 @@ class Setting(BaseModel):
         """
         values = {name: namespace[name] for name in cls.parameters() if name in namespace}
         for name, value in values.items():
-            if isinstance(cls.model_fields[name].default, tuple) and isinstance(value, str | int | float) and not isinstance(value, bool):
+            if (
+                isinstance(cls.model_fields[name].default, tuple)
+                and isinstance(value, str | int | float)
+                and not isinstance(value, bool)
+            ):
                 try:
                     values[name] = json.loads(value) if isinstance(value, str) else [value]
                 except ValueError:
@@ -162,7 +202,15 @@ class Setting(BaseModel):
         rows, schemas = [], cls.model_json_schema()["properties"]
         for name, schema in ((name, schemas[name]) for name in cls.parameters()):
             (kind, bounds), default = _described(schema), repr(schema["default"]).replace("'", '"')
-            rows.append({"name": name, "type": kind, "default": default, "bounds": bounds, "description": schema["description"]})
+            rows.append(
+                {
+                    "name": name,
+                    "type": kind,
+                    "default": default,
+                    "bounds": bounds,
+                    "description": schema["description"],
+                }
+            )
         return rows
 
     @classmethod
@@ -170,11 +218,22 @@ class Setting(BaseModel):
         """Write the notebook's parameter cell."""
         lines = []
         for row in cls.table():
-            names = row["bounds"].removeprefix("one of ").split(", ") if row["bounds"].startswith("one of ") else []
+            names = (
+                row["bounds"].removeprefix("one of ").split(", ")
+                if row["bounds"].startswith("one of ")
+                else []
+            )
             listed = len(names) > 12 or all(name in row["description"] for name in names)
             choice = "" if listed else f": {', '.join(names[:-1])} or {names[-1]}"
-            lines.append(f"{row['name']}: {row['type']} = {row['default']}  # {row['description']}{choice}")
-        return "\n".join([*lines, *(f'{name}: str = ""  # {description}' for name, description in PLACES.items())])
+            lines.append(
+                f"{row['name']}: {row['type']} = {row['default']}  # {row['description']}{choice}"
+            )
+        return "\n".join(
+            [
+                *lines,
+                *(f'{name}: str = ""  # {description}' for name, description in PLACES.items()),
+            ]
+        )
 
     @abstractmethod
     def planned(self) -> list[dict[str, Any]]:
@@ -207,14 +266,24 @@ class Run:
     @property
     def beta(self) -> float:
         """β at the end; with feedback, whose end is measured, at the start."""
-        return self.schedule.start if isinstance(self.schedule, ConfidenceFeedback) else self.schedule(math.inf)
+        return (
+            self.schedule.start
+            if isinstance(self.schedule, ConfidenceFeedback)
+            else self.schedule(math.inf)
+        )
 
     def values(self) -> dict[str, Any]:
         """List by what a record knows the run."""
         start = getattr(self.schedule, "start", self.beta)
         ends = {"warmup_start": start, "warmup_end": self.beta} if self.warmup_epochs else {}
         own = {"temperature": self.temperature, "seed": self.seed}
-        return {"schedule": self.label, "beta": self.beta, "warmup_epochs": self.warmup_epochs, **ends, **own}
+        return {
+            "schedule": self.label,
+            "beta": self.beta,
+            "warmup_epochs": self.warmup_epochs,
+            **ends,
+            **own,
+        }
 
 
 class Train(Setting):
@@ -234,28 +303,49 @@ class Train(Setting):
     template: ClassVar[str] = "train"
 
     dataset: Annotated[_Dataset, Field(description="name of the data set")] = "digits"
-    normalization: Annotated[str, OneOf(data.NORMALIZATIONS), Field(description=_NORMALIZATION)] = "unit"
-    input_scale: Annotated[Positive, Field(description="factor for the normalised inputs of the perceptron")] = 1.0
+    normalization: Annotated[str, OneOf(data.NORMALIZATIONS), Field(description=_NORMALIZATION)] = (
+        "unit"
+    )
+    input_scale: Annotated[
+        Positive, Field(description="factor for the normalised inputs of the perceptron")
+    ] = 1.0
     validation_size: Annotated[int, Field(ge=0, description="training samples held out")] = 0
-    subset: Annotated[int, Field(ge=0, description="training samples kept, as many of each class; 0 for all")] = 0
+    subset: Annotated[
+        int, Field(ge=0, description="training samples kept, as many of each class; 0 for all")
+    ] = 0
     imbalance: Annotated[float, Field(ge=1, allow_inf_nan=False, description=_IMBALANCE)] = 1.0
-    label_noise: Annotated[NotNegative, Field(lt=1, description="share of the training samples that get a wrong label")] = 0.0
+    label_noise: Annotated[
+        NotNegative, Field(lt=1, description="share of the training samples that get a wrong label")
+    ] = 0.0
     augmentation: Annotated[_Augmentation, Field(description="of training images")] = "none"
-    model: Annotated[str, OneOf(("mlp", *models.IMAGE_NETWORKS)), Field(description="a perceptron, or an image network")] = "mlp"
+    model: Annotated[
+        str,
+        OneOf(("mlp", *models.IMAGE_NETWORKS)),
+        Field(description="a perceptron, or an image network"),
+    ] = "mlp"
     width: Width = 1.0
     stem: Stem = "cifar"
     hidden: Hidden = (50, 20)
     activation: Activation = "relu"
     initialization: Initialization = "pytorch"
-    first_weights: Annotated[Positive, Field(description="factor for the initial weights of the perceptron's first layer")] = 1.0
+    first_weights: Annotated[
+        Positive,
+        Field(description="factor for the initial weights of the perceptron's first layer"),
+    ] = 1.0
     linear_features: LinearFeatures = False
     loss: Annotated[LossOfStack, Field(description=_LOSS)] = "gd"
-    classifier_bias: Annotated[bool, Field(description="of the last layer, with a loss other than gd")] = True
+    classifier_bias: Annotated[
+        bool, Field(description="of the last layer, with a loss other than gd")
+    ] = True
     betas: Betas = (5.0, 1.0, 0.1, 0.01)
     warmups: Warmups = ((0.01, 0.1, 10.0),)
     feedbacks: Annotated[tuple[_Feedback, ...], AList, Distinct, Field(description=_FEEDBACK)] = ()
-    schedule_unit: Annotated[str, OneOf(("step", "epoch")), Field(description="a warm-up changes β every")] = "step"
-    temperatures: Annotated[tuple[Positive, ...], AList, Distinct, Field(description="values of τ")] = (1.0,)
+    schedule_unit: Annotated[
+        str, OneOf(("step", "epoch")), Field(description="a warm-up changes β every")
+    ] = "step"
+    temperatures: Annotated[
+        tuple[Positive, ...], AList, Distinct, Field(description="values of τ")
+    ] = (1.0,)
     seeds: Seeds = (0, 1)
     epochs: Epochs = 20
     batch_size: BatchSize = 100
@@ -265,14 +355,23 @@ class Train(Setting):
     weight_decay: WeightDecay = 1e-4
     lr_schedule: Annotated[str, OneOf(LR_SCHEDULES), Field(description=_LR_SCHEDULE)] = "milestones"
     milestones: Annotated[tuple[_Share, ...], AList, Distinct, Field(description=_MILESTONES)] = ()
-    max_grad_norm: Annotated[NotNegative, Field(description="limit for the gradient norm of a run; 0 for none")] = 0.0
-    match_gradient: Annotated[bool, Field(description="a learning rate matched to β in every step")] = False
+    max_grad_norm: Annotated[
+        NotNegative, Field(description="limit for the gradient norm of a run; 0 for none")
+    ] = 0.0
+    match_gradient: Annotated[
+        bool, Field(description="a learning rate matched to β in every step")
+    ] = False
     device: Device = "cpu"
-    precision: Annotated[str, OneOf(PRECISIONS), Field(description="of the forward and backward pass")] = "float32"
+    precision: Annotated[
+        str, OneOf(PRECISIONS), Field(description="of the forward and backward pass")
+    ] = "float32"
     channels_last: ChannelsLast = False
     fused: Annotated[bool, Field(description="update all parameters in one kernel")] = False
     cuda_graph: Annotated[bool, Field(description="record a step on the GPU and replay it")] = False
-    angles: Annotated[bool, Field(description="measure the angles between features, class centres and class vectors")] = False
+    angles: Annotated[
+        bool,
+        Field(description="measure the angles between features, class centres and class vectors"),
+    ] = False
     test_every: TestEvery = 1
     train_every: Annotated[int, Field(ge=0, description=_BOTH)] = 5
     scale: Scale = "smoke"
@@ -280,36 +379,63 @@ class Train(Setting):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.model == "mlp" and (self.augmentation != "none" or self.channels_last):
-            raise ValueError("augmentation and channels_last are for images; model='mlp' sees rows of numbers")
+            raise ValueError(
+                "augmentation and channels_last are for images; model='mlp' sees rows of numbers"
+            )
         if self.model != "mlp" and (self.input_scale != 1 or self.first_weights != 1):
-            raise ValueError("input_scale and first_weights are for model='mlp'; image networks normalise their channels")
+            raise ValueError(
+                "input_scale and first_weights are for model='mlp'; image networks normalise their channels"
+            )
         if self.subset and self.imbalance != 1:
-            raise ValueError("a subset is balanced, or has a long tail: set subset=0 or imbalance=1")
+            raise ValueError(
+                "a subset is balanced, or has a long tail: set subset=0 or imbalance=1"
+            )
         if self.lr_schedule != "milestones" and self.milestones:
-            raise ValueError(f"milestones have no meaning with lr_schedule={self.lr_schedule!r}; leave them empty")
+            raise ValueError(
+                f"milestones have no meaning with lr_schedule={self.lr_schedule!r}; leave them empty"
+            )
         if self.feedbacks and not self.validation_size:
-            raise ValueError("feedbacks read confidence and accuracy on the validation split: set validation_size")
+            raise ValueError(
+                "feedbacks read confidence and accuracy on the validation split: set validation_size"
+            )
         if not self.runs():
-            raise ValueError("there is nothing to train: give at least one seed, one temperature, and one β or warm-up")
+            raise ValueError(
+                "there is nothing to train: give at least one seed, one temperature, and one β or warm-up"
+            )
         if self.loss == "gd":
             return self
         plain = (*self.betas, *self.temperatures, self.first_weights) == (1.0, 1.0, 1.0)
         if not plain or self.warmups or self.feedbacks or self.match_gradient:
             only = "β, τ, warm-ups, feedbacks, match_gradient and first_weights"
-            raise ValueError(f"{only} are for loss='gd'; with {self.loss!r} set betas=[1] and leave the others")
+            raise ValueError(
+                f"{only} are for loss='gd'; with {self.loss!r} set betas=[1] and leave the others"
+            )
         if self.model == "mlp":
             _check_head(self.loss)
         if self.cuda_graph and parse(self.loss).kind.keeps_state:
-            raise ValueError(f"loss={self.loss!r} remembers something from step to step: a step cannot be recorded, set cuda_graph=False")
+            raise ValueError(
+                f"loss={self.loss!r} remembers something from step to step: a step cannot be recorded, set cuda_graph=False"
+            )
         return self
 
     def runs(self, steps_per_epoch: int = 1) -> list[Run]:
         """List the members of the stack: for each seed, for each temperature, the constants, the warm-ups, and those with feedback."""
         schedules: list[tuple[Schedule, float]] = [(Constant(beta), 0.0) for beta in self.betas]
-        schedules += [(LinearWarmup(start, end, epochs * steps_per_epoch), epochs) for start, end, epochs in self.warmups]
-        schedules += [(ConfidenceFeedback(*numbers), float(self.epochs)) for numbers in self.feedbacks]
+        schedules += [
+            (LinearWarmup(start, end, epochs * steps_per_epoch), epochs)
+            for start, end, epochs in self.warmups
+        ]
+        schedules += [
+            (ConfidenceFeedback(*numbers), float(self.epochs)) for numbers in self.feedbacks
+        ]
         return [
-            Run(seed, temperature, copy.copy(schedule), str(schedule) if self.loss == "gd" else self.loss, epochs)
+            Run(
+                seed,
+                temperature,
+                copy.copy(schedule),
+                str(schedule) if self.loss == "gd" else self.loss,
+                epochs,
+            )
             for seed in self.seeds
             for temperature in self.temperatures
             for schedule, epochs in schedules
@@ -321,8 +447,29 @@ class Train(Setting):
 
 
 _IMAGES_AND_DEVICES = frozenset(
-    ["subset", "imbalance", "label_noise", "augmentation", "model", "width", "stem", "loss", "classifier_bias", "optimizer", "lr_schedule"]
-    + ["match_gradient", "device", "precision", "channels_last", "fused", "cuda_graph", "angles", "test_every"]
+    [
+        "subset",
+        "imbalance",
+        "label_noise",
+        "augmentation",
+        "model",
+        "width",
+        "stem",
+        "loss",
+        "classifier_bias",
+        "optimizer",
+        "lr_schedule",
+    ]
+    + [
+        "match_gradient",
+        "device",
+        "precision",
+        "channels_last",
+        "fused",
+        "cuda_graph",
+        "angles",
+        "test_every",
+    ]
     + ["input_scale", "first_weights", "feedbacks"]
 )
 
@@ -335,7 +482,10 @@ class Curriculum(Train):
 
     betas: Betas = (2.0, 1.0, 0.1, 0.01)
     warmups: Warmups = ()
-    followed: Annotated[int, Field(ge=5, description="training samples whose confidence is followed, drawn with seed 0")] = 1000
+    followed: Annotated[
+        int,
+        Field(ge=5, description="training samples whose confidence is followed, drawn with seed 0"),
+    ] = 1000
 
 
 class FeaturePlane(Train):
@@ -350,7 +500,9 @@ class FeaturePlane(Train):
     warmups: Warmups = ()
     epochs: Epochs = 60
     learning_rate: LearningRate = 0.02
-    drawn: Annotated[int, Field(ge=0, description="test samples whose features are kept for the figure")] = 400
+    drawn: Annotated[
+        int, Field(ge=0, description="test samples whose features are kept for the figure")
+    ] = 400
 
 
 class CrossValidation(Setting):
@@ -361,18 +513,32 @@ class CrossValidation(Setting):
 
     template: ClassVar[str] = "cross-validation"
 
-    datasets: Annotated[tuple[_Table, ...], AList, Field(min_length=1, description="names of tables"), Distinct] = ("iris",)
-    loss: Annotated[Loss, Field(description='with its numbers, such as "arcface 20 0.1" or "gd 0.1"')] = "softmax"
-    normalization: Annotated[str, OneOf(("standard", "unit", "none")), Field(description=_FITTED)] = "standard"
+    datasets: Annotated[
+        tuple[_Table, ...], AList, Field(min_length=1, description="names of tables"), Distinct
+    ] = ("iris",)
+    loss: Annotated[
+        Loss, Field(description='with its numbers, such as "arcface 20 0.1" or "gd 0.1"')
+    ] = "softmax"
+    normalization: Annotated[
+        str, OneOf(("standard", "unit", "none")), Field(description=_FITTED)
+    ] = "standard"
     categorical: Annotated[str, OneOf(("codes", "one-hot")), Field(description=_NOMINAL)] = "codes"
     folds: Annotated[int, Field(ge=2, le=1000, description="number of folds")] = 10
-    stratified: Annotated[bool, Field(description="keep the shares of the classes in every fold")] = True
+    stratified: Annotated[
+        bool, Field(description="keep the shares of the classes in every fold")
+    ] = True
     duplicates_together: Annotated[bool, Field(description="keep equal rows in one fold")] = False
     hidden: Annotated[Hidden, Field(min_length=1)] = (16, 16)
     activation: Activation = "relu"
     initialization: Initialization = "pytorch"
     linear_features: LinearFeatures = False
-    seeds: Annotated[Seeds, Field(min_length=1, description="one for each repetition: partition, initialisation and batch order")] = (0, 1)
+    seeds: Annotated[
+        Seeds,
+        Field(
+            min_length=1,
+            description="one for each repetition: partition, initialisation and batch order",
+        ),
+    ] = (0, 1)
     epochs: Epochs = 20
     batch_size: BatchSize = 16
     optimizer: Optimizer = "sgd"
@@ -385,7 +551,9 @@ class CrossValidation(Setting):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (highest := max(self.seeds)) >= _SEEDS // self.folds:
-            raise ValueError(f"with {self.folds} folds seeds are integers from 0 to {_SEEDS // self.folds - 1}; got {highest}")
+            raise ValueError(
+                f"with {self.folds} folds seeds are integers from 0 to {_SEEDS // self.folds - 1}; got {highest}"
+            )
         _check_head(self.loss)
         return self
 
@@ -404,9 +572,16 @@ class StepCost(Setting):
 
     template: ClassVar[str] = "cost"
 
-    models: Annotated[tuple[_Network, ...], AList, Field(min_length=1, description="image networks"), Distinct] = ("resnet18",)
+    models: Annotated[
+        tuple[_Network, ...], AList, Field(min_length=1, description="image networks"), Distinct
+    ] = ("resnet18",)
     losses: Annotated[
-        tuple[Loss, ...], AList, Field(min_length=1, description="losses with their numbers, as the notebook train has them"), Distinct
+        tuple[Loss, ...],
+        AList,
+        Field(
+            min_length=1, description="losses with their numbers, as the notebook train has them"
+        ),
+        Distinct,
     ] = ("softmax", "arcgrad 10")
     width: Width = 0.125
     stem: Stem = "cifar"
@@ -414,7 +589,13 @@ class StepCost(Setting):
     batch_size: BatchSize = 8
     steps: Annotated[Count, Field(description="in a repetition, for each network and loss")] = 2
     repetitions: Annotated[Count, Field(description="how often everything is measured")] = 3
-    first: Annotated[int, Field(ge=0, description="number of the first repetition, for a measurement that adds to an earlier one")] = 0
+    first: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="number of the first repetition, for a measurement that adds to an earlier one",
+        ),
+    ] = 0
     learning_rate: Annotated[Positive, Field(description="of Adam")] = 0.001
     channels_last: ChannelsLast = False
     device: Device = "cpu"
@@ -423,10 +604,17 @@ class StepCost(Setting):
     def planned(self) -> list[dict[str, Any]]:
         """List by which values the record knows each of its runs: network, loss, and repetition as the seed."""
         repetitions = range(self.first, self.first + self.repetitions)
-        return [{"model": name, "loss": loss, "seed": seed} for name in self.models for seed in repetitions for loss in self.losses]
+        return [
+            {"model": name, "loss": loss, "seed": seed}
+            for name in self.models
+            for seed in repetitions
+            for loss in self.losses
+        ]
 
 
-TEMPLATES: dict[str, type[Setting]] = {kind.template: kind for kind in (Train, Curriculum, FeaturePlane, CrossValidation, StepCost)}
+TEMPLATES: dict[str, type[Setting]] = {
+    kind.template: kind for kind in (Train, Curriculum, FeaturePlane, CrossValidation, StepCost)
+}
 """What the parameters of each notebook of ``notebooks/experiments`` describe."""
 
 
@@ -448,8 +636,15 @@ def explanation(error: ValidationError, valid: Sequence[str], *, word: str = "pa
     if first["type"] == "missing" and not at:
         return f"the key {name!r} is missing"
     shown = repr(given) if len(repr(given)) <= 100 else f"{repr(given)[:100]}..."
-    where = "".join([str(name), *(f"[{index}]" for index in at)]) or f"expected a mapping with the {word}s {', '.join(valid)}"
-    hint = nearest(given, re.findall("'([^']+)'", message)) if first["type"] == "literal_error" else f" ({type(given).__name__})"
+    where = (
+        "".join([str(name), *(f"[{index}]" for index in at)])
+        or f"expected a mapping with the {word}s {', '.join(valid)}"
+    )
+    hint = (
+        nearest(given, re.findall("'([^']+)'", message))
+        if first["type"] == "literal_error"
+        else f" ({type(given).__name__})"
+    )
     return f"{where}: {message}; got {shown}{hint}"
 
 
@@ -461,5 +656,13 @@ def _described(schema: Mapping[str, Any]) -> tuple[str, str]:
     kind = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[schema["type"]]
     if "enum" in schema:
         return kind, f"one of {', '.join(schema['enum'])}"
-    signs = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<=", "maxLength": "letters <="}
-    return kind, " and ".join(f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema) or "True or False"
+    signs = {
+        "exclusiveMinimum": ">",
+        "minimum": ">=",
+        "exclusiveMaximum": "<",
+        "maximum": "<=",
+        "maxLength": "letters <=",
+    }
+    return kind, " and ".join(
+        f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema
+    ) or "True or False"

@@ -98,8 +98,12 @@ def paired_difference(a: ArrayLike, b: ArrayLike) -> PairedDifference:
     """Compute the mean difference of two settings that were run with the same seeds, in one order, with its Student-t interval."""
     first, second = _checked(a, at_least=2), _checked(b, at_least=2)
     if first.size != second.size:
-        raise ValueError(f"a and b are paired by seed and must have one length; a has {first.size} values, b has {second.size}")
-    return PairedDifference(tuple((first - second).tolist()), t_interval(first - second), first.size - 1)
+        raise ValueError(
+            f"a and b are paired by seed and must have one length; a has {first.size} values, b has {second.size}"
+        )
+    return PairedDifference(
+        tuple((first - second).tolist()), t_interval(first - second), first.size - 1
+    )
 
 
 def pooled_difference(a: ArrayLike, b: ArrayLike, groups: Sequence[ArrayLike]) -> PairedDifference:
@@ -111,7 +115,9 @@ def pooled_difference(a: ArrayLike, b: ArrayLike, groups: Sequence[ArrayLike]) -
     checked = [_checked(group, at_least=2) for group in groups]
     freedom = sum(group.size - 1 for group in checked)
     variance = sum(float(((group - group.mean()) ** 2).sum()) for group in checked) / freedom
-    return PairedDifference(paired.values, _around(paired.mean, np.sqrt(2 * variance / paired.n), freedom), freedom)
+    return PairedDifference(
+        paired.values, _around(paired.mean, np.sqrt(2 * variance / paired.n), freedom), freedom
+    )
 
 
 def contrast(means: Sequence[MeanSd], weights: Sequence[float]) -> Interval:
@@ -119,9 +125,15 @@ def contrast(means: Sequence[MeanSd], weights: Sequence[float]) -> Interval:
 
     B. L. Welch, *The generalization of Student's problem when several different population variances are involved*, Biometrika 34 (1947).
     """
-    parts = np.array([weight**2 * mean.sd**2 / mean.n for mean, weight in zip(means, weights, strict=True)])
+    parts = np.array(
+        [weight**2 * mean.sd**2 / mean.n for mean, weight in zip(means, weights, strict=True)]
+    )
     freedom = parts.sum() ** 2 / (parts**2 / (np.array([mean.n for mean in means]) - 1)).sum()
-    return _around(sum(weight * mean.mean for mean, weight in zip(means, weights, strict=True)), np.sqrt(parts.sum()), freedom)
+    return _around(
+        sum(weight * mean.mean for mean, weight in zip(means, weights, strict=True)),
+        np.sqrt(parts.sum()),
+        freedom,
+    )
 
 
 def pairs_needed(effect: float, sd: float) -> int | None:
@@ -147,7 +159,9 @@ def sign_flip_p(values: ArrayLike) -> float:
     x = _checked(values, at_least=2)
     if not x.any():
         return 1.0
-    found = stats.permutation_test((x,), np.mean, permutation_type="samples", vectorized=True, n_resamples=9_999, rng=0)
+    found = stats.permutation_test(
+        (x,), np.mean, permutation_type="samples", vectorized=True, n_resamples=9_999, rng=0
+    )
     return float(found.pvalue)
 
 
@@ -177,7 +191,11 @@ def _number_format(spec: str, spread: float) -> str:
     """The format of a number: as asked for, or with two significant digits of its spread."""
     if spec != "u":
         return spec or ".4g"
-    return f".{max(0, 1 - math.floor(math.log10(spread)))}f" if math.isfinite(spread) and spread > 0 else ".4g"
+    return (
+        f".{max(0, 1 - math.floor(math.log10(spread)))}f"
+        if math.isfinite(spread) and spread > 0
+        else ".4g"
+    )
 
 
 def _checked(values: ArrayLike, *, at_least: int) -> FloatArray:

@@ -23,8 +23,15 @@ VERDICTS: Mapping[str, str] = {
 # Claims that the older reduced runs no longer decide once a network at real accuracy does on such data; the second list part by part.
 _REPLACED = ("E6", "E8", "E11", "E12", "B1", "B2")
 _REPLACED_IN_PARTS = ("E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6")
-_FAMILY = {"cifar10": "cifar10", "cifar10-jpeg": "cifar10", "cifar100": "many", "tiny-imagenet": "many"}
-_SCOPE = {"E12": ("cifar100", "tiny-imagenet")}  # data sets that a claim speaks of; others are shown beside
+_FAMILY = {
+    "cifar10": "cifar10",
+    "cifar10-jpeg": "cifar10",
+    "cifar100": "many",
+    "tiny-imagenet": "many",
+}
+_SCOPE = {
+    "E12": ("cifar100", "tiny-imagenet")
+}  # data sets that a claim speaks of; others are shown beside
 
 _OUTCOMES: tuple[Outcome, ...] = ("met", "contradicted", "unresolved")
 
@@ -49,7 +56,10 @@ class Part:
         there = [outcome for outcome in _OUTCOMES if outcome in outcomes]
         if len(there) < 2:
             return there[0] if there else "shown only" if self.findings else "not run"
-        return ", ".join(f"{outcome} in {outcomes.count(outcome)}" for outcome in there) + f" of {len(outcomes)} variants"
+        return (
+            ", ".join(f"{outcome} in {outcomes.count(outcome)}" for outcome in there)
+            + f" of {len(outcomes)} variants"
+        )
 
     def names(self, outcome: Outcome) -> list[str]:
         """List the variants that decide and have this outcome."""
@@ -84,12 +94,24 @@ class Verdict:
     @property
     def scale(self) -> str:
         """The scale of the runs behind it, such as ``"reduced"``; empty without runs."""
-        return ", ".join(sorted({scale for finding in self.deciding for scale in finding.scale.split(", ") if scale}))
+        return ", ".join(
+            sorted(
+                {scale for finding in self.deciding for scale in finding.scale.split(", ") if scale}
+            )
+        )
 
     @property
     def seeds(self) -> int:
         """The smallest number of pairs behind a comparison that counts."""
-        return min((leaf.difference.n for finding in self.deciding for leaf in finding.leaves() if leaf.difference), default=0)
+        return min(
+            (
+                leaf.difference.n
+                for finding in self.deciding
+                for leaf in finding.leaves()
+                if leaf.difference
+            ),
+            default=0,
+        )
 
     @property
     def depends(self) -> str:
@@ -98,7 +120,10 @@ class Verdict:
             return ""
         if phrases := [phrase for part in self.parts if (phrase := _told_apart(part))]:
             return "; ".join(phrases)
-        met, against = (", ".join(part.id for part in self.parts if part.names(outcome)) for outcome in _OUTCOMES[:2])
+        met, against = (
+            ", ".join(part.id for part in self.parts if part.names(outcome))
+            for outcome in _OUTCOMES[:2]
+        )
         return f"the part: met in {met}; contradicted in {against}"
 
     @property
@@ -112,7 +137,9 @@ def _told_apart(part: Part) -> str:
     met, against = part.names("met"), part.names("contradicted")
     if not met or not against:
         return ""
-    fields_met, fields_against = (zip(*map(_fields, names), strict=False) for names in (met, against))
+    fields_met, fields_against = (
+        zip(*map(_fields, names), strict=False) for names in (met, against)
+    )
     for with_met, with_against in zip(fields_met, fields_against, strict=False):
         if not set(with_met) & set(with_against):
             return f"{part.id}: met with {', '.join(sorted(set(with_met)))}, contradicted with {', '.join(sorted(set(with_against)))}"
@@ -123,7 +150,9 @@ def _fields(variant: str) -> list[str]:
     return variant.split(", ") if ", " in variant else variant.split("-")
 
 
-def verdicts(runs: pd.DataFrame | None = None, claims: Iterable[str] = CLAIMS) -> dict[str, Verdict]:
+def verdicts(
+    runs: pd.DataFrame | None = None, claims: Iterable[str] = CLAIMS
+) -> dict[str, Verdict]:
     """Decide claims, all that have a criterion if none are named, from these runs or from the records of the repository."""
     measured = records.read(records.FOLDER) if runs is None else runs
 
@@ -136,21 +165,32 @@ def verdicts(runs: pd.DataFrame | None = None, claims: Iterable[str] = CLAIMS) -
 
 def _parts(claim: str, of_kind: Callable[[str], Iterable[Variant]]) -> tuple[Part, ...]:
     """What the variants of each kind say of a claim."""
-    return tuple(Part(letter, part.sentence, part.findings(of_kind(part.kind))) for letter, part in CLAIMS[claim].items())
+    return tuple(
+        Part(letter, part.sentence, part.findings(of_kind(part.kind)))
+        for letter, part in CLAIMS[claim].items()
+    )
 
 
 def _counted(claim: str, parts: tuple[Part, ...]) -> Verdict:
     """Let what is out of a claim's scope, and the older runs that a network at real accuracy replaced, be shown and decide nothing."""
-    everywhere = replaced((claim,), (finding.variant for part in parts for finding in part.findings))
+    everywhere = replaced(
+        (claim,), (finding.variant for part in parts for finding in part.findings)
+    )
 
     def counted(part: Part) -> Part:
-        in_part = claim in _REPLACED_IN_PARTS and any(on_fast(finding.variant) for finding in part.findings)
+        in_part = claim in _REPLACED_IN_PARTS and any(
+            on_fast(finding.variant) for finding in part.findings
+        )
 
         def shown(finding: Finding) -> Finding:
             data, fast = finding.variant.partition(", ")[0], on_fast(finding.variant)
             older = finding.variant in everywhere or (in_part and data in _FAMILY and not fast)
             outside = claim in _SCOPE and data not in _SCOPE[claim]
-            return finding.only_shown() if outside or (older and "paper" not in finding.scale) else finding
+            return (
+                finding.only_shown()
+                if outside or (older and "paper" not in finding.scale)
+                else finding
+            )
 
         return replace(part, findings=tuple(map(shown, part.findings)))
 
@@ -164,9 +204,22 @@ def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
     studies of step and long tail every arm that was begun has enough.
     """
     for name, group in runs.groupby("variant") if not runs.empty else ():
-        least, fast, unit = criteria.least_seeds(kind, str(name)), on_fast(str(name)), "title" if kind == "uci-tables" else "seed"
-        arms = ["setting", "arm"] if fast else ["setting", "learning_rate", "input_scale", "first_weights"]
-        enough = group[unit].groupby([group[column].astype(str) for column in arms if column in group]).transform("nunique") >= least
+        least, fast, unit = (
+            criteria.least_seeds(kind, str(name)),
+            on_fast(str(name)),
+            "title" if kind == "uci-tables" else "seed",
+        )
+        arms = (
+            ["setting", "arm"]
+            if fast
+            else ["setting", "learning_rate", "input_scale", "first_weights"]
+        )
+        enough = (
+            group[unit]
+            .groupby([group[column].astype(str) for column in arms if column in group])
+            .transform("nunique")
+            >= least
+        )
         if kind in ("step", "long-tailed") and not enough.all():
             continue
         counted = group[enough] if fast else group
@@ -178,7 +231,12 @@ def replaced(claims: Iterable[str], variants: Iterable[str]) -> set[str]:
     """List the variants of older runs that do not decide such claims, since a network at real accuracy does on the same kind of data."""
     names = set(variants) if set(claims) & set(_REPLACED) else set()
     family = {name: _FAMILY.get(name.partition(", ")[0], "") for name in names}
-    return {name for name in names if not on_fast(name) and family[name] in {family[other] for other in names if on_fast(other)}}
+    return {
+        name
+        for name in names
+        if not on_fast(name)
+        and family[name] in {family[other] for other in names if on_fast(other)}
+    }
 
 
 def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
@@ -186,17 +244,26 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
 
     A p-value is the level at which the interval would touch the rule's threshold.
     """
-    from statsmodels.stats.multitest import multipletests  # here, since it takes a second to import and one page needs it
+    from statsmodels.stats.multitest import (
+        multipletests,
+    )  # here, since it takes a second to import and one page needs it
 
     rows = [
         {"claim": claim, "part": part, "variant": leaf.variant, "compared": leaf.text}
-        | {"mean": found.mean, "low": found.interval.low, "high": found.interval.high, "pairs": found.n}
+        | {
+            "mean": found.mean,
+            "low": found.interval.low,
+            "high": found.interval.high,
+            "pairs": found.n,
+        }
         | {"outcome": leaf.outcome, "decides": leaf.decides, "paper": leaf.paper, "p": leaf.p_value}
         | {"p (sign flips)": statistics.sign_flip_p(found.values)}
         for claim, part, leaf, found in _comparisons(decided)
     ]
     frame = pd.DataFrame(rows)
-    return frame.assign(**{"p (Holm)": multipletests(frame["p"], method="holm")[1]}) if rows else frame
+    return (
+        frame.assign(**{"p (Holm)": multipletests(frame["p"], method="holm")[1]}) if rows else frame
+    )
 
 
 def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:
@@ -210,23 +277,49 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
     def first_seeds(kind: str) -> list[Variant]:
         selected = criteria.runs_of(runs, kind)
         groups = selected.groupby("variant") if len(selected) else ()
-        return [Variant(str(name), of[of["seed"] < 3], 3, some=True) for name, of in groups if on_fast(str(name))]
+        return [
+            Variant(str(name), of[of["seed"] < 3], 3, some=True)
+            for name, of in groups
+            if on_fast(str(name))
+        ]
 
     unresolved = _comparisons(one for one in decided if one.claim != "A2")
-    listed = [row for row in unresolved if row[2].outcome == "unresolved" and not on_fast(row[2].variant)]
+    listed = [
+        row for row in unresolved if row[2].outcome == "unresolved" and not on_fast(row[2].variant)
+    ]
     listed += _comparisons(Verdict(claim, _parts(claim, first_seeds)) for claim in CLAIMS)
     rows = []
-    for claim, letter, leaf, found in (row for row in listed if not re.search("within|by more than|less than", row[2].text)):
-        printed = sorted(abs(float(end)) for end in re.findall(r"(?<= )[+-]([0-9.]+)", leaf.paper) if float(end))
-        row = {"part": f"{claim} {letter}", "variant": leaf.variant, "compared": leaf.text, "pairs": found.n, "deviation": found.sd}
-        for name, effects in (("the papers' effect", [*printed[-1:], *printed[:1]]), ("the observed effect", [found.mean])):
-            needed = [statistics.pairs_needed(effect, found.sd) if found.sd else None for effect in effects]
-            row[f"seeds for {name}"] = " to ".join(dict.fromkeys(str(count or "more than 1,000") for count in needed))
+    for claim, letter, leaf, found in (
+        row for row in listed if not re.search("within|by more than|less than", row[2].text)
+    ):
+        printed = sorted(
+            abs(float(end)) for end in re.findall(r"(?<= )[+-]([0-9.]+)", leaf.paper) if float(end)
+        )
+        row = {
+            "part": f"{claim} {letter}",
+            "variant": leaf.variant,
+            "compared": leaf.text,
+            "pairs": found.n,
+            "deviation": found.sd,
+        }
+        for name, effects in (
+            ("the papers' effect", [*printed[-1:], *printed[:1]]),
+            ("the observed effect", [found.mean]),
+        ):
+            needed = [
+                statistics.pairs_needed(effect, found.sd) if found.sd else None
+                for effect in effects
+            ]
+            row[f"seeds for {name}"] = " to ".join(
+                dict.fromkeys(str(count or "more than 1,000") for count in needed)
+            )
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _comparisons(decided: Iterable[Verdict]) -> Iterator[tuple[str, str, Finding, statistics.PairedDifference]]:
+def _comparisons(
+    decided: Iterable[Verdict],
+) -> Iterator[tuple[str, str, Finding, statistics.PairedDifference]]:
     """Go through the single comparisons of claims, each with its part and its difference."""
     for claim, part in ((one.claim, part) for one in decided for part in one.parts):
         for leaf in (leaf for finding in part.findings for leaf in finding.leaves()):

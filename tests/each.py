@@ -13,7 +13,9 @@ def each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Any],
 
     A folder ``tmp_path`` has one within it for each case.
     """
-    arguments = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
+    arguments = (
+        tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
+    )
     rows = [value if len(arguments) > 1 else (value,) for value in values]
 
     def decorate(test: Any) -> Any:
@@ -35,7 +37,9 @@ def each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Any],
                     test(*args, **own, **case)
 
         signature = inspect.signature(test)
-        kept = [parameter for name, parameter in signature.parameters.items() if name not in arguments]
+        kept = [
+            parameter for name, parameter in signature.parameters.items() if name not in arguments
+        ]
         taken = [parameter.name for parameter in kept if parameter.name != "self"]
         if "subtests" not in taken:
             kept.append(inspect.Parameter("subtests", inspect.Parameter.KEYWORD_ONLY))

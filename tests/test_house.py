@@ -20,8 +20,16 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.mark.parametrize("folder", ["theory", "evidence"])
 def test_only_experiments_train(folder: str) -> None:
     for path in (ROOT / "notebooks" / folder).glob("*.md"):
-        code = "\n".join(re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE))
-        assert not re.search(r"gdlib\.train|from gdlib import .*\btrain\b|\brun\.\w+\(", code), f"{path.name} trains"
+        code = "\n".join(
+            re.findall(
+                r"^```\{code-cell\}[^\n]*\n(.*?)^```",
+                path.read_text(encoding="utf-8"),
+                re.DOTALL | re.MULTILINE,
+            )
+        )
+        assert not re.search(r"gdlib\.train|from gdlib import .*\btrain\b|\brun\.\w+\(", code), (
+            f"{path.name} trains"
+        )
 
 
 # -- the environment -----------------------------------------------------------------------------------------------------------------------
@@ -33,7 +41,9 @@ def pins() -> dict[str, str]:
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line) for line in entries), (
         "constraints.txt: one plain name==version a line"
     )
-    return {canonicalize_name(name): version for name, version in (line.split("==") for line in entries)}
+    return {
+        canonicalize_name(name): version for name, version in (line.split("==") for line in entries)
+    }
 
 
 def project() -> dict:
@@ -41,29 +51,43 @@ def project() -> dict:
 
 
 def test_every_dependency_is_pinned_within_its_range() -> None:
-    wanted = [*project()["dependencies"], *(line for extra in project()["optional-dependencies"].values() for line in extra)]
+    wanted = [
+        *project()["dependencies"],
+        *(line for extra in project()["optional-dependencies"].values() for line in extra),
+    ]
     for requirement in map(Requirement, wanted):
         if requirement.name == "gdlib":
             assert requirement.extras <= set(project()["optional-dependencies"])
             continue
         pin = pins().get(canonicalize_name(requirement.name))
         assert pin is not None, f"{requirement.name} is not in constraints.txt"
-        assert requirement.specifier and requirement.specifier.contains(pin), f"{requirement}: constraints.txt has {pin}"
+        assert requirement.specifier and requirement.specifier.contains(pin), (
+            f"{requirement}: constraints.txt has {pin}"
+        )
 
 
 def test_the_environment_is_the_pinned_one() -> None:
     installed = {
-        canonicalize_name(found.name): found.version.split("+")[0] for found in metadata.distributions(path=[sysconfig.get_path("purelib")])
+        canonicalize_name(found.name): found.version.split("+")[0]
+        for found in metadata.distributions(path=[sysconfig.get_path("purelib")])
     }
-    wrong = {name: (installed[name], pin) for name, pin in pins().items() if name in installed and installed[name] != pin}
+    wrong = {
+        name: (installed[name], pin)
+        for name, pin in pins().items()
+        if name in installed and installed[name] != pin
+    }
     assert not wrong, f"installed against pinned: {wrong}; run `make venv`"
 
 
 def test_conda_ends_in_the_same_versions() -> None:
     environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
     conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
-    (through_pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
-    assert sorted(entry.split("=")[0] for entry in conda) == ["pip", "python"], "only Python comes from conda; pip brings the pinned rest"
+    (through_pip,) = [
+        entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)
+    ]
+    assert sorted(entry.split("=")[0] for entry in conda) == ["pip", "python"], (
+        "only Python comes from conda; pip brings the pinned rest"
+    )
     (python,) = [entry.split("=")[1] for entry in conda if entry.startswith("python=")]
     assert Requirement(f"python{project()['requires-python']}").specifier.contains(python)
     assert through_pip == ["-c constraints.txt", "-e .[dev]"]
@@ -83,7 +107,9 @@ def test_the_version_is_one() -> None:
 
 def kept() -> list[Path]:
     """What git keeps, or would keep."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
+    )
     if listed.returncode:
         pytest.skip("not a git checkout: what is committed was not looked at")
     return [path for line in listed.stdout.splitlines() if (path := ROOT / line).is_file()]
@@ -91,12 +117,18 @@ def kept() -> list[Path]:
 
 def test_no_notebook_and_no_large_file_is_kept() -> None:
     for path in kept():
-        assert path.suffix not in {".ipynb", ".pt", ".pth", ".npz", ".parquet"}, f"{path.relative_to(ROOT)} is made, not kept"
-        assert path.stat().st_size <= 1_000_000, f"{path.relative_to(ROOT)} has {path.stat().st_size:,} bytes; the limit is 1,000,000"
+        assert path.suffix not in {".ipynb", ".pt", ".pth", ".npz", ".parquet"}, (
+            f"{path.relative_to(ROOT)} is made, not kept"
+        )
+        assert path.stat().st_size <= 1_000_000, (
+            f"{path.relative_to(ROOT)} has {path.stat().st_size:,} bytes; the limit is 1,000,000"
+        )
 
 
 def test_no_index_and_no_private_path_is_named() -> None:
-    index = re.compile(r"(?:--(?:extra-)?index-url|--find-links|--trusted-host|pypi\.org|pythonhosted|/(?:root|home/\w+|work)/)")
+    index = re.compile(
+        r"(?:--(?:extra-)?index-url|--find-links|--trusted-host|pypi\.org|pythonhosted|/(?:root|home/\w+|work)/)"
+    )
     for path in kept():
         if path == Path(__file__) or path.suffix in {".png", ".ico"}:
             continue
@@ -110,4 +142,7 @@ def test_notebooks_carry_the_header_that_papermill_and_the_book_need() -> None:
         _, header, _ = path.read_text(encoding="utf-8").split("---\n", 2)
         content = yaml.safe_load(header)
         assert content["kernelspec"] == expected, path.name
-        assert content["jupytext"]["text_representation"] == {"extension": ".md", "format_name": "myst"}, path.name
+        assert content["jupytext"]["text_representation"] == {
+            "extension": ".md",
+            "format_name": "myst",
+        }, path.name

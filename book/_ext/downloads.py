@@ -21,7 +21,9 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 
-BRANCH = "notebooks"  # of the repository; .github/workflows/book.yml puts there what this module writes
+BRANCH = (
+    "notebooks"  # of the repository; .github/workflows/book.yml puts there what this module writes
+)
 NEVER_SHOWN = "application/papermill.record/"
 
 SETUP = """\
@@ -49,7 +51,10 @@ os.chdir(project / "{folder}")"""
 
 LABEL = re.compile(r"^(?:\([\w-]+\)=|\{[.#][^}\n]*\})(?:\n|\Z)", re.MULTILINE)
 LINK = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<label>[\w-]+)\)")
-BOX = re.compile(r"^(?P<fence>`{3,}|:{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<title>.*)\n(?P<body>(?s:.*?))^(?P=fence)[ \t]*$", re.MULTILINE)
+BOX = re.compile(
+    r"^(?P<fence>`{3,}|:{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<title>.*)\n(?P<body>(?s:.*?))^(?P=fence)[ \t]*$",
+    re.MULTILINE,
+)
 OPTION = re.compile(r"\A:([\w-]+):[ \t]*(.*)\n")
 ROLE = re.compile(r"\{(?P<name>[a-z][\w:-]*)\}`(?P<text>[^`]+)`")
 TITLED = re.compile(r"(?s)(?P<text>.*\S)\s*<(?P<target>[^<>]+)>")
@@ -77,13 +82,19 @@ class Names:
         docname, anchor = self.env.domains["std"].anonlabels.get(label, ("", ""))  # type: ignore[attr-defined]
         for kind, numbers in self.env.toc_fignumbers.get(docname, {}).items():
             if anchor in numbers:
-                return self.env.config.numfig_format.get(kind, f"{kind.title()} %s") % ".".join(map(str, numbers[anchor]))
+                return self.env.config.numfig_format.get(kind, f"{kind.title()} %s") % ".".join(
+                    map(str, numbers[anchor])
+                )
         return self.title(label)
 
     def equation(self, label: str) -> str:
         """The number of a formula, in brackets."""
         docname, _ = self.env.domains["math"].equations.get(label, ("", 0))  # type: ignore[attr-defined]
-        numbers = self.env.toc_fignumbers.get(docname, {}).get("displaymath", {}).get(make_id(f"equation-{label}"), ())
+        numbers = (
+            self.env.toc_fignumbers.get(docname, {})
+            .get("displaymath", {})
+            .get(make_id(f"equation-{label}"), ())
+        )
         return f"({'.'.join(map(str, numbers)) or label})"
 
     def proof(self, label: str) -> str:
@@ -91,14 +102,22 @@ class Names:
         found = getattr(self.env, "proof_list", {}).get(label)
         if found is None:
             return label
-        number = self.env.toc_fignumbers.get(found["docname"], {}).get(found["countertype"], {}).get(label, ())
+        number = (
+            self.env.toc_fignumbers.get(found["docname"], {})
+            .get(found["countertype"], {})
+            .get(label, ())
+        )
         return f"{found['realtype'].title()} {'.'.join(map(str, number))}".strip()
 
     def citation(self, keys: str, *, brackets: bool) -> str:
         """Authors and year of every source."""
         entries, told = self.env.domains["cite"].bibdata.data.entries, []  # type: ignore[attr-defined]
         for key in (key.strip() for key in keys.split(",")):
-            names = [" ".join(person.last_names) for person in entries[key].persons["author"]] if key in entries else [key]
+            names = (
+                [" ".join(person.last_names) for person in entries[key].persons["author"]]
+                if key in entries
+                else [key]
+            )
             several = f"{names[0]} et al." if len(names) > 2 else " and ".join(names)
             year = entries[key].fields.get("year", "") if key in entries else ""
             told.append(f"{several}, {year}" if brackets else f"{several} ({year})")
@@ -136,7 +155,13 @@ def _box(box: re.Match[str], names: Names) -> str:
     if name.startswith("prf:"):
         kind = names.proof(options["label"]) if "label" in options else name[4:].title()
         return f"**{kind}{f' ({title})' if title else ''}.**{gap}{inner}"
-    heading = title if name in ("admonition", "dropdown") else name.title() if name in ("note", "tip", "warning") else ""
+    heading = (
+        title
+        if name in ("admonition", "dropdown")
+        else name.title()
+        if name in ("note", "tip", "warning")
+        else ""
+    )
     return f"**{heading}**\n\n{inner}" if heading else inner
 
 
@@ -168,19 +193,30 @@ def executed(env: BuildEnvironment, docname: str) -> NotebookNode | None:
     if reader is None:
         return None
     try:
-        return get_cache(env.mystnb_config.execution_cache_path).merge_match_into_notebook(reader.read(text))[1]
+        return get_cache(env.mystnb_config.execution_cache_path).merge_match_into_notebook(
+            reader.read(text)
+        )[1]
     except KeyError:
         return None
 
 
 def glued(notebook: NotebookNode) -> dict[str, str]:
     """The values that a notebook glued, as plain text."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", []) if "scrapbook" in output.get("metadata", {})]
+    outputs = [
+        output
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "scrapbook" in output.get("metadata", {})
+    ]
     books = [(output.metadata.scrapbook, output.data) for output in outputs]
-    return {book["name"]: str(data.get(f"{book['mime_prefix']}text/plain", "")) for book, data in books}
+    return {
+        book["name"]: str(data.get(f"{book['mime_prefix']}text/plain", "")) for book, data in books
+    }
 
 
-def portable(notebook: NotebookNode, names: Names, first_cell: str, macros: Mapping[str, str]) -> NotebookNode:
+def portable(
+    notebook: NotebookNode, names: Names, first_cell: str, macros: Mapping[str, str]
+) -> NotebookNode:
     """The notebook that is offered: with the cell that installs, readable text, and no output that Jupyter cannot show.
 
     Args:
@@ -194,22 +230,39 @@ def portable(notebook: NotebookNode, names: Names, first_cell: str, macros: Mapp
         if cell.cell_type == "markdown":
             cell.source = readable(cell.source, names)
         elif cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not any(mime.startswith(NEVER_SHOWN) for mime in output.get("data", {}))]
+            cell.outputs = [
+                output
+                for output in cell.outputs
+                if not any(mime.startswith(NEVER_SHOWN) for mime in output.get("data", {}))
+            ]
         cells.append(cell)
     first = next((cell for cell in cells if cell.cell_type == "markdown"), None)
     if first is not None and macros:
-        defined = "".join(f"\\newcommand{{\\{name}}}{{{meaning}}}" for name, meaning in macros.items())
+        defined = "".join(
+            f"\\newcommand{{\\{name}}}{{{meaning}}}" for name, meaning in macros.items()
+        )
         first.source = f"${defined}$\n\n{first.source}"
-    return nbformat.v4.new_notebook(cells=cells, metadata={key: notebook.metadata[key] for key in ("kernelspec", "language_info")})
+    return nbformat.v4.new_notebook(
+        cells=cells,
+        metadata={key: notebook.metadata[key] for key in ("kernelspec", "language_info")},
+    )
 
 
-def offer_the_notebook(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
+def offer_the_notebook(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
     """Put the notebook beside the page's source, where the theme's download button looks for it."""
-    if app.builder.name != "html" or pagename not in app.env.found_docs or (notebook := executed(app.env, pagename)) is None:
+    if (
+        app.builder.name != "html"
+        or pagename not in app.env.found_docs
+        or (notebook := executed(app.env, pagename)) is None
+    ):
         return
     address = address_of(app.config)
     title = re.sub("<[^>]+>", "", context.get("title", pagename))
-    first_cell = SETUP.format(title=title, repository=address, folder=Path(pagename).parent.as_posix())
+    first_cell = SETUP.format(
+        title=title, repository=address, folder=Path(pagename).parent.as_posix()
+    )
     macros = app.config.mathjax3_config.get("tex", {}).get("macros", {})
     target = Path(app.outdir) / "_sources" / f"{pagename}.ipynb"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -234,18 +287,37 @@ def follow_the_address(app: Sphinx, config: Config) -> None:
             config["html_baseurl"] = f"https://{owner}.github.io/{name}/"
 
 
-def add_the_buttons(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
+def add_the_buttons(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
     """Open a notebook in Colab or on Binder, where there is an address on GitHub: no button leads nowhere."""
     site, _, project = address_of(app.config).rpartition("github.com/")
     if not site or "ipynb_source" not in context:
         return
     page = context["ipynb_source"]
     buttons = [
-        ("Colab", f"https://colab.research.google.com/github/{project}/blob/{BRANCH}/{page}", "_static/images/logo_colab.png"),
-        ("Binder", f"https://mybinder.org/v2/gh/{project}/{BRANCH}?urlpath=lab/tree/{page}", "_static/images/logo_binder.svg"),
+        (
+            "Colab",
+            f"https://colab.research.google.com/github/{project}/blob/{BRANCH}/{page}",
+            "_static/images/logo_colab.png",
+        ),
+        (
+            "Binder",
+            f"https://mybinder.org/v2/gh/{project}/{BRANCH}?urlpath=lab/tree/{page}",
+            "_static/images/logo_binder.svg",
+        ),
     ]
-    shown = [{"type": "link", "text": name, "tooltip": f"Run in {name}", "icon": icon, "url": url} for name, url, icon in buttons]
-    group = {"type": "group", "tooltip": "Run this page", "icon": "fas fa-rocket", "label": "launch-buttons", "buttons": shown}
+    shown = [
+        {"type": "link", "text": name, "tooltip": f"Run in {name}", "icon": icon, "url": url}
+        for name, url, icon in buttons
+    ]
+    group = {
+        "type": "group",
+        "tooltip": "Run this page",
+        "icon": "fas fa-rocket",
+        "label": "launch-buttons",
+        "buttons": shown,
+    }
     context["header_buttons"].insert(0, group)
 
 

@@ -36,8 +36,14 @@ SOURCES = ("gdlib/**/*.py", "study/**/*.py", "campaigns/*.yml", "results/**/*", 
 def state_of(root: Path) -> str:
     """A hash of the names and contents of everything that the notebooks read."""
     digest = hashlib.sha256()
-    for path in sorted({path for pattern in SOURCES for path in root.glob(pattern) if path.is_file()}):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted(
+        {path for pattern in SOURCES for path in root.glob(pattern) if path.is_file()}
+    ):
+        digest.update(
+            path.relative_to(root).as_posix().encode()
+            + b"\0"
+            + hashlib.sha256(path.read_bytes()).digest()
+        )
     return digest.hexdigest()[:16]
 
 
@@ -48,7 +54,9 @@ def key_the_cache(app: Sphinx, config: Config) -> None:
     every page again, so that no page keeps an old number.
     """
     root = Path(app.srcdir)
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])  # study is used where it lies
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )  # study is used where it lies
     caches = Path(app.outdir).parent / ".jupyter_cache"
     current = caches / state_of(root)
     for other in caches.glob("*"):
@@ -57,7 +65,9 @@ def key_the_cache(app: Sphinx, config: Config) -> None:
     config["nb_execution_cache_path"] = str(current)
 
 
-def notebooks_to_run(env: BuildEnvironment, docnames: list[str]) -> Iterator[tuple[str, NotebookNode]]:
+def notebooks_to_run(
+    env: BuildEnvironment, docnames: list[str]
+) -> Iterator[tuple[str, NotebookNode]]:
     """Yield those of the pages that are notebooks and are not in the cache, as myst-nb reads them."""
     cache = get_cache(env.mystnb_config.execution_cache_path)
     for docname in docnames:
@@ -86,17 +96,35 @@ def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -
         return
     times = Path(app.outdir).parent / ".page-seconds.json"
     known: dict[str, float] = json.loads(times.read_text()) if times.is_file() else {}
-    expected = {docname: known.get(docname, sum(known.values()) / len(known) if known else 1.0) for docname in notebooks}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    command = [sys.executable, str(Path(__file__).with_name("run_pages.py")), str(cores), str(env.mystnb_config.execution_timeout)]
+    expected = {
+        docname: known.get(docname, sum(known.values()) / len(known) if known else 1.0)
+        for docname in notebooks
+    }
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("run_pages.py")),
+        str(cores),
+        str(env.mystnb_config.execution_timeout),
+    ]
     cache = get_cache(env.mystnb_config.execution_cache_path)
     with tempfile.TemporaryDirectory() as folder:
-        pages = {f"{folder}/{number}.ipynb": docname for number, docname in enumerate(sorted(expected, key=lambda name: -expected[name]))}
+        pages = {
+            f"{folder}/{number}.ipynb": docname
+            for number, docname in enumerate(sorted(expected, key=lambda name: -expected[name]))
+        }
         for path, docname in pages.items():
             nbformat.write(notebooks[docname], path)
-        jobs = [json.dumps({"notebook": path, "cwd": str(Path(env.doc2path(docname)).parent)}) for path, docname in pages.items()]
+        jobs = [
+            json.dumps({"notebook": path, "cwd": str(Path(env.doc2path(docname)).parent)})
+            for path, docname in pages.items()
+        ]
         start = time.monotonic()
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=app.srcdir) as process:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=app.srcdir
+        ) as process:
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write("\n".join(jobs))
             process.stdin.close()
@@ -106,7 +134,13 @@ def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -
                 notebook = notebooks.pop(docname)
                 outcome = f"failed: {(result['error'] or '').strip().rpartition(chr(10))[2][:200]}"
                 if result["error"] is None:
-                    keep(cache, env.doc2path(docname), notebook, nbformat.read(result["notebook"], as_version=4), result["seconds"])
+                    keep(
+                        cache,
+                        env.doc2path(docname),
+                        notebook,
+                        nbformat.read(result["notebook"], as_version=4),
+                        result["seconds"],
+                    )
                     known[docname], outcome = result["seconds"], f"{result['seconds']:.0f} s"
                 rest = sum(expected[name] for name in notebooks)
                 left = (time.monotonic() - start) * rest / max(sum(expected.values()) - rest, 1e-9)
@@ -115,13 +149,23 @@ def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -
     times.write_text(json.dumps(known, indent=1))
 
 
-def keep(cache: JupyterCacheAbstract, path: str, notebook: NotebookNode, executed: NotebookNode, seconds: float) -> None:
+def keep(
+    cache: JupyterCacheAbstract,
+    path: str,
+    notebook: NotebookNode,
+    executed: NotebookNode,
+    seconds: float,
+) -> None:
     """Put the outputs of an executed notebook into the cache, under the notebook as myst-nb reads it."""
     notebook.metadata["language_info"] = executed.metadata["language_info"]
     for cell, ran in zip(notebook.cells, executed.cells, strict=True):
         if cell.cell_type == "code":
             cell.update(outputs=ran.outputs, execution_count=ran.execution_count)
-    cache.cache_notebook_bundle(CacheBundleIn(notebook, path, data={"execution_seconds": seconds}), check_validity=False, overwrite=True)
+    cache.cache_notebook_bundle(
+        CacheBundleIn(notebook, path, data={"execution_seconds": seconds}),
+        check_validity=False,
+        overwrite=True,
+    )
 
 
 class Modules(SphinxDirective):
@@ -133,16 +177,24 @@ class Modules(SphinxDirective):
         """Read the sources; nothing is imported."""
         package = Path(self.env.srcdir) / self.arguments[0]
         listed = nodes.bullet_list()
-        for path in sorted([*package.glob("[!_]*.py"), *(path for path in package.glob("*/__init__.py"))]):
+        for path in sorted(
+            [*package.glob("[!_]*.py"), *(path for path in package.glob("*/__init__.py"))]
+        ):
             self.env.note_dependency(str(path))
             name = f"{package.name}.{path.stem if path.stem != '__init__' else path.parent.name}"
-            summary = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0]
-            text = nodes.paragraph("", "", nodes.literal(name, name), nodes.Text(": " + " ".join(summary.split())))
+            summary = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split(
+                "\n\n"
+            )[0]
+            text = nodes.paragraph(
+                "", "", nodes.literal(name, name), nodes.Text(": " + " ".join(summary.split()))
+            )
             listed += nodes.list_item("", text)
         return [listed]
 
 
-def add_the_script(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
+def add_the_script(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
     """Load the script of the figure to play with on the pages that have one."""
     if 'class="play"' in context.get("body", ""):
         app.add_js_file("play.js", loading_method="defer")

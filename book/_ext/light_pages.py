@@ -30,27 +30,47 @@ MATHJAX = (
 )
 DESCRIPTION = 200  # characters
 MANY_COLUMNS = 7  # a table with more is set smaller
-PHONE = 350, 8.2, 14  # pixels of a line on a phone, of a character of a table there, and between two columns
+PHONE = (
+    350,
+    8.2,
+    14,
+)  # pixels of a line on a phone, of a character of a table there, and between two columns
 LAPTOP = 760, 9.0, 23  # the same on a laptop
 WIDE = 480  # pixels: a figure that is shrunk too much on a phone
-FOLDED = ("Why", "Re-run", "Reference")  # parts of the contents that are closed unless one of their pages is shown
+FOLDED = (
+    "Why",
+    "Re-run",
+    "Reference",
+)  # parts of the contents that are closed unless one of their pages is shown
 
 
 def without_thebe(app: Sphinx) -> None:
     """Disconnect the extension that jupyter-book brings for running cells on a server: there is none, and its script is an error."""
     for listeners in app.events.listeners.values():
-        listeners[:] = [listener for listener in listeners if listener.handler.__module__ != "sphinx_thebe"]
+        listeners[:] = [
+            listener for listener in listeners if listener.handler.__module__ != "sphinx_thebe"
+        ]
 
 
-def without_its_sheet(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+def without_its_sheet(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
     """Do not load the style sheet of that extension either."""
-    context["css_files"] = [sheet for sheet in context["css_files"] if "thebe" not in str(sheet.filename)]
+    context["css_files"] = [
+        sheet for sheet in context["css_files"] if "thebe" not in str(sheet.filename)
+    ]
 
 
 # -- what is read aloud, and what a phone shows --------------------------------------------------------------------------------------------
 
 # a number and its unit, a deviation, an equation, an interval: no line ends within them
-TOGETHER = re.compile(r"(?:(?<=\d)|^) (?=%)|± (?=\d)|\b[βτλms] [=<>≤≥] (?=[\d−]|$)|\[[+−\d.\u2009]+, [+−\d.\u2009]+\]")
+TOGETHER = re.compile(
+    r"(?:(?<=\d)|^) (?=%)|± (?=\d)|\b[βτλms] [=<>≤≥] (?=[\d−]|$)|\[[+−\d.\u2009]+, [+−\d.\u2009]+\]"
+)
 
 
 def joined(text: str) -> str:
@@ -60,13 +80,18 @@ def joined(text: str) -> str:
         >>> joined("at β = 0.1 the ECE is 2.0 % ± 0.1, +1.2 [−0.5, +2.9]").replace("\N{NO-BREAK SPACE}", "_")
         'at β_=_0.1 the ECE is 2.0_% ±_0.1, +1.2 [−0.5,_+2.9]'
     """
-    return TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text).replace("\u2009", "\N{NARROW NO-BREAK SPACE}")
+    return TOGETHER.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text).replace(
+        "\u2009", "\N{NARROW NO-BREAK SPACE}"
+    )
 
 
 def keep_together(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
     """Do so in all text that is not code or a formula."""
     for text in list(doctree.findall(nodes.Text)):
-        as_it_is = isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw))
+        as_it_is = isinstance(
+            text.parent,
+            (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw),
+        )
         if not as_it_is and (better := joined(text)) != text:
             text.parent.replace(text, nodes.Text(better))
 
@@ -82,12 +107,18 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
         rows = [[in_words(entry) for entry in row.children] for row in group.findall(nodes.row)]
         if "wordy" not in group.parent["classes"] and not fits(rows, *PHONE):
             whole = [
-                [in_words(entry, whole=isinstance(row.parent, nodes.tbody)) for entry in row.children] for row in group.findall(nodes.row)
+                [
+                    in_words(entry, whole=isinstance(row.parent, nodes.tbody))
+                    for entry in row.children
+                ]
+                for row in group.findall(nodes.row)
             ]
             group.parent["classes"] += ["stacked", "whole"] if fits(whole, *LAPTOP) else ["stacked"]
         for entry in heads[-1].children:
             if not entry.astext().strip():
-                entry += nodes.paragraph("", "", nodes.inline("", "row", classes=["visually-hidden"]))
+                entry += nodes.paragraph(
+                    "", "", nodes.inline("", "row", classes=["visually-hidden"])
+                )
         labels = [entry.astext().strip() for entry in heads[-1].children]
         for body in group.findall(nodes.tbody):
             for row in body.findall(nodes.row):
@@ -103,13 +134,20 @@ def in_words(entry: nodes.Node, *, whole: bool = False) -> str:
     text = entry.astext()
     for formula in entry.findall(nodes.math):
         text = text.replace(formula.astext(), formula.astext().replace(" ", ""))
-    return text.replace(" ", "\N{NO-BREAK SPACE}") if whole and "text-right" in entry["classes"] else text  # type: ignore[index]
+    return (
+        text.replace(" ", "\N{NO-BREAK SPACE}")
+        if whole and "text-right" in entry["classes"]
+        else text
+    )  # type: ignore[index]
 
 
 def fits(rows: Sequence[Sequence[str]], width: float, character: float, gap: float) -> bool:
     """Estimate whether a table needs no more pixels than a line has, when its cells break between all words."""
     columns = zip_longest(*rows, fillvalue="")
-    words = [max((len(word) for text in column for word in re.split("[ \\n]", text)), default=0) for column in columns]
+    words = [
+        max((len(word) for text in column for word in re.split("[ \\n]", text)), default=0)
+        for column in columns
+    ]
     return sum(character * longest + gap for longest in words) <= width
 
 
@@ -118,7 +156,10 @@ def labelled(table: str) -> str:
     soup = BeautifulSoup(table, "html.parser")
     for found in soup.select("table.dataframe"):
         found["class"] = ["dataframe", "stacked"]
-        heads = [[cell.get_text().strip() for cell in row.find_all("th")] for row in found.select("thead tr")]
+        heads = [
+            [cell.get_text().strip() for cell in row.find_all("th")]
+            for row in found.select("thead tr")
+        ]
         labels = [" ".join(filter(None, column)) for column in zip_longest(*heads, fillvalue="")]
         for row in found.select("tbody tr"):
             for cell, label in zip(row.find_all(["th", "td"]), labels, strict=False):
@@ -133,7 +174,9 @@ def visit_entry(self: HTML5Translator, node: nodes.entry) -> None:
     """Write a cell of a table with the header of its column."""
     type(self).visit_entry(self, node)
     if node.get("label"):
-        self.body[-1] = self.body[-1].replace("<td", f'<td data-label="{html.escape(node["label"])}"', 1)
+        self.body[-1] = self.body[-1].replace(
+            "<td", f'<td data-label="{html.escape(node["label"])}"', 1
+        )
 
 
 def depart_entry(self: HTML5Translator, node: nodes.entry) -> None:
@@ -153,7 +196,10 @@ def size_the_figures(app: Sphinx, doctree: nodes.document, pagename: str) -> Non
         path = Path(app.srcdir) / image["uri"]
         if path.suffix == ".png" and "jupyter_execute" in path.parts and path.is_file():
             header = path.read_bytes()[16:24]
-            width, height = int.from_bytes(header[:4], "big") // 2, int.from_bytes(header[4:], "big") // 2
+            width, height = (
+                int.from_bytes(header[:4], "big") // 2,
+                int.from_bytes(header[4:], "big") // 2,
+            )
             image["width"], image["shape"] = f"{width}px", f"{width} / {height}"
             image["classes"] += ["wide"] if width > WIDE else []
 
@@ -162,7 +208,9 @@ def visit_image(self: HTML5Translator, node: nodes.image) -> None:
     """Write a picture with its shape."""
     type(self).visit_image(self, node)
     if "shape" in node:
-        self.body[-1] = self.body[-1].replace(' style="', f' style="aspect-ratio: {node["shape"]}; ', 1)
+        self.body[-1] = self.body[-1].replace(
+            ' style="', f' style="aspect-ratio: {node["shape"]}; ', 1
+        )
 
 
 def depart_image(self: HTML5Translator, node: nodes.image) -> None:
@@ -187,18 +235,38 @@ def visit_summary(self: HTML5Translator, node: HideCodeCellNode) -> None:
         f'<p class="{state} admonition-title">{html.escape(node[key])}</p>\n'
         for state, key in (("collapsed", "prompt_show"), ("expanded", "prompt_hide"))
     )
-    self.body.append(f'<details class="admonition hide {" ".join(node["classes"])}">\n<summary>\n{prompts}</summary>\n')
+    self.body.append(
+        f'<details class="admonition hide {" ".join(node["classes"])}">\n<summary>\n{prompts}</summary>\n'
+    )
 
 
-def describe(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+def describe(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
     """Describe a page by its first paragraph, for search engines and for those to whom the link is sent."""
     paragraphs = doctree.findall(nodes.paragraph) if doctree is not None else ()
-    texts = (" ".join(paragraph.astext().split()) for paragraph in paragraphs if isinstance(paragraph.parent, nodes.section))
+    texts = (
+        " ".join(paragraph.astext().split())
+        for paragraph in paragraphs
+        if isinstance(paragraph.parent, nodes.section)
+    )
     first = next((text for text in texts if text), app.config.project)
-    text = html.escape(first if len(first) <= DESCRIPTION else first[:DESCRIPTION].rsplit(" ", 1)[0] + " …")
+    text = html.escape(
+        first if len(first) <= DESCRIPTION else first[:DESCRIPTION].rsplit(" ", 1)[0] + " …"
+    )
     title = html.escape(re.sub("<[^>]+>", "", context.get("title", "")))
-    tags = [f'<meta name="description" content="{text}" />', f'<meta property="og:description" content="{text}" />']
-    tags += [f'<meta property="og:title" content="{title}" />', '<meta property="og:type" content="article" />']
+    tags = [
+        f'<meta name="description" content="{text}" />',
+        f'<meta property="og:description" content="{text}" />',
+    ]
+    tags += [
+        f'<meta property="og:title" content="{title}" />',
+        '<meta property="og:type" content="article" />',
+    ]
     tags += [f'<meta property="og:site_name" content="{html.escape(app.config.project)}" />']
     if base := app.config.html_baseurl.rstrip("/"):  # both are of use with a whole address alone
         tags += [f'<meta property="og:url" content="{base}/{pagename}.html" />']
@@ -220,15 +288,28 @@ def fold(contents: str) -> str:
         state = " open" if 'class="current' in match["pages"] else ""
         return f'<details class="part"{state}><summary>{match["caption"]}</summary>{match["pages"]}</details>'
 
-    home = re.search(r"<ul [^>]*bd-sidenav__home-link[^>]*>\s*(<li.*?</li>)\s*</ul>", contents, re.DOTALL)
+    home = re.search(
+        r"<ul [^>]*bd-sidenav__home-link[^>]*>\s*(<li.*?</li>)\s*</ul>", contents, re.DOTALL
+    )
     if home:  # the first page is the first of the first part
         start, rest = contents[: home.start()], contents[home.end() :]
         contents = start + re.sub(r"<ul[^>]*>", lambda first: first[0] + home[1], rest, count=1)
     caption = r'<p [^>]*class="caption"[^>]*>(?P<caption><span class="caption-text">(?P<name>[^<]*)</span>)</p>'
-    return re.sub(rf'{caption}(?P<pages>(?:(?!<p [^>]*class="caption").)*</ul>)', part, contents, flags=re.DOTALL)
+    return re.sub(
+        rf'{caption}(?P<pages>(?:(?!<p [^>]*class="caption").)*</ul>)',
+        part,
+        contents,
+        flags=re.DOTALL,
+    )
 
 
-def offer_fold(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+def offer_fold(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
     """Give it to the template of the side bar."""
     context["folded"] = fold
 
@@ -241,7 +322,10 @@ def copy_mathjax(static: Path) -> None:
     spec = importlib.util.find_spec("sphinx-mathjax-offline")
     assert spec is not None and spec.origin is not None
     for part in MATHJAX:
-        source, target = Path(spec.origin).parent / "static" / "mathjax" / part, static / "mathjax" / part
+        source, target = (
+            Path(spec.origin).parent / "static" / "mathjax" / part,
+            static / "mathjax" / part,
+        )
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target, dirs_exist_ok=True)
@@ -259,7 +343,11 @@ def keep_what_is_used(sheet: str, names: set[str]) -> str:
 
     def rule(match: re.Match[str]) -> str:
         selectors = re.split(r",(?![^()]*\))", match[1])
-        kept = [part for part in selectors if set(re.findall(r"\.([A-Za-z][\w-]*)", re.sub(r":\w+\([^)]*\)", "", part))) <= names]
+        kept = [
+            part
+            for part in selectors
+            if set(re.findall(r"\.([A-Za-z][\w-]*)", re.sub(r":\w+\([^)]*\)", "", part))) <= names
+        ]
         return f"{','.join(kept)}{{{match[2]}}}" if kept else ""
 
     return re.sub(r"([^{}@;/]+)\{([^{}]*)\}", rule, sheet)
@@ -281,14 +369,27 @@ def keep_the_icons(static: Path, codes: set[int]) -> None:
 def trim_the_styles(out: Path) -> None:
     """Leave in the sheets of theme and extensions what the pages use, and in the fonts the icons that are left."""
     static = out / "_static"
-    read = [*out.rglob("*.html"), *(path for path in static.rglob("*.js") if path.name != "fontawesome.js")]
-    names = {name for path in read for name in re.findall(r"[A-Za-z][\w-]*", path.read_text(encoding="utf-8"))}
+    read = [
+        *out.rglob("*.html"),
+        *(path for path in static.rglob("*.js") if path.name != "fontawesome.js"),
+    ]
+    names = {
+        name
+        for path in read
+        for name in re.findall(r"[A-Za-z][\w-]*", path.read_text(encoding="utf-8"))
+    }
     codes: set[int] = set()
     for sheet in static.rglob("*.css"):
         text = keep_what_is_used(sheet.read_text(encoding="utf-8"), names)
-        text = re.sub(r"url\(([^)]*/fa-[\w-]+)\.woff2\) format\(\"woff2\"\),[^;}]*", r'url(\1.woff) format("woff")', text)
+        text = re.sub(
+            r"url\(([^)]*/fa-[\w-]+)\.woff2\) format\(\"woff2\"\),[^;}]*",
+            r'url(\1.woff) format("woff")',
+            text,
+        )
         codes |= {int(code, 16) for code in re.findall(r"\"\\([0-9a-f]{4})\"", text)}
-        codes |= {ord(icon) for icon in re.findall("[\ue000-\uf8ff]", text)}  # written as characters, not as codes
+        codes |= {
+            ord(icon) for icon in re.findall("[\ue000-\uf8ff]", text)
+        }  # written as characters, not as codes
         sheet.write_text(text, encoding="utf-8")
     keep_the_icons(static, codes)
 
@@ -300,8 +401,21 @@ def draw_the_card(target: Path, title: str) -> None:
     figure = Figure(figsize=(12, 6.3), dpi=100)
     axes = figure.add_axes((0.08, 0.12, 0.86, 0.7))
     confidence = [step / 200 for step in range(201)]
-    for beta, color in ((0.01, "#5e3c99"), (0.1, "#08519c"), (0.4, "#4292c6"), (1, "#000000"), (2, "#fdb863"), (5, "#e66101")):
-        axes.plot(confidence, [(1 - p) / (1 - p + beta * p) for p in confidence], color=color, linewidth=4, label=f"β = {beta:g}")
+    for beta, color in (
+        (0.01, "#5e3c99"),
+        (0.1, "#08519c"),
+        (0.4, "#4292c6"),
+        (1, "#000000"),
+        (2, "#fdb863"),
+        (5, "#e66101"),
+    ):
+        axes.plot(
+            confidence,
+            [(1 - p) / (1 - p + beta * p) for p in confidence],
+            color=color,
+            linewidth=4,
+            label=f"β = {beta:g}",
+        )
     axes.set_xlabel("probability of the true class", fontsize=20)
     axes.set_ylabel("gradient", fontsize=20)
     axes.tick_params(labelsize=16)
@@ -320,7 +434,11 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
     make_pdf.offer(Path(app.outdir), app.config.root_doc)
     if app.config.html_baseurl:
         draw_the_card(static / "social.png", app.config.project)
-    for path in [*static.rglob("*.map"), *static.rglob("fontawesome.js*"), *static.glob("sphinx-thebe.*")]:
+    for path in [
+        *static.rglob("*.map"),
+        *static.rglob("fontawesome.js*"),
+        *static.glob("sphinx-thebe.*"),
+    ]:
         path.unlink(missing_ok=True)
 
 

@@ -27,16 +27,32 @@ def main() -> int:
     build, first = Path(sys.argv[1]), sys.argv[2]
     browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if browser is None:
-        print(f"No Chromium was found to print with; looked for {', '.join(BROWSERS)}.", file=sys.stderr)
+        print(
+            f"No Chromium was found to print with; looked for {', '.join(BROWSERS)}.",
+            file=sys.stderr,
+        )
         return 1
     target = (build / "pdf" / NAME).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    source = (build / "singlehtml" / "print.html").resolve()  # at the top, from where its pictures and styles are named
+    source = (
+        build / "singlehtml" / "print.html"
+    ).resolve()  # at the top, from where its pictures and styles are named
     text = (build / "singlehtml" / f"{first}.html").read_text(encoding="utf-8")
     text = text.replace("<details ", "<details open ")  # paper cannot be clicked
     source.write_text(text.replace(f'href="{first}.html#', 'href="#'), encoding="utf-8")
-    command = [browser, "--headless", "--disable-gpu", "--no-pdf-header-footer", "--generate-pdf-document-outline", "--export-tagged-pdf"]
-    command += ["--virtual-time-budget=600000", f"--print-to-pdf={target}", source.as_uri()]  # until the formulas are set
+    command = [
+        browser,
+        "--headless",
+        "--disable-gpu",
+        "--no-pdf-header-footer",
+        "--generate-pdf-document-outline",
+        "--export-tagged-pdf",
+    ]
+    command += [
+        "--virtual-time-budget=600000",
+        f"--print-to-pdf={target}",
+        source.as_uri(),
+    ]  # until the formulas are set
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.insert(1, "--no-sandbox")  # Chromium refuses to run as root with it
     target.unlink(missing_ok=True)

@@ -44,7 +44,12 @@ IMPORT = re.compile(r"^(?:from|import) +([\w.]+)", re.MULTILINE)
 
 def warm(notebooks: list[Path]) -> None:
     """Import every module that the notebooks name at the beginning of a line."""
-    cells = (cell.source for path in notebooks for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
+    cells = (
+        cell.source
+        for path in notebooks
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code"
+    )
     for name in sorted({name for source in cells for name in IMPORT.findall(source)}):
         with contextlib.suppress(ImportError):  # its page will say so
             importlib.import_module(name)
@@ -62,7 +67,14 @@ class Forked:
             os.dup2(os.open(os.devnull, os.O_RDWR), 0)
             os.dup2(2, 1)  # the standard output is for the ends of jobs
             try:
-                IPKernelApp.launch_instance(argv=["-f", connection, NO_HISTORY, f"--IPKernelApp.parent_handle={os.getppid()}"])
+                IPKernelApp.launch_instance(
+                    argv=[
+                        "-f",
+                        connection,
+                        NO_HISTORY,
+                        f"--IPKernelApp.parent_handle={os.getppid()}",
+                    ]
+                )
             finally:
                 os._exit(1)
 
@@ -86,7 +98,9 @@ class Client(AsyncKernelClient):
         return self.kernel.is_alive()
 
 
-async def talk(notebook: nbformat.NotebookNode, timeout: int, kernel: Forked, info: dict[str, Any]) -> None:
+async def talk(
+    notebook: nbformat.NotebookNode, timeout: int, kernel: Forked, info: dict[str, Any]
+) -> None:
     """Execute the notebook in place, in a kernel that is a copy of this process."""
     client = Client()
     client.kernel = kernel
@@ -104,12 +118,19 @@ async def talk(notebook: nbformat.NotebookNode, timeout: int, kernel: Forked, in
 
 def execute(notebook: nbformat.NotebookNode, timeout: int, folder: str) -> None:
     """Execute the notebook in place."""
-    place: dict[str, Any] = {"transport": "ipc", "ip": f"{folder}/k"}  # no port, and no warning of one that is not encrypted
+    place: dict[str, Any] = {
+        "transport": "ipc",
+        "ip": f"{folder}/k",
+    }  # no port, and no warning of one that is not encrypted
     if not FORK:
         kernels = AsyncKernelManager(**place)
-        NotebookClient(notebook, km=kernels, timeout=timeout, record_timing=False, extra_arguments=[NO_HISTORY]).execute(cleanup_kc=True)
+        NotebookClient(
+            notebook, km=kernels, timeout=timeout, record_timing=False, extra_arguments=[NO_HISTORY]
+        ).execute(cleanup_kc=True)
         return
-    file, info = write_connection_file(f"{folder}/kernel.json", key=os.urandom(16).hex().encode(), **place)
+    file, info = write_connection_file(
+        f"{folder}/kernel.json", key=os.urandom(16).hex().encode(), **place
+    )
     kernel = Forked(file)  # before this process has a socket or a thread
     try:
         asyncio.run(talk(notebook, timeout, kernel, info))
@@ -123,15 +144,21 @@ def shrink(notebook: nbformat.NotebookNode) -> None:
         if picture := output.get("data", {}).get("image/png"):
             with Image.open(io.BytesIO(base64.b64decode(picture))) as image:
                 buffer = io.BytesIO()
-                image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(buffer, "png", optimize=True)
-            output["data"]["image/png"] = min(picture, base64.b64encode(buffer.getvalue()).decode(), key=len)
+                image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+                    buffer, "png", optimize=True
+                )
+            output["data"]["image/png"] = min(
+                picture, base64.b64encode(buffer.getvalue()).decode(), key=len
+            )
 
 
 def run(path: str, cwd: str, timeout: int) -> str | None:
     """Execute one notebook where it lies; return the error of a cell that failed."""
     notebook = nbformat.read(path, as_version=4)
     os.chdir(cwd)
-    with tempfile.TemporaryDirectory(prefix="page") as folder:  # a short path: the name of a socket has at most about 100 characters
+    with tempfile.TemporaryDirectory(
+        prefix="page"
+    ) as folder:  # a short path: the name of a socket has at most about 100 characters
         try:
             execute(notebook, timeout, folder)
         except (CellExecutionError, CellTimeoutError, DeadKernelError, RuntimeError) as error:
@@ -156,14 +183,27 @@ def main() -> None:
                 running[pid] = (job, start)
                 continue
             try:
-                Path(f"{job['notebook']}.error").write_text(json.dumps(run(job["notebook"], job["cwd"], timeout)), encoding="utf-8")
+                Path(f"{job['notebook']}.error").write_text(
+                    json.dumps(run(job["notebook"], job["cwd"], timeout)), encoding="utf-8"
+                )
             finally:
                 os._exit(0)
         pid, _ = os.wait()
         job, start = running.pop(pid)
-        error = Path(f"{job['notebook']}.error")  # one process writes the lines, so that no two of them mix
-        said = json.loads(error.read_text(encoding="utf-8")) if error.is_file() else "the process that ran it ended"
-        print(json.dumps({"notebook": job["notebook"], "seconds": time.monotonic() - start, "error": said}), flush=True)
+        error = Path(
+            f"{job['notebook']}.error"
+        )  # one process writes the lines, so that no two of them mix
+        said = (
+            json.loads(error.read_text(encoding="utf-8"))
+            if error.is_file()
+            else "the process that ran it ended"
+        )
+        print(
+            json.dumps(
+                {"notebook": job["notebook"], "seconds": time.monotonic() - start, "error": said}
+            ),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

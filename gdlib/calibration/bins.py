@@ -10,7 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gdlib.calibration.inputs import ArrayOrTensor, FloatArray, IntArray, floating_type, predictions, to_tensor
+from gdlib.calibration.inputs import (
+    ArrayOrTensor,
+    FloatArray,
+    IntArray,
+    floating_type,
+    predictions,
+    to_tensor,
+)
 
 Scheme = Literal["width", "mass"]
 
@@ -58,7 +65,9 @@ class CalibrationBins:
         """Estimate of the mean squared gap without its bias; it may be negative. See :func:`debiased_calibration_error`."""
         measured = self.count > 1
         if not measured.any():
-            raise ValueError(f"no bin holds two of the {self.n} samples: the sampling error cannot be estimated; ask for fewer bins")
+            raise ValueError(
+                f"no bin holds two of the {self.n} samples: the sampling error cannot be estimated; ask for fewer bins"
+            )
         count, gap, accuracy = self.count[measured], self.gap[measured], self.accuracy[measured]
         return float((count * (gap**2 - accuracy * (1 - accuracy) / (count - 1))).sum() / self.n)
 
@@ -69,10 +78,15 @@ class CalibrationBins:
 
     def to_dict(self) -> dict[str, list[float | None]]:
         """Return the columns as lists for JSON; None stands for the mean of an empty bin."""
-        return {name: [None if np.isnan(value) else value for value in column.tolist()] for name, column in asdict(self).items()}
+        return {
+            name: [None if np.isnan(value) else value for value in column.tolist()]
+            for name, column in asdict(self).items()
+        }
 
 
-def calibration_bins(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> CalibrationBins:
+def calibration_bins(
+    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width"
+) -> CalibrationBins:
     r"""Sort samples by the confidence of the predicted class, and compare confidence with accuracy in each bin.
 
     The prediction is :math:`\hat y = \arg\max_c p_c` (the first class in a tie), its confidence is :math:`\max_c p_c`.
@@ -108,7 +122,9 @@ def calibration_bins(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 
     return bins_of(p.max(axis=1), p.argmax(axis=1) == y, n_bins, scheme, dtype)
 
 
-def confidence_histogram(true_class_probability: ArrayOrTensor, edges: Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)) -> IntArray:
+def confidence_histogram(
+    true_class_probability: ArrayOrTensor, edges: Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+) -> IntArray:
     r"""Count the samples whose true-class probability lies in each interval: Table 1 of the gradient-decay papers.
 
     The intervals are (lo, hi]; the first edge belongs to the first interval, a value above the last edge by rounding to the last.
@@ -133,7 +149,9 @@ def confidence_histogram(true_class_probability: ArrayOrTensor, edges: Sequence[
     tensor = to_tensor(true_class_probability, "true_class_probability")
     values, dtype = tensor.detach().to("cpu", torch.float64).numpy(), floating_type(tensor)
     if values.ndim == 0 or values.size == 0:
-        raise ValueError(f"true_class_probability must hold at least one sample, shape [N] or [R, N], not {list(values.shape)}")
+        raise ValueError(
+            f"true_class_probability must hold at least one sample, shape [N] or [R, N], not {list(values.shape)}"
+        )
     bounds = _in_precision(edges, dtype)
     if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
         raise ValueError(f"edges must be at least two strictly increasing numbers, not {edges}")
@@ -142,11 +160,16 @@ def confidence_histogram(true_class_probability: ArrayOrTensor, edges: Sequence[
         raise ValueError(
             f"true_class_probability must lie within the edges [{edges[0]}, {edges[-1]}]; it reaches from {values.min()} to {values.max()}"
         )
-    counts = [np.bincount(_bin_of(row, bounds[1:]), minlength=bounds.size - 1) for row in values.reshape(-1, values.shape[-1])]
+    counts = [
+        np.bincount(_bin_of(row, bounds[1:]), minlength=bounds.size - 1)
+        for row in values.reshape(-1, values.shape[-1])
+    ]
     return np.stack(counts).reshape(*values.shape[:-1], bounds.size - 1).astype(np.int64)
 
 
-def bins_of(values: FloatArray, correct: NDArray[np.bool_], n_bins: int, scheme: Scheme, dtype: torch.dtype) -> CalibrationBins:
+def bins_of(
+    values: FloatArray, correct: NDArray[np.bool_], n_bins: int, scheme: Scheme, dtype: torch.dtype
+) -> CalibrationBins:
     """Count the samples in the bins of a scheme, with the means of ``values`` and ``correct``."""
     if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise ValueError(f"n_bins must be a whole number, at least 1, not {n_bins!r}")
@@ -161,8 +184,13 @@ def bins_of(values: FloatArray, correct: NDArray[np.bool_], n_bins: int, scheme:
     index = _bin_of(values, upper)
     count = np.bincount(index, minlength=upper.size)
     with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
-        confidence, accuracy = (np.bincount(index, weights=column, minlength=upper.size) / count for column in (values, correct))
-    return CalibrationBins(np.concatenate([[0.0], upper[:-1]]), upper, count.astype(np.int64), confidence, accuracy)
+        confidence, accuracy = (
+            np.bincount(index, weights=column, minlength=upper.size) / count
+            for column in (values, correct)
+        )
+    return CalibrationBins(
+        np.concatenate([[0.0], upper[:-1]]), upper, count.astype(np.int64), confidence, accuracy
+    )
 
 
 def _bin_of(values: FloatArray, upper: FloatArray) -> IntArray:

@@ -78,7 +78,11 @@ def bootstrap_calibration(
     p, y, dtype = predictions(probs, labels)
     if y.size < 2:
         raise ValueError("a bootstrap interval needs at least two samples, not 1")
-    given = (probs.detach().cpu(), torch.from_numpy(y)) if isinstance(probs, Tensor) else (np.asarray(probs), y)
+    given = (
+        (probs.detach().cpu(), torch.from_numpy(y))
+        if isinstance(probs, Tensor)
+        else (np.asarray(probs), y)
+    )
     estimate = float(measure(*given))
     if not math.isfinite(estimate):
         raise ValueError(f"the measure is {estimate}; an interval needs a finite one")
@@ -86,18 +90,26 @@ def bootstrap_calibration(
         of_bins = _OF_BINS[measure]
         # Samples in the order of their confidence, drawn as counts: values in order are binned several times as fast.
         order = p.max(axis=1).argsort()
-        confidence, correct, place = p.max(axis=1)[order], (p.argmax(axis=1) == y)[order], order.argsort()
+        confidence, correct, place = (
+            p.max(axis=1)[order],
+            (p.argmax(axis=1) == y)[order],
+            order.argsort(),
+        )
 
         def of_resample(index: IntArray) -> float:
             times = np.bincount(place[index], minlength=y.size)
-            return of_bins(bins_of(confidence.repeat(times), correct.repeat(times), 10, "width", dtype))
+            return of_bins(
+                bins_of(confidence.repeat(times), correct.repeat(times), 10, "width", dtype)
+            )
     else:
 
         def of_resample(index: IntArray) -> float:
             return float(measure(given[0][index], given[1][index]))
 
     generator = np.random.default_rng(seed)
-    values = np.array([of_resample(generator.integers(y.size, size=y.size)) for _ in range(resamples)])
+    values = np.array(
+        [of_resample(generator.integers(y.size, size=y.size)) for _ in range(resamples)]
+    )
     high, low = 2 * estimate - np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     if values.min() >= 0:
         low, high = max(0.0, low), max(0.0, high)

@@ -8,7 +8,9 @@ from gdlib.calibration.bins import Scheme, bins_of, calibration_bins
 from gdlib.calibration.inputs import ArrayOrTensor, predictions
 
 
-def expected_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
+def expected_calibration_error(
+    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width"
+) -> float:
     r"""Compute the expected calibration error (ECE) of the predicted class, in [0, 1].
 
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{N} \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr|
@@ -27,7 +29,9 @@ def expected_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bi
     return calibration_bins(probs, labels, n_bins, scheme).expected_error
 
 
-def maximum_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
+def maximum_calibration_error(
+    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width"
+) -> float:
     r"""Compute the maximum calibration error (MCE): the largest gap of a bin that is not empty, in [0, 1].
 
     .. math:: \mathrm{MCE} = \max_b \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr| \ge \mathrm{ECE}
@@ -44,7 +48,9 @@ def maximum_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bin
     return calibration_bins(probs, labels, n_bins, scheme).maximum_error
 
 
-def classwise_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
+def classwise_calibration_error(
+    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width"
+) -> float:
     r"""Compute the classwise calibration error: the ECE of every class against the rest, averaged over the classes, in [0, 1].
 
     .. math:: \frac1C \sum_{c=1}^C \sum_b \frac{n_{b,c}}{N} \bigl| \mathrm{freq}_{b,c} - \bar p_{b,c} \bigr|
@@ -62,10 +68,19 @@ def classwise_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_b
         Kull et al., *Beyond temperature scaling*, NeurIPS 2019, definition of classwise-ECE.
     """
     p, y, dtype = predictions(probs, labels)
-    return float(np.mean([bins_of(p_c, y == c, n_bins, scheme, dtype).expected_error for c, p_c in enumerate(p.T)]))
+    return float(
+        np.mean(
+            [
+                bins_of(p_c, y == c, n_bins, scheme, dtype).expected_error
+                for c, p_c in enumerate(p.T)
+            ]
+        )
+    )
 
 
-def debiased_calibration_error(probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width") -> float:
+def debiased_calibration_error(
+    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width"
+) -> float:
     r"""Compute the root mean square calibration error without the part that is due to the finite number of samples, in [0, 1].
 
     The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration: that of a perfectly calibrated network

@@ -19,12 +19,22 @@ def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
     """Make a tensor of real numbers; Python floats become float64, arrays and tensors keep their type."""
     if not isinstance(values, Tensor):
         if np.ma.is_masked(values):
-            raise ValueError(f"{name} must not have masked values; select the samples that are there first")
+            raise ValueError(
+                f"{name} must not have masked values; select the samples that are there first"
+            )
         array = np.asarray(values)
         if array.dtype.kind not in "fiu":
             raise ValueError(f"{name} must be an array of real numbers, not of type {array.dtype}")
-        kind = np.int64 if array.dtype.kind != "f" else array.dtype.newbyteorder("=") if array.itemsize <= 8 else np.float64
-        return torch.from_numpy(array.astype(kind, order="C"))  # torch has no long double; a copy, because the array may be read-only
+        kind = (
+            np.int64
+            if array.dtype.kind != "f"
+            else array.dtype.newbyteorder("=")
+            if array.itemsize <= 8
+            else np.float64
+        )
+        return torch.from_numpy(
+            array.astype(kind, order="C")
+        )  # torch has no long double; a copy, because the array may be read-only
     if values.is_complex() or values.dtype == torch.bool:
         raise ValueError(f"{name} must hold real numbers, not {values.dtype}")
     return values
@@ -46,7 +56,9 @@ def like(result: Tensor, given: Any) -> Any:
 def check_finite(values: Tensor, name: str) -> None:
     """Raise a ValueError unless all values are finite."""
     if not torch.isfinite(values).all():
-        raise ValueError(f"{name} must be finite; {int((~torch.isfinite(values)).sum())} values are NaN or infinite")
+        raise ValueError(
+            f"{name} must be finite; {int((~torch.isfinite(values)).sum())} values are NaN or infinite"
+        )
 
 
 def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
@@ -56,13 +68,19 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
     check_finite(p, name)
     tolerance = max(1e-4, 2 * torch.finfo(dtype).eps)
     if p.min() < 0 or p.max() > 1 + tolerance:
-        raise ValueError(f"{name} must lie in [0, 1]; it reaches from {p.min():.6g} to {p.max():.6g}. For logits, apply softmax first")
+        raise ValueError(
+            f"{name} must lie in [0, 1]; it reaches from {p.min():.6g} to {p.max():.6g}. For logits, apply softmax first"
+        )
     deviation = (p.sum(dim=-1) - 1).abs().max()
     if deviation > tolerance:
-        raise ValueError(f"{name} must sum to 1 over the last dimension; the largest deviation is {deviation:.6g}")
+        raise ValueError(
+            f"{name} must sum to 1 over the last dimension; the largest deviation is {deviation:.6g}"
+        )
 
 
-def predictions(probs: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[FloatArray, IntArray, torch.dtype]:
+def predictions(
+    probs: ArrayOrTensor, labels: ArrayOrTensor
+) -> tuple[FloatArray, IntArray, torch.dtype]:
     """Return probabilities as float64 ``[N, C]``, labels as int64 ``[N]``, and the type that the probabilities came in."""
     tensor = to_tensor(probs, "probs")
     p = tensor.detach().to("cpu", torch.float64)
@@ -77,10 +95,16 @@ def class_indices(labels: ArrayOrTensor, shape: torch.Size, of: str) -> IntArray
     samples, classes = shape
     y = to_tensor(labels, "labels")
     if y.is_floating_point():
-        raise ValueError(f"labels must be class indices of an integer type, not {y.dtype}; for one-hot or soft labels, take argmax first")
+        raise ValueError(
+            f"labels must be class indices of an integer type, not {y.dtype}; for one-hot or soft labels, take argmax first"
+        )
     if list(y.shape) != [samples]:
-        raise ValueError(f"labels must have the shape [{samples}] to go with {of} {list(shape)}, not {list(y.shape)}")
+        raise ValueError(
+            f"labels must have the shape [{samples}] to go with {of} {list(shape)}, not {list(y.shape)}"
+        )
     indices = y.detach().to("cpu", torch.int64).numpy()
     if indices.min() < 0 or indices.max() >= classes:
-        raise ValueError(f"labels must lie in [0, {classes}); they reach from {indices.min()} to {indices.max()}")
+        raise ValueError(
+            f"labels must lie in [0, {classes}); they reach from {indices.min()} to {indices.max()}"
+        )
     return indices

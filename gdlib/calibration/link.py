@@ -5,7 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gdlib.calibration.inputs import FloatArray, TensorOrArray, check_probabilities, floating_type, like, to_tensor
+from gdlib.calibration.inputs import (
+    FloatArray,
+    TensorOrArray,
+    check_probabilities,
+    floating_type,
+    like,
+    to_tensor,
+)
 
 _BISECTIONS = 60  # halvings of [0, 1]; float64 has 53 bits
 
@@ -84,7 +91,9 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
         return like(p / p.sum(dim=-1, keepdim=True), probs)
 
 
-def _link_arguments(probs: Tensor | FloatArray, beta: float | Tensor | FloatArray) -> tuple[Tensor, Tensor]:
+def _link_arguments(
+    probs: Tensor | FloatArray, beta: float | Tensor | FloatArray
+) -> tuple[Tensor, Tensor]:
     """Return probabilities in float64, shape ``[..., C]``, and β in float64 with a class dimension to broadcast."""
     tensor = to_tensor(probs, "probs")
     p = tensor.to(torch.float64)
@@ -95,4 +104,6 @@ def _link_arguments(probs: Tensor | FloatArray, beta: float | Tensor | FloatArra
     try:
         return p, b.expand(p.shape[:-1]).unsqueeze(-1)
     except RuntimeError:
-        raise ValueError(f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, that of probs without classes") from None
+        raise ValueError(
+            f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, that of probs without classes"
+        ) from None

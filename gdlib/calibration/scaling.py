@@ -8,9 +8,19 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from gdlib.calibration.inputs import ArrayOrTensor, TensorOrArray, check_finite, class_indices, floating_type, like, to_tensor
+from gdlib.calibration.inputs import (
+    ArrayOrTensor,
+    TensorOrArray,
+    check_finite,
+    class_indices,
+    floating_type,
+    like,
+    to_tensor,
+)
 
-_NOTHING_TO_GAIN = 1e-12  # nats; the NLL cannot fall below 0, so a smaller one is not minimised further
+_NOTHING_TO_GAIN = (
+    1e-12  # nats; the NLL cannot fall below 0, so a smaller one is not minimised further
+)
 _ROUNDING = 1e-15  # nats; a gain that cannot be seen
 _RANGE = 1e9  # the temperature lies within this factor of the largest difference of two logits
 _RIDGE = 1e-10  # curvature that holds the directions which the data leave open; θ is in units of one logit's standard deviation
@@ -21,7 +31,9 @@ class NotFittedError(ValueError, AttributeError):
     """Raised by a scaling that has not been fitted; scikit-learn's error of this name has the same bases."""
 
     def __init__(self, scaling: object) -> None:
-        super().__init__(f"{type(scaling).__name__} is not fitted yet; call fit(logits, labels) with a validation split first")
+        super().__init__(
+            f"{type(scaling).__name__} is not fitted yet; call fit(logits, labels) with a validation split first"
+        )
 
 
 class TemperatureScaling:
@@ -122,9 +134,14 @@ class VectorScaling:
     def fit(self, logits: ArrayOrTensor, labels: ArrayOrTensor) -> Self:
         """Choose the weights and biases; arguments and errors are those of :meth:`TemperatureScaling.fit`."""
         z, y, dtype = _logits_and_labels(logits, labels)
-        start, no_bias = torch.ones_like(z[0]) / _best_temperature(z, y, dtype), torch.zeros_like(z[0])
+        start, no_bias = (
+            torch.ones_like(z[0]) / _best_temperature(z, y, dtype),
+            torch.zeros_like(z[0]),
+        )
         candidates = [(start, no_bias), _newton(z, y, start)]
-        self._fitted = min(candidates, key=lambda found: _nll(_scaled(z, *found).to(dtype), y))  # the first of equals
+        self._fitted = min(
+            candidates, key=lambda found: _nll(_scaled(z, *found).to(dtype), y)
+        )  # the first of equals
         return self
 
     def transform(self, logits: TensorOrArray) -> TensorOrArray:
@@ -132,11 +149,15 @@ class VectorScaling:
         return _transformed(logits, self.weight, self.bias)
 
 
-def _logits_and_labels(logits: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[Tensor, Tensor, torch.dtype]:
+def _logits_and_labels(
+    logits: ArrayOrTensor, labels: ArrayOrTensor
+) -> tuple[Tensor, Tensor, torch.dtype]:
     """Return logits as float64 ``[N, C]`` and labels as int64 ``[N]`` on the CPU, and the type that the logits came in."""
     tensor = to_tensor(logits, "logits")
     if tensor.ndim != 2 or tensor.numel() == 0:
-        raise ValueError(f"logits must have the shape [N, C] and not be empty, not {list(tensor.shape)}")
+        raise ValueError(
+            f"logits must have the shape [N, C] and not be empty, not {list(tensor.shape)}"
+        )
     z = tensor.detach().to("cpu", torch.float64)
     check_finite(z, "logits")
     y = torch.from_numpy(class_indices(labels, z.shape, "logits"))
@@ -147,20 +168,28 @@ def _logits_and_labels(logits: ArrayOrTensor, labels: ArrayOrTensor) -> tuple[Te
 
 def _scaled(z: Tensor, weight: Tensor | float, bias: Tensor | float) -> Tensor:
     """Scale logits, in float64."""
-    weight, bias = (torch.as_tensor(value, dtype=torch.float64, device=z.device) for value in (weight, bias))
+    weight, bias = (
+        torch.as_tensor(value, dtype=torch.float64, device=z.device) for value in (weight, bias)
+    )
     return z.to(torch.float64) * weight + bias
 
 
-def _transformed(logits: TensorOrArray, weight: Tensor | float, bias: Tensor | float) -> TensorOrArray:
+def _transformed(
+    logits: TensorOrArray, weight: Tensor | float, bias: Tensor | float
+) -> TensorOrArray:
     """Return scaled logits in the shape, type, kind and device of the given ones, checked."""
     z = to_tensor(logits, "logits")
     classes = len(weight) if isinstance(weight, Tensor) else None
     if z.ndim == 0 or classes not in (None, z.shape[-1]):
-        raise ValueError(f"logits must have the shape [..., {classes or 'C'}], as in fit, not {list(z.shape)}")
+        raise ValueError(
+            f"logits must have the shape [..., {classes or 'C'}], as in fit, not {list(z.shape)}"
+        )
     check_finite(z, "logits")
     scaled: TensorOrArray = like(_scaled(z, weight, bias), logits)
     if not torch.isfinite(torch.as_tensor(scaled)).all():
-        raise ValueError(f"the scaled logits are too large for {scaled.dtype}; give the logits in float32 or float64")
+        raise ValueError(
+            f"the scaled logits are too large for {scaled.dtype}; give the logits in float32 or float64"
+        )
     return scaled
 
 
@@ -199,7 +228,9 @@ def _minimal_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
         separated = loss <= _NOTHING_TO_GAIN  # then the least b for which that holds is sought
         left = slope < 0 and not separated
         low, high = (b, high) if left else (low, b)
-        if not separated and abs(slope) * (high if left else b) <= _ROUNDING:  # the tangent bounds what is to be gained
+        if (
+            not separated and abs(slope) * (high if left else b) <= _ROUNDING
+        ):  # the tangent bounds what is to be gained
             break
         newton = b - slope / curvature if curvature > 0 and not separated else math.nan
         if abs(newton - b) <= 1e-10 * b:
@@ -225,7 +256,9 @@ def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     def objective(theta: Tensor) -> tuple[float, Tensor]:
         scaled = x * theta[:classes] + theta[classes:]
         log_p = torch.log_softmax(scaled, 1)
-        return float(-log_p[rows, y].mean() + _RIDGE / 2 * (theta - theta_start).square().sum()), log_p
+        return float(
+            -log_p[rows, y].mean() + _RIDGE / 2 * (theta - theta_start).square().sum()
+        ), log_p
 
     theta = theta_start
     loss, log_p = objective(theta)
@@ -235,7 +268,9 @@ def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         p = log_p.exp()
         residual = p.clone()
         residual[rows, y] -= 1
-        gradient = torch.cat([(residual * x).mean(0), residual.mean(0)]) + _RIDGE * (theta - theta_start)
+        gradient = torch.cat([(residual * x).mean(0), residual.mean(0)]) + _RIDGE * (
+            theta - theta_start
+        )
         direction = -_solve(_hessian(p, x), gradient)
         decrease = float(-gradient @ direction)  # twice what a quadratic would gain
         if not decrease > _ROUNDING * max(1.0, loss):
@@ -258,7 +293,12 @@ def _hessian(p: Tensor, x: Tensor) -> Tensor:
     inner = torch.cat([p * x, p], 1)  # (N, 2C)
     hessian = -(inner.T @ inner) / samples
     mixed = torch.diag((p * x).mean(0))
-    hessian += torch.cat([torch.cat([torch.diag((p * x.square()).mean(0)), mixed], 1), torch.cat([mixed, torch.diag(p.mean(0))], 1)])
+    hessian += torch.cat(
+        [
+            torch.cat([torch.diag((p * x.square()).mean(0)), mixed], 1),
+            torch.cat([mixed, torch.diag(p.mean(0))], 1),
+        ]
+    )
     hessian.diagonal().add_(_RIDGE)
     return hessian
 
@@ -267,7 +307,9 @@ def _solve(hessian: Tensor, gradient: Tensor) -> Tensor:
     """Find Newton's direction; a Hessian that rounding left indefinite is raised until it is positive definite."""
     raised = 0.0
     while True:
-        factor, failed = torch.linalg.cholesky_ex(hessian + raised * torch.eye(len(hessian), dtype=hessian.dtype))
+        factor, failed = torch.linalg.cholesky_ex(
+            hessian + raised * torch.eye(len(hessian), dtype=hessian.dtype)
+        )
         if not failed:
             return torch.cholesky_solve(gradient[:, None], factor)[:, 0]
         raised = max(10 * raised, 1e-12 * float(hessian.diagonal().max()), 1e-12)

@@ -19,7 +19,9 @@ from gdlib.functional.cosine import l_softmax_cross_entropy as l_softmax_cross_e
 from gdlib.functional.cosine import sphereface_cross_entropy as sphereface_cross_entropy
 from gdlib.functional.distance import center_loss as center_loss
 from gdlib.functional.distance import center_update as center_update
-from gdlib.functional.distance import gaussian_mixture_cross_entropy as gaussian_mixture_cross_entropy
+from gdlib.functional.distance import (
+    gaussian_mixture_cross_entropy as gaussian_mixture_cross_entropy,
+)
 from gdlib.functional.gradient_decay import gd_cross_entropy as gd_cross_entropy
 from gdlib.functional.linear import linear_gd_cross_entropy as linear_gd_cross_entropy
 from gdlib.functional.logits import focal_cross_entropy as focal_cross_entropy

@@ -13,7 +13,18 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import Batch, Options, broadcasts, by_keyword, documented, finite, nonnegative, positive, readable, softplus
+from gdlib.functional.options import (
+    Batch,
+    Options,
+    broadcasts,
+    by_keyword,
+    documented,
+    finite,
+    nonnegative,
+    positive,
+    readable,
+    softplus,
+)
 
 _LARGEST = 1.05  # a cosine after rounding to bfloat16
 
@@ -78,7 +89,10 @@ def arcface_cross_entropy(
         *ArcFace* (Deng et al., CVPR 2019), eq. 3; *ArcGrad*, eq. 8.
     """
     batch = _of_cosines(cosine, target, **options)
-    scale, margin = batch.parameter("scale", scale, positive), batch.parameter("margin", margin, nonnegative)
+    scale, margin = (
+        batch.parameter("scale", scale, positive),
+        batch.parameter("margin", margin, nonnegative),
+    )
     true = batch.true(batch.values)
     angle = arccos(true)
     moved = torch.cos(angle + margin)
@@ -91,7 +105,11 @@ def arcface_cross_entropy(
 @by_keyword
 @documented
 def cosface_cross_entropy(
-    cosine: Tensor, target: Tensor, scale: float | Tensor = 64.0, margin: float | Tensor = 0.35, **options: Unpack[Options]
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor = 64.0,
+    margin: float | Tensor = 0.35,
+    **options: Unpack[Options],
 ) -> Tensor:
     r"""Compute CosFace, or AM-Softmax: cross-entropy of scaled cosines after a margin has been taken from the cosine of the true class.
 
@@ -113,13 +131,22 @@ def cosface_cross_entropy(
         *CosFace* (Wang et al., CVPR 2018), eq. 4; *Additive Margin Softmax for Face Verification* (Wang et al., 2018).
     """
     batch = Batch(cosine, target, **options)
-    scale, margin = batch.parameter("scale", scale, positive), batch.parameter("margin", margin, nonnegative)
+    scale, margin = (
+        batch.parameter("scale", scale, positive),
+        batch.parameter("margin", margin, nonnegative),
+    )
     return batch.reduce(softplus(batch.gap(scale * batch.values) + scale * margin))
 
 
 @documented
 def sphereface_cross_entropy(
-    cosine: Tensor, target: Tensor, scale: float | Tensor = 1.0, margin: int = 4, *, annealing: float = 0.0, **options: Unpack[Options]
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor = 1.0,
+    margin: int = 4,
+    *,
+    annealing: float = 0.0,
+    **options: Unpack[Options],
 ) -> Tensor:
     r"""Compute A-Softmax (SphereFace): cross-entropy after the angle of the true class has been multiplied by a whole number.
 
@@ -155,7 +182,13 @@ def sphereface_cross_entropy(
 
 @documented
 def l_softmax_cross_entropy(
-    input: Tensor, target: Tensor, norms: Tensor, margin: int = 4, *, annealing: float = 0.0, **options: Unpack[Options]
+    input: Tensor,
+    target: Tensor,
+    norms: Tensor,
+    margin: int = 4,
+    *,
+    annealing: float = 0.0,
+    **options: Unpack[Options],
 ) -> Tensor:
     r"""Compute L-Softmax: as A-Softmax, but with the norms of the class vectors kept.
 
@@ -185,16 +218,24 @@ def l_softmax_cross_entropy(
     _check_multiple(margin, annealing)
     if not isinstance(norms, Tensor) or not broadcasts(norms.shape, input.shape):
         given = list(norms.shape) if isinstance(norms, Tensor) else type(norms).__name__
-        raise ValueError(f"norms must be a tensor that broadcasts to input of shape {list(input.shape)}; got {given}")
+        raise ValueError(
+            f"norms must be a tensor that broadcasts to input of shape {list(input.shape)}; got {given}"
+        )
 
     batch = Batch(input, target, **options)
     lengths = batch.true(norms.to(batch.values).expand(input.shape))
-    true_cosine = torch.where(lengths > 0, batch.true(batch.values) / torch.where(lengths > 0, lengths, 1.0), 0.0)
-    return batch.reduce(softplus(batch.gap(batch.values, lengths * _annealed(true_cosine, margin, annealing))))
+    true_cosine = torch.where(
+        lengths > 0, batch.true(batch.values) / torch.where(lengths > 0, lengths, 1.0), 0.0
+    )
+    return batch.reduce(
+        softplus(batch.gap(batch.values, lengths * _annealed(true_cosine, margin, annealing)))
+    )
 
 
 @documented
-def adacos_cross_entropy(cosine: Tensor, target: Tensor, scale: float | Tensor | None = None, **options: Unpack[Options]) -> Tensor:
+def adacos_cross_entropy(
+    cosine: Tensor, target: Tensor, scale: float | Tensor | None = None, **options: Unpack[Options]
+) -> Tensor:
     r"""Compute AdaCos: the cross-entropy of ``scale * cosine``.
 
     .. math:: J = -\log \bigl(e^{s \cos\theta_c} / \sum_j e^{s \cos\theta_j}\bigr)
@@ -215,7 +256,9 @@ def adacos_cross_entropy(cosine: Tensor, target: Tensor, scale: float | Tensor |
         *AdaCos* (Zhang et al., CVPR 2019); *ArcGrad*, eq. 7 with the scale of eq. 10.
     """
     batch = Batch(cosine, target, **options)
-    scale = batch.parameter("scale", adacos_fixed_scale(max(2, batch.classes)) if scale is None else scale, finite)
+    scale = batch.parameter(
+        "scale", adacos_fixed_scale(max(2, batch.classes)) if scale is None else scale, finite
+    )
     return batch.reduce(softplus(batch.gap(scale * batch.values)))
 
 
@@ -240,7 +283,12 @@ def adacos_fixed_scale(classes: int) -> float:
 
 @torch.no_grad()
 def adacos_scale(
-    cosine: Tensor, target: Tensor, scale: float | Tensor, *, ignore_index: int = -100, minimum_scale: float | None = None
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor,
+    *,
+    ignore_index: int = -100,
+    minimum_scale: float | None = None,
 ) -> Tensor:
     r"""Compute the next scale of dynamic AdaCos, from a batch and the scale before.
 
@@ -282,11 +330,22 @@ def adacos_scale(
     before = torch.as_tensor(scale, dtype=cosine.dtype, device=cosine.device)
     runs = cosine.shape[:-2]
     if before.ndim and before.shape != runs:
-        raise ValueError(f"scale must be a number or have the shape {list(runs)}; got {list(before.shape)}")
+        raise ValueError(
+            f"scale must be a number or have the shape {list(runs)}; got {list(before.shape)}"
+        )
     before = before.expand(runs)
-    batch = Batch.of_shape((len(target), cosine.shape[-1], *target.shape[1:]), cosine.dtype, target, ignore_index=ignore_index)
+    batch = Batch.of_shape(
+        (len(target), cosine.shape[-1], *target.shape[1:]),
+        cosine.dtype,
+        target,
+        ignore_index=ignore_index,
+    )
     valid, index = batch.valid, batch.index.unsqueeze(-1)
-    powers = (before[..., None, None] * cosine).scatter(-1, index, -math.inf).masked_fill(~valid.unsqueeze(-1), -math.inf)
+    powers = (
+        (before[..., None, None] * cosine)
+        .scatter(-1, index, -math.inf)
+        .masked_fill(~valid.unsqueeze(-1), -math.inf)
+    )
     counted = valid.sum(-1)
     log_mean = torch.logsumexp(powers.flatten(-2), -1) - torch.log(counted.to(cosine))
     angle = arccos(cosine.gather(-1, index).squeeze(-1)).masked_fill(~valid, math.nan)
@@ -299,7 +358,12 @@ def adacos_scale(
 
 @documented
 def arcgrad_cross_entropy(
-    cosine: Tensor, target: Tensor, scale: float | Tensor | None = None, *, gap: float | Tensor | None = None, **options: Unpack[Options]
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor | None = None,
+    *,
+    gap: float | Tensor | None = None,
+    **options: Unpack[Options],
 ) -> Tensor:
     r"""Compute ArcGrad: cross-entropy of the negative scaled angles.
 
@@ -353,7 +417,9 @@ def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
     References:
         *ArcGrad*, eq. 13-19.
     """
-    return _best_product(classes) / positive("gap", gap, gap.shape if isinstance(gap, Tensor) else torch.Size())
+    return _best_product(classes) / positive(
+        "gap", gap, gap.shape if isinstance(gap, Tensor) else torch.Size()
+    )
 
 
 def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor:
@@ -365,7 +431,9 @@ def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor:
         >>> [round(math.degrees(arcgrad_gap(scale, classes=3)), 1) for scale in (1, 40)]       # printed: 84 and 2 degrees
         [83.8, 2.1]
     """
-    return _best_product(classes) / positive("scale", scale, scale.shape if isinstance(scale, Tensor) else torch.Size())
+    return _best_product(classes) / positive(
+        "scale", scale, scale.shape if isinstance(scale, Tensor) else torch.Size()
+    )
 
 
 def _of_cosines(cosine: Tensor, target: Tensor, **options: Unpack[Options]) -> Batch:
@@ -374,7 +442,9 @@ def _of_cosines(cosine: Tensor, target: Tensor, **options: Unpack[Options]) -> B
     if readable(batch.values) and batch.values.numel() and batch.values.amax() > _LARGEST:
         largest = batch.values.masked_fill(~batch.valid.unsqueeze(batch.dim), 0.0).amax().item()
         if largest > _LARGEST:
-            raise ValueError(f"cosines must lie in [-1, 1], got {largest:.4g}; gdlib.heads.CosineLinear makes them, in place of logits")
+            raise ValueError(
+                f"cosines must lie in [-1, 1], got {largest:.4g}; gdlib.heads.CosineLinear makes them, in place of logits"
+            )
     return batch
 
 
@@ -388,7 +458,9 @@ def _annealed(cosine: Tensor, multiple: int, annealing: float) -> Tensor:
 
 def _check_multiple(margin: int, annealing: float) -> None:
     if isinstance(margin, bool) or not isinstance(margin, int) or margin < 1:
-        raise ValueError(f"margin multiplies an angle here and must be a whole number >= 1; got {margin!r}")
+        raise ValueError(
+            f"margin multiplies an angle here and must be a whole number >= 1; got {margin!r}"
+        )
     if not 0 <= annealing < math.inf:
         raise ValueError(f"annealing must be a finite number >= 0; got {annealing!r}")
 

@@ -7,11 +7,22 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import Batch, IndexOptions, Options, by_keyword, compute_in, documented, nonnegative, softplus
+from gdlib.functional.options import (
+    Batch,
+    IndexOptions,
+    Options,
+    by_keyword,
+    compute_in,
+    documented,
+    nonnegative,
+    softplus,
+)
 
 
 @documented
-def center_loss(features: Tensor, target: Tensor, centers: Tensor, **options: Unpack[IndexOptions]) -> Tensor:
+def center_loss(
+    features: Tensor, target: Tensor, centers: Tensor, **options: Unpack[IndexOptions]
+) -> Tensor:
     r"""Compute the center loss: half the squared distance of a sample's features from the centre of its class.
 
     .. math:: J = \tfrac12 \lVert h - c_y \rVert^2
@@ -39,7 +50,14 @@ def center_loss(features: Tensor, target: Tensor, centers: Tensor, **options: Un
 
 
 @torch.no_grad()
-def center_update(features: Tensor, target: Tensor, centers: Tensor, rate: float = 0.5, *, ignore_index: int = -100) -> Tensor:
+def center_update(
+    features: Tensor,
+    target: Tensor,
+    centers: Tensor,
+    rate: float = 0.5,
+    *,
+    ignore_index: int = -100,
+) -> Tensor:
     r"""Move the centres by one batch: each towards the features of its class.
 
     .. math:: c_j - \alpha \frac{\sum_n [y_n = j] (c_j - h_n)}{1 + \sum_n [y_n = j]}
@@ -70,9 +88,15 @@ def center_update(features: Tensor, target: Tensor, centers: Tensor, rate: float
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
     if not 0 <= rate <= 1:
         raise ValueError(f"rate must lie in [0, 1]; got {rate}")
-    towards = torch.where(batch.valid.unsqueeze(-1), features.to(centers) - _of_class(centers, batch.index), 0.0)
-    moved = torch.zeros_like(centers).scatter_add(-2, batch.index.unsqueeze(-1).expand_as(towards), towards)
-    count = centers.new_zeros(centers.shape[:-1]).scatter_add(-1, batch.index, batch.valid.to(centers))
+    towards = torch.where(
+        batch.valid.unsqueeze(-1), features.to(centers) - _of_class(centers, batch.index), 0.0
+    )
+    moved = torch.zeros_like(centers).scatter_add(
+        -2, batch.index.unsqueeze(-1).expand_as(towards), towards
+    )
+    count = centers.new_zeros(centers.shape[:-1]).scatter_add(
+        -1, batch.index, batch.valid.to(centers)
+    )
     return centers + rate * moved / (1 + count).unsqueeze(-1)
 
 
@@ -116,11 +140,15 @@ def gaussian_mixture_cross_entropy(
     References:
         *Rethinking Feature Distribution for Loss Functions in Image Classification* (Wan et al., CVPR 2018).
     """
-    batch = Batch(distance, target, only_indices="the likelihood is that of the true class", **options)
+    batch = Batch(
+        distance, target, only_indices="the likelihood is that of the true class", **options
+    )
     margin = batch.parameter("margin", margin, nonnegative)
     likelihood_weight = batch.parameter("likelihood_weight", likelihood_weight, nonnegative)
     values = batch.values
-    offset = (values.new_zeros(()) if half_log_determinant is None else half_log_determinant.to(values)).expand(values.shape)
+    offset = (
+        values.new_zeros(()) if half_log_determinant is None else half_log_determinant.to(values)
+    ).expand(values.shape)
     true = -(1 + margin) * batch.true(values) - batch.true(offset)
     likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
     return batch.reduce(softplus(batch.gap(-values - offset, true)), of_true=likelihood)
@@ -131,13 +159,27 @@ def _of_class(centers: Tensor, index: Tensor) -> Tensor:
     return centers.gather(-2, index.unsqueeze(-1).expand(*index.shape, centers.shape[-1]))
 
 
-def _of_centers(features: Tensor, target: Tensor, centers: Tensor, **options: Unpack[IndexOptions]) -> Batch:
+def _of_centers(
+    features: Tensor, target: Tensor, centers: Tensor, **options: Unpack[IndexOptions]
+) -> Batch:
     """Check features, class indices, centres and options against each other."""
-    if features.ndim not in (2, 3) or target.shape != features.shape[:-1] or target.is_floating_point():
+    if (
+        features.ndim not in (2, 3)
+        or target.shape != features.shape[:-1]
+        or target.is_floating_point()
+    ):
         raise ValueError(
             "expected features [N, D] or [R, N, D] with class indices [N] or [R, N]; "
             f"got {list(features.shape)} and {target.dtype} of shape {list(target.shape)}"
         )
-    if centers.ndim != features.ndim or centers.shape[:-2] != features.shape[:-2] or centers.shape[-1] != features.shape[-1]:
-        raise ValueError(f"centers of shape {list(centers.shape)} do not fit features of shape {list(features.shape)}")
-    return Batch.of_shape((target.shape[0], centers.shape[-2], *target.shape[1:]), features.dtype, target, **options)
+    if (
+        centers.ndim != features.ndim
+        or centers.shape[:-2] != features.shape[:-2]
+        or centers.shape[-1] != features.shape[-1]
+    ):
+        raise ValueError(
+            f"centers of shape {list(centers.shape)} do not fit features of shape {list(features.shape)}"
+        )
+    return Batch.of_shape(
+        (target.shape[0], centers.shape[-2], *target.shape[1:]), features.dtype, target, **options
+    )

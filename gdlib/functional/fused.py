@@ -41,7 +41,11 @@ class GradientInForward(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, logits: Tensor, make: Callable[[Tensor], tuple[Tensor, Tensor]], eager: Callable[[Tensor], Tensor], *watched: Tensor
+        ctx: Any,
+        logits: Tensor,
+        make: Callable[[Tensor], tuple[Tensor, Tensor]],
+        eager: Callable[[Tensor], Tensor],
+        *watched: Tensor,
     ) -> Tensor:
         """Compute the loss, and the gradient for a gradient of 1."""
         loss, ctx.gradient = make(logits)
@@ -52,7 +56,10 @@ class GradientInForward(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Multiply the gradient by the incoming one."""
-        gradient, ctx.gradient = ctx.gradient, None  # drop our reference so that autograd can take the buffer
+        gradient, ctx.gradient = (
+            ctx.gradient,
+            None,
+        )  # drop our reference so that autograd can take the buffer
         make, eager = ctx.functions
         others = (None,) * (len(ctx.needs_input_grad) - 1)
         if torch.is_grad_enabled():  # to be derived again
@@ -76,7 +83,11 @@ def serves(logits: Tensor, beta: float | Tensor) -> bool:
     if looked_on() or type(logits) not in PLAIN or logits.numel() == 0:
         return False
     if isinstance(beta, Tensor):
-        if beta.requires_grad or type(beta) not in PLAIN or forward_ad.unpack_dual(beta).tangent is not None:
+        if (
+            beta.requires_grad
+            or type(beta) not in PLAIN
+            or forward_ad.unpack_dual(beta).tangent is not None
+        ):
             return False
         smallest, largest = extremes(beta)
         if not 1e-20 <= smallest <= largest <= 1e20:
@@ -86,13 +97,27 @@ def serves(logits: Tensor, beta: float | Tensor) -> bool:
     return forward_ad.unpack_dual(logits).tangent is None
 
 
-def usual(logits: Tensor, target: Tensor, beta: float, eager: Callable[[Tensor], Tensor]) -> Tensor | None:
+def usual(
+    logits: Tensor, target: Tensor, beta: float, eager: Callable[[Tensor], Tensor]
+) -> Tensor | None:
     """Compute the mean over logits ``[N, C]`` on a CPU, where a microsecond of checks shows in a small batch; None for another call."""
-    if not (type(logits) is type(target) is Tensor and logits.is_cpu and target.is_cpu and logits.ndim == 2 and serves(logits, beta)):
+    if not (
+        type(logits) is type(target) is Tensor
+        and logits.is_cpu
+        and target.is_cpu
+        and logits.ndim == 2
+        and serves(logits, beta)
+    ):
         return None
-    if not (logits.dtype is torch.float32 and target.dtype is torch.int64 and target.shape == logits.shape[:1]):
+    if not (
+        logits.dtype is torch.float32
+        and target.dtype is torch.int64
+        and target.shape == logits.shape[:1]
+    ):
         return None
-    if target.min().item() < 0:  # maybe ignored; the gather finds those too large, but an exception costs more than this
+    if (
+        target.min().item() < 0
+    ):  # maybe ignored; the gather finds those too large, but an exception costs more than this
         return None
 
     def make(logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,11 +137,17 @@ def loss_and_gradient(batch: Batch, beta: float | Tensor, logits: Tensor) -> tup
     if batch.mixed:
         losses, gradient = _against_shares(batch, logits, beta)
     else:
-        losses, gradient = against_classes(logits, batch.true_class, beta, batch.dim, 1 / batch.scales())
-    return batch.reduce_samples(losses.squeeze(batch.dim), weighted=batch.mixed).to(batch.result_dtype), gradient
+        losses, gradient = against_classes(
+            logits, batch.true_class, beta, batch.dim, 1 / batch.scales()
+        )
+    return batch.reduce_samples(losses.squeeze(batch.dim), weighted=batch.mixed).to(
+        batch.result_dtype
+    ), gradient
 
 
-def against_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int, divisor: float | Tensor) -> tuple[Tensor, Tensor]:
+def against_classes(
+    logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int, divisor: float | Tensor
+) -> tuple[Tensor, Tensor]:
     r"""Compute J of every sample, and its gradient over a divisor.
 
     With :math:`a = \sum_{i \neq c} e^{z_i}` and :math:`b = \beta e^{z_c}`, on any common scale, :math:`J = \log(a + b) - z_c`; the gradient
@@ -129,9 +160,14 @@ def against_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor, di
     return _by_softmax(logits, true_class, beta, dim, divisor)
 
 
-def _by_softmax(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int, divisor: float | Tensor) -> tuple[Tensor, Tensor]:
+def _by_softmax(
+    logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int, divisor: float | Tensor
+) -> tuple[Tensor, Tensor]:
     gradient = torch.empty_like(logits)
-    true, total = torch.empty_like(true_class, dtype=logits.dtype), torch.empty_like(true_class, dtype=logits.dtype)
+    true, total = (
+        torch.empty_like(true_class, dtype=logits.dtype),
+        torch.empty_like(true_class, dtype=logits.dtype),
+    )
     for block in _blocks(logits, dim):
         b, d = (value[block] if isinstance(value, Tensor) else value for value in (beta, divisor))
         powers, place = torch.softmax(logits[block], dim, out=gradient[block]), true_class[block]
@@ -140,25 +176,35 @@ def _by_softmax(logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: i
         total[block] = sums = others + b * p
         powers.scatter_(dim, place, others.neg_()).mul_(sums.mul_(d).reciprocal_())
     log_true = true.log()
-    vanished = true < 1e9 * torch.finfo(true.dtype).tiny  # a probability too small to be held with all its digits
+    vanished = (
+        true < 1e9 * torch.finfo(true.dtype).tiny
+    )  # a probability too small to be held with all its digits
     if not readable(logits) or bool(vanished.any()):
-        log_true = torch.where(vanished, logits.gather(dim, true_class) - logits.logsumexp(dim, keepdim=True), log_true)
+        log_true = torch.where(
+            vanished, logits.gather(dim, true_class) - logits.logsumexp(dim, keepdim=True), log_true
+        )
     return total.log_().sub_(log_true), gradient
 
 
 def _blocks(logits: Tensor, dim: int) -> list[slice]:
     """Cut the first dimension, where it holds samples, into blocks that stay in the cache of a CPU."""
-    rows = max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
+    rows = (
+        max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
+    )
     return [slice(start, start + rows) for start in range(0, len(logits), rows)]
 
 
-def _of_few_classes(logits: Tensor, true_class: Tensor, beta: float | Tensor, divisor: float | Tensor) -> tuple[Tensor, Tensor]:
+def _of_few_classes(
+    logits: Tensor, true_class: Tensor, beta: float | Tensor, divisor: float | Tensor
+) -> tuple[Tensor, Tensor]:
     """Compute the same in fewer calls; the scale is that of the true class, and of the largest for samples where it is far behind."""
     true = logits.gather(1, true_class)
     powers = (logits - true).exp_()
     powers.scatter_(1, true_class, true - true)  # 0, or NaN for an infinite logit
     others = powers.sum(1, keepdim=True)
-    total = others + beta if isinstance(beta, Tensor) else others.add(_ONE, alpha=beta)  # cheaper than to add a number
+    total = (
+        others + beta if isinstance(beta, Tensor) else others.add(_ONE, alpha=beta)
+    )  # cheaper than to add a number
     losses = total.log()
     powers.scatter_(1, true_class, others.neg_())
     far = None if total.max().item() <= _LARGE else ~(total <= _LARGE).squeeze(1)  # or NaN
@@ -178,20 +224,38 @@ def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> tuple
     sum, log p is made of p and the logits, and where all shares are the same, the sum of log D is the logarithm of a product.
     """
     dim, (spread, own), scales = batch.dim, batch.shares(), batch.scales()
-    places = torch.arange(batch.classes, dtype=logits.dtype, device=logits.device).reshape([-1] + [1] * (logits.ndim - dim - 1))
-    product = spread.numel() == 1 and isinstance(beta, float) and beta < 80  # it lies between beta and exp(beta - 1)
+    places = torch.arange(batch.classes, dtype=logits.dtype, device=logits.device).reshape(
+        [-1] + [1] * (logits.ndim - dim - 1)
+    )
+    product = (
+        spread.numel() == 1 and isinstance(beta, float) and beta < 80
+    )  # it lies between beta and exp(beta - 1)
     losses, gradient = torch.empty_like(scales), torch.empty_like(logits)
     for block in _blocks(logits, dim):
-        z, scale, b = logits[block], scales[block], beta[block] if isinstance(beta, Tensor) else beta
+        z, scale, b = (
+            logits[block],
+            scales[block],
+            beta[block] if isinstance(beta, Tensor) else beta,
+        )
         a = spread[block] if len(spread) == len(logits) else spread
         p = torch.softmax(z, dim, out=gradient[block])
         distance, log_p_of_top = z - z.amax(dim, keepdim=True), p.amax(dim, keepdim=True).log_()
-        near = p.round().mul_(places).sum(dim, keepdim=True).nan_to_num_(0.0).long()  # the class with p > 1/2, or the first
+        near = (
+            p.round().mul_(places).sum(dim, keepdim=True).nan_to_num_(0.0).long()
+        )  # the class with p > 1/2, or the first
         p_near = p.gather(dim, near)
         others = p.scatter_(dim, near, 0.0).sum(dim, keepdim=True)
-        d = (p.scatter_(dim, near, p_near) * (b - 1)).add_(1).scatter_(dim, near, others + b * p_near)
+        d = (
+            (p.scatter_(dim, near, p_near) * (b - 1))
+            .add_(1)
+            .scatter_(dim, near, others + b * p_near)
+        )
         if product:
-            loss = a * (d.prod(dim, keepdim=True).log_() - distance.sum(dim, keepdim=True) - batch.classes * log_p_of_top)
+            loss = a * (
+                d.prod(dim, keepdim=True).log_()
+                - distance.sum(dim, keepdim=True)
+                - batch.classes * log_p_of_top
+            )
         else:
             loss = (d.log().sub_(distance).sub_(log_p_of_top) * a).sum(dim, keepdim=True)
         quotient = torch.div(scale * -a, d)

@@ -17,7 +17,9 @@ def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
     """Compute J of the log-sum-exp of the other classes less the true logit, :math:`x = r_c - z_c`, and β, of any size."""
     wide = torch.float32 if x.device.type == "mps" else torch.float64
     if isinstance(beta, Tensor):
-        log_beta = torch.log(over_classes(beta, x, wide if beta.dtype == wide else x.dtype)).to(x.dtype)
+        log_beta = torch.log(over_classes(beta, x, wide if beta.dtype == wide else x.dtype)).to(
+            x.dtype
+        )
     elif torch.compiler.is_compiling():  # by math.log a graph would hold for one β alone
         log_beta = torch.log(torch.ones((), dtype=wide, device=x.device) * beta).to(x.dtype)
     else:
@@ -28,7 +30,12 @@ def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
 @by_keyword
 @documented
 def gd_cross_entropy(
-    input: Tensor, target: Tensor, beta: float | Tensor = 1.0, *, temperature: float | Tensor = 1.0, **options: Unpack[Options]
+    input: Tensor,
+    target: Tensor,
+    beta: float | Tensor = 1.0,
+    *,
+    temperature: float | Tensor = 1.0,
+    **options: Unpack[Options],
 ) -> Tensor:
     r"""Compute the cross-entropy with probability-dependent gradient decay (GD-softmax).
 
@@ -65,22 +72,40 @@ def gd_cross_entropy(
     References:
         *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 (brackets added), 8-11; version 2, eq. 5, 7-10.
     """
-    if type(beta) is float and type(temperature) is float and temperature == 1.0 and options in ({}, _DEFAULTS):
-        loss = fused.usual(input, target, beta, lambda logits: _eager(Batch(logits, target), beta, logits))
+    if (
+        type(beta) is float
+        and type(temperature) is float
+        and temperature == 1.0
+        and options in ({}, _DEFAULTS)
+    ):
+        loss = fused.usual(
+            input, target, beta, lambda logits: _eager(Batch(logits, target), beta, logits)
+        )
         if loss is not None:
             return loss
     batch = Batch(input, target, **options)
-    beta, temperature = positive("beta", beta, batch.index_shape), batch.parameter("temperature", temperature, positive)
+    beta, temperature = (
+        positive("beta", beta, batch.index_shape),
+        batch.parameter("temperature", temperature, positive),
+    )
     logits = batch.take_logits()
     logits = logits if type(temperature) is float and temperature == 1.0 else logits / temperature
     watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
     if not fused.serves(logits, beta) or any(value.requires_grad for value in watched):
         return _eager(batch, beta, logits)
-    make, eager = functools.partial(fused.loss_and_gradient, batch, over_classes(beta, logits)), functools.partial(_eager, batch, beta)
+    make, eager = (
+        functools.partial(fused.loss_and_gradient, batch, over_classes(beta, logits)),
+        functools.partial(_eager, batch, beta),
+    )
     return fused.GradientInForward.apply(logits, make, eager, *watched)
 
 
-_DEFAULTS: Options = {"weight": None, "ignore_index": -100, "reduction": "mean", "label_smoothing": 0.0}
+_DEFAULTS: Options = {
+    "weight": None,
+    "ignore_index": -100,
+    "reduction": "mean",
+    "label_smoothing": 0.0,
+}
 
 
 def _eager(batch: Batch, beta: float | Tensor, logits: Tensor) -> Tensor:

@@ -24,7 +24,18 @@ _BLOCK = 2048  # logits of a program at a time; 4,096 need nearly all registers 
 
 
 @triton.jit
-def _kernel(z, index, loss, gradient, rows, samples, classes: tl.constexpr, wide: tl.constexpr, packed: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _kernel(
+    z,
+    index,
+    loss,
+    gradient,
+    rows,
+    samples,
+    classes: tl.constexpr,
+    wide: tl.constexpr,
+    packed: tl.constexpr,
+    block: tl.constexpr,
+):  # type: ignore[no-untyped-def]
     row = tl.program_id(0).to(tl.int64) * packed + tl.arange(0, packed)
     there = row < samples
     scale = tl.load(rows + 3 * row, mask=there, other=1.0)  # 1/tau
@@ -32,12 +43,17 @@ def _kernel(z, index, loss, gradient, rows, samples, classes: tl.constexpr, wide
     weight = tl.load(rows + 3 * row + 2, mask=there, other=0.0)  # of the sample in the reduced loss
     target = tl.load(index + row, mask=there, other=0)
     true = tl.load(z + row * classes + target, mask=there, other=0.0).to(wide) * scale
-    place, start = (row * classes)[:, None] + tl.arange(0, block)[None, :], tl.arange(0, block)[None, :]
+    place, start = (
+        (row * classes)[:, None] + tl.arange(0, block)[None, :],
+        tl.arange(0, block)[None, :],
+    )
     largest = tl.full((packed,), -float("inf"), wide)
     total = tl.full((packed,), 0.0, wide)
     for first in range(0, classes, block):
         others = there[:, None] & (first + start < classes) & (first + start != target[:, None])
-        values = tl.load(z + place + first, mask=others, other=-float("inf")).to(wide) * scale[:, None]
+        values = (
+            tl.load(z + place + first, mask=others, other=-float("inf")).to(wide) * scale[:, None]
+        )
         new = tl.maximum(largest, tl.max(values, 1))
         safe = tl.where(new == -float("inf"), 0.0, new)  # all classes so far are masked
         total = total * tl.exp(largest - safe) + tl.sum(tl.exp(values - safe[:, None]), 1)
@@ -45,37 +61,62 @@ def _kernel(z, index, loss, gradient, rows, samples, classes: tl.constexpr, wide
     logsumexp = largest + tl.log(total)
     x = logsumexp - true - log_beta
     tail = tl.log(1.0 + tl.exp(-tl.abs(x)))
-    above, below = tl.maximum(x, 0.0) + tail, tl.maximum(-x, 0.0) + tail  # softplus(x), softplus(-x)
+    above, below = (
+        tl.maximum(x, 0.0) + tail,
+        tl.maximum(-x, 0.0) + tail,
+    )  # softplus(x), softplus(-x)
     tl.store(loss + row, above + log_beta, mask=there)
     rate = tl.where(weight == 0.0, 0.0, tl.exp(-below) * scale * weight)
     for first in range(0, classes, block):
         inside = there[:, None] & (first + start < classes)
-        values = tl.load(z + place + first, mask=inside, other=-float("inf")).to(wide) * scale[:, None]
+        values = (
+            tl.load(z + place + first, mask=inside, other=-float("inf")).to(wide) * scale[:, None]
+        )
         wrong = rate[:, None] * tl.exp(tl.minimum(values - logsumexp[:, None], 0.0))
         wrong = tl.where((rate != 0.0)[:, None] & (logsumexp > -float("inf"))[:, None], wrong, 0.0)
         made = tl.where(first + start == target[:, None], -rate[:, None], wrong)
         tl.store(gradient + place + first, made.to(gradient.dtype.element_ty), mask=inside)
 
 
-def _make(batch: Batch, beta: float | Tensor, temperature: float | Tensor, input: Tensor) -> tuple[Tensor, Tensor]:
+def _make(
+    batch: Batch, beta: float | Tensor, temperature: float | Tensor, input: Tensor
+) -> tuple[Tensor, Tensor]:
     """Compute the reduced loss of a batch, and its gradient."""
     samples, classes = input.shape
     wide = torch.float64 if input.dtype == torch.float64 else torch.float32
-    values = (1 / torch.as_tensor(temperature, dtype=torch.float64), torch.as_tensor(beta, dtype=torch.float64).log(), batch.scales()[:, 0])
+    values = (
+        1 / torch.as_tensor(temperature, dtype=torch.float64),
+        torch.as_tensor(beta, dtype=torch.float64).log(),
+        batch.scales()[:, 0],
+    )
     rows = torch.stack([value.to(input.device, wide).expand(samples) for value in values], 1)
-    kept = torch.float32 if input.dtype == torch.float16 else input.dtype  # until it has been multiplied by the scale of a GradScaler
-    losses, gradient = rows.new_empty(samples), torch.empty_like(input, dtype=kept, memory_format=torch.contiguous_format)
+    kept = (
+        torch.float32 if input.dtype == torch.float16 else input.dtype
+    )  # until it has been multiplied by the scale of a GradScaler
+    losses, gradient = (
+        rows.new_empty(samples),
+        torch.empty_like(input, dtype=kept, memory_format=torch.contiguous_format),
+    )
     if samples:
         block = min(_BLOCK, triton.next_power_of_2(classes))
         packed = _BLOCK // block if classes < 1024 else 1
         kind = tl.float64 if wide == torch.float64 else tl.float32
         arguments = (input.contiguous(), batch.index, losses, gradient, rows, samples, classes)
-        _kernel[(triton.cdiv(samples, packed),)](*arguments, wide=kind, packed=packed, block=block, num_warps=8)
-    return batch.reduce_samples(losses, weighted=False).to(wide if autocasts(input.device.type) else input.dtype), gradient
+        _kernel[(triton.cdiv(samples, packed),)](
+            *arguments, wide=kind, packed=packed, block=block, num_warps=8
+        )
+    return batch.reduce_samples(losses, weighted=False).to(
+        wide if autocasts(input.device.type) else input.dtype
+    ), gradient
 
 
 def fused_gd_cross_entropy(
-    input: Tensor, target: Tensor, *, beta: float | Tensor = 1.0, temperature: float | Tensor = 1.0, **options: Unpack[IndexOptions]
+    input: Tensor,
+    target: Tensor,
+    *,
+    beta: float | Tensor = 1.0,
+    temperature: float | Tensor = 1.0,
+    **options: Unpack[IndexOptions],
 ) -> Tensor:
     """Compute :func:`gdlib.functional.gd_cross_entropy` by the kernel: ``fused_gd_cross_entropy(logits, labels, beta=0.1)``.
 
@@ -86,10 +127,14 @@ def fused_gd_cross_entropy(
         ValueError: for inputs of other shapes.
     """
     if input.ndim != 2 or target.shape != input.shape[:1]:
-        raise ValueError(f"the kernel takes logits [N, C] and class indices [N]; got {list(input.shape)} and {list(target.shape)}")
+        raise ValueError(
+            f"the kernel takes logits [N, C] and class indices [N]; got {list(input.shape)} and {list(target.shape)}"
+        )
     batch = Batch.of_shape(input.shape, input.dtype, target, **options)
 
     def eager(logits: Tensor) -> Tensor:
         return gd_cross_entropy(logits, target, beta=beta, temperature=temperature, **options)
 
-    return GradientInForward.apply(input, functools.partial(_make, batch, beta, temperature), eager, target)
+    return GradientInForward.apply(
+        input, functools.partial(_make, batch, beta, temperature), eager, target
+    )

@@ -68,28 +68,57 @@ def linear_gd_cross_entropy(
     """
     _check(features, weight, bias, block_rows)
     if not isinstance(temperature, (int, float)) or not 0 < temperature < math.inf:
-        raise ValueError(f"temperature must be a finite number > 0, which is the same for all samples; got {temperature}")
+        raise ValueError(
+            f"temperature must be a finite number > 0, which is the same for all samples; got {temperature}"
+        )
     parts = [features, weight] if bias is None else [features, weight, bias]
-    batch = Batch.of_shape((len(features), len(weight)), features.dtype, target, ignore_index=ignore_index, reduction=reduction)
+    batch = Batch.of_shape(
+        (len(features), len(weight)),
+        features.dtype,
+        target,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
     beta = positive("beta", beta, target.shape)
 
     def eager(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         logits = F.linear(features, weight, bias)
-        return gd_cross_entropy(logits, target, beta=beta, temperature=temperature, ignore_index=ignore_index, reduction=reduction)
+        return gd_cross_entropy(
+            logits,
+            target,
+            beta=beta,
+            temperature=temperature,
+            ignore_index=ignore_index,
+            reduction=reduction,
+        )
 
     if len(features) == 0 or not all(serves(part, beta) for part in parts):
         return eager(*parts)
     compute, result_dtype = compute_in(features)
     rows = block_rows or max(1, _BLOCK // len(weight))
-    blocks = _Blocks(batch, beta.to(compute).expand(target.shape).unsqueeze(1) if isinstance(beta, Tensor) else beta, temperature, rows)
-    return _BlockwiseLinear.apply(blocks, eager, batch.scales().to(compute), target, *(part.to(compute) for part in parts)).to(result_dtype)
+    blocks = _Blocks(
+        batch,
+        beta.to(compute).expand(target.shape).unsqueeze(1) if isinstance(beta, Tensor) else beta,
+        temperature,
+        rows,
+    )
+    return _BlockwiseLinear.apply(
+        blocks, eager, batch.scales().to(compute), target, *(part.to(compute) for part in parts)
+    ).to(result_dtype)
 
 
 class _BlockwiseLinear(torch.autograd.Function):
     """The reduced losses of all blocks; with their gradients in the forward pass unless the losses are not summed."""
 
     @staticmethod
-    def forward(ctx: Any, blocks: _Blocks, eager: Callable[..., Tensor], scales: Tensor, target: Tensor, *parts: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        blocks: _Blocks,
+        eager: Callable[..., Tensor],
+        scales: Tensor,
+        target: Tensor,
+        *parts: Tensor,
+    ) -> Tensor:
         """Compute one block of rows after another."""
         ctx.save_for_backward(scales, target, *parts)
         ctx.functions, summed = (blocks, eager), blocks.batch.reduction != "none"
@@ -100,18 +129,30 @@ class _BlockwiseLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Multiply the gradients by the incoming one, or make them now if they are not there."""
-        (scales, _, *parts), (blocks, eager), needed = ctx.saved_tensors, ctx.functions, ctx.needs_input_grad[4:]
+        (scales, _, *parts), (blocks, eager), needed = (
+            ctx.saved_tensors,
+            ctx.functions,
+            ctx.needs_input_grad[4:],
+        )
         gradients, ctx.gradients = ctx.gradients, None
         again = torch.is_grad_enabled()  # to be derived again
         if again or (grad.ndim and is_batch(grad)):
             with torch.enable_grad():
                 loss = eager(*parts)
-            made = iter(torch.autograd.grad(loss, [part for part in parts if part.requires_grad], grad, create_graph=again))
+            made = iter(
+                torch.autograd.grad(
+                    loss, [part for part in parts if part.requires_grad], grad, create_graph=again
+                )
+            )
             return *[None] * 4, *(next(made) if wanted else None for wanted in needed)
         if gradients is None:  # none yet, or the graph is used again
-            gradients = blocks.run(parts, scales * grad.unsqueeze(1) if grad.ndim else scales, needed)[1]
+            gradients = blocks.run(
+                parts, scales * grad.unsqueeze(1) if grad.ndim else scales, needed
+            )[1]
         if not grad.ndim:
-            gradients = [None if gradient is None else times(gradient, grad) for gradient in gradients]
+            gradients = [
+                None if gradient is None else times(gradient, grad) for gradient in gradients
+            ]
         return *[None] * 4, *gradients
 
 
@@ -124,13 +165,18 @@ class _Blocks:
     temperature: float
     rows: int
 
-    def run(self, parts: Sequence[Tensor], scales: Tensor | None, needed: Sequence[bool]) -> tuple[Tensor, list[Tensor | None]]:
+    def run(
+        self, parts: Sequence[Tensor], scales: Tensor | None, needed: Sequence[bool]
+    ) -> tuple[Tensor, list[Tensor | None]]:
         """Compute the losses and, if there are scales ``[N, 1]``, the gradients of the sum with them for features, weight and bias."""
         if autocasts(device := parts[0].device.type):
             with torch.autocast(device, enabled=False):
                 return self.run(parts, scales, needed)
         features, weight, bias = parts[0], parts[1], parts[2] if len(parts) > 2 else None
-        gradients = [torch.zeros_like(part) if asked and scales is not None else None for part, asked in zip(parts, needed, strict=True)]
+        gradients = [
+            torch.zeros_like(part) if asked and scales is not None else None
+            for part, asked in zip(parts, needed, strict=True)
+        ]
         of_features, of_weight, of_bias = (*gradients, None)[:3]
         losses = features.new_empty(len(features))
         for start in range(0, len(features), self.rows):
@@ -138,7 +184,9 @@ class _Blocks:
             logits = F.linear(features[block], weight, bias).div_(self.temperature)
             beta = self.beta[block] if isinstance(self.beta, Tensor) else self.beta
             divisor = 1.0 if scales is None else self.temperature / scales[block]
-            of_block, gradient = against_classes(logits, self.batch.true_class[block], beta, 1, divisor)
+            of_block, gradient = against_classes(
+                logits, self.batch.true_class[block], beta, 1, divisor
+            )
             losses[block] = of_block.squeeze(1)
             del logits
             if of_features is not None:
@@ -155,13 +203,19 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: in
     """Refuse shapes that make no linear layer."""
     for name, value in (("features", features), ("weight", weight)):
         if not isinstance(value, Tensor) or value.ndim != 2 or not value.is_floating_point():
-            given = f"{value.dtype} of shape {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            given = (
+                f"{value.dtype} of shape {list(value.shape)}"
+                if isinstance(value, Tensor)
+                else type(value).__name__
+            )
             raise ValueError(f"{name} must be a floating tensor with two dimensions; got {given}")
     if weight.shape[1] != features.shape[1] or weight.shape[0] == 0:
         raise ValueError(
             f"weight of shape {list(weight.shape)} does not fit features of shape {list(features.shape)}: expected [C, {features.shape[1]}]"
         )
     if bias is not None and bias.shape != (weight.shape[0],):
-        raise ValueError(f"bias must have one value for each class, shape [{weight.shape[0]}]; got {list(bias.shape)}")
+        raise ValueError(
+            f"bias must have one value for each class, shape [{weight.shape[0]}]; got {list(bias.shape)}"
+        )
     if block_rows is not None and (not isinstance(block_rows, int) or block_rows < 1):
         raise ValueError(f"block_rows must be a whole number > 0, or None; got {block_rows!r}")

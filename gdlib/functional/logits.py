@@ -8,14 +8,26 @@ from typing import Literal, Unpack, get_args
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import Batch, IndexOptions, Options, by_keyword, documented, finite, lowest, nonnegative, softplus
+from gdlib.functional.options import (
+    Batch,
+    IndexOptions,
+    Options,
+    by_keyword,
+    documented,
+    finite,
+    lowest,
+    nonnegative,
+    softplus,
+)
 
 Divergence = Literal["symmetric", "q_u", "u_q"]
 
 
 @by_keyword
 @documented
-def soft_margin_cross_entropy(input: Tensor, target: Tensor, margin: float | Tensor, **options: Unpack[Options]) -> Tensor:
+def soft_margin_cross_entropy(
+    input: Tensor, target: Tensor, margin: float | Tensor, **options: Unpack[Options]
+) -> Tensor:
     r"""Compute the soft-margin softmax loss (M-Softmax): cross-entropy after the true logit has been made smaller by a margin.
 
     .. math::
@@ -38,7 +50,9 @@ def soft_margin_cross_entropy(input: Tensor, target: Tensor, margin: float | Ten
         *Ensemble Soft-Margin Softmax Loss for Image Classification* (Wang et al., IJCAI 2018); "M-Soft" of *ArcGrad*, IV B, m = 0.5.
     """
     batch = Batch(input, target, **options)
-    return batch.reduce(softplus(batch.gap(batch.values) + batch.parameter("margin", margin, finite)))
+    return batch.reduce(
+        softplus(batch.gap(batch.values) + batch.parameter("margin", margin, finite))
+    )
 
 
 @documented
@@ -61,7 +75,9 @@ def modified_cross_entropy(input: Tensor, target: Tensor, **options: Unpack[Opti
 
 @by_keyword
 @documented
-def focal_cross_entropy(input: Tensor, target: Tensor, gamma: float | Tensor = 2.0, **options: Unpack[Options]) -> Tensor:
+def focal_cross_entropy(
+    input: Tensor, target: Tensor, gamma: float | Tensor = 2.0, **options: Unpack[Options]
+) -> Tensor:
     r"""Compute the focal loss over the softmax: cross-entropy that counts a sample the less the more confident it is.
 
     .. math:: J = (1 - p_c)^{\gamma} \, (-\log p_c)
@@ -83,13 +99,19 @@ def focal_cross_entropy(input: Tensor, target: Tensor, gamma: float | Tensor = 2
     batch = Batch(input, target, **options)
     gamma, x = batch.parameter("gamma", gamma, nonnegative), batch.gap(batch.values)
     finite_x = x.masked_fill(x == math.inf, 0.0)
-    focal = torch.exp(-gamma * softplus(-finite_x)) * softplus(finite_x)  # log(1 - p_c) = -softplus(-x)
-    return batch.reduce(torch.where(x == math.inf, x, focal))  # where p_c = 0 it is the cross-entropy, whose gradient is finite
+    focal = torch.exp(-gamma * softplus(-finite_x)) * softplus(
+        finite_x
+    )  # log(1 - p_c) = -softplus(-x)
+    return batch.reduce(
+        torch.where(x == math.inf, x, focal)
+    )  # where p_c = 0 it is the cross-entropy, whose gradient is finite
 
 
 @by_keyword
 @documented
-def multi_class_hinge(input: Tensor, target: Tensor, margin: float | Tensor = 1.0, **options: Unpack[IndexOptions]) -> Tensor:
+def multi_class_hinge(
+    input: Tensor, target: Tensor, margin: float | Tensor = 1.0, **options: Unpack[IndexOptions]
+) -> Tensor:
     r"""Compute the multi-class hinge loss, with a gradient in every logit.
 
     .. math:: J = \frac{1}{C - 1} \sum_{i \neq c} \max(0, z_i - z_c + m)
@@ -107,7 +129,13 @@ def multi_class_hinge(input: Tensor, target: Tensor, margin: float | Tensor = 1.
     References:
         *Large Margin In Softmax Cross-Entropy Loss*, eq. 14.
     """
-    batch = Batch(input, target, only_indices="the hinge is over the classes that are wrong", smooths=False, **options)
+    batch = Batch(
+        input,
+        target,
+        only_indices="the hinge is over the classes that are wrong",
+        smooths=False,
+        **options,
+    )
     gap = batch.values - batch.true(batch.values) + batch.parameter("margin", margin, finite)
     gap = gap.scatter(batch.dim, batch.true_class, 0.0)
     return batch.reduce(torch.relu(gap).sum(batch.dim, keepdim=True) / max(1, batch.classes - 1))
@@ -156,16 +184,28 @@ def large_margin_cross_entropy(
         *Large Margin In Softmax Cross-Entropy Loss*, eq. 8-12; λ = 0.3 throughout its section 4.
     """
     if divergence not in get_args(Divergence):
-        raise ValueError(f"divergence must be one of {', '.join(get_args(Divergence))}; got {divergence!r}")
+        raise ValueError(
+            f"divergence must be one of {', '.join(get_args(Divergence))}; got {divergence!r}"
+        )
 
-    batch = Batch(input, target, only_indices="the divergence is over the classes that are wrong", **options)
-    reg_lambda, margin = batch.parameter("reg_lambda", reg_lambda, nonnegative), batch.parameter("margin", margin, finite)
+    batch = Batch(
+        input, target, only_indices="the divergence is over the classes that are wrong", **options
+    )
+    reg_lambda, margin = (
+        batch.parameter("reg_lambda", reg_lambda, nonnegative),
+        batch.parameter("margin", margin, finite),
+    )
     log_q, others = _log_q(batch.values, batch.true_class, batch.dim)
-    q_log_q, u_log_q = (log_q.exp() * log_q).sum(batch.dim, keepdim=True), log_q.sum(batch.dim, keepdim=True) / others
+    q_log_q, u_log_q = (
+        (log_q.exp() * log_q).sum(batch.dim, keepdim=True),
+        log_q.sum(batch.dim, keepdim=True) / others,
+    )
     if divergence == "symmetric":
         distance = (q_log_q - u_log_q) / 2
     else:
-        distance = q_log_q + torch.log(others) if divergence == "q_u" else -u_log_q - torch.log(others)
+        distance = (
+            q_log_q + torch.log(others) if divergence == "q_u" else -u_log_q - torch.log(others)
+        )
     return batch.reduce(softplus(batch.gap(batch.values) + margin), of_true=reg_lambda * distance)
 
 
@@ -194,7 +234,9 @@ def margin_bias(input: Tensor, target: Tensor) -> Tensor:
     References:
         *Large Margin In Softmax Cross-Entropy Loss*, eq. 4-7 and figure 3.
     """
-    batch = Batch(input, target, only_indices="the bias is over the classes that are wrong", reduction="none")
+    batch = Batch(
+        input, target, only_indices="the bias is over the classes that are wrong", reduction="none"
+    )
     if batch.classes < 2:
         raise ValueError("margin_bias needs at least two classes")
     wrong = batch.values.scatter(batch.dim, batch.true_class, -math.inf)
@@ -231,7 +273,9 @@ def super_symmetry_penalty(weight: Tensor) -> Tensor:
     classes = _classes(weight)
     gram = weight @ weight.mT
     mean_square = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
-    simplex = (classes * torch.eye(classes, dtype=gram.dtype, device=gram.device) - 1) / (classes - 1)
+    simplex = (classes * torch.eye(classes, dtype=gram.dtype, device=gram.device) - 1) / (
+        classes - 1
+    )
     return (gram - mean_square * simplex).square().mean((-2, -1))
 
 
@@ -262,7 +306,9 @@ def super_symmetric_projection(weight: Tensor) -> Tensor:
     """
     classes = _classes(weight)
     if weight.shape[-1] < classes - 1:
-        raise ValueError(f"{classes} super-symmetric class vectors need at least {classes - 1} features; got {weight.shape[-1]}")
+        raise ValueError(
+            f"{classes} super-symmetric class vectors need at least {classes - 1} features; got {weight.shape[-1]}"
+        )
     centred = weight - weight.mean(-2, keepdim=True)
     left, _, right = torch.linalg.svd(centred, full_matrices=False)
     left, right = left[..., : classes - 1], right[..., : classes - 1, :]
@@ -276,10 +322,14 @@ def _log_q(logits: Tensor, true_class: Tensor, dim: int) -> tuple[Tensor, Tensor
     wrong = logits.scatter(dim, true_class, lowest(logits))
     wrong = wrong - wrong.detach().amax(dim, keepdim=True)
     log_total = torch.logsumexp(wrong, dim, keepdim=True)
-    return torch.where(counted, wrong - log_total, 0.0), counted.sum(dim, keepdim=True).clamp(min=1).to(logits)
+    return torch.where(counted, wrong - log_total, 0.0), counted.sum(dim, keepdim=True).clamp(
+        min=1
+    ).to(logits)
 
 
 def _classes(weight: Tensor) -> int:
     if weight.ndim < 2 or weight.shape[-2] < 2:
-        raise ValueError(f"weight must hold at least two class vectors, [..., C, D]; got shape {list(weight.shape)}")
+        raise ValueError(
+            f"weight must hold at least two class vectors, [..., C, D]; got shape {list(weight.shape)}"
+        )
     return weight.shape[-2]

@@ -35,10 +35,17 @@ class Options(IndexOptions, total=False):
     label_smoothing: float
 
 
-_COMPUTE_DTYPE = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float32, torch.float64: torch.float64}
+_COMPUTE_DTYPE = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+}
 PLAIN = (Tensor, torch.nn.Parameter)
 
-transforms_active: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+transforms_active: Callable[[], bool] = getattr(
+    torch._C, "_are_functorch_transforms_active", lambda: False
+)
 """Say whether a ``torch.func`` transform looks on."""
 
 
@@ -52,9 +59,7 @@ def readable(tensor: Tensor) -> bool:
     return tensor.is_cpu and type(tensor) in PLAIN and not looked_on()
 
 
-POSITIONAL = (
-    "a tensor as {0} must be given by keyword, {0}=...: class weights, which PyTorch's cross-entropy takes in this place, are weight=..."
-)
+POSITIONAL = "a tensor as {0} must be given by keyword, {0}=...: class weights, which PyTorch's cross-entropy takes in this place, are weight=..."
 
 
 def by_keyword(loss: F) -> F:
@@ -96,16 +101,34 @@ Raises:
 def documented(loss: F) -> F:
     """Show the options that a loss passes on one by one in its signature, and document what all losses share."""
     signature = inspect.signature(vars(loss)["__init__"] if isinstance(loss, type) else loss)
-    *own, options = (parameter for parameter in signature.parameters.values() if parameter.name != "self")
-    shared = [parameter for parameter in inspect.signature(Batch).parameters.values() if parameter.name in _OPTIONS]
-    shown = shared if options.annotation == "Unpack[Options]" else shared[:-1]  # the other losses have no label smoothing
+    *own, options = (
+        parameter for parameter in signature.parameters.values() if parameter.name != "self"
+    )
+    shared = [
+        parameter
+        for parameter in inspect.signature(Batch).parameters.values()
+        if parameter.name in _OPTIONS
+    ]
+    shown = (
+        shared if options.annotation == "Unpack[Options]" else shared[:-1]
+    )  # the other losses have no label smoothing
     loss.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
     text, _, example = inspect.cleandoc(loss.__doc__ or "").partition("\n\nExample:")
     text, _, described = text.partition("\n\nArgs:\n")
 
     def entries(texts: dict[str, str]) -> list[str]:
-        kept = [name for name in inspect.signature(loss).parameters if name in texts and f"    {name}:" not in described]
-        wrapped = functools.partial(textwrap.fill, width=132, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
+        kept = [
+            name
+            for name in inspect.signature(loss).parameters
+            if name in texts and f"    {name}:" not in described
+        ]
+        wrapped = functools.partial(
+            textwrap.fill,
+            width=132,
+            initial_indent=" " * 4,
+            subsequent_indent=" " * 8,
+            break_on_hyphens=False,
+        )
         return [wrapped(f"{name}: {texts[name]}") for name in kept]
 
     arguments = "\n".join([*entries(_INPUTS), *filter(None, [described]), *entries(_OPTIONS)])
@@ -113,7 +136,9 @@ def documented(loss: F) -> F:
     return loss
 
 
-def check_parameter(bound: str, name: str, value: float | Tensor, index_shape: torch.Size) -> float | Tensor:
+def check_parameter(
+    bound: str, name: str, value: float | Tensor, index_shape: torch.Size
+) -> float | Tensor:
     """Refuse a value that is not finite or not within its bound, or that does not broadcast to one value for each sample."""
 
     def within(x: Any) -> Any:
@@ -123,7 +148,9 @@ def check_parameter(bound: str, name: str, value: float | Tensor, index_shape: t
         try:
             number = float(value + 0)  # refuses a text that reads like a number
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} must be a number or a tensor, got {type(value).__name__}") from error
+            raise ValueError(
+                f"{name} must be a number or a tensor, got {type(value).__name__}"
+            ) from error
         if isinstance(value, bool) or not (within(number) and number < math.inf):
             raise ValueError(f"{name} must be a finite number {bound}, got {value}")
         return number
@@ -140,7 +167,9 @@ def check_parameter(bound: str, name: str, value: float | Tensor, index_shape: t
     return value
 
 
-positive, nonnegative, finite = (functools.partial(check_parameter, bound) for bound in ("> 0", ">= 0", "> -inf"))
+positive, nonnegative, finite = (
+    functools.partial(check_parameter, bound) for bound in ("> 0", ">= 0", "> -inf")
+)
 
 
 def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
@@ -162,7 +191,9 @@ def broadcasts(shape: torch.Size, to: torch.Size) -> bool:
 def compute_in(input: Tensor) -> tuple[Tensor, torch.dtype]:
     """Return the logits in the type to compute in, and the type of the result: that of the input, or float32 under autocast."""
     compute = _COMPUTE_DTYPE[input.dtype]
-    return input if input.dtype == compute else input.to(compute), compute if autocasts(input.device.type) else input.dtype
+    return input if input.dtype == compute else input.to(compute), compute if autocasts(
+        input.device.type
+    ) else input.dtype
 
 
 def autocasts(device: str) -> bool:
@@ -184,7 +215,9 @@ def over_classes(value: Any, logits: Tensor, dtype: torch.dtype | None = None) -
         return value
     class_dim = min(1, logits.ndim - 1)
     value = value.to(logits.device, dtype or logits.dtype)
-    return value.expand(logits.shape[:class_dim] + logits.shape[class_dim + 1 :]).unsqueeze(class_dim)
+    return value.expand(logits.shape[:class_dim] + logits.shape[class_dim + 1 :]).unsqueeze(
+        class_dim
+    )
 
 
 def lowest(logits: Tensor) -> float:
@@ -219,9 +252,13 @@ class Batch:
         **unknown: object,
     ) -> None:
         if unknown:
-            raise TypeError(f"got an unexpected keyword argument {next(iter(unknown))!r}; the options are {', '.join(_OPTIONS)}")
+            raise TypeError(
+                f"got an unexpected keyword argument {next(iter(unknown))!r}; the options are {', '.join(_OPTIONS)}"
+            )
         if label_smoothing and not smooths:
-            raise TypeError("got label_smoothing, which this loss does not have; the options are weight, ignore_index and reduction")
+            raise TypeError(
+                "got label_smoothing, which this loss does not have; the options are weight, ignore_index and reduction"
+            )
         self.dim = dim = _class_dimension(input)
         self.index_shape = input.shape[:dim] + input.shape[dim + 1 :]
         self.soft = _is_soft(input, target, self.index_shape, only_indices)
@@ -230,13 +267,30 @@ class Batch:
             raise ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
         if not 0.0 <= label_smoothing <= 1.0:
             raise ValueError(f"label_smoothing must lie in [0, 1], got {label_smoothing}")
-        if weight is not None and (not isinstance(weight, Tensor) or weight.shape != (classes,) or not weight.is_floating_point()):
-            given = f"{weight.dtype} of shape {list(weight.shape)}" if isinstance(weight, Tensor) else type(weight).__name__
-            raise ValueError(f"weight must be a floating tensor with one factor for each class, shape [{classes}]; got {given}")
+        if weight is not None and (
+            not isinstance(weight, Tensor)
+            or weight.shape != (classes,)
+            or not weight.is_floating_point()
+        ):
+            given = (
+                f"{weight.dtype} of shape {list(weight.shape)}"
+                if isinstance(weight, Tensor)
+                else type(weight).__name__
+            )
+            raise ValueError(
+                f"weight must be a floating tensor with one factor for each class, shape [{classes}]; got {given}"
+            )
         if self.soft and ignore_index >= 0:
-            raise ValueError("ignore_index needs class indices; with class probabilities give the sample a row of zeros instead")
+            raise ValueError(
+                "ignore_index needs class indices; with class probabilities give the sample a row of zeros instead"
+            )
         self.values, self.result_dtype = compute_in(input)
-        self.target, self.weight, self.reduction, self.smoothing = target, weight, reduction, label_smoothing
+        self.target, self.weight, self.reduction, self.smoothing = (
+            target,
+            weight,
+            reduction,
+            label_smoothing,
+        )
         self.mixed = self.soft or label_smoothing > 0
         if self.soft:
             self.valid = torch.ones(self.index_shape, dtype=torch.bool, device=input.device)
@@ -254,17 +308,23 @@ class Batch:
                 )
 
     @classmethod
-    def of_shape(cls, shape: tuple[int, ...], dtype: torch.dtype, target: Tensor, **options: Any) -> Batch:
+    def of_shape(
+        cls, shape: tuple[int, ...], dtype: torch.dtype, target: Tensor, **options: Any
+    ) -> Batch:
         """Check class indices and options for logits of a shape and a type, which are never made."""
         logits = torch.empty((), dtype=dtype, device="meta").expand(shape)
-        return cls(logits, target, only_indices="this is a loss of classes", smooths=False, **options)
+        return cls(
+            logits, target, only_indices="this is a loss of classes", smooths=False, **options
+        )
 
     def take_logits(self) -> Tensor:
         """Hand the logits over; nothing of their memory is held any longer."""
         values, self.values = self.values, self.values.new_empty(0)
         return values
 
-    def parameter(self, name: str, value: float | Tensor, check: Callable[..., float | Tensor]) -> float | Tensor:
+    def parameter(
+        self, name: str, value: float | Tensor, check: Callable[..., float | Tensor]
+    ) -> float | Tensor:
         """Check a number, or a tensor with one value for each sample, which is shaped to broadcast over the classes."""
         return over_classes(check(name, value, self.index_shape), self.values)
 
@@ -279,7 +339,12 @@ class Batch:
         true = self.true(logits) if true is None else true - shift
         if self.mixed:
             return log_of_others(logits, self.dim) - true
-        return torch.logsumexp(logits.scatter(self.dim, self.true_class, lowest(logits)), self.dim, keepdim=True) - true
+        return (
+            torch.logsumexp(
+                logits.scatter(self.dim, self.true_class, lowest(logits)), self.dim, keepdim=True
+            )
+            - true
+        )
 
     def shares(self) -> tuple[Tensor, Tensor | None]:
         """Return the share of each class in a mixed loss, with its weight, and how much more a class index has if the target holds them."""
@@ -294,14 +359,22 @@ class Batch:
     def used(self) -> Tensor:
         """Return the weight of each sample in the divisor of the mean, 0 for one that does not count."""
         valid = self.valid.to(self.values.dtype)
-        return valid if self.soft or self.weight is None else self.weight.to(valid)[self.index] * valid
+        return (
+            valid if self.soft or self.weight is None else self.weight.to(valid)[self.index] * valid
+        )
 
     def reduce(self, losses: Tensor, of_true: Tensor | None = None) -> Tensor:
         """Reduce losses and, beside them, others ``of_true`` classes alone, which label smoothing does not change."""
         if self.mixed:
             spread, own = self.shares()
-            own_losses = 0.0 if own is None else (own * losses.gather(self.dim, self.true_class)).squeeze(self.dim)
-            reduced = self.reduce_samples((spread * losses).sum(self.dim) + own_losses, weighted=True)
+            own_losses = (
+                0.0
+                if own is None
+                else (own * losses.gather(self.dim, self.true_class)).squeeze(self.dim)
+            )
+            reduced = self.reduce_samples(
+                (spread * losses).sum(self.dim) + own_losses, weighted=True
+            )
         else:
             reduced = self.reduce_samples(losses.squeeze(self.dim), weighted=False)
         if of_true is not None:
@@ -334,17 +407,23 @@ def _class_dimension(input: Tensor) -> int:
             f"input must hold logits of type float16, bfloat16, float32 or float64, got {input.dtype}; convert it with .float()"
         )
     if input.ndim == 0:
-        raise ValueError("input must have a class dimension: shape [C], [N, C] or [N, C, d1, ...], got a scalar")
+        raise ValueError(
+            "input must have a class dimension: shape [C], [N, C] or [N, C, d1, ...], got a scalar"
+        )
     class_dim = min(1, input.ndim - 1)
     if input.shape[class_dim] == 0:
-        raise ValueError(f"input of shape {list(input.shape)} has no classes (dimension {class_dim})")
+        raise ValueError(
+            f"input of shape {list(input.shape)} has no classes (dimension {class_dim})"
+        )
     return class_dim
 
 
 def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indices: str) -> bool:
     """Refuse a target that fits neither reading; return whether it holds class probabilities, which ``only_indices`` says why to refuse."""
     if not isinstance(target, Tensor):
-        raise ValueError(f"target must be a tensor of class indices or class probabilities, got {type(target).__name__}")
+        raise ValueError(
+            f"target must be a tensor of class indices or class probabilities, got {type(target).__name__}"
+        )
     if target.shape == input.shape:
         if not target.is_floating_point():
             raise ValueError(
@@ -352,7 +431,9 @@ def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indice
                 f"floating point; got {target.dtype}. Class indices would have the shape {list(index_shape)}"
             )
         if only_indices:
-            raise ValueError(f"target must hold class indices: {only_indices}; got class probabilities")
+            raise ValueError(
+                f"target must hold class indices: {only_indices}; got class probabilities"
+            )
         return True
     if target.shape != index_shape:
         raise ValueError(
@@ -360,7 +441,9 @@ def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indice
             f"{list(index_shape)} or class probabilities of shape {list(input.shape)}"
         )
     if target.dtype not in (torch.int64, torch.uint8):
-        raise ValueError(f"class indices must be int64 or uint8, got {target.dtype}; convert them with target.long()")
+        raise ValueError(
+            f"class indices must be int64 or uint8, got {target.dtype}; convert them with target.long()"
+        )
     return False
 
 
@@ -371,6 +454,8 @@ def log_of_others(logits: Tensor, class_dim: int) -> Tensor:
     """
     top = logits.detach().argmax(class_dim, keepdim=True)
     log_total = torch.logsumexp(logits, class_dim, keepdim=True)
-    log_total_without_top = torch.logsumexp(logits.scatter(class_dim, top, lowest(logits)), class_dim, keepdim=True)
+    log_total_without_top = torch.logsumexp(
+        logits.scatter(class_dim, top, lowest(logits)), class_dim, keepdim=True
+    )
     probability = torch.exp(logits - log_total).scatter(class_dim, top, 0.0)
     return (log_total + torch.log1p(-probability)).scatter(class_dim, top, log_total_without_top)

@@ -58,7 +58,9 @@ class HeadedMLP(RunModel):
     ) -> None:
         super().__init__()
         if head not in MLP_HEADS:
-            raise ValueError(f"unknown head {head!r} for perceptrons; valid: {', '.join(MLP_HEADS)}")
+            raise ValueError(
+                f"unknown head {head!r} for perceptrons; valid: {', '.join(MLP_HEADS)}"
+            )
         self.layers = StackedMLP(sizes, seeds, **options)
         self.has_bias = bias and head == "linear"
         if not self.has_bias:
@@ -73,7 +75,10 @@ class HeadedMLP(RunModel):
         if self.head == "cosine":
             output = heads.cosines(features, weight)
         elif self.has_bias:
-            output = exactly(lambda hidden: torch.baddbmm(self.layers.biases[-1][:, None], hidden, weight), features)
+            output = exactly(
+                lambda hidden: torch.baddbmm(self.layers.biases[-1][:, None], hidden, weight),
+                features,
+            )
         else:
             output = exactly(lambda hidden: torch.bmm(hidden, weight), features)
         return torch.cat([output, features], 2) if self.with_features else output
@@ -109,13 +114,19 @@ class Head(nn.Module):
         with_features: append the features to the output.
     """
 
-    def __init__(self, layer: nn.Linear, kind: str, *, bias: bool = True, with_features: bool = False) -> None:
+    def __init__(
+        self, layer: nn.Linear, kind: str, *, bias: bool = True, with_features: bool = False
+    ) -> None:
         super().__init__()
         if kind not in HEADS:
             raise ValueError(f"unknown head {kind!r}; valid: {', '.join(HEADS)}")
         self.kind, self.with_features = kind, with_features
         classes, features = layer.weight.shape
-        special = {"cosine": heads.CosineLinear, "normed": heads.NormedLinear, "gaussian": heads.GaussianMixtureHead}
+        special = {
+            "cosine": heads.CosineLinear,
+            "normed": heads.NormedLinear,
+            "gaussian": heads.GaussianMixtureHead,
+        }
         with torch.random.fork_rng(devices=[]):
             plain = nn.Linear(features, classes, bias=bias and layer.bias is not None)
             self.layer: nn.Module = special[kind](features, classes) if kind in special else plain
@@ -140,7 +151,9 @@ class Head(nn.Module):
         return torch.cat([outputs, features], -1) if self.with_features else cast(Tensor, outputs)
 
 
-def with_heads(stack: ModuleStack, kind: str, *, bias: bool = True, with_features: bool = False) -> ModuleStack:
+def with_heads(
+    stack: ModuleStack, kind: str, *, bias: bool = True, with_features: bool = False
+) -> ModuleStack:
     """Replace the last layer of every image network of a stack, in place; returns the stack.
 
     Example:
@@ -151,7 +164,9 @@ def with_heads(stack: ModuleStack, kind: str, *, bias: bool = True, with_feature
     """
     for copy in stack.copies:
         network = cast(ImageNetwork, copy)
-        network.classifier = Head(cast(nn.Linear, network.classifier), kind, bias=bias, with_features=with_features)
+        network.classifier = Head(
+            cast(nn.Linear, network.classifier), kind, bias=bias, with_features=with_features
+        )
     return stack
 
 
@@ -165,7 +180,16 @@ def class_vectors(model: RunModel) -> Tensor:
         model = model.layers
     if isinstance(model, StackedMLP):
         return model.weights[-1].mT
-    if isinstance(model, ModuleStack) and all(isinstance(copy, ImageNetwork) for copy in model.copies):
+    if isinstance(model, ModuleStack) and all(
+        isinstance(copy, ImageNetwork) for copy in model.copies
+    ):
         layers = [cast(ImageNetwork, copy).classifier for copy in model.copies]
-        return torch.stack([layer.vectors if isinstance(layer, Head) else cast(Tensor, layer.weight) for layer in layers])
-    raise TypeError(f"{type(model).__name__} has no last layer that is known here; valid: perceptrons and image networks of gdlib.models")
+        return torch.stack(
+            [
+                layer.vectors if isinstance(layer, Head) else cast(Tensor, layer.weight)
+                for layer in layers
+            ]
+        )
+    raise TypeError(
+        f"{type(model).__name__} has no last layer that is known here; valid: perceptrons and image networks of gdlib.models"
+    )

@@ -47,10 +47,14 @@ class ImageNetwork(nn.Module):
     def features(self, images: Tensor) -> Tensor:
         """Return the inputs of the linear layer, ``[N, D]``."""
         positions: Tensor = self.body(images)  # (N, D, h, w)
-        return positions.mean((2, 3), dtype=torch.float32 if positions.dtype == torch.bfloat16 else None)
+        return positions.mean(
+            (2, 3), dtype=torch.float32 if positions.dtype == torch.bfloat16 else None
+        )
 
 
-def resnet18(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+def resnet18(
+    classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
+) -> ImageNetwork:
     """Make the residual network with 18 layers: four stages of 2, 2, 2, 2 basic blocks with 64, 128, 256, 512 channels.
 
     A basic block is two 3×3 convolutions; the stages after the first begin with stride 2. Where a block changes the shape, its shortcut is
@@ -80,7 +84,9 @@ def resnet18(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", chan
     return _resnet((2, 2, 2, 2), False, classes, width, stem, channels)
 
 
-def resnet34(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+def resnet34(
+    classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
+) -> ImageNetwork:
     """Make the residual network with 34 layers (He et al. 2016, table 1): :func:`resnet18` with 3, 4, 6, 3 blocks.
 
     The papers on gradient decay call it "ResNet35" in their tables of accuracies and "ResNet34" in those of calibration.
@@ -92,7 +98,9 @@ def resnet34(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", chan
     return _resnet((3, 4, 6, 3), False, classes, width, stem, channels)
 
 
-def resnet50(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+def resnet50(
+    classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
+) -> ImageNetwork:
     """Make the residual network with 50 layers (He et al. 2016, table 1): 3, 4, 6, 3 bottleneck blocks.
 
     A bottleneck block is a 1×1, a 3×3 and a 1×1 convolution with 64, 64, 256 channels in the first stage, doubled from stage to stage. The
@@ -105,7 +113,9 @@ def resnet50(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", chan
     return _resnet((3, 4, 6, 3), True, classes, width, stem, channels)
 
 
-def vgg16(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+def vgg16(
+    classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
+) -> ImageNetwork:
     """Make configuration D of Simonyan & Zisserman (2015, table 1) in the form that is usual for small images.
 
     Thirteen 3×3 convolutions with biases in five stages of 2, 2, 3, 3, 3 layers with 64, 128, 256, 512, 512 channels; 2×2 max pooling with
@@ -120,7 +130,9 @@ def vgg16(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channel
     _check_form(classes, width, stem, channels)
     inputs, stride = channels, 2 if stem == "tiny-imagenet" else 1
     stages: OrderedDict[str, nn.Module] = OrderedDict()
-    for stage, (number, units) in enumerate([(2, 64), (2, 128), (3, 256), (3, 512), (3, 512)], start=1):
+    for stage, (number, units) in enumerate(
+        [(2, 64), (2, 128), (3, 256), (3, 512), (3, 512)], start=1
+    ):
         layers: list[nn.Module] = []
         for _ in range(number):
             outputs = _scaled(units, width)
@@ -130,7 +142,9 @@ def vgg16(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channel
     return ImageNetwork(nn.Sequential(stages), inputs, classes)
 
 
-def mobilenet_v1(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+def mobilenet_v1(
+    classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
+) -> ImageNetwork:
     """Make the first MobileNet (Howard et al. 2017, table 1): a 3×3 convolution and 13 separable layers with 64 to 1024 channels.
 
     A separable layer is a 3×3 convolution in each channel, then a 1×1 convolution over the channels, both with batch normalisation and
@@ -146,18 +160,25 @@ def mobilenet_v1(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", 
     stages: OrderedDict[str, nn.Module] = OrderedDict(
         stem=nn.Sequential(*_rectified(channels, inputs, 3, stride=1 if stem == "cifar" else 2))
     )
-    for stage, (units, number) in enumerate([(64, 1), (128, 2), (256, 2), (512, 6), (1024, 2)], start=1):
+    for stage, (units, number) in enumerate(
+        [(64, 1), (128, 2), (256, 2), (512, 6), (1024, 2)], start=1
+    ):
         outputs = _scaled(units, width)
         layers: list[nn.Module] = []
         for layer in range(number):
             stride = 2 if stage > 1 and layer == 0 else 1
-            layers += [*_rectified(inputs, inputs, 3, stride=stride, groups=inputs), *_rectified(inputs, outputs, 1)]
+            layers += [
+                *_rectified(inputs, inputs, 3, stride=stride, groups=inputs),
+                *_rectified(inputs, outputs, 1),
+            ]
             inputs = outputs
         stages[f"stage{stage}"] = nn.Sequential(*layers)
     return ImageNetwork(nn.Sequential(stages), inputs, classes)
 
 
-def conv13(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> ImageNetwork:
+def conv13(
+    classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
+) -> ImageNetwork:
     """Make the network of 13 layers that was usual on CIFAR-100, which ends in a mean over the positions and a linear layer.
 
     Three 3×3 convolutions with 128 channels and three with 256, each group with 2×2 max pooling and dropout of 1/2 behind it; then 512
@@ -175,7 +196,9 @@ def conv13(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channe
     """
     _check_form(classes, width, stem, channels)
     inputs, layers = channels, []
-    for place, (units, size) in enumerate([(128, 3)] * 3 + [(256, 3)] * 3 + [(512, 3), (256, 1), (128, 1)], start=1):
+    for place, (units, size) in enumerate(
+        [(128, 3)] * 3 + [(256, 3)] * 3 + [(512, 3), (256, 1), (128, 1)], start=1
+    ):
         outputs = _scaled(units, width)
         convolution = nn.Conv2d(inputs, outputs, size, padding=1 if place <= 6 else 0, bias=False)
         layers += [convolution, nn.BatchNorm2d(outputs), nn.LeakyReLU(0.1, inplace=True)]
@@ -195,12 +218,23 @@ class FastNetwork(ImageNetwork):
 
     def __init__(self, blocks: tuple[int, int, int], classes: int, channels: int) -> None:
         filters = 2 * 4 * channels
-        layers: OrderedDict[str, nn.Module] = OrderedDict(whitening=nn.Conv2d(channels, filters, 2, bias=False), rectified=nn.ReLU())
+        layers: OrderedDict[str, nn.Module] = OrderedDict(
+            whitening=nn.Conv2d(channels, filters, 2, bias=False), rectified=nn.ReLU()
+        )
         inputs = filters
         for number, outputs in enumerate(blocks, start=1):
             layers[f"block{number}"] = nn.Sequential(
-                *(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.MaxPool2d(2), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)),
-                *(nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)),
+                *(
+                    nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
+                    nn.MaxPool2d(2),
+                    nn.BatchNorm2d(outputs),
+                    nn.ReLU(inplace=True),
+                ),
+                *(
+                    nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
+                    nn.BatchNorm2d(outputs),
+                    nn.ReLU(inplace=True),
+                ),
             )
             inputs = outputs
         super().__init__(nn.Sequential(layers), inputs, classes)
@@ -222,16 +256,25 @@ class FastNetwork(ImageNetwork):
             images: normalised training images ``[N, C, H, W]``; the first 5,000 are used.
         """
         images = images[:5_000].double()
-        patches = images.unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 1, 4, 5).reshape(-1, 4 * images.shape[1])
+        patches = (
+            images.unfold(2, 2, 1)
+            .unfold(3, 2, 1)
+            .permute(0, 2, 3, 1, 4, 5)
+            .reshape(-1, 4 * images.shape[1])
+        )
         variances, components = torch.linalg.eigh(patches.mT @ patches / len(patches))
         components = components * components.sum(0).sign()  # an eigenvector's sign is arbitrary
         # 5e-4, so that nearly constant components are not blown up
-        filters = (components / (variances + 5e-4).sqrt()).mT.flip(0).reshape(-1, images.shape[1], 2, 2)
+        filters = (
+            (components / (variances + 5e-4).sqrt()).mT.flip(0).reshape(-1, images.shape[1], 2, 2)
+        )
         with torch.no_grad():
             self._whitening.copy_(torch.cat([filters, -filters]))
 
 
-def fast(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3) -> FastNetwork:
+def fast(
+    classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
+) -> FastNetwork:
     """Make a small network with 32, 64 and 256 channels, for two CPU cores; no paper on gradient decay has it.
 
     At 32×32 pixels an image costs 27.5 million multiply-adds, a twentieth of ResNet18. Whitening filters and their negatives and maximum
@@ -252,12 +295,19 @@ def fast(classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels
 
 
 IMAGE_NETWORKS: dict[str, Callable[..., ImageNetwork]] = {
-    network.__name__: network for network in (fast, conv13, resnet18, resnet34, resnet50, vgg16, mobilenet_v1)
+    network.__name__: network
+    for network in (fast, conv13, resnet18, resnet34, resnet50, vgg16, mobilenet_v1)
 }
 
 
 def image_stack(
-    name: str, seeds: Sequence[int], *, classes: int, width: float = 1.0, stem: str = "cifar", channels: int = 3
+    name: str,
+    seeds: Sequence[int],
+    *,
+    classes: int,
+    width: float = 1.0,
+    stem: str = "cifar",
+    channels: int = 3,
 ) -> ModuleStack:
     """Make one image network for each seed, side by side behind the run axis.
 
@@ -288,8 +338,12 @@ def image_stack(
     networks = []
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         for seed in seeds:
-            torch.default_generator.manual_seed(seed)  # torch.manual_seed would also set the generators of every GPU
-            networks.append(IMAGE_NETWORKS[name](classes, width=width, stem=stem, channels=channels))
+            torch.default_generator.manual_seed(
+                seed
+            )  # torch.manual_seed would also set the generators of every GPU
+            networks.append(
+                IMAGE_NETWORKS[name](classes, width=width, stem=stem, channels=channels)
+            )
     return ModuleStack(networks)
 
 
@@ -298,9 +352,13 @@ def _check_form(classes: int, width: float, stem: str, channels: int) -> None:
     if stem not in STEMS:
         raise ValueError(f"unknown stem {stem!r}; valid: {', '.join(STEMS)}")
     if not (width > 0 and math.isfinite(width)):
-        raise ValueError(f"width multiplies the numbers of channels: it must be a finite number > 0; got {width!r}")
+        raise ValueError(
+            f"width multiplies the numbers of channels: it must be a finite number > 0; got {width!r}"
+        )
     if classes < 1 or channels < 1:
-        raise ValueError(f"classes and channels must be >= 1; got classes={classes}, channels={channels}")
+        raise ValueError(
+            f"classes and channels must be >= 1; got classes={classes}, channels={channels}"
+        )
 
 
 def _scaled(units: int, width: float) -> int:
@@ -310,15 +368,24 @@ def _scaled(units: int, width: float) -> int:
     return 4 * max(2, round(units * width / 4))
 
 
-def _convolution(inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1, bias: bool = False) -> list[nn.Module]:
+def _convolution(
+    inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1, bias: bool = False
+) -> list[nn.Module]:
     """Make a convolution that keeps height and width at stride 1, and its batch normalisation."""
-    layer = nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, groups=groups, bias=bias)
+    layer = nn.Conv2d(
+        inputs, outputs, size, stride=stride, padding=size // 2, groups=groups, bias=bias
+    )
     return [layer, nn.BatchNorm2d(outputs)]
 
 
-def _rectified(inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1, bias: bool = False) -> list[nn.Module]:
+def _rectified(
+    inputs: int, outputs: int, size: int, *, stride: int = 1, groups: int = 1, bias: bool = False
+) -> list[nn.Module]:
     """Make a convolution, its batch normalisation and a ReLU."""
-    return [*_convolution(inputs, outputs, size, stride=stride, groups=groups, bias=bias), nn.ReLU(inplace=True)]
+    return [
+        *_convolution(inputs, outputs, size, stride=stride, groups=groups, bias=bias),
+        nn.ReLU(inplace=True),
+    ]
 
 
 class _Residual(nn.Module):
@@ -328,14 +395,20 @@ class _Residual(nn.Module):
         super().__init__()
         self.branch = nn.Sequential(*branch)
         changes = stride != 1 or inputs != outputs
-        self.shortcut = nn.Sequential(*_convolution(inputs, outputs, 1, stride=stride)) if changes else nn.Identity()
+        self.shortcut = (
+            nn.Sequential(*_convolution(inputs, outputs, 1, stride=stride))
+            if changes
+            else nn.Identity()
+        )
 
     def forward(self, inputs: Tensor) -> Tensor:
         outputs: Tensor = self.branch(inputs)
         return outputs.add_(self.shortcut(inputs)).relu_()
 
 
-def _resnet(blocks: Sequence[int], bottleneck: bool, classes: int, width: float, stem: str, channels: int) -> ImageNetwork:
+def _resnet(
+    blocks: Sequence[int], bottleneck: bool, classes: int, width: float, stem: str, channels: int
+) -> ImageNetwork:
     _check_form(classes, width, stem, channels)
     inputs = _scaled(64, width)
     if stem == "imagenet":
@@ -353,7 +426,10 @@ def _resnet(blocks: Sequence[int], bottleneck: bool, classes: int, width: float,
                 middle = _rectified(units, units, 3, stride=stride)
                 branch = [*_rectified(inputs, units, 1), *middle, *_convolution(units, outputs, 1)]
             else:
-                branch = [*_rectified(inputs, units, 3, stride=stride), *_convolution(units, units, 3)]
+                branch = [
+                    *_rectified(inputs, units, 3, stride=stride),
+                    *_convolution(units, units, 3),
+                ]
             layers.append(_Residual(branch, inputs, outputs, stride))
             inputs = outputs
         stages[f"stage{stage + 1}"] = nn.Sequential(*layers)

@@ -30,14 +30,20 @@ class _Tanh(torch.autograd.Function):
 
 
 def _tanh(input: Tensor) -> Tensor:
-    return torch.tanh(input) if looked_on() else cast(Tensor, _Tanh.apply(input))  # torch.func needs more of a function
+    return (
+        torch.tanh(input) if looked_on() else cast(Tensor, _Tanh.apply(input))
+    )  # torch.func needs more of a function
 
 
 def _sigmoid(input: Tensor) -> Tensor:
     return 0.5 * _tanh(0.5 * input) + 0.5
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": _tanh, "sigmoid": _sigmoid}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": _tanh,
+    "sigmoid": _sigmoid,
+}
 
 INITIALIZATIONS = ("pytorch", "xavier", "he")
 
@@ -79,19 +85,27 @@ class StackedMLP(RunModel):
     ) -> None:
         super().__init__()
         if len(sizes) < 2 or min(sizes) < 1:
-            raise ValueError(f"sizes must name at least the inputs and the classes, all >= 1; got {list(sizes)}")
+            raise ValueError(
+                f"sizes must name at least the inputs and the classes, all >= 1; got {list(sizes)}"
+            )
         if not seeds:
             raise ValueError("seeds is empty: give one seed for each run")
         if activation not in ACTIVATIONS:
             raise ValueError(f"unknown activation {activation!r}; valid: {', '.join(ACTIVATIONS)}")
         if initialization not in INITIALIZATIONS:
-            raise ValueError(f"unknown initialization {initialization!r}; valid: {', '.join(INITIALIZATIONS)}")
+            raise ValueError(
+                f"unknown initialization {initialization!r}; valid: {', '.join(INITIALIZATIONS)}"
+            )
         self.runs = len(seeds)
         self.activation = ACTIVATIONS[activation]
         self.linear_features = linear_features
         copies = [_initial_layers(sizes, seed, initialization) for seed in seeds]
-        self.weights = nn.ParameterList(nn.Parameter(torch.stack(layer)) for layer in zip(*[c[0] for c in copies], strict=True))
-        self.biases = nn.ParameterList(nn.Parameter(torch.stack(layer)) for layer in zip(*[c[1] for c in copies], strict=True))
+        self.weights = nn.ParameterList(
+            nn.Parameter(torch.stack(layer)) for layer in zip(*[c[0] for c in copies], strict=True)
+        )
+        self.biases = nn.ParameterList(
+            nn.Parameter(torch.stack(layer)) for layer in zip(*[c[1] for c in copies], strict=True)
+        )
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute logits ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R)."""
@@ -116,21 +130,31 @@ class StackedMLP(RunModel):
             )
         shared = self.runs // groups
         if shared > 1:
-            inputs = inputs.unsqueeze(1).expand(groups, shared, samples, width).flatten(0, 1)  # (R, N, in)
+            inputs = (
+                inputs.unsqueeze(1).expand(groups, shared, samples, width).flatten(0, 1)
+            )  # (R, N, in)
         return torch.baddbmm(bias.unsqueeze(1), inputs, weight)  # (R, N, out)
 
     def clip_gradients(self, max_norm: float) -> Tensor:
         """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before."""
-        gradients = [parameter.grad for parameter in self.parameters() if parameter.grad is not None]
-        squares = [torch.linalg.vector_norm(gradient.flatten(1), dim=1).square() for gradient in gradients]
-        norm = torch.sqrt(functools.reduce(torch.add, squares))  # added layer by layer, so that a run's norm does not depend on the stack
+        gradients = [
+            parameter.grad for parameter in self.parameters() if parameter.grad is not None
+        ]
+        squares = [
+            torch.linalg.vector_norm(gradient.flatten(1), dim=1).square() for gradient in gradients
+        ]
+        norm = torch.sqrt(
+            functools.reduce(torch.add, squares)
+        )  # added layer by layer, so that a run's norm does not depend on the stack
         factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
         for gradient in gradients:
             gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))
         return norm
 
 
-def _initial_layers(sizes: Sequence[int], seed: int, initialization: str) -> tuple[list[Tensor], list[Tensor]]:
+def _initial_layers(
+    sizes: Sequence[int], seed: int, initialization: str
+) -> tuple[list[Tensor], list[Tensor]]:
     """Draw weights ``[in, out]`` and biases ``[out]`` of one run, layer by layer from its own generator."""
     generator = torch.Generator().manual_seed(seed)
     weights, biases = [], []
@@ -139,7 +163,11 @@ def _initial_layers(sizes: Sequence[int], seed: int, initialization: str) -> tup
         if initialization == "he":
             weight.normal_(0, math.sqrt(2 / width), generator=generator)
         else:
-            bound = 1 / math.sqrt(width) if initialization == "pytorch" else math.sqrt(6 / (width + units))
+            bound = (
+                1 / math.sqrt(width)
+                if initialization == "pytorch"
+                else math.sqrt(6 / (width + units))
+            )
             weight.uniform_(-bound, bound, generator=generator)
             if initialization == "pytorch":
                 bias.uniform_(-bound, bound, generator=generator)

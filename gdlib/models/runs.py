@@ -57,10 +57,14 @@ class ModuleStack(RunModel):
     def features(self, inputs: Tensor) -> Tensor:
         """Return the inputs of the last layer, from modules that have a method ``features``."""
         if not all(hasattr(copy, "features") for copy in self.copies):
-            raise TypeError(f"{type(self.copies[0]).__name__} does not expose the inputs of its last layer: give it a method `features`")
+            raise TypeError(
+                f"{type(self.copies[0]).__name__} does not expose the inputs of its last layer: give it a method `features`"
+            )
         return torch.stack(self._each(lambda copy, batch: cast(Any, copy).features(batch), inputs))
 
-    def _each(self, function: Callable[[nn.Module, Tensor], Tensor], inputs: Tensor) -> list[Tensor]:
+    def _each(
+        self, function: Callable[[nn.Module, Tensor], Tensor], inputs: Tensor
+    ) -> list[Tensor]:
         """Call the function for each module with its batch."""
         groups = inputs.shape[0]
         if self.runs % groups:
@@ -69,7 +73,11 @@ class ModuleStack(RunModel):
         pairs = [(copy, inputs[run // shared]) for run, copy in enumerate(self.copies)]
         if not (inputs.is_cuda and torch.cuda.is_current_stream_capturing()):
             return [function(*pair) for pair in pairs]
-        here, streams, outputs = torch.cuda.current_stream(), [torch.cuda.Stream() for _ in pairs], []
+        here, streams, outputs = (
+            torch.cuda.current_stream(),
+            [torch.cuda.Stream() for _ in pairs],
+            [],
+        )
         for stream, pair in zip(streams, pairs, strict=True):
             stream.wait_stream(here)
             with torch.cuda.stream(stream):
@@ -80,4 +88,6 @@ class ModuleStack(RunModel):
 
     def clip_gradients(self, max_norm: float) -> Tensor:
         """Do as there; a norm that is not finite makes that run's gradients useless and leaves the others alone."""
-        return torch.stack([nn.utils.clip_grad_norm_(copy.parameters(), max_norm) for copy in self.copies])
+        return torch.stack(
+            [nn.utils.clip_grad_norm_(copy.parameters(), max_norm) for copy in self.copies]
+        )

@@ -21,7 +21,16 @@ from tqdm import tqdm
 
 from gdlib.models import RunModel
 from gdlib.train.manual import ManualStep
-from gdlib.train.step import Feed, GraphedStep, Loss, Prepare, Step, Tables, autocast, can_be_graphed
+from gdlib.train.step import (
+    Feed,
+    GraphedStep,
+    Loss,
+    Prepare,
+    Step,
+    Tables,
+    autocast,
+    can_be_graphed,
+)
 
 OPTIMIZERS = ("sgd", "adam")
 LR_SCHEDULES = ("milestones", "exponential", "one-cycle")
@@ -37,7 +46,9 @@ Draws = Callable[[int], Tensor]
 
 _ENTRIES = ("epoch", "beta", "learning_rate")  # of the history, beside what is measured
 _LAST_SHARE = 1e-3  # of the learning rate, in the last epoch of an exponential decay
-_ORDERS = 1 << 32  # what tells the key of an order from others of a seed, such as those of an augmentation
+_ORDERS = (
+    1 << 32
+)  # what tells the key of an order from others of a seed, such as those of an augmentation
 _log = logging.getLogger("gdlib.train")
 
 
@@ -135,7 +146,9 @@ def train(
         tensor([1., 1.])
     """
     if not isinstance(model, RunModel):
-        raise TypeError(f"model must be a stack of runs, such as gdlib.models.ModuleStack([model]); got {type(model).__name__}")
+        raise TypeError(
+            f"model must be a stack of runs, such as gdlib.models.ModuleStack([model]); got {type(model).__name__}"
+        )
     if order is None:
 
         def order(epoch: int) -> Tensor:
@@ -145,27 +158,52 @@ def train(
     else:
         order = functools.lru_cache(maxsize=1)(order)  # its shape is asked for first
         groups, samples = order(1).shape
-    settings: dict[str, Any] = {"samples": samples, "batch_size": batch_size, "learning_rate": learning_rate, "optimizer": optimizer}
-    settings |= {"momentum": momentum, "weight_decay": weight_decay, "max_grad_norm": max_grad_norm, "precision": precision}
+    settings: dict[str, Any] = {
+        "samples": samples,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "optimizer": optimizer,
+    }
+    settings |= {
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+        "max_grad_norm": max_grad_norm,
+        "precision": precision,
+    }
     settings |= {"order_seeds": list(order_seeds), "lr_schedule": lr_schedule}
-    settings |= {"milestones": list(milestones)} if lr_schedule == "milestones" else {"epochs": epochs}
+    settings |= (
+        {"milestones": list(milestones)} if lr_schedule == "milestones" else {"epochs": epochs}
+    )
     _check(model.runs, groups, inputs, labels, epochs, checkpoint_every, settings)
     if prepare is None and not inputs.isfinite().all():
-        raise ValueError("inputs must be finite; they hold NaN or infinity, and there is no prepare that could mend them")
+        raise ValueError(
+            "inputs must be finite; they hold NaN or infinity, and there is no prepare that could mend them"
+        )
     device = inputs.device
     graphed = cuda_graph and can_be_graphed(device)
-    rate = torch.tensor(learning_rate, device=device) if graphed else learning_rate  # a recorded step reads the learning rate from memory
+    rate = (
+        torch.tensor(learning_rate, device=device) if graphed else learning_rate
+    )  # a recorded step reads the learning rate from memory
     update = _optimizer(optimizer, model, rate, momentum, weight_decay, fused or graphed or None)
     steps_per_epoch = -(-samples // batch_size)
     if lr_schedule == "one-cycle" and graphed:
-        raise ValueError("lr_schedule='one-cycle' changes the momentum in every step, unseen by a recorded step: set cuda_graph=False")
+        raise ValueError(
+            "lr_schedule='one-cycle' changes the momentum in every step, unseen by a recorded step: set cuda_graph=False"
+        )
     rates = _rates(lr_schedule, update, milestones, learning_rate, epochs, steps_per_epoch)
     shared = model.runs // groups
     take_step: Step | ManualStep
     if manual_backward and precision == "float32" and ManualStep.serves(model, loss_fn, update):
         take_step = ManualStep(model, loss_fn, update, groups=groups, max_grad_norm=max_grad_norm)
     else:
-        take_step = Step(model, loss_fn, update, max_grad_norm=max_grad_norm, precision=precision, cached=not graphed)
+        take_step = Step(
+            model,
+            loss_fn,
+            update,
+            max_grad_norm=max_grad_norm,
+            precision=precision,
+            cached=not graphed,
+        )
     feed = Feed(take_step, inputs, prepare, batch_size)
     do_step = GraphedStep(feed) if graphed else feed
     parts: dict[str, Any] = {"model": model, "optimizer": update, "rates": rates}
@@ -185,11 +223,19 @@ def train(
             if epoch > 0:
                 model.train()
                 indices = order(epoch).to(device)  # (S, n)
-                expected = labels[indices] if shared == 1 else labels[indices].repeat_interleave(shared, 0)  # (R, n)
-                betas = _betas(beta_of, range((epoch - 1) * steps_per_epoch, epoch * steps_per_epoch), model.runs).to(device)  # (steps, R)
+                expected = (
+                    labels[indices] if shared == 1 else labels[indices].repeat_interleave(shared, 0)
+                )  # (R, n)
+                betas = _betas(
+                    beta_of,
+                    range((epoch - 1) * steps_per_epoch, epoch * steps_per_epoch),
+                    model.runs,
+                ).to(device)  # (steps, R)
                 if isinstance(take_step, ManualStep):
                     take_step.check(betas)
-                tables = Tables(indices, expected, betas, draws(epoch).to(device) if draws is not None else None)
+                tables = Tables(
+                    indices, expected, betas, draws(epoch).to(device) if draws is not None else None
+                )
                 for step in range(steps_per_epoch):
                     do_step(tables, step)
                     if lr_schedule == "one-cycle" or step == steps_per_epoch - 1:
@@ -201,13 +247,24 @@ def train(
                 model.eval()
                 measured = {name: value.cpu() for name, value in measure(model, epoch).items()}
                 if not measured.keys().isdisjoint(_ENTRIES):
-                    raise ValueError(f"measure must leave {', '.join(_ENTRIES)} to the history; it returned {', '.join(measured)}")
+                    raise ValueError(
+                        f"measure must leave {', '.join(_ENTRIES)} to the history; it returned {', '.join(measured)}"
+                    )
             _follow(schedule, measured)
-            beta, rate_now = _betas(beta_of, [epoch * steps_per_epoch], model.runs)[0], float(rates.get_last_lr()[0])
+            beta, rate_now = (
+                _betas(beta_of, [epoch * steps_per_epoch], model.runs)[0],
+                float(rates.get_last_lr()[0]),
+            )
             history.append({"epoch": epoch, "beta": beta, "learning_rate": rate_now, **measured})
             if checkpoint is not None:
                 states = copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
-                unsaved = {"identity": identity, "settings": settings, **states, "random": torch.get_rng_state(), "history": list(history)}
+                unsaved = {
+                    "identity": identity,
+                    "settings": settings,
+                    **states,
+                    "random": torch.get_rng_state(),
+                    "history": list(history),
+                }
                 if epoch % checkpoint_every == 0:
                     _save(checkpoint, unsaved)
                     unsaved = None
@@ -215,7 +272,9 @@ def train(
         if checkpoint is not None and unsaved is not None:
             _save(checkpoint, unsaved)
     if not all(parameter.isfinite().all() for parameter in model.parameters()):
-        _log.warning("a run has diverged: there are weights that are not finite; a smaller learning_rate or a max_grad_norm may help")
+        _log.warning(
+            "a run has diverged: there are weights that are not finite; a smaller learning_rate or a max_grad_norm may help"
+        )
     return history
 
 
@@ -275,59 +334,106 @@ def batch_orders(seeds: Sequence[int], epoch: int, samples: Sequence[int]) -> Te
     generator, length, orders = torch.Generator(), min(samples), []
     for seed, size in zip(seeds, samples, strict=True):
         if not (0 <= seed < 2**31 and 0 <= epoch < 2**20):
-            raise ValueError(f"a batch order needs a seed in [0, {2**31}) and an epoch in [0, {2**20}); got seed {seed}, epoch {epoch}")
+            raise ValueError(
+                f"a batch order needs a seed in [0, {2**31}) and an epoch in [0, {2**20}); got seed {seed}, epoch {epoch}"
+            )
         if seed < 2**12:
             order = torch.randperm(size, generator=generator.manual_seed((seed << 20) + epoch))
         else:
             key = np.array([_ORDERS + seed, epoch], dtype=np.uint64)
-            order = torch.from_numpy(np.random.Generator(np.random.Philox(key=key)).permutation(size))
+            order = torch.from_numpy(
+                np.random.Generator(np.random.Philox(key=key)).permutation(size)
+            )
         orders.append(order if size == length else order[:length])
     return torch.stack(orders)
 
 
-def _check(runs: int, groups: int, inputs: Tensor, labels: Tensor, epochs: int, checkpoint_every: int, settings: dict[str, Any]) -> None:
+def _check(
+    runs: int,
+    groups: int,
+    inputs: Tensor,
+    labels: Tensor,
+    epochs: int,
+    checkpoint_every: int,
+    settings: dict[str, Any],
+) -> None:
     if len(inputs) != len(labels) or len(inputs) == 0:
-        raise ValueError(f"inputs and labels must hold the same number of samples, at least one; got {len(inputs)} and {len(labels)}")
+        raise ValueError(
+            f"inputs and labels must hold the same number of samples, at least one; got {len(inputs)} and {len(labels)}"
+        )
     batch_size, limit = settings["batch_size"], settings["max_grad_norm"]
     if epochs < 0 or batch_size < 1 or checkpoint_every < 1:
-        raise ValueError(f"epochs must be >= 0, batch_size and checkpoint_every >= 1; got {epochs}, {batch_size} and {checkpoint_every}")
+        raise ValueError(
+            f"epochs must be >= 0, batch_size and checkpoint_every >= 1; got {epochs}, {batch_size} and {checkpoint_every}"
+        )
     for name in ("learning_rate", "momentum", "weight_decay"):
         if not 0 <= settings[name] < math.inf:
             raise ValueError(f"{name} must be finite and >= 0, got {settings[name]}")
     if limit is not None and not limit > 0:
         raise ValueError(f"max_grad_norm must be > 0, or None for no limit; got {limit}")
     if not groups or runs % groups:
-        raise ValueError(f"order_seeds must be as many as divide the {runs} runs, got {groups}; so must the rows of an order")
+        raise ValueError(
+            f"order_seeds must be as many as divide the {runs} runs, got {groups}; so must the rows of an order"
+        )
 
 
-def _betas(schedule: Callable[[int], float | Sequence[float]], steps: Sequence[int], runs: int) -> Tensor:
+def _betas(
+    schedule: Callable[[int], float | Sequence[float]], steps: Sequence[int], runs: int
+) -> Tensor:
     """Return the β of these steps for each run, ``[steps, R]``."""
     rows = np.array([schedule(step) for step in steps])  # several times faster than a list
     if rows.shape[1:] not in ((), (runs,)):
-        raise ValueError(f"schedule must return one β for each of the {runs} runs, or a number for all; got shape {list(rows.shape[1:])}")
-    return torch.tensor(rows, dtype=torch.get_default_dtype()).reshape(len(rows), -1).expand(-1, runs)
+        raise ValueError(
+            f"schedule must return one β for each of the {runs} runs, or a number for all; got shape {list(rows.shape[1:])}"
+        )
+    return (
+        torch.tensor(rows, dtype=torch.get_default_dtype()).reshape(len(rows), -1).expand(-1, runs)
+    )
 
 
 def _follow(schedule: Any, measured: Mapping[str, Tensor]) -> None:
     """Hand what was measured to the method ``update`` of a schedule, or what was measured of each run to that of its own schedule."""
     for run, each in enumerate([schedule] if callable(schedule) else schedule):
         if hasattr(each, "update"):
-            each.update(measured if each is schedule else {name: values[run] for name, values in measured.items()})
+            each.update(
+                measured
+                if each is schedule
+                else {name: values[run] for name, values in measured.items()}
+            )
 
 
 def _optimizer(
-    name: str, model: RunModel, rate: float | Tensor, momentum: float, weight_decay: float, fused: bool | None
+    name: str,
+    model: RunModel,
+    rate: float | Tensor,
+    momentum: float,
+    weight_decay: float,
+    fused: bool | None,
 ) -> torch.optim.Optimizer:
     if name == "sgd":
-        return torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum, weight_decay=weight_decay, fused=fused)
+        return torch.optim.SGD(
+            model.parameters(), lr=rate, momentum=momentum, weight_decay=weight_decay, fused=fused
+        )
     if name != "adam":
         raise ValueError(f"unknown optimizer {name!r}; valid: {', '.join(OPTIMIZERS)}")
     decays, recordable = (momentum, 0.999), isinstance(rate, Tensor)
-    return torch.optim.Adam(model.parameters(), lr=rate, betas=decays, weight_decay=weight_decay, fused=fused, capturable=recordable)
+    return torch.optim.Adam(
+        model.parameters(),
+        lr=rate,
+        betas=decays,
+        weight_decay=weight_decay,
+        fused=fused,
+        capturable=recordable,
+    )
 
 
 def _rates(
-    name: str, optimizer: torch.optim.Optimizer, milestones: Sequence[int], learning_rate: float, epochs: int, steps: int
+    name: str,
+    optimizer: torch.optim.Optimizer,
+    milestones: Sequence[int],
+    learning_rate: float,
+    epochs: int,
+    steps: int,
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """Make the schedule of the learning rate, which takes a step after every epoch, or, as one cycle, after every step."""
     schedulers = torch.optim.lr_scheduler
@@ -336,14 +442,18 @@ def _rates(
     if name == "exponential":
         return schedulers.ExponentialLR(optimizer, gamma=_LAST_SHARE ** (1 / max(epochs - 1, 1)))
     if name == "one-cycle":
-        return schedulers.OneCycleLR(optimizer, max_lr=learning_rate, total_steps=max(epochs * steps, 1))
+        return schedulers.OneCycleLR(
+            optimizer, max_lr=learning_rate, total_steps=max(epochs * steps, 1)
+        )
     raise ValueError(f"unknown lr_schedule {name!r}; valid: {', '.join(LR_SCHEDULES)}")
 
 
 def _epochs(first: int, last: int, progress: bool) -> Iterator[int]:
     """Count from ``first`` to ``last``, with a bar in a terminal or a notebook, and a line for each epoch in a log."""
     interactive = sys.stderr.isatty() or "ipykernel" in sys.modules
-    for epoch in tqdm(range(first, last + 1), desc="epochs", disable=not (progress and interactive)):
+    for epoch in tqdm(
+        range(first, last + 1), desc="epochs", disable=not (progress and interactive)
+    ):
         yield epoch
         if progress and not interactive:
             _log.info("epoch %d of %d", epoch, last)
@@ -370,7 +480,12 @@ def _save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _resume(path: str | os.PathLike[str] | None, identity: str, settings: dict[str, Any], parts: dict[str, Any]) -> list[dict[str, Any]]:
+def _resume(
+    path: str | os.PathLike[str] | None,
+    identity: str,
+    settings: dict[str, Any],
+    parts: dict[str, Any],
+) -> list[dict[str, Any]]:
     """Restore a checkpoint if there is one; return its history, from epoch 0."""
     if path is None or not Path(path).exists():
         return []
@@ -379,15 +494,27 @@ def _resume(path: str | os.PathLike[str] | None, identity: str, settings: dict[s
         if hashlib.sha256(content[:-32]).digest() != content[-32:]:
             raise ValueError("its checksum differs")
         state = torch.load(io.BytesIO(content[:-32]), weights_only=True, map_location="cpu")
-        saved, *states, random, history = (state[name] for name in ("identity", *parts, "random", "history"))
+        saved, *states, random, history = (
+            state[name] for name in ("identity", *parts, "random", "history")
+        )
     except Exception as error:
-        raise ValueError(f"the checkpoint {path} is damaged ({type(error).__name__}); delete it to start again") from error
+        raise ValueError(
+            f"the checkpoint {path} is damaged ({type(error).__name__}); delete it to start again"
+        ) from error
     if saved != identity:
-        raise ValueError(f"the checkpoint {path} belongs to another training ({saved!r}, not {identity!r}); delete it or name another file")
+        raise ValueError(
+            f"the checkpoint {path} belongs to another training ({saved!r}, not {identity!r}); delete it or name another file"
+        )
     old = state.get("settings", settings)  # files of the first versions have none
-    changed = [f"{name}={old.get(name)!r}, not {value!r}" for name, value in settings.items() if old.get(name) != value]
+    changed = [
+        f"{name}={old.get(name)!r}, not {value!r}"
+        for name, value in settings.items()
+        if old.get(name) != value
+    ]
     if changed:
-        raise ValueError(f"the checkpoint {path} was written with {'; '.join(changed)}; restore the old value or delete it to start again")
+        raise ValueError(
+            f"the checkpoint {path} was written with {'; '.join(changed)}; restore the old value or delete it to start again"
+        )
     for part, own in zip(parts.values(), states, strict=True):
         part.load_state_dict(own)
     torch.set_rng_state(random)

@@ -18,9 +18,18 @@ _ALIGNED = 32  # numbers in two vectors of AVX-512: no block begins, and the who
 BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
 
 # In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient by the derivative and spends the outputs.
-_BY_HAND: dict[Callable[[Tensor], Tensor], tuple[Callable[[Tensor], object], Callable[[Tensor, Tensor], object]]] = {
-    ACTIVATIONS["relu"]: (lambda hidden: hidden.clamp_min_(0), lambda gradient, output: gradient.mul_(output.sign_())),
-    ACTIVATIONS["tanh"]: (torch.Tensor.tanh_, lambda gradient, output: gradient.mul_(output.mul_(output).neg_().add_(1))),
+_BY_HAND: dict[
+    Callable[[Tensor], Tensor],
+    tuple[Callable[[Tensor], object], Callable[[Tensor, Tensor], object]],
+] = {
+    ACTIVATIONS["relu"]: (
+        lambda hidden: hidden.clamp_min_(0),
+        lambda gradient, output: gradient.mul_(output.sign_()),
+    ),
+    ACTIVATIONS["tanh"]: (
+        torch.Tensor.tanh_,
+        lambda gradient, output: gradient.mul_(output.mul_(output).neg_().add_(1)),
+    ),
     ACTIVATIONS["sigmoid"]: (
         lambda hidden: hidden.mul_(0.5).tanh_().mul_(0.5).add_(0.5),
         lambda gradient, output: gradient.mul_(output).mul_(output.neg_().add_(1)),
@@ -65,21 +74,32 @@ class ManualStep:
         A loss whose gradient is that of :func:`gdlib.functional.gd_cross_entropy` of the model's outputs says so by an attribute
         ``beta_and_temperature``: a function from the β of a step, ``[R]``, to the β and the τ of the loss, each ``[R]`` or a number.
         """
-        plain = not isinstance(model, HeadedMLP) or (model.head == "linear" and not model.with_features)
+        plain = not isinstance(model, HeadedMLP) or (
+            model.head == "linear" and not model.with_features
+        )
         layers = model.layers if isinstance(model, HeadedMLP) else model
         return (
             plain
             and isinstance(layers, StackedMLP)
             and len(layers.weights) > 1
             and layers.activation in _BY_HAND
-            and all(weight.device.type == "cpu" and weight.requires_grad for weight in layers.parameters())
+            and all(
+                weight.device.type == "cpu" and weight.requires_grad
+                for weight in layers.parameters()
+            )
             and type(optimizer) is torch.optim.SGD
             and not optimizer.defaults["fused"]
             and callable(getattr(loss_fn, "beta_and_temperature", None))
         )
 
     def __init__(
-        self, model: RunModel, loss_fn: object, optimizer: torch.optim.Optimizer, *, groups: int, max_grad_norm: float | None
+        self,
+        model: RunModel,
+        loss_fn: object,
+        optimizer: torch.optim.Optimizer,
+        *,
+        groups: int,
+        max_grad_norm: float | None,
     ) -> None:
         layers = cast(StackedMLP, model.layers if isinstance(model, HeadedMLP) else model)
         self.decay = cast(BetaAndTemperature, cast(Any, loss_fn).beta_and_temperature)
@@ -91,14 +111,24 @@ class ManualStep:
         self.activate, self.activate_backward = _BY_HAND[layers.activation]
         _, inputs, units = layers.weights[0].shape
         self.wide = inputs >= _WIDE[0] and units >= _WIDE[1]
-        self.active = [not (layers.linear_features and layer == self.last - 1) for layer in range(self.last)]
+        self.active = [
+            not (layers.linear_features and layer == self.last - 1) for layer in range(self.last)
+        ]
         self.parameters = [*layers.weights, *layers.biases]
         sizes = [-(-parameter.numel() // _ALIGNED) * _ALIGNED for parameter in self.parameters]
         self.flat = layers.weights[0].detach().new_zeros(3, sum(sizes))
         # values, gradients and momenta, each as the parameters see them and as the products use them
         rows = [row.split(sizes) for row in self.flat]
-        pairs = [[self._views(place, *one) for place, one in enumerate(zip(self.parameters, row, strict=True))] for row in rows]
-        self.seen, self.used = ([[pair[which] for pair in row] for row in pairs] for which in (0, 1))
+        pairs = [
+            [
+                self._views(place, *one)
+                for place, one in enumerate(zip(self.parameters, row, strict=True))
+            ]
+            for row in rows
+        ]
+        self.seen, self.used = (
+            [[pair[which] for pair in row] for row in pairs] for which in (0, 1)
+        )
         self.buffers: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
         self.checked = torch.empty(0)
         self.load()
@@ -129,7 +159,11 @@ class ManualStep:
         """Take the parameters and the momenta from the model and the optimizer."""
         for place, parameter in enumerate(self.parameters):
             self._copy(0, place, parameter.detach())
-            momenta = self.optimizer.state[parameter].get("momentum_buffer") if parameter in self.optimizer.state else None
+            momenta = (
+                self.optimizer.state[parameter].get("momentum_buffer")
+                if parameter in self.optimizer.state
+                else None
+            )
             if momenta is not None:
                 self._copy(2, place, momenta)
 
@@ -139,7 +173,9 @@ class ManualStep:
         for place, parameter in enumerate(self.parameters):
             parameter.copy_(self.seen[0][place].reshape(parameter.shape))
             if self.optimizer.param_groups[0]["momentum"]:
-                self.optimizer.state[parameter]["momentum_buffer"] = self.seen[2][place].reshape(parameter.shape).clone()
+                self.optimizer.state[parameter]["momentum_buffer"] = (
+                    self.seen[2][place].reshape(parameter.shape).clone()
+                )
 
     def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor]]:
         """Make for a batch the layers' outputs and their gradients."""
@@ -147,7 +183,9 @@ class ManualStep:
             new = functools.partial(torch.empty, dtype=self.flat.dtype)
             units = [parameter.shape[2] for parameter in self.parameters[: self.last]]
             classes = self.parameters[self.last].shape[2]
-            outputs = [new(self.runs, samples, width) for width in units] + [new(self.runs, classes, samples)]
+            outputs = [new(self.runs, samples, width) for width in units] + [
+                new(self.runs, classes, samples)
+            ]
             self.buffers[samples] = outputs, [torch.empty_like(output) for output in outputs[:-1]]
         return self.buffers[samples]
 
@@ -165,10 +203,22 @@ class ManualStep:
         for layer, output in enumerate(outputs[:-1]):
             bias = biases[layer].unsqueeze(1)  # (R, 1, H)
             if layer == 0 and self.wide:
-                for batch, weight, out, shift in zip(inputs, weights[0], output.view(by_run), bias.view(*by_run[:2], 1, -1), strict=True):
-                    torch.add(product(batch, weight).unflatten(1, (self.shared, -1)).transpose(0, 1), shift, out=out)  # (R/S, B, H)
+                for batch, weight, out, shift in zip(
+                    inputs,
+                    weights[0],
+                    output.view(by_run),
+                    bias.view(*by_run[:2], 1, -1),
+                    strict=True,
+                ):
+                    torch.add(
+                        product(batch, weight).unflatten(1, (self.shared, -1)).transpose(0, 1),
+                        shift,
+                        out=out,
+                    )  # (R/S, B, H)
             else:
-                torch.bmm(hidden, weights[layer], out=output).add_(bias)  # baddbmm would round by the place of a run
+                torch.bmm(hidden, weights[layer], out=output).add_(
+                    bias
+                )  # baddbmm would round by the place of a run
             if self.active[layer]:
                 self.activate(output)
             hidden = output
@@ -189,7 +239,9 @@ class ManualStep:
                 torch.bmm(outputs[layer - 1].mT, signal, out=weights_grad[layer])
                 signal = torch.bmm(signal, weights[layer].mT, out=gradients[layer - 1])
             elif self.wide:
-                for batch, of_group, out in zip(inputs, signal.view(by_run), weights_grad[0], strict=True):
+                for batch, of_group, out in zip(
+                    inputs, signal.view(by_run), weights_grad[0], strict=True
+                ):
                     out.copy_(product(of_group.mT.flatten(0, 1), batch.T.contiguous()))
             else:
                 torch.bmm(inputs.mT, signal, out=weights_grad[0])
@@ -201,10 +253,15 @@ class ManualStep:
         For a wrong class :math:`e^{z_i} / (a + \beta e^{z_c})`, for the true one :math:`-a / (a + \beta e^{z_c})` with :math:`a = \sum_{i
         \neq c} e^{z_i}`, summed without the true class, so that no digit of :math:`1 - p_c` is lost.
         """
-        factor, temperature = (value[:, None, None] if isinstance(value, Tensor) else value for value in self.decay(beta))
+        factor, temperature = (
+            value[:, None, None] if isinstance(value, Tensor) else value
+            for value in self.decay(beta)
+        )
         if isinstance(temperature, Tensor) or temperature != 1:
             logits.div_(temperature)
-        powers = torch.softmax(logits, 1)  # faster than exp, and the same for a run wherever it lies
+        powers = torch.softmax(
+            logits, 1
+        )  # faster than exp, and the same for a run wherever it lies
         total = powers.gather(1, labels)
         others = powers.scatter_(1, labels, 0.0).sum(1, keepdim=True)
         total.mul_(factor).add_(others).mul_(temperature * logits.shape[2])
@@ -214,8 +271,13 @@ class ManualStep:
         values, gradients, momenta = self.flat
         if self.max_grad_norm is not None:
             seen = self.seen[1]
-            norms = [torch.linalg.vector_norm(gradient.reshape(self.runs, -1), dim=1).square() for gradient in seen]
-            factor = (self.max_grad_norm / (functools.reduce(torch.add, norms).sqrt() + 1e-6)).clamp(max=1.0)
+            norms = [
+                torch.linalg.vector_norm(gradient.reshape(self.runs, -1), dim=1).square()
+                for gradient in seen
+            ]
+            factor = (
+                self.max_grad_norm / (functools.reduce(torch.add, norms).sqrt() + 1e-6)
+            ).clamp(max=1.0)
             for gradient in seen:
                 runs = (self.groups, self.shared) if gradient.ndim == 4 else (self.runs,)
                 gradient.mul_(factor.view(*runs, *[1] * (gradient.ndim - len(runs))))

@@ -29,7 +29,9 @@ def autocast(device: torch.device, precision: str, *, cached: bool = True) -> to
     """Make the context in which a model runs: bfloat16 where PyTorch deems it safe, or nothing at all."""
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; valid: {', '.join(PRECISIONS)}")
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=cached)
+    return torch.autocast(
+        device.type, torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=cached
+    )
 
 
 class Step:
@@ -52,7 +54,9 @@ class Step:
         precision: str = "float32",
         cached: bool = True,
     ) -> None:
-        autocast(torch.device("cpu"), precision)  # refuses one that it does not know before the first step
+        autocast(
+            torch.device("cpu"), precision
+        )  # refuses one that it does not know before the first step
         self.model, self.loss_fn, self.optimizer = model, loss_fn, optimizer
         self.max_grad_norm, self.precision, self.cached = max_grad_norm, precision, cached
 
@@ -60,9 +64,13 @@ class Step:
         """Do one step with inputs ``[S, B, ...]``, labels ``[R, B]`` and β ``[R]``."""
         with autocast(inputs.device, self.precision, cached=self.cached):
             logits = self.model(inputs)  # (R, B, C)
-        losses = self.loss_fn(logits.float() if logits.dtype == torch.bfloat16 else logits, labels, beta)  # (R, B)
+        losses = self.loss_fn(
+            logits.float() if logits.dtype == torch.bfloat16 else logits, labels, beta
+        )  # (R, B)
         if losses.shape != labels.shape:
-            raise ValueError(f"loss_fn must return the loss of every sample, {list(labels.shape)}; it returned {list(losses.shape)}")
+            raise ValueError(
+                f"loss_fn must return the loss of every sample, {list(labels.shape)}; it returned {list(losses.shape)}"
+            )
         self.optimizer.zero_grad()
         losses.mean(1).sum().backward()
         if self.max_grad_norm is not None:
@@ -89,14 +97,23 @@ class Tables(NamedTuple):
         chosen = counter * size + torch.arange(size, device=counter.device)
         draws = None if self.draws is None else self.draws.index_select(1, chosen)
         betas = self.betas.index_select(0, counter).squeeze(0)
-        return Tables(self.indices.index_select(1, chosen), self.labels.index_select(1, chosen), betas, draws)
+        return Tables(
+            self.indices.index_select(1, chosen), self.labels.index_select(1, chosen), betas, draws
+        )
 
 
 class Feed:
     """Gather a batch of ``batch_size`` of the inputs ``[N, ...]``, prepare it, and do a step with it."""
 
-    def __init__(self, take_step: TakeStep, inputs: Tensor, prepare: Prepare | None, batch_size: int) -> None:
-        self.take_step, self.inputs, self.prepare, self.batch_size = take_step, inputs, prepare, batch_size
+    def __init__(
+        self, take_step: TakeStep, inputs: Tensor, prepare: Prepare | None, batch_size: int
+    ) -> None:
+        self.take_step, self.inputs, self.prepare, self.batch_size = (
+            take_step,
+            inputs,
+            prepare,
+            batch_size,
+        )
 
     def __call__(self, tables: Tables, number: int) -> None:
         """Do the step of this number, from 0, in the epoch of the tables."""
@@ -104,8 +121,14 @@ class Feed:
 
     def do(self, part: Tables) -> None:
         """Do the step of a part."""
-        batch = self.inputs.index_select(0, part.indices.flatten()).unflatten(0, part.indices.shape)  # (S, B, ...)
-        self.take_step(batch if self.prepare is None else self.prepare(batch, part.draws), part.labels, part.betas)
+        batch = self.inputs.index_select(0, part.indices.flatten()).unflatten(
+            0, part.indices.shape
+        )  # (S, B, ...)
+        self.take_step(
+            batch if self.prepare is None else self.prepare(batch, part.draws),
+            part.labels,
+            part.betas,
+        )
 
 
 class GraphedStep:
@@ -138,7 +161,10 @@ class GraphedStep:
                 self.replay = self._recorded()
             except RuntimeError as error:
                 self.failed = True
-                _log.warning("a step cannot be recorded, so they are done one by one: %s", str(error).splitlines()[0])
+                _log.warning(
+                    "a step cannot be recorded, so they are done one by one: %s",
+                    str(error).splitlines()[0],
+                )
         if full and self.replay is not None:
             self.replay()
         elif self.done < self.WARM_UP:

@@ -20,6 +20,28 @@ A job is *done* when its record is exactly what was planned (:meth:`Job.missing`
     python -m study.campaign run mnist relu-seed0    # one job (the Snakefile calls this)
 """
 
-from study.campaign.plan import Campaign, CampaignError, Coverage, Job, Plan, coverage, coverage_table, load, load_all, plan
+from study.campaign.plan import (
+    Campaign,
+    CampaignError,
+    Coverage,
+    Job,
+    Plan,
+    coverage,
+    coverage_table,
+    load,
+    load_all,
+    plan,
+)
 
-__all__ = ["Campaign", "CampaignError", "Coverage", "Job", "Plan", "coverage", "coverage_table", "load", "load_all", "plan"]
+__all__ = [
+    "Campaign",
+    "CampaignError",
+    "Coverage",
+    "Job",
+    "Plan",
+    "coverage",
+    "coverage_table",
+    "load",
+    "load_all",
+    "plan",
+]

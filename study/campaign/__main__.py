@@ -32,7 +32,9 @@ def _run(campaign: str, job: str) -> None:
     started = time.monotonic()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
-    with ThreadPoolExecutor() as pool:  # in the main thread the notebook's client would take the signal and kill the kernel
+    with (
+        ThreadPoolExecutor() as pool
+    ):  # in the main thread the notebook's client would take the signal and kill the kernel
         print(pool.submit(run, campaign, job, Path.cwd()).result())
     print(f"{DONE}{(time.monotonic() - started) / 60:.2f} minutes")
 
@@ -52,7 +54,9 @@ def main() -> None:
         sys.exit(f"{FAILED}{error}")
     except Exception as error:
         traceback.print_exc()
-        reason = f"{getattr(error, 'ename', type(error).__name__)}: {getattr(error, 'evalue', error)}"
+        reason = (
+            f"{getattr(error, 'ename', type(error).__name__)}: {getattr(error, 'evalue', error)}"
+        )
         sys.exit(f"{FAILED}{' '.join(reason.split())}")
 
 

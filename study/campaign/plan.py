@@ -65,7 +65,9 @@ class Job:
         kind = TEMPLATES[self.template]
         try:
             if fixed := kind.fixed & set(self.parameters):
-                raise ValueError(f"the notebook {self.template} has no parameter {min(fixed)!r}: {', '.join(kind.parameters())}")
+                raise ValueError(
+                    f"the notebook {self.template} has no parameter {min(fixed)!r}: {', '.join(kind.parameters())}"
+                )
             return kind(**self.parameters)
         except ValueError as error:
             raise CampaignError(f"campaign {self.campaign}, job {self.id}: {error}") from error
@@ -83,10 +85,14 @@ class Job:
         except (FileNotFoundError, NotADirectoryError):
             return "it has no record"
         except (OSError, ValueError) as error:
-            raise CampaignError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+            raise CampaignError(
+                str(error) if str(path) in str(error) else f"{path}: {error}"
+            ) from error
         if template != self.template:
             return f"its record is of the notebook {template}"
-        for name, value in self.setting.model_dump(exclude={"device"}).items():  # the record's environment says where it was measured
+        for name, value in self.setting.model_dump(
+            exclude={"device"}
+        ).items():  # the record's environment says where it was measured
             there = measured.get(name, type(self.setting).model_fields[name].default)
             if not records.same(there, value):
                 return f"its record was measured with {name} {there!r}, not {value!r}"
@@ -134,8 +140,12 @@ def plan(name: str, root: Path) -> Plan:
     campaign = named(name, root)
     for template in {job.setting.template for job in campaign.jobs}:
         if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
-            raise CampaignError(f"campaign {name}: there is no notebook notebooks/experiments/{template}.md")
-    done, pending = (tuple(job for job in campaign.jobs if job.done is there) for there in (True, False))
+            raise CampaignError(
+                f"campaign {name}: there is no notebook notebooks/experiments/{template}.md"
+            )
+    done, pending = (
+        tuple(job for job in campaign.jobs if job.done is there) for there in (True, False)
+    )
     return Plan(campaign, done, pending)
 
 
@@ -153,7 +163,10 @@ class Coverage:
 def coverage(jobs: Iterable[Job]) -> Coverage:
     """Count the trainings of some jobs."""
     counts = [(job.setting.trainings, job.done) for job in jobs]
-    return Coverage(done=sum(number for number, done in counts if done), planned=sum(number for number, _ in counts))
+    return Coverage(
+        done=sum(number for number, done in counts if done),
+        planned=sum(number for number, _ in counts),
+    )
 
 
 def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame:
@@ -165,14 +178,21 @@ def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame
     for campaign in load_all(folder):
         for job in campaign.jobs:
             if set(answers) & set(job.answers):
-                by.setdefault((f"`{campaign.name}`", campaign.title, job.setting.model_dump()["scale"]), []).append(job)
-    return pd.DataFrame([(*key, str(coverage(jobs))) for key, jobs in by.items()], columns=["campaign", "what", "scale", "runs"])
+                by.setdefault(
+                    (f"`{campaign.name}`", campaign.title, job.setting.model_dump()["scale"]), []
+                ).append(job)
+    return pd.DataFrame(
+        [(*key, str(coverage(jobs))) for key, jobs in by.items()],
+        columns=["campaign", "what", "scale", "runs"],
+    )
 
 
 def named(name: str, root: Path) -> Campaign:
     """Load the campaign of this name, which reaches paths and a shell."""
     if not isinstance(name, str) or not records.NAME.fullmatch(name):
-        raise CampaignError(f"a campaign cannot be called {str(name)[:100]!r}; use letters, digits, dots, hyphens and underscores")
+        raise CampaignError(
+            f"a campaign cannot be called {str(name)[:100]!r}; use letters, digits, dots, hyphens and underscores"
+        )
     return load(root / "campaigns" / f"{name}.yml")
 
 
@@ -183,7 +203,11 @@ def load_all(folder: str | Path) -> list[Campaign]:
 
 def _campaigns(folder: Path) -> list[Path]:
     """List the campaigns of a folder: its YAML files that have entries."""
-    return [path for path in sorted(folder.glob("*.yml")) if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE)]
+    return [
+        path
+        for path in sorted(folder.glob("*.yml"))
+        if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
 
 
 def load(path: str | Path) -> Campaign:
@@ -196,9 +220,13 @@ def load(path: str | Path) -> Campaign:
         return _expanded(path, _stamp(path))
     except FileNotFoundError as error:
         there = ", ".join(found.stem for found in _campaigns(path.parent))
-        raise CampaignError(f"There is no campaign file {path}; the campaigns are: {there or 'none'}") from error
+        raise CampaignError(
+            f"There is no campaign file {path}; the campaigns are: {there or 'none'}"
+        ) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise CampaignError(f"{path} is not a readable campaign file: {str(error)[:500]}") from error
+        raise CampaignError(
+            f"{path} is not a readable campaign file: {str(error)[:500]}"
+        ) from error
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -215,7 +243,10 @@ def _stamp(path: Path) -> Stamp:
 def _measured(path: Path, stamp: Stamp) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
     """Read notebook and parameters of a record, and by what each of its runs is known."""
     record = records.load(path)
-    known = [{name: value for name, value in run.items() if not isinstance(value, list | dict)} for run in record.runs]
+    known = [
+        {name: value for name, value in run.items() if not isinstance(value, list | dict)}
+        for run in record.runs
+    ]
     return record.template, record.parameters, known
 
 
@@ -223,29 +254,52 @@ def _measured(path: Path, stamp: Stamp) -> tuple[str, dict[str, Any], list[dict[
 def _expanded(path: Path, stamp: Stamp) -> Campaign:
     if stamp[1] > _BYTES:
         raise CampaignError(f"{path} has {stamp[1]:,} bytes; the limit is {_BYTES:,}")
-    file = _checked(_File, yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader), str(path))  # _Loader is a SafeLoader
+    file = _checked(
+        _File, yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader), str(path)
+    )  # _Loader is a SafeLoader
     if file.name != path.stem:
-        raise CampaignError(f"{path}: the name is {file.name!r}, but the file's name says {path.stem!r}; they must agree")
-    ledger, home = set(published.claims().index), path.resolve().parent.parent / "results" / "records" / file.name
+        raise CampaignError(
+            f"{path}: the name is {file.name!r}, but the file's name says {path.stem!r}; they must agree"
+        )
+    ledger, home = (
+        set(published.claims().index),
+        path.resolve().parent.parent / "results" / "records" / file.name,
+    )
     jobs: dict[str, Job] = {}
     for number, raw in enumerate(file.entries, start=1):
-        where = f"{path}, entry {number}" + (f" ({str(raw['id'])[:60]})" if isinstance(raw, dict) and "id" in raw else "")
+        where = f"{path}, entry {number}" + (
+            f" ({str(raw['id'])[:60]})" if isinstance(raw, dict) and "id" in raw else ""
+        )
         entry = _checked(_Entry, raw, where)
         if unknown := set(entry.answers) - ledger:
-            raise CampaignError(f"{where}: answers: the ledger has no row {min(unknown)!r}; its rows are: {', '.join(sorted(ledger))}")
+            raise CampaignError(
+                f"{where}: answers: the ledger has no row {min(unknown)!r}; its rows are: {', '.join(sorted(ledger))}"
+            )
         if twice := set(entry.each) & set(entry.parameters):
-            raise CampaignError(f"{where}: {min(twice)} stands in `parameters` and in `each`; keep one of them")
+            raise CampaignError(
+                f"{where}: {min(twice)} stands in `parameters` and in `each`; keep one of them"
+            )
         for combination in itertools.product(*entry.each.values()):
             chosen = dict(zip(entry.each, combination, strict=True))
             job_id = "-".join([entry.id, *(_slug(key, value) for key, value in chosen.items())])
             if not records.NAME.fullmatch(job_id):
-                raise CampaignError(f"{where}: {job_id[:200]!r} cannot name a file; use letters, digits, dots, hyphens and underscores")
+                raise CampaignError(
+                    f"{where}: {job_id[:200]!r} cannot name a file; use letters, digits, dots, hyphens and underscores"
+                )
             if job_id in jobs:
-                raise CampaignError(f"{path}: two jobs are called {job_id!r}; give the entries different ids")
+                raise CampaignError(
+                    f"{path}: two jobs are called {job_id!r}; give the entries different ids"
+                )
             if len(jobs) == _JOBS:
                 raise CampaignError(f"{path} has more than {_JOBS:,} jobs")
             parameters = {**file.defaults, **entry.parameters, **chosen}
-            own = (parameters, home / f"{job_id}.json", tuple(entry.answers), entry.minutes, entry.memory)
+            own = (
+                parameters,
+                home / f"{job_id}.json",
+                tuple(entry.answers),
+                entry.minutes,
+                entry.memory,
+            )
             jobs[job_id] = Job(file.name, job_id, entry.id, entry.template, *own)
     return Campaign(name=file.name, title=file.title or file.name, jobs=tuple(jobs.values()))
 
@@ -257,7 +311,9 @@ def _checked(kind: type[_Model], raw: Any, where: str) -> _Model:
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
-        raise CampaignError(f"{where}: {explanation(error, list(kind.model_fields), word='key')}") from error
+        raise CampaignError(
+            f"{where}: {explanation(error, list(kind.model_fields), word='key')}"
+        ) from error
 
 
 def _slug(key: str, value: Any) -> str:
@@ -266,7 +322,10 @@ def _slug(key: str, value: Any) -> str:
         key = ""
     if isinstance(value, list) and len(value) == 1 and key.endswith("s"):
         key = key[:-1]
-    parts = [f"{item:g}" if isinstance(item, float) else str(item) for item in (value if isinstance(value, list) else [value])]
+    parts = [
+        f"{item:g}" if isinstance(item, float) else str(item)
+        for item in (value if isinstance(value, list) else [value])
+    ]
     return re.sub(r"[^a-z0-9.-]+", "-", f"{key}{'-'.join(parts)}".lower()).strip("-")
 
 
@@ -275,12 +334,22 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for merged in (value for key, value in node.value if key.value == "<<" and isinstance(value, yaml.SequenceNode)):
+        for merged in (
+            value
+            for key, value in node.value
+            if key.value == "<<" and isinstance(value, yaml.SequenceNode)
+        ):
             keys += [f"<<: {key.value}" for mapping in merged.value for key, _ in mapping.value]
         for key in keys:
             if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice in one mapping", node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice in one mapping", node.start_mark
+                )
         return super().construct_mapping(node, deep)
 
 
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"),
+    list("-+0123456789"),
+)

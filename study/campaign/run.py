@@ -31,16 +31,24 @@ def run(name: str, job_id: str, root: Path) -> Path:
     with _locked(build / f"{job_id}.lock"):
         if job.done:
             return job.record
-        for partial in job.record.parent.glob(f"{job_id}.json*.partial"):  # of a process that was killed while it wrote
+        for partial in job.record.parent.glob(
+            f"{job_id}.json*.partial"
+        ):  # of a process that was killed while it wrote
             partial.unlink(missing_ok=True)
         records.probe(job.record)
-        checkpoints = build / "checkpoints" / f"{job_id}-{job.setting.identity()}"  # one of other parameters is let be
+        checkpoints = (
+            build / "checkpoints" / f"{job_id}-{job.setting.identity()}"
+        )  # one of other parameters is let be
         written, executed = build / f"{job_id}.json", build / f"{job_id}.ipynb"
         written.unlink(missing_ok=True)
         papermill.execute_notebook(
             jupytext.read(root / "notebooks" / "experiments" / f"{job.template}.md"),
             executed,
-            parameters={**job.parameters, "record": str(written), "checkpoint_dir": str(checkpoints)},
+            parameters={
+                **job.parameters,
+                "record": str(written),
+                "checkpoint_dir": str(checkpoints),
+            },
             kernel_name="python3",
             cwd=root,
             progress_bar=False,

@@ -17,10 +17,14 @@ from study.campaign.plan import Job, Plan
 
 # How the lines of a job's log begin that say where it is.
 STARTED, DONE, FAILED = "starting", "done in ", "error: "
-_SAID = re.compile(rf"{STARTED}$|{DONE}|{FAILED}|\w+ \d+ of \d+, about ")  # the last as study.run says it
+_SAID = re.compile(
+    rf"{STARTED}$|{DONE}|{FAILED}|\w+ \d+ of \d+, about "
+)  # the last as study.run says it
 
 _EVERY, _IN_A_TERMINAL = 60.0, 5.0  # seconds
-_SILENT = 5.0  # minutes without a line, in which a job that trains has said something: it may be dead
+_SILENT = (
+    5.0  # minutes without a line, in which a job that trains has said something: it may be dead
+)
 
 
 class Watch(threading.Thread):
@@ -34,7 +38,9 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self.plan, self.root, self.since = plan, root, time.time()
         form = {"desc": plan.campaign.name, "unit": "", "bar_format": "{desc} |{bar:20}| {unit}"}
-        self.bar: tqdm[Any] = tqdm(total=len(plan.pending), disable=not (plan.pending and sys.stderr.isatty()), **form)  # type: ignore[call-overload]
+        self.bar: tqdm[Any] = tqdm(
+            total=len(plan.pending), disable=not (plan.pending and sys.stderr.isatty()), **form
+        )  # type: ignore[call-overload]
 
     def start(self) -> None:
         """Listen to signals, and begin."""
@@ -46,7 +52,9 @@ class Watch(threading.Thread):
     def run(self) -> None:
         """Report until the process ends."""
         while True:
-            if not select.select([self.signals], [], [], _EVERY if self.bar.disable else _IN_A_TERMINAL)[0]:
+            if not select.select(
+                [self.signals], [], [], _EVERY if self.bar.disable else _IN_A_TERMINAL
+            )[0]:
                 self.tell()
             elif signal.SIGTERM in self.signals.recv(100):
                 for child in psutil.Process().children(recursive=True):
@@ -67,17 +75,25 @@ class Watch(threading.Thread):
         last = [(job, self._last_line(job)) for job in self.plan.pending]
         ended = [job for job, line in last if line.startswith((DONE, FAILED))]
         self.bar.n = len(ended)
-        expected, done = (sum(job.minutes or 1.0 for job in jobs) for jobs in (self.plan.pending, ended))
+        expected, done = (
+            sum(job.minutes or 1.0 for job in jobs) for jobs in (self.plan.pending, ended)
+        )
         left = (expected - done) * ((time.time() - self.since) / 60 / done if done else 1.0)
         failed = sum(line.startswith(FAILED) for _, line in last)
-        running = [f"{job.campaign}/{job.id}: {line}" for job, line in last if line and job not in ended]
+        running = [
+            f"{job.campaign}/{job.id}: {line}" for job, line in last if line and job not in ended
+        ]
         ends = f"{len(ended)} of {len(last)} jobs ended" + (f", {failed} failed" if failed else "")
         return [*running, f"{self.plan.campaign.name}: {ends}, about {left:.3g} minutes left"]
 
     def failures(self) -> list[str]:
         """Write a line for each job that failed, with the reason."""
         ends = ((job, self._last_line(job)) for job in self.plan.pending)
-        return [f"{job.campaign}/{job.id}: {last} (build/{job.campaign}/{job.id}.log)" for job, last in ends if last.startswith(FAILED)]
+        return [
+            f"{job.campaign}/{job.id}: {last} (build/{job.campaign}/{job.id}.log)"
+            for job, last in ends
+            if last.startswith(FAILED)
+        ]
 
     def _last_line(self, job: Job) -> str:
         """Find the last line of a job's log that says where it is, empty where nothing was written since the start."""
@@ -85,6 +101,12 @@ class Watch(threading.Thread):
         if not path.exists() or path.stat().st_mtime < self.since - 1:
             return ""
         lines = path.read_text(encoding="utf-8", errors="replace").replace("\r", "\n").split("\n")
-        said = next((line.strip()[:300] for line in reversed(lines) if _SAID.match(line.strip())), STARTED)
+        said = next(
+            (line.strip()[:300] for line in reversed(lines) if _SAID.match(line.strip())), STARTED
+        )
         silent = (time.time() - path.stat().st_mtime) / 60
-        return said if said.startswith((DONE, FAILED)) or silent < _SILENT else f"{said}; silent for {silent:.0f} minutes"
+        return (
+            said
+            if said.startswith((DONE, FAILED)) or silent < _SILENT
+            else f"{said}; silent for {silent:.0f} minutes"
+        )

@@ -5,10 +5,37 @@ way). Its rule returns *met*, *contradicted* or *unresolved*, by where the 95 % 
 """
 
 from study.criteria.claims import CLAIMS, at_chosen_rate, pooled_unless_fast
-from study.criteria.paper_tables import ARCGRAD_OTHERS, TABLE_I, accuracies, distance_to_table_1, distance_to_table_i, paper_table_i, won
+from study.criteria.paper_tables import (
+    ARCGRAD_OTHERS,
+    TABLE_I,
+    accuracies,
+    distance_to_table_1,
+    distance_to_table_i,
+    paper_table_i,
+    won,
+)
 from study.criteria.rules import Finding, Outcome, Variant
 from study.criteria.selection import ARCGRAD, FAST, RIVALS, complete, least_seeds, on_fast, runs_of
 
-__all__ = ["ARCGRAD", "ARCGRAD_OTHERS", "CLAIMS", "FAST", "RIVALS", "TABLE_I", "Finding", "Outcome", "Variant", "accuracies"]
-__all__ += ["complete", "distance_to_table_1", "distance_to_table_i", "least_seeds", "on_fast", "paper_table_i", "pooled_unless_fast"]
+__all__ = [
+    "ARCGRAD",
+    "ARCGRAD_OTHERS",
+    "CLAIMS",
+    "FAST",
+    "RIVALS",
+    "TABLE_I",
+    "Finding",
+    "Outcome",
+    "Variant",
+    "accuracies",
+]
+__all__ += [
+    "complete",
+    "distance_to_table_1",
+    "distance_to_table_i",
+    "least_seeds",
+    "on_fast",
+    "paper_table_i",
+    "pooled_unless_fast",
+]
 __all__ += ["at_chosen_rate", "runs_of", "won"]

@@ -20,12 +20,16 @@ def paper_table_i() -> pd.DataFrame:
     """Read the accuracies that the paper's Table I prints, in per cent: data sets by the paper's names, methods by ours."""
     printed = published.table("AG", 1).query("metric == 'accuracy'")
     settings = [str(published.setting(row)[0]) for row in printed.to_dict("records")]
-    return printed.assign(setting=settings).pivot_table(index="dataset", columns="setting", values="value", sort=False)[list(TABLE_I)]
+    return printed.assign(setting=settings).pivot_table(
+        index="dataset", columns="setting", values="value", sort=False
+    )[list(TABLE_I)]
 
 
 def accuracies(runs: pd.DataFrame) -> pd.DataFrame:
     """Average test accuracy over all runs and folds, in per cent: data sets by the paper's names, in its order, and methods."""
-    means = 100 * runs.pivot_table(index="title", columns="setting", values="test_accuracy", sort=False)
+    means = 100 * runs.pivot_table(
+        index="title", columns="setting", values="test_accuracy", sort=False
+    )
     return means.loc[[name for name in paper_table_i().index if name in means.index]]
 
 
@@ -35,10 +39,20 @@ def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
     The ``distance`` is the mean over the data sets of the absolute difference of the mean accuracies, in percentage points. The nearest
     comes first; of two that are equally near, the one with fewer epochs.
     """
-    curves = runs[runs["setting"] == "softmax"].drop(columns="epochs", errors="ignore").rename(columns={"curve_epoch": "epochs"})
-    curves = curves.explode(["epochs", "curve_test_accuracy"]).astype({"epochs": int, "curve_test_accuracy": float})
-    means = 100 * curves.pivot_table(index=["variant", "epochs"], columns="title", values="curve_test_accuracy")
-    distance = (means - paper_table_i()["softmax"]).abs().mean(axis=1).rename("distance").reset_index()
+    curves = (
+        runs[runs["setting"] == "softmax"]
+        .drop(columns="epochs", errors="ignore")
+        .rename(columns={"curve_epoch": "epochs"})
+    )
+    curves = curves.explode(["epochs", "curve_test_accuracy"]).astype(
+        {"epochs": int, "curve_test_accuracy": float}
+    )
+    means = 100 * curves.pivot_table(
+        index=["variant", "epochs"], columns="title", values="curve_test_accuracy"
+    )
+    distance = (
+        (means - paper_table_i()["softmax"]).abs().mean(axis=1).rename("distance").reset_index()
+    )
     seen = distance[distance["epochs"].isin(_EPOCHS_CONSIDERED)]
     return seen.sort_values(["distance", "epochs"], kind="stable", ignore_index=True)
 
@@ -56,9 +70,20 @@ def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
     The mean over the five columns of half the sum of the absolute differences of the five shares (total variation); counts are means over
     the seeds.
     """
-    theirs = {beta: column / column.sum() for beta, column in published.table("GD-2", 1).groupby("beta", sort=False)["value"]}
+    theirs = {
+        beta: column / column.sum()
+        for beta, column in published.table("GD-2", 1).groupby("beta", sort=False)["value"]
+    }
     distances = {}
     for variant, runs in grid.groupby("variant"):
-        ours = {beta: np.mean(runs.loc[runs["setting"] == beta, "confidence_counts"].tolist(), axis=0) for beta in theirs}
-        distances[str(variant)] = np.mean([0.5 * np.abs(ours[beta] / ours[beta].sum() - share).sum() for beta, share in theirs.items()])
+        ours = {
+            beta: np.mean(runs.loc[runs["setting"] == beta, "confidence_counts"].tolist(), axis=0)
+            for beta in theirs
+        }
+        distances[str(variant)] = np.mean(
+            [
+                0.5 * np.abs(ours[beta] / ours[beta].sum() - share).sum()
+                for beta, share in theirs.items()
+            ]
+        )
     return pd.Series(distances, name="distance", dtype=float).sort_values()

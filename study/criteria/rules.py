@@ -17,7 +17,9 @@ from study import published, statistics
 from study.published import Setting
 
 Outcome = Literal["met", "contradicted", "unresolved"]
-Regions = Sequence[tuple[float, float]]  # where an interval can lie: between two numbers, without them
+Regions = Sequence[
+    tuple[float, float]
+]  # where an interval can lie: between two numbers, without them
 
 METRICS = {
     "test_accuracy": "test accuracy",
@@ -63,7 +65,9 @@ class Finding:
     p_value: float = math.nan  # the level at which the interval would touch the threshold
     paper: str = ""  # the papers' own effect, where they print both sides
     scale: str = ""  # of the runs
-    decides: bool = True  # a finding of older runs, or of another scope than the claim's, is only shown
+    decides: bool = (
+        True  # a finding of older runs, or of another scope than the claim's, is only shown
+    )
     components: tuple[Finding, ...] = ()
 
     def leaves(self) -> Iterator[Finding]:
@@ -75,7 +79,11 @@ class Finding:
 
     def only_shown(self) -> Finding:
         """Copy it, so that it decides nothing."""
-        return replace(self, decides=False, components=tuple(component.only_shown() for component in self.components))
+        return replace(
+            self,
+            decides=False,
+            components=tuple(component.only_shown() for component in self.components),
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,9 @@ class Values:
     key: published.Key | None = None
 
 
-Side = Setting | Values | None  # a number is a constant β, a text a loss or a warm-up; None is a setting that was not run
+Side = (
+    Setting | Values | None
+)  # a number is a constant β, a text a loss or a warm-up; None is a setting that was not run
 
 
 @dataclass(frozen=True)
@@ -122,7 +132,9 @@ class Variant:
         if metric not in self.runs:
             return pd.Series(dtype=float)
         here = [other == setting for other in self.runs["setting"]]
-        return pd.Series(self.runs[metric].to_numpy()[here], self.runs[self.unit].to_numpy()[here], dtype=float).dropna()
+        return pd.Series(
+            self.runs[metric].to_numpy()[here], self.runs[self.unit].to_numpy()[here], dtype=float
+        ).dropna()
 
     def of(self, metric: str, side: Side, name: str = "") -> Values:
         """Take a metric of one setting, by name; a side that has its values stays as it is."""
@@ -130,12 +142,20 @@ class Variant:
             return side
         if side is None:
             return Values(pd.Series(dtype=float), "")
-        return Values(self.having(metric, side), name or published.setting_name(side), (metric, side))
+        return Values(
+            self.having(metric, side), name or published.setting_name(side), (metric, side)
+        )
 
     def means(self, metric: str) -> dict[Setting, float]:
         """Average a metric for each setting that has all its seeds."""
-        values = {setting: self.having(metric, setting) for setting in dict.fromkeys(self.runs["setting"])}
-        return {setting: float(found.mean()) for setting, found in values.items() if len(found) >= self.seeds}
+        values = {
+            setting: self.having(metric, setting) for setting in dict.fromkeys(self.runs["setting"])
+        }
+        return {
+            setting: float(found.mean())
+            for setting, found in values.items()
+            if len(found) >= self.seeds
+        }
 
     def best_of(self, *settings: Setting, by: str = "test_accuracy") -> Values | None:
         """Take the setting with the largest mean; a loss without its numbers stands for all of them.
@@ -143,8 +163,15 @@ class Variant:
         None as long as one was not run, unless the variant speaks of ``some``.
         """
         means = self.means(by)
-        found = [[name for name in means if asked in (name, str(name).partition(" ")[0])] for asked in settings]
-        best = max(sum(found, []), key=means.__getitem__, default=None) if self.some or all(found) else None
+        found = [
+            [name for name in means if asked in (name, str(name).partition(" ")[0])]
+            for asked in settings
+        ]
+        best = (
+            max(sum(found, []), key=means.__getitem__, default=None)
+            if self.some or all(found)
+            else None
+        )
         return None if best is None else replace(self.of(by, best), key=(by, frozenset(settings)))
 
     # --- comparisons of two sides, or of one with 0 ---
@@ -154,22 +181,40 @@ class Variant:
 
         The metric is that of the settings; of a side that has its values it is the name alone.
         """
-        return self._compared(metric, sides, [(by, math.inf)], [(-math.inf, by)], f", by more than {by:g}" if by else "")
+        return self._compared(
+            metric,
+            sides,
+            [(by, math.inf)],
+            [(-math.inf, by)],
+            f", by more than {by:g}" if by else "",
+        )
 
     def smaller(self, metric: str, *sides: Side, by: float = 0.0) -> Finding | None:
         """Met if the interval of the first side minus the second lies below ``by``, contradicted if it lies above."""
-        return self._compared(metric, sides, [(-math.inf, by)], [(by, math.inf)], f", less than {by:g} above" if by else "")
+        return self._compared(
+            metric,
+            sides,
+            [(-math.inf, by)],
+            [(by, math.inf)],
+            f", less than {by:g} above" if by else "",
+        )
 
     def differs(self, metric: str, *sides: Side, margin: float = 0.0) -> Finding | None:
         """Met if the interval excludes 0; contradicted if it includes 0 and lies within the margin, if one was stated."""
-        return self._compared(metric, sides, [(0.0, math.inf), (-math.inf, 0.0)], [(-margin, margin)])
+        return self._compared(
+            metric, sides, [(0.0, math.inf), (-math.inf, 0.0)], [(-margin, margin)]
+        )
 
     def within(self, tolerance: float, metric: str, *sides: Side) -> Finding | None:
         """Met if the interval lies within the tolerance of 0, contradicted if it lies outside on one side."""
         outside = [(tolerance, math.inf), (-math.inf, -tolerance)]
-        return self._compared(metric, sides, [(-tolerance, tolerance)], outside, f", within {tolerance:g} of 0")
+        return self._compared(
+            metric, sides, [(-tolerance, tolerance)], outside, f", within {tolerance:g} of 0"
+        )
 
-    def _compared(self, metric: str, sides: Sequence[Side], met: Regions, against: Regions, words: str = "") -> Finding | None:
+    def _compared(
+        self, metric: str, sides: Sequence[Side], met: Regions, against: Regions, words: str = ""
+    ) -> Finding | None:
         """Compare over the units that all sides have, by the region in which the interval lies."""
         values = [self.of(metric, side) for side in sides]
         names = [side.name for side in values]
@@ -181,16 +226,26 @@ class Variant:
         a, b = numbers if len(numbers) == 2 else (numbers[0], 0 * numbers[0])
         difference = statistics.paired_difference(a, b)
         if self.pooled:
-            groups = [group.to_numpy() for _, group in self.runs.groupby("setting")[metric] if len(group) == len(a)]
+            groups = [
+                group.to_numpy()
+                for _, group in self.runs.groupby("setting")[metric]
+                if len(group) == len(a)
+            ]
             difference = statistics.pooled_difference(a, b, groups)
         interval = difference.interval
 
         def inside(regions: Regions) -> bool:
             return any(low < interval.low and interval.high < high for low, high in regions)
 
-        outcome: Outcome = "met" if inside(met) else "contradicted" if inside(against) else "unresolved"
-        text = f"{METRICS.get(metric, metric)}, {' against '.join(names)}{words}" + (f", {self.words}" if self.words else "")
-        p_value = max(difference.p_value(end) for region in met for end in region if math.isfinite(end))
+        outcome: Outcome = (
+            "met" if inside(met) else "contradicted" if inside(against) else "unresolved"
+        )
+        text = f"{METRICS.get(metric, metric)}, {' against '.join(names)}{words}" + (
+            f", {self.words}" if self.words else ""
+        )
+        p_value = max(
+            difference.p_value(end) for region in met for end in region if math.isfinite(end)
+        )
         keys = [side.key for side in values if side.key]
         paper = ""  # as the papers print it
         if len(keys) == 2 and "dataset" in self.runs:
@@ -208,14 +263,18 @@ class Variant:
         """Met if one is met, contradicted if all are contradicted."""
         return self._combined(findings, "one of these", if_any="met", if_all="contradicted")
 
-    def _combined(self, findings: Sequence[Finding | None], text: str, *, if_any: Outcome, if_all: Outcome) -> Finding | None:
+    def _combined(
+        self, findings: Sequence[Finding | None], text: str, *, if_any: Outcome, if_all: Outcome
+    ) -> Finding | None:
         found = tuple(finding for finding in findings if finding)
         if not found or (len(found) < len(findings) and not self.some):
             return None
         if len(found) == 1:
             return found[0]
         outcomes = {finding.outcome for finding in found}
-        outcome: Outcome = if_any if if_any in outcomes else if_all if outcomes == {if_all} else "unresolved"
+        outcome: Outcome = (
+            if_any if if_any in outcomes else if_all if outcomes == {if_all} else "unresolved"
+        )
         return Finding(self.name, outcome, text, scale=self.scale, components=found)
 
     def provided(self, premise: Finding | None, finding: Finding | None) -> Finding | None:

@@ -22,8 +22,15 @@ ARCGRAD = "arcgrad 10"
 """ArcGrad with the paper's number for images."""
 
 WARMUP = "warm-up 0.1→1"
-WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = "momentum 0.9", "no momentum", "no momentum, ten times the learning rate"
-_PLANS = {"crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5), "plain": ((20.0, 1.0, 0.1, WARMUP), 3)}  # on FAST, with seeds
+WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = (
+    "momentum 0.9",
+    "no momentum",
+    "no momentum, ten times the learning rate",
+)
+_PLANS = {
+    "crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5),
+    "plain": ((20.0, 1.0, 0.1, WARMUP), 3),
+}  # on FAST, with seeds
 
 _LOSSES_OF_LM = "(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm|l-softmax|lgm)( |$)"
 
@@ -88,7 +95,9 @@ def _image_networks(runs: pd.DataFrame) -> pd.DataFrame:
 def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
     """Call β = 1 on a network of :data:`FAST` softmax, for the losses that are compared with it there."""
     plain = (runs["loss"] == "gd") & (runs["model"] == FAST) & (runs["schedule"] == "1")
-    return runs.assign(loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax"))
+    return runs.assign(
+        loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax")
+    )
 
 
 def _prepared(runs: pd.DataFrame) -> pd.DataFrame:
@@ -98,11 +107,16 @@ def _prepared(runs: pd.DataFrame) -> pd.DataFrame:
         return found
     label = (found["schedule"] if "schedule" in found else found["loss"]).astype(object)
     of_beta = (found["loss"] == "gd") & ~label.astype(str).str.startswith(("warm-up", "feedback"))
-    found["setting"] = label.mask(of_beta, found["beta"].astype(float)) if "beta" in found else label
+    found["setting"] = (
+        label.mask(of_beta, found["beta"].astype(float)) if "beta" in found else label
+    )
     for name, (formula, *columns) in _DERIVED.items():
         if set(columns) <= set(found):
             rows = zip(*(found[column] for column in columns), strict=True)
-            found[name] = [math.nan if any(value is None or value != value for value in row) else formula(*row) for row in rows]
+            found[name] = [
+                math.nan if any(value is None or value != value for value in row) else formula(*row)
+                for row in rows
+            ]
     return found
 
 
@@ -129,25 +143,49 @@ def _rise(last: float, curve: list[float | None]) -> float:
 
 
 _DERIVED: Mapping[str, tuple[Any, ...]] = {  # name: formula, and the columns that it takes
-    "overconfidence": (lambda confidence, accuracy: confidence - accuracy, "test_confidence", "test_accuracy"),
+    "overconfidence": (
+        lambda confidence, accuracy: confidence - accuracy,
+        "test_confidence",
+        "test_accuracy",
+    ),
     "lost": (lambda counts: counts[0], "confidence_counts"),  # (0, 0.2], …, (0.8, 1]
     "sure": (lambda counts: counts[-1], "confidence_counts"),
-    "errors": (lambda accuracy, samples: float(round((1 - accuracy) * samples)), "train_accuracy", "train_samples"),
-    "lost_share": (lambda lost, errors: lost / errors if errors > 0 else math.nan, "lost", "errors"),
+    "errors": (
+        lambda accuracy, samples: float(round((1 - accuracy) * samples)),
+        "train_accuracy",
+        "train_samples",
+    ),
+    "lost_share": (
+        lambda lost, errors: lost / errors if errors > 0 else math.nan,
+        "lost",
+        "errors",
+    ),
     "early_cross_entropy": (_early, "curve_train_epoch", "curve_train_cross_entropy"),
     # of the easiest fifth; one more than the epochs if never
-    "epoch_easy": (lambda groups: next((n for n, x in enumerate(groups[-1]) if x >= 0.9), len(groups[-1])), "group_confidence"),
+    "epoch_easy": (
+        lambda groups: next((n for n, x in enumerate(groups[-1]) if x >= 0.9), len(groups[-1])),
+        "group_confidence",
+    ),
     "gap": (lambda groups: np.subtract(groups[-1][1:], groups[0][1:]).mean(), "group_confidence"),
-    "early_accuracy": (lambda curve, n: np.mean(_each_epoch(curve, n)[: max(1, int(n) // 4)]), "curve_test_accuracy", "epochs"),
+    "early_accuracy": (
+        lambda curve, n: np.mean(_each_epoch(curve, n)[: max(1, int(n) // 4)]),
+        "curve_test_accuracy",
+        "epochs",
+    ),
     "falls": (_falls, "curve_test_accuracy", "epochs"),
     "bias_rise": (_rise, "train_margin_bias", "curve_train_margin_bias"),
-    "mean_target_angle": (lambda curve: np.mean(curve[1:] or math.nan), "curve_target_angle"),  # after the first evaluation
+    "mean_target_angle": (
+        lambda curve: np.mean(curve[1:] or math.nan),
+        "curve_target_angle",
+    ),  # after the first evaluation
 }
 
 
 def _augmentation(runs: pd.DataFrame) -> pd.Series[str]:
     """Name the augmentation of each run."""
-    return runs["augmentation"].replace({"none": "plain", "crop-flip": "crops and flips", "crop2-flip": "crops and flips"})
+    return runs["augmentation"].replace(
+        {"none": "plain", "crop-flip": "crops and flips", "crop2-flip": "crops and flips"}
+    )
 
 
 def _recipe(runs: pd.DataFrame) -> pd.Series[str]:
@@ -158,8 +196,15 @@ def _recipe(runs: pd.DataFrame) -> pd.Series[str]:
 
 def at_usual_rate(runs: pd.DataFrame) -> pd.Series[bool]:
     """Tell for each run if it has the learning rate that most settings of its variant were run with."""
-    counts = runs.assign(setting=runs["setting"].astype(str)).groupby(["variant", "learning_rate"])["setting"].nunique()
-    usual = {variant: of_variant.droplevel(0).idxmax() for variant, of_variant in counts.groupby("variant")}
+    counts = (
+        runs.assign(setting=runs["setting"].astype(str))
+        .groupby(["variant", "learning_rate"])["setting"]
+        .nunique()
+    )
+    usual = {
+        variant: of_variant.droplevel(0).idxmax()
+        for variant, of_variant in counts.groupby("variant")
+    }
     return runs["learning_rate"] == runs["variant"].map(usual)
 
 
@@ -170,7 +215,9 @@ def _beside(runs: pd.DataFrame, marked: pd.Series[bool]) -> pd.DataFrame:
 
 def _without_lonely(runs: pd.DataFrame) -> pd.DataFrame:
     """Leave out the variants of :data:`FAST` in which softmax has no other loss beside it."""
-    return runs[(runs["model"] != FAST) | (runs.groupby("variant")["setting"].transform("nunique") > 1)]
+    return runs[
+        (runs["model"] != FAST) | (runs.groupby("variant")["setting"].transform("nunique") > 1)
+    ]
 
 
 # --- the kinds ---
@@ -181,10 +228,16 @@ def _mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     if found.empty:
         return found
     if kind == "width":
-        usual = (found["activation"] == "relu") & (found["input_scale"] == 1) & (found["first_weights"] == 1)
+        usual = (
+            (found["activation"] == "relu")
+            & (found["input_scale"] == 1)
+            & (found["first_weights"] == 1)
+        )
         found = found[usual].assign(units=found["hidden"].map(lambda hidden: hidden[0]))
     if kind == "temperature":
-        found["setting"] = list(zip(found["beta"].astype(float), found["temperature"].astype(float), strict=True))
+        found["setting"] = list(
+            zip(found["beta"].astype(float), found["temperature"].astype(float), strict=True)
+        )
     return found.assign(variant=found["activation"] + "-" + found["normalization"])
 
 
@@ -198,8 +251,12 @@ def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     if found.empty:
         return found
     sizes = [
-        (f", {images:,.0f} images" if images > 0 else "") + f", {epochs:.0f} epochs" if scale == "reduced" else ""
-        for scale, images, epochs in zip(found["scale"], found["subset"], found["epochs"], strict=True)
+        (f", {images:,.0f} images" if images > 0 else "") + f", {epochs:.0f} epochs"
+        if scale == "reduced"
+        else ""
+        for scale, images, epochs in zip(
+            found["scale"], found["subset"], found["epochs"], strict=True
+        )
     ]
     found["variant"] = _recipe(found) + pd.Series(sizes, found.index, dtype=object)
     found["matched"], fast = found["match_gradient"].astype(bool), found["model"] == FAST
@@ -218,7 +275,11 @@ def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     if kind == "matched":
         return _beside(found, found["matched"])
     found = found[~found["matched"]]
-    return _beside(found, found["setting"].isin(RIVALS)) if kind == "margins" else found[found["dataset"].str.match(_KINDS[kind][3])]
+    return (
+        _beside(found, found["setting"].isin(RIVALS))
+        if kind == "margins"
+        else found[found["dataset"].str.match(_KINDS[kind][3])]
+    )
 
 
 def _long_tailed_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -226,7 +287,9 @@ def _long_tailed_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found = _prepared(_image_networks(runs[~runs["diverged"].astype(bool)]))
     if found.empty:
         return found
-    sizes = found["imbalance"].map(", sizes {:g} : 1".format) + found["learning_rate"].map(", learning rate {:g}".format)
+    sizes = found["imbalance"].map(", sizes {:g} : 1".format) + found["learning_rate"].map(
+        ", learning rate {:g}".format
+    )
     return found.assign(variant=_recipe(found) + sizes)
 
 
@@ -237,27 +300,51 @@ def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
     learning rate falls.
     """
     moving = runs["momentum"] > 0
-    ratio = runs["learning_rate"] / runs["learning_rate"].where(moving).groupby(runs["variant"]).transform("min")
-    runs["arm"] = np.select([moving, np.isclose(ratio, 1), np.isclose(ratio, 10)], [WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP], "")
+    ratio = runs["learning_rate"] / runs["learning_rate"].where(moving).groupby(
+        runs["variant"]
+    ).transform("min")
+    runs["arm"] = np.select(
+        [moving, np.isclose(ratio, 1), np.isclose(ratio, 10)],
+        [WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP],
+        "",
+    )
     for arm in (WITH_MOMENTUM, NO_MOMENTUM):
         runs = _beside(runs, runs["arm"] == arm)
     changes = [
         np.diff(accuracy[last // 2 : last + 1])
-        for accuracy, epochs, milestones in zip(runs["curve_test_accuracy"], runs["epochs"], runs["milestones"], strict=True)
+        for accuracy, epochs, milestones in zip(
+            runs["curve_test_accuracy"], runs["epochs"], runs["milestones"], strict=True
+        )
         for last in [round(min(milestones, default=1) * epochs)]
     ]
-    return runs.assign(oscillation=[np.std(of_run, ddof=1) for of_run in changes])[runs["arm"] != ""]
+    return runs.assign(oscillation=[np.std(of_run, ddof=1) for of_run in changes])[
+        runs["arm"] != ""
+    ]
 
 
 def _uci_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Cross-validations with rows dealt out freely; for Table I in every variant with equal rows in one fold, where there are any."""
-    found = _prepared(runs[_named(runs, _KINDS[kind][3]) & ((kind == "uci-tables") | runs["duplicates_together"].ne(True))])
+    found = _prepared(
+        runs[
+            _named(runs, _KINDS[kind][3])
+            & ((kind == "uci-tables") | runs["duplicates_together"].ne(True))
+        ]
+    )
     if found.empty:
         return found
     units = found["hidden"].map(lambda hidden: f", {hidden[0]} units")
-    found["variant"] = found["normalization"] + ", " + found["optimizer"] + " " + found["learning_rate"].map("{:g}".format) + units
+    found["variant"] = (
+        found["normalization"]
+        + ", "
+        + found["optimizer"]
+        + " "
+        + found["learning_rate"].map("{:g}".format)
+        + units
+    )
     if "weight_decay" in found:
-        found["variant"] += found["weight_decay"].map(lambda decay: f", weight decay {decay:g}" if decay > 0 else "")
+        found["variant"] += found["weight_decay"].map(
+            lambda decay: f", weight decay {decay:g}" if decay > 0 else ""
+        )
     found["depth"] = found["hidden"].map(len) + 1
     return _one_row_for_each_data_set(found) if kind == "uci-tables" else found
 
@@ -269,11 +356,25 @@ def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
     runs = runs[together | ~runs["title"].isin(runs.loc[together, "title"])]
     frames = [runs.iloc[:0]]
     for variant, group in runs.groupby("variant"):
-        counts = group.pivot_table(index="title", columns="setting", values="seed", aggfunc="nunique")
-        if counts.shape == paper_table_i().shape and (counts >= least_seeds("uci-tables")).all(axis=None):
-            scores = group.pivot_table(index="title", columns="setting", values="test_accuracy")[list(TABLE_I)]
-            columns = {"test_accuracy": scores.stack(), "wins": won(scores).stack(), "negative_rank": -statistics.ranks(scores).stack()}
-            frames.append(pd.DataFrame(columns).reset_index().assign(variant=variant, scale=", ".join(sorted(set(group["scale"])))))
+        counts = group.pivot_table(
+            index="title", columns="setting", values="seed", aggfunc="nunique"
+        )
+        if counts.shape == paper_table_i().shape and (counts >= least_seeds("uci-tables")).all(
+            axis=None
+        ):
+            scores = group.pivot_table(index="title", columns="setting", values="test_accuracy")[
+                list(TABLE_I)
+            ]
+            columns = {
+                "test_accuracy": scores.stack(),
+                "wins": won(scores).stack(),
+                "negative_rank": -statistics.ranks(scores).stack(),
+            }
+            frames.append(
+                pd.DataFrame(columns)
+                .reset_index()
+                .assign(variant=variant, scale=", ".join(sorted(set(group["scale"]))))
+            )
     return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
@@ -292,10 +393,16 @@ def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     same = [found[name] for name in ("dataset", "model", "width", "augmentation", "epochs")]
     found["share"] = found["train_samples"] / found.groupby(same)["train_samples"].transform("max")
     sizes = zip(found["train_samples"], found["epochs"], found["label_noise"], strict=True)
-    size = [f", {n:,.0f} images, {epochs:.0f} epochs" + (f", {100 * x:g} % wrong labels" if x > 0 else "") for n, epochs, x in sizes]
+    size = [
+        f", {n:,.0f} images, {epochs:.0f} epochs"
+        + (f", {100 * x:g} % wrong labels" if x > 0 else "")
+        for n, epochs, x in sizes
+    ]
     found["variant"] = _recipe(found) + pd.Series(size, found.index)
     found = found[at_usual_rate(found)]
-    points = found["curve_train_margin_bias"].map(lambda curve: len(curve) if isinstance(curve, list) else 0)
+    points = found["curve_train_margin_bias"].map(
+        lambda curve: len(curve) if isinstance(curve, list) else 0
+    )
     longest = found.loc[points.sort_values(ascending=False, kind="stable").index]
     found = longest.drop_duplicates(["variant", "loss", "seed"]).sort_index()
     degraded = (found["share"] < 1) | (found["label_noise"] > 0)
@@ -307,19 +414,44 @@ def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Runs of ArcGrad's image experiments, without those that chose a learning rate and those that diverged."""
-    runs = runs[(runs["scale"] != "smoke") & ~runs["diverged"].astype(bool) & ((runs["model"] != "mlp") | (kind != "angular-images"))]
-    on_images = (runs["model"] == FAST) & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS]) & runs["w_inter"].notna() & (kind != "angular-cuts")
+    runs = runs[
+        (runs["scale"] != "smoke")
+        & ~runs["diverged"].astype(bool)
+        & ((runs["model"] != "mlp") | (kind != "angular-images"))
+    ]
+    on_images = (
+        (runs["model"] == FAST)
+        & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS])
+        & runs["w_inter"].notna()
+        & (kind != "angular-cuts")
+    )
     found = _prepared(runs[on_images | _named(runs, "angular(-reduced|-mnist)?/(?!reading)")])
     if found.empty:
         return found
-    found["variant"] = _recipe(found).mask(found["model"] == "mlp", found["dataset"] + ", perceptron")
-    found["samples"], found["epochs"] = found["train_samples"].astype(int), found["epochs"].astype(int)
+    found["variant"] = _recipe(found).mask(
+        found["model"] == "mlp", found["dataset"] + ", perceptron"
+    )
+    found["samples"], found["epochs"] = (
+        found["train_samples"].astype(int),
+        found["epochs"].astype(int),
+    )
     if kind == "angular-cuts":
-        most = found["subset"].mask(found["subset"] <= 0, np.inf).groupby(found["variant"]).transform("max")
-        return found.assign(variant=found["variant"] + most.map(lambda images: f", up to {images:,.0f} images" if images < np.inf else ""))
+        most = (
+            found["subset"]
+            .mask(found["subset"] <= 0, np.inf)
+            .groupby(found["variant"])
+            .transform("max")
+        )
+        return found.assign(
+            variant=found["variant"]
+            + most.map(lambda images: f", up to {images:,.0f} images" if images < np.inf else "")
+        )
     for name in ("epochs", "samples"):
         found = found[found[name] == found.groupby("variant")[name].transform("max")]
-    return found.assign(variant=found["variant"] + found["subset"].map(lambda images: f", {images:,.0f} images" if images > 0 else ""))
+    return found.assign(
+        variant=found["variant"]
+        + found["subset"].map(lambda images: f", {images:,.0f} images" if images > 0 else "")
+    )
 
 
 def _cost_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -328,24 +460,53 @@ def _cost_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     if found.empty:
         return found
     width = found["width"].map(lambda width: f"×{width:g}" if width != 1 else "full width")
-    found["variant"] = found["measured_on"] + ", " + width + ", batches of " + found["batch_size"].astype(int).astype(str)
+    found["variant"] = (
+        found["measured_on"]
+        + ", "
+        + width
+        + ", batches of "
+        + found["batch_size"].astype(int).astype(str)
+    )
     plain = found[found["loss"] == "softmax"].set_index(["variant", "model", "seed"])
     beside = plain.reindex(pd.MultiIndex.from_frame(found[["variant", "model", "seed"]]))
-    found["excess"] = (found["criterion_seconds"].to_numpy() - beside["criterion_seconds"].to_numpy()) / beside["step_seconds"].to_numpy()
+    found["excess"] = (
+        found["criterion_seconds"].to_numpy() - beside["criterion_seconds"].to_numpy()
+    ) / beside["step_seconds"].to_numpy()
     return found
 
 
-_EVERY_BETA = ("images", "cifar10", "cifar100", "many-classes", "tiny-imagenet")  # and the warm-ups; the plan for FAST is known
+_EVERY_BETA = (
+    "images",
+    "cifar10",
+    "cifar100",
+    "many-classes",
+    "tiny-imagenet",
+)  # and the warm-ups; the plan for FAST is known
 
 # How runs are selected, a column that only their records have, the seeds that decide, and a pattern: of campaign/record, or of data sets
 _KINDS: Mapping[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str, int, str]] = {
-    "grid": (_mnist_runs, "activation", 5, "mnist/(?!feature-plane|curriculum|temperature|warmup-length)"),  # every β and both warm-ups
+    "grid": (
+        _mnist_runs,
+        "activation",
+        5,
+        "mnist/(?!feature-plane|curriculum|temperature|warmup-length)",
+    ),  # every β and both warm-ups
     "feature-plane": (_mnist_runs, "activation", 5, "mnist/feature-plane"),
     "curriculum": (_mnist_runs, "activation", 5, "mnist/curriculum"),
     "temperature": (_mnist_runs, "activation", 5, "mnist(-edges)?/temperature"),
     "warmup-length": (_mnist_runs, "activation", 5, "mnist/warmup-length"),
-    "step": (_mnist_runs, "activation", 5, "mnist-step/"),  # learning rates, also of the first layer alone, and larger first weights
-    "width": (_mnist_runs, "activation", 5, "mnist-(step|width)/"),  # every width at two of these rates
+    "step": (
+        _mnist_runs,
+        "activation",
+        5,
+        "mnist-step/",
+    ),  # learning rates, also of the first layer alone, and larger first weights
+    "width": (
+        _mnist_runs,
+        "activation",
+        5,
+        "mnist-(step|width)/",
+    ),  # every width at two of these rates
     "link": (_mnist_runs, "activation", 5, "mnist-edges/link"),  # some β with samples held out
     "mnist-tuned": (_mnist_runs, "activation", 5, "mnist-rates/"),  # several rates for each β
     "images": (_image_runs, "width", 3, ""),
@@ -361,15 +522,45 @@ _KINDS: Mapping[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str, int
     "long-tailed": (_long_tailed_runs, "imbalance", 3, ""),
     "uci": (_uci_runs, "fold_accuracies", 10, "uci/"),  # Table I and the columns beside it
     "uci-adam": (_uci_runs, "fold_accuracies", 10, "uci-adam/"),
-    "uci-tables": (_uci_runs, "fold_accuracies", 10, "uci(-adam)?/"),  # Table I in every variant, a row for each method and data set
+    "uci-tables": (
+        _uci_runs,
+        "fold_accuracies",
+        10,
+        "uci(-adam)?/",
+    ),  # Table I in every variant, a row for each method and data set
     "uci-depth": (_uci_runs, "fold_accuracies", 10, "iris-depth/"),  # Figure 2
-    "uci-layers": (_uci_runs, "fold_accuracies", 10, "iris-depth(-adam)?/"),  # Figure 2 in every variant
+    "uci-layers": (
+        _uci_runs,
+        "fold_accuracies",
+        10,
+        "iris-depth(-adam)?/",
+    ),  # Figure 2 in every variant
     "uci-readings": (_uci_runs, "fold_accuracies", 10, "uci-readings/"),  # what chose the training
     "iris-depth-settings": (_uci_runs, "fold_accuracies", 10, "iris-depth-settings/"),
-    "large-margin": (_large_margin_runs, "curve_train_margin_bias", 3, ""),  # all samples and right labels
-    "degraded": (_large_margin_runs, "curve_train_margin_bias", 3, ""),  # softmax and LM, where samples are few or labels wrong
+    "large-margin": (
+        _large_margin_runs,
+        "curve_train_margin_bias",
+        3,
+        "",
+    ),  # all samples and right labels
+    "degraded": (
+        _large_margin_runs,
+        "curve_train_margin_bias",
+        3,
+        "",
+    ),  # softmax and LM, where samples are few or labels wrong
     "angular": (_angular_runs, "w_inter", 3, ""),  # all samples and all epochs (Table VI)
-    "angular-images": (_angular_runs, "w_inter", 3, ""),  # the image networks among them (Tables IV and V)
-    "angular-cuts": (_angular_runs, "w_inter", 3, ""),  # fewer samples and epochs too (Figure 3, Table VII)
+    "angular-images": (
+        _angular_runs,
+        "w_inter",
+        3,
+        "",
+    ),  # the image networks among them (Tables IV and V)
+    "angular-cuts": (
+        _angular_runs,
+        "w_inter",
+        3,
+        "",
+    ),  # fewer samples and epochs too (Figure 3, Table VII)
     "cost": (_cost_runs, "step_seconds", 5, ""),
 }

@@ -17,5 +17,16 @@ from study.data.sampling import duplicate_groups, folds, with_label_noise
 from study.data.sets import NORMALIZATIONS, Dataset, Split, fit_normalizer
 from study.data.tables import UCI, Table, table, table_names
 
-__all__ = ["NORMALIZATIONS", "UCI", "Dataset", "Split", "Table", "duplicate_groups", "fit_normalizer", "folds", "load", "names"]
+__all__ = [
+    "NORMALIZATIONS",
+    "UCI",
+    "Dataset",
+    "Split",
+    "Table",
+    "duplicate_groups",
+    "fit_normalizer",
+    "folds",
+    "load",
+    "names",
+]
 __all__ += ["table", "table_names", "with_label_noise"]

@@ -34,19 +34,32 @@ def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
     if min(samples, seed, step) < 0:
         raise ValueError(f"samples, seed and step must be >= 0; got {samples}, {seed} and {step}")
     padding = PADDING[name]
-    raw = np.random.Philox(key=np.array([seed, step], dtype=np.uint64)).random_raw(3 * samples).reshape(samples, 3)
+    raw = (
+        np.random.Philox(key=np.array([seed, step], dtype=np.uint64))
+        .random_raw(3 * samples)
+        .reshape(samples, 3)
+    )
     choices = np.array([2 * padding + 1, 2 * padding + 1, 2], dtype=np.uint64)
-    draws = ((raw >> np.uint64(32)) * choices >> np.uint64(32)).astype(np.int64)  # the upper half of 64 bits, scaled to the choices
+    draws = ((raw >> np.uint64(32)) * choices >> np.uint64(32)).astype(
+        np.int64
+    )  # the upper half of 64 bits, scaled to the choices
     if name == "none":
         draws[:, 2] = 0
     return torch.from_numpy(draws)
 
 
-def draw_epoch(name: str, samples: int, batch_size: int, *, seeds: Sequence[int], epoch: int) -> Tensor:
+def draw_epoch(
+    name: str, samples: int, batch_size: int, *, seeds: Sequence[int], epoch: int
+) -> Tensor:
     """Draw the crops and flips of an epoch, counted from 1, step by step, for each seed, ``[S, N, 3]``."""
     steps = -(-samples // batch_size)
     numbers = range((epoch - 1) * steps, epoch * steps)
-    return torch.stack([torch.cat([draw(name, batch_size, seed=seed, step=step) for step in numbers]) for seed in seeds])[:, :samples]
+    return torch.stack(
+        [
+            torch.cat([draw(name, batch_size, seed=seed, step=step) for step in numbers])
+            for seed in seeds
+        ]
+    )[:, :samples]
 
 
 def apply(images: Tensor, draws: Tensor, padding: int = 4) -> Tensor:
@@ -62,11 +75,17 @@ def apply(images: Tensor, draws: Tensor, padding: int = 4) -> Tensor:
     """
     *batch, channels, height, width = images.shape
     if images.ndim < 4 or list(draws.shape) != [*batch, 3]:
-        raise ValueError(f"images [..., C, H, W] need draws [..., 3]; got {list(images.shape)} and {list(draws.shape)}")
-    padded = F.pad(images, (padding, padding, padding, padding)).flatten(0, -4).flatten(2)  # (N, C, pixels of the padded image)
+        raise ValueError(
+            f"images [..., C, H, W] need draws [..., 3]; got {list(images.shape)} and {list(draws.shape)}"
+        )
+    padded = (
+        F.pad(images, (padding, padding, padding, padding)).flatten(0, -4).flatten(2)
+    )  # (N, C, pixels of the padded image)
     top, left, mirrored = draws.reshape(-1, 3, 1).unbind(1)  # (N, 1) each
     column = torch.arange(width, device=images.device)
     columns = left + torch.where(mirrored > 0, width - 1 - column, column)  # (N, W)
     rows = top + torch.arange(height, device=images.device)  # (N, H)
-    pixels = (rows[:, :, None] * (width + 2 * padding) + columns[:, None, :]).flatten(1)  # (N, H * W)
+    pixels = (rows[:, :, None] * (width + 2 * padding) + columns[:, None, :]).flatten(
+        1
+    )  # (N, H * W)
     return padded.gather(2, pixels[:, None].expand(-1, channels, -1)).view(images.shape)

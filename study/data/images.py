@@ -24,8 +24,13 @@ from study.data.files import checksum, listed
 from study.data.sets import Dataset, Split
 
 _BATCH = 1_000  # images that are decoded at a time
-_ABANDONED = 3_600  # seconds since the last write, after which nobody works on a partial file any more
-_MODES = {"L": {"L"}, "RGB": {"RGB", "L", "P", "RGBA", "CMYK"}}  # modes of Pillow with 8 bits that become the colours without loss
+_ABANDONED = (
+    3_600  # seconds since the last write, after which nobody works on a partial file any more
+)
+_MODES = {
+    "L": {"L"},
+    "RGB": {"RGB", "L", "P", "RGBA", "CMYK"},
+}  # modes of Pillow with 8 bits that become the colours without loss
 
 _log = logging.getLogger("study.data")
 
@@ -60,7 +65,10 @@ def download(spec: Images) -> Path:
     from huggingface_hub import snapshot_download
 
     patterns = [f"{spec.config}/{split}-*.parquet" for split in ("train", spec.test_split)]
-    return Path(snapshot_download(spec.repository, repo_type="dataset", allow_patterns=patterns)) / spec.config
+    return (
+        Path(snapshot_download(spec.repository, repo_type="dataset", allow_patterns=patterns))
+        / spec.config
+    )
 
 
 def load_images(name: str, folder: Path, source: str) -> Dataset:
@@ -68,11 +76,15 @@ def load_images(name: str, folder: Path, source: str) -> Dataset:
     spec = IMAGES[name]
     files = [_shards(name, folder, split) for split in ("train", spec.test_split)]
     sums = [[checksum(file) for file in part] for part in files]
-    (train, classes), (test, others) = (_decoded(part, of_part, spec) for part, of_part in zip(files, sums, strict=True))
+    (train, classes), (test, others) = (
+        _decoded(part, of_part, spec) for part, of_part in zip(files, sums, strict=True)
+    )
     shapes = [list(part.inputs.shape[1:]) for part in (train, test)]
     if classes != others or shapes[0] != shapes[1]:
         unlike = f"images of {shapes}" if classes == others else "different classes"
-        raise ValueError(f"the files of {folder} to train on and to test on hold {unlike}; take all of them from one copy")
+        raise ValueError(
+            f"the files of {folder} to train on and to test on hold {unlike}; take all of them from one copy"
+        )
     copy = "sha256 " + " ".join(one[:16] for part in sums for one in part)
     return Dataset(name, train, None, test, classes, source, copy)
 
@@ -81,18 +93,31 @@ def _shards(name: str, folder: Path, split: str) -> list[Path]:
     """List the files of a split, ``split-00000-of-N.parquet`` and so on: all N, none twice, and those of ``SHA256SUMS`` if it names any."""
     files = sorted(folder.glob(f"{split}-*.parquet"))
     if not files:
-        raise FileNotFoundError(f"{folder} holds no files {split}-*.parquet: the data set {name!r} is incomplete there")
+        raise FileNotFoundError(
+            f"{folder} holds no files {split}-*.parquet: the data set {name!r} is incomplete there"
+        )
     present = {file.name for file in files}
     known = {file for file in listed(folder) if re.fullmatch(rf"{split}-.*\.parquet", file)}
-    shards = [re.fullmatch(rf"{split}-(\d+)-of-(\d+)(?:-[0-9a-f]+)?\.parquet", file.name) for file in files]
-    numbers = [(int(shard[1]), int(shard[2])) for shard in shards if shard]  # a copy has another form of name
-    if numbers != [(index, len(files)) for index in range(len(files))] or (known and known != present):
+    shards = [
+        re.fullmatch(rf"{split}-(\d+)-of-(\d+)(?:-[0-9a-f]+)?\.parquet", file.name)
+        for file in files
+    ]
+    numbers = [
+        (int(shard[1]), int(shard[2])) for shard in shards if shard
+    ]  # a copy has another form of name
+    if numbers != [(index, len(files)) for index in range(len(files))] or (
+        known and known != present
+    ):
         wanted = sorted(known) or f"{split}-00000-of-N.parquet and so on, N files"
-        raise ValueError(f"{folder} holds {sorted(present)} where {wanted} are expected: files are missing, or some should not be there")
+        raise ValueError(
+            f"{folder} holds {sorted(present)} where {wanted} are expected: files are missing, or some should not be there"
+        )
     return files
 
 
-def _decoded(files: Sequence[Path], checksums: Sequence[str], spec: Images) -> tuple[Split, tuple[str, ...]]:
+def _decoded(
+    files: Sequence[Path], checksums: Sequence[str], spec: Images
+) -> tuple[Split, tuple[str, ...]]:
     """Read the files of one split: images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes) with their labels, and the names of the classes.
 
     Images are decoded batch by batch into a file of the cache, named after the checksums of the files they come from. It gets its name when
@@ -103,15 +128,22 @@ def _decoded(files: Sequence[Path], checksums: Sequence[str], spec: Images) -> t
     """
     labels, class_names = _labels(files, spec)
     key = hashlib.sha256(" ".join([*checksums, spec.image, spec.colours]).encode()).hexdigest()[:24]
-    cached = Path(os.environ.get("GDLIB_CACHE") or Path.home() / ".cache" / "gdlib") / f"{key}-images.npy"
+    cached = (
+        Path(os.environ.get("GDLIB_CACHE") or Path.home() / ".cache" / "gdlib")
+        / f"{key}-images.npy"
+    )
     images = _mapped(cached)
     if images is None:
         try:
-            _log.info("decoding %d images of %s into %s", len(labels), files[0].parent, cached.parent)
+            _log.info(
+                "decoding %d images of %s into %s", len(labels), files[0].parent, cached.parent
+            )
             _write(cached, files, spec, len(labels))
             images = _mapped(cached)
         except OSError as error:  # errors of the source files come as ValueError
-            _log.warning("the cache %s cannot be written (%s): decoding into memory", cached.parent, error)
+            _log.warning(
+                "the cache %s cannot be written (%s): decoding into memory", cached.parent, error
+            )
     images = np.concatenate(list(_batches(files, spec))) if images is None else images
     return Split(torch.from_numpy(images), torch.from_numpy(labels)), class_names
 
@@ -120,7 +152,10 @@ def _mapped(path: Path) -> NDArray[np.uint8] | None:
     """Map an array of the cache; None if it is not there, or not as it was written."""
     try:
         with path.open("rb") as stream:
-            if path.with_suffix(".sha256").read_bytes().decode() != hashlib.file_digest(stream, "sha256").hexdigest():
+            if (
+                path.with_suffix(".sha256").read_bytes().decode()
+                != hashlib.file_digest(stream, "sha256").hexdigest()
+            ):
                 raise ValueError("its SHA-256 is another one")
         return np.load(path, mmap_mode="c")
     except FileNotFoundError:
@@ -140,7 +175,9 @@ def _write(path: Path, files: Sequence[Path], spec: Images, samples: int) -> Non
         for images in _batches(files, spec):
             if stream.tell() == 0:
                 shape = (samples, *images.shape[1:])
-                np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
+                np.lib.format.write_array_header_1_0(
+                    stream, {"descr": "|u1", "fortran_order": False, "shape": shape}
+                )
             stream.write(images.tobytes())
         stream.seek(0)
         found = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -155,7 +192,9 @@ def _opened(file: Path, spec: Images) -> Iterator[pq.ParquetFile]:
             yield parquet
     except Exception as error:
         columns = f"columns {spec.image!r} and {spec.label!r}"
-        raise ValueError(f"{file} is damaged or has another layout ({columns} expected): {error}") from error
+        raise ValueError(
+            f"{file} is damaged or has another layout ({columns} expected): {error}"
+        ) from error
 
 
 def _labels(files: Sequence[Path], spec: Images) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -165,19 +204,33 @@ def _labels(files: Sequence[Path], spec: Images) -> tuple[NDArray[np.int64], tup
     for file in files:
         with _opened(file, spec) as parquet:
             try:
-                names.append(tuple(json.loads(parquet.schema_arrow.metadata[b"huggingface"])["info"]["features"][spec.label]["names"]))
+                names.append(
+                    tuple(
+                        json.loads(parquet.schema_arrow.metadata[b"huggingface"])["info"][
+                            "features"
+                        ][spec.label]["names"]
+                    )
+                )
             except (KeyError, TypeError, ValueError) as error:
-                raise ValueError("it does not name its classes in the schema's 'huggingface' metadata") from error
+                raise ValueError(
+                    "it does not name its classes in the schema's 'huggingface' metadata"
+                ) from error
             if names[-1] != names[0]:
-                raise ValueError(f"it names other classes than {files[0].name}; take all files from one copy")
+                raise ValueError(
+                    f"it names other classes than {files[0].name}; take all files from one copy"
+                )
             column = parquet.read(columns=[spec.label]).column(spec.label)
             if not pa.types.is_integer(column.type) or column.null_count:
-                raise ValueError(f"labels of type {column.type}, {column.null_count} of them missing; integers expected")
+                raise ValueError(
+                    f"labels of type {column.type}, {column.null_count} of them missing; integers expected"
+                )
             labels.append(column.to_numpy().astype(np.int64))
             if len(column) == 0:
                 raise ValueError("it holds no samples; copy the file again")
             if not 0 <= labels[-1].min() <= labels[-1].max() < len(names[0]):
-                raise ValueError(f"labels from {labels[-1].min()} to {labels[-1].max()} for {len(names[0])} classes")
+                raise ValueError(
+                    f"labels from {labels[-1].min()} to {labels[-1].max()} for {len(names[0])} classes"
+                )
     return np.concatenate(labels), names[0]
 
 
@@ -187,10 +240,17 @@ def _batches(files: Sequence[Path], spec: Images) -> Iterator[NDArray[np.uint8]]
     for file in files:
         with _opened(file, spec) as parquet:
             for batch in parquet.iter_batches(batch_size=_BATCH, columns=[spec.image]):
-                images = np.stack([_pixels(cell["bytes"], spec.colours) for cell in batch.column(spec.image).to_pylist()])
+                images = np.stack(
+                    [
+                        _pixels(cell["bytes"], spec.colours)
+                        for cell in batch.column(spec.image).to_pylist()
+                    ]
+                )
                 shape = shape or images.shape[1:]
                 if images.shape[1:] != shape:
-                    raise ValueError(f"images of shape {list(images.shape[1:])} after images of shape {list(shape)}")
+                    raise ValueError(
+                        f"images of shape {list(images.shape[1:])} after images of shape {list(shape)}"
+                    )
                 yield images
 
 
@@ -198,6 +258,8 @@ def _pixels(content: bytes, colours: str) -> NDArray[np.uint8]:
     with Image.open(io.BytesIO(content)) as image:
         if image.mode not in _MODES[colours]:
             expected = ", ".join(sorted(_MODES[colours]))
-            raise ValueError(f"an image of mode {image.mode!r}; {expected} expected, with 8 bits for each channel")
+            raise ValueError(
+                f"an image of mode {image.mode!r}; {expected} expected, with 8 bits for each channel"
+            )
         array = np.asarray(image if image.mode == colours else image.convert(colours))
     return array if array.ndim == 2 else array.transpose(2, 0, 1)

@@ -51,9 +51,13 @@ def load(
     if name not in names():
         raise ValueError(f"unknown data set {name!r}; valid: {', '.join(names())}")
     if as_bytes and name not in IMAGES:
-        raise ValueError(f"the data set {name!r} holds no bytes; as_bytes is for {', '.join(sorted(IMAGES))}")
+        raise ValueError(
+            f"the data set {name!r} holds no bytes; as_bytes is for {', '.join(sorted(IMAGES))}"
+        )
     if subset != 0 and imbalance != 1:
-        raise ValueError(f"a subset is balanced or has a long tail; got subset={subset} and imbalance={imbalance}")
+        raise ValueError(
+            f"a subset is balanced or has a long tail; got subset={subset} and imbalance={imbalance}"
+        )
     raw = _load_raw(name)
     labels = raw.train.labels.numpy()
     held = proportional(labels, validation_size)
@@ -63,7 +67,9 @@ def load(
     elif imbalance != 1:
         kept[kept] = long_tailed(labels[kept], imbalance, raw.classes)
     train = raw.train if kept.all() else raw.train[torch.from_numpy(kept)]
-    dataset = replace(raw, train=train, valid=raw.train[torch.from_numpy(held)] if validation_size else None)
+    dataset = replace(
+        raw, train=train, valid=raw.train[torch.from_numpy(held)] if validation_size else None
+    )
     normalize = fit_normalizer(train.inputs, normalization)
     return replace(dataset, normalize=normalize) if as_bytes else dataset.with_inputs(normalize)
 
@@ -82,7 +88,9 @@ def _load_raw(name: str) -> Dataset:
     if repository:
         try:
             downloaded = download(IMAGES[name])
-        except Exception as error:  # the hub's client and its transport have error types of their own
+        except (
+            Exception
+        ) as error:  # the hub's client and its transport have error types of their own
             missing = f"{repository} could not be fetched from the hub ({type(error).__name__})"
         else:
             return load_images(name, downloaded, "hub")
@@ -96,6 +104,8 @@ def _split_off_a_test_set(whole: Table) -> Dataset:
     from sklearn.model_selection import train_test_split
 
     rows = Split(whole.features, whole.labels)
-    train, test = train_test_split(torch.arange(len(rows)), test_size=_TEST_SHARE, stratify=whole.labels, random_state=0)
+    train, test = train_test_split(
+        torch.arange(len(rows)), test_size=_TEST_SHARE, stratify=whole.labels, random_state=0
+    )
     copy = f"{whole.copy}, stratified 80/20 split with seed 0"
     return Dataset(whole.name, rows[train], None, rows[test], whole.class_names, whole.source, copy)

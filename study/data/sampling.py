@@ -11,12 +11,16 @@ from torch import Tensor
 def proportional(labels: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
     """Mark ``size`` of N samples, each class in proportion to its share as far as whole samples allow."""
     if not 0 <= size < len(labels):
-        raise ValueError(f"validation_size must lie in [0, {len(labels)}), the number of training samples; got {size}")
+        raise ValueError(
+            f"validation_size must lie in [0, {len(labels)}), the number of training samples; got {size}"
+        )
     # Not scikit-learn's train_test_split, which holds out other samples than those of the committed records.
     order = np.random.default_rng(0).permutation(len(labels))
     exact = np.bincount(labels) * (size / len(labels))
     quota = np.floor(exact).astype(int)
-    quota[np.argsort(quota - exact, kind="stable")[: size - quota.sum()]] += 1  # largest remainders get the samples that are left over
+    quota[np.argsort(quota - exact, kind="stable")[: size - quota.sum()]] += (
+        1  # largest remainders get the samples that are left over
+    )
     return _first_of_each_class(labels, order, quota)
 
 
@@ -47,9 +51,13 @@ def long_tailed(labels: NDArray[np.int64], imbalance: float, classes: int) -> ND
     """
     smallest = int(np.bincount(labels, minlength=classes).min())
     if classes < 2 or not 1 <= imbalance <= smallest:
-        raise ValueError(f"imbalance must lie in [1, {smallest}], the size of the smallest of two classes or more; got {imbalance}")
+        raise ValueError(
+            f"imbalance must lie in [1, {smallest}], the size of the smallest of two classes or more; got {imbalance}"
+        )
     shares = float(imbalance) ** (-np.arange(classes) / (classes - 1))
-    quota = np.floor(smallest * shares + 1e-9).astype(int)  # n/ρ may come out a rounding error below a whole number
+    quota = np.floor(smallest * shares + 1e-9).astype(
+        int
+    )  # n/ρ may come out a rounding error below a whole number
     return _first_of_each_class(labels, np.random.default_rng(0).permutation(len(labels)), quota)
 
 
@@ -71,7 +79,9 @@ def with_label_noise(labels: Tensor, share: float, *, classes: int) -> Tensor:
     return noisy
 
 
-def _first_of_each_class(labels: NDArray[np.int64], order: NDArray[np.int64], quota: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _first_of_each_class(
+    labels: NDArray[np.int64], order: NDArray[np.int64], quota: NDArray[np.int64]
+) -> NDArray[np.bool_]:
     mask = np.zeros(len(labels), dtype=bool)
     for label, number in enumerate(quota):
         mask[order[labels[order] == label][:number]] = True
@@ -79,7 +89,11 @@ def _first_of_each_class(labels: NDArray[np.int64], order: NDArray[np.int64], qu
 
 
 def folds(
-    labels: Tensor | Sequence[int], n_folds: int = 10, seed: int = 0, stratified: bool = True, groups: Tensor | Sequence[int] | None = None
+    labels: Tensor | Sequence[int],
+    n_folds: int = 10,
+    seed: int = 0,
+    stratified: bool = True,
+    groups: Tensor | Sequence[int] | None = None,
 ) -> Tensor:
     """Deal the samples out to the folds of a cross-validation, at random; returns the fold of each, ``[N]``, from 0.
 
@@ -94,12 +108,20 @@ def folds(
         [[0, 1], [0, 1], [0, 1], [0, 1]]
     """
     classes = np.unique(np.asarray(labels), return_inverse=True)[1].reshape(-1)
-    grouping = np.arange(len(classes)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
+    grouping = (
+        np.arange(len(classes))
+        if groups is None
+        else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
+    )
     if len(grouping) != len(classes):
-        raise ValueError(f"groups must have one number for each of the {len(classes)} samples; got {len(grouping)}")
+        raise ValueError(
+            f"groups must have one number for each of the {len(classes)} samples; got {len(grouping)}"
+        )
     dealt = len(np.unique(grouping))
     if not 2 <= n_folds <= dealt:
-        raise ValueError(f"n_folds must lie in [2, {dealt}], the number of {'samples' if groups is None else 'groups'}; got {n_folds}")
+        raise ValueError(
+            f"n_folds must lie in [2, {dealt}], the number of {'samples' if groups is None else 'groups'}; got {n_folds}"
+        )
     # Not scikit-learn's splitters: for every UCI set their folds differ from those that the committed records were measured on.
     generator = np.random.default_rng(seed)
     if not stratified:
@@ -115,11 +137,15 @@ def duplicate_groups(features: Tensor, labels: Tensor) -> Tensor:
     As ``groups`` of :func:`folds` the numbers keep a row that occurs twice from being trained on and tested on.
     """
     rows = np.column_stack([features.double().numpy(), labels.numpy()])
-    _, first, group = np.unique(rows + 0.0, axis=0, return_index=True, return_inverse=True)  # + 0.0: minus zero is zero
+    _, first, group = np.unique(
+        rows + 0.0, axis=0, return_index=True, return_inverse=True
+    )  # + 0.0: minus zero is zero
     return torch.from_numpy(np.argsort(np.argsort(first))[group.reshape(-1)])
 
 
-def _dealt_one_by_one(classes: NDArray[np.int64], n_folds: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _dealt_one_by_one(
+    classes: NDArray[np.int64], n_folds: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
     """Deal the samples class by class, in random order, to one fold after the other."""
     order = generator.permutation(len(classes))
     rank = generator.permutation(classes.max() + 1)
@@ -130,7 +156,10 @@ def _dealt_one_by_one(classes: NDArray[np.int64], n_folds: int, generator: np.ra
 
 
 def _dealt_by_group(
-    classes: NDArray[np.int64], groups: NDArray[np.int64], n_folds: int, generator: np.random.Generator
+    classes: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    n_folds: int,
+    generator: np.random.Generator,
 ) -> NDArray[np.int64]:
     counts = np.zeros((groups.max() + 1, classes.max() + 1))  # samples of each class in each group
     np.add.at(counts, (groups, classes), 1)

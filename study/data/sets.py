@@ -38,20 +38,29 @@ def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
     copy of the images. A feature or channel that is constant keeps the scale 1.
     """
     if normalization not in NORMALIZATIONS:
-        raise ValueError(f"unknown normalization {normalization!r}; valid: {', '.join(NORMALIZATIONS)}")
+        raise ValueError(
+            f"unknown normalization {normalization!r}; valid: {', '.join(NORMALIZATIONS)}"
+        )
     table, colour = inputs.ndim == 2, inputs.ndim == 4
     if table and normalization == "channel":
-        raise ValueError("normalization 'channel' is for images, and these inputs are a table of features; valid: unit, standard, none")
+        raise ValueError(
+            "normalization 'channel' is for images, and these inputs are a table of features; valid: unit, standard, none"
+        )
     if normalization == "none":
         shift, scale = torch.tensor(0.0), torch.tensor(1.0)
     elif normalization == "unit" and table:
         shift, scale = inputs.amin(0), inputs.amax(0) - inputs.amin(0)
     elif normalization == "unit":
-        shift, scale = torch.tensor(0.0), torch.tensor(255.0 if inputs.dtype == torch.uint8 else 16.0)
+        shift, scale = (
+            torch.tensor(0.0),
+            torch.tensor(255.0 if inputs.dtype == torch.uint8 else 16.0),
+        )
     elif normalization == "channel":
         moments = [_moments(channel) for channel in (inputs.unbind(1) if colour else [inputs])]
         both = (torch.stack(column) for column in zip(*moments, strict=True))
-        shift, scale = (part[:, None, None] if colour else part[0] for part in both)  # (C, 1, 1), or one number for grey images
+        shift, scale = (
+            part[:, None, None] if colour else part[0] for part in both
+        )  # (C, 1, 1), or one number for grey images
     elif colour and inputs.dtype == torch.uint8:
         shift, scale = _moments(inputs)
     else:
@@ -65,9 +74,13 @@ def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
     if values.dtype != torch.uint8:
         return values.double().mean().float(), values.double().std(correction=0).float()
     counts = torch.bincount(values.flatten(), minlength=256).tolist()
-    first, second = (sum(value**power * count for value, count in enumerate(counts)) for power in (1, 2))
+    first, second = (
+        sum(value**power * count for value, count in enumerate(counts)) for power in (1, 2)
+    )
     number = values.numel()
-    return torch.tensor(first / number), torch.tensor(math.sqrt((number * second - first**2) / number**2))  # quotients of whole numbers
+    return torch.tensor(first / number), torch.tensor(
+        math.sqrt((number * second - first**2) / number**2)
+    )  # quotients of whole numbers
 
 
 @dataclass(frozen=True)
@@ -118,7 +131,9 @@ class Dataset:
         """Give images the shape ``[N, C, H, W]``; grey ones get one channel."""
         shape = self.train.inputs.shape
         if len(shape) not in (3, 4):
-            raise ValueError(f"only images [N, H, W] or [N, C, H, W] have channels; got inputs of shape {list(shape)}")
+            raise ValueError(
+                f"only images [N, H, W] or [N, C, H, W] have channels; got inputs of shape {list(shape)}"
+            )
         return self.with_inputs(lambda images: images[:, None]) if len(shape) == 3 else self
 
     def with_inputs(self, change: Callable[[Tensor], Tensor]) -> Dataset:

@@ -98,13 +98,27 @@ def table(name: str, *, categorical: str = "codes") -> Table:
     class_names = tuple(sorted(set(labels)))
     counted = (*values.shape, len(class_names))
     if counted != _size(name):
-        raise ValueError(f"{file} is damaged: (samples, features, classes) are {counted}, not {_size(name)}; copy the file again")
-    if categorical == "one-hot":  # a nominal column becomes one for each value that occurs, 1 where it does
+        raise ValueError(
+            f"{file} is damaged: (samples, features, classes) are {counted}, not {_size(name)}; copy the file again"
+        )
+    if (
+        categorical == "one-hot"
+    ):  # a nominal column becomes one for each value that occurs, 1 where it does
         nominal = [column in NOMINAL.get(name, ()) for column in header]
-        columns = [column == np.unique(column)[:, None] if coded else [column] for coded, column in zip(nominal, values.T, strict=True)]
+        columns = [
+            column == np.unique(column)[:, None] if coded else [column]
+            for coded, column in zip(nominal, values.T, strict=True)
+        ]
         values = np.concatenate(columns).T
     features = torch.from_numpy(values.astype(np.float32))
-    return Table(name, features, torch.tensor([class_names.index(label) for label in labels]), class_names, "local", copy)
+    return Table(
+        name,
+        features,
+        torch.tensor([class_names.index(label) for label in labels]),
+        class_names,
+        "local",
+        copy,
+    )
 
 
 def embedded_table(name: str) -> Table:
@@ -132,21 +146,29 @@ def _size(name: str) -> tuple[int, ...]:
 def _read(file: Path) -> tuple[list[str], NDArray[np.float64], list[str]]:
     """Read the names of the columns, the numbers ``[N, D]``, which float32 can hold, and the classes ``[N]`` of a file."""
     try:
-        cells = pd.read_csv(file, header=None, dtype=str, keep_default_na=False, skip_blank_lines=False).apply(
-            lambda column: column.str.strip()
-        )
+        cells = pd.read_csv(
+            file, header=None, dtype=str, keep_default_na=False, skip_blank_lines=False
+        ).apply(lambda column: column.str.strip())
     except ValueError as error:  # also of a row that is longer than the header
-        raise ValueError(f"{file} is damaged: it is no CSV file with a header ({error}); copy the file again") from error
+        raise ValueError(
+            f"{file} is damaged: it is no CSV file with a header ({error}); copy the file again"
+        ) from error
     header, rows = cells.iloc[0].tolist(), cells[1:]
     if len(header) < 2 or header[-1] != "class" or rows.empty:
-        raise ValueError(f"{file} has another layout: a header with the features and then 'class', and rows, expected; got {header}")
+        raise ValueError(
+            f"{file} has another layout: a header with the features and then 'class', and rows, expected; got {header}"
+        )
     features, labels = rows.iloc[:, :-1], rows.iloc[:, -1].fillna("")
     if "" in labels.values:
         line = (labels == "").idxmax() + 1
-        raise ValueError(f"{file} is damaged: line {line} has less than {len(header)} cells, or no class; copy the file again")
+        raise ValueError(
+            f"{file} is damaged: line {line} has less than {len(header)} cells, or no class; copy the file again"
+        )
     values = features.replace(_WORDS).apply(pd.to_numeric, errors="coerce").to_numpy(float)
     wrong = np.argwhere(~(np.abs(values) <= np.finfo(np.float32).max))  # also NaN
     for row, column in wrong[:1]:
         cell = f"{file}, line {row + 2}: {features.iat[row, column]!r}"
-        raise ValueError(f"{cell} is no number of float32, and not y or n; drop rows with missing values")
+        raise ValueError(
+            f"{cell} is no number of float32, and not y or n; drop rows with missing values"
+        )
     return header[:-1], values, labels.tolist()

@@ -9,8 +9,38 @@ from study.figures.against import after_training, against, beside
 from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
 from study.figures.curves import curves, difficulty_groups, single_samples
 from study.figures.planes import angle_slices, feature_planes
-from study.figures.style import beta_color, beta_label, beta_linestyle, not_run, reading_styles, schedule_label, schedule_style, use_style
+from study.figures.style import (
+    beta_color,
+    beta_label,
+    beta_linestyle,
+    not_run,
+    reading_styles,
+    schedule_label,
+    schedule_style,
+    use_style,
+)
 
-__all__ = ["accuracy_against_calibration", "after_training", "against", "angle_slices", "beside", "beta_color", "beta_label"]
-__all__ += ["beta_linestyle", "curves", "difficulty_groups", "feature_planes", "not_run", "reading_styles"]
-__all__ += ["reliability_diagrams", "schedule_label", "schedule_style", "single_samples", "use_style"]
+__all__ = [
+    "accuracy_against_calibration",
+    "after_training",
+    "against",
+    "angle_slices",
+    "beside",
+    "beta_color",
+    "beta_label",
+]
+__all__ += [
+    "beta_linestyle",
+    "curves",
+    "difficulty_groups",
+    "feature_planes",
+    "not_run",
+    "reading_styles",
+]
+__all__ += [
+    "reliability_diagrams",
+    "schedule_label",
+    "schedule_style",
+    "single_samples",
+    "use_style",
+]

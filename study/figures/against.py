@@ -12,12 +12,25 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from study import published, statistics
-from study.figures.style import grid, in_lines, not_run, one_legend, reading_styles, schedule_label, schedule_style
+from study.figures.style import (
+    grid,
+    in_lines,
+    not_run,
+    one_legend,
+    reading_styles,
+    schedule_label,
+    schedule_style,
+)
 
 Outcome = tuple[str, float, Literal["difference", "log", "count"] | None]
 """The label of an axis, a factor, and whether the outcome is drawn less that of β = 1, or on an axis that is logarithmic (with a 0)."""
 
-AFTER = {"": "as trained", "_link": "β link", "_temperature": "temperature scaling", "_vector": "vector scaling"}
+AFTER = {
+    "": "as trained",
+    "_link": "β link",
+    "_temperature": "temperature scaling",
+    "_vector": "vector scaling",
+}
 """What is done to the probabilities after training, by the ending of the columns of the records."""
 
 _PAPERS = {"GD-1": ("x:", "0.6"), "GD-2": (".:", "0.45")}  # mark and line, grey
@@ -58,8 +71,13 @@ def against(
     styles = reading_styles(dict.fromkeys(map(str, table[line])))
     seeds = table.groupby(line)["seed"].nunique()
     uneven = seeds.nunique() > 1 and not any("seeds)" in str(name) for name in seeds.index)
-    labels = {name: schedule_label(str(name)) + (f" ({number})" if uneven else "") for name, number in seeds.items()}
-    for index, (ax, (column, name)) in enumerate(zip(axes, itertools.product(outcomes, names), strict=False)):
+    labels = {
+        name: schedule_label(str(name)) + (f" ({number})" if uneven else "")
+        for name, number in seeds.items()
+    }
+    for index, (ax, (column, name)) in enumerate(
+        zip(axes, itertools.product(outcomes, names), strict=False)
+    ):
         label, scale, how = outcomes[column]
         here = table[table[panel] == name] if panel else table
         for value, runs in here.groupby(line, sort=False):
@@ -69,7 +87,15 @@ def against(
         for paper, series in _lines_of(papers, here, column) if papers is not None else ():
             drawn = _relative(series * scale, how)
             form, grey = _PAPERS[paper]
-            ax.plot(drawn.columns, drawn.iloc[0], form, color=grey, linewidth=1.2, markersize=5, label=paper)
+            ax.plot(
+                drawn.columns,
+                drawn.iloc[0],
+                form,
+                color=grey,
+                linewidth=1.2,
+                markersize=5,
+                label=paper,
+            )
         if how == "log":
             ax.set_yscale("log")
         elif how == "count":
@@ -84,14 +110,29 @@ def against(
     for ax in axes:
         if ax.get_yscale() == "symlog":
             ax.set_ylim(bottom=0)  # once every line of the row is drawn
-    one_legend(figure, axes, title=f"{line} (seeds)" if uneven else None, ncols=2 if len(styles) > 3 and max(map(len, styles)) < 30 else 1)
+    one_legend(
+        figure,
+        axes,
+        title=f"{line} (seeds)" if uneven else None,
+        ncols=2 if len(styles) > 3 and max(map(len, styles)) < 30 else 1,
+    )
     return figure
 
 
 def after_training(table: pd.DataFrame, measure: str) -> pd.DataFrame:
     """Repeat the runs for everything that was done to their probabilities after training, named in ``after``, with the measure after it."""
-    done = {name: f"{measure}{ending}" for ending, name in AFTER.items() if f"{measure}{ending}" in table}
-    return pd.concat([table.assign(after=name, **{measure: table[column]}) for name, column in done.items()]) if len(table) else table
+    done = {
+        name: f"{measure}{ending}"
+        for ending, name in AFTER.items()
+        if f"{measure}{ending}" in table
+    }
+    return (
+        pd.concat(
+            [table.assign(after=name, **{measure: table[column]}) for name, column in done.items()]
+        )
+        if len(table)
+        else table
+    )
 
 
 def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int = 2) -> Figure:
@@ -107,23 +148,36 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
     if frame.empty:
         return not_run()
     sourced = "source" in frame
-    names, labels, sources = (list(dict.fromkeys(frame[column])) for column in ("panel", "label", "source" if sourced else "schedule"))
+    names, labels, sources = (
+        list(dict.fromkeys(frame[column]))
+        for column in ("panel", "label", "source" if sourced else "schedule")
+    )
     columns, places = min(columns, len(names)), len(sources) if sourced else 1
     height = (0.13 * places + 0.12) * len(labels) + 0.5
     figure, axes = grid(len(names), columns, width=7.0 / columns, height=height, sharey=True)
     ours = reading_styles(source for source in sources if not source.startswith("paper"))
     for index, (panel, name) in enumerate(zip(axes, names, strict=False)):
         for place, source in enumerate(sources):
-            found = frame[(frame["panel"] == name) & (frame["source" if sourced else "schedule"] == source)]
+            found = frame[
+                (frame["panel"] == name) & (frame["source" if sourced else "schedule"] == source)
+            ]
             found = found.set_index("label").reindex(labels)
             if found["mean"].isna().all():
                 continue
-            style = ours.get(source, {"color": "black", "marker": ("*", "P", "X")[place % 3], "markersize": 7}) | {"linestyle": "none"}
+            style = ours.get(
+                source, {"color": "black", "marker": ("*", "P", "X")[place % 3], "markersize": 7}
+            ) | {"linestyle": "none"}
             if not sourced:
                 style |= {"color": schedule_style(source)["color"], "marker": "o"}
             rows = 0.8 * (0.5 - (place % places + 0.5) / places) - np.arange(len(labels))
             half = [found["mean"] - found["low"], found["high"] - found["mean"]]
-            panel.errorbar(found["mean"], rows, xerr=half, label=source, **({"markersize": 5, "elinewidth": 1.4} | style))
+            panel.errorbar(
+                found["mean"],
+                rows,
+                xerr=half,
+                label=source,
+                **({"markersize": 5, "elinewidth": 1.4} | style),
+            )
         if zero:
             panel.axvline(0, color="0.4", linewidth=1)
         for row in range(1, len(labels)):
@@ -137,10 +191,16 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
     return figure
 
 
-def _lines_of(papers: pd.DataFrame, runs: pd.DataFrame, metric: str) -> Iterator[tuple[str, pd.DataFrame]]:
+def _lines_of(
+    papers: pd.DataFrame, runs: pd.DataFrame, metric: str
+) -> Iterator[tuple[str, pd.DataFrame]]:
     """What the papers print for a constant β on the data sets of the runs: the paper, and a row for each of its networks."""
-    here = papers["dataset"].isin(runs["dataset"].map(published.DATASETS)) & (papers["metric"] == metric)
-    constant = papers[here & papers["setting"].map(lambda setting: isinstance(setting, float))].astype({"setting": float})
+    here = papers["dataset"].isin(runs["dataset"].map(published.DATASETS)) & (
+        papers["metric"] == metric
+    )
+    constant = papers[
+        here & papers["setting"].map(lambda setting: isinstance(setting, float))
+    ].astype({"setting": float})
     for (paper, *_), series in constant.groupby(["paper", "dataset", "model"], sort=False):
         yield str(paper), series.set_index("setting")[["value"]].sort_index().T
 
@@ -155,25 +215,50 @@ def _relative(values: pd.DataFrame, how: str | None) -> pd.DataFrame:
 def _intervals(ax: Axes, values: pd.DataFrame, **style: Any) -> None:
     """Means over the rows against the columns, with 95 % Student intervals where there are several rows."""
     kept = [column.dropna() for _, column in values.items()]
-    half = [(told.high - told.low) / 2 if len(one) > 1 and (told := statistics.t_interval(one)) else 0.0 for one in kept]
+    half = [
+        (told.high - told.low) / 2 if len(one) > 1 and (told := statistics.t_interval(one)) else 0.0
+        for one in kept
+    ]
     means = np.array([one.mean() for one in kept], dtype=float)
-    ax.errorbar(values.columns, means, yerr=half, capsize=2, markersize=4.5, linewidth=1.4, elinewidth=1, **style)
+    ax.errorbar(
+        values.columns,
+        means,
+        yerr=half,
+        capsize=2,
+        markersize=4.5,
+        linewidth=1.4,
+        elinewidth=1,
+        **style,
+    )
 
 
 def _axis(ax: Axes, x: str, *, titled: bool) -> None:
     """A label at the values of the runs, from the largest, and at the papers' where there is room; logarithmic where they span much."""
-    drawn = sorted({float(value) for line in ax.get_lines() for value in np.asarray(line.get_xdata(), dtype=float).flat if value > 0})
+    drawn = sorted(
+        {
+            float(value)
+            for line in ax.get_lines()
+            for value in np.asarray(line.get_xdata(), dtype=float).flat
+            if value > 0
+        }
+    )
     if drawn and drawn[-1] > 5 * drawn[0]:
         ax.set_xscale("log")
     runs = {float(value) for container in ax.containers for value in container[0].get_xdata()}
     room = 0.1 * math.log(drawn[-1] / drawn[0]) if drawn else 0.0
 
     def has_room(value: float) -> bool:
-        others, least = ([other for other in runs if other > value], 0.8 * room) if value in runs else (runs, room)
+        others, least = (
+            ([other for other in runs if other > value], 0.8 * room)
+            if value in runs
+            else (runs, room)
+        )
         return all(abs(math.log(value / other)) > least for other in others)
 
     shown = list(filter(has_room, drawn))
-    ax.set_xticks(shown, [f"{value:,g}".replace(",", "\u2009") for value in shown], fontsize="small")
+    ax.set_xticks(
+        shown, [f"{value:,g}".replace(",", "\u2009") for value in shown], fontsize="small"
+    )
     ax.xaxis.set_minor_locator(NullLocator())
     if titled:
         ax.set_xlabel({"beta": "β", "temperature": "temperature τ"}.get(x, x))

@@ -24,14 +24,32 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
     figure, found = panels(table, ("schedule", "variant"), height=2.2, sharex=True, sharey=True)
     for ax, runs in found:
         if len(runs):
-            _diagram(ax, *_pooled(runs["reliability"]), color=schedule_style(str(runs["schedule"].iloc[0]))["color"])
+            _diagram(
+                ax,
+                *_pooled(runs["reliability"]),
+                color=schedule_style(str(runs["schedule"].iloc[0]))["color"],
+            )
             told = f"ECE {100 * runs['test_ece'].mean():.1f} %"
-            ax.text(0.04, 0.95, told, va="top", fontsize="small", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+            ax.text(
+                0.04,
+                0.95,
+                told,
+                va="top",
+                fontsize="small",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            )
         else:
             ax.set_visible(False)
-    shown = {(spec.rowspan.start, spec.colspan.start): ax for ax, runs in found if len(runs) and (spec := ax.get_subplotspec())}
+    shown = {
+        (spec.rowspan.start, spec.colspan.start): ax
+        for ax, runs in found
+        if len(runs) and (spec := ax.get_subplotspec())
+    }
     for (row, column), ax in shown.items():  # the outermost ones that are there say what is drawn
-        left, bottom = min(at for of, at in shown if of == row) == column, max(of for of, at in shown if at == column) == row
+        left, bottom = (
+            min(at for of, at in shown if of == row) == column,
+            max(of for of, at in shown if at == column) == row,
+        )
         ax.set(ylabel="accuracy" if left else "", xlabel="confidence" if bottom else "")
         ax.tick_params(labelleft=left, labelbottom=bottom)
     one_legend(figure, [ax for ax, _ in found], ncols=2)
@@ -44,15 +62,34 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
     A filled mark is over-confident (mean confidence above accuracy), an open one under-confident. Up and to the left is better.
     """
     marks = dict(zip(dict.fromkeys(table["schedule"]), MARKERS, strict=False))
-    figure, found = panels(table, "variant", height=3.0, xlabel="test ECE, %", ylabel="test accuracy, %")
+    figure, found = panels(
+        table, "variant", height=3.0, xlabel="test ECE, %", ylabel="test accuracy, %"
+    )
     for ax, of_panel in found:
         for label, runs in of_panel.groupby("schedule", sort=False):
-            mean, spread = (100 * getattr(runs[["test_ece", "test_accuracy"]], how)() for how in ("mean", "std"))
-            bars: dict[str, Any] = {"xerr": spread["test_ece"], "yerr": spread["test_accuracy"], "elinewidth": 0.8} if len(runs) > 1 else {}
+            mean, spread = (
+                100 * getattr(runs[["test_ece", "test_accuracy"]], how)() for how in ("mean", "std")
+            )
+            bars: dict[str, Any] = (
+                {"xerr": spread["test_ece"], "yerr": spread["test_accuracy"], "elinewidth": 0.8}
+                if len(runs) > 1
+                else {}
+            )
             color = schedule_style(str(label))["color"]
             fill = color if runs["overconfidence"].mean() > 0 else "white"
-            look: dict[str, Any] = {"fmt": marks[label], "color": color, "markerfacecolor": fill, "markersize": 6}
-            ax.errorbar(mean["test_ece"], mean["test_accuracy"], label=schedule_label(str(label)), **bars, **look)
+            look: dict[str, Any] = {
+                "fmt": marks[label],
+                "color": color,
+                "markerfacecolor": fill,
+                "markersize": 6,
+            }
+            ax.errorbar(
+                mean["test_ece"],
+                mean["test_accuracy"],
+                label=schedule_label(str(label)),
+                **bars,
+                **look,
+            )
         ax.set_xlim(left=0)
     one_legend(figure, [ax for ax, _ in found], ncols=3)
     return figure
@@ -61,25 +98,68 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
 def _pooled(bins: pd.Series[Any]) -> tuple[CalibrationBins, int]:
     """The bins of several seeds as one, and how many seeds there are."""
     each = pd.concat([pd.DataFrame(columns, dtype=float) for columns in bins])
-    sums = each[["confidence", "accuracy"]].mul(each["count"], axis=0)  # the missing means of an empty bin add nothing
+    sums = each[["confidence", "accuracy"]].mul(
+        each["count"], axis=0
+    )  # the missing means of an empty bin add nothing
     pooled = sums.assign(count=each["count"]).groupby(each["upper"]).sum()
     upper, count = pooled.index.to_numpy(), pooled["count"].to_numpy()
-    confidence, accuracy = ((pooled[name] / pooled["count"]).to_numpy() for name in ("confidence", "accuracy"))
-    return CalibrationBins(np.append(0.0, upper[:-1]), upper, count.astype(np.int64), confidence, accuracy), len(bins)
+    confidence, accuracy = (
+        (pooled[name] / pooled["count"]).to_numpy() for name in ("confidence", "accuracy")
+    )
+    return CalibrationBins(
+        np.append(0.0, upper[:-1]), upper, count.astype(np.int64), confidence, accuracy
+    ), len(bins)
 
 
 def _diagram(ax: Axes, bins: CalibrationBins, seeds: int, *, color: str) -> None:
     """The accuracy of each bin as a bar with its interval, the gap to its mean confidence, and the share of the images as steps."""
-    from statsmodels.stats.proportion import proportion_confint  # here, since it takes a second to import
+    from statsmodels.stats.proportion import (
+        proportion_confint,
+    )  # here, since it takes a second to import
 
     found = bins.count > 0
-    left, width, accuracy, gap = bins.lower[found], (bins.upper - bins.lower)[found], bins.accuracy[found], bins.gap[found]
-    ax.bar(left, accuracy, width, align="edge", color=color, alpha=0.55, edgecolor="white", linewidth=0.6)
-    box: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 0.0, "hatch": "/////"}
-    ax.bar(left, gap, width, bottom=accuracy, align="edge", label="gap to the mean confidence of the bin", **box)
-    low, high = proportion_confint(accuracy * bins.count[found] / seeds, bins.count[found] / seeds, method="wilson")
+    left, width, accuracy, gap = (
+        bins.lower[found],
+        (bins.upper - bins.lower)[found],
+        bins.accuracy[found],
+        bins.gap[found],
+    )
+    ax.bar(
+        left,
+        accuracy,
+        width,
+        align="edge",
+        color=color,
+        alpha=0.55,
+        edgecolor="white",
+        linewidth=0.6,
+    )
+    box: dict[str, Any] = {
+        "facecolor": "none",
+        "edgecolor": "black",
+        "linewidth": 0.0,
+        "hatch": "/////",
+    }
+    ax.bar(
+        left,
+        gap,
+        width,
+        bottom=accuracy,
+        align="edge",
+        label="gap to the mean confidence of the bin",
+        **box,
+    )
+    low, high = proportion_confint(
+        accuracy * bins.count[found] / seeds, bins.count[found] / seeds, method="wilson"
+    )
     spread = np.clip([accuracy - low, high - accuracy], 0, None)
-    bars: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 1, "capsize": 1.5, "label": "95 % Wilson interval"}
+    bars: dict[str, Any] = {
+        "fmt": "none",
+        "ecolor": "black",
+        "elinewidth": 1,
+        "capsize": 1.5,
+        "label": "95 % Wilson interval",
+    }
     ax.errorbar(left + width / 2, accuracy, yerr=spread, **bars)
     edges = np.append(bins.lower, bins.upper[-1])
     ax.stairs(bins.count / bins.n, edges, color="black", linewidth=1.2, label="share of the images")

@@ -50,11 +50,21 @@ def curves(
     if table.empty:
         return not_run()
     xlabel = "epoch, logarithmic" if log == "x" else "epoch"
-    figure, found = panels(table, panel, columns, height=height if panel else 3.3, xlabel=xlabel, ylabel=ylabel, sharey=True)
+    figure, found = panels(
+        table,
+        panel,
+        columns,
+        height=height if panel else 3.3,
+        xlabel=xlabel,
+        ylabel=ylabel,
+        sharey=True,
+    )
     names = list(map(str, dict.fromkeys(table[line])))
     looks: dict[str, Any] = {
         name: {"label": name, "color": shade, "linestyle": LINES[place % 4]}
-        for place, (name, shade) in enumerate(zip(names, sns.color_palette("viridis", len(names)), strict=True))
+        for place, (name, shade) in enumerate(
+            zip(names, sns.color_palette("viridis", len(names)), strict=True)
+        )
     }
     if line == "schedule":
         looks = {name: {"label": schedule_label(name)} | schedule_style(name) for name in names}
@@ -68,7 +78,9 @@ def curves(
                 ax.plot(epochs[shown], one, **look)
             if len(values) > 1 and not each:
                 mean, spread = values.mean(0), values.std(0, ddof=1)
-                band = (values.min(0), values.max(0)) if log == "y" else (mean - spread, mean + spread)
+                band = (
+                    (values.min(0), values.max(0)) if log == "y" else (mean - spread, mean + spread)
+                )
                 ax.fill_between(epochs[shown], *band, color=look["color"], alpha=0.18, linewidth=0)
         ax.set(yscale="log" if log == "y" else "linear", ylim=ylim)
         if y.endswith("accuracy"):
@@ -78,7 +90,12 @@ def curves(
             ax.xaxis.set_major_formatter("{x:g}")
         else:
             ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    one_legend(figure, [ax for ax, _ in found], title=legend, ncols=3 if line == "schedule" else min(6, len(names)))
+    one_legend(
+        figure,
+        [ax for ax, _ in found],
+        title=legend,
+        ncols=3 if line == "schedule" else min(6, len(names)),
+    )
     return figure
 
 
@@ -89,9 +106,18 @@ def difficulty_groups(table: pd.DataFrame, column: str = "group_confidence") -> 
     groups) or ``reference_group_confidence`` (the same samples in every run).
     """
     names = pd.Series([_FIFTHS] * len(table), table.index, dtype=object)
-    long = table.assign(curve_confidence=table[column], fifth=names).explode(["curve_confidence", "fifth"])
-    look: dict[str, Any] = {"log": "x", "ylim": (0, 1.02), "height": 2.2, "legend": "fifth of the samples"}
-    return curves(long, "confidence", line="fifth", panel=("schedule", "variant"), ylabel="confidence", **look)
+    long = table.assign(curve_confidence=table[column], fifth=names).explode(
+        ["curve_confidence", "fifth"]
+    )
+    look: dict[str, Any] = {
+        "log": "x",
+        "ylim": (0, 1.02),
+        "height": 2.2,
+        "legend": "fifth of the samples",
+    }
+    return curves(
+        long, "confidence", line="fifth", panel=("schedule", "variant"), ylabel="confidence", **look
+    )
 
 
 def single_samples(table: pd.DataFrame) -> Figure:
@@ -101,6 +127,14 @@ def single_samples(table: pd.DataFrame) -> Figure:
     """
     first = table[table["seed"] == table["seed"].min()]
     samples = [range(1, len(found) + 1) for found in first["single_confidence"]]
-    long = first.assign(curve_confidence=first["single_confidence"], sample=samples).explode(["curve_confidence", "sample"])
-    look: dict[str, Any] = {"ylim": (-0.02, 1.02), "height": 2.3, "legend": "sample, from the hardest (1) to the easiest"}
-    return curves(long, "confidence", line="sample", panel="schedule", ylabel="confidence $p_c$", **look)
+    long = first.assign(curve_confidence=first["single_confidence"], sample=samples).explode(
+        ["curve_confidence", "sample"]
+    )
+    look: dict[str, Any] = {
+        "ylim": (-0.02, 1.02),
+        "height": 2.3,
+        "legend": "sample, from the hardest (1) to the easiest",
+    }
+    return curves(
+        long, "confidence", line="sample", panel="schedule", ylabel="confidence $p_c$", **look
+    )

@@ -18,18 +18,36 @@ _OVERLAP = 1.6  # height of the tallest slice, in distances between two slices
 def feature_planes(table: pd.DataFrame) -> Figure:
     """Draw two-dimensional features of test samples, first seed, a panel for each variant and schedule (GD-1 figure 1, GD-2 figure 1)."""
     first = table[table["seed"] == table["seed"].min()]
-    figure, found = panels(first, ("variant", "schedule"), height=2.2, xlabel="feature 1", ylabel="feature 2")
+    figure, found = panels(
+        first, ("variant", "schedule"), height=2.2, xlabel="feature 1", ylabel="feature 2"
+    )
     shades = sns.color_palette("colorblind", 10)
     for ax, runs in found:
         x, y, classes = (np.array(runs["points"].iloc[0][name]) for name in ("x", "y", "label"))
         for index in np.unique(classes):
-            look = {"color": shades[index % 10], "marker": MARKERS[index % 10], "s": 11, "alpha": 0.8, "linewidths": 0.4}
+            look = {
+                "color": shades[index % 10],
+                "marker": MARKERS[index % 10],
+                "s": 11,
+                "alpha": 0.8,
+                "linewidths": 0.4,
+            }
             ax.scatter(x[classes == index], y[classes == index], label=str(index), **look)
         ax.locator_params(nbins=3)
         ticks = [tick for tick in ax.get_xticks() if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]
-        ax.set_xticks([tick for tick in ticks if tick or not ticks[0] < 0 < ticks[-1]])  # three would run into one another
+        ax.set_xticks(
+            [tick for tick in ticks if tick or not ticks[0] < 0 < ticks[-1]]
+        )  # three would run into one another
         ax.tick_params(labelsize="small", pad=1)
-    one_legend(figure, [found[0][0]], title="class", ncols=10, handletextpad=0.1, columnspacing=0.8, markerscale=1.5)
+    one_legend(
+        figure,
+        [found[0][0]],
+        title="class",
+        ncols=10,
+        handletextpad=0.1,
+        columnspacing=0.8,
+        markerscale=1.5,
+    )
     return figure
 
 
@@ -52,11 +70,40 @@ def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:
             base = float(len(epochs) - 1 - row)
             height = _OVERLAP * slice_ / tallest
             alpha = 0.95 - 0.6 * row / max(len(epochs) - 1, 1)  # the first slice is the darkest
-            panel.stairs(base + height, degrees, baseline=base, fill=True, color=color, alpha=alpha, zorder=2 * row)
-            panel.stairs(base + height, degrees, baseline=base, color="white", linewidth=0.8, zorder=2 * row + 1)
-            median = float(np.interp(0.5, [0, *np.cumsum(slice_)], degrees))  # by a straight line within its bin
-            panel.plot([median, median], [base, base + 0.35], color="white", linewidth=1.6, zorder=2 * row + 1)
-            panel.plot([median, median], [base - 0.12, base], color="black", linewidth=1.6, zorder=2 * len(slices))
+            panel.stairs(
+                base + height,
+                degrees,
+                baseline=base,
+                fill=True,
+                color=color,
+                alpha=alpha,
+                zorder=2 * row,
+            )
+            panel.stairs(
+                base + height,
+                degrees,
+                baseline=base,
+                color="white",
+                linewidth=0.8,
+                zorder=2 * row + 1,
+            )
+            median = float(
+                np.interp(0.5, [0, *np.cumsum(slice_)], degrees)
+            )  # by a straight line within its bin
+            panel.plot(
+                [median, median],
+                [base, base + 0.35],
+                color="white",
+                linewidth=1.6,
+                zorder=2 * row + 1,
+            )
+            panel.plot(
+                [median, median],
+                [base - 0.12, base],
+                color="black",
+                linewidth=1.6,
+                zorder=2 * len(slices),
+            )
         top = len(epochs) - 1 + max(1.0, _OVERLAP * slices[0].max() / tallest)
         panel.set(xlim=(0, 180), xticks=range(0, 181, 45), ylim=(-0.2, top))
         panel.set_yticks(range(len(epochs))[::-1], [str(epoch) for epoch in epochs])
@@ -69,5 +116,9 @@ def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:
 
 def _shares(runs: pd.DataFrame) -> tuple[list[int], FloatArray]:
     """The epochs, and the share of the samples in each bin ``[epochs, bins]``, over all runs."""
-    counts = np.sum([np.asarray(counts, dtype=float) for counts in runs["target_angle_counts"]], axis=0)
-    return [int(epoch) for epoch in runs["target_angle_epochs"].iloc[0]], counts / counts.sum(1, keepdims=True)
+    counts = np.sum(
+        [np.asarray(counts, dtype=float) for counts in runs["target_angle_counts"]], axis=0
+    )
+    return [int(epoch) for epoch in runs["target_angle_epochs"].iloc[0]], counts / counts.sum(
+        1, keepdims=True
+    )

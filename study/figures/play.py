@@ -21,19 +21,31 @@ def still(settings: pd.DataFrame) -> Figure:
     p = np.linspace(0, 1, 201)
     truth = torch.linspace(0.5, 0.999, 150, dtype=torch.float64)
     for beta in _BETAS:
-        style = {"color": beta_color(beta), "linestyle": beta_linestyle(beta), "label": beta_label(beta)}
+        style = {
+            "color": beta_color(beta),
+            "linestyle": beta_linestyle(beta),
+            "label": beta_label(beta),
+        }
         gradient.plot(p, (1 - p) / (1 + (beta - 1) * p), **style)
-        link.plot(100 * truth, 100 * inverse_beta_link(torch.stack([truth, 1 - truth], dim=1), beta)[:, 0], **style)
+        link.plot(
+            100 * truth,
+            100 * inverse_beta_link(torch.stack([truth, 1 - truth], dim=1), beta)[:, 0],
+            **style,
+        )
     gradient.set(xlabel="probability of the true class", ylabel="gradient of a sample")
     link.set(xlabel="true probability, %", ylabel="confidence of\nthe minimum, %")
     for row in setting.to_dict("records"):
         beta, gain = row["beta"], row["gain"]
         reach = [[gain.estimate - gain.low], [gain.high - gain.estimate]]
-        accuracy.errorbar([beta], [gain.estimate], yerr=reach, marker="o", color=beta_color(beta), capsize=3)
+        accuracy.errorbar(
+            [beta], [gain.estimate], yerr=reach, marker="o", color=beta_color(beta), capsize=3
+        )
         for error, (marker, fill, label) in _ERRORS.items():
             if row[error] == row[error]:  # it was recorded
                 named = {"label": label} if beta == setting["beta"].iloc[0] else {}
-                calibration.plot(beta, row[error], marker, color=beta_color(beta), fillstyle=fill, **named)
+                calibration.plot(
+                    beta, row[error], marker, color=beta_color(beta), fillstyle=fill, **named
+                )
     accuracy.axhline(0, color="black", linewidth=0.8)
     accuracy.set(xscale="log", xlabel="β", ylabel="test accuracy less that\nof β = 1, points")
     calibration.set(xscale="log", xlabel="β", ylabel="calibration error, %", ylim=(0, None))

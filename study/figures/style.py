@@ -19,13 +19,19 @@ from matplotlib.figure import Figure
 from study.losses import LOSSES, loss_name
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for the common colour deficiencies
-_SMALL = LinearSegmentedColormap.from_list("small beta", ["#9ecae1", "#4292c6", "#08519c", "#5e3c99"])
+_SMALL = LinearSegmentedColormap.from_list(
+    "small beta", ["#9ecae1", "#4292c6", "#08519c", "#5e3c99"]
+)
 _LARGE = LinearSegmentedColormap.from_list("large beta", ["#fdb863", "#e66101", "#8c2d04"])
 _WARMUPS = ("#009e73", "#cc79a7", "#7f7f00")
 
 # a variant of MNIST has the marker of its activation, and the colour and the line of its pixels; no blue and no orange, which are for β
 _ACTIVATIONS = {"ReLU": "o", "tanh": "s", "sigmoid": "^"}
-_PIXELS = {"pixels 0 to 1": ("#117733", "-"), "standardised pixels": ("#666666", "--"), "pixels 0 to 255": ("#aa3377", ":")}
+_PIXELS = {
+    "pixels 0 to 1": ("#117733", "-"),
+    "standardised pixels": ("#666666", "--"),
+    "pixels 0 to 255": ("#aa3377", ":"),
+}
 _SHADES = ("#444444", "#117733", "#aa3377", "#999933", "#44aa99", "#882255", "#888888", "#cc6677")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*", "h", "p", "d", "8")
 LINES = ("-", "--", "-.", ":")
@@ -79,7 +85,14 @@ def schedule_style(label: str) -> dict[str, str]:
     except ValueError:
         if (loss := label.partition(" ")[0]) in LOSSES:
             return {"color": LOSSES[loss].color, "linestyle": LOSSES[loss].line}
-        return {"color": _WARMUPS[0] if "0.001" in label else _WARMUPS[1] if "0.01" in label else _WARMUPS[2], "linestyle": "-."}
+        return {
+            "color": _WARMUPS[0]
+            if "0.001" in label
+            else _WARMUPS[1]
+            if "0.01" in label
+            else _WARMUPS[2],
+            "linestyle": "-.",
+        }
 
 
 def schedule_label(label: str) -> str:
@@ -103,7 +116,9 @@ def in_lines(text: str) -> str:
         ('cifar10, resnet18, plain,\n6,000 images', 'tanh-unit')
     """
     whole = re.sub("(?<!,) ", "\N{NO-BREAK SPACE}", text)
-    return textwrap.fill(whole, 30, break_long_words=False, break_on_hyphens=False).replace("\N{NO-BREAK SPACE}", " ")
+    return textwrap.fill(whole, 30, break_long_words=False, break_on_hyphens=False).replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
 
 
 def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -119,28 +134,50 @@ def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
         schedule = name.removeprefix("β = ")
         known = schedule != name or name.partition(" ")[0] in LOSSES
         look = schedule_style(schedule) if known else {"color": color, "linestyle": line}
-        styles[name] = look | {"marker": _ACTIVATIONS.get(activation, MARKERS[index % len(MARKERS)])}
+        styles[name] = look | {
+            "marker": _ACTIVATIONS.get(activation, MARKERS[index % len(MARKERS)])
+        }
     return styles
 
 
 def grid(
-    count: int, columns: int, *, width: float, height: float, sharex: bool = False, sharey: bool | Literal["none", "row"] = False
+    count: int,
+    columns: int,
+    *,
+    width: float,
+    height: float,
+    sharex: bool = False,
+    sharey: bool | Literal["none", "row"] = False,
 ) -> tuple[Figure, list[Axes]]:
     """Make a grid of panels of a size in inches, row by row; those of the last row that are not needed are hidden."""
     columns = min(columns, count)
     rows = -(-count // columns)
     figure, panels = plt.subplots(
-        *(rows, columns), figsize=(width * columns, height * rows + 0.7), squeeze=False, layout="constrained", sharex=sharex, sharey=sharey
+        *(rows, columns),
+        figsize=(width * columns, height * rows + 0.7),
+        squeeze=False,
+        layout="constrained",
+        sharex=sharex,
+        sharey=sharey,
     )
     for panel in list(panels.flat)[count:]:
         panel.set_visible(False)
     for panel in list(panels.flat)[:count][-columns:]:
-        panel.xaxis.set_tick_params(labelbottom=True)  # the lowest panel of its column, also where a hidden one is below it
+        panel.xaxis.set_tick_params(
+            labelbottom=True
+        )  # the lowest panel of its column, also where a hidden one is below it
     return figure, list(panels.flat)
 
 
 def panels(
-    table: pd.DataFrame, by: str | Sequence[str], columns: int = 2, *, height: float, xlabel: str = "", ylabel: str = "", **shared: bool
+    table: pd.DataFrame,
+    by: str | Sequence[str],
+    columns: int = 2,
+    *,
+    height: float,
+    xlabel: str = "",
+    ylabel: str = "",
+    **shared: bool,
 ) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
     """Make a panel for each value of a column, or each pair of values of two; each with its title and the rows of the table that it shows.
 
@@ -151,11 +188,18 @@ def panels(
     values = [list(dict.fromkeys(table[name])) for name in by]
     keys = list(itertools.product(*values))
     columns = len(values[1]) if len(by) > 1 else min(columns, len(keys))
-    figure, axes = grid(len(keys), columns, width=7.0 / columns if columns > 1 else 6.2, height=height, **shared)
+    figure, axes = grid(
+        len(keys), columns, width=7.0 / columns if columns > 1 else 6.2, height=height, **shared
+    )
     found = []
     for index, (ax, key) in enumerate(zip(axes, keys, strict=False)):
-        ax.set_title(in_lines(", ".join(schedule_label(str(value)) for value in key)), fontsize="small")
-        ax.set(ylabel=ylabel if index % columns == 0 else "", xlabel=xlabel if index >= len(keys) - columns else "")
+        ax.set_title(
+            in_lines(", ".join(schedule_label(str(value)) for value in key)), fontsize="small"
+        )
+        ax.set(
+            ylabel=ylabel if index % columns == 0 else "",
+            xlabel=xlabel if index >= len(keys) - columns else "",
+        )
         found.append((ax, table[(table[by] == list(key)).all(axis=1)]))
     return figure, found
 
@@ -168,8 +212,27 @@ def not_run() -> Figure:
     return figure
 
 
-def one_legend(figure: Figure, axes: Iterable[Axes], *, title: str | None = None, ncols: int = 1, **look: Any) -> None:
+def one_legend(
+    figure: Figure, axes: Iterable[Axes], *, title: str | None = None, ncols: int = 1, **look: Any
+) -> None:
     """Draw one legend below the figure for all panels; what they share appears once, what has intervals first."""
-    entries = {name: handle for ax in axes for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)}
-    entries = dict(sorted(entries.items(), key=lambda entry: title is not None and not isinstance(entry[1], ErrorbarContainer)))
-    figure.legend(entries.values(), entries.keys(), title=title, loc="outside lower center", ncols=ncols, fontsize="small", **look)
+    entries = {
+        name: handle
+        for ax in axes
+        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    entries = dict(
+        sorted(
+            entries.items(),
+            key=lambda entry: title is not None and not isinstance(entry[1], ErrorbarContainer),
+        )
+    )
+    figure.legend(
+        entries.values(),
+        entries.keys(),
+        title=title,
+        loc="outside lower center",
+        ncols=ncols,
+        fontsize="small",
+        **look,
+    )

@@ -35,7 +35,9 @@ def measure_cost(setting: StepCost) -> records.Record:
         steps = [_OneLoss(setting, name, loss, device) for loss in setting.losses]
         parameters[name] = sum(parameter.numel() for parameter in steps[0].model.parameters())
         for step in steps:
-            step(*_batch(setting, generator, device))  # libraries choose their kernels, Adam makes its buffers
+            step(
+                *_batch(setting, generator, device)
+            )  # libraries choose their kernels, Adam makes its buffers
         for repetition in range(setting.first, setting.first + setting.repetitions):
             progress(len(runs) // len(steps))
             turn = repetition % len(steps)
@@ -46,13 +48,30 @@ def measure_cost(setting: StepCost) -> records.Record:
                     seconds[step.loss][0] += _timed(step, batch, device) / setting.steps
                     seconds[step.loss][1] += _timed(step.criterion, batch, device) / setting.steps
             for loss, (whole, criterion) in seconds.items():
-                label = {"model": name, "loss": loss, "schedule": loss, "seed": repetition, "measured_on": name_of(device)}
-                runs.append(label | {"diverged": False, "metrics": {"step_seconds": whole, "criterion_seconds": criterion}})
+                label = {
+                    "model": name,
+                    "loss": loss,
+                    "schedule": loss,
+                    "seed": repetition,
+                    "measured_on": name_of(device),
+                }
+                runs.append(
+                    label
+                    | {
+                        "diverged": False,
+                        "metrics": {"step_seconds": whole, "criterion_seconds": criterion},
+                    }
+                )
     return record_of(
         setting,
         started,
         device,
-        data={"name": "random images", "source": "generated", "copy": "none", "train": setting.batch_size},
+        data={
+            "name": "random images",
+            "source": "generated",
+            "copy": "none",
+            "train": setting.batch_size,
+        },
         model={"name": ", ".join(setting.models), "parameters": parameters},
         runs=runs,
         epochs_done=0,
@@ -64,17 +83,30 @@ class _OneLoss:
 
     def __init__(self, setting: StepCost, name: str, loss: str, device: torch.device) -> None:
         chosen = parse(loss)
-        stack = models.image_stack(name, [0], classes=setting.classes, width=setting.width, stem=setting.stem, channels=_IMAGE[0])
-        self.model = models.with_heads(stack, chosen.kind.head, bias=False, with_features=chosen.kind.with_features).to(device)
+        stack = models.image_stack(
+            name,
+            [0],
+            classes=setting.classes,
+            width=setting.width,
+            stem=setting.stem,
+            channels=_IMAGE[0],
+        )
+        self.model = models.with_heads(
+            stack, chosen.kind.head, bias=False, with_features=chosen.kind.with_features
+        ).to(device)
         if setting.channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.loss = loss
         optimizer = torch.optim.Adam(self.model.parameters(), lr=setting.learning_rate)
         width = models.class_vectors(self.model).shape[2]
-        loss_fn, self.alone = (StackLoss(chosen, setting.classes, features=width).to(device) for _ in range(2))
+        loss_fn, self.alone = (
+            StackLoss(chosen, setting.classes, features=width).to(device) for _ in range(2)
+        )
         self.step = Step(self.model, loss_fn, optimizer, max_grad_norm=None)
         self.head = cast(models.Head, cast(models.ImageNetwork, self.model.copies[0]).classifier)
-        self.features = torch.randn(setting.batch_size, width, generator=torch.Generator().manual_seed(1)).to(device)
+        self.features = torch.randn(
+            setting.batch_size, width, generator=torch.Generator().manual_seed(1)
+        ).to(device)
         self.features.requires_grad_()
         self.beta = torch.ones(1, device=device)
         self.model.train()
@@ -89,15 +121,21 @@ class _OneLoss:
         torch.autograd.grad(losses.mean(1).sum(), [self.features, *self.head.parameters()])
 
 
-def _batch(setting: StepCost, generator: torch.Generator, device: torch.device) -> tuple[Tensor, Tensor]:
+def _batch(
+    setting: StepCost, generator: torch.Generator, device: torch.device
+) -> tuple[Tensor, Tensor]:
     """Draw random images ``[1, B, 3, 32, 32]`` and labels ``[1, B]``."""
     images = torch.randn(setting.batch_size, *_IMAGE, generator=generator).to(device)
     if setting.channels_last:
         images = images.contiguous(memory_format=torch.channels_last)
-    return images[None], torch.randint(0, setting.classes, (1, setting.batch_size), generator=generator).to(device)
+    return images[None], torch.randint(
+        0, setting.classes, (1, setting.batch_size), generator=generator
+    ).to(device)
 
 
-def _timed(action: Callable[[Tensor, Tensor], None], batch: tuple[Tensor, Tensor], device: torch.device) -> float:
+def _timed(
+    action: Callable[[Tensor, Tensor], None], batch: tuple[Tensor, Tensor], device: torch.device
+) -> float:
     """Measure seconds of processor time, or of the GPU."""
     if device.type != "cuda":
         before = time.process_time()

@@ -32,30 +32,53 @@ def cross_validate(setting: CrossValidation) -> records.Record:
         progress(index)
         table = data.table(name, categorical=setting.categorical)
         model, found = _stack(setting, table)
-        copies[name], parameters[name] = table.copy, sum(parameter.numel() for parameter in model.parameters()) // model.runs
+        copies[name], parameters[name] = (
+            table.copy,
+            sum(parameter.numel() for parameter in model.parameters()) // model.runs,
+        )
         sources.add(table.source)
         runs += found
     return record_of(
         setting,
         started,
         torch.device("cpu"),
-        data={"name": ", ".join(setting.datasets), "source": ", ".join(sorted(sources)), "copy": copies},
+        data={
+            "name": ", ".join(setting.datasets),
+            "source": ", ".join(sorted(sources)),
+            "copy": copies,
+        },
         model={"name": "mlp", "parameters": parameters},
         runs=runs,
         epochs_done=setting.epochs,
     )
 
 
-def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel, list[dict[str, Any]]]:
+def _stack(
+    setting: CrossValidation, table: data.Table
+) -> tuple[models.RunModel, list[dict[str, Any]]]:
     """Train the stack of one table; return the model and what is to be recorded of each seed."""
-    groups = data.duplicate_groups(table.features, table.labels) if setting.duplicates_together else None
-    folds = torch.stack([data.folds(table.labels, setting.folds, seed, setting.stratified, groups) for seed in setting.seeds])
-    held_out = (folds[:, None, :] == torch.arange(setting.folds)[None, :, None]).flatten(0, 1)  # (R, N), seed by seed
+    groups = (
+        data.duplicate_groups(table.features, table.labels) if setting.duplicates_together else None
+    )
+    folds = torch.stack(
+        [
+            data.folds(table.labels, setting.folds, seed, setting.stratified, groups)
+            for seed in setting.seeds
+        ]
+    )
+    held_out = (folds[:, None, :] == torch.arange(setting.folds)[None, :, None]).flatten(
+        0, 1
+    )  # (R, N), seed by seed
     seeds = [seed * setting.folds + fold for seed in setting.seeds for fold in range(setting.folds)]
     order = order_of_parts([(~part).nonzero().squeeze(1) for part in held_out], seeds)
-    normalizers = [data.fit_normalizer(table.features[~part], setting.normalization) for part in held_out]
+    normalizers = [
+        data.fit_normalizer(table.features[~part], setting.normalization) for part in held_out
+    ]
     shift, scale = (
-        torch.stack([getattr(one, name).expand(table.features.shape[1]) for one in normalizers])[:, None] for name in ("shift", "scale")
+        torch.stack([getattr(one, name).expand(table.features.shape[1]) for one in normalizers])[
+            :, None
+        ]
+        for name in ("shift", "scale")
     )
 
     chosen, classes = parse(setting.loss), len(table.class_names)
@@ -75,7 +98,9 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
             return {}
         outputs = model(normalized)[..., :classes]
         right = outputs.argmax(2) == table.labels
-        accuracies = {f"{name}_accuracy": (right & part).sum(1) / part.sum(1) for name, part in parts.items()}
+        accuracies = {
+            f"{name}_accuracy": (right & part).sum(1) / part.sum(1) for name, part in parts.items()
+        }
         return accuracies | {"diverged": ~torch.isfinite(outputs).flatten(1).all(1)}
 
     history = train(
@@ -84,14 +109,25 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
         lambda step: [1.0] * model.runs,
         table.features,
         table.labels,
-        **setting.model_dump(include={"epochs", "batch_size", "learning_rate", "optimizer", "momentum", "weight_decay"}),
+        **setting.model_dump(
+            include={
+                "epochs",
+                "batch_size",
+                "learning_rate",
+                "optimizer",
+                "momentum",
+                "weight_decay",
+            }
+        ),
         order=order,
         prepare=lambda batch, draws: (batch - shift) / scale,
         measure=measure,
     )
     measured = [entry for entry in history if "test_accuracy" in entry]
     curves = {
-        name: torch.stack([entry[name].double() for entry in measured]).unflatten(1, (-1, setting.folds))  # (epochs, seeds, folds)
+        name: torch.stack([entry[name].double() for entry in measured]).unflatten(
+            1, (-1, setting.folds)
+        )  # (epochs, seeds, folds)
         for name in ("test_accuracy", "train_accuracy")
     }
     diverged = measured[-1]["diverged"].unflatten(0, (-1, setting.folds)).sum(1)
@@ -101,7 +137,8 @@ def _stack(setting: CrossValidation, table: data.Table) -> tuple[models.RunModel
             "title": data.UCI.get(table.name, table.name),
             "classes": classes,
             "seed": seed,
-            "metrics": {name: values[-1, index].mean() for name, values in curves.items()} | {"diverged_folds": int(diverged[index])},
+            "metrics": {name: values[-1, index].mean() for name, values in curves.items()}
+            | {"diverged_folds": int(diverged[index])},
             "fold_accuracies": curves["test_accuracy"][-1, index],
             "curves": {"epoch": [entry["epoch"] for entry in measured]}
             | {name: values[:, index].mean(1) for name, values in curves.items()},
@@ -120,5 +157,7 @@ def order_of_parts(parts: Sequence[Tensor], seeds: Sequence[int]) -> Callable[[i
         (torch.Size([2, 2]), True, {5, 6})
     """
     sizes = [len(part) for part in parts]
-    padded = nn.utils.rnn.pad_sequence(list(parts), batch_first=True)  # (S, size of the largest part)
+    padded = nn.utils.rnn.pad_sequence(
+        list(parts), batch_first=True
+    )  # (S, size of the largest part)
     return lambda epoch: padded.gather(1, batch_orders(seeds, epoch, sizes))

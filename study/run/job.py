@@ -34,7 +34,9 @@ class Progress:
 def device_of(name: str) -> torch.device:
     """Find the device of this name, ``auto`` being a GPU where there is one; refuse a GPU that is not there."""
     if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'")
+        raise ValueError(
+            "device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"
+        )
     return torch.device(name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -43,10 +45,16 @@ def name_of(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def record_of(setting: Setting, started: float, device: torch.device, **content: Any) -> records.Record:
+def record_of(
+    setting: Setting, started: float, device: torch.device, **content: Any
+) -> records.Record:
     """Make the record of a setting's job that began at ``started``; ``content`` is what was measured."""
     values = setting.model_dump()
-    where = {"device": name_of(device), "precision": values.get("precision", "float32"), "threads": torch.get_num_threads()}
+    where = {
+        "device": name_of(device),
+        "precision": values.get("precision", "float32"),
+        "threads": torch.get_num_threads(),
+    }
     return records.Record(
         template=setting.template,
         parameters=values,

@@ -4,9 +4,30 @@ A notebook ends a cell with :func:`table`. In the book this is a numbered table,
 ``numref``; in Jupyter it is a plain table with its caption above it. Cells are MyST text: they may hold mathematics, citations, references.
 """
 
-from study.tables.book import MISSING, Table, bold, cell, cross, difference, interval, mean_sd, overview, table
+from study.tables.book import (
+    MISSING,
+    Table,
+    bold,
+    cell,
+    cross,
+    difference,
+    interval,
+    mean_sd,
+    overview,
+    table,
+)
 from study.tables.page import Page, closed
 from study.tables.runs import differences, leads, span
 
-__all__ = ["MISSING", "Page", "Table", "bold", "cell", "closed", "cross", "difference", "differences"]
+__all__ = [
+    "MISSING",
+    "Page",
+    "Table",
+    "bold",
+    "cell",
+    "closed",
+    "cross",
+    "difference",
+    "differences",
+]
 __all__ += ["interval", "leads", "mean_sd", "overview", "span", "table"]

@@ -19,8 +19,12 @@ MISSING = "–"
 
 _LONG_CELL, _SHORT_KEY = 70, 22  # characters
 
-_MINUS = re.compile(r"(?<![\w.])-(?=\d)")  # the sign of a number in text, but not the hyphen of a word
-_NOTHING = re.compile(r"(?<![\w.])[+-](?=0(\.0+)?(?![\d.]))")  # the sign of a number that is rounded to 0
+_MINUS = re.compile(
+    r"(?<![\w.])-(?=\d)"
+)  # the sign of a number in text, but not the hyphen of a word
+_NOTHING = re.compile(
+    r"(?<![\w.])[+-](?=0(\.0+)?(?![\d.]))"
+)  # the sign of a number that is rounded to 0
 # where a tag begins, or, in the group, a text that may hold a bare <
 _TAG = re.compile(r"(`[^`]*`|\$[^$]*\$|<https?://[^>\s]*>)|<(?=[A-Za-z/!?])")
 _NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\](\s*points)?|\s*%)?")
@@ -37,17 +41,26 @@ class Table:
 
     def _repr_markdown_(self) -> str:
         """A MyST ``table`` directive; numbers stand to the right."""
-        marks = ["---:" if self._is_numeric(column) else ":---" for column in range(len(self.header))]
+        marks = [
+            "---:" if self._is_numeric(column) else ":---" for column in range(len(self.header))
+        ]
         rows = ((f"**{row[0]}**", *row[1:]) if _heads(row) else row for row in self.rows)
-        header = [text.replace(" = ", "\u00a0=\u00a0") for text in self.header]  # "β = 1" stays in one line
+        header = [
+            text.replace(" = ", "\u00a0=\u00a0") for text in self.header
+        ]  # "β = 1" stays in one line
         lines = [header, marks, *rows]
-        body = "\n".join("| " + " | ".join(_one_line(text) for text in line) + " |" for line in lines)
+        body = "\n".join(
+            "| " + " | ".join(_one_line(text) for text in line) + " |" for line in lines
+        )
         return f":::::{{table}} {_tagless(self.caption)}\n:name: {self.name}\n:class: {self._classes()}\n\n{body}\n:::::\n"
 
     def _repr_html_(self) -> str:
         """The same for Jupyter, where MyST is not understood; the book prefers the Markdown."""
         head = "".join(f"<th>{html.escape(text)}</th>" for text in self.header)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in self.rows)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>"
+            for row in self.rows
+        )
         return f"<table><caption>{html.escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def _classes(self) -> str:
@@ -55,10 +68,18 @@ class Table:
         rows = [row for row in self.rows if not _heads(row)]
         if max((len(text) for row in rows for text in row), default=0) > _LONG_CELL:
             return "data-table wordy"
-        return "data-table keyed" if len(self.header) > 3 and max(len(row[0]) for row in rows) <= _SHORT_KEY else "data-table"
+        return (
+            "data-table keyed"
+            if len(self.header) > 3 and max(len(row[0]) for row in rows) <= _SHORT_KEY
+            else "data-table"
+        )
 
     def _is_numeric(self, column: int) -> bool:
-        texts = [row[column].strip("*") for row in self.rows if row[column] not in ("", MISSING) and not _heads(row)]
+        texts = [
+            row[column].strip("*")
+            for row in self.rows
+            if row[column] not in ("", MISSING) and not _heads(row)
+        ]
         return bool(texts) and all(_NUMBER.fullmatch(text) for text in texts)
 
 
@@ -96,23 +117,43 @@ def table(
         <BLANKLINE>
     """
     if not re.fullmatch(r"tab-[a-z0-9-]+", name):
-        raise ValueError(f"a table's name is tab- and then small letters, digits and hyphens; got {name!r}")
+        raise ValueError(
+            f"a table's name is tab- and then small letters, digits and hyphens; got {name!r}"
+        )
     if not caption.strip():
         raise ValueError(f"{name} has no caption; say what the table shows")
     if frame.empty:
         return Table(("",), (("not run yet",),), name, caption.strip())
     if any(level is not None for level in frame.index.names):
         frame = frame.reset_index()
-    if not isinstance(formats, str) and (unknown := [column for column in formats if column not in frame.columns]):
-        raise ValueError(f"{name}: no column {unknown[0]!r} to format; the columns are {', '.join(map(str, frame.columns))}")
+    if not isinstance(formats, str) and (
+        unknown := [column for column in formats if column not in frame.columns]
+    ):
+        raise ValueError(
+            f"{name}: no column {unknown[0]!r} to format; the columns are {', '.join(map(str, frame.columns))}"
+        )
     headings = frame[group].tolist() if group else []
     frame = frame.drop(columns=group) if group else frame
-    specs = [formats if isinstance(formats, str) else formats.get(column, "") for column in frame.columns]
-    rows = [tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True)) for row in frame.itertuples(index=False)]
-    for place in reversed([place for place in range(len(headings)) if place == 0 or headings[place] != headings[place - 1]]):
+    specs = [
+        formats if isinstance(formats, str) else formats.get(column, "") for column in frame.columns
+    ]
+    rows = [
+        tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True))
+        for row in frame.itertuples(index=False)
+    ]
+    for place in reversed(
+        [
+            place
+            for place in range(len(headings))
+            if place == 0 or headings[place] != headings[place - 1]
+        ]
+    ):
         rows.insert(place, (str(headings[place]), *[""] * (len(specs) - 1)))
     columns: list[Any] = frame.columns.tolist()
-    header = [", ".join(filter(None, map(str, column))) if isinstance(column, tuple) else str(column) for column in columns]
+    header = [
+        ", ".join(filter(None, map(str, column))) if isinstance(column, tuple) else str(column)
+        for column in columns
+    ]
     return Table(tuple(header), tuple(rows), name, caption.strip())
 
 
@@ -127,7 +168,11 @@ def cell(value: Any, spec: str = "") -> str:
     """
     if isinstance(value, str):
         return value
-    if value is None or value is pd.NA or (isinstance(value, numbers.Real) and math.isnan(float(value))):
+    if (
+        value is None
+        or value is pd.NA
+        or (isinstance(value, numbers.Real) and math.isnan(float(value)))
+    ):
         return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -149,7 +194,15 @@ def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -
     return cell(statistics.mean_sd(kept), spec) if kept else MISSING
 
 
-def cross(runs: pd.DataFrame, value: str, *, rows: str, columns: str, spec: str = ".2f", scale: float = 1.0) -> pd.DataFrame:
+def cross(
+    runs: pd.DataFrame,
+    value: str,
+    *,
+    rows: str,
+    columns: str,
+    spec: str = ".2f",
+    scale: float = 1.0,
+) -> pd.DataFrame:
     """Give one outcome of every setting, mean ± standard deviation over its runs: one column of the runs goes down, the other across.
 
     Example:
@@ -157,11 +210,15 @@ def cross(runs: pd.DataFrame, value: str, *, rows: str, columns: str, spec: str 
         >>> cross(runs, "accuracy", rows="β", columns="reading", spec=".1f", scale=100).to_dict("list")
         {'relu': ['97.5 ± 0.7', '–'], 'tanh': ['–', '96.0']}
     """
-    cells = overview(runs, [rows, columns], {value: (value, spec, scale)}).pivot(index=rows, columns=columns, values=value)
+    cells = overview(runs, [rows, columns], {value: (value, spec, scale)}).pivot(
+        index=rows, columns=columns, values=value
+    )
     return cells.reindex(index=runs[rows].unique(), columns=runs[columns].unique()).fillna(MISSING)
 
 
-def overview(runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]) -> pd.DataFrame:
+def overview(
+    runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]
+) -> pd.DataFrame:
     """Several outcomes of every setting, mean ± standard deviation over its runs: one row for each setting, in the order of the runs.
 
     Args:
@@ -170,7 +227,10 @@ def overview(runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple
         outcomes: for each column with an outcome its title, its number format and a factor.
     """
     groups = runs.groupby(list(by), sort=False)
-    cells = {title: groups[name].agg(partial(mean_sd, spec=spec, scale=scale)) for name, (title, spec, scale) in outcomes.items()}
+    cells = {
+        title: groups[name].agg(partial(mean_sd, spec=spec, scale=scale))
+        for name, (title, spec, scale) in outcomes.items()
+    }
     return pd.DataFrame(cells).reset_index()
 
 
@@ -185,7 +245,9 @@ def interval(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) 
     return cell(statistics.t_interval(kept), spec) if len(kept) > 1 else MISSING
 
 
-def difference(a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
+def difference(
+    a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, scale: float = 1.0
+) -> str:
     """Paired difference a − b over seeds with its 95 % Student interval; bold where the interval excludes 0.
 
     Example:
@@ -193,7 +255,11 @@ def difference(a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, sca
         '**+2.0 [+1.8, +2.2]**'
     """
     first, second = [scale * float(value) for value in a], [scale * float(value) for value in b]
-    return bold(statistics.paired_difference(first, second).interval, f"+{spec}") if len(first) > 1 else MISSING
+    return (
+        bold(statistics.paired_difference(first, second).interval, f"+{spec}")
+        if len(first) > 1
+        else MISSING
+    )
 
 
 def bold(found: Interval, spec: str) -> str:

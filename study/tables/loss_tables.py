@@ -29,13 +29,31 @@ _ORDER = (
 _RUNS = 3  # behind every printed mean: section 4.1
 _CIFAR_100 = "CIFAR-100, 13-layer network"
 _CIFAR_10, _SVHN = "CIFAR-10, WideResNet-28-10", "SVHN, WideResNet-28-10"
-_HALF, _FEW_WRONG, _HALF_WRONG = (f"{_CIFAR_100}, {what}" for what in ("0.5 of the samples", "20 % wrong labels", "50 % wrong labels"))
+_HALF, _FEW_WRONG, _HALF_WRONG = (
+    f"{_CIFAR_100}, {what}"
+    for what in ("0.5 of the samples", "20 % wrong labels", "50 % wrong labels")
+)
 _COMPARED = {  # a loss without its numbers stands for all of them
-    _CIFAR_100: {"L3 a": ("lm 0.3", "softmax"), "L3 b": ("lm-uq", "lm-qu"), "L3 c": ("lm", "lm-qu"), "L3 d": ("lm 0.9", "lm 0.1")}
-    | {"L4 a": ("lm 0.3", "label-smoothing 0.1"), "L4 b": ("lm 0.3", "super-symmetry"), "L4 c": ("super-symmetry", "softmax")},
+    _CIFAR_100: {
+        "L3 a": ("lm 0.3", "softmax"),
+        "L3 b": ("lm-uq", "lm-qu"),
+        "L3 c": ("lm", "lm-qu"),
+        "L3 d": ("lm 0.9", "lm 0.1"),
+    }
+    | {
+        "L4 a": ("lm 0.3", "label-smoothing 0.1"),
+        "L4 b": ("lm 0.3", "super-symmetry"),
+        "L4 c": ("super-symmetry", "softmax"),
+    },
     _HALF: {"L5 a": ("lm 0.3", "softmax"), "L5 b": ("lm 1", "lm 0.3")},
-    **dict.fromkeys((_FEW_WRONG, _HALF_WRONG), {"L5 c": ("lm 0.3", "softmax"), "L5 d": ("lm 1", "lm 0.3")}),
-    _CIFAR_10: {"L6 a": ("hinge", "softmax"), "L6 b": ("modified", "softmax"), "L6 c": ("lm 0.3", "l-softmax")},
+    **dict.fromkeys(
+        (_FEW_WRONG, _HALF_WRONG), {"L5 c": ("lm 0.3", "softmax"), "L5 d": ("lm 1", "lm 0.3")}
+    ),
+    _CIFAR_10: {
+        "L6 a": ("hinge", "softmax"),
+        "L6 b": ("modified", "softmax"),
+        "L6 c": ("lm 0.3", "l-softmax"),
+    },
     _SVHN: {"L6 b": ("modified", "softmax"), "L6 c": ("lm 0.3", "lgm")},
 }
 
@@ -52,9 +70,18 @@ def printed(*numbers: int) -> pd.DataFrame:
     rows = []
     for row in pd.concat([published.table("LM", number) for number in numbers]).to_dict("records"):
         loss = str(published.setting(row)[0])
-        degraded = {"of the samples": row.get("train_fraction", 0), "% wrong labels": 100 * row.get("noise_rate", 0)}
-        parts = [row["dataset"], row["model"], *(f"{amount:g} {words}" for words, amount in degraded.items() if amount > 0)]
-        rows.append((", ".join(parts), _without_numbers(loss), float(row["value"]), float(row["sd"])))
+        degraded = {
+            "of the samples": row.get("train_fraction", 0),
+            "% wrong labels": 100 * row.get("noise_rate", 0),
+        }
+        parts = [
+            row["dataset"],
+            row["model"],
+            *(f"{amount:g} {words}" for words, amount in degraded.items() if amount > 0),
+        ]
+        rows.append(
+            (", ".join(parts), _without_numbers(loss), float(row["value"]), float(row["sd"]))
+        )
     return pd.DataFrame(rows, columns=["source", "loss", "value", "sd"])
 
 
@@ -62,17 +89,33 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
     """Show the paper's table 1 and ours: error rates in per cent, a row for each λ, a column for each divergence; softmax has λ = 0."""
     softmax = printed(2).query("loss == 'softmax'")
     theirs = pd.concat([printed(1), softmax]).set_index("loss")
-    sources = {f"{PAPER}, {_CIFAR_100}": {str(loss): cell(MeanSd(mean, sd, _RUNS), ".2f") for loss, _, mean, sd in theirs.itertuples()}}
+    sources = {
+        f"{PAPER}, {_CIFAR_100}": {
+            str(loss): cell(MeanSd(mean, sd, _RUNS), ".2f")
+            for loss, _, mean, sd in theirs.itertuples()
+        }
+    }
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
         errors = 100 * (1 - of_variant.set_index("loss")["test_accuracy"])
-        sources[f"ours, {variant}"] = {str(loss): mean_sd(own) for loss, own in errors.groupby(level=0)}
+        sources[f"ours, {variant}"] = {
+            str(loss): mean_sd(own) for loss, own in errors.groupby(level=0)
+        }
     rows = []
     for source, cells in sources.items():
-        strengths = {loss.partition(" ")[2] for loss in cells if loss.partition(" ")[0] in DIVERGENCES}
-        rows.append({"source": source, "λ": "0 (softmax)"} | dict.fromkeys(DIVERGENCES.values(), cells.get("softmax", MISSING)))
+        strengths = {
+            loss.partition(" ")[2] for loss in cells if loss.partition(" ")[0] in DIVERGENCES
+        }
+        rows.append(
+            {"source": source, "λ": "0 (softmax)"}
+            | dict.fromkeys(DIVERGENCES.values(), cells.get("softmax", MISSING))
+        )
         for value in sorted(strengths, key=float):
             rows.append(
-                {"source": source, "λ": value} | {title: cells.get(f"{kind} {value}", MISSING) for kind, title in DIVERGENCES.items()}
+                {"source": source, "λ": value}
+                | {
+                    title: cells.get(f"{kind} {value}", MISSING)
+                    for kind, title in DIVERGENCES.items()
+                }
             )
     return pd.DataFrame(rows)
 
@@ -86,19 +129,37 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     of_paper = printed(1, 2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])
     for source, of_source in of_paper.groupby("source", sort=False):
-        found = {row["loss"]: MeanSd(row["value"], row["sd"], _RUNS) for row in of_source.to_dict("records")}
+        found = {
+            row["loss"]: MeanSd(row["value"], row["sd"], _RUNS)
+            for row in of_source.to_dict("records")
+        }
         for loss in found.keys() - {"softmax"}:
             welch = statistics.contrast([found["softmax"], found[loss]], [1, -1])
-            rows.append((loss, f"{PAPER}, {str(source).partition(', ')[0]}", welch.estimate, welch.low, welch.high))
+            rows.append(
+                (
+                    loss,
+                    f"{PAPER}, {str(source).partition(', ')[0]}",
+                    welch.estimate,
+                    welch.low,
+                    welch.high,
+                )
+            )
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
         rules = criteria.pooled_unless_fast(Variant(str(variant), of_variant))
         ours = {}
-        for loss in sorted(set(of_variant["loss"]) - {"softmax"}, key=list(of_variant["loss"]).count):  # most seeds last
+        for loss in sorted(
+            set(of_variant["loss"]) - {"softmax"}, key=list(of_variant["loss"]).count
+        ):  # most seeds last
             if (lead := rules.larger("test_accuracy", loss, "softmax")) and lead.difference:
                 ours[_without_numbers(loss)] = lead.difference.interval
-        rows += [(loss, f"ours, {variant}", 100 * own.estimate, 100 * own.low, 100 * own.high) for loss, own in ours.items()]
+        rows += [
+            (loss, f"ours, {variant}", 100 * own.estimate, 100 * own.low, 100 * own.high)
+            for loss, own in ours.items()
+        ]
     frame = pd.DataFrame(rows, columns=["loss", "source", "mean", "low", "high"])
-    frame = frame.assign(panel="", label=frame["loss"].map(_title), place=frame["loss"].map(in_order))
+    frame = frame.assign(
+        panel="", label=frame["loss"].map(_title), place=frame["loss"].map(in_order)
+    )
     frame["ours"] = ~frame["source"].str.startswith(PAPER)
     return frame.sort_values(["ours", "place"], kind="stable", ignore_index=True)
 
@@ -113,21 +174,42 @@ def as_printed() -> pd.DataFrame:
         >>> as_printed().iloc[0].tolist()
         ['CIFAR-100, 13-layer network', 'L3 a', 'LM, λ = 0.3 less softmax', '**−1.35 [−1.84, −0.86]**']
     """
-    found = {(row["source"], row["loss"]): MeanSd(row["value"], row["sd"], _RUNS) for row in printed(1, 2, 3, 4).to_dict("records")}
+    found = {
+        (row["source"], row["loss"]): MeanSd(row["value"], row["sd"], _RUNS)
+        for row in printed(1, 2, 3, 4).to_dict("records")
+    }
     rows = []
-    for where, part, both in ((where, *compared) for where, parts in _COMPARED.items() for compared in parts.items()):
-        sides = [[mean for (source, loss), mean in found.items() if source == where and one in (loss, loss.split()[0])] for one in both]
+    for where, part, both in (
+        (where, *compared) for where, parts in _COMPARED.items() for compared in parts.items()
+    ):
+        sides = [
+            [
+                mean
+                for (source, loss), mean in found.items()
+                if source == where and one in (loss, loss.split()[0])
+            ]
+            for one in both
+        ]
         means = [mean for side in sides for mean in side]
-        weights = [sign / len(side) for sign, side in zip((1, -1), sides, strict=True) for _ in side]
-        names = [f"{LOSSES[one].title}, mean over λ" if one in DIVERGENCES else _title(one) for one in both]
-        rows.append([where, part, " less ".join(names), bold(statistics.contrast(means, weights), ".2f")])
+        weights = [
+            sign / len(side) for sign, side in zip((1, -1), sides, strict=True) for _ in side
+        ]
+        names = [
+            f"{LOSSES[one].title}, mean over λ" if one in DIVERGENCES else _title(one)
+            for one in both
+        ]
+        rows.append(
+            [where, part, " less ".join(names), bold(statistics.contrast(means, weights), ".2f")]
+        )
     return pd.DataFrame(rows, columns=["where", "part", "compared", "errors, points [95 %]"])
 
 
 def in_order(loss: str) -> tuple[int, float]:
     """Give a sorting key: softmax first, then the order of the paper, the regulariser last; a loss with larger numbers later."""
     kind, _, numbers = loss.partition(" ")
-    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER), float(numbers.split()[0]) if numbers else 0.0
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER), float(
+        numbers.split()[0]
+    ) if numbers else 0.0
 
 
 def _without_numbers(loss: str) -> str:
@@ -148,7 +230,9 @@ def table_i(runs: pd.DataFrame) -> pd.DataFrame:
     frames = [_long(criteria.paper_table_i(), FREE, PAPER)]
     for kind, folds in {"uci": FREE, "uci-adam": FREE, "uci-tables": TOGETHER}.items():
         found = criteria.runs_of(runs, kind)
-        for variant, group in found[found["setting"].isin(list(TABLE_I))].groupby("variant") if len(found) else ():
+        for variant, group in (
+            found[found["setting"].isin(list(TABLE_I))].groupby("variant") if len(found) else ()
+        ):
             frames.append(_long(criteria.accuracies(group), folds, short(str(variant))))
     return pd.concat(frames, ignore_index=True)
 
@@ -157,7 +241,12 @@ def ahead(scores: pd.DataFrame) -> pd.DataFrame:
     """Accuracy of ArcGrad in Table I less that of each other method, in points over the data sets, for :func:`study.figures.beside`."""
     named = scores.rename(columns={"folds": "variant", "setting": "schedule"})
     groups = named.groupby("source", sort=False)
-    return pd.concat([leads(own, "accuracy", "arcgrad 5", scale=-1, unit="title").assign(source=source) for source, own in groups])
+    return pd.concat(
+        [
+            leads(own, "accuracy", "arcgrad 5", scale=-1, unit="title").assign(source=source)
+            for source, own in groups
+        ]
+    )
 
 
 def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
@@ -171,8 +260,15 @@ def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
     for kind in kinds:
         title, number, spec = of_kind[kind]
         for folds, of_folds in scores.groupby("folds", sort=False):
-            wide = of_folds.pivot_table(index="title", columns=["source", "setting"], values="accuracy", sort=False)
-            wide = pd.DataFrame({source: number(wide[source][list(TABLE_I)]) for source in of_folds["source"].unique()})
+            wide = of_folds.pivot_table(
+                index="title", columns=["source", "setting"], values="accuracy", sort=False
+            )
+            wide = pd.DataFrame(
+                {
+                    source: number(wide[source][list(TABLE_I)])
+                    for source in of_folds["source"].unique()
+                }
+            )
             texts = wide.abs().map(f"{{:{spec}}}".format)
             best = texts.where(wide.ne(wide.max()), "**" + texts + "**").rename(published.loss_name)
             frames.append(best.rename_axis("method").reset_index().assign(of=f"{title}: {folds}"))
@@ -180,5 +276,9 @@ def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
 
 
 def _long(wide: pd.DataFrame, folds: str, source: str) -> pd.DataFrame:
-    frame = wide.rename_axis("title").reset_index().melt("title", var_name="setting", value_name="accuracy")
+    frame = (
+        wide.rename_axis("title")
+        .reset_index()
+        .melt("title", var_name="setting", value_name="accuracy")
+    )
     return frame.assign(folds=folds, source=source)

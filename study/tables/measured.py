@@ -14,7 +14,13 @@ from study.verdicts import Verdict
 
 _LEAST = 3  # seeds
 _NETWORKS = {"fast": "a small network", "resnet18": "a narrow ResNet18", "vgg16": "a narrow VGG16"}
-_MEANS = {"accuracy": "test_accuracy", "early": "early", "ece": "test_ece", "link": "test_ece_link", "temperature": "test_ece_temperature"}
+_MEANS = {
+    "accuracy": "test_accuracy",
+    "early": "early",
+    "ece": "test_ece",
+    "link": "test_ece_link",
+    "temperature": "test_ece_temperature",
+}
 
 
 def settings(page: Page) -> pd.DataFrame:
@@ -29,14 +35,35 @@ def settings(page: Page) -> pd.DataFrame:
     """
     images, grid, rates = (page.runs(kind) for kind in ("images", "grid", "step"))
     if len(rates):  # of all layers; the papers' own is in the grid
-        rates = rates[rates["input_scale"].eq(1) & rates["first_weights"].eq(1) & rates["learning_rate"].ne(0.001)]
-        grid = pd.concat([grid, rates.assign(variant=rates["variant"] + rates["learning_rate"].map(", learning rate {:g}".format))])
+        rates = rates[
+            rates["input_scale"].eq(1)
+            & rates["first_weights"].eq(1)
+            & rates["learning_rate"].ne(0.001)
+        ]
+        grid = pd.concat(
+            [
+                grid,
+                rates.assign(
+                    variant=rates["variant"]
+                    + rates["learning_rate"].map(", learning rate {:g}".format)
+                ),
+            ]
+        )
     fast = images["model"] == FAST
-    runs = pd.concat([images[fast], grid.assign(variant="MNIST, " + grid["variant"], model="the papers' network"), images[~fast]])
+    runs = pd.concat(
+        [
+            images[fast],
+            grid.assign(variant="MNIST, " + grid["variant"], model="the papers' network"),
+            images[~fast],
+        ]
+    )
     runs = runs[runs["setting"].map(lambda setting: isinstance(setting, float))]
     runs = runs[runs.groupby(["variant", "beta"])["seed"].transform("nunique") >= _LEAST]
     curves = zip(runs["curve_epoch"], runs["curve_test_accuracy"], runs["epochs"], strict=True)
-    runs["early"] = [float(pd.Series(accuracy, epochs).loc[1e-9 : last / 4].mean()) for epochs, accuracy, last in curves]
+    runs["early"] = [
+        float(pd.Series(accuracy, epochs).loc[1e-9 : last / 4].mean())
+        for epochs, accuracy, last in curves
+    ]
     newest = Page("E6", "E8", found=page.records).runs("images")["variant"]
     runs["decides"] = runs["variant"].isin(newest) | runs["variant"].str.startswith("MNIST")
     rows = []
@@ -45,13 +72,19 @@ def settings(page: Page) -> pd.DataFrame:
         scale = "" if one["scale"] == "paper" else "reduced: "
         note = f"{scale}{_NETWORKS.get(one['model'], one['model'])}, {one['epochs']:.0f} epochs"
         about = {"setting": name, "note": note, "decides": one["decides"]}
-        wide = 100 * own.pivot(index="seed", columns="beta", values=list(_MEANS.values())).astype(float)
+        wide = 100 * own.pivot(index="seed", columns="beta", values=list(_MEANS.values())).astype(
+            float
+        )
         means = wide.mean()
         for beta, of_beta in own.groupby("beta"):
             found: dict[str, Any] = {title: means[metric, beta] for title, metric in _MEANS.items()}
             for title, metric in (("gain", "test_accuracy"), ("early gain", "early")):
                 found[title] = t_interval((wide[metric, beta] - wide[metric, 1.0]).dropna())
-            rows.append(about | {"beta": beta, "seeds": of_beta["seed"].nunique(), "lost": of_beta["lost"].mean()} | found)
+            rows.append(
+                about
+                | {"beta": beta, "seeds": of_beta["seed"].nunique(), "lost": of_beta["lost"].mean()}
+                | found
+            )
     return pd.DataFrame(rows)
 
 
@@ -72,27 +105,55 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     by_beta = {float(str(beta)): own for beta, own in found.groupby("beta")}
     told = {
         name: {
-            "gains": {beta: [gain.estimate for gain in own[column]] for beta, own in by_beta.items()},
-            "higher": {beta: sum(gain.low > 0 for gain in own[column]) for beta, own in by_beta.items()},
-            "lower": {beta: sum(gain.high < 0 for gain in own[column]) for beta, own in by_beta.items()},
+            "gains": {
+                beta: [gain.estimate for gain in own[column]] for beta, own in by_beta.items()
+            },
+            "higher": {
+                beta: sum(gain.low > 0 for gain in own[column]) for beta, own in by_beta.items()
+            },
+            "lower": {
+                beta: sum(gain.high < 0 for gain in own[column]) for beta, own in by_beta.items()
+            },
         }
         for name, column in (("accuracy", "gain"), ("early", "early gain"))
     }
     count, gains = found["setting"].nunique(), told["accuracy"]["gains"]
-    advised = max((beta for beta in gains if beta != 1 and len(gains[beta]) == count), key=lambda beta: min(gains[beta]))
+    advised = max(
+        (beta for beta in gains if beta != 1 and len(gains[beta]) == count),
+        key=lambda beta: min(gains[beta]),
+    )
     linked, smallest = found[found["link"].notna()], by_beta[min(by_beta)]
     usual = linked[linked["beta"] == 1].set_index("setting")
-    at_advised = linked[linked["beta"] == advised].assign(usual=lambda own: own["setting"].map(usual["ece"]))
-    parts = {part.id: [leaf.difference for finding in part.deciding for leaf in finding.leaves() if leaf.difference] for part in b1.parts}
-    errors = {part.id: [finding.difference.mean for finding in part.deciding if finding.difference] for part in b4.parts}
-    points = {part: [t_interval([100 * value for value in one.values]) for one in differences] for part, differences in parts.items()}
+    at_advised = linked[linked["beta"] == advised].assign(
+        usual=lambda own: own["setting"].map(usual["ece"])
+    )
+    parts = {
+        part.id: [
+            leaf.difference
+            for finding in part.deciding
+            for leaf in finding.leaves()
+            if leaf.difference
+        ]
+        for part in b1.parts
+    }
+    errors = {
+        part.id: [finding.difference.mean for finding in part.deciding if finding.difference]
+        for part in b4.parts
+    }
+    points = {
+        part: [t_interval([100 * value for value in one.values]) for one in differences]
+        for part, differences in parts.items()
+    }
     return told | {
         "settings": count,
         "mnist": found.loc[found["setting"].str.startswith("MNIST"), "setting"].nunique(),
         "advised": advised,
         "smallest": min(by_beta),
         "confidence": at_advised[["ece", "link", "temperature", "usual"]].to_dict("list"),
-        "raw": [gain.estimate for gain in smallest.loc[smallest["setting"].str.endswith("pixels 0 to 255"), "gain"]],
+        "raw": [
+            gain.estimate
+            for gain in smallest.loc[smallest["setting"].str.endswith("pixels 0 to 255"), "gain"]
+        ],
         "temperature": usual["temperature"].tolist(),
         "chosen_rates": points.get("d", []),
         "chosen_rates_mnist": points.get("g", []),
@@ -108,15 +169,26 @@ def play(found: pd.DataFrame) -> HTML:
 
 def element(content: list[dict[str, Any]]) -> HTML:
     """Write the element of a page that the script fills with these settings."""
-    text = json.dumps({"settings": content}, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
-    return HTML(f'<div class="play" data-instead="fig-play"><script type="application/json">{text}</script></div>')
+    text = json.dumps(
+        {"settings": content}, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    ).replace("</", "<\\/")
+    return HTML(
+        f'<div class="play" data-instead="fig-play"><script type="application/json">{text}</script></div>'
+    )
 
 
 def _played(name: str, own: pd.DataFrame) -> dict[str, Any]:
     one = own[own["beta"] == 1].iloc[0]
-    errors = {title: [_short(value) for value in own[title]] for title in ("ece", "link", "temperature")}
+    errors = {
+        title: [_short(value) for value in own[title]] for title in ("ece", "link", "temperature")
+    }
     gains = [[_short(end) for end in (gain.estimate, gain.low, gain.high)] for gain in own["gain"]]
-    about = {"name": name, "note": one["note"], "seeds": int(one["seeds"]), "accuracy": _short(one["accuracy"])}
+    about = {
+        "name": name,
+        "note": one["note"],
+        "seeds": int(one["seeds"]),
+        "accuracy": _short(one["accuracy"]),
+    }
     return about | {"beta": own["beta"].tolist(), "gain": gains} | errors
 
 

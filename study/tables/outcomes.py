@@ -27,7 +27,15 @@ SCALES: Mapping[str, str] = {"paper": "the papers' scale", "reduced": "reduced r
 
 _SHARES = tuple(
     f"{METRICS[name]},"
-    for name in ("test_accuracy", "test_top5_accuracy", "train_accuracy", "early_accuracy", "test_ece", "test_mce", "overconfidence")
+    for name in (
+        "test_accuracy",
+        "test_top5_accuracy",
+        "train_accuracy",
+        "early_accuracy",
+        "test_ece",
+        "test_mce",
+        "overconfidence",
+    )
     + ("train_confidence", "lost_share", "gap", "never_learnt", "oscillation", "falls", "excess")
 )  # what a comparison of shares begins with; its difference is told in percentage points
 
@@ -41,7 +49,12 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """Data sets, and how the names of their variants begin."""
 
-_TABLES = {"A2": "AG, Table I", "A5": "AG, Table VII", "A7": "AG, text", "L3": "LM, Table 1"}  # what such claims are about
+_TABLES = {
+    "A2": "AG, Table I",
+    "A5": "AG, Table VII",
+    "A7": "AG, text",
+    "L3": "LM, Table 1",
+}  # what such claims are about
 
 
 def scale(verdict: Verdict) -> str:
@@ -54,7 +67,10 @@ def summary(verdicts: Iterable[Verdict]) -> str:
     texts = []
     for words, group in groupby(sorted(verdicts, key=scale, reverse=True), scale):
         found = Counter(verdict.verdict for verdict in group)
-        texts.append(", ".join(f"{found[word]} {word}" for word in VERDICTS if found[word]) + (f" ({words})" if words else ""))
+        texts.append(
+            ", ".join(f"{found[word]} {word}" for word in VERDICTS if found[word])
+            + (f" ({words})" if words else "")
+        )
     return "; ".join(texts)
 
 
@@ -65,9 +81,18 @@ def beside(verdict: Verdict) -> Verdict:
 
     def filled(finding: Finding, printed: Iterator[str]) -> Finding:
         paper = finding.paper or (next(printed, "") if finding.difference else "")
-        return replace(finding, paper=paper, components=tuple(filled(one, printed) for one in finding.components))
+        return replace(
+            finding,
+            paper=paper,
+            components=tuple(filled(one, printed) for one in finding.components),
+        )
 
-    parts = [replace(part, findings=tuple(filled(one, _own(verdict.claim, part.id)) for one in part.findings)) for part in verdict.parts]
+    parts = [
+        replace(
+            part, findings=tuple(filled(one, _own(verdict.claim, part.id)) for one in part.findings)
+        )
+        for part in verdict.parts
+    ]
     return replace(verdict, parts=tuple(parts))
 
 
@@ -76,13 +101,26 @@ def _own(claim: str, part: str) -> Iterator[str]:
     source = _TABLES[claim]
     printed = published.printed().query("source == @source")
     scores = printed.pivot(index="dataset", columns="setting", values="value")
-    columns = {printed["metric"].iloc[0]: scores, "wins": criteria.won(scores), "negative_rank": -statistics.ranks(scores)}
+    columns = {
+        printed["metric"].iloc[0]: scores,
+        "wins": criteria.won(scores),
+        "negative_rank": -statistics.ranks(scores),
+    }
     runs = pd.DataFrame({name: table.stack() for name, table in columns.items()}).reset_index()
-    runs["epochs"], runs["samples"] = runs["dataset"].str.extract(r"(\d+) epochs")[0].astype(float), 0
+    runs["epochs"], runs["samples"] = (
+        runs["dataset"].str.extract(r"(\d+) epochs")[0].astype(float),
+        0,
+    )
     runs["model"], name = printed["model"].iloc[0].lower(), runs["dataset"].str.partition(", ")[0]
-    twice = pd.concat([runs.assign(unit=name + copy) for copy in "ab"])  # for an interval, of which nothing is told
+    twice = pd.concat(
+        [runs.assign(unit=name + copy) for copy in "ab"]
+    )  # for an interval, of which nothing is told
     found = criteria.CLAIMS[claim][part].rule(Variant(source, twice, unit="unit"))
-    return (f"{source}: {round(leaf.difference.mean, 4):+g}" for leaf in (found.leaves() if found else ()) if leaf.difference)
+    return (
+        f"{source}: {round(leaf.difference.mean, 4):+g}"
+        for leaf in (found.leaves() if found else ())
+        if leaf.difference
+    )
 
 
 def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
@@ -97,17 +135,28 @@ def matrix(verdicts: Sequence[Verdict]) -> HTML:
     Its cells are links to the page that shows the claim, as ``book/findings.yml`` says; the ledger, if it does not. A cell under the mouse
     or with the focus lists its findings, each with its effect, the interval and the papers' own effect. On a phone each claim is one line.
     """
-    by_column: list[dict[str, list[tuple[str, Finding]]]] = [{column: [] for column in _COLUMNS} for _ in verdicts]
+    by_column: list[dict[str, list[tuple[str, Finding]]]] = [
+        {column: [] for column in _COLUMNS} for _ in verdicts
+    ]
     for verdict, columns in zip(verdicts, by_column, strict=True):
-        for letter, finding in ((part.id, finding) for part in verdict.parts for finding in part.deciding):
-            column = next(name for name, beginnings in _COLUMNS.items() if finding.variant.startswith(beginnings))
+        for letter, finding in (
+            (part.id, finding) for part in verdict.parts for finding in part.deciding
+        ):
+            column = next(
+                name
+                for name, beginnings in _COLUMNS.items()
+                if finding.variant.startswith(beginnings)
+            )
             columns[column].append((letter, finding))
     shown = [column for column in _COLUMNS if any(columns[column] for columns in by_column)]
     head = "".join(f'<th scope="col">{column}</th>' for column in ("claim", "outcome", *shown))
     rows, written = [], sentences.written("findings")
     for verdict, columns in zip(verdicts, by_column, strict=True):
         entry = written.get(verdict.claim, {})  # none yet for a claim whose first runs are new
-        label, claim = entry.get("label", "sec-claims"), entry.get("short") or published.claims().claim[verdict.claim]
+        label, claim = (
+            entry.get("label", "sec-claims"),
+            entry.get("short") or published.claims().claim[verdict.claim],
+        )
         if label not in _pages():
             raise ValueError(f"no page has the label {label!r}")
         address = f"../{_pages()[label]}#{label}"
@@ -116,12 +165,18 @@ def matrix(verdicts: Sequence[Verdict]) -> HTML:
         about = f'<small>{verdict.claim}<span class="all">, {size}</span></small>'
         name = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> {about}</th>'
         outcome = f'<span class="word">{verdict.verdict}<br><small>{size}</small></span><span class="all">{_marks(verdict.deciding)}</span>'
-        cells = "".join(_cell(f"{verdict.claim}, {column}", columns[column], address) for column in shown)
+        cells = "".join(
+            _cell(f"{verdict.claim}, {column}", columns[column], address) for column in shown
+        )
         rows.append(f"<tr>{name}<td>{outcome}</td>{cells}</tr>")
-    legend = ", ".join(f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items())
+    legend = ", ".join(
+        f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items()
+    )
     caption = f"Findings {legend}; – not run: each one part in one variant."
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return HTML(f'<table class="outcomes" id="tab-outcomes"><caption>{caption}</caption>{body}</table>')
+    return HTML(
+        f'<table class="outcomes" id="tab-outcomes"><caption>{caption}</caption>{body}</table>'
+    )
 
 
 def effects(found: Finding) -> tuple[str, str]:
@@ -131,7 +186,9 @@ def effects(found: Finding) -> tuple[str, str]:
     factor, unit = (100, " points") if found.text.startswith(_SHARES) else (1, "")
     interval = found.difference.interval
     ours = Interval(factor * interval.estimate, factor * interval.low, factor * interval.high)
-    papers = re.sub(r"(?<= )[+-][0-9.]+", lambda number: f"{factor * float(number[0]):+.4g}", found.paper)
+    papers = re.sub(
+        r"(?<= )[+-][0-9.]+", lambda number: f"{factor * float(number[0]):+.4g}", found.paper
+    )
     return signed(f"{ours:+u}{unit}"), signed(papers) or MISSING
 
 
@@ -144,7 +201,9 @@ def _cell(name: str, found: Sequence[tuple[str, Finding]], address: str) -> str:
         each = ("{}: {} (papers: {})".format(leaf.text, *effects(leaf)) for leaf in one.leaves())
         told = "; ".join(each).replace(f" (papers: {MISSING})", "")
         mark = f'<span class="{one.outcome}">{MARKS[one.outcome]} {one.outcome}</span>'
-        lines.append(f"<span>{mark} <b>{part}</b> {html.escape(f'{short(one.variant)}: {signed(told)}')}</span>")
+        lines.append(
+            f"<span>{mark} <b>{part}</b> {html.escape(f'{short(one.variant)}: {signed(told)}')}</span>"
+        )
     hidden = f'<span class="visually-hidden">{html.escape(name)}: </span>'
     return f'<td><a href="{address}">{hidden}{_marks(one for _, one in found)}<span class="more">{"".join(lines)}</span></a></td>'
 
@@ -153,7 +212,10 @@ def _marks(findings: Iterable[Finding]) -> str:
     """The marks with their counts; the words are for those who do not see them."""
     word = '<span class="visually-hidden"> {}</span>'
     found = counts(findings)
-    return " ".join(f'<span class="{outcome}">{MARKS[outcome]}{count}{word.format(outcome)}</span>' for outcome, count in found.items())
+    return " ".join(
+        f'<span class="{outcome}">{MARKS[outcome]}{count}{word.format(outcome)}</span>'
+        for outcome, count in found.items()
+    )
 
 
 @cache

@@ -20,8 +20,15 @@ from study.tables.outcomes import MARKS, SCALES, beside, counts, effects, scale
 from study.tables.runs import in_order, short
 from study.verdicts import Verdict
 
-_COLUMNS = {"training samples": ("train_samples", 1), "epochs": ("epochs", 1), "parameters, thousands": ("model_parameters", 1000)}
-_UNDER_WAY = ("mlp", FAST)  # networks that go on being trained; what is left of larger ones decides nothing any more, or waits for a GPU
+_COLUMNS = {
+    "training samples": ("train_samples", 1),
+    "epochs": ("epochs", 1),
+    "parameters, thousands": ("model_parameters", 1000),
+}
+_UNDER_WAY = (
+    "mlp",
+    FAST,
+)  # networks that go on being trained; what is left of larger ones decides nothing any more, or waits for a GPU
 
 
 class Page:
@@ -40,7 +47,12 @@ class Page:
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
         """The verdict on each claim that has criteria."""
-        return {claim: beside(one) for claim, one in verdicts.verdicts(self.records, filter(criteria.CLAIMS.get, self.claims)).items()}
+        return {
+            claim: beside(one)
+            for claim, one in verdicts.verdicts(
+                self.records, filter(criteria.CLAIMS.get, self.claims)
+            ).items()
+        }
 
     def runs(self, kind: str, *, some: bool = False) -> pd.DataFrame:
         """Select the runs of a kind, in the order of :func:`study.tables.runs.in_order`.
@@ -55,11 +67,17 @@ class Page:
             return found
         settled = {variant.name for variant in verdicts.variants(found, kind)}
         least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
-        of_setting = found.groupby(["variant", found["setting"].astype(str)])["seed" if "seed" in found else "title"].transform("nunique")
+        of_setting = found.groupby(["variant", found["setting"].astype(str)])[
+            "seed" if "seed" in found else "title"
+        ].transform("nunique")
         most = of_setting.groupby(found["variant"]).transform("max")
-        seeds = of_setting.where(found["variant"].map(on_fast), most)  # on the small network each setting has its own plan
+        seeds = of_setting.where(
+            found["variant"].map(on_fast), most
+        )  # on the small network each setting has its own plan
         few = (seeds < least) | ~found["variant"].isin(settled)
-        older = found["variant"].isin(verdicts.replaced(self.claims, settled)) & found["scale"].ne("paper")
+        older = found["variant"].isin(verdicts.replaced(self.claims, settled)) & found["scale"].ne(
+            "paper"
+        )
         shown = in_order(found if some else found[~few & ~older])
         counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
         return shown.assign(variant=shown["variant"] + counted.where(few, "")[shown.index])
@@ -70,7 +88,11 @@ class Page:
         entry = published.claims().loc[claim]
         place = entry["where"][0].upper() + entry["where"][1:]
         fine = f"{claim} in {{ref}}`the ledger <sec-claims>`; {{ref}}`how a claim is decided <sec-read>`."
-        texts = (f"> {entry['claim']}\n>\n> {place}.", f"{{.answer}}\n{self._answer(claim)}", f"{{.fineprint}}\n{fine}")
+        texts = (
+            f"> {entry['claim']}\n>\n> {place}.",
+            f"{{.answer}}\n{self._answer(claim)}",
+            f"{{.fineprint}}\n{fine}",
+        )
         return Markdown("\n\n".join(texts))
 
     def _answer(self, claim: str) -> str:
@@ -78,10 +100,18 @@ class Page:
         verdict, waiting = self.verdicts[claim], self._waiting(claim)
         told = counts(verdict.deciding)
         if not told:
-            return f"**Not decided yet.** It will be when these runs are complete: {waiting}." if waiting else "**Not run yet.**"
+            return (
+                f"**Not decided yet.** It will be when these runs are complete: {waiting}."
+                if waiting
+                else "**Not run yet.**"
+            )
         each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
         found = sentences.finding(verdict).removeprefix("Reduced runs. ")
-        more = f" More runs are under way, and decide nothing before they are complete: {waiting}." if waiting else ""
+        more = (
+            f" More runs are under way, and decide nothing before they are complete: {waiting}."
+            if waiting
+            else ""
+        )
         return f"**{verdict.verdict.capitalize()}** ({scale(verdict)}): of {sum(told.values())} findings {each}. {found}{more}"
 
     def _waiting(self, claim: str) -> str:
@@ -89,15 +119,23 @@ class Page:
         found = {}
         for one in campaign.load_all(ROOT / "campaigns"):
             jobs = [job for job in one.jobs if claim in job.answers]
-            found[one.name] = campaign.coverage(job for job in jobs if getattr(job.setting, "model", "") in _UNDER_WAY)
-        return ", ".join(f"`{name}` {runs}" for name, runs in found.items() if 0 < runs.done < runs.planned)
+            found[one.name] = campaign.coverage(
+                job for job in jobs if getattr(job.setting, "model", "") in _UNDER_WAY
+            )
+        return ", ".join(
+            f"`{name}` {runs}" for name, runs in found.items() if 0 < runs.done < runs.planned
+        )
 
     def ground(self) -> Markdown:
         """Show what the claims rest on; closed below it, the criteria with their findings, and the commands to run it all again."""
-        return Markdown("\n\n".join([self._rests_on(), *map(self._criteria, self.verdicts), self._rerun()]))
+        return Markdown(
+            "\n\n".join([self._rests_on(), *map(self._criteria, self.verdicts), self._rerun()])
+        )
 
     def _rests_on(self) -> str:
-        kinds = dict.fromkeys(part.kind for claim in self.verdicts for part in criteria.CLAIMS[claim].values())
+        kinds = dict.fromkeys(
+            part.kind for claim in self.verdicts for part in criteria.CLAIMS[claim].values()
+        )
         found = pd.concat([self.runs(kind, some=True) for kind in kinds])
         rows = [
             {"scale": SCALES[str(name)].capitalize(), "variant": variant}
@@ -107,9 +145,13 @@ class Page:
                 if name in group and is_numeric_dtype(group[name])
             }
             | {"seeds": _values(group.groupby(group["setting"].astype(str))["seed"].nunique())}
-            for (name, variant), group in (found.groupby(["scale", "variant"], sort=False) if len(found) else ())
+            for (name, variant), group in (
+                found.groupby(["scale", "variant"], sort=False) if len(found) else ()
+            )
         ]
-        return table(pd.DataFrame(rows), f"tab-{self._name}-runs", "What was trained.", group="scale")._repr_markdown_()
+        return table(
+            pd.DataFrame(rows), f"tab-{self._name}-runs", "What was trained.", group="scale"
+        )._repr_markdown_()
 
     def _criteria(self, claim: str) -> str:
         rows: list[dict[str, Any]] = []
@@ -117,11 +159,22 @@ class Page:
             common = {"part": f"({part.id}) {part.criterion}"}
             for finding in part.findings:
                 for one in [finding, *finding.leaves()] if finding.components else [finding]:
-                    named = {"variant": short(one.variant) if one is finding else f"– {one.text.partition(', ')[2]}"}
+                    named = {
+                        "variant": short(one.variant)
+                        if one is finding
+                        else f"– {one.text.partition(', ')[2]}"
+                    }
                     ours, papers = effects(one)
-                    effect = {"difference [95 %]": ours, "papers": papers} | ({"pairs": one.difference.n} if one.difference else {})
+                    effect = {"difference [95 %]": ours, "papers": papers} | (
+                        {"pairs": one.difference.n} if one.difference else {}
+                    )
                     outcome = f"{MARKS[one.outcome]} {one.outcome}"
-                    rows.append(common | named | effect | {"outcome": outcome if one.decides else f"({outcome})"})
+                    rows.append(
+                        common
+                        | named
+                        | effect
+                        | {"outcome": outcome if one.decides else f"({outcome})"}
+                    )
             if not part.findings:
                 rows.append(common | {"variant": "not run"})
         frame = pd.DataFrame(rows)
@@ -135,10 +188,17 @@ class Page:
 
     def _rerun(self) -> str:
         campaigns = campaign.coverage_table(ROOT / "campaigns", self.claims)
-        commands = "\n".join(f"make reproduce CAMPAIGN={name.strip('`')}" for name in dict.fromkeys(campaigns["campaign"]))
+        commands = "\n".join(
+            f"make reproduce CAMPAIGN={name.strip('`')}"
+            for name in dict.fromkeys(campaigns["campaign"])
+        )
         text = "In a clone of the repository ({ref}`how to re-run <sec-rerun>`); what has a record is not run again."
         caption = "The campaigns, with the runs that are measured of those that are planned. The scale is the campaign's; runs that"
-        shown = table(campaigns, f"tab-{self._name}-coverage", f"{caption} leave the papers' setting count as reduced.")
+        shown = table(
+            campaigns,
+            f"tab-{self._name}-coverage",
+            f"{caption} leave the papers' setting count as reduced.",
+        )
         return closed("Run it again", text, f"```bash\n{commands}\n```", shown)
 
     @property
@@ -148,10 +208,14 @@ class Page:
 
 def closed(title: str, *contents: str | Table) -> str:
     """Put MyST or tables behind a title that opens them."""
-    texts = [content if isinstance(content, str) else content._repr_markdown_() for content in contents]
+    texts = [
+        content if isinstance(content, str) else content._repr_markdown_() for content in contents
+    ]
     return f"::::::{{dropdown}} {title}\n" + "\n\n".join(texts) + "\n::::::"
 
 
 def _values(column: pd.Series[Any]) -> str:
-    ends = dict.fromkeys(cell(round(value)) for value in (column.min(), column.max()) if value == value)
+    ends = dict.fromkeys(
+        cell(round(value)) for value in (column.min(), column.max()) if value == value
+    )
     return " to ".join(ends) or MISSING

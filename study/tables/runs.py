@@ -32,8 +32,15 @@ def short(variant: str) -> str:
     if " units" in variant:  # of a perceptron on small tables
         return variant.partition(" units")[2].removeprefix(", ") or "no weight decay"
     dataset, *rest = variant.split(", ")
-    kept = sorted((part for part in rest[1:] if not part.endswith(" epochs")), key=lambda part: not part.endswith(" images"))
-    return ", ".join([published.DATASETS[dataset], *kept]) if rest and dataset in published.DATASETS else variant
+    kept = sorted(
+        (part for part in rest[1:] if not part.endswith(" epochs")),
+        key=lambda part: not part.endswith(" images"),
+    )
+    return (
+        ", ".join([published.DATASETS[dataset], *kept])
+        if rest and dataset in published.DATASETS
+        else variant
+    )
 
 
 def in_order(runs: pd.DataFrame) -> pd.DataFrame:
@@ -46,9 +53,13 @@ def in_order(runs: pd.DataFrame) -> pd.DataFrame:
     place = {name: index for index, name in enumerate(sorted(set(runs["variant"]), key=_place))}
     by = {"variant": True, "warmup_epochs": True, "beta": False, "seed": True}
     there = [name for name in by if name in runs]
-    ordered = runs.assign(variant=runs["variant"].map(place)).sort_values(there, ascending=[by[name] for name in there], kind="stable")
+    ordered = runs.assign(variant=runs["variant"].map(place)).sort_values(
+        there, ascending=[by[name] for name in there], kind="stable"
+    )
     data = ordered["dataset"].map(published.DATASETS) if "dataset" in runs else ""
-    return ordered.assign(variant=ordered["variant"].map(list(map(short, place)).__getitem__), data=data)
+    return ordered.assign(
+        variant=ordered["variant"].map(list(map(short, place)).__getitem__), data=data
+    )
 
 
 def _place(variant: str) -> tuple[object, ...]:
@@ -84,22 +95,43 @@ def differences(
     """
     rows = []
     reference = f"less {published.setting_name(less)}"
-    for variant, group in runs[runs[metric].notna()].groupby("variant", sort=False) if metric in runs else ():
-        by: dict[Any, pd.Series[float]] = {setting: own.set_index("seed")[metric] for setting, own in group.groupby("setting", sort=False)}
+    for variant, group in (
+        runs[runs[metric].notna()].groupby("variant", sort=False) if metric in runs else ()
+    ):
+        by: dict[Any, pd.Series[float]] = {
+            setting: own.set_index("seed")[metric]
+            for setting, own in group.groupby("setting", sort=False)
+        }
         for setting in filter(by.__contains__, settings or by):
             own = by[setting]
-            seeds = own.index.intersection(by[less].index) if setting != less and less in by else own.index[:0]
+            seeds = (
+                own.index.intersection(by[less].index)
+                if setting != less and less in by
+                else own.index[:0]
+            )
             dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
             theirs = signed(published.effect((metric, setting), (metric, less), dataset, scale))
-            elsewhere = setting == less or any(f", {name}" in theirs for name in published.DATASETS.values())
-            row = {"variant": variant, "trained with": published.setting_name(setting), title: mean_sd(own, spec, scale=scale)}
-            row[reference] = difference(own[seeds], by[less][seeds], spec, scale=scale) if len(seeds) else MISSING
+            elsewhere = setting == less or any(
+                f", {name}" in theirs for name in published.DATASETS.values()
+            )
+            row = {
+                "variant": variant,
+                "trained with": published.setting_name(setting),
+                title: mean_sd(own, spec, scale=scale),
+            }
+            row[reference] = (
+                difference(own[seeds], by[less][seeds], spec, scale=scale)
+                if len(seeds)
+                else MISSING
+            )
             rows.append(row | {"papers": MISSING if elsewhere else theirs or MISSING})
     frame = pd.DataFrame(rows)
     return frame.drop(columns="papers") if rows and (frame["papers"] == MISSING).all() else frame
 
 
-def leads(runs: pd.DataFrame, metric: str, less: str, *, scale: float = 100.0, unit: str = "seed") -> pd.DataFrame:
+def leads(
+    runs: pd.DataFrame, metric: str, less: str, *, scale: float = 100.0, unit: str = "seed"
+) -> pd.DataFrame:
     """Compute the paired differences of every schedule to one of them in each variant, for :func:`study.figures.beside`.
 
     Args:
@@ -119,11 +151,28 @@ def leads(runs: pd.DataFrame, metric: str, less: str, *, scale: float = 100.0, u
             both = wide.reindex(columns=[schedule, less]).dropna()
             if len(both) > 1:
                 found = statistics.paired_difference(both[schedule], both[less]).interval
-                rows.append((variant, schedule, figures.schedule_label(schedule), found.estimate, found.low, found.high))
+                rows.append(
+                    (
+                        variant,
+                        schedule,
+                        figures.schedule_label(schedule),
+                        found.estimate,
+                        found.low,
+                        found.high,
+                    )
+                )
     return pd.DataFrame(rows, columns=["panel", "schedule", "label", "mean", "low", "high"])
 
 
-def span(runs: pd.DataFrame, column: str, schedule: str, *, less: str | None = None, spec: str = ".1f", scale: float = 100.0) -> str:
+def span(
+    runs: pd.DataFrame,
+    column: str,
+    schedule: str,
+    *,
+    less: str | None = None,
+    spec: str = ".1f",
+    scale: float = 100.0,
+) -> str:
     """Give an outcome of a schedule in all variants, for a sentence: its mean in one, or the smallest and the largest mean.
 
     ``less`` is a schedule to subtract, seed by seed.
@@ -135,12 +184,16 @@ def span(runs: pd.DataFrame, column: str, schedule: str, *, less: str | None = N
     """
     if runs.empty or column not in runs:
         return MISSING
-    values = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=column).reindex(columns=[*{schedule, less or schedule}])
+    values = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=column).reindex(
+        columns=[*{schedule, less or schedule}]
+    )
     wanted = (values[schedule] if less is None else values[schedule] - values[less]).dropna()
     means = (scale * wanted).groupby(level=0).mean()
     if means.empty:
         return MISSING
-    ends = [cell(float(format(end, spec)) + 0.0, spec) for end in (means.min(), means.max())]  # not −0.0
+    ends = [
+        cell(float(format(end, spec)) + 0.0, spec) for end in (means.min(), means.max())
+    ]  # not −0.0
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
@@ -157,24 +210,54 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
     stepped, grid = criteria.runs_of(runs, "step"), criteria.runs_of(runs, "grid")
     if stepped.empty:
         return stepped
-    inputs, weights, rate = (stepped[name].astype(float) for name in ("input_scale", "first_weights", "learning_rate"))
-    names = "first layer's rate × " + inputs.map("{:g}²".format), "first weights × " + weights.map("{:g}".format)
-    stepped["arm"] = np.select([inputs != 1, weights != 1], names, "learning rate " + rate.map("{:g}".format))
-    stepped = stepped.assign(weights=weights.where(inputs == 1, 1)).sort_values(["input_scale", "weights", "learning_rate"], kind="stable")
-    raw = grid[grid["variant"].isin(["relu-none", "tanh-none"]) & grid["setting"].isin(set(stepped["setting"]))] if len(grid) else grid
+    inputs, weights, rate = (
+        stepped[name].astype(float) for name in ("input_scale", "first_weights", "learning_rate")
+    )
+    names = (
+        "first layer's rate × " + inputs.map("{:g}²".format),
+        "first weights × " + weights.map("{:g}".format),
+    )
+    stepped["arm"] = np.select(
+        [inputs != 1, weights != 1], names, "learning rate " + rate.map("{:g}".format)
+    )
+    stepped = stepped.assign(weights=weights.where(inputs == 1, 1)).sort_values(
+        ["input_scale", "weights", "learning_rate"], kind="stable"
+    )
+    raw = (
+        grid[
+            grid["variant"].isin(["relu-none", "tanh-none"])
+            & grid["setting"].isin(set(stepped["setting"]))
+        ]
+        if len(grid)
+        else grid
+    )
     found = pd.concat([stepped, raw.assign(arm=BOTH)], ignore_index=True)
-    found["stuck"] = np.where(found["activation"] == "tanh", found.get("saturated", np.nan), found.get("dead", np.nan))
-    found["share"] = found["lost_share"].where(found["errors"] >= _FEW).clip(upper=1)  # at chance the right ones are lost too
+    found["stuck"] = np.where(
+        found["activation"] == "tanh", found.get("saturated", np.nan), found.get("dead", np.nan)
+    )
+    found["share"] = (
+        found["lost_share"].where(found["errors"] >= _FEW).clip(upper=1)
+    )  # at chance the right ones are lost too
     found["activation"] = found["activation"].map(ACTIVATIONS)
     return found.sort_values("activation", kind="stable", ignore_index=True)
 
 
-def changes(found: pd.DataFrame, metric: str, betas: Sequence[float], spec: str, scale: float = 1.0) -> pd.DataFrame:
+def changes(
+    found: pd.DataFrame, metric: str, betas: Sequence[float], spec: str, scale: float = 1.0
+) -> pd.DataFrame:
     """Give a metric at β = 1, mean ± standard deviation, and less it, paired over the seeds, that of other β: a row for each arm."""
     rows = []
-    for (activation, arm), runs in found.groupby(["activation", "arm"], sort=False) if len(found) else ():
-        wide = runs.pivot_table(index="seed", columns="beta", values=metric).reindex(columns=[1.0, *betas])
-        row = {"activation": activation, "step": arm, "β = 1": mean_sd(wide[1.0], spec, scale=scale)}
+    for (activation, arm), runs in (
+        found.groupby(["activation", "arm"], sort=False) if len(found) else ()
+    ):
+        wide = runs.pivot_table(index="seed", columns="beta", values=metric).reindex(
+            columns=[1.0, *betas]
+        )
+        row = {
+            "activation": activation,
+            "step": arm,
+            "β = 1": mean_sd(wide[1.0], spec, scale=scale),
+        }
         for beta in betas:
             pairs = wide[[beta, 1.0]].dropna()
             row[f"β = {beta:g} less β = 1"] = difference(pairs[beta], pairs[1.0], spec, scale=scale)

@@ -28,7 +28,11 @@ def shown(value: Any) -> Any:
         return signed(f"{value:+.1f}")
     if isinstance(value, list):
         signs = "+" if min(value) < 0 else ""
-        return signed((" to " if signs else "–").join(dict.fromkeys(f"{end:{signs}.1f}" for end in (min(value), max(value)))))
+        return signed(
+            (" to " if signs else "–").join(
+                dict.fromkeys(f"{end:{signs}.1f}" for end in (min(value), max(value)))
+            )
+        )
     return signed(f"{value:.1f}") if isinstance(value, float) else value
 
 
@@ -47,12 +51,24 @@ def finding(verdict: Verdict) -> str:
     if entry.get("verdict") != verdict.verdict:
         return ""
     means = {
-        part.id: {short(found.variant): found.difference.mean for found in part.findings if found.difference} for part in verdict.parts
+        part.id: {
+            short(found.variant): found.difference.mean
+            for found in part.findings
+            if found.difference
+        }
+        for part in verdict.parts
     }
     return _JINJA.from_string(entry["found"]).render(means)
 
 
 def answers(numbers: Mapping[str, Any]) -> dict[str, str]:
     """Fill the answers of the first page, in MyST, with :func:`study.tables.measured.numbers`; those that no longer hold are left out."""
-    entries = {question: entry for question, entry in written("answers").items() if _JINJA.compile_expression(entry["holds"])(**numbers)}
-    return {question: _JINJA.from_string(entry["answer"]).render(**numbers) for question, entry in entries.items()}
+    entries = {
+        question: entry
+        for question, entry in written("answers").items()
+        if _JINJA.compile_expression(entry["holds"])(**numbers)
+    }
+    return {
+        question: _JINJA.from_string(entry["answer"]).render(**numbers)
+        for question, entry in entries.items()
+    }

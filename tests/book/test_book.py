@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HTML = ROOT / "_build" / "html"
 
 pytestmark = pytest.mark.skipif(
-    not HTML.is_dir(), reason="the built pages were not tested: the book has not been built; `make book` builds it"
+    not HTML.is_dir(),
+    reason="the built pages were not tested: the book has not been built; `make book` builds it",
 )
 
 
@@ -28,7 +29,12 @@ def contents() -> list[str]:
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
 
     def files(entry: dict) -> list[str]:
-        inner = [name for key in ("chapters", "sections", "parts") for child in entry.get(key, []) for name in files(child)]
+        inner = [
+            name
+            for key in ("chapters", "sections", "parts")
+            for child in entry.get(key, [])
+            for name in files(child)
+        ]
         return [entry["file"], *inner] if "file" in entry else inner
 
     return [toc["root"], *files(toc)]
@@ -43,7 +49,8 @@ def page(path: Path) -> BeautifulSoup:
 def anchors(path: Path) -> frozenset[str]:
     found = page(path)
     return frozenset(
-        {str(tag["id"]) for tag in found.find_all(id=True)} | {str(tag["name"]) for tag in found.find_all("a", attrs={"name": True})}
+        {str(tag["id"]) for tag in found.find_all(id=True)}
+        | {str(tag["name"]) for tag in found.find_all("a", attrs={"name": True})}
     )
 
 
@@ -69,7 +76,9 @@ def test_the_table_of_contents_and_the_sources_agree() -> None:
         for path in (ROOT / folder).rglob("*.md")
         if not any(part.startswith("_") for part in path.relative_to(ROOT).parts)
     }
-    assert set(listed) == written, f"only in the contents: {sorted(set(listed) - written)}; only on disk: {sorted(written - set(listed))}"
+    assert set(listed) == written, (
+        f"only in the contents: {sorted(set(listed) - written)}; only on disk: {sorted(written - set(listed))}"
+    )
 
 
 def test_the_first_page_is_reached_from_index() -> None:
@@ -87,7 +96,13 @@ def is_old(name: str) -> Iterator[str]:
 
 def leads_nowhere(name: str) -> Iterator[str]:
     here = HTML / f"{name}.html"
-    for tag, attribute in (("a", "href"), ("img", "src"), ("link", "href"), ("script", "src"), ("source", "src")):
+    for tag, attribute in (
+        ("a", "href"),
+        ("img", "src"),
+        ("link", "href"),
+        ("script", "src"),
+        ("source", "src"),
+    ):
         for element in page(here).find_all(tag, attrs={attribute: True}):
             address = urlsplit(str(element[attribute]))
             if address.scheme == "file":
@@ -97,17 +112,29 @@ def leads_nowhere(name: str) -> Iterator[str]:
             target = (here.parent / unquote(address.path)).resolve() if address.path else here
             if not target.exists():
                 yield str(element[attribute])
-            elif address.fragment and target.suffix == ".html" and unquote(address.fragment) not in anchors(target):
+            elif (
+                address.fragment
+                and target.suffix == ".html"
+                and unquote(address.fragment) not in anchors(target)
+            ):
                 yield f"{element[attribute]} (no such anchor)"
 
 
 def leaves_a_reference_open(name: str) -> Iterator[str]:
     text = article(name)
-    prose = " ".join(part for part in text.find_all(string=True) if part.find_parent(["pre", "code", "script"]) is None)
+    prose = " ".join(
+        part
+        for part in text.find_all(string=True)
+        if part.find_parent(["pre", "code", "script"]) is None
+    )
     if "??" in prose:
         yield "??"
-    yield from re.findall(r"\{(?:ref|eq|numref|cite|cite:[tp]|prf:ref|glue(?::\w+)?|doc|term)\}.{0,40}", prose)
-    yield from (str(tag)[:200] for tag in text.select(".problematic, .system-message, .xref.missing"))
+    yield from re.findall(
+        r"\{(?:ref|eq|numref|cite|cite:[tp]|prf:ref|glue(?::\w+)?|doc|term)\}.{0,40}", prose
+    )
+    yield from (
+        str(tag)[:200] for tag in text.select(".problematic, .system-message, .xref.missing")
+    )
 
 
 def failed_or_complained(name: str) -> Iterator[str]:
@@ -147,7 +174,9 @@ def skips_a_heading(name: str) -> Iterator[str]:
 
 
 def offers_the_wrong_files(name: str) -> Iterator[str]:
-    links = {str(link.get("href")) for link in page(HTML / f"{name}.html").select("a[class*=download-]")}
+    links = {
+        str(link.get("href")) for link in page(HTML / f"{name}.html").select("a[class*=download-]")
+    }
     suffixes = {Path(urlsplit(link).path).suffix for link in links}
     if ".md" not in suffixes:
         yield "its source is not offered"
@@ -185,7 +214,9 @@ def test_the_book_can_be_searched() -> None:
 
 def test_every_function_and_module_of_the_losses_is_in_the_api() -> None:
     public = {
-        "functional": [name for name, value in vars(functional).items() if inspect.isfunction(value)],
+        "functional": [
+            name for name, value in vars(functional).items() if inspect.isfunction(value)
+        ],
         "losses": losses.__all__,
     }
     for module, names in public.items():

@@ -27,30 +27,54 @@ def run(folder: Path, *sources: list[str]) -> tuple[list[dict], list[nbformat.No
     """Execute notebooks of these cells; returns what was said of each, the notebooks, and what was written to stderr."""
     paths = [folder / f"{number}.ipynb" for number in range(len(sources))]
     for path, cells in zip(paths, sources, strict=True):
-        nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells]), path)
+        nbformat.write(
+            nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells]),
+            path,
+        )
     jobs = "\n".join(json.dumps({"notebook": str(path), "cwd": str(folder)}) for path in paths)
     command = [sys.executable, str(EXTENSIONS / "run_pages.py"), "2", "60"]
-    done = subprocess.run(command, input=jobs, capture_output=True, text=True, cwd=ROOT, check=True, timeout=300)
+    done = subprocess.run(
+        command, input=jobs, capture_output=True, text=True, cwd=ROOT, check=True, timeout=300
+    )
     said = {result["notebook"]: result for result in map(json.loads, done.stdout.splitlines())}
-    return [said[str(path)] for path in paths], [nbformat.read(path, as_version=4) for path in paths], done.stderr
+    return (
+        [said[str(path)] for path in paths],
+        [nbformat.read(path, as_version=4) for path in paths],
+        done.stderr,
+    )
 
 
 @pytest.mark.skipif(not run_pages.FORK, reason="kernels are forked on Linux alone")
 def test_notebooks_run_at_once_each_in_a_process_of_its_own(tmp_path: Path) -> None:
     said, notebooks, stderr = run(
         tmp_path,
-        ["import os, sys; seen = 1", "print('matplotlib.pyplot' in sys.modules, os.getpid(), os.environ['OMP_NUM_THREADS'])"],
+        [
+            "import os, sys; seen = 1",
+            "print('matplotlib.pyplot' in sys.modules, os.getpid(), os.environ['OMP_NUM_THREADS'])",
+        ],
         ["import os; print('seen' in globals(), os.getpid(), os.getcwd())", DRAWN],
         ["1 / 0"],
     )
     assert [result["error"] is None for result in said] == [True, True, False]
     assert "ZeroDivisionError" in said[2]["error"] and not notebooks[2].cells[0].outputs
-    first, second = (next(cell.outputs[0].text.split() for cell in notebook.cells if cell.outputs) for notebook in notebooks[:2])
-    assert first[0] == "True" and second[0] == "False" and first[1] != second[1], "one process, warm, and a copy of it for each"
+    first, second = (
+        next(cell.outputs[0].text.split() for cell in notebook.cells if cell.outputs)
+        for notebook in notebooks[:2]
+    )
+    assert first[0] == "True" and second[0] == "False" and first[1] != second[1], (
+        "one process, warm, and a copy of it for each"
+    )
     assert first[2] == "1" and second[2] == str(tmp_path)
-    (picture,) = (output.data["image/png"] for output in notebooks[1].cells[1].outputs if "image/png" in output.get("data", {}))
+    (picture,) = (
+        output.data["image/png"]
+        for output in notebooks[1].cells[1].outputs
+        if "image/png" in output.get("data", {})
+    )
     assert picture
-    assert [cell.execution_count for cell in notebooks[1].cells] == [1, 2] and "execution" not in notebooks[1].cells[0].metadata
+    assert [cell.execution_count for cell in notebooks[1].cells] == [
+        1,
+        2,
+    ] and "execution" not in notebooks[1].cells[0].metadata
     assert not stderr, "nothing but the progress is shown"
 
 
@@ -63,12 +87,21 @@ def test_a_sheet_keeps_the_rules_of_the_classes_that_are_there() -> None:
 
 def test_parts_of_the_contents_fold_and_the_one_that_is_shown_is_open() -> None:
     caption = '<p aria-level="2" class="caption" role="heading"><span class="caption-text">{}</span></p>\n'
-    contents = "".join(caption.format(name) + f"<ul{kind}><li><ul><li>{name}</li></ul></li></ul>\n" for name, kind in PARTS.items())
+    contents = "".join(
+        caption.format(name) + f"<ul{kind}><li><ul><li>{name}</li></ul></li></ul>\n"
+        for name, kind in PARTS.items()
+    )
     folded = BeautifulSoup(light_pages.fold(f"<nav>{HOME}{contents}</nav>"), "html.parser")
-    shown = {part.summary.get_text(): (part.has_attr("open"), part.ul.get_text()) for part in folded.select("nav > details")}
+    shown = {
+        part.summary.get_text(): (part.has_attr("open"), part.ul.get_text())
+        for part in folded.select("nav > details")
+    }
     assert shown == {"Why": (False, "Why"), "Reference": (True, "Reference")}
     assert [part.get_text() for part in folded.select("nav > p.caption")] == ["Start", "Samples"]
-    assert [page.get_text() for page in folded.select("nav > ul:first-of-type > li")] == ["home", "Start"]
+    assert [page.get_text() for page in folded.select("nav > ul:first-of-type > li")] == [
+        "home",
+        "Start",
+    ]
 
 
 HOME = '<ul class="nav bd-sidenav__home-link"><li>home</li></ul>'
@@ -126,10 +159,18 @@ k False and l True: *v:.2f*, `f`, word
 def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: Path) -> None:
     """Its first cell finds a clone above it, fetches one from an address, and says what to do where there is neither."""
     source = nbformat.v4.new_notebook(
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
+        metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3"},
+            "language_info": {"name": "python"},
+        }
     )
-    glue = nbformat.v4.new_output("display_data", {"application/papermill.record/text/plain": "1"}, metadata={"scrapbook": {}})
-    source.cells = [nbformat.v4.new_markdown_cell("(sec-a)=\n# T"), nbformat.v4.new_code_cell("1", outputs=[glue], execution_count=3)]
+    glue = nbformat.v4.new_output(
+        "display_data", {"application/papermill.record/text/plain": "1"}, metadata={"scrapbook": {}}
+    )
+    source.cells = [
+        nbformat.v4.new_markdown_cell("(sec-a)=\n# T"),
+        nbformat.v4.new_code_cell("1", outputs=[glue], execution_count=3),
+    ]
     setup = downloads.SETUP.format(title="T", repository="", folder="notebooks/theory")
     notebook = downloads.portable(source, Names(), setup, {"R": "x"})  # type: ignore[arg-type]
     nbformat.validate(notebook)
@@ -137,7 +178,9 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
     assert notebook.cells[2].outputs == [] and notebook.cells[2].execution_count == 3
 
     command = [sys.executable, "-c", f"{setup}\nprint(sys.path[0], os.getcwd())"]
-    here = subprocess.run(command, cwd=ROOT / "book", capture_output=True, text=True, check=True).stdout.split()
+    here = subprocess.run(
+        command, cwd=ROOT / "book", capture_output=True, text=True, check=True
+    ).stdout.split()
     assert here == [str(ROOT), str(ROOT / "notebooks" / "theory")]
     lost = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert "write its address or path behind REPOSITORY" in lost.stderr
@@ -149,16 +192,25 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
     for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "a"]):
         subprocess.run([*git, *arguments], check=True)
     command[2] = command[2].replace('REPOSITORY = ""', f'REPOSITORY = "{project}"')
-    fetched = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()
-    assert fetched == [str(tmp_path / "gdlib-book"), str(tmp_path / "gdlib-book" / "notebooks" / "theory")]
+    fetched = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert fetched == [
+        str(tmp_path / "gdlib-book"),
+        str(tmp_path / "gdlib-book" / "notebooks" / "theory"),
+    ]
 
 
 def test_a_table_that_is_too_wide_for_a_phone_is_stacked_there_with_its_headers() -> None:
-    assert light_pages.fits([["a b", "ccc"], ["dd", "e"]], 5 * 8 + 2 * 10, 8, 10) and not light_pages.fits([["abc"]], 33, 8, 10)
+    assert light_pages.fits(
+        [["a b", "ccc"], ["dd", "e"]], 5 * 8 + 2 * 10, 8, 10
+    ) and not light_pages.fits([["abc"]], 33, 8, 10)
     frame = pd.DataFrame({"x": [1.5], "y": ["t"]}, index=pd.Index(["key"], name="name"))
     table = BeautifulSoup(light_pages.labelled(frame.to_html()), "html.parser").table
     assert table is not None and table["class"] == ["dataframe", "stacked"]
-    assert [(cell["data-label"], cell.get_text()) for cell in table.select("tbody *:is(th, td)")] == [
+    assert [
+        (cell["data-label"], cell.get_text()) for cell in table.select("tbody *:is(th, td)")
+    ] == [
         ("name", "key"),
         ("x", "1.5"),
         ("y", "t"),

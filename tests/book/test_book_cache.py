@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def extension() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("gdlib_book", ROOT / "book" / "_ext" / "gdlib_book.py")
+    spec = importlib.util.spec_from_file_location(
+        "gdlib_book", ROOT / "book" / "_ext" / "gdlib_book.py"
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -22,7 +24,14 @@ def extension() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "changed", ["gdlib/a.py", "gdlib/b/c.py", "results/records/mnist/a.json", "results/published/t.csv", "campaigns/mnist.yml"]
+    "changed",
+    [
+        "gdlib/a.py",
+        "gdlib/b/c.py",
+        "results/records/mnist/a.json",
+        "results/published/t.csv",
+        "campaigns/mnist.yml",
+    ],
 )
 def test_a_change_gives_another_cache(extension: ModuleType, tmp_path: Path, changed: str) -> None:
     path = tmp_path / changed

@@ -27,10 +27,14 @@ Seen = list[dict[str, Any]]
 def seen(in_the_browser: Callable[..., Seen]) -> Seen:
     """Every page as the browser met it."""
     if not HTML.is_dir():
-        pytest.skip("the book was not looked at in a browser: it has not been built; `make book` builds it")
+        pytest.skip(
+            "the book was not looked at in a browser: it has not been built; `make book` builds it"
+        )
     pages = in_the_browser("look.mjs", "--json", HTML, timeout=1500)
     built = {
-        path.relative_to(HTML).with_suffix("").as_posix() for folder in ("book", "notebooks") for path in (HTML / folder).rglob("*.html")
+        path.relative_to(HTML).with_suffix("").as_posix()
+        for folder in ("book", "notebooks")
+        for path in (HTML / folder).rglob("*.html")
     }
     assert {page["page"] for page in pages} == built | {"search"}
     return pages
@@ -41,12 +45,18 @@ def shown(found: dict[str, Any]) -> str:
 
 
 def test_axe_finds_nothing(seen: Seen) -> None:
-    assert not any(page["axe"] for page in seen), shown({page["page"]: page["axe"][:20] for page in seen})
+    assert not any(page["axe"] for page in seen), shown(
+        {page["page"]: page["axe"][:20] for page in seen}
+    )
 
 
 def test_no_table_and_no_page_scrolls_sideways(seen: Seen) -> None:
     """Nothing on a wide screen; on a phone at most a few tables of the ledger."""
-    found = {f"{page['page']} at {width}": page["scrolling"][width] for page in seen for width in ("1280", "390")}
+    found = {
+        f"{page['page']} at {width}": page["scrolling"][width]
+        for page in seen
+        for width in ("1280", "390")
+    }
     del found[f"{LEDGER} at 390"]
     assert not any(found.values()), shown(found)
     wide = {page["page"]: page["wide"] for page in seen if any(page["wide"].values())}
@@ -54,7 +64,9 @@ def test_no_table_and_no_page_scrolls_sideways(seen: Seen) -> None:
 
 
 def test_the_console_is_silent_and_nothing_comes_from_elsewhere(seen: Seen) -> None:
-    assert not any(page["console"] for page in seen), shown({page["page"]: page["console"] for page in seen})
+    assert not any(page["console"] for page in seen), shown(
+        {page["page"]: page["console"] for page in seen}
+    )
     elsewhere = {url for page in seen for url, size in page["requests"].items() if size < 0}
     assert not elsewhere
 
@@ -62,7 +74,10 @@ def test_the_console_is_silent_and_nothing_comes_from_elsewhere(seen: Seen) -> N
 def test_the_first_screen_has_the_answer_and_the_beginning_of_the_figure(seen: Seen) -> None:
     (first,) = (page for page in seen if page["page"] == FIRST)
     for width, height in (("1280", 800), ("390", 844)):
-        answer, controls = first["starts"][width][".answer"], first["starts"][width][".play-controls"]
+        answer, controls = (
+            first["starts"][width][".answer"],
+            first["starts"][width][".play-controls"],
+        )
         assert answer < height / 2 and controls < height, first["starts"]
 
 

@@ -21,7 +21,9 @@ HTML = ROOT / "_build" / "html"
 EXPERIMENTS = sorted((ROOT / "notebooks" / "experiments").glob("*.md"))
 PAGES = sorted([*(ROOT / "notebooks").rglob("*.md"), *(ROOT / "book").glob("*.md")])
 # labels, links to them, attributes, boxes, roles
-MYST = re.compile(r"^\([\w-]+\)=$|\]\([\w-]+\)|^\{[.#].*|^(?:`{3,}|:{3,})\{.*|\{[a-z][\w:-]*\}(?=`)", re.MULTILINE)
+MYST = re.compile(
+    r"^\([\w-]+\)=$|\]\([\w-]+\)|^\{[.#].*|^(?:`{3,}|:{3,})\{.*|\{[a-z][\w:-]*\}(?=`)", re.MULTILINE
+)
 COMPUTING = [path for path in PAGES if "```{code-cell}" in path.read_text(encoding="utf-8")]
 
 
@@ -32,9 +34,13 @@ def name_of(path: Path) -> str:
 def test_the_book_executed_the_notebooks() -> None:
     """Every page is in the book, and what it offers is this very notebook, executed; test_book.py looks at the outputs on the page."""
     if not HTML.is_dir():
-        pytest.skip("the notebooks' defaults were not tested: the book has not been built; `make book` builds it")
+        pytest.skip(
+            "the notebooks' defaults were not tested: the book has not been built; `make book` builds it"
+        )
     wrong = {name_of(source): list(differences(source)) for source in COMPUTING}
-    assert not any(wrong.values()), json.dumps({name: texts for name, texts in wrong.items() if texts}, indent=1)
+    assert not any(wrong.values()), json.dumps(
+        {name: texts for name, texts in wrong.items() if texts}, indent=1
+    )
 
 
 def differences(source: Path) -> Iterator[str]:
@@ -70,14 +76,29 @@ def test_the_parameter_cells_are_those_of_the_settings() -> None:
     assert {path.stem for path in EXPERIMENTS} == set(TEMPLATES)
     for source in EXPERIMENTS:
         kind = TEMPLATES[source.stem]
-        (cell,) = [cell.source for cell in jupytext.read(source).cells if "parameters" in cell.metadata.get("tags", [])]
+        (cell,) = [
+            cell.source
+            for cell in jupytext.read(source).cells
+            if "parameters" in cell.metadata.get("tags", [])
+        ]
         assert cell == kind.cell(), f"{source.name}: the cell must be {kind.__name__}.cell()"
         given = kind().model_dump()
-        assert given["scale"] == "smoke" and given.get("dataset", "digits") == "digits" and given.get("datasets", ("iris",)) == ("iris",)
+        assert (
+            given["scale"] == "smoke"
+            and given.get("dataset", "digits") == "digits"
+            and given.get("datasets", ("iris",)) == ("iris",)
+        )
 
 
 # Values that no template has as a default.
-OTHER = {"betas": [0.3, 3.0], "seeds": [7], "epochs": 2, "learning_rate": 0.05, "hidden": [9, 2], "repetitions": 1}
+OTHER = {
+    "betas": [0.3, 3.0],
+    "seeds": [7],
+    "epochs": 2,
+    "learning_rate": 0.05,
+    "hidden": [9, 2],
+    "repetitions": 1,
+}
 
 
 @pytest.mark.parametrize("source", EXPERIMENTS, ids=name_of)
@@ -88,7 +109,13 @@ def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path) -> 
     command = f"{python} -m jupytext --to ipynb -o - {source} | {python} -m papermill - {executed} --no-progress-bar"
     other = {name: value for name, value in OTHER.items() if name in kind.parameters()}
     values = "".join(f" -y '{name}: {json.dumps(value)}'" for name, value in other.items())
-    done = subprocess.run(f"{command} -p record {record}{values}", shell=True, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        f"{command} -p record {record}{values}",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
 
     written = records.load(record)
@@ -119,7 +146,12 @@ def test_a_wrong_value_and_a_foreign_record_stop_a_notebook(tmp_path: Path) -> N
         "record",
         str(record),
     ]
-    for wrong, message in (("rely", "got 'rely'; did you mean 'relu'"), ("relu", "record.json is not a whole record")):
-        done = subprocess.run([*command, "-p", "activation", wrong], cwd=ROOT, capture_output=True, text=True)
+    for wrong, message in (
+        ("rely", "got 'rely'; did you mean 'relu'"),
+        ("relu", "record.json is not a whole record"),
+    ):
+        done = subprocess.run(
+            [*command, "-p", "activation", wrong], cwd=ROOT, capture_output=True, text=True
+        )
         assert done.returncode != 0 and message in done.stderr
     assert record.read_text() == "mine"

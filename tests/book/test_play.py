@@ -48,7 +48,9 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewp
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory, in_the_browser: Callable[..., list[dict[str, Any]]]) -> dict[str, Any]:
+def played(
+    tmp_path_factory: pytest.TempPathFactory, in_the_browser: Callable[..., list[dict[str, Any]]]
+) -> dict[str, Any]:
     """What happened to the figure on a page of its own."""
     folder = tmp_path_factory.mktemp("play")
     for name in ("play.js", "play.css"):
@@ -76,7 +78,9 @@ def test_the_keyboard_moves_the_slider_and_the_text(played: dict[str, Any]) -> N
 def test_the_theory_is_that_of_gdlib(played: dict[str, Any]) -> None:
     for state in ("start", "right", "end", "home"):
         beta, text = float(played[state]["beta"]), played[state]["text"]
-        gradient, confidence = re.findall(r"has the gradient ([\d.]+);.*at a confidence of ([\d.]+) %", text)[0]
+        gradient, confidence = re.findall(
+            r"has the gradient ([\d.]+);.*at a confidence of ([\d.]+) %", text
+        )[0]
         assert float(gradient) == pytest.approx(0.1 / (1 + (beta - 1) * 0.9), abs=0.0051), state
         expected = inverse_beta_link(torch.tensor([0.8, 0.2], dtype=torch.float64), beta)[0].item()
         assert float(confidence) == pytest.approx(100 * expected, abs=0.051), state
@@ -84,12 +88,25 @@ def test_the_theory_is_that_of_gdlib(played: dict[str, Any]) -> None:
 
 def test_measured_numbers_are_those_of_the_nearest_measured_beta(played: dict[str, Any]) -> None:
     start, right, end, home = (played[state]["text"] for state in ("start", "right", "end", "home"))
-    assert "Measured at β = 0.1 on made up <one> (a network, 3 seeds): test accuracy +1.25 points [+0.50, +2.00] against β = 1" in start
-    assert "calibration error 7.3 %, 1.5 % after the link, 1.8 % after a fitted temperature." in start
-    assert "Measured at β = 1 on made up <one> (a network, 3 seeds): test accuracy 91.25 %;" in right
+    assert (
+        "Measured at β = 0.1 on made up <one> (a network, 3 seeds): test accuracy +1.25 points [+0.50, +2.00] against β = 1"
+        in start
+    )
+    assert (
+        "calibration error 7.3 %, 1.5 % after the link, 1.8 % after a fitted temperature." in start
+    )
+    assert (
+        "Measured at β = 1 on made up <one> (a network, 3 seeds): test accuracy 91.25 %;" in right
+    )
     assert "Measured at β = 5" in end and "points" not in end, "accuracy was not compared there"
-    assert "test accuracy −0.50 points [−1.00, 0.00]" in home and "the link was not recorded here" in home
-    assert "Measured at β = 0.1 on made up two (another network, 5 seeds): test accuracy +3.00" in played["other"]["text"]
+    assert (
+        "test accuracy −0.50 points [−1.00, 0.00]" in home
+        and "the link was not recorded here" in home
+    )
+    assert (
+        "Measured at β = 0.1 on made up two (another network, 5 seeds): test accuracy +3.00"
+        in played["other"]["text"]
+    )
 
 
 def test_what_is_measured_and_chosen_is_drawn(played: dict[str, Any]) -> None:
@@ -103,7 +120,9 @@ def test_it_takes_the_place_of_the_picture_and_is_small_elsewhere(played: dict[s
 
 
 def test_it_is_quick(played: dict[str, Any]) -> None:
-    assert played["milliseconds"] < 60, "an update with a layout; the bound leaves room for a busy machine"
+    assert played["milliseconds"] < 60, (
+        "an update with a layout; the bound leaves room for a busy machine"
+    )
 
 
 def test_without_a_script_the_picture_stays_and_the_data_do_not_show() -> None:

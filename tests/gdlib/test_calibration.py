@@ -31,7 +31,12 @@ Predictions = tuple[np.ndarray, np.ndarray]
 Bins = list[list[tuple[float, bool]]]
 
 SCHEMES = ["width", "mass"]
-ERRORS = [expected_calibration_error, maximum_calibration_error, classwise_calibration_error, debiased_calibration_error]
+ERRORS = [
+    expected_calibration_error,
+    maximum_calibration_error,
+    classwise_calibration_error,
+    debiased_calibration_error,
+]
 SCORES = [brier_score, negative_log_likelihood]
 
 
@@ -39,7 +44,11 @@ SCORES = [brier_score, negative_log_likelihood]
 def predictions(draw: st.DrawFn) -> Predictions:
     """Probabilities in tenths or twentieths, so that ties and values on bin edges are frequent, in two types, with labels."""
     n, c, grid = draw(st.integers(1, 25)), draw(st.integers(2, 5)), draw(st.sampled_from([10, 20]))
-    cuts = draw(st.lists(st.lists(st.integers(0, grid), min_size=c - 1, max_size=c - 1), min_size=n, max_size=n))
+    cuts = draw(
+        st.lists(
+            st.lists(st.integers(0, grid), min_size=c - 1, max_size=c - 1), min_size=n, max_size=n
+        )
+    )
     counts = np.diff([[0, *sorted(row), grid] for row in cuts], axis=1)
     labels = draw(st.lists(st.integers(0, c - 1), min_size=n, max_size=n))
     return (counts / grid).astype(draw(st.sampled_from(["float64", "float32"]))), np.array(labels)
@@ -59,10 +68,21 @@ def slow_bins(values: np.ndarray, correct: np.ndarray, n_bins: int, scheme: str)
         edges = [values.dtype.type(i / n_bins) for i in range(n_bins + 1)]
     else:
         in_order, n = sorted(values), len(values)
-        edges = [-1.0, *sorted({in_order[math.ceil(i * n / n_bins) - 1] for i in range(1, n_bins + 1) if math.ceil(i * n / n_bins) >= 1})]
+        edges = [
+            -1.0,
+            *sorted(
+                {
+                    in_order[math.ceil(i * n / n_bins) - 1]
+                    for i in range(1, n_bins + 1)
+                    if math.ceil(i * n / n_bins) >= 1
+                }
+            ),
+        ]
     rows: Bins = []
     for i, (low, high) in enumerate(itertools.pairwise(edges)):
-        rows.append([(float(v), bool(c)) for v, c in pairs if low < v <= high or (i == 0 and v == 0)])
+        rows.append(
+            [(float(v), bool(c)) for v, c in pairs if low < v <= high or (i == 0 and v == 0)]
+        )
     return rows
 
 
@@ -71,7 +91,10 @@ def slow_gaps(rows: Bins) -> list[tuple[int, float, float, float]]:
     out = []
     for row in rows:
         if row:
-            confidence, accuracy = math.fsum(v for v, _ in row) / len(row), sum(c for _, c in row) / len(row)
+            confidence, accuracy = (
+                math.fsum(v for v, _ in row) / len(row),
+                sum(c for _, c in row) / len(row),
+            )
             out.append((len(row), confidence, accuracy, abs(confidence - accuracy)))
     return out
 
@@ -82,7 +105,9 @@ def top(p: np.ndarray, y: np.ndarray) -> Predictions:
 
 def slow_debiased_squares(rows: Bins) -> float:
     total = sum(len(row) for row in rows)
-    return sum(n / total * (gap**2 - a * (1 - a) / (n - 1)) for n, _, a, gap in slow_gaps(rows) if n > 1)
+    return sum(
+        n / total * (gap**2 - a * (1 - a) / (n - 1)) for n, _, a, gap in slow_gaps(rows) if n > 1
+    )
 
 
 def two_classes(confidence: list[float] | np.ndarray) -> np.ndarray:
@@ -100,15 +125,31 @@ class TestAgainstTheSlowWay:
         filled = bins.count > 0
         assert bins.count.tolist() == [len(row) for row in rows] and bins.n == len(y)
         assert np.isnan(bins.gap).tolist() == (~filled).tolist()
-        np.testing.assert_allclose(bins.confidence[filled], [confidence for _, confidence, _, _ in gaps], rtol=1e-12)
-        np.testing.assert_allclose(bins.accuracy[filled], [accuracy for _, _, accuracy, _ in gaps], rtol=1e-12)
-        assert bins.overconfidence == pytest.approx(p.astype(float).max(1).mean() - (p.argmax(1) == y).mean(), abs=1e-12)
+        np.testing.assert_allclose(
+            bins.confidence[filled], [confidence for _, confidence, _, _ in gaps], rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            bins.accuracy[filled], [accuracy for _, _, accuracy, _ in gaps], rtol=1e-12
+        )
+        assert bins.overconfidence == pytest.approx(
+            p.astype(float).max(1).mean() - (p.argmax(1) == y).mean(), abs=1e-12
+        )
         expected = sum(n * gap for n, _, _, gap in gaps) / len(y)
         assert abs(bins.overconfidence) <= expected + 1e-12
-        assert bins.expected_error == expected_calibration_error(p, y, n_bins, scheme) == pytest.approx(expected, abs=1e-12)
-        assert maximum_calibration_error(p, y, n_bins, scheme) == pytest.approx(max(gap for *_, gap in gaps), abs=1e-12)
+        assert (
+            bins.expected_error
+            == expected_calibration_error(p, y, n_bins, scheme)
+            == pytest.approx(expected, abs=1e-12)
+        )
+        assert maximum_calibration_error(p, y, n_bins, scheme) == pytest.approx(
+            max(gap for *_, gap in gaps), abs=1e-12
+        )
         if scheme == "mass":
-            assert filled.all() and len(bins.count) <= min(n_bins, len(y)) and (np.diff(bins.upper) > 0).all()
+            assert (
+                filled.all()
+                and len(bins.count) <= min(n_bins, len(y))
+                and (np.diff(bins.upper) > 0).all()
+            )
             assert bins.upper[-1] == p.max()
 
     @given(predictions(), st.integers(1, 30), st.sampled_from(SCHEMES))
@@ -118,7 +159,9 @@ class TestAgainstTheSlowWay:
         for c in range(p.shape[1]):
             gaps = slow_gaps(slow_bins(p[:, c], y == c, n_bins, scheme))
             errors.append(sum(n * g for n, _, _, g in gaps) / len(y))
-        assert classwise_calibration_error(p, y, n_bins, scheme) == pytest.approx(sum(errors) / len(errors), abs=1e-12)
+        assert classwise_calibration_error(p, y, n_bins, scheme) == pytest.approx(
+            sum(errors) / len(errors), abs=1e-12
+        )
 
     @given(predictions(), st.integers(1, 30), st.sampled_from(SCHEMES))
     def test_debiased(self, given_: Predictions, n_bins: int, scheme: str) -> None:
@@ -129,21 +172,35 @@ class TestAgainstTheSlowWay:
                 debiased_calibration_error(p, y, n_bins, scheme)
             return
         squares = slow_debiased_squares(rows)
-        assert calibration_bins(p, y, n_bins, scheme).debiased_squared_error == pytest.approx(squares, abs=1e-12)
-        assert debiased_calibration_error(p, y, n_bins, scheme) ** 2 == pytest.approx(max(0, squares), abs=1e-12)
+        assert calibration_bins(p, y, n_bins, scheme).debiased_squared_error == pytest.approx(
+            squares, abs=1e-12
+        )
+        assert debiased_calibration_error(p, y, n_bins, scheme) ** 2 == pytest.approx(
+            max(0, squares), abs=1e-12
+        )
 
     @given(predictions())
     def test_proper_scores(self, given_: Predictions) -> None:
         p, y = given_[0].astype("float64"), given_[1]
-        brier = sum(sum((value - (c == label)) ** 2 for c, value in enumerate(row)) for row, label in zip(p, y, strict=True)) / len(y)
+        brier = sum(
+            sum((value - (c == label)) ** 2 for c, value in enumerate(row))
+            for row, label in zip(p, y, strict=True)
+        ) / len(y)
         assert brier_score(p, y) == pytest.approx(brier, abs=1e-12)
         likelihoods = [row[label] for row, label in zip(p, y, strict=True)]
-        expected = math.inf if 0 in likelihoods else -math.fsum(math.log(value) for value in likelihoods) / len(y)
+        expected = (
+            math.inf
+            if 0 in likelihoods
+            else -math.fsum(math.log(value) for value in likelihoods) / len(y)
+        )
         assert negative_log_likelihood(p, y) == pytest.approx(expected, abs=1e-12)
 
     def test_equal_mass_without_ties_is_even(self) -> None:
         confidence = np.random.default_rng(0).uniform(0.5, 1, size=100)
-        assert calibration_bins(two_classes(confidence), np.zeros(100, int), 10, "mass").count.tolist() == [10] * 10
+        assert (
+            calibration_bins(two_classes(confidence), np.zeros(100, int), 10, "mass").count.tolist()
+            == [10] * 10
+        )
 
 
 class TestAgainstScikitLearn:
@@ -153,37 +210,81 @@ class TestAgainstScikitLearn:
             p, y = random_predictions(400, 4, seed=n_bins)
             bins = calibration_bins(p, y, n_bins, scheme)
             confidence, correct = top(p, y)
-            accuracy, mean = calibration_curve(correct, confidence, n_bins=n_bins, strategy=strategy)
-            np.testing.assert_allclose(bins.accuracy[bins.count > 0], accuracy, rtol=0, atol=1e-12, err_msg=f"{n_bins}")
-            np.testing.assert_allclose(bins.confidence[bins.count > 0], mean, rtol=0, atol=1e-12, err_msg=f"{n_bins}")
+            accuracy, mean = calibration_curve(
+                correct, confidence, n_bins=n_bins, strategy=strategy
+            )
+            np.testing.assert_allclose(
+                bins.accuracy[bins.count > 0], accuracy, rtol=0, atol=1e-12, err_msg=f"{n_bins}"
+            )
+            np.testing.assert_allclose(
+                bins.confidence[bins.count > 0], mean, rtol=0, atol=1e-12, err_msg=f"{n_bins}"
+            )
 
     def test_scores(self) -> None:
         p, y = random_predictions(300, 5, seed=0)
-        assert negative_log_likelihood(p, y) == pytest.approx(log_loss(y, p, labels=range(5)), abs=1e-12)
+        assert negative_log_likelihood(p, y) == pytest.approx(
+            log_loss(y, p, labels=range(5)), abs=1e-12
+        )
         p, y = random_predictions(300, 2, seed=1)
-        assert brier_score(p, y) == pytest.approx(2 * brier_score_loss(y, p[:, 1]), abs=1e-12)  # summed over both classes
+        assert brier_score(p, y) == pytest.approx(
+            2 * brier_score_loss(y, p[:, 1]), abs=1e-12
+        )  # summed over both classes
 
 
 class TestEdges:
     @each("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
     def test_an_edge_belongs_to_the_bin_below_in_every_type(self, dtype: torch.dtype) -> None:
         for n_bins in (3, 7, 10, 15, 20):
-            edges = torch.tensor([i / n_bins for i in range(n_bins + 1)], dtype=torch.float64).to(dtype)
-            assert confidence_histogram(edges, [i / n_bins for i in range(n_bins + 1)]).tolist() == [2] + [1] * (n_bins - 1)
-            probs = torch.stack([edges, 1 - edges], dim=1)[n_bins // 2 + 1 :]  # confidences above 1/2
+            edges = torch.tensor([i / n_bins for i in range(n_bins + 1)], dtype=torch.float64).to(
+                dtype
+            )
+            assert confidence_histogram(
+                edges, [i / n_bins for i in range(n_bins + 1)]
+            ).tolist() == [2] + [1] * (n_bins - 1)
+            probs = torch.stack([edges, 1 - edges], dim=1)[
+                n_bins // 2 + 1 :
+            ]  # confidences above 1/2
             bins = calibration_bins(probs, torch.zeros(len(probs), dtype=torch.int64), n_bins)
             assert bins.count[n_bins // 2 :].tolist() == [1] * (n_bins - n_bins // 2)
 
     def test_neighbours_of_an_edge(self) -> None:
-        for p, index in ((0.6, 5), (np.nextafter(0.6, 1), 6), (np.nextafter(0.6, 0), 5), (1.0, 9), (0.5, 4)):
+        for p, index in (
+            (0.6, 5),
+            (np.nextafter(0.6, 1), 6),
+            (np.nextafter(0.6, 0), 5),
+            (1.0, 9),
+            (0.5, 4),
+        ):
             assert calibration_bins(two_classes([p]), [0]).count.argmax() == index, p
 
     def test_thirds_of_floating_point(self) -> None:
         """3 * 0.1 is a step above 0.3: the edge is 0.3, and so the product lies in the next bin. float32 0.3 is the edge of float32."""
         tenths = [k / 10 for k in range(11)]
-        assert confidence_histogram([0.3, 3 * 0.1], tenths).tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 0, 0]
+        assert confidence_histogram([0.3, 3 * 0.1], tenths).tolist() == [
+            0,
+            0,
+            1,
+            1,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]
         assert float(np.float32(0.3)) > 0.3
-        assert confidence_histogram(np.float32([0.3]), tenths).tolist() == [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+        assert confidence_histogram(np.float32([0.3]), tenths).tolist() == [
+            0,
+            0,
+            1,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]
 
     def test_zero_and_one(self) -> None:
         assert confidence_histogram([0.0, 1.0]).tolist() == [1, 0, 0, 0, 1]
@@ -205,7 +306,9 @@ class TestHistogram:
     def test_every_sample_is_counted_once(self, p: list[float]) -> None:
         counts = confidence_histogram(p)
         assert counts.sum() == len(p)
-        assert counts.cumsum().tolist() == [sum(x <= edge for x in p) for edge in (0.2, 0.4, 0.6, 0.8, 1.0)]
+        assert counts.cumsum().tolist() == [
+            sum(x <= edge for x in p) for edge in (0.2, 0.4, 0.6, 0.8, 1.0)
+        ]
 
     def test_errors(self) -> None:
         for p, edges, message in [
@@ -227,7 +330,9 @@ class TestAdversarial:
             assert expected_calibration_error(p, y, n_bins, scheme) == pytest.approx(0.4, abs=1e-12)
             assert maximum_calibration_error(p, y, n_bins, scheme) == pytest.approx(0.4, abs=1e-12)
             assert calibration_bins(p, y, n_bins, scheme).count[-1] == 5
-            assert debiased_calibration_error(p, y, n_bins, scheme) == pytest.approx(math.sqrt(0.16 - 0.24 / 4), abs=1e-12)
+            assert debiased_calibration_error(p, y, n_bins, scheme) == pytest.approx(
+                math.sqrt(0.16 - 0.24 / 4), abs=1e-12
+            )
 
     @each("scheme", SCHEMES)
     def test_all_wrong_and_sure(self, scheme: str) -> None:
@@ -236,13 +341,21 @@ class TestAdversarial:
             assert error(p, [1] * 6, scheme=scheme) == 1.0
 
     def test_one_class_at_all(self) -> None:
-        assert expected_calibration_error([[1.0], [1.0]], [0, 0]) == classwise_calibration_error([[1.0], [1.0]], [0, 0]) == 0
+        assert (
+            expected_calibration_error([[1.0], [1.0]], [0, 0])
+            == classwise_calibration_error([[1.0], [1.0]], [0, 0])
+            == 0
+        )
 
     @each("scheme", SCHEMES)
     def test_a_single_sample(self, scheme: str) -> None:
         for n_bins, (label, error) in itertools.product((1, 10, 37), ((0, 0.3), (1, 0.7))):
-            assert expected_calibration_error([[0.7, 0.3]], [label], n_bins, scheme) == pytest.approx(error, abs=1e-12)
-            assert maximum_calibration_error([[0.7, 0.3]], [label], n_bins, scheme) == pytest.approx(error, abs=1e-12)
+            assert expected_calibration_error(
+                [[0.7, 0.3]], [label], n_bins, scheme
+            ) == pytest.approx(error, abs=1e-12)
+            assert maximum_calibration_error(
+                [[0.7, 0.3]], [label], n_bins, scheme
+            ) == pytest.approx(error, abs=1e-12)
             with pytest.raises(ValueError, match="no bin holds two of the 1 samples"):
                 debiased_calibration_error([[0.7, 0.3]], [label], n_bins, scheme)
 
@@ -253,8 +366,13 @@ class TestAdversarial:
 
     def test_products_beside_the_edges(self) -> None:
         """0.6 as k/10 is an edge and belongs below it; 6 * 0.1 is the next double and belongs above it."""
-        assert calibration_bins(two_classes(np.arange(5, 11) / 10), [0] * 6).count.tolist() == [0] * 4 + [1] * 6
-        assert calibration_bins(two_classes(np.arange(5, 11) * 0.1), [0] * 6).count.tolist() == [0] * 4 + [1, 0, 1, 2, 1, 1]
+        assert (
+            calibration_bins(two_classes(np.arange(5, 11) / 10), [0] * 6).count.tolist()
+            == [0] * 4 + [1] * 6
+        )
+        assert calibration_bins(two_classes(np.arange(5, 11) * 0.1), [0] * 6).count.tolist() == [
+            0
+        ] * 4 + [1, 0, 1, 2, 1, 1]
 
 
 class TestDebiased:
@@ -266,7 +384,11 @@ class TestDebiased:
                 probability = math.prod(1 - truth if wrong else truth for wrong in outcome)
                 bins = calibration_bins([[confidence, 1 - confidence]] * n, list(outcome))
                 expected += probability * bins.debiased_squared_error
-            assert expected == pytest.approx((confidence - truth) ** 2, abs=1e-12), (confidence, truth, n)
+            assert expected == pytest.approx((confidence - truth) ** 2, abs=1e-12), (
+                confidence,
+                truth,
+                n,
+            )
 
     def test_a_calibrated_predictor_has_none(self) -> None:
         each = [calibration_bins(*random_predictions(300, 5, seed=seed), 15) for seed in range(60)]
@@ -278,7 +400,11 @@ class TestDebiased:
         p, y = given_
         p, y = np.concatenate([p, p]), np.concatenate([y, y])  # so that a bin holds two
         bins = calibration_bins(p, y, 5, scheme)
-        assert 0 <= debiased_calibration_error(p, y, 5, scheme) <= math.sqrt(np.nansum(bins.count * bins.gap**2) / bins.n) + 1e-12
+        assert (
+            0
+            <= debiased_calibration_error(p, y, 5, scheme)
+            <= math.sqrt(np.nansum(bins.count * bins.gap**2) / bins.n) + 1e-12
+        )
 
 
 class TestInvariance:
@@ -289,15 +415,26 @@ class TestInvariance:
             order, samples = generator.permutation(6), generator.permutation(100)
             renamed, moved = p[samples][:, order], order.argsort()[y[samples]]
             for error, scheme in itertools.product(ERRORS, SCHEMES):
-                assert error(renamed, moved, 7, scheme) == pytest.approx(error(p, y, 7, scheme), abs=1e-12)
+                assert error(renamed, moved, 7, scheme) == pytest.approx(
+                    error(p, y, 7, scheme), abs=1e-12
+                )
             for score in SCORES:
                 assert score(renamed, moved) == pytest.approx(score(p, y), abs=1e-12)
 
 
 class TestRecords:
     def test_columns_for_json(self) -> None:
-        columns = json.loads(json.dumps(calibration_bins([[0.75, 0.25], [0.5, 0.5]], [0, 0], 4).to_dict(), allow_nan=False))
-        assert columns["confidence"] == [None, 0.5, 0.75, None] and columns["lower"] == [0.0, 0.25, 0.5, 0.75]
+        columns = json.loads(
+            json.dumps(
+                calibration_bins([[0.75, 0.25], [0.5, 0.5]], [0, 0], 4).to_dict(), allow_nan=False
+            )
+        )
+        assert columns["confidence"] == [None, 0.5, 0.75, None] and columns["lower"] == [
+            0.0,
+            0.25,
+            0.5,
+            0.75,
+        ]
         assert columns["count"] == [0, 1, 1, 0] and columns["accuracy"] == [None, 1.0, 1.0, None]
         assert columns["upper"] == [0.25, 0.5, 0.75, 1.0]
 
@@ -309,20 +446,37 @@ class TestKinds:
         for kind in ("<f4", ">f4", ">f8", "g"):
             p = np.array(self.ROWS, dtype=kind)
             p.setflags(write=False)
-            expected = expected_calibration_error(p.astype("f4") if "4" in kind else p.astype("f8"), [0, 0, 1])
+            expected = expected_calibration_error(
+                p.astype("f4") if "4" in kind else p.astype("f8"), [0, 0, 1]
+            )
             assert expected_calibration_error(p, np.array([0, 0, 1], dtype=">i2")) == expected, kind
 
     def test_tensors_and_lists(self) -> None:
         p = torch.tensor(self.ROWS, dtype=torch.float64, requires_grad=True)
         expected = expected_calibration_error(self.ROWS, [0, 0, 1])
-        assert expected_calibration_error(p.repeat(1, 2)[:, :2], torch.tensor([0, 0, 1])) == expected  # a strided view with a gradient
-        assert calibration_bins(p, [0, 0, 1]).to_dict() == calibration_bins(self.ROWS, [0, 0, 1]).to_dict()
-        assert expected_calibration_error(torch.tensor([[1, 0], [0, 1]]), torch.tensor([0, 0], dtype=torch.uint8)) == 0.5
+        assert (
+            expected_calibration_error(p.repeat(1, 2)[:, :2], torch.tensor([0, 0, 1])) == expected
+        )  # a strided view with a gradient
+        assert (
+            calibration_bins(p, [0, 0, 1]).to_dict()
+            == calibration_bins(self.ROWS, [0, 0, 1]).to_dict()
+        )
+        assert (
+            expected_calibration_error(
+                torch.tensor([[1, 0], [0, 1]]), torch.tensor([0, 0], dtype=torch.uint8)
+            )
+            == 0.5
+        )
 
     def test_half_precision_softmax_passes_the_check(self) -> None:
         logits = torch.randn(200, 1000, generator=torch.Generator().manual_seed(0))
         for dtype in (torch.float16, torch.bfloat16, torch.float32):
-            assert calibration_bins(logits.softmax(-1).to(dtype), torch.zeros(200, dtype=torch.int64)).n == 200
+            assert (
+                calibration_bins(
+                    logits.softmax(-1).to(dtype), torch.zeros(200, dtype=torch.int64)
+                ).n
+                == 200
+            )
 
 
 class TestErrors:
@@ -333,7 +487,11 @@ class TestErrors:
         for probs, labels, message in [
             ([[0.9, 0.2], [0.4, 0.6]], [0, 1], "sum to 1 .* deviation is 0.1"),
             ([[0.2, 0.1], [0.4, 0.6]], [0, 1], "sum to 1"),
-            ([[1.5, -0.5], [0.4, 0.6]], [0, 1], "from -0.5 to 1.5. For logits, apply softmax first"),
+            (
+                [[1.5, -0.5], [0.4, 0.6]],
+                [0, 1],
+                "from -0.5 to 1.5. For logits, apply softmax first",
+            ),
             ([[math.nan, 1.0], [0.4, 0.6]], [0, 1], "finite; 1 values"),
             ([[math.inf, 0.0], [0.4, 0.6]], [0, 1], "finite"),
             (np.ma.masked_array(good, [[True, False], [False, False]]), [0, 1], "masked"),

@@ -26,7 +26,9 @@ def over_confident(n: int, seed: int = 0, excess: float = 0.15) -> tuple[np.ndar
     """Two classes: the first is predicted with a confidence in [0.7, 1], and true that much less ``excess``."""
     generator = np.random.default_rng(seed)
     confidence = generator.uniform(0.7, 1, n)
-    return np.stack([confidence, 1 - confidence], 1), (generator.random(n) > confidence - excess).astype(int)
+    return np.stack([confidence, 1 - confidence], 1), (
+        generator.random(n) > confidence - excess
+    ).astype(int)
 
 
 MEASURES = [
@@ -57,7 +59,9 @@ class TestAgainstAPlainLoop:
             p = torch.tensor([k / 10 for k in range(5, 11)] * 5, dtype=dtype)
             p, y = torch.stack([p, 1 - p], 1), torch.arange(30) % 2
             known = bootstrap_calibration(p, y, resamples=20)
-            plain = bootstrap_calibration(p, y, lambda probs, labels: expected_calibration_error(probs, labels), resamples=20)
+            plain = bootstrap_calibration(
+                p, y, lambda probs, labels: expected_calibration_error(probs, labels), resamples=20
+            )
             assert known == pytest.approx(plain, abs=1e-12)
 
 
@@ -71,7 +75,9 @@ class TestInterval:
 
     def test_a_seed_gives_one_interval(self) -> None:
         p, y = over_confident(200)
-        one, two, other = (bootstrap_calibration(p, y, resamples=100, seed=seed) for seed in (1, 1, 2))
+        one, two, other = (
+            bootstrap_calibration(p, y, resamples=100, seed=seed) for seed in (1, 1, 2)
+        )
         assert one == two and one.estimate == other.estimate and one != other
 
     def test_of_a_mean_is_that_of_the_normal_distribution(self) -> None:
@@ -84,7 +90,10 @@ class TestInterval:
 
     def test_holds_the_truth(self) -> None:
         """The error is 0.15 in every bin; 95 % intervals of 60 samples of 1,000."""
-        intervals = [bootstrap_calibration(*over_confident(1000, seed=seed), resamples=200) for seed in range(60)]
+        intervals = [
+            bootstrap_calibration(*over_confident(1000, seed=seed), resamples=200)
+            for seed in range(60)
+        ]
         assert sum(low <= 0.15 <= high for _, low, high in intervals) >= 52
 
     def test_more_samples_make_it_shorter(self) -> None:
@@ -117,15 +126,21 @@ class TestKinds:
             return 0.5
 
         bootstrap_calibration(p, y, measure, resamples=2)
-        bootstrap_calibration(torch.from_numpy(p).requires_grad_(), y.tolist(), measure, resamples=2)
+        bootstrap_calibration(
+            torch.from_numpy(p).requires_grad_(), y.tolist(), measure, resamples=2
+        )
         bootstrap_calibration(p.tolist(), y.tolist(), measure, resamples=2)
         arrays, tensors = (np.ndarray, np.ndarray), (torch.Tensor, torch.Tensor)
         assert seen == [arrays] * 3 + [tensors] * 3 + [arrays] * 3
 
     def test_a_function_of_scikit_learn(self) -> None:
         p, y = over_confident(100)
-        theirs = bootstrap_calibration(p, y, lambda probs, labels: log_loss(labels, probs, labels=[0, 1]), resamples=30)
-        assert theirs == pytest.approx(bootstrap_calibration(p, y, negative_log_likelihood, resamples=30), abs=1e-12)
+        theirs = bootstrap_calibration(
+            p, y, lambda probs, labels: log_loss(labels, probs, labels=[0, 1]), resamples=30
+        )
+        assert theirs == pytest.approx(
+            bootstrap_calibration(p, y, negative_log_likelihood, resamples=30), abs=1e-12
+        )
 
 
 class TestErrors:

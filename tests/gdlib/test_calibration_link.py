@@ -32,7 +32,9 @@ class TestBetaLink:
                 log_p = z - np.logaddexp.reduce(z)
                 return float(pi @ (-log_p + np.log1p((beta - 1) * np.exp(log_p))))
 
-            z = np.append(optimize.minimize(expected_loss, np.zeros(3), options={"gtol": 1e-8}).x, 0.0)
+            z = np.append(
+                optimize.minimize(expected_loss, np.zeros(3), options={"gtol": 1e-8}).x, 0.0
+            )
             softmax = np.exp(z) / np.exp(z).sum()
             np.testing.assert_allclose(beta_link(softmax, beta), pi, atol=1e-5)
             np.testing.assert_allclose(inverse_beta_link(pi, beta), softmax, atol=1e-4)
@@ -41,11 +43,16 @@ class TestBetaLink:
         for concentration in (0.05, 1.0, 50.0):
             pi = simplex(300, 5, seed=1, concentration=concentration)
             for beta in BETAS:
-                torch.testing.assert_close(beta_link(inverse_beta_link(pi, beta), beta), pi, rtol=0, atol=1e-9)
+                torch.testing.assert_close(
+                    beta_link(inverse_beta_link(pi, beta), beta), pi, rtol=0, atol=1e-9
+                )
 
     @each("beta", BETAS)
     def test_keeps_the_order_of_the_classes_the_corners_and_the_centre(self, beta: float) -> None:
-        p, fixed = simplex(300, 6, seed=3), torch.tensor([[1.0, 0, 0], [0, 0, 1.0], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64)
+        p, fixed = (
+            simplex(300, 6, seed=3),
+            torch.tensor([[1.0, 0, 0], [0, 0, 1.0], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64),
+        )
         for link in (beta_link, inverse_beta_link):
             image = link(p, beta)
             torch.testing.assert_close(image.sum(-1), torch.ones(300, dtype=torch.float64))
@@ -53,7 +60,9 @@ class TestBetaLink:
             assert (image.gather(-1, p.argsort(-1)).diff(dim=-1) >= -1e-12).all()
             torch.testing.assert_close(link(fixed, beta), fixed)
         if 0.01 <= beta <= 100:
-            torch.testing.assert_close(inverse_beta_link(beta_link(p, beta), beta), p, rtol=0, atol=1e-9)
+            torch.testing.assert_close(
+                inverse_beta_link(beta_link(p, beta), beta), p, rtol=0, atol=1e-9
+            )
 
     def test_direction(self) -> None:
         """β < 1 trains the softmax sharper than the truth: the link flattens it."""
@@ -78,13 +87,22 @@ class TestBetaLink:
         torch.testing.assert_close(backwards, p)
 
     def test_gradient(self) -> None:
-        logits = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+        logits = torch.randn(
+            3,
+            4,
+            dtype=torch.float64,
+            generator=torch.Generator().manual_seed(0),
+            requires_grad=True,
+        )
         assert torch.autograd.gradcheck(lambda z: beta_link(z.softmax(-1), 0.2), logits)
 
     def test_no_cancellation_near_one(self) -> None:
         """1 + (β − 1) p in float32 would lose six digits here; (1 − p) + β p does not."""
         p = torch.tensor([1 - 2.0**-20, 2.0**-20])
-        f = [Fraction(float(x)) * (1 - Fraction(float(x)) + Fraction(1, 10**6) * Fraction(float(x))) for x in p]
+        f = [
+            Fraction(float(x)) * (1 - Fraction(float(x)) + Fraction(1, 10**6) * Fraction(float(x)))
+            for x in p
+        ]
         torch.testing.assert_close(beta_link(p, 1e-6), torch.tensor([float(x / sum(f)) for x in f]))
 
     @each(

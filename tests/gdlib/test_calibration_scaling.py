@@ -25,7 +25,9 @@ def nll(logits: Tensor, labels: Tensor) -> float:
     return float(F.cross_entropy(logits.double(), labels))
 
 
-def data(n: int, c: int, seed: int = 0, scale: float = 2.0, margin: float = 2.0) -> tuple[Tensor, Tensor]:
+def data(
+    n: int, c: int, seed: int = 0, scale: float = 2.0, margin: float = 2.0
+) -> tuple[Tensor, Tensor]:
     """Noisy float64 logits in which the true class stands out by ``margin``."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(c, (n,), generator=generator)
@@ -41,13 +43,18 @@ def validation_splits(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
     numbers = st.one_of(st.integers(-3, 3), st.floats(-1e4, 1e4, width=16))
     rows = draw(st.lists(st.lists(numbers, min_size=c, max_size=c), min_size=n, max_size=n))
     labels = draw(st.lists(st.integers(0, c - 1), min_size=n, max_size=n))
-    return torch.tensor(rows, dtype=torch.float64).to(draw(st.sampled_from(TYPES))), torch.tensor(labels)
+    return torch.tensor(rows, dtype=torch.float64).to(draw(st.sampled_from(TYPES))), torch.tensor(
+        labels
+    )
 
 
 def chain(logits: Tensor, labels: Tensor) -> tuple[float, float, float]:
     """The NLL of the logits, after temperature and after vector scaling."""
     scaled = [scaling().fit(logits, labels).transform(logits) for scaling in SCALINGS]
-    assert all(s.dtype == logits.dtype and s.shape == logits.shape and torch.isfinite(s).all() for s in scaled)
+    assert all(
+        s.dtype == logits.dtype and s.shape == logits.shape and torch.isfinite(s).all()
+        for s in scaled
+    )
     return nll(logits, labels), nll(scaled[0], labels), nll(scaled[1], labels)
 
 
@@ -81,7 +88,10 @@ class TestAgainstOtherOptimisers:
     def test_temperature(self, n: int, c: int, margin: float) -> None:
         logits, labels = data(n, c, seed=c, margin=margin)
         found = optimize.minimize_scalar(
-            lambda u: nll(logits * math.exp(-u), labels), bounds=(-6, 12), method="bounded", options={"xatol": 1e-10}
+            lambda u: nll(logits * math.exp(-u), labels),
+            bounds=(-6, 12),
+            method="bounded",
+            options={"xatol": 1e-10},
         )
         for factor in (1e-4, 0.1, 1.0, 25.0, 1e4):
             scaling = TemperatureScaling().fit(factor * logits, labels)
@@ -100,7 +110,13 @@ class TestAgainstOtherOptimisers:
             return loss.item(), parameters.grad.numpy()
 
         start = np.concatenate([np.ones(c), np.zeros(c)])
-        found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-9})
+        found = optimize.minimize(
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-9},
+        )
         for factor in (0.01, 1.0, 100.0):
             scaling = VectorScaling().fit(factor * logits, labels)
             assert nll(scaling.transform(factor * logits), labels) <= found.fun + 1e-8
@@ -111,11 +127,18 @@ class TestAgainstOtherOptimisers:
 
     def test_the_gradient_vanishes(self) -> None:
         logits, labels = data(1000, 8)
-        inverse = torch.tensor(1 / TemperatureScaling().fit(logits, labels).temperature, dtype=torch.float64, requires_grad=True)
+        inverse = torch.tensor(
+            1 / TemperatureScaling().fit(logits, labels).temperature,
+            dtype=torch.float64,
+            requires_grad=True,
+        )
         F.cross_entropy(logits * inverse, labels).backward()
         assert inverse.grad is not None and abs(float(inverse.grad)) < 1e-12
         scaling = VectorScaling().fit(logits, labels)
-        weight, bias = scaling.weight.clone().requires_grad_(), scaling.bias.clone().requires_grad_()
+        weight, bias = (
+            scaling.weight.clone().requires_grad_(),
+            scaling.bias.clone().requires_grad_(),
+        )
         F.cross_entropy(logits * weight + bias, labels).backward()
         assert weight.grad is not None and bias.grad is not None
         assert max(float(weight.grad.abs().max()), float(bias.grad.abs().max())) < 1e-8
@@ -136,13 +159,17 @@ class TestInvariance:
         logits, labels = data(300, 5)
         expected = TemperatureScaling().fit(logits, labels).temperature
         for factor in (1e-30, 1e-6, 3.0, 1e4, 1e30):
-            assert TemperatureScaling().fit(factor * logits, labels).temperature == pytest.approx(factor * expected, rel=1e-6)
+            assert TemperatureScaling().fit(factor * logits, labels).temperature == pytest.approx(
+                factor * expected, rel=1e-6
+            )
 
     def test_a_shift_of_each_sample_changes_nothing(self) -> None:
         logits, labels = data(300, 5)
         shifted = logits + 1000 * torch.arange(300)[:, None]
         expected = TemperatureScaling().fit(logits, labels).temperature
-        assert TemperatureScaling().fit(shifted, labels).temperature == pytest.approx(expected, rel=1e-6)
+        assert TemperatureScaling().fit(shifted, labels).temperature == pytest.approx(
+            expected, rel=1e-6
+        )
 
     def test_order_of_samples_and_names_of_classes(self) -> None:
         logits, labels = data(300, 5)
@@ -153,12 +180,17 @@ class TestInvariance:
             TemperatureScaling().fit(logits, labels).temperature, rel=1e-6
         )
         torch.testing.assert_close(
-            VectorScaling().fit(renamed, moved).weight, VectorScaling().fit(logits, labels).weight[order], rtol=1e-4, atol=0
+            VectorScaling().fit(renamed, moved).weight,
+            VectorScaling().fit(logits, labels).weight[order],
+            rtol=1e-4,
+            atol=0,
         )
 
     def test_the_prediction_of_temperature_scaling(self) -> None:
         logits, labels = data(300, 5)
-        assert torch.equal(TemperatureScaling().fit(logits, labels).transform(logits).argmax(1), logits.argmax(1))
+        assert torch.equal(
+            TemperatureScaling().fit(logits, labels).transform(logits).argmax(1), logits.argmax(1)
+        )
 
 
 class TestDegenerate:
@@ -169,7 +201,10 @@ class TestDegenerate:
         assert 0 < scaling.temperature < 1
         assert nll(scaling.transform(logits), labels) == pytest.approx(1e-12, rel=0.01)
         vector = VectorScaling().fit(logits, labels)
-        assert torch.isfinite(vector.weight).all() and nll(vector.transform(logits), labels) <= 1.01e-12
+        assert (
+            torch.isfinite(vector.weight).all()
+            and nll(vector.transform(logits), labels) <= 1.01e-12
+        )
 
     def test_already_at_zero(self) -> None:
         logits = 1e4 * torch.eye(3)
@@ -182,14 +217,18 @@ class TestDegenerate:
         scaling = TemperatureScaling().fit(logits, labels)
         assert 1e6 < scaling.temperature < 1e12
         assert nll(scaling.transform(logits), labels) == pytest.approx(math.log(4), abs=1e-8)
-        assert (VectorScaling().fit(logits, labels).weight < 0).all(), "vector scaling may turn the logits round"
+        assert (VectorScaling().fit(logits, labels).weight < 0).all(), (
+            "vector scaling may turn the logits round"
+        )
 
     @each("value", [0.0, -7.25, 1e4])
     def test_constant_logits(self, value: float) -> None:
         logits, labels = torch.full((8, 3), value, dtype=torch.float64), [0, 0, 0, 0, 1, 1, 2, 2]
         assert TemperatureScaling().fit(logits, labels).temperature == 1.0
         shares = torch.softmax(VectorScaling().fit(logits, labels).transform(logits), 1)[0]
-        torch.testing.assert_close(shares, torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64), atol=1e-6, rtol=0)
+        torch.testing.assert_close(
+            shares, torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64), atol=1e-6, rtol=0
+        )
 
     @each(("label", "low", "high"), [(0, 0.01, 0.1), (1, 1e6, 1e10)])
     def test_one_sample(self, label: int, low: float, high: float) -> None:
@@ -216,7 +255,9 @@ class TestDegenerate:
 
     def test_ties_with_the_true_class(self) -> None:
         logits, labels = torch.tensor([[1.0, 1.0, 0.0]]).expand(20, 3), torch.arange(20) % 2
-        assert nll(TemperatureScaling().fit(logits, labels).transform(logits), labels) == pytest.approx(math.log(2), abs=1e-6)
+        assert nll(
+            TemperatureScaling().fit(logits, labels).transform(logits), labels
+        ) == pytest.approx(math.log(2), abs=1e-6)
 
     @each("magnitude", [1e4, 1e20, 3e38])
     def test_huge_logits(self, magnitude: float) -> None:
@@ -230,14 +271,18 @@ class TestDegenerate:
         logits, labels = data(300, 3)
         expected = TemperatureScaling().fit(logits, labels).temperature
         outlier = torch.tensor([[1e4, 0.0, 0.0]], dtype=torch.float64)
-        scaling = TemperatureScaling().fit(torch.cat([logits, outlier]), torch.cat([labels, torch.tensor([0])]))
+        scaling = TemperatureScaling().fit(
+            torch.cat([logits, outlier]), torch.cat([labels, torch.tensor([0])])
+        )
         assert scaling.temperature == pytest.approx(expected, rel=1e-6)
 
     def test_half_precision_does_not_overflow(self) -> None:
         logits = torch.tensor([[300.0, 299.75], [0.0, 60.0]], dtype=torch.float16)
         scaling = TemperatureScaling().fit(logits, [0, 1])
         assert torch.isfinite(scaling.transform(logits)).all()
-        with pytest.raises(ValueError, match="too large for torch.float16; give the logits in float32"):
+        with pytest.raises(
+            ValueError, match="too large for torch.float16; give the logits in float32"
+        ):
             scaling.transform(torch.full((1, 2), 6e4, dtype=torch.float16))
 
 
@@ -257,7 +302,11 @@ class TestKinds:
     @each("scaling", SCALINGS)
     def test_lists_arrays_and_tensors_agree(self, scaling) -> None:
         logits, labels = data(50, 3)
-        kinds = [(logits, labels), (logits.numpy(), labels.numpy().astype("uint8")), (logits.tolist(), labels.tolist())]
+        kinds = [
+            (logits, labels),
+            (logits.numpy(), labels.numpy().astype("uint8")),
+            (logits.tolist(), labels.tolist()),
+        ]
         fits = [scaling().fit(*kind).transform(logits).tolist() for kind in kinds]
         assert fits[0] == fits[1] == fits[2]
 
@@ -271,10 +320,15 @@ class TestKinds:
 
     def test_the_formula(self) -> None:
         logits, labels = data(50, 3)
-        temperature, vector = TemperatureScaling().fit(logits, labels), VectorScaling().fit(logits, labels)
+        temperature, vector = (
+            TemperatureScaling().fit(logits, labels),
+            VectorScaling().fit(logits, labels),
+        )
         torch.testing.assert_close(temperature.transform(logits), logits / temperature.temperature)
         torch.testing.assert_close(vector.transform(logits), logits * vector.weight + vector.bias)
-        assert isinstance(temperature.temperature, float) and vector.weight.shape == vector.bias.shape == (3,)
+        assert isinstance(
+            temperature.temperature, float
+        ) and vector.weight.shape == vector.bias.shape == (3,)
 
     def test_a_second_fit_replaces_the_first(self) -> None:
         scaling = TemperatureScaling()
@@ -288,7 +342,9 @@ class TestKinds:
         logits, labels = data(50, 3)
         there = scaling().fit(logits.cuda(), labels.cuda())
         assert there.transform(logits.cuda()).is_cuda
-        torch.testing.assert_close(there.transform(logits.cuda()).cpu(), scaling().fit(logits, labels).transform(logits))
+        torch.testing.assert_close(
+            there.transform(logits.cuda()).cpu(), scaling().fit(logits, labels).transform(logits)
+        )
 
 
 class TestErrors:
@@ -296,7 +352,10 @@ class TestErrors:
 
     @each("scaling", SCALINGS)
     def test_transform_before_fit(self, scaling) -> None:
-        with pytest.raises(NotFittedError, match=rf"{scaling.__name__} is not fitted yet; call fit\(logits, labels\)"):
+        with pytest.raises(
+            NotFittedError,
+            match=rf"{scaling.__name__} is not fitted yet; call fit\(logits, labels\)",
+        ):
             scaling().transform(torch.zeros(1, 2))
         assert not any(hasattr(scaling(), name) for name in ("temperature", "weight", "bias"))
 
@@ -322,7 +381,11 @@ class TestErrors:
                     scaling().fit(logits, labels)
 
     def test_bad_logits(self) -> None:
-        cases = ([[math.nan, 0.0]], "finite"), (1.0, r"shape \[..., "), ([["a", "b"]], "real numbers")
+        cases = (
+            ([[math.nan, 0.0]], "finite"),
+            (1.0, r"shape \[..., "),
+            ([["a", "b"]], "real numbers"),
+        )
         for scaling, (logits, message) in itertools.product(SCALINGS, cases):
             with pytest.raises(ValueError, match=message):
                 scaling().fit(self.GOOD, [0, 1]).transform(logits)

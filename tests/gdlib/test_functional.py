@@ -32,11 +32,16 @@ def exact(logits: list[float], target: int, beta: float) -> float:
 def pairwise(*values: list) -> list[tuple]:
     """A few combinations in which every two values of two parameters meet: far fewer than all of them."""
     missing = {
-        (i, a, j, b) for i, j in itertools.combinations(range(len(values)), 2) for a in range(len(values[i])) for b in range(len(values[j]))
+        (i, a, j, b)
+        for i, j in itertools.combinations(range(len(values)), 2)
+        for a in range(len(values[i]))
+        for b in range(len(values[j]))
     }
 
     def gained(row: tuple[int, ...]) -> set:
-        return missing & {(i, row[i], j, row[j]) for i, j in itertools.combinations(range(len(row)), 2)}
+        return missing & {
+            (i, row[i], j, row[j]) for i, j in itertools.combinations(range(len(row)), 2)
+        }
 
     every, chosen = list(itertools.product(*(range(len(value)) for value in values))), []
     while missing:
@@ -55,7 +60,9 @@ def draw(shape: tuple[int, ...], soft: bool, seed: int = 0) -> tuple[Tensor, Ten
     dim = class_dim(shape)
     logits = torch.randn(shape, generator=generator, dtype=torch.float64)
     if soft:
-        return logits, torch.softmax(torch.randn(shape, generator=generator, dtype=torch.float64), dim)
+        return logits, torch.softmax(
+            torch.randn(shape, generator=generator, dtype=torch.float64), dim
+        )
     return logits, torch.randint(0, shape[dim], shape[:dim] + shape[dim + 1 :], generator=generator)
 
 
@@ -64,20 +71,31 @@ class TestByHand:
         # z = (2, 0), c = 0: J = log(e^-2 + β)
         logits, target = torch.tensor([[2.0, 0.0]], dtype=torch.float64), torch.tensor([0])
         for beta in (0.01, 0.1, 1.0, 5.0):
-            assert gd_cross_entropy(logits, target, beta=beta).item() == pytest.approx(math.log(math.exp(-2) + beta), abs=1e-14)
+            assert gd_cross_entropy(logits, target, beta=beta).item() == pytest.approx(
+                math.log(math.exp(-2) + beta), abs=1e-14
+            )
 
     def test_temperature_divides_the_logits(self):
         logits, target = torch.tensor([[2.0, 0.0]], dtype=torch.float64), torch.tensor([0])
-        assert gd_cross_entropy(logits, target, 0.5, temperature=4.0).item() == pytest.approx(math.log(math.exp(-0.5) + 0.5), abs=1e-14)
+        assert gd_cross_entropy(logits, target, 0.5, temperature=4.0).item() == pytest.approx(
+            math.log(math.exp(-0.5) + 0.5), abs=1e-14
+        )
 
     def test_a_confident_sample_ends_at_log_beta(self):
         logits, target = torch.tensor([[200.0, 0.0]]), torch.tensor([0])
-        assert gd_cross_entropy(logits, target, 0.001).item() == pytest.approx(math.log(0.001), rel=1e-6)
+        assert gd_cross_entropy(logits, target, 0.001).item() == pytest.approx(
+            math.log(0.001), rel=1e-6
+        )
 
     def test_soft_target_is_the_mixture(self):
-        logits, target = torch.tensor([[1.0, -0.5, 0.3]], dtype=torch.float64), torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64)
+        logits, target = (
+            torch.tensor([[1.0, -0.5, 0.3]], dtype=torch.float64),
+            torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64),
+        )
         parts = [gd_cross_entropy(logits, torch.tensor([c]), 0.2).item() for c in range(3)]
-        assert gd_cross_entropy(logits, target, 0.2).item() == pytest.approx(0.2 * parts[0] + 0.5 * parts[1] + 0.3 * parts[2], abs=1e-14)
+        assert gd_cross_entropy(logits, target, 0.2).item() == pytest.approx(
+            0.2 * parts[0] + 0.5 * parts[1] + 0.3 * parts[2], abs=1e-14
+        )
 
     def test_one_class_is_log_beta(self):
         for target in (torch.tensor([0]), torch.tensor([[1.0]])):
@@ -100,7 +118,9 @@ class TestIsCrossEntropyAtBetaOne:
         results = []
         for loss_fn in (lambda z, t, **k: gd_cross_entropy(z, t, beta=beta, **k), F.cross_entropy):
             z = logits.clone().requires_grad_()
-            loss = loss_fn(z, target, weight=weight, reduction=reduction, label_smoothing=label_smoothing)
+            loss = loss_fn(
+                z, target, weight=weight, reduction=reduction, label_smoothing=label_smoothing
+            )
             loss.sum().backward()
             results.append((loss.detach(), z.grad))
         for ours, theirs in zip(*results, strict=True):
@@ -108,15 +128,36 @@ class TestIsCrossEntropyAtBetaOne:
 
     @each(
         ("ignore_index", "label_smoothing", "weighted", "reduction", "everything", "as_tensor"),
-        pairwise([-100, -1, 2, 255], [0.0, 0.2], [False, True], REDUCTIONS, [False, True], [False, True]),
+        pairwise(
+            [-100, -1, 2, 255], [0.0, 0.2], [False, True], REDUCTIONS, [False, True], [False, True]
+        ),
     )
-    def test_ignored_samples(self, ignore_index, label_smoothing, weighted, reduction, everything, as_tensor):
+    def test_ignored_samples(
+        self, ignore_index, label_smoothing, weighted, reduction, everything, as_tensor
+    ):
         logits, target = draw((6, 5, 2), soft=False)
         target[slice(None) if everything else slice(1, 3)] = ignore_index
-        weight = torch.rand(5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) if weighted else None
-        keywords = {"weight": weight, "ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
-        found = gd_cross_entropy(logits, target, beta=torch.tensor(1.0) if as_tensor else 1.0, **keywords)
-        torch.testing.assert_close(found, F.cross_entropy(logits, target, **keywords), rtol=1e-12, atol=1e-12, equal_nan=True)
+        weight = (
+            torch.rand(5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+            if weighted
+            else None
+        )
+        keywords = {
+            "weight": weight,
+            "ignore_index": ignore_index,
+            "reduction": reduction,
+            "label_smoothing": label_smoothing,
+        }
+        found = gd_cross_entropy(
+            logits, target, beta=torch.tensor(1.0) if as_tensor else 1.0, **keywords
+        )
+        torch.testing.assert_close(
+            found,
+            F.cross_entropy(logits, target, **keywords),
+            rtol=1e-12,
+            atol=1e-12,
+            equal_nan=True,
+        )
 
     def test_rows_that_are_not_finite_or_do_not_count(self):
         nan, inf = math.nan, math.inf
@@ -132,18 +173,33 @@ class TestIsCrossEntropyAtBetaOne:
         ):
             for reduction in REDUCTIONS:
                 ours, theirs = (torch.tensor(rows, requires_grad=True) for _ in range(2))
-                found = gd_cross_entropy(ours, torch.tensor(labels), 1.0, reduction=reduction, **options)
-                expected = F.cross_entropy(theirs, torch.tensor(labels), reduction=reduction, **options)
+                found = gd_cross_entropy(
+                    ours, torch.tensor(labels), 1.0, reduction=reduction, **options
+                )
+                expected = F.cross_entropy(
+                    theirs, torch.tensor(labels), reduction=reduction, **options
+                )
                 found.sum().backward()
                 expected.sum().backward()
                 case = f"{rows} {labels} {reduction} {options}"
-                torch.testing.assert_close(found, expected, equal_nan=True, msg=lambda text, case=case: f"{case}: {text}")
-                torch.testing.assert_close(ours.grad, theirs.grad, equal_nan=True, msg=lambda text, case=case: f"{case}: {text}")
+                torch.testing.assert_close(
+                    found, expected, equal_nan=True, msg=lambda text, case=case: f"{case}: {text}"
+                )
+                torch.testing.assert_close(
+                    ours.grad,
+                    theirs.grad,
+                    equal_nan=True,
+                    msg=lambda text, case=case: f"{case}: {text}",
+                )
 
     def test_memory_formats_and_views(self):
         values = torch.randn(2, 5, 4, 4, generator=torch.Generator().manual_seed(0))
         labels = torch.arange(32).reshape(2, 4, 4) % 5
-        for z in (values.to(memory_format=torch.channels_last), values.transpose(2, 3), values[:1].expand(2, 5, 4, 4)):
+        for z in (
+            values.to(memory_format=torch.channels_last),
+            values.transpose(2, 3),
+            values[:1].expand(2, 5, 4, 4),
+        ):
             ours, theirs = z.detach().requires_grad_(), z.detach().requires_grad_()
             gd_cross_entropy(ours, labels, 1.0).backward()
             F.cross_entropy(theirs, labels).backward()
@@ -152,12 +208,21 @@ class TestIsCrossEntropyAtBetaOne:
 
     def test_uint8_indices(self):
         logits, target = draw((4, 5), soft=False)
-        assert gd_cross_entropy(logits, target.to(torch.uint8), 0.3) == gd_cross_entropy(logits, target, 0.3)
+        assert gd_cross_entropy(logits, target.to(torch.uint8), 0.3) == gd_cross_entropy(
+            logits, target, 0.3
+        )
 
     def test_masked_classes(self):
-        logits, target = torch.tensor([[0.5, -math.inf, 1.0]], dtype=torch.float64), torch.tensor([0])
-        torch.testing.assert_close(gd_cross_entropy(logits, target, 1.0), F.cross_entropy(logits, target))
-        assert gd_cross_entropy(logits, target, 0.1).item() == pytest.approx(math.log(math.exp(0.5) + 0.1), abs=1e-12)
+        logits, target = (
+            torch.tensor([[0.5, -math.inf, 1.0]], dtype=torch.float64),
+            torch.tensor([0]),
+        )
+        torch.testing.assert_close(
+            gd_cross_entropy(logits, target, 1.0), F.cross_entropy(logits, target)
+        )
+        assert gd_cross_entropy(logits, target, 0.1).item() == pytest.approx(
+            math.log(math.exp(0.5) + 0.1), abs=1e-12
+        )
 
 
 class TestAgainstTheDefinition:
@@ -172,7 +237,10 @@ class TestAgainstTheDefinition:
         z, target, beta = torch.tensor(logits, dtype=dtype), target % len(logits), 10.0**exponent
         expected = exact([value.item() for value in z], target, beta)
         tolerance = 4e-6 if dtype is torch.float32 else 1e-13
-        for given_target in (torch.tensor(target), F.one_hot(torch.tensor(target), len(logits)).to(dtype)):
+        for given_target in (
+            torch.tensor(target),
+            F.one_hot(torch.tensor(target), len(logits)).to(dtype),
+        ):
             found = gd_cross_entropy(z, given_target, beta=beta).item()
             if math.isfinite(found):
                 assert abs(found - expected) <= tolerance * max(1.0, abs(expected))
@@ -185,7 +253,9 @@ class TestAgainstTheDefinition:
             z = torch.tensor([[20.0, 0.0, -1.0]])
             hard = gd_cross_entropy(z, torch.tensor([0]), beta=beta)
             soft = gd_cross_entropy(z, torch.tensor([[1.0, 0.0, 0.0]]), beta=beta)
-            assert hard.item() == pytest.approx(exact([20.0, 0.0, -1.0], 0, beta), rel=1e-6, abs=1e-6)
+            assert hard.item() == pytest.approx(
+                exact([20.0, 0.0, -1.0], 0, beta), rel=1e-6, abs=1e-6
+            )
             torch.testing.assert_close(soft, hard, rtol=1e-6, atol=1e-6)
 
     def test_gradient_is_weighted_softmax_residual(self):
@@ -203,12 +273,25 @@ class TestAgainstTheDefinition:
 class TestExtremes:
     @each(
         ("dtype", "beta", "soft"),
-        pairwise([torch.float16, torch.bfloat16, torch.float32, torch.float64], [1e-6, 1.0, 1e6], [False, True]),
+        pairwise(
+            [torch.float16, torch.bfloat16, torch.float32, torch.float64],
+            [1e-6, 1.0, 1e6],
+            [False, True],
+        ),
     )
     def test_finite_value_and_gradient(self, dtype, beta, soft):
-        z = torch.tensor([[1e4, -1e4, 0.0], [-1e4, 1e4, 0.0], [0.0, 0.0, 0.0], [1e4, 1e4, 1e4]], dtype=dtype, requires_grad=True)
+        z = torch.tensor(
+            [[1e4, -1e4, 0.0], [-1e4, 1e4, 0.0], [0.0, 0.0, 0.0], [1e4, 1e4, 1e4]],
+            dtype=dtype,
+            requires_grad=True,
+        )
         target = torch.tensor([0, 0, 1, 2])
-        loss = gd_cross_entropy(z, torch.softmax(torch.eye(3)[target], 1).to(dtype) if soft else target, beta, reduction="none")
+        loss = gd_cross_entropy(
+            z,
+            torch.softmax(torch.eye(3)[target], 1).to(dtype) if soft else target,
+            beta,
+            reduction="none",
+        )
         loss.float().sum().backward()
         assert loss.dtype == dtype
         assert torch.isfinite(loss).all()
@@ -220,16 +303,25 @@ class TestArguments:
         logits, target = draw((4, 5), soft=False)
         betas = torch.tensor([0.01, 0.1, 1.0, 5.0], dtype=torch.float64)
         together = gd_cross_entropy(logits, target, beta=betas, reduction="none")
-        alone = torch.stack([gd_cross_entropy(logits[i], target[i], betas[i].item()) for i in range(4)])
+        alone = torch.stack(
+            [gd_cross_entropy(logits[i], target[i], betas[i].item()) for i in range(4)]
+        )
         torch.testing.assert_close(together, alone, rtol=1e-13, atol=1e-13)
 
     def test_beta_broadcasts_to_the_indices(self):
         for shape in [(), (1,), (4,), (3, 1, 1), (3, 2, 1), (3, 2, 4)]:
             logits, target = draw((3, 5, 2, 4), soft=False)
-            beta = torch.rand(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) + 0.1
+            beta = (
+                torch.rand(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+                + 0.1
+            )
             found = gd_cross_entropy(logits, target, beta=beta, reduction="none")
             for index in itertools.product(range(3), range(2), range(4)):
-                alone = gd_cross_entropy(logits[index[0], :, index[1], index[2]], target[index], beta.expand(3, 2, 4)[index].item())
+                alone = gd_cross_entropy(
+                    logits[index[0], :, index[1], index[2]],
+                    target[index],
+                    beta.expand(3, 2, 4)[index].item(),
+                )
                 assert found[index].item() == pytest.approx(alone.item(), abs=1e-13)
 
     def test_beta_can_be_learnt(self):
@@ -274,8 +366,14 @@ class TestArguments:
 
     def test_bad_input(self):
         for change, message in (
-            ({"input": torch.zeros(4, 5, dtype=torch.int64)}, "float16, bfloat16, float32 or float64"),
-            ({"input": torch.zeros(4, 5, dtype=torch.complex64)}, "float16, bfloat16, float32 or float64"),
+            (
+                {"input": torch.zeros(4, 5, dtype=torch.int64)},
+                "float16, bfloat16, float32 or float64",
+            ),
+            (
+                {"input": torch.zeros(4, 5, dtype=torch.complex64)},
+                "float16, bfloat16, float32 or float64",
+            ),
             ({"input": [[0.0] * 5] * 4}, "tensor of logits"),
             ({"input": torch.tensor(1.0)}, "class dimension"),
             ({"input": torch.zeros(4, 0)}, "no classes"),
@@ -287,7 +385,10 @@ class TestArguments:
             ({"target": torch.zeros(4, dtype=torch.int32)}, "int64 or uint8"),
             ({"target": torch.tensor([0, 1, 2, 5])}, r"class index 5 lies outside \[0, 5\)"),
             ({"target": torch.tensor([0, 1, 2, -1])}, r"class index -1 lies outside \[0, 5\)"),
-            ({"target": torch.tensor([0, 1, 2, 5]), "label_smoothing": 0.1}, r"class index 5 lies outside \[0, 5\)"),
+            (
+                {"target": torch.tensor([0, 1, 2, 5]), "label_smoothing": 0.1},
+                r"class index 5 lies outside \[0, 5\)",
+            ),
             ({"weight": torch.ones(4)}, r"shape \[5\]"),
             ({"weight": torch.ones(5, dtype=torch.long)}, "floating"),
             ({"weight": [1.0] * 5}, "one factor for each class"),
@@ -296,20 +397,27 @@ class TestArguments:
             ({"label_smoothing": -0.1}, r"\[0, 1\]"),
             ({"target": torch.full((4, 5), 0.2), "ignore_index": 3}, "needs class indices"),
         ):
-            arguments = {"input": torch.zeros(4, 5), "target": torch.zeros(4, dtype=torch.long)} | change
+            arguments = {
+                "input": torch.zeros(4, 5),
+                "target": torch.zeros(4, dtype=torch.long),
+            } | change
             with pytest.raises(ValueError, match=message):
                 gd_cross_entropy(**arguments)
 
 
 class TestDerivativesAndTransforms:
-    @each(("soft", "label_smoothing", "weighted"), pairwise([False, True], [0.0, 0.1], [False, True]))
+    @each(
+        ("soft", "label_smoothing", "weighted"), pairwise([False, True], [0.0, 0.1], [False, True])
+    )
     def test_first_and_second_derivatives(self, soft, label_smoothing, weighted):
         logits, target = draw((4, 3, 2), soft)
         beta = torch.tensor([[0.3], [1.0], [2.0], [0.05]], dtype=torch.float64, requires_grad=True)
         weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64) if weighted else None
 
         def loss_fn(z: Tensor, b: Tensor) -> Tensor:
-            return gd_cross_entropy(z, target, beta=b, weight=weight, label_smoothing=label_smoothing, temperature=1.3)
+            return gd_cross_entropy(
+                z, target, beta=b, weight=weight, label_smoothing=label_smoothing, temperature=1.3
+            )
 
         z = logits.requires_grad_()
         assert torch.autograd.gradcheck(loss_fn, (z, beta))
@@ -317,14 +425,20 @@ class TestDerivativesAndTransforms:
 
     def test_gradient_flows_into_class_probabilities(self):
         logits, target = draw((3, 4), soft=True)
-        assert torch.autograd.gradcheck(lambda t: gd_cross_entropy(logits, t, 0.3), (target.requires_grad_(),))
+        assert torch.autograd.gradcheck(
+            lambda t: gd_cross_entropy(logits, t, 0.3), (target.requires_grad_(),)
+        )
 
-    @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # PyTorch's own, inside torch.func
+    @pytest.mark.filterwarnings(
+        "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
+    )  # PyTorch's own, inside torch.func
     def test_hessian_is_that_of_the_shifted_softmax(self):
         logits, _ = draw((5,), soft=False)
         hessian = torch.func.hessian(lambda z: gd_cross_entropy(z, torch.tensor(2), 0.05))(logits)
         q = torch.softmax(logits + math.log(0.05) * F.one_hot(torch.tensor(2), 5).double(), 0)
-        torch.testing.assert_close(hessian, torch.diag(q) - torch.outer(q, q), rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(
+            hessian, torch.diag(q) - torch.outer(q, q), rtol=1e-12, atol=1e-14
+        )
 
     @each("soft", [False, True])
     def test_compiled(self, soft):
@@ -332,7 +446,10 @@ class TestDerivativesAndTransforms:
         compiled = torch.compile(gd_cross_entropy, fullgraph=True, backend="aot_eager")
         for beta in (0.1, 0.2, 0.3, torch.full((8,), 0.1, dtype=torch.float64)):
             ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
-            found, expected = compiled(ours, target, beta=beta), gd_cross_entropy(theirs, target, beta=beta)
+            found, expected = (
+                compiled(ours, target, beta=beta),
+                gd_cross_entropy(theirs, target, beta=beta),
+            )
             found.backward()
             expected.backward()
             torch.testing.assert_close(found, expected)
@@ -342,13 +459,18 @@ class TestDerivativesAndTransforms:
 class TestGradientInForward:
     """The fast path of class indices: one array, made in the forward pass, and everything else as if it were not there."""
 
-    @each(("classes", "reduction", "beta"), pairwise([1, 2, 5, 15, 16, 40, 1000], REDUCTIONS, [0.01, 1.0, 7.0]))
+    @each(
+        ("classes", "reduction", "beta"),
+        pairwise([1, 2, 5, 15, 16, 40, 1000], REDUCTIONS, [0.01, 1.0, 7.0]),
+    )
     def test_many_and_few_classes_equal_the_shifted_cross_entropy(self, classes, reduction, beta):
         logits, target = draw((9, classes), soft=False)
         ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
         found = gd_cross_entropy(ours, target, beta=beta, reduction=reduction)
         shifted = theirs + math.log(beta) * F.one_hot(target, classes).double()
-        expected = F.cross_entropy(shifted, target, reduction=reduction) + math.log(beta) * (9 if reduction == "sum" else 1)
+        expected = F.cross_entropy(shifted, target, reduction=reduction) + math.log(beta) * (
+            9 if reduction == "sum" else 1
+        )
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
         found.sum().mul(3).backward()
         expected.sum().mul(3).backward()
@@ -357,10 +479,19 @@ class TestGradientInForward:
     def test_smoothed_labels_are_a_mixture_of_all_classes(self):
         for classes, beta in itertools.product([3, 40], [1e-3, 1.0, 79.0, 1e3]):
             logits, target = draw((9, classes), soft=False)
-            logits[0, 1], logits[1, target[1]] = 60.0, 40.0  # so that p = 1 in float32, of a wrong class and of the true one
-            ours, wide = (logits * 5).float().requires_grad_(), (logits * 5).float().double().requires_grad_()
+            logits[0, 1], logits[1, target[1]] = (
+                60.0,
+                40.0,
+            )  # so that p = 1 in float32, of a wrong class and of the true one
+            ours, wide = (
+                (logits * 5).float().requires_grad_(),
+                (logits * 5).float().double().requires_grad_(),
+            )
             found = gd_cross_entropy(ours, target, beta, label_smoothing=0.2, reduction="none")
-            parts = [gd_cross_entropy(wide, torch.full((9,), c), beta, reduction="none") for c in range(classes)]
+            parts = [
+                gd_cross_entropy(wide, torch.full((9,), c), beta, reduction="none")
+                for c in range(classes)
+            ]
             of_each = torch.stack(parts, 1)
             expected = 0.8 * of_each.gather(1, target[:, None]).squeeze(1) + 0.2 * of_each.mean(1)
             torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
@@ -375,12 +506,16 @@ class TestGradientInForward:
                 logits[:, 1] = torch.tensor([50.0, 90.0, 1e3, 1e4])
                 for reduction in REDUCTIONS:
                     z = logits.clone().requires_grad_()
-                    found = gd_cross_entropy(z, torch.zeros(4, dtype=torch.long), beta=beta, reduction=reduction)
+                    found = gd_cross_entropy(
+                        z, torch.zeros(4, dtype=torch.long), beta=beta, reduction=reduction
+                    )
                     each = torch.tensor([exact(row.tolist(), 0, beta) for row in logits])
                     expected = {"none": each, "sum": each.sum(), "mean": each.mean()}[reduction]
                     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
                     found.sum().backward()
-                    torch.testing.assert_close(z.grad[2, :2] * (4 if reduction == "mean" else 1), torch.tensor([-1.0, 1.0]))
+                    torch.testing.assert_close(
+                        z.grad[2, :2] * (4 if reduction == "mean" else 1), torch.tensor([-1.0, 1.0])
+                    )
 
     def test_the_graph_may_be_used_again(self):
         for reduction in REDUCTIONS:
@@ -391,19 +526,29 @@ class TestGradientInForward:
             again = torch.autograd.grad(loss, logits, retain_graph=True, create_graph=True)[0]
             torch.testing.assert_close(again, first)
             hessian_row = torch.autograd.grad(again[0, 0], logits)[0][0]
-            q = torch.softmax(logits.detach()[0] + math.log(0.1) * F.one_hot(target[0], 5).double(), 0)
-            expected = q[0] * (F.one_hot(torch.tensor(0), 5) - q) / (4 if reduction == "mean" else 1)
+            q = torch.softmax(
+                logits.detach()[0] + math.log(0.1) * F.one_hot(target[0], 5).double(), 0
+            )
+            expected = (
+                q[0] * (F.one_hot(torch.tensor(0), 5) - q) / (4 if reduction == "mean" else 1)
+            )
             torch.testing.assert_close(hessian_row, expected)
 
-    @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # PyTorch's own, inside forward mode
+    @pytest.mark.filterwarnings(
+        "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
+    )  # PyTorch's own, inside forward mode
     def test_forward_mode(self):
         logits, target = draw((4, 5), soft=False)
         z = logits.clone().requires_grad_()
         gradient = torch.autograd.grad(gd_cross_entropy(z, target, 0.1), z)[0]
-        direction = torch.randn(4, 5, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+        direction = torch.randn(
+            4, 5, generator=torch.Generator().manual_seed(9), dtype=torch.float64
+        )
         with torch.autograd.forward_ad.dual_level():
             dual = torch.autograd.forward_ad.make_dual(logits, direction)
-            tangent = torch.autograd.forward_ad.unpack_dual(gd_cross_entropy(dual, target, 0.1)).tangent
+            tangent = torch.autograd.forward_ad.unpack_dual(
+                gd_cross_entropy(dual, target, 0.1)
+            ).tangent
         torch.testing.assert_close(tangent, (gradient * direction).sum())
 
     def test_a_sample_does_not_depend_on_its_batch(self):
@@ -419,7 +564,9 @@ class TestGradientInForward:
                     alone = logits[rows].clone().requires_grad_()
                     found = gd_cross_entropy(alone, target[rows], beta=beta[rows], reduction="none")
                     found.sum().backward()
-                    assert torch.equal(found, losses[rows]) and torch.equal(alone.grad, together.grad[rows])
+                    assert torch.equal(found, losses[rows]) and torch.equal(
+                        alone.grad, together.grad[rows]
+                    )
 
     def test_blocks_of_samples_compute_what_the_whole_batch_does(self, monkeypatch):
         for shape, label_smoothing in itertools.product([(37, 40), (7, 20, 3)], [0.0, 0.1]):
@@ -433,7 +580,9 @@ class TestGradientInForward:
             for block in [2**18, 5 * logits[0].numel(), 1]:
                 monkeypatch.setattr(fused, "_BLOCK", block)
                 z = logits.clone().requires_grad_()
-                loss = gd_cross_entropy(z, target, beta=beta, weight=weight, label_smoothing=label_smoothing)
+                loss = gd_cross_entropy(
+                    z, target, beta=beta, weight=weight, label_smoothing=label_smoothing
+                )
                 loss.backward()
                 results.append((loss.detach(), z.grad))
             for loss, gradient in results[1:]:
@@ -448,17 +597,24 @@ class TestGradientInForward:
             def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
                 result = function(*arguments, **(keywords or {}))
                 for tensor in result if isinstance(result, (tuple, list)) else [result]:
-                    if isinstance(tensor, Tensor) and tensor.untyped_storage().nbytes() >= logits.nbytes:
+                    if (
+                        isinstance(tensor, Tensor)
+                        and tensor.untyped_storage().nbytes() >= logits.nbytes
+                    ):
                         arrays.add(tensor.untyped_storage().data_ptr())
                 return result
 
         with Watch():
             gd_cross_entropy(logits, target, 0.1).backward()
-        assert arrays - {logits.untyped_storage().data_ptr()} == {logits.grad.untyped_storage().data_ptr()}
+        assert arrays - {logits.untyped_storage().data_ptr()} == {
+            logits.grad.untyped_storage().data_ptr()
+        }
 
     def test_a_temperature_for_each_sample_beside_the_usual_call(self):
         logits, target = draw((3, 5), soft=False)
-        found = gd_cross_entropy(logits.float(), target, 0.1, temperature=torch.tensor([1.0, 1.0, 1.0]))
+        found = gd_cross_entropy(
+            logits.float(), target, 0.1, temperature=torch.tensor([1.0, 1.0, 1.0])
+        )
         torch.testing.assert_close(found, gd_cross_entropy(logits.float(), target, 0.1))
 
 
@@ -467,20 +623,28 @@ class TestProperties:
     @given(st.integers(0, 10_000), st.floats(-3, 3), st.floats(-50, 50))
     def test_shift_invariance(self, seed, exponent, shift):
         logits, target = draw((4, 5), soft=False, seed=seed)
-        torch.testing.assert_close(gd_cross_entropy(logits + shift, target, 10**exponent), gd_cross_entropy(logits, target, 10**exponent))
+        torch.testing.assert_close(
+            gd_cross_entropy(logits + shift, target, 10**exponent),
+            gd_cross_entropy(logits, target, 10**exponent),
+        )
 
     @settings(deadline=None, max_examples=60)
     @given(st.integers(0, 10_000), st.permutations(range(5)), st.floats(-3, 3))
     def test_permutation_of_classes(self, seed, order, exponent):
         logits, target = draw((4, 5), soft=False, seed=seed)
         moved = torch.tensor([order.index(c) for c in target.tolist()])
-        torch.testing.assert_close(gd_cross_entropy(logits[:, order], moved, 10**exponent), gd_cross_entropy(logits, target, 10**exponent))
+        torch.testing.assert_close(
+            gd_cross_entropy(logits[:, order], moved, 10**exponent),
+            gd_cross_entropy(logits, target, 10**exponent),
+        )
 
     @settings(deadline=None, max_examples=60)
     @given(st.integers(0, 10_000), st.floats(-4, 4), st.floats(0.01, 3))
     def test_increasing_in_beta_and_between_its_bounds(self, seed, exponent, step):
         logits, target = draw((4, 5), soft=False, seed=seed)
         low, high = 10.0**exponent, 10.0 ** (exponent + step)
-        small, large = (gd_cross_entropy(logits, target, beta=beta, reduction="none") for beta in (low, high))
+        small, large = (
+            gd_cross_entropy(logits, target, beta=beta, reduction="none") for beta in (low, high)
+        )
         assert (small < large).all()
         assert (small > math.log(low)).all()

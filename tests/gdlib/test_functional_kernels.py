@@ -9,7 +9,10 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed: pip install gdlib[triton]")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None,
+    reason="triton is not installed: pip install gdlib[triton]",
+)
 
 COMPARED = """
 import math, torch
@@ -66,5 +69,7 @@ print("equal")
 
 def test_agrees_with_the_eager_function() -> None:
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", COMPARED], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", COMPARED], env=environment, capture_output=True, text=True
+    )
     assert done.stdout == "equal\n", done.stderr[-3000:]

@@ -12,7 +12,9 @@ from torch.nn import functional as F
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 
 
-def draw(samples: int = 11, width: int = 4, classes: int = 6, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def draw(
+    samples: int = 11, width: int = 4, classes: int = 6, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     features, weight, bias = (
         torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
@@ -39,15 +41,23 @@ class TestEqualsTheTwoFunctions:
         target[3] = ignore_index
         beta = torch.linspace(0.1, 3, 11, dtype=torch.float64) if beta == "tensor" else beta
         keywords = {"temperature": 1.7, "ignore_index": ignore_index, "reduction": reduction}
-        found = linear_gd_cross_entropy(features, weight, target, beta=beta, bias=bias, block_rows=block_rows, **keywords)
+        found = linear_gd_cross_entropy(
+            features, weight, target, beta=beta, bias=bias, block_rows=block_rows, **keywords
+        )
         expected = gd_cross_entropy(F.linear(features, weight, bias), target, beta=beta, **keywords)
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-        for ours, theirs in zip(gradients(found, features, weight, bias), gradients(expected, features, weight, bias), strict=True):
+        for ours, theirs in zip(
+            gradients(found, features, weight, bias),
+            gradients(expected, features, weight, bias),
+            strict=True,
+        ):
             torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
 
     def test_only_what_is_asked_for_has_a_gradient(self):
         features, weight, bias, target = draw()
-        linear_gd_cross_entropy(features.detach(), weight, target, 0.1, bias=bias.detach()).backward()
+        linear_gd_cross_entropy(
+            features.detach(), weight, target, 0.1, bias=bias.detach()
+        ).backward()
         assert weight.grad is not None and features.grad is None and bias.grad is None
 
     def test_the_graph_may_be_used_again(self):
@@ -66,7 +76,9 @@ class TestEqualsTheTwoFunctions:
         for dtype in [torch.float16, torch.bfloat16]:
             features, weight, bias, target = draw(dtype=dtype)
             loss = linear_gd_cross_entropy(features, weight, target, 0.1, bias=bias, block_rows=4)
-            exact = gd_cross_entropy(F.linear(features.double(), weight.double(), bias.double()), target, 0.1)
+            exact = gd_cross_entropy(
+                F.linear(features.double(), weight.double(), bias.double()), target, 0.1
+            )
             assert loss.dtype == dtype
             torch.testing.assert_close(loss.double(), exact, rtol=1e-2, atol=1e-2)
             assert weight.grad is None
@@ -76,9 +88,13 @@ class TestEqualsTheTwoFunctions:
     def test_under_autocast_too(self):
         for reduction in ("mean", "none"):
             features, weight, bias, target = draw(dtype=torch.float32)
-            expected = gd_cross_entropy(F.linear(features, weight, bias), target, 0.1, reduction=reduction)
+            expected = gd_cross_entropy(
+                F.linear(features, weight, bias), target, 0.1, reduction=reduction
+            )
             with torch.autocast("cpu", torch.bfloat16):
-                found = linear_gd_cross_entropy(features, weight, target, 0.1, bias=bias, block_rows=4, reduction=reduction)
+                found = linear_gd_cross_entropy(
+                    features, weight, target, 0.1, bias=bias, block_rows=4, reduction=reduction
+                )
                 ours = gradients(found, features, weight, bias)
             torch.testing.assert_close(found, expected)
             torch.testing.assert_close(ours, gradients(expected, features, weight, bias))
@@ -91,7 +107,12 @@ class TestEqualsTheTwoFunctions:
 
     def test_no_samples(self):
         _, weight, _, _ = draw()
-        loss = linear_gd_cross_entropy(torch.zeros(0, 4, dtype=torch.float64), weight, torch.zeros(0, dtype=torch.long), reduction="sum")
+        loss = linear_gd_cross_entropy(
+            torch.zeros(0, 4, dtype=torch.float64),
+            weight,
+            torch.zeros(0, dtype=torch.long),
+            reduction="sum",
+        )
         assert loss == 0
 
     def test_no_array_holds_all_logits(self):
@@ -104,7 +125,9 @@ class TestEqualsTheTwoFunctions:
                     nonlocal largest
                     result = function(*arguments, **(keywords or {}))
                     if isinstance(result, Tensor) and not result.is_meta:
-                        largest = max(largest, result.untyped_storage().nbytes() // result.element_size())
+                        largest = max(
+                            largest, result.untyped_storage().nbytes() // result.element_size()
+                        )
                     return result
 
             with Watch():
@@ -126,6 +149,10 @@ class TestRefusals:
             ({"reduction": "average"}, "'none', 'mean' or 'sum'"),
             ({"block_rows": 0}, "block_rows"),
         ]:
-            arguments = {"features": torch.zeros(4, 2), "weight": torch.zeros(3, 2), "target": torch.zeros(4, dtype=torch.long)} | change
+            arguments = {
+                "features": torch.zeros(4, 2),
+                "weight": torch.zeros(3, 2),
+                "target": torch.zeros(4, dtype=torch.long),
+            } | change
             with pytest.raises(ValueError, match=message):
                 linear_gd_cross_entropy(**arguments)

@@ -39,7 +39,9 @@ class TestSoftMargin:
             for options in [{}, {"label_smoothing": 0.1}, {"reduction": "none"}]:
                 logits, target = draw()
                 found = soft_margin_cross_entropy(logits, target, margin, **options)
-                torch.testing.assert_close(found, gd_cross_entropy(logits, target, math.exp(-margin), **options) + margin)
+                torch.testing.assert_close(
+                    found, gd_cross_entropy(logits, target, math.exp(-margin), **options) + margin
+                )
 
     def test_small_losses_keep_their_digits(self):
         # log(1 + exp(-20 + 1)) in float32; through gradient decay the constant would drown it
@@ -49,22 +51,30 @@ class TestSoftMargin:
     def test_modified_is_lm_eq_15(self):
         logits, target = draw()
         moved = logits - F.one_hot(target, 5)
-        torch.testing.assert_close(modified_cross_entropy(logits, target), F.cross_entropy(moved, target))
+        torch.testing.assert_close(
+            modified_cross_entropy(logits, target), F.cross_entropy(moved, target)
+        )
 
     def test_a_margin_too_large_for_beta(self):
         logits, target = draw()
         found = soft_margin_cross_entropy(logits, target, 1000.0)
-        assert found.item() == pytest.approx(F.cross_entropy(logits - 1000 * F.one_hot(target, 5), target).item())
+        assert found.item() == pytest.approx(
+            F.cross_entropy(logits - 1000 * F.one_hot(target, 5), target).item()
+        )
 
 
 class TestFocal:
     def test_by_hand(self):
         logits = torch.tensor([[math.log(3.0), 0.0]], dtype=torch.float64)
-        assert focal_cross_entropy(logits, torch.tensor([0]), 3.0).item() == pytest.approx(0.25**3 * math.log(4 / 3), rel=1e-13)
+        assert focal_cross_entropy(logits, torch.tensor([0]), 3.0).item() == pytest.approx(
+            0.25**3 * math.log(4 / 3), rel=1e-13
+        )
 
     def test_a_confident_sample_keeps_its_digits(self):
         # p = 1 - 4e-18: 1 - p has no digit left in float64 unless it is summed over the wrong classes
-        found = focal_cross_entropy(torch.tensor([[40.0, 0.0]], dtype=torch.float64), torch.tensor([0]), 1.0)
+        found = focal_cross_entropy(
+            torch.tensor([[40.0, 0.0]], dtype=torch.float64), torch.tensor([0]), 1.0
+        )
         assert found.item() == pytest.approx(math.exp(-80), rel=1e-10)
 
     def test_finite_gradient_where_the_power_has_none(self):
@@ -79,12 +89,19 @@ class TestHinge:
         for reduction in ["none", "sum", "mean"]:
             logits, target = draw()
             expected = F.multi_margin_loss(logits, target, reduction=reduction) * 5 / 4
-            torch.testing.assert_close(multi_class_hinge(logits, target, reduction=reduction), expected)
+            torch.testing.assert_close(
+                multi_class_hinge(logits, target, reduction=reduction), expected
+            )
 
     def test_margin_for_each_sample(self):
         logits, target = draw(3)
-        found = multi_class_hinge(logits, target, margin=torch.tensor([0.5, 1.0, 2.0]), reduction="none")
-        alone = [multi_class_hinge(logits[i], target[i], margin).item() for i, margin in enumerate((0.5, 1.0, 2.0))]
+        found = multi_class_hinge(
+            logits, target, margin=torch.tensor([0.5, 1.0, 2.0]), reduction="none"
+        )
+        alone = [
+            multi_class_hinge(logits[i], target[i], margin).item()
+            for i, margin in enumerate((0.5, 1.0, 2.0))
+        ]
         assert found.tolist() == pytest.approx(alone)
 
 
@@ -107,7 +124,8 @@ class TestLargeMargin:
         for divergence in ["symmetric", "q_u", "u_q"]:
             logits, target = draw(classes=2)
             torch.testing.assert_close(
-                large_margin_cross_entropy(logits, target, 5.0, divergence=divergence), F.cross_entropy(logits, target)
+                large_margin_cross_entropy(logits, target, 5.0, divergence=divergence),
+                F.cross_entropy(logits, target),
             )
             equal = torch.tensor([[3.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
             found = large_margin_cross_entropy(equal, torch.tensor([0]), 5.0, divergence=divergence)
@@ -115,13 +133,18 @@ class TestLargeMargin:
 
     def test_symmetric_is_the_mean_of_the_two(self):
         logits, target = draw()
-        one, two, both = (large_margin_cross_entropy(logits, target, divergence=name) for name in ("q_u", "u_q", "symmetric"))
+        one, two, both = (
+            large_margin_cross_entropy(logits, target, divergence=name)
+            for name in ("q_u", "u_q", "symmetric")
+        )
         torch.testing.assert_close(both, (one + two) / 2)
 
     def test_combined_with_the_modified_loss(self):
         logits, target = draw()
         found = large_margin_cross_entropy(logits, target, 0.3, margin=1.0)
-        regulariser = large_margin_cross_entropy(logits, target, 0.3) - F.cross_entropy(logits, target)
+        regulariser = large_margin_cross_entropy(logits, target, 0.3) - F.cross_entropy(
+            logits, target
+        )
         torch.testing.assert_close(found, modified_cross_entropy(logits, target) + regulariser)
 
     def test_unknown_divergence(self):
@@ -133,7 +156,9 @@ class TestLargeMargin:
         bias = margin_bias(logits, target)
         others = logits.scatter(1, target[:, None], -math.inf).amax(1)
         true = logits.gather(1, target[:, None])[:, 0]
-        torch.testing.assert_close(F.softplus(others - true + bias), F.cross_entropy(logits, target, reduction="none"))
+        torch.testing.assert_close(
+            F.softplus(others - true + bias), F.cross_entropy(logits, target, reduction="none")
+        )
         assert (bias >= 0).all() and (bias <= math.log(4)).all()
         with pytest.raises(ValueError, match="two classes"):
             margin_bias(torch.zeros(2, 1), torch.tensor([0, 0]))
@@ -142,17 +167,34 @@ class TestLargeMargin:
 class TestSuperSymmetry:
     def test_projection(self):
         for classes, features in [(2, 1), (3, 2), (5, 9), (10, 20)]:
-            weight = torch.randn(4, classes, features, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+            weight = torch.randn(
+                4,
+                classes,
+                features,
+                generator=torch.Generator().manual_seed(0),
+                dtype=torch.float64,
+            )
             projected = super_symmetric_projection(weight)
             assert (super_symmetry_penalty(weight) > 1e-6).all()
-            torch.testing.assert_close(super_symmetry_penalty(projected), torch.zeros(4, dtype=torch.float64), rtol=0, atol=1e-20)
+            torch.testing.assert_close(
+                super_symmetry_penalty(projected),
+                torch.zeros(4, dtype=torch.float64),
+                rtol=0,
+                atol=1e-20,
+            )
             torch.testing.assert_close(projected.square().sum((1, 2)), weight.square().sum((1, 2)))
             torch.testing.assert_close(super_symmetric_projection(projected), projected)
 
     def test_penalty_by_hand_and_its_gradient(self):
         # gram of eye(2) less (1, -1; -1, 1): squares 0, 1, 1, 0
         assert super_symmetry_penalty(torch.eye(2)).item() == 0.5
-        weight = torch.randn(3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+        weight = torch.randn(
+            3,
+            4,
+            generator=torch.Generator().manual_seed(0),
+            dtype=torch.float64,
+            requires_grad=True,
+        )
         assert torch.autograd.gradcheck(super_symmetry_penalty, (weight,))
 
     def test_refusals(self):
@@ -165,10 +207,15 @@ class TestSuperSymmetry:
 class TestCenterLoss:
     def test_against_mse(self):
         generator = torch.Generator().manual_seed(0)
-        features, centers = torch.randn(7, 3, generator=generator), torch.randn(4, 3, generator=generator)
+        features, centers = (
+            torch.randn(7, 3, generator=generator),
+            torch.randn(4, 3, generator=generator),
+        )
         target = torch.randint(0, 4, (7,), generator=generator)
         expected = F.mse_loss(features, centers[target], reduction="sum") / 2
-        torch.testing.assert_close(center_loss(features, target, centers, reduction="sum"), expected)
+        torch.testing.assert_close(
+            center_loss(features, target, centers, reduction="sum"), expected
+        )
         torch.testing.assert_close(CenterLoss()(features, target, centers), expected / 7)
 
     @each("reduction", ["none", "mean", "sum"])
@@ -176,12 +223,17 @@ class TestCenterLoss:
         generator = torch.Generator().manual_seed(0)
         features = torch.randn(5, 2, generator=generator, dtype=torch.float64, requires_grad=True)
         centers = torch.randn(3, 2, generator=generator, dtype=torch.float64, requires_grad=True)
-        target, weight = torch.tensor([0, 2, 1, 2, 1]), torch.tensor([1.0, 0.5, 2.0], dtype=torch.float64)
+        target, weight = (
+            torch.tensor([0, 2, 1, 2, 1]),
+            torch.tensor([1.0, 0.5, 2.0], dtype=torch.float64),
+        )
 
         def loss_fn(h: Tensor, c: Tensor) -> Tensor:
             return center_loss(h, target, c, weight=weight, ignore_index=1, reduction=reduction)
 
-        assert torch.autograd.gradcheck(loss_fn, (features, centers)) and torch.autograd.gradgradcheck(loss_fn, (features, centers))
+        assert torch.autograd.gradcheck(
+            loss_fn, (features, centers)
+        ) and torch.autograd.gradgradcheck(loss_fn, (features, centers))
         squares = [(features[n] - centers[target[n]]).square().sum().item() / 2 for n in range(5)]
         expected = [squares[0], 2 * squares[1], 0, 2 * squares[3], 0]
         total = {"none": expected, "sum": sum(expected), "mean": sum(expected) / 5}[reduction]
@@ -189,21 +241,34 @@ class TestCenterLoss:
 
     def test_runs(self):
         generator = torch.Generator().manual_seed(0)
-        features, centers = torch.randn(3, 6, 2, generator=generator), torch.randn(3, 4, 2, generator=generator)
+        features, centers = (
+            torch.randn(3, 6, 2, generator=generator),
+            torch.randn(3, 4, 2, generator=generator),
+        )
         target = torch.randint(0, 4, (3, 6), generator=generator)
         together = center_loss(features, target, centers, reduction="none")
         moved = center_update(features, target, centers)
         for run in range(3):
-            assert torch.equal(together[run], center_loss(features[run], target[run], centers[run], reduction="none"))
+            assert torch.equal(
+                together[run],
+                center_loss(features[run], target[run], centers[run], reduction="none"),
+            )
             assert torch.equal(moved[run], center_update(features[run], target[run], centers[run]))
 
     def test_update_by_hand(self):
         # class 0 holds 2 and 4 around 1: 1 + 0.5 * (1 + 3) / (1 + 2); class 1 is absent; one sample is ignored
-        found = center_update(torch.tensor([[2.0], [4.0], [9.0]]), torch.tensor([0, 0, -100]), torch.tensor([[1.0], [5.0]]), 0.5)
+        found = center_update(
+            torch.tensor([[2.0], [4.0], [9.0]]),
+            torch.tensor([0, 0, -100]),
+            torch.tensor([[1.0], [5.0]]),
+            0.5,
+        )
         assert found[:, 0].tolist() == pytest.approx([1 + 0.5 * 4 / 3, 5.0])
 
     def test_update_by_an_ignored_sample_that_is_not_a_number(self):
-        found = center_update(torch.tensor([[math.nan], [4.0]]), torch.tensor([-100, 1]), torch.zeros(2, 1))
+        found = center_update(
+            torch.tensor([[math.nan], [4.0]]), torch.tensor([-100, 1]), torch.zeros(2, 1)
+        )
         assert found[:, 0].tolist() == [0.0, 1.0]
 
     def test_half_precision_and_refusals(self):
@@ -212,20 +277,30 @@ class TestCenterLoss:
         for arguments, message in (
             ((torch.zeros(2), torch.tensor([0, 0]), torch.zeros(1, 2)), "expected features"),
             ((torch.zeros(2, 3), torch.tensor([0, 0]), torch.zeros(1, 2)), "do not fit"),
-            ((torch.zeros(1, 2), torch.tensor([1]), torch.zeros(1, 2)), r"class index 1 lies outside \[0, 1\)"),
+            (
+                (torch.zeros(1, 2), torch.tensor([1]), torch.zeros(1, 2)),
+                r"class index 1 lies outside \[0, 1\)",
+            ),
         ):
             with pytest.raises(ValueError, match=message):
                 center_loss(*arguments)
         with pytest.raises(TypeError, match="got label_smoothing"):
-            center_loss(torch.zeros(1, 2), torch.tensor([0]), torch.zeros(1, 2), label_smoothing=0.1)
+            center_loss(
+                torch.zeros(1, 2), torch.tensor([0]), torch.zeros(1, 2), label_smoothing=0.1
+            )
         with pytest.raises(ValueError, match="rate"):
             center_update(torch.zeros(1, 2), torch.tensor([0]), torch.zeros(1, 2), 2.0)
 
 
 class TestGaussianMixture:
     def test_log_determinants_count_for_classes_and_likelihood(self):
-        distance, delta = torch.tensor([[1.0, 3.0]], dtype=torch.float64), torch.tensor([[0.5, -0.5]], dtype=torch.float64)
-        found = gaussian_mixture_cross_entropy(distance, torch.tensor([0]), 0.2, 0.1, half_log_determinant=delta)
+        distance, delta = (
+            torch.tensor([[1.0, 3.0]], dtype=torch.float64),
+            torch.tensor([[0.5, -0.5]], dtype=torch.float64),
+        )
+        found = gaussian_mixture_cross_entropy(
+            distance, torch.tensor([0]), 0.2, 0.1, half_log_determinant=delta
+        )
         # logits -(1.2 + 0.5) and -(3 - 0.5), likelihood 1 + 0.5
         assert found.item() == pytest.approx(math.log1p(math.exp(-2.5 + 1.7)) + 0.1 * 1.5)
         assert GaussianMixtureLoss(0.2, 0.1)(distance, torch.tensor([0]), delta) == found
@@ -234,8 +309,16 @@ class TestGaussianMixture:
         # without margin and likelihood it is minus the log posterior of a mixture with equal weights
         from torch.distributions import Normal
 
-        means, deviations, point = torch.tensor([0.0, 1.0, 4.0]), torch.tensor([1.0, 0.5, 2.0]), torch.tensor(0.7)
+        means, deviations, point = (
+            torch.tensor([0.0, 1.0, 4.0]),
+            torch.tensor([1.0, 0.5, 2.0]),
+            torch.tensor(0.7),
+        )
         densities = Normal(means, deviations).log_prob(point)
         distance = ((point - means) / deviations).square() / 2
-        found = gaussian_mixture_cross_entropy(distance[None], torch.tensor([1]), half_log_determinant=deviations.log()[None])
-        assert found.item() == pytest.approx((densities.logsumexp(0) - densities[1]).item(), rel=1e-5)
+        found = gaussian_mixture_cross_entropy(
+            distance[None], torch.tensor([1]), half_log_determinant=deviations.log()[None]
+        )
+        assert found.item() == pytest.approx(
+            (densities.logsumexp(0) - densities[1]).item(), rel=1e-5
+        )

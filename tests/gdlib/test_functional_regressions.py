@@ -22,7 +22,9 @@ LABELS = torch.tensor([0, 1, 2, 0])
 
 
 def logits(dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.randn(4, 3, dtype=dtype, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    return torch.randn(
+        4, 3, dtype=dtype, generator=torch.Generator().manual_seed(0)
+    ).requires_grad_()
 
 
 def gradient(loss: Tensor, input: Tensor) -> Tensor:
@@ -49,40 +51,69 @@ def test_a_confident_sample_keeps_the_digits_of_its_gradient() -> None:
 
 
 def test_label_smoothing_keeps_the_digits_of_the_gradient_at_a_small_beta() -> None:
-    for beta, gap, classes in ((1e-6, 10.0, 2), (1e-6, 30.0, 100), (1e-6, 12.0, 20), (1e-3, 16.0, 3), (7.0, 5.0, 3)):
+    for beta, gap, classes in (
+        (1e-6, 10.0, 2),
+        (1e-6, 30.0, 100),
+        (1e-6, 12.0, 20),
+        (1e-3, 16.0, 3),
+        (7.0, 5.0, 3),
+    ):
         exact = F.pad(torch.tensor([[gap]], dtype=torch.float64), (0, classes - 1))
-        by_autograd = torch.func.grad(lambda z: gd_cross_entropy(z, torch.tensor([0]), beta, label_smoothing=0.1))(exact)  # noqa: B023
+        by_autograd = torch.func.grad(
+            lambda z: gd_cross_entropy(z, torch.tensor([0]), beta, label_smoothing=0.1)
+        )(exact)  # noqa: B023
         z = exact.float().requires_grad_()
         found = gradient(gd_cross_entropy(z, torch.tensor([0]), beta, label_smoothing=0.1), z)
-        torch.testing.assert_close(found.double(), by_autograd, rtol=1e-5, atol=1e-9, msg=lambda text: f"{beta} {gap} {classes}: {text}")  # noqa: B023
+        torch.testing.assert_close(
+            found.double(),
+            by_autograd,
+            rtol=1e-5,
+            atol=1e-9,
+            msg=lambda text: f"{beta} {gap} {classes}: {text}",
+        )  # noqa: B023
 
 
 def test_an_infinite_true_logit_shows() -> None:
     for classes in [2, 40]:
         z = F.pad(torch.tensor([[math.inf]]), (0, classes - 1))
-        assert gd_cross_entropy(z, torch.tensor([0])).isnan() and F.cross_entropy(z, torch.tensor([0])).isnan()
+        assert (
+            gd_cross_entropy(z, torch.tensor([0])).isnan()
+            and F.cross_entropy(z, torch.tensor([0])).isnan()
+        )
 
 
 @each("options", [{}, {"reduction": "none"}, {"label_smoothing": 0.1}])
 class TestBatchedAndRepeatedBackward:
     def test_gd_cross_entropy(self, options: dict) -> None:
         z, loss_fn = logits(), lambda z: gd_cross_entropy(z, LABELS, 0.3, **options)
-        assert torch.autograd.gradcheck(loss_fn, (z,), check_batched_grad=True)  # reentrant too: the same bits in a second backward pass
+        assert torch.autograd.gradcheck(
+            loss_fn, (z,), check_batched_grad=True
+        )  # reentrant too: the same bits in a second backward pass
         assert torch.autograd.gradgradcheck(loss_fn, (z,), check_batched_grad=True)
-        one_by_one, at_once = (torch.autograd.functional.jacobian(loss_fn, z.detach(), vectorize=fast) for fast in (False, True))
+        one_by_one, at_once = (
+            torch.autograd.functional.jacobian(loss_fn, z.detach(), vectorize=fast)
+            for fast in (False, True)
+        )
         torch.testing.assert_close(at_once, one_by_one)
         loss = loss_fn(z)
         directions = torch.stack([torch.ones_like(loss), 2 * torch.ones_like(loss)])
-        once, twice = torch.func.vmap(lambda direction: torch.autograd.grad(loss, z, direction, retain_graph=True)[0])(directions)
+        once, twice = torch.func.vmap(
+            lambda direction: torch.autograd.grad(loss, z, direction, retain_graph=True)[0]
+        )(directions)
         torch.testing.assert_close(2 * once, twice)
 
     def test_linear_gd_cross_entropy(self, options: dict) -> None:
         if "label_smoothing" in options:
             pytest.skip("has no label smoothing")
-        parts = tuple(torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 5), (3, 5), (3,)))
+        parts = tuple(
+            torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+            for shape in ((4, 5), (3, 5), (3,))
+        )
 
         def loss_fn(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-            return linear_gd_cross_entropy(features, weight, LABELS, 0.3, bias=bias, temperature=1.7, block_rows=3, **options)
+            return linear_gd_cross_entropy(
+                features, weight, LABELS, 0.3, bias=bias, temperature=1.7, block_rows=3, **options
+            )
 
         assert torch.autograd.gradcheck(loss_fn, parts, check_batched_grad=True)
         assert torch.autograd.gradgradcheck(loss_fn, parts)
@@ -111,7 +142,11 @@ class TestATensorIsNoParameterInThePlaceOfWeights:
         z = logits()
         expected = gd_cross_entropy(z, LABELS, 0.5)
         beta = torch.full((4,), 0.5)
-        for found in (GDCrossEntropyLoss(0.5)(z, LABELS), GDCrossEntropyLoss(beta=beta)(z, LABELS), gd_cross_entropy(z, LABELS, beta=beta)):
+        for found in (
+            GDCrossEntropyLoss(0.5)(z, LABELS),
+            GDCrossEntropyLoss(beta=beta)(z, LABELS),
+            gd_cross_entropy(z, LABELS, beta=beta),
+        ):
             torch.testing.assert_close(found, expected)
 
 
@@ -125,22 +160,42 @@ def test_a_beta_of_a_module_that_changes_is_compiled_twice() -> None:
     for step in range(12):  # the first value alone, and all others together
         module.beta = 0.1 + step / 7
         z, z_too = logits(), logits()
-        torch.testing.assert_close(gradient(compiled(z, LABELS), z), gradient(gd_cross_entropy(z_too, LABELS, module.beta), z_too))
+        torch.testing.assert_close(
+            gradient(compiled(z, LABELS), z),
+            gradient(gd_cross_entropy(z_too, LABELS, module.beta), z_too),
+        )
     assert counter.frame_count == 2
-    assert module.beta == 0.1 + 11 / 7 and module.state_dict() == {} and module.half().beta == module.beta
+    assert (
+        module.beta == 0.1 + 11 / 7
+        and module.state_dict() == {}
+        and module.half().beta == module.beta
+    )
 
 
 def test_a_beta_that_float32_cannot_hold_counts_with_all_its_digits() -> None:
-    z, labels = torch.tensor([[200.0, 0.0, 0.0], [0.0, 90.0, 0.0], [-100.0, 100.0, 0.0]], requires_grad=True), torch.tensor([0, 0, 0])
+    z, labels = (
+        torch.tensor(
+            [[200.0, 0.0, 0.0], [0.0, 90.0, 0.0], [-100.0, 100.0, 0.0]], requires_grad=True
+        ),
+        torch.tensor([0, 0, 0]),
+    )
     module = GDCrossEntropyLoss(0.1, reduction="none")
     compiled = torch.compile(module, backend="aot_eager")
     for beta in (1e-300, 1e-39, 1e-30, 1e30, 1e300):
         module.beta = beta
         expected = module(z, labels)
         tensors = [torch.full(shape, beta, dtype=torch.float64) for shape in ((), (3,))]
-        for found in (compiled(z, labels), *(gd_cross_entropy(z, labels, beta=tensor, reduction="none") for tensor in tensors)):
+        for found in (
+            compiled(z, labels),
+            *(gd_cross_entropy(z, labels, beta=tensor, reduction="none") for tensor in tensors),
+        ):
             torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
-            torch.testing.assert_close(gradient(found.sum(), z), gradient(module(z, labels).sum(), z), rtol=1e-5, atol=1e-35)
+            torch.testing.assert_close(
+                gradient(found.sum(), z),
+                gradient(module(z, labels).sum(), z),
+                rtol=1e-5,
+                atol=1e-35,
+            )
     module.beta = -1.0
     with pytest.raises(ValueError, match="beta must be a finite number > 0, got -1.0"):
         compiled(z, labels)
@@ -149,11 +204,16 @@ def test_a_beta_that_float32_cannot_hold_counts_with_all_its_digits() -> None:
 @each("shape", [(4096, 1000), (512, 32000)])
 def test_label_smoothing_takes_about_the_time_of_pytorch(shape: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(0)
-    z, target = torch.randn(shape, generator=generator).requires_grad_(), torch.randint(0, shape[1], shape[:1], generator=generator)
+    z, target = (
+        torch.randn(shape, generator=generator).requires_grad_(),
+        torch.randint(0, shape[1], shape[:1], generator=generator),
+    )
     seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    for _ in range(4):  # in turns; the processor time of this thread, and the best, because others may be at work
+    for _ in range(
+        4
+    ):  # in turns; the processor time of this thread, and the best, because others may be at work
         for name, loss_fn in (("ours", lambda: gd_cross_entropy(z, target, 0.1, label_smoothing=0.1)),
                               ("theirs", lambda: F.cross_entropy(z, target, label_smoothing=0.1))):  # fmt: skip
             before = time.thread_time()
@@ -164,7 +224,9 @@ def test_label_smoothing_takes_about_the_time_of_pytorch(shape: tuple[int, int])
             loss.backward()
             seconds[name][-1] += time.thread_time() - before
     torch.set_num_threads(threads)
-    assert min(seconds["ours"]) <= 3 * min(seconds["theirs"])  # 0.8 to 1.5 when measured alone; it was 9 to 17
+    assert min(seconds["ours"]) <= 3 * min(
+        seconds["theirs"]
+    )  # 0.8 to 1.5 when measured alone; it was 9 to 17
 
 
 def test_a_beta_that_is_a_tensor_is_compiled_once_and_a_trace_holds_for_other_batches() -> None:
@@ -174,12 +236,16 @@ def test_a_beta_that_is_a_tensor_is_compiled_once_and_a_trace_holds_for_other_ba
     counter, z = CompileCounterWithBackend("eager"), logits()
     compiled = torch.compile(gd_cross_entropy, backend=counter, fullgraph=True)
     for beta in (0.1, 0.5, 2.0):
-        torch.testing.assert_close(compiled(z, LABELS, beta=torch.tensor(beta)), gd_cross_entropy(z, LABELS, beta))
+        torch.testing.assert_close(
+            compiled(z, LABELS, beta=torch.tensor(beta)), gd_cross_entropy(z, LABELS, beta)
+        )
     assert counter.frame_count == 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.jit is deprecated
         traced = torch.jit.trace(lambda z, labels: gd_cross_entropy(z, labels, 0.3), (z, LABELS))
-    torch.testing.assert_close(traced(2 * z[:3], LABELS[:3]), gd_cross_entropy(2 * z[:3], LABELS[:3], 0.3))
+    torch.testing.assert_close(
+        traced(2 * z[:3], LABELS[:3]), gd_cross_entropy(2 * z[:3], LABELS[:3], 0.3)
+    )
 
 
 def test_the_logits_are_freed_by_the_backward_pass_though_the_loss_is_kept() -> None:
@@ -193,7 +259,10 @@ def test_the_logits_are_freed_by_the_backward_pass_though_the_loss_is_kept() -> 
 
 
 def test_a_target_that_was_changed_is_noticed_where_it_is_read_again() -> None:
-    for loss_fn in (gd_cross_entropy, lambda z, labels: linear_gd_cross_entropy(z, torch.eye(3, dtype=z.dtype), labels)):
+    for loss_fn in (
+        gd_cross_entropy,
+        lambda z, labels: linear_gd_cross_entropy(z, torch.eye(3, dtype=z.dtype), labels),
+    ):
         z, labels = logits(), LABELS.clone()
         loss = loss_fn(z, labels)
         loss.backward(retain_graph=True)
@@ -213,7 +282,9 @@ def test_out_of_memory_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_imported_where_another_device_is_the_default() -> None:
-    spec = importlib.util.spec_from_file_location("fresh", sys.modules["gdlib.functional.fused"].__file__)
+    spec = importlib.util.spec_from_file_location(
+        "fresh", sys.modules["gdlib.functional.fused"].__file__
+    )
     fresh = importlib.util.module_from_spec(spec)
     with torch.device("meta"):
         spec.loader.exec_module(fresh)
@@ -224,7 +295,9 @@ def test_imported_where_another_device_is_the_default() -> None:
 def test_class_weights_that_ask_for_a_gradient_get_one() -> None:
     for options in ({}, {"label_smoothing": 0.1}):
         weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.gradcheck(lambda w: gd_cross_entropy(logits(), LABELS, 0.3, weight=w, **options), weight)  # noqa: B023
+        assert torch.autograd.gradcheck(
+            lambda w: gd_cross_entropy(logits(), LABELS, 0.3, weight=w, **options), weight
+        )  # noqa: B023
 
 
 def test_features_of_length_zero_have_a_small_gradient() -> None:

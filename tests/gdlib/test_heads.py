@@ -33,7 +33,9 @@ class TestCosines:
     def test_derivatives(self):
         for shapes in [((5, 4), (4, 3)), ((2, 5, 4), (2, 4, 3))]:
             inputs = [draw(*shape).double().requires_grad_() for shape in shapes]
-            assert torch.autograd.gradcheck(cosines, inputs) and torch.autograd.gradgradcheck(cosines, inputs)
+            assert torch.autograd.gradcheck(cosines, inputs) and torch.autograd.gradgradcheck(
+                cosines, inputs
+            )
 
 
 class TestPrecision:
@@ -48,7 +50,9 @@ class TestPrecision:
     def test_long_features_in_float16(self):
         head = CosineLinear(4096, 3)
         features = 2000 * torch.sign(draw(2, 4096))
-        torch.testing.assert_close(head.half()(features.half()).float(), head.float()(features), rtol=0, atol=1e-3)
+        torch.testing.assert_close(
+            head.half()(features.half()).float(), head.float()(features), rtol=0, atol=1e-3
+        )
 
 
 class TestStacks:
@@ -58,17 +62,31 @@ class TestStacks:
             stack = head(4, 5, seeds=[7, 8, 9])
             for run, seed in enumerate((7, 8, 9)):
                 alone = head(4, 5, seeds=[seed])
-                assert all(torch.equal(a[0], b[run]) for a, b in zip(alone.parameters(), stack.parameters(), strict=True))
+                assert all(
+                    torch.equal(a[0], b[run])
+                    for a, b in zip(alone.parameters(), stack.parameters(), strict=True)
+                )
                 found, expected = stack(features), alone(features[run : run + 1])
-                pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+                pairs = (
+                    zip(found, expected, strict=True)
+                    if isinstance(found, tuple)
+                    else [(found, expected)]
+                )
                 for ours, theirs in pairs:
                     torch.testing.assert_close(ours[run], theirs[0])
 
     def test_layouts(self):
-        assert CosineLinear(4, 5).weight.shape == (5, 4) and CosineLinear(4, 5, seeds=[0, 1]).weight.shape == (2, 4, 5)
-        assert GaussianMixtureHead(4, 5).means.shape == (5, 4) and GaussianMixtureHead(4, 5, seeds=[0, 1]).means.shape == (2, 5, 4)
+        assert CosineLinear(4, 5).weight.shape == (5, 4) and CosineLinear(
+            4, 5, seeds=[0, 1]
+        ).weight.shape == (2, 4, 5)
+        assert GaussianMixtureHead(4, 5).means.shape == (5, 4) and GaussianMixtureHead(
+            4, 5, seeds=[0, 1]
+        ).means.shape == (2, 5, 4)
         assert CosineLinear(4, 5).weight.abs().max() <= 0.5
-        assert repr(CosineLinear(4, 5)) == "CosineLinear(weight=[5, 4])" and repr(ClassCenters(4, 5)) == "ClassCenters(centers=[5, 4])"
+        assert (
+            repr(CosineLinear(4, 5)) == "CosineLinear(weight=[5, 4])"
+            and repr(ClassCenters(4, 5)) == "ClassCenters(centers=[5, 4])"
+        )
 
 
 class TestNormedLinear:
@@ -76,14 +94,22 @@ class TestNormedLinear:
         head, features = NormedLinear(4, 3), draw(6, 4)
         logits, norms = head(features)
         torch.testing.assert_close(logits, F.linear(features, head.weight))
-        torch.testing.assert_close(norms, torch.outer(features.norm(dim=1), head.weight.norm(dim=1)))
-        l_softmax_cross_entropy(logits, torch.tensor([0, 1, 2, 0, 1, 2]), norms, margin=2).backward()
+        torch.testing.assert_close(
+            norms, torch.outer(features.norm(dim=1), head.weight.norm(dim=1))
+        )
+        l_softmax_cross_entropy(
+            logits, torch.tensor([0, 1, 2, 0, 1, 2]), norms, margin=2
+        ).backward()
         assert torch.isfinite(head.weight.grad).all()
 
 
 class TestClassCenters:
     def test_update_in_training_only(self):
-        head, features, target = ClassCenters(2, 3, rate=0.5), draw(6, 2), torch.tensor([0, 1, 2, 0, 1, 2])
+        head, features, target = (
+            ClassCenters(2, 3, rate=0.5),
+            draw(6, 2),
+            torch.tensor([0, 1, 2, 0, 1, 2]),
+        )
         head.eval().update(features, target)
         assert (head.centers == 0).all()
         head.train().update(features, target)
@@ -93,7 +119,11 @@ class TestClassCenters:
     def test_learnt_centres_are_left_to_the_optimiser(self):
         head = ClassCenters(2, 3, rate=None, runs=4)
         head.update(draw(4, 6, 2), torch.zeros(4, 6, dtype=torch.long))
-        assert (head.centers == 0).all() and head.centers.shape == (4, 3, 2) and len(list(head.parameters())) == 1
+        assert (
+            (head.centers == 0).all()
+            and head.centers.shape == (4, 3, 2)
+            and len(list(head.parameters())) == 1
+        )
 
 
 class TestGaussianMixtureHead:
@@ -102,16 +132,26 @@ class TestGaussianMixtureHead:
         torch.nn.init.uniform_(head.log_deviation, -0.5, 0.5)
         distance, half_log_determinant = head(features)
         for c in range(2):
-            normal = torch.distributions.MultivariateNormal(head.means[c], torch.diag(torch.exp(2 * head.log_deviation[c])))
+            normal = torch.distributions.MultivariateNormal(
+                head.means[c], torch.diag(torch.exp(2 * head.log_deviation[c]))
+            )
             constant = 1.5 * torch.log(torch.tensor(2 * torch.pi))
-            torch.testing.assert_close(-distance[:, c] - half_log_determinant[0, c] - constant, normal.log_prob(features))
+            torch.testing.assert_close(
+                -distance[:, c] - half_log_determinant[0, c] - constant, normal.log_prob(features)
+            )
 
     def test_trains(self):
-        head, features, target = GaussianMixtureHead(2, 2), draw(40, 2), (draw(40, 2)[:, 0] > 0).long()
+        head, features, target = (
+            GaussianMixtureHead(2, 2),
+            draw(40, 2),
+            (draw(40, 2)[:, 0] > 0).long(),
+        )
         optimizer = torch.optim.SGD(head.parameters(), lr=0.5)
         for _ in range(50):
             distance, delta = head(features)
-            loss = gaussian_mixture_cross_entropy(distance, target, 0.1, 0.01, half_log_determinant=delta)
+            loss = gaussian_mixture_cross_entropy(
+                distance, target, 0.1, 0.01, half_log_determinant=delta
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -31,14 +31,21 @@ class TestModule:
         ]:
             logits, target = batch()
             torch.testing.assert_close(
-                GDCrossEntropyLoss(**options)(logits, target), gd_cross_entropy(logits, target, **options), rtol=0, atol=0
+                GDCrossEntropyLoss(**options)(logits, target),
+                gd_cross_entropy(logits, target, **options),
+                rtol=0,
+                atol=0,
             )
 
     def test_stands_in_for_cross_entropy(self):
         logits, target = batch()
         weight = torch.tensor([1.0, 2.0, 0.3, 0.5])
-        ours = GDCrossEntropyLoss(weight=weight, ignore_index=1, reduction="sum", label_smoothing=0.2)
-        theirs = nn.CrossEntropyLoss(weight=weight, ignore_index=1, reduction="sum", label_smoothing=0.2)
+        ours = GDCrossEntropyLoss(
+            weight=weight, ignore_index=1, reduction="sum", label_smoothing=0.2
+        )
+        theirs = nn.CrossEntropyLoss(
+            weight=weight, ignore_index=1, reduction="sum", label_smoothing=0.2
+        )
         torch.testing.assert_close(ours(logits, target), theirs(logits, target))
 
     def test_beta_may_be_set_between_steps(self):
@@ -75,14 +82,18 @@ class TestModule:
         first = GDCrossEntropyLoss(0.3)
         second = copy.deepcopy(first)
         second.beta = 0.7
-        assert first(*batch()) == gd_cross_entropy(*batch(), 0.3) and second(*batch()) == gd_cross_entropy(*batch(), 0.7)
+        assert first(*batch()) == gd_cross_entropy(*batch(), 0.3) and second(
+            *batch()
+        ) == gd_cross_entropy(*batch(), 0.7)
 
     def test_an_annealing_that_is_set_later_counts_from_then(self):
         loss_fn = losses.SphereFaceLoss(margin=2)
         loss_fn.annealing = lambda step: 5.0 - step
         cosine = torch.tensor([[0.5, -1.0]])
         for annealing in (5.0, 4.0):
-            assert loss_fn(cosine, torch.tensor([0])) == losses.SphereFaceLoss(margin=2, annealing=annealing)(cosine, torch.tensor([0]))
+            assert loss_fn(cosine, torch.tensor([0])) == losses.SphereFaceLoss(
+                margin=2, annealing=annealing
+            )(cosine, torch.tensor([0]))
 
     def test_no_state_without_weight(self):
         assert GDCrossEntropyLoss().state_dict() == {}
@@ -99,4 +110,7 @@ class TestModule:
             GDCrossEntropyLoss(beta=0.0)(*batch())
 
     def test_repr_names_what_shapes_the_loss(self):
-        assert repr(GDCrossEntropyLoss(beta=0.1)) == "GDCrossEntropyLoss(beta=0.1, temperature=1.0, reduction='mean')"
+        assert (
+            repr(GDCrossEntropyLoss(beta=0.1))
+            == "GDCrossEntropyLoss(beta=0.1, temperature=1.0, reduction='mean')"
+        )

@@ -17,7 +17,9 @@ from tests.each import each
 PLAIN = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
 
-def slow_forward(model: StackedMLP, run: int, inputs: Tensor, activation: str, linear_features: bool = False) -> Tensor:
+def slow_forward(
+    model: StackedMLP, run: int, inputs: Tensor, activation: str, linear_features: bool = False
+) -> Tensor:
     """One run, layer by layer, with F.linear."""
     layers = len(model.weights)
     for layer in range(layers):
@@ -36,7 +38,9 @@ class TestForward:
             model.weights[1].copy_(torch.tensor([[[3.0, -1.0]]]))
             model.biases[1].copy_(torch.tensor([[0.0, 1.0]]))
         # (2, 1): hidden 2 - 2 + 0.5 = 0.5; (0, 1): relu(-1.5) = 0
-        assert model(torch.tensor([[[2.0, 1.0], [0.0, 1.0]]])).tolist() == [[[1.5, 0.5], [0.0, 1.0]]]
+        assert model(torch.tensor([[[2.0, 1.0], [0.0, 1.0]]])).tolist() == [
+            [[1.5, 0.5], [0.0, 1.0]]
+        ]
 
     @settings(max_examples=25)
     @given(
@@ -46,14 +50,20 @@ class TestForward:
         st.integers(1, 7),
         st.booleans(),
     )
-    def test_against_linear_layers(self, sizes, activation, groups_and_runs, samples, linear_features):
+    def test_against_linear_layers(
+        self, sizes, activation, groups_and_runs, samples, linear_features
+    ):
         groups, runs = groups_and_runs
-        model = StackedMLP(sizes, seeds=range(runs), activation=activation, linear_features=linear_features)
+        model = StackedMLP(
+            sizes, seeds=range(runs), activation=activation, linear_features=linear_features
+        )
         inputs = torch.randn(groups, samples, sizes[0], generator=torch.Generator().manual_seed(0))
         found = model(inputs)
         assert found.shape == (runs, samples, sizes[-1])
         for run in range(runs):
-            expected = slow_forward(model, run, inputs[run // (runs // groups)], activation, linear_features)
+            expected = slow_forward(
+                model, run, inputs[run // (runs // groups)], activation, linear_features
+            )
             torch.testing.assert_close(found[run], expected, rtol=1e-5, atol=1e-6)
 
     def test_features_are_what_the_last_layer_gets(self):
@@ -61,11 +71,15 @@ class TestForward:
         inputs = torch.randn(1, 6, 3, generator=torch.Generator().manual_seed(0))
         features = model.features(inputs)
         assert features.shape == (2, 6, 2) and (features >= 0).all()
-        torch.testing.assert_close(torch.baddbmm(model.biases[-1].unsqueeze(1), features, model.weights[-1]), model(inputs))
+        torch.testing.assert_close(
+            torch.baddbmm(model.biases[-1].unsqueeze(1), features, model.weights[-1]), model(inputs)
+        )
 
     def test_linear_features_span_the_plane(self):
         model = StackedMLP([3, 8, 2, 5], seeds=[0], linear_features=True)
-        assert (model.features(torch.randn(1, 200, 3, generator=torch.Generator().manual_seed(0))) < 0).any()
+        assert (
+            model.features(torch.randn(1, 200, 3, generator=torch.Generator().manual_seed(0))) < 0
+        ).any()
 
     @each("activation", sorted(ACTIVATIONS))
     def test_activations_and_their_gradients(self, activation):
@@ -134,14 +148,19 @@ class TestInitialization:
 class TestModuleStack:
     def stack(self) -> tuple[ModuleStack, list[nn.Module]]:
         torch.manual_seed(0)
-        modules: list[nn.Module] = [nn.Sequential(nn.Conv1d(1, 2, 3), nn.Flatten(), nn.ReLU(), nn.Linear(8, 3)) for _ in range(4)]
+        modules: list[nn.Module] = [
+            nn.Sequential(nn.Conv1d(1, 2, 3), nn.Flatten(), nn.ReLU(), nn.Linear(8, 3))
+            for _ in range(4)
+        ]
         return ModuleStack(modules), modules
 
     @each("groups", [1, 2, 4])
     def test_equals_the_plain_loop(self, groups):
         stack, modules = self.stack()
         inputs = torch.randn(groups, 5, 1, 6)
-        expected = torch.stack([module(inputs[run // (4 // groups)]) for run, module in enumerate(modules)])
+        expected = torch.stack(
+            [module(inputs[run // (4 // groups)]) for run, module in enumerate(modules)]
+        )
         assert torch.equal(stack(inputs), expected)
 
     def test_batches_must_divide_the_runs(self):
@@ -158,7 +177,9 @@ class TestModuleStack:
             def features(self, batch: Tensor) -> Tensor:
                 return batch
 
-        assert ModuleStack([WithFeatures(3, 4), WithFeatures(3, 4)]).features(torch.ones(1, 5, 3)).shape == (2, 5, 3)
+        assert ModuleStack([WithFeatures(3, 4), WithFeatures(3, 4)]).features(
+            torch.ones(1, 5, 3)
+        ).shape == (2, 5, 3)
         with pytest.raises(TypeError, match="Linear does not expose"):
             ModuleStack([nn.Linear(3, 4)]).features(torch.ones(1, 5, 3))
 
@@ -177,15 +198,23 @@ class TestClipping:
         for index, parameter in enumerate(stack.parameters()):
             runs = range(3) if kind == "mlp" else [index // 2]
             shape = parameter.shape if kind == "mlp" else (1, *parameter.shape)
-            gradient = torch.randn(shape, generator=generator) * scales[list(runs)].reshape(-1, *[1] * (len(shape) - 1))
+            gradient = torch.randn(shape, generator=generator) * scales[list(runs)].reshape(
+                -1, *[1] * (len(shape) - 1)
+            )
             parameter.grad = gradient.clone() if kind == "mlp" else gradient[0].clone()
             for position, run in enumerate(runs):
                 alone[run].append(nn.Parameter(torch.zeros(shape[1:])))
                 alone[run][-1].grad = gradient[position].clone()
         norms = stack.clip_gradients(max_norm)
         for run in range(3):
-            assert norms[run].item() == pytest.approx(nn.utils.clip_grad_norm_(alone[run], max_norm).item(), rel=1e-6)
-            found = [p.grad[run] for p in stack.parameters()] if kind == "mlp" else [p.grad for p in stack.copies[run].parameters()]
+            assert norms[run].item() == pytest.approx(
+                nn.utils.clip_grad_norm_(alone[run], max_norm).item(), rel=1e-6
+            )
+            found = (
+                [p.grad[run] for p in stack.parameters()]
+                if kind == "mlp"
+                else [p.grad for p in stack.copies[run].parameters()]
+            )
             for ours, theirs in zip(found, alone[run], strict=True):
                 torch.testing.assert_close(ours, theirs.grad, rtol=1e-5, atol=1e-9)
 

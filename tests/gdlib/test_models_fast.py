@@ -31,7 +31,9 @@ def test_whitened_patches_are_uncorrelated_with_variance_one(channels: int) -> N
     half = outputs.shape[1] // 2
     torch.testing.assert_close(outputs[:, half:], -outputs[:, :half])
     flat = outputs[:, :half].movedim(1, 0).flatten(1)
-    torch.testing.assert_close(flat @ flat.mT / flat.shape[1], torch.eye(half, dtype=torch.float64), atol=0.02, rtol=0)
+    torch.testing.assert_close(
+        flat @ flat.mT / flat.shape[1], torch.eye(half, dtype=torch.float64), atol=0.02, rtol=0
+    )
 
 
 def test_the_filters_are_those_of_the_first_images_and_no_optimiser_moves_them() -> None:
@@ -47,20 +49,42 @@ def test_the_filters_are_those_of_the_first_images_and_no_optimiser_moves_them()
     def loss_fn(logits, labels, beta):
         return gd_cross_entropy(logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none")
 
-    train(stack, loss_fn, lambda step: (1.0, 0.1), inputs, labels, epochs=1, batch_size=20, learning_rate=0.1, weight_decay=0.1)
+    train(
+        stack,
+        loss_fn,
+        lambda step: (1.0, 0.1),
+        inputs,
+        labels,
+        epochs=1,
+        batch_size=20,
+        learning_rate=0.1,
+        weight_decay=0.1,
+    )
     for copy, start in zip(stack.copies, before, strict=True):
         assert torch.equal(copy.body.whitening.weight, alone.body.whitening.weight)
         assert not torch.equal(copy.body.block1[0].weight, start)
-    assert not torch.equal(stack.copies[0].body.block1[0].weight, stack.copies[1].body.block1[0].weight)  # β differs
+    assert not torch.equal(
+        stack.copies[0].body.block1[0].weight, stack.copies[1].body.block1[0].weight
+    )  # β differs
 
 
 def test_the_network_of_13_layers() -> None:
     """Its convolutions from the printed table, and positions: 32, 16, 8, and 6 without padding."""
     with torch.device("meta"):
         network, batch = conv13(classes=100), torch.empty(2, 3, 32, 32, device="meta")
-        shapes = [tuple(layer.weight.shape) for layer in network.body if isinstance(layer, torch.nn.Conv2d)]
+        shapes = [
+            tuple(layer.weight.shape)
+            for layer in network.body
+            if isinstance(layer, torch.nn.Conv2d)
+        ]
         assert network.body(batch).shape == (2, 128, 6, 6) and network(batch).shape == (2, 100)
-    three, six, one = [(128, 128, 3, 3)] * 2, [(256, 256, 3, 3)] * 2, [(256, 512, 1, 1), (128, 256, 1, 1)]
+    three, six, one = (
+        [(128, 128, 3, 3)] * 2,
+        [(256, 256, 3, 3)] * 2,
+        [(256, 512, 1, 1), (128, 256, 1, 1)],
+    )
     assert shapes == [(128, 3, 3, 3), *three, (256, 128, 3, 3), *six, (512, 256, 3, 3), *one]
-    assert sum(parameter.numel() for parameter in network.parameters()) == pytest.approx(3.1e6, rel=0.02)
+    assert sum(parameter.numel() for parameter in network.parameters()) == pytest.approx(
+        3.1e6, rel=0.02
+    )
     assert conv13(width=0.125, channels=1)(torch.zeros(2, 1, 28, 28)).shape == (2, 10)

@@ -36,22 +36,30 @@ class TestHead:
     def test_linear(self):
         plain = layer()
         torch.testing.assert_close(Head(plain, "linear")(FEATURES), plain(FEATURES))
-        torch.testing.assert_close(Head(plain, "linear", bias=False)(FEATURES), FEATURES @ plain.weight.T)
+        torch.testing.assert_close(
+            Head(plain, "linear", bias=False)(FEATURES), FEATURES @ plain.weight.T
+        )
 
     def test_cosine(self):
         found = Head(layer(), "cosine")(FEATURES)
         expected = F.normalize(FEATURES, dim=1) @ F.normalize(layer().weight, dim=1).T
         torch.testing.assert_close(found, expected)
-        assert (found.abs() <= 1 + 1e-6).all() and not any("bias" in name for name, _ in Head(layer(), "cosine").named_parameters())
+        assert (found.abs() <= 1 + 1e-6).all() and not any(
+            "bias" in name for name, _ in Head(layer(), "cosine").named_parameters()
+        )
 
     def test_normed(self):
         logits, norms = Head(layer(), "normed")(FEATURES).split(4, dim=1)
         torch.testing.assert_close(logits, FEATURES @ layer().weight.T)
-        torch.testing.assert_close(norms, FEATURES.norm(dim=1, keepdim=True) * layer().weight.norm(dim=1))
+        torch.testing.assert_close(
+            norms, FEATURES.norm(dim=1, keepdim=True) * layer().weight.norm(dim=1)
+        )
 
     def test_gaussian(self):
         found = Head(layer(), "gaussian")(FEATURES)
-        torch.testing.assert_close(found, -0.5 * torch.cdist(FEATURES, layer().weight) ** 2, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            found, -0.5 * torch.cdist(FEATURES, layer().weight) ** 2, rtol=1e-4, atol=1e-5
+        )
 
     def test_super_symmetric_vectors_are_held_to_the_simplex(self):
         head = Head(layer(), "super-symmetric")
@@ -62,17 +70,27 @@ class TestHead:
         optimizer = torch.optim.SGD(head.parameters(), lr=0.5)
         F.cross_entropy(found, torch.tensor([0, 1, 2, 3, 0])).backward()
         optimizer.step()
-        assert not torch.allclose(head.vectors, super_symmetric_projection(head.vectors.detach()), atol=1e-4)  # the step left it
+        assert not torch.allclose(
+            head.vectors, super_symmetric_projection(head.vectors.detach()), atol=1e-4
+        )  # the step left it
         head(FEATURES)
-        torch.testing.assert_close(head.vectors, super_symmetric_projection(head.vectors.detach()))  # and it is back
+        torch.testing.assert_close(
+            head.vectors, super_symmetric_projection(head.vectors.detach())
+        )  # and it is back
 
     @each("kind", HEADS)
     def test_features_stand_behind_the_outputs(self, kind):
-        alone, both = Head(layer(), kind)(FEATURES), Head(layer(), kind, with_features=True)(FEATURES)
+        alone, both = (
+            Head(layer(), kind)(FEATURES),
+            Head(layer(), kind, with_features=True)(FEATURES),
+        )
         assert torch.equal(both, torch.cat([alone, FEATURES], 1))
 
     def test_an_unknown_kind(self):
-        with pytest.raises(ValueError, match="unknown head 'sine'; valid: linear, super-symmetric, cosine, normed, gaussian"):
+        with pytest.raises(
+            ValueError,
+            match="unknown head 'sine'; valid: linear, super-symmetric, cosine, normed, gaussian",
+        ):
             Head(layer(), "sine")
 
 
@@ -82,9 +100,15 @@ class TestWithHeads:
         form = {"classes": 10, "width": 0.125, "stem": "tiny-imagenet"}
         plain = image_stack("resnet18", [0, 1], **form)
         headed = with_heads(image_stack("resnet18", [0, 1], **form), kind)
-        assert torch.equal(class_vectors(headed), class_vectors(plain)) and class_vectors(plain).shape[:2] == (2, 10)
+        assert torch.equal(class_vectors(headed), class_vectors(plain)) and class_vectors(
+            plain
+        ).shape[:2] == (2, 10)
         same = dict(plain.named_parameters())
-        others = [(name, parameter) for name, parameter in headed.named_parameters() if "classifier" not in name]
+        others = [
+            (name, parameter)
+            for name, parameter in headed.named_parameters()
+            if "classifier" not in name
+        ]
         assert others and all(torch.equal(parameter, same[name]) for name, parameter in others)
 
     def test_a_linear_head_changes_nothing(self):
@@ -96,7 +120,10 @@ class TestWithHeads:
 
 class TestClassVectors:
     def test_perceptrons_have_them_as_rows(self):
-        plain, headed = StackedMLP([4, 8, 3], seeds=[0, 1]), HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine")
+        plain, headed = (
+            StackedMLP([4, 8, 3], seeds=[0, 1]),
+            HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine"),
+        )
         assert class_vectors(plain).shape == (2, 3, 8)
         assert torch.equal(class_vectors(plain), class_vectors(headed))
         features = headed.features(draw(1, 5, 4))
@@ -110,7 +137,10 @@ class TestClassVectors:
 
 class TestBiasOfPerceptrons:
     def test_logits_can_have_one_and_cosines_cannot(self):
-        plain, headed = StackedMLP([4, 8, 3], seeds=[0, 1]), HeadedMLP([4, 8, 3], seeds=[0, 1], bias=True)
+        plain, headed = (
+            StackedMLP([4, 8, 3], seeds=[0, 1]),
+            HeadedMLP([4, 8, 3], seeds=[0, 1], bias=True),
+        )
         torch.testing.assert_close(headed(draw(1, 5, 4)), plain(draw(1, 5, 4)))
         cosine = HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine", bias=True)
         assert not cosine.has_bias and len(cosine.layers.biases) == 1

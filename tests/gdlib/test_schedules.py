@@ -28,7 +28,10 @@ class TestConstant:
         assert Constant(value)(step) == value
 
     def test_takes_numbers_of_numpy(self):
-        assert LinearWarmup(np.float32(0.5), np.float64(1), np.int64(2))(1) == 0.75 and Constant(np.float32(0.5))(0) == 0.5
+        assert (
+            LinearWarmup(np.float32(0.5), np.float64(1), np.int64(2))(1) == 0.75
+            and Constant(np.float32(0.5))(0) == 0.5
+        )
 
     @each("value", [math.nan, math.inf, "0.1", None, True])
     def test_refuses_what_is_no_number(self, value):
@@ -49,7 +52,9 @@ class TestLinearWarmup:
     @given(VALUES, VALUES, st.integers(2, 1000), st.integers(0, 1000))
     def test_straight_line(self, start, end, steps, step):
         exact = Fraction(start) + (Fraction(end) - Fraction(start)) * min(Fraction(step, steps), 1)
-        assert LinearWarmup(start, end, steps)(step) == pytest.approx(float(exact), rel=1e-12, abs=1e-15 * max(start, end))
+        assert LinearWarmup(start, end, steps)(step) == pytest.approx(
+            float(exact), rel=1e-12, abs=1e-15 * max(start, end)
+        )
 
     @given(VALUES, VALUES, st.integers(1, 1000), st.integers(0, 1000))
     def test_never_turns_back(self, start, end, steps, step):
@@ -58,8 +63,17 @@ class TestLinearWarmup:
         assert ahead * (end - start) >= 0
 
     def test_by_hand(self):
-        assert [LinearWarmup(0.01, 0.1, 10)(step) for step in (0, 5, 10, 1000)] == pytest.approx([0.01, 0.055, 0.1, 0.1], rel=1e-15)
-        assert [LinearWarmup(5.0, 1.0, 4)(step) for step in range(6)] == [5.0, 4.0, 3.0, 2.0, 1.0, 1.0]  # a warm-up may fall
+        assert [LinearWarmup(0.01, 0.1, 10)(step) for step in (0, 5, 10, 1000)] == pytest.approx(
+            [0.01, 0.055, 0.1, 0.1], rel=1e-15
+        )
+        assert [LinearWarmup(5.0, 1.0, 4)(step) for step in range(6)] == [
+            5.0,
+            4.0,
+            3.0,
+            2.0,
+            1.0,
+            1.0,
+        ]  # a warm-up may fall
 
     @each("steps", [0, -1, math.nan, math.inf, "10"])
     def test_refuses_a_warmup_without_length(self, steps):
@@ -82,7 +96,11 @@ class TestConfidenceFeedback:
     def test_by_hand(self):
         feedback = ConfidenceFeedback(2.0, 3.0, 5.0)
         assert feedback(0) == pytest.approx(2.0)
-        for confidence, accuracy, log_gain in ((0.9, 0.8, 3 * 0.1 + 5 * 0.1), (0.7, 0.9, -3 * 0.2 - 5 * 0.1), (0.5, 0.5, -5 * 0.1)):
+        for confidence, accuracy, log_gain in (
+            (0.9, 0.8, 3 * 0.1 + 5 * 0.1),
+            (0.7, 0.9, -3 * 0.2 - 5 * 0.1),
+            (0.5, 0.5, -5 * 0.1),
+        ):
             feedback.update(measured(confidence, accuracy))
             assert feedback(7) == feedback(10**6) == pytest.approx(2 * math.exp(log_gain))
 
@@ -119,27 +137,56 @@ class TestConfidenceFeedback:
                 return {"valid_confidence": 0.5 + gap, "valid_accuracy": torch.full_like(gap, 0.5)}
 
             def loss_fn(logits, labels, beta):
-                return gd_cross_entropy(logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none")
+                return gd_cross_entropy(
+                    logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none"
+                )
 
-            samples, options = (torch.zeros(4, 1), torch.zeros(4).long()), {"epochs": 2, "batch_size": 4, "learning_rate": 0.1}
-            history = train(StackedMLP([1, 2], [0] * len(runs)), loss_fn, schedule, *samples, measure=measure, **options)
+            samples, options = (
+                (torch.zeros(4, 1), torch.zeros(4).long()),
+                {"epochs": 2, "batch_size": 4, "learning_rate": 0.1},
+            )
+            history = train(
+                StackedMLP([1, 2], [0] * len(runs)),
+                loss_fn,
+                schedule,
+                *samples,
+                measure=measure,
+                **options,
+            )
             return torch.stack([entry["beta"].log() for entry in history], 1).tolist()
 
         expected = [[0.4, 0.3 * 3 + 0.4, -0.1 * 3 + 0.3], [-0.2 * 4, -0.2, 0.1 * 3 - 0.1]]
         new = partial(ConfidenceFeedback, 1.0, 3.0, 1.0)
-        assert trained([0], new())[0] == pytest.approx(expected[0], abs=1e-6)  # one run, one feedback
-        assert trained([0, 1], [new(), new()]) == [pytest.approx(values, abs=1e-6) for values in expected]
-        assert trained([0, 1], [Constant(1.0), new()]) == [pytest.approx(values, abs=1e-6) for values in ([0.0] * 3, expected[1])]
-        with pytest.raises(ValueError, match="of its own run: let measure return.*give every run a feedback"):
+        assert trained([0], new())[0] == pytest.approx(
+            expected[0], abs=1e-6
+        )  # one run, one feedback
+        assert trained([0, 1], [new(), new()]) == [
+            pytest.approx(values, abs=1e-6) for values in expected
+        ]
+        assert trained([0, 1], [Constant(1.0), new()]) == [
+            pytest.approx(values, abs=1e-6) for values in ([0.0] * 3, expected[1])
+        ]
+        with pytest.raises(
+            ValueError, match="of its own run: let measure return.*give every run a feedback"
+        ):
             trained([0, 1], new())
 
     def test_without_its_measurements(self):
         for without in ({}, {"test_accuracy": 0.9}, {"valid_accuracy": 0.9}):
-            with pytest.raises(ValueError, match=r"let measure return valid_confidence and valid_accuracy, \[R\] each, after every epoch"):
+            with pytest.raises(
+                ValueError,
+                match=r"let measure return valid_confidence and valid_accuracy, \[R\] each, after every epoch",
+            ):
                 ConfidenceFeedback(1.0, 1.0, 1.0).update(without)
 
     def test_refusals_and_label(self):
-        for numbers in ((0.0, 1.0, 1.0), (101.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, -1.0), (math.inf, 1.0, 1.0)):
+        for numbers in (
+            (0.0, 1.0, 1.0),
+            (101.0, 1.0, 1.0),
+            (1.0, -1.0, 1.0),
+            (1.0, 1.0, -1.0),
+            (math.inf, 1.0, 1.0),
+        ):
             with pytest.raises(ValueError, match="must be"):
                 ConfidenceFeedback(*numbers)
         assert str(ConfidenceFeedback(1, 10, 5)) == "feedback 1, 10, 5"
@@ -148,16 +195,26 @@ class TestConfidenceFeedback:
 class TestInAnExperiment:
     def test_a_warmup_is_given_in_epochs_and_counts_steps(self):
         (run,) = experiment(betas=[], warmups=[[0.01, 0.1, 2]]).runs(steps_per_epoch=5)
-        assert [run.schedule(step) for step in (0, 5, 10, 11)] == pytest.approx([0.01, 0.055, 0.1, 0.1])
+        assert [run.schedule(step) for step in (0, 5, 10, 11)] == pytest.approx(
+            [0.01, 0.055, 0.1, 0.1]
+        )
         assert run.schedule(10) == 0.1
         assert (run.beta, run.warmup_epochs, run.label) == (0.1, 2.0, "warm-up 0.01→0.1")
 
     def test_feedback_needs_held_out_samples_and_each_run_has_its_own(self):
         with pytest.raises(ValueError, match="set validation_size"):
             experiment(feedbacks=[[1, 10, 10]])
-        setting = experiment(betas=[1], feedbacks=[[0.5, 10, 10]], seeds=[0, 1], validation_size=100, epochs=7)
+        setting = experiment(
+            betas=[1], feedbacks=[[0.5, 10, 10]], seeds=[0, 1], validation_size=100, epochs=7
+        )
         constant, first, _, second = setting.runs()
         first.schedule.update(measured(0.9, 0.5))
-        assert first.schedule(0) > 0.5 and second.schedule(0) == pytest.approx(0.5) and constant.beta == 1.0
+        assert (
+            first.schedule(0) > 0.5
+            and second.schedule(0) == pytest.approx(0.5)
+            and constant.beta == 1.0
+        )
         assert (first.beta, first.warmup_epochs, first.label) == (0.5, 7.0, "feedback 0.5, 10, 10")
-        assert first.values() == second.values() | {"seed": 0}  # what the plan compares is not what was measured
+        assert first.values() == second.values() | {
+            "seed": 0
+        }  # what the plan compares is not what was measured

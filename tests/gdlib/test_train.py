@@ -39,26 +39,46 @@ def gd_loss(temperatures: list[float], *, by_hand: bool = True) -> Loss:
 
     def loss_fn(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
         scaled = (logits / tau.to(logits)[:, None, None]).movedim(2, 1)
-        return gd_cross_entropy(scaled, labels, beta=beta[:, None].expand(labels.shape), reduction="none")
+        return gd_cross_entropy(
+            scaled, labels, beta=beta[:, None].expand(labels.shape), reduction="none"
+        )
 
     if by_hand:
         loss_fn.beta_and_temperature = lambda beta: (beta, tau)
     return loss_fn
 
 
-def blobs(samples: int, features: int = 4, classes: int = 3, seed: int = 0) -> tuple[Tensor, Tensor]:
+def blobs(
+    samples: int, features: int = 4, classes: int = 3, seed: int = 0
+) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(0, classes, (samples,), generator=generator)
-    return torch.randn(samples, features, generator=generator) + 2 * F.one_hot(labels, features), labels
+    return torch.randn(samples, features, generator=generator) + 2 * F.one_hot(
+        labels, features
+    ), labels
 
 
-def fit(model: RunModel, betas: list[float], data: tuple[Tensor, Tensor], **options: Any) -> list[dict[str, Any]]:
-    settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | options
+def fit(
+    model: RunModel, betas: list[float], data: tuple[Tensor, Tensor], **options: Any
+) -> list[dict[str, Any]]:
+    settings = {
+        "epochs": 3,
+        "batch_size": 10,
+        "learning_rate": 0.1,
+        "momentum": 0.9,
+        "weight_decay": 1e-3,
+    } | options
     return train(model, gd_loss([1.0] * model.runs), lambda step: betas, *data, **settings)
 
 
 def differing_runs(
-    sizes: list[int], data: tuple[Tensor, Tensor], groups: int, activation: str, *, by_hand: bool = True, **options: Any
+    sizes: list[int],
+    data: tuple[Tensor, Tensor],
+    groups: int,
+    activation: str,
+    *,
+    by_hand: bool = True,
+    **options: Any,
 ) -> list[int]:
     """The runs of a stack of six whose weights differ from those of the same run trained alone."""
     betas, taus = [5.0, 1.0, 0.01, 0.1, 0.001, 2.0], [1.0, 1.0, 1.0, 2.0, 1.0, 0.5]
@@ -67,14 +87,24 @@ def differing_runs(
     def trained(members: list[int], order: list[int]) -> RunModel:
         model = StackedMLP(sizes, [seeds[member] for member in members], activation=activation)
         loss_fn = gd_loss([taus[member] for member in members], by_hand=by_hand)
-        train(model, loss_fn, lambda step: [betas[member] for member in members], *data, order_seeds=order, **options)
+        train(
+            model,
+            loss_fn,
+            lambda step: [betas[member] for member in members],
+            *data,
+            order_seeds=order,
+            **options,
+        )
         return model
 
     stack = trained(list(range(6)), list(dict.fromkeys(seeds)))
     different = []
     for run in (0, 2, 3, 5):
         alone = trained([run], [seeds[run]])
-        if not all(torch.equal(together[run], single[0]) for together, single in zip(stack.parameters(), alone.parameters(), strict=True)):
+        if not all(
+            torch.equal(together[run], single[0])
+            for together, single in zip(stack.parameters(), alone.parameters(), strict=True)
+        ):
             different.append(run)
     return different
 
@@ -111,25 +141,49 @@ class TestAStackEqualsItsRunsAlone:
         ],
     )
     def test_bit_for_bit(self, activation, options, by_hand):
-        settings = {"epochs": 20, "batch_size": 100, "learning_rate": 0.05, "by_hand": by_hand} | options
+        settings = {
+            "epochs": 20,
+            "batch_size": 100,
+            "learning_rate": 0.05,
+            "by_hand": by_hand,
+        } | options
         for groups in (1, 2, 6):
-            assert differing_runs([64, 50, 20, 10], blobs(530, 64, 10), groups, activation, **settings) == []
+            assert (
+                differing_runs([64, 50, 20, 10], blobs(530, 64, 10), groups, activation, **settings)
+                == []
+            )
 
     @each("by_hand", [True, False])
     @each(("sizes", "batch"), [([784, 50, 20, 10], 100), ([4, 16, 16, 3], 16)])
     def test_bit_for_bit_at_the_sizes_of_the_experiments(self, sizes, batch, by_hand):
-        options = {"epochs": 4, "batch_size": batch, "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 1e-4, "by_hand": by_hand}
+        options = {
+            "epochs": 4,
+            "batch_size": batch,
+            "learning_rate": 0.05,
+            "momentum": 0.9,
+            "weight_decay": 1e-4,
+            "by_hand": by_hand,
+        }
         assert differing_runs(sizes, blobs(500, sizes[0], sizes[-1]), 2, "relu", **options) == []
 
     def test_bit_for_bit_at_any_size(self):
         here = Path(__file__).resolve().parent
-        environment = os.environ | REPRODUCIBLE | {"PYTHONPATH": os.pathsep.join([str(here), str(here.parents[1])])}
-        done = subprocess.run([sys.executable, "-c", ANY_SIZE], env=environment, capture_output=True, text=True)
+        environment = (
+            os.environ
+            | REPRODUCIBLE
+            | {"PYTHONPATH": os.pathsep.join([str(here), str(here.parents[1])])}
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", ANY_SIZE], env=environment, capture_output=True, text=True
+        )
         assert done.stdout == "equal\n", done.stderr[-2000:]
 
     def test_the_order_of_the_runs_does_not_matter(self):
         data = blobs(200, 64, 10)
-        forward, backward = StackedMLP([64, 50, 20, 10], seeds=[0, 1, 2]), StackedMLP([64, 50, 20, 10], seeds=[2, 1, 0])
+        forward, backward = (
+            StackedMLP([64, 50, 20, 10], seeds=[0, 1, 2]),
+            StackedMLP([64, 50, 20, 10], seeds=[2, 1, 0]),
+        )
         fit(forward, [5.0, 1.0, 0.1], data, batch_size=100, order_seeds=[0, 1, 2])
         fit(backward, [0.1, 1.0, 5.0], data, batch_size=100, order_seeds=[2, 1, 0])
         for one, other in zip(forward.parameters(), backward.parameters(), strict=True):
@@ -147,20 +201,41 @@ class TestAStackEqualsItsRunsAlone:
         for module, beta in zip(plain, betas, strict=True):
             fit(ModuleStack([module]), [beta], data, order_seeds=[5], max_grad_norm=0.7)
         for together, alone in zip(stack.copies, plain, strict=True):
-            assert all(torch.equal(one, other) for one, other in zip(together.parameters(), alone.parameters(), strict=True))
+            assert all(
+                torch.equal(one, other)
+                for one, other in zip(together.parameters(), alone.parameters(), strict=True)
+            )
 
 
 class TestByHand:
     """The backward pass written by hand against autograd, in float64, where only the order of sums differs."""
 
-    def both(self, make: Any, data: tuple[Tensor, Tensor], betas: list[float], taus: list[float], **options: Any) -> list[RunModel]:
+    def both(
+        self,
+        make: Any,
+        data: tuple[Tensor, Tensor],
+        betas: list[float],
+        taus: list[float],
+        **options: Any,
+    ) -> list[RunModel]:
         data = (data[0].double(), data[1])
         models = [make().double() for _ in range(3)]  # by hand, by autograd, and the start
-        settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.2, "order_seeds": [0, 1]} | options
+        settings = {
+            "epochs": 3,
+            "batch_size": 10,
+            "learning_rate": 0.2,
+            "order_seeds": [0, 1],
+        } | options
         for model, by_hand in zip(models, (True, False), strict=False):
-            train(model, gd_loss(taus), lambda step: betas, *data, manual_backward=by_hand, **settings)
-        ours, theirs, start = (torch.cat([parameter.flatten() for parameter in model.parameters()]) for model in models)
-        assert (ours - theirs).norm() < 1e-12 * (theirs - start).norm() and not torch.equal(ours, theirs)
+            train(
+                model, gd_loss(taus), lambda step: betas, *data, manual_backward=by_hand, **settings
+            )
+        ours, theirs, start = (
+            torch.cat([parameter.flatten() for parameter in model.parameters()]) for model in models
+        )
+        assert (ours - theirs).norm() < 1e-12 * (theirs - start).norm() and not torch.equal(
+            ours, theirs
+        )
         return models
 
     @each("activation", ["relu", "tanh", "sigmoid"])
@@ -177,12 +252,23 @@ class TestByHand:
     def test_agrees_with_autograd(self, activation, options):
         for sizes in ([4, 6, 3], [70, 20, 9, 5]):  # the second has a first layer of one product
             data = blobs(33, sizes[0], sizes[-1])  # the last batch of an epoch has three samples
-            for betas, taus in (([1.0] * 4, [1.0] * 4), ([5.0, 1.0, 0.1, 1e-3], [1.0, 2.0, 0.5, 1.0])):
-                self.both(lambda sizes=sizes: StackedMLP(sizes, [0, 0, 1, 1], activation=activation), data, betas, taus, **options)
+            for betas, taus in (
+                ([1.0] * 4, [1.0] * 4),
+                ([5.0, 1.0, 0.1, 1e-3], [1.0, 2.0, 0.5, 1.0]),
+            ):
+                self.both(
+                    lambda sizes=sizes: StackedMLP(sizes, [0, 0, 1, 1], activation=activation),
+                    data,
+                    betas,
+                    taus,
+                    **options,
+                )
 
     @each("form", [{}, {"bias": True}, {"linear_features": True}])
     def test_agrees_for_other_last_layers(self, form):
-        self.both(lambda: HeadedMLP([4, 6, 5, 3], [0, 1], **form), blobs(33), [0.1, 1.0], [1.0, 1.0])
+        self.both(
+            lambda: HeadedMLP([4, 6, 5, 3], [0, 1], **form), blobs(33), [0.1, 1.0], [1.0, 1.0]
+        )
 
     def test_far_logits(self):
         """Samples so far on either side that e to them overflows, against the closed form of the gradient."""
@@ -192,16 +278,35 @@ class TestByHand:
             for parameter, value in zip(model.parameters(), values, strict=True):
                 parameter.copy_(torch.tensor(value))
         samples = torch.tensor([[200.0], [200.0]]), torch.tensor([0, 1])
-        train(model, gd_loss([1.0]), lambda step: [0.1], *samples, epochs=1, batch_size=2, learning_rate=1.0)
+        train(
+            model,
+            gd_loss([1.0]),
+            lambda step: [0.1],
+            *samples,
+            epochs=1,
+            batch_size=2,
+            learning_rate=1.0,
+        )
         # logits (200, 0): the first sample has gradient 0, the second (1, -1), each over two
         assert torch.allclose(model.biases[1][0], torch.tensor([-0.5, 0.5]))
 
     def test_an_interrupted_training_may_go_on_by_autograd(self, tmp_path):
         data = blobs(33)
         for first, second in ((True, False), (False, True)):
-            path, straight, resumed = tmp_path / f"{first}.pt", StackedMLP([4, 6, 3], [0, 1]), StackedMLP([4, 6, 3], [0, 1])
+            path, straight, resumed = (
+                tmp_path / f"{first}.pt",
+                StackedMLP([4, 6, 3], [0, 1]),
+                StackedMLP([4, 6, 3], [0, 1]),
+            )
             fit(straight, [0.1, 5.0], data, epochs=4)
-            fit(StackedMLP([4, 6, 3], [0, 1]), [0.1, 5.0], data, epochs=2, checkpoint=path, manual_backward=first)
+            fit(
+                StackedMLP([4, 6, 3], [0, 1]),
+                [0.1, 5.0],
+                data,
+                epochs=2,
+                checkpoint=path,
+                manual_backward=first,
+            )
             fit(resumed, [0.1, 5.0], data, epochs=4, checkpoint=path, manual_backward=second)
             for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
                 assert torch.allclose(one, other, atol=1e-5)
@@ -209,12 +314,21 @@ class TestByHand:
     def test_a_row_of_a_product_does_not_depend_on_the_others(self, monkeypatch):
         generator = torch.Generator().manual_seed(0)
         for samples, inputs, units in [(100, 784, 20), (7, 784, 400), (1, 64, 16), (60, 100, 25)]:
-            left, right = torch.randn(samples, inputs, generator=generator), torch.randn(10 * units, inputs, generator=generator)
+            left, right = (
+                torch.randn(samples, inputs, generator=generator),
+                torch.randn(10 * units, inputs, generator=generator),
+            )
             together = product(left, right)
-            torch.testing.assert_close(together.double(), left.double() @ right.double().T, rtol=1e-5, atol=1e-4)
+            torch.testing.assert_close(
+                together.double(), left.double() @ right.double().T, rtol=1e-5, atol=1e-4
+            )
             for run, part in enumerate(right.split(units)):
-                assert torch.equal(product(left, part), together[:, run * units : (run + 1) * units])
-                assert torch.equal(product(part, left), together[:, run * units : (run + 1) * units].T)
+                assert torch.equal(
+                    product(left, part), together[:, run * units : (run + 1) * units]
+                )
+                assert torch.equal(
+                    product(part, left), together[:, run * units : (run + 1) * units].T
+                )
         monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
         torch.testing.assert_close(product(left, right), together, rtol=1e-5, atol=1e-4)
 
@@ -239,11 +353,22 @@ class TestByHand:
 class TestAgainstAPlainLoop:
     @each(
         ("samples", "options"),  # of 33 samples the last batch of an epoch has three
-        [(40, {}), (33, {"momentum": 0.0, "weight_decay": 0.0}), (33, {"milestones": [1, 2]}), (33, {"max_grad_norm": 0.3})],
+        [
+            (40, {}),
+            (33, {"momentum": 0.0, "weight_decay": 0.0}),
+            (33, {"milestones": [1, 2]}),
+            (33, {"max_grad_norm": 0.3}),
+        ],
     )
     def test_linear_layers_and_sgd(self, options, samples):
         (inputs, labels), betas, seeds = blobs(samples), [0.1, 1.0, 5.0, 0.01], [0, 0, 1, 1]
-        settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | options
+        settings = {
+            "epochs": 3,
+            "batch_size": 10,
+            "learning_rate": 0.1,
+            "momentum": 0.9,
+            "weight_decay": 1e-3,
+        } | options
         stack = StackedMLP([4, 6, 3], seeds, activation="tanh")
         nets = []
         for run in range(4):
@@ -257,7 +382,12 @@ class TestAgainstAPlainLoop:
 
         for run, net in enumerate(nets):
             rate = settings["learning_rate"]
-            optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=settings["momentum"], weight_decay=settings["weight_decay"])
+            optimizer = torch.optim.SGD(
+                net.parameters(),
+                lr=rate,
+                momentum=settings["momentum"],
+                weight_decay=settings["weight_decay"],
+            )
             for epoch in range(1, 4):
                 order = batch_order(seeds[run], epoch, samples).tolist()
                 for start in range(0, samples, 10):
@@ -275,8 +405,12 @@ class TestAgainstAPlainLoop:
                     rate *= 0.1
                     optimizer.param_groups[0]["lr"] = rate
             for layer, linear in enumerate([net[0], net[2]]):
-                torch.testing.assert_close(stack.weights[layer][run].T, linear.weight, rtol=1e-4, atol=1e-5)
-                torch.testing.assert_close(stack.biases[layer][run], linear.bias, rtol=1e-4, atol=1e-5)
+                torch.testing.assert_close(
+                    stack.weights[layer][run].T, linear.weight, rtol=1e-4, atol=1e-5
+                )
+                torch.testing.assert_close(
+                    stack.biases[layer][run], linear.bias, rtol=1e-4, atol=1e-5
+                )
 
 
 class TestScheduleAndHistory:
@@ -287,8 +421,26 @@ class TestScheduleAndHistory:
             asked.append(step)
             return [0.1 + step]
 
-        history = train(StackedMLP([4, 3], [0]), gd_loss([1.0]), schedule, *blobs(25), epochs=2, batch_size=10, learning_rate=0.1)
-        assert asked == [0, 0, 1, 2, 3, 3, 4, 5, 6]  # the first one, and after each epoch the next one, is for the history
+        history = train(
+            StackedMLP([4, 3], [0]),
+            gd_loss([1.0]),
+            schedule,
+            *blobs(25),
+            epochs=2,
+            batch_size=10,
+            learning_rate=0.1,
+        )
+        assert asked == [
+            0,
+            0,
+            1,
+            2,
+            3,
+            3,
+            4,
+            5,
+            6,
+        ]  # the first one, and after each epoch the next one, is for the history
         assert [entry["beta"].item() for entry in history] == pytest.approx([0.1, 3.1, 6.1])
         assert [entry["epoch"] for entry in history] == [0, 1, 2]
 
@@ -297,15 +449,39 @@ class TestScheduleAndHistory:
         for by_hand in (True, False):
             models = [StackedMLP([4, 5, 3], [0, 1]) for _ in range(2)]
             one, each_its_own = (
-                train(model, gd_loss([1.0, 1.0], by_hand=by_hand), schedule, *blobs(25), epochs=2, batch_size=10, learning_rate=0.1)
-                for model, schedule in zip(models, (warmup, lambda step: [warmup(step)] * 2), strict=True)
+                train(
+                    model,
+                    gd_loss([1.0, 1.0], by_hand=by_hand),
+                    schedule,
+                    *blobs(25),
+                    epochs=2,
+                    batch_size=10,
+                    learning_rate=0.1,
+                )
+                for model, schedule in zip(
+                    models, (warmup, lambda step: [warmup(step)] * 2), strict=True
+                )
             )
-            assert [entry["beta"].tolist() for entry in one] == [entry["beta"].tolist() for entry in each_its_own]
-            assert all(torch.equal(*pair) for pair in zip(*(model.parameters() for model in models), strict=True))
+            assert [entry["beta"].tolist() for entry in one] == [
+                entry["beta"].tolist() for entry in each_its_own
+            ]
+            assert all(
+                torch.equal(*pair)
+                for pair in zip(*(model.parameters() for model in models), strict=True)
+            )
 
     def test_milestones(self):
-        history = fit(StackedMLP([4, 3], [0]), [1.0], blobs(20), epochs=4, milestones=[1, 3], learning_rate=1.0)
-        assert [entry["learning_rate"] for entry in history] == pytest.approx([1.0, 0.1, 0.1, 0.01, 0.01])
+        history = fit(
+            StackedMLP([4, 3], [0]),
+            [1.0],
+            blobs(20),
+            epochs=4,
+            milestones=[1, 3],
+            learning_rate=1.0,
+        )
+        assert [entry["learning_rate"] for entry in history] == pytest.approx(
+            [1.0, 0.1, 0.1, 0.01, 0.01]
+        )
 
     def test_measure_sees_a_model_in_evaluation(self):
         modes, dropout = [], nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
@@ -324,7 +500,9 @@ class TestScheduleAndHistory:
         model = StackedMLP([4, 3], [0])
         before = [parameter.clone() for parameter in model.parameters()]
         assert [entry["epoch"] for entry in fit(model, [1.0], blobs(20), epochs=0)] == [0]
-        assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
+        assert all(
+            torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True)
+        )
 
     def test_predict_in_pieces_and_keeps_the_mode(self):
         model = StackedMLP([4, 6, 3], [0, 1])
@@ -352,18 +530,26 @@ class TestScheduleAndHistory:
 
     def test_the_orders_of_small_seeds_are_those_of_all_records(self):
         digest = hashlib.sha256()
-        for seed, epoch, samples in itertools.product((0, 1, 7, 4095), (0, 1, 2**20 - 1), (1, 10, 1437)):
+        for seed, epoch, samples in itertools.product(
+            (0, 1, 7, 4095), (0, 1, 2**20 - 1), (1, 10, 1437)
+        ):
             digest.update(batch_order(seed, epoch, samples).numpy().tobytes())
-        assert digest.hexdigest() == "dacc211e20c7a1f0b70e25700b5ee1c4180060aa36cd3ec840e0b85138a92c24"
+        assert (
+            digest.hexdigest() == "dacc211e20c7a1f0b70e25700b5ee1c4180060aa36cd3ec840e0b85138a92c24"
+        )
 
     def test_large_seeds_have_orders_of_their_own(self):
         # torch's generator keeps 32 bits of a seed: seeds 4096 apart once had the same orders
-        pairs = itertools.product((0, 4095, 4096, 8192, 4096 + 2**20, 2**31 - 4096, 2**31 - 1), (0, 1, 2**20 - 1))
+        pairs = itertools.product(
+            (0, 4095, 4096, 8192, 4096 + 2**20, 2**31 - 4096, 2**31 - 1), (0, 1, 2**20 - 1)
+        )
         orders = [batch_order(seed, epoch, 30) for seed, epoch in pairs]
         assert len({tuple(order.tolist()) for order in orders}) == len(orders) == 21
         assert all(sorted(order.tolist()) == list(range(30)) for order in orders)
         digest = hashlib.sha256(torch.stack(orders[6:]).numpy().tobytes()).hexdigest()
-        assert digest == "8f2fe3f2b0f4149efeef9065c4f389c3fa1a62ffdd42c73478dae56d8d860346", "large seeds once had other orders"
+        assert digest == "8f2fe3f2b0f4149efeef9065c4f389c3fa1a62ffdd42c73478dae56d8d860346", (
+            "large seeds once had other orders"
+        )
 
     def test_seeds_that_have_no_order_are_refused(self):
         for seed, epoch in ((2**31, 0), (-1, 0), (0, 2**20), (4096, 2**20), (0, -1)):
@@ -374,7 +560,10 @@ class TestScheduleAndHistory:
         with caplog.at_level(logging.INFO, logger="gdlib.train"):
             fit(StackedMLP([4, 3], [0]), [1.0], blobs(20), epochs=2, progress=True)
         lines = [record.message for record in caplog.records]
-        assert lines in ([], ["epoch 0 of 2", "epoch 1 of 2", "epoch 2 of 2"])  # none where a bar is shown instead
+        assert lines in (
+            [],
+            ["epoch 0 of 2", "epoch 1 of 2", "epoch 2 of 2"],
+        )  # none where a bar is shown instead
 
     def test_refused(self):
         for change, message in [
@@ -383,15 +572,24 @@ class TestScheduleAndHistory:
             ({"checkpoint_every": 0}, "checkpoint_every"),
             ({"order_seeds": []}, "divide the 2 runs"),
             ({"order_seeds": [0, 1, 2]}, "divide the 2 runs"),
-            ({"data": (torch.zeros(3, 4), torch.zeros(2, dtype=torch.long))}, "same number of samples"),
+            (
+                {"data": (torch.zeros(3, 4), torch.zeros(2, dtype=torch.long))},
+                "same number of samples",
+            ),
             ({"data": (torch.zeros(0, 4), torch.zeros(0, dtype=torch.long))}, "at least one"),
             ({"learning_rate": math.nan}, "learning_rate must be finite and >= 0, got nan"),
             ({"learning_rate": -0.1}, "learning_rate must be finite and >= 0"),
             ({"momentum": math.nan}, "momentum must be finite"),
             ({"weight_decay": math.inf}, "weight_decay must be finite"),
-            ({"max_grad_norm": -1.0}, "max_grad_norm must be > 0, or None for no limit; got -1.0"),  # was ascent
+            (
+                {"max_grad_norm": -1.0},
+                "max_grad_norm must be > 0, or None for no limit; got -1.0",
+            ),  # was ascent
             ({"max_grad_norm": 0.0}, "max_grad_norm must be > 0"),
-            ({"data": (torch.full((3, 4), math.nan), torch.zeros(3).long())}, "inputs must be finite"),
+            (
+                {"data": (torch.full((3, 4), math.nan), torch.zeros(3).long())},
+                "inputs must be finite",
+            ),
             ({"optimizer": "lion"}, "unknown optimizer 'lion'; valid: sgd, adam"),
         ]:
             with pytest.raises(ValueError, match=message):
@@ -399,11 +597,17 @@ class TestScheduleAndHistory:
         for betas, sizes, message in [
             ([1.0], [4, 3], r"one β for each of the 2 runs, or a number for all; got shape \[1\]"),
             ([1.0, -1.0], [4, 3], "beta must be finite and > 0"),
-            ([1.0, -1.0], [4, 5, 3], "beta must be finite and > 0"),  # by hand, where the loss is not called
+            (
+                [1.0, -1.0],
+                [4, 5, 3],
+                "beta must be finite and > 0",
+            ),  # by hand, where the loss is not called
         ]:
             with pytest.raises(ValueError, match=message):
                 fit(StackedMLP(sizes, [0, 0]), betas, blobs(20))
-        with pytest.raises(ValueError, match=r"the loss of every sample, \[1, 10\]; it returned \[\]"):
+        with pytest.raises(
+            ValueError, match=r"the loss of every sample, \[1, 10\]; it returned \[\]"
+        ):
             train(
                 StackedMLP([4, 3], [0]),
                 lambda logits, *_: logits.sum(),
@@ -414,7 +618,15 @@ class TestScheduleAndHistory:
                 learning_rate=0.1,
             )
         with pytest.raises(TypeError, match=r"ModuleStack\(\[model\]\); got Linear"):
-            train(nn.Linear(4, 3), gd_loss([1.0]), Constant(1), *blobs(20), epochs=1, batch_size=10, learning_rate=0.1)
+            train(
+                nn.Linear(4, 3),
+                gd_loss([1.0]),
+                Constant(1),
+                *blobs(20),
+                epochs=1,
+                batch_size=10,
+                learning_rate=0.1,
+            )
 
 
 class InterruptedError_(Exception):
@@ -422,14 +634,26 @@ class InterruptedError_(Exception):
 
 
 class TestCheckpoint:
-    OPTIONS = {"epochs": 5, "milestones": [2, 4], "order_seeds": [0, 1], "identity": "this one", "max_grad_norm": 1.0}
+    OPTIONS = {
+        "epochs": 5,
+        "milestones": [2, 4],
+        "order_seeds": [0, 1],
+        "identity": "this one",
+        "max_grad_norm": 1.0,
+    }
 
-    def interrupted(self, path: Path, at: int, **options: Any) -> tuple[RunModel, list[dict[str, Any]]]:
+    def interrupted(
+        self, path: Path, at: int, **options: Any
+    ) -> tuple[RunModel, list[dict[str, Any]]]:
         """Train up to an epoch, break off, and go on with a fresh model."""
         data, betas = blobs(33), [0.1, 5.0]
 
         def measure(model: RunModel, epoch: int) -> dict[str, Tensor]:
-            return {"norm": torch.stack([parameter.detach().flatten(1).norm(dim=1) for parameter in model.parameters()]).sum(0)}
+            return {
+                "norm": torch.stack(
+                    [parameter.detach().flatten(1).norm(dim=1) for parameter in model.parameters()]
+                ).sum(0)
+            }
 
         def breaking(model: RunModel, epoch: int) -> dict[str, Tensor]:
             if epoch == at:
@@ -447,24 +671,37 @@ class TestCheckpoint:
     def test_ends_in_the_same_weights_and_history(self, tmp_path, every):
         straight, expected = self.interrupted(tmp_path / "straight.pt", at=-1)
         for at in range(6):
-            resumed, history = self.interrupted(tmp_path / f"resumed{at}.pt", at=at, checkpoint_every=every)
+            resumed, history = self.interrupted(
+                tmp_path / f"resumed{at}.pt", at=at, checkpoint_every=every
+            )
             for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
                 assert torch.equal(one, other), at
             assert len(history) == len(expected) == 6
             for ours, theirs in zip(history, expected, strict=True):
                 assert ours.keys() == theirs.keys()
-                assert all(torch.equal(torch.as_tensor(ours[name]), torch.as_tensor(theirs[name])) for name in ours), at
+                assert all(
+                    torch.equal(torch.as_tensor(ours[name]), torch.as_tensor(theirs[name]))
+                    for name in ours
+                ), at
 
     def test_the_state_of_dropout_goes_on(self, tmp_path):
         def trained(epochs: list[int], path: Path) -> ModuleStack:
             for count in epochs:
                 torch.manual_seed(1)
-                model = ModuleStack([nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3))])
+                model = ModuleStack(
+                    [nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3))]
+                )
                 fit(model, [0.1], blobs(20), epochs=count, checkpoint=path)
             return model
 
-        straight, resumed = trained([4], tmp_path / "straight.pt"), trained([2, 4], tmp_path / "resumed.pt")
-        assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), resumed.parameters(), strict=True))
+        straight, resumed = (
+            trained([4], tmp_path / "straight.pt"),
+            trained([2, 4], tmp_path / "resumed.pt"),
+        )
+        assert all(
+            torch.equal(one, other)
+            for one, other in zip(straight.parameters(), resumed.parameters(), strict=True)
+        )
 
     def test_a_schedule_sees_on_resuming_what_it_had_seen(self, tmp_path):
         """It once saw the entries of the history as well."""
@@ -475,7 +712,12 @@ class TestCheckpoint:
 
         for epochs in (2, 4):
             seen: list[dict[str, Any]] = []
-            settings = {"epochs": epochs, "batch_size": 10, "learning_rate": 0.1, "checkpoint": tmp_path / "state.pt"}
+            settings = {
+                "epochs": epochs,
+                "batch_size": 10,
+                "learning_rate": 0.1,
+                "checkpoint": tmp_path / "state.pt",
+            }
             train(
                 StackedMLP([4, 3], [0]),
                 gd_loss([1.0]),
@@ -489,8 +731,17 @@ class TestCheckpoint:
     @each("name", ["epoch", "beta", "learning_rate"])
     def test_a_measurement_cannot_take_the_name_of_an_entry(self, tmp_path, name):
         """An ``epoch`` that was measured once overwrote the count of epochs, and a resumed training stopped early."""
-        with pytest.raises(ValueError, match=f"measure must leave epoch, beta, learning_rate to the history; it returned {name}"):
-            fit(StackedMLP([4, 3], [0]), [1.0], blobs(20), measure=lambda *_: {name: torch.ones(1)}, checkpoint=tmp_path / "state.pt")
+        with pytest.raises(
+            ValueError,
+            match=f"measure must leave epoch, beta, learning_rate to the history; it returned {name}",
+        ):
+            fit(
+                StackedMLP([4, 3], [0]),
+                [1.0],
+                blobs(20),
+                measure=lambda *_: {name: torch.ones(1)},
+                checkpoint=tmp_path / "state.pt",
+            )
         assert not list(tmp_path.iterdir())
 
     def test_a_finished_training_is_not_repeated(self, tmp_path):
@@ -500,7 +751,9 @@ class TestCheckpoint:
 
     def test_of_another_training(self, tmp_path):
         self.interrupted(tmp_path / "state.pt", at=-1)
-        with pytest.raises(ValueError, match="state.pt belongs to another training.*'this one', not 'that one'"):
+        with pytest.raises(
+            ValueError, match="state.pt belongs to another training.*'this one', not 'that one'"
+        ):
             self.interrupted(tmp_path / "state.pt", at=-1, identity="that one")
 
     @each(
@@ -521,7 +774,10 @@ class TestCheckpoint:
         """The optimizer's and the schedule's states once put the old numbers silently in the place of the new ones."""
         self.interrupted(tmp_path / "state.pt", at=-1, epochs=1)
         ((name, new),) = change.items()
-        old = ({"batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | self.OPTIONS).get(name)
+        old = (
+            {"batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
+            | self.OPTIONS
+        ).get(name)
         old = {"optimizer": "sgd", "precision": "float32"}.get(name, old)
         message = f"state.pt was written with {name}={old!r}, not {new!r}; restore the old value or delete it to start again"
         with pytest.raises(ValueError, match=re.escape(message)):
@@ -535,13 +791,24 @@ class TestCheckpoint:
     def test_of_a_version_that_kept_no_numbers(self, tmp_path, monkeypatch):
         straight, _ = self.interrupted(tmp_path / "straight.pt", at=-1)
         save = loop._save
-        monkeypatch.setattr(loop, "_save", lambda path, state: save(path, {name: state[name] for name in state if name != "settings"}))
+        monkeypatch.setattr(
+            loop,
+            "_save",
+            lambda path, state: save(
+                path, {name: state[name] for name in state if name != "settings"}
+            ),
+        )
         resumed, _ = self.interrupted(tmp_path / "resumed.pt", at=3)
-        assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), resumed.parameters(), strict=True))
+        assert all(
+            torch.equal(one, other)
+            for one, other in zip(straight.parameters(), resumed.parameters(), strict=True)
+        )
 
     def test_the_end_is_kept_between_two_checkpoints(self, tmp_path):
         self.interrupted(tmp_path / "state.pt", at=-1, checkpoint_every=3)
-        assert len(torch.load(io.BytesIO((tmp_path / "state.pt").read_bytes()[:-32]))["history"]) == 6
+        assert (
+            len(torch.load(io.BytesIO((tmp_path / "state.pt").read_bytes()[:-32]))["history"]) == 6
+        )
 
     def test_an_interruption_keeps_the_last_whole_epoch(self, tmp_path):
         self.interrupted(tmp_path / "state.pt", at=-1, epochs=0)  # measures only
@@ -558,11 +825,22 @@ class TestCheckpoint:
         for attempt in range(2):
             model = StackedMLP([4, 6, 3], [0, 1])
             try:
-                fit(model, [0.1, 5.0], blobs(33), **self.OPTIONS, order=order, checkpoint=path, checkpoint_every=100)
+                fit(
+                    model,
+                    [0.1, 5.0],
+                    blobs(33),
+                    **self.OPTIONS,
+                    order=order,
+                    checkpoint=path,
+                    checkpoint_every=100,
+                )
             except KeyboardInterrupt:
                 assert attempt == 0 and path.exists()
         assert seen == [1, 2, 3, 4, 1, 4, 5]  # each attempt looks at the first order for its shape
-        assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), model.parameters(), strict=True))
+        assert all(
+            torch.equal(one, other)
+            for one, other in zip(straight.parameters(), model.parameters(), strict=True)
+        )
 
     def test_every_flipped_byte_is_noticed(self, tmp_path):
         path = tmp_path / "state.pt"
@@ -577,7 +855,12 @@ class TestCheckpoint:
         path, other = tmp_path / "state.pt", tmp_path / "other.pt"
         self.interrupted(path, at=-1)
         torch.save({"weights": torch.zeros(3)}, other)
-        for content in (path.read_bytes()[: path.stat().st_size // 2], b"not a checkpoint", b"", other.read_bytes()):
+        for content in (
+            path.read_bytes()[: path.stat().st_size // 2],
+            b"not a checkpoint",
+            b"",
+            other.read_bytes(),
+        ):
             path.write_bytes(content)
             with pytest.raises(ValueError, match="state.pt is damaged.*delete it to start again"):
                 self.interrupted(path, at=-1)
@@ -606,15 +889,29 @@ class TestDivergence:
         together, alone = StackedMLP([64, 50, 20, 10], [0, 0]), StackedMLP([64, 50, 20, 10], [0])
         for model, temperatures in ((together, [1e-30, 1.0]), (alone, [1.0])):
             betas = [0.1] * model.runs
-            train(model, gd_loss(temperatures), lambda step, betas=betas: betas, *data, epochs=3, batch_size=100, learning_rate=0.1)
+            train(
+                model,
+                gd_loss(temperatures),
+                lambda step, betas=betas: betas,
+                *data,
+                epochs=3,
+                batch_size=100,
+                learning_rate=0.1,
+            )
         assert not all(torch.isfinite(parameter[0]).all() for parameter in together.parameters())
-        assert all(torch.equal(both[1], single[0]) for both, single in zip(together.parameters(), alone.parameters(), strict=True))
+        assert all(
+            torch.equal(both[1], single[0])
+            for both, single in zip(together.parameters(), alone.parameters(), strict=True)
+        )
         assert math.isfinite(sum(parameter.sum().item() for parameter in alone.parameters()))
 
     def test_the_log_says_so_once_and_all_epochs_are_done(self, caplog):
         for rate, warnings in ((1e38, 1), (0.1, 0)):
             caplog.clear()
-            assert len(fit(StackedMLP([4, 8, 3], [0, 1]), [1.0, 0.1], blobs(20), learning_rate=rate)) == 4
+            assert (
+                len(fit(StackedMLP([4, 8, 3], [0, 1]), [1.0, 0.1], blobs(20), learning_rate=rate))
+                == 4
+            )
             assert caplog.text.count("a run has diverged") == warnings
 
     def test_prepare_may_mend_inputs(self):
@@ -638,7 +935,10 @@ class TestPreparedBatches:
         fit(prepared, [0.5], (inputs, labels), prepare=prepare)
         fit(plain, [0.5], (inputs / 2 + 1, labels))
         assert batches == [((1, 10, 4), None)] * 9
-        assert all(torch.equal(one, other) for one, other in zip(prepared.parameters(), plain.parameters(), strict=True))
+        assert all(
+            torch.equal(one, other)
+            for one, other in zip(prepared.parameters(), plain.parameters(), strict=True)
+        )
         logits = predict(prepared, inputs, prepare=lambda batch: batch / 2 + 1, batch_size=7)
         assert torch.allclose(logits, predict(plain, inputs / 2 + 1))
 
@@ -646,7 +946,12 @@ class TestPreparedBatches:
         generator = torch.Generator().manual_seed(0)
         pixels = torch.randint(0, 256, (20, 4), generator=generator, dtype=torch.uint8)
         labels = torch.randint(0, 3, (20,), generator=generator)
-        fit(StackedMLP([4, 3], seeds=[0]), [1.0], (pixels, labels), prepare=lambda batch, draws: batch.float() / 255)
+        fit(
+            StackedMLP([4, 3], seeds=[0]),
+            [1.0],
+            (pixels, labels),
+            prepare=lambda batch, draws: batch.float() / 255,
+        )
 
     def test_random_numbers_of_an_epoch_go_with_its_samples(self):
         """The draws of a sample are its index; what reaches prepare must fit, also in the smaller last batch."""
@@ -659,17 +964,32 @@ class TestPreparedBatches:
             assert torch.equal(batch[..., 0], drawn.float())
             return batch / 33
 
-        fit(StackedMLP([1, 3], [0, 1]), [1.0, 1.0], (samples, torch.arange(33) % 3), prepare=prepare, draws=draws, order_seeds=[0, 1])
+        fit(
+            StackedMLP([1, 3], [0, 1]),
+            [1.0, 1.0],
+            (samples, torch.arange(33) % 3),
+            prepare=prepare,
+            draws=draws,
+            order_seeds=[0, 1],
+        )
 
 
 class TestSwitches:
     def test_unknown_precision(self):
         asked: list[int] = []
         for attempt in (
-            lambda: fit(StackedMLP([4, 3], seeds=[0]), [1.0], blobs(10), precision="half", measure=lambda _, epoch: asked.append(epoch)),
+            lambda: fit(
+                StackedMLP([4, 3], seeds=[0]),
+                [1.0],
+                blobs(10),
+                precision="half",
+                measure=lambda _, epoch: asked.append(epoch),
+            ),
             lambda: predict(StackedMLP([4, 3], seeds=[0]), blobs(10)[0], precision="half"),
         ):
-            with pytest.raises(ValueError, match="unknown precision 'half'; valid: float32, bfloat16"):
+            with pytest.raises(
+                ValueError, match="unknown precision 'half'; valid: float32, bfloat16"
+            ):
                 attempt()
         assert not asked
 
@@ -679,7 +999,10 @@ class TestSwitches:
         for model, precision in ((exact, "float32"), (reduced, "bfloat16")):
             fit(model, [0.5], data, precision=precision)
         assert all(parameter.dtype == torch.float32 for parameter in reduced.parameters())
-        first, second, origin = (torch.cat([parameter.flatten() for parameter in model.parameters()]) for model in (exact, reduced, start))
+        first, second, origin = (
+            torch.cat([parameter.flatten() for parameter in model.parameters()])
+            for model in (exact, reduced, start)
+        )
         assert 0 < (first - second).norm() < 0.1 * (first - origin).norm()
         logits = predict(reduced, data[0], precision="bfloat16")
         assert logits.dtype == torch.float32 and not torch.equal(logits, predict(reduced, data[0]))
@@ -700,13 +1023,22 @@ class TestSwitches:
         with caplog.at_level(logging.INFO, logger="gdlib.train"):
             fit(graphed, [0.5], data, cuda_graph=True)
         assert "no CUDA graphs" in caplog.text
-        assert all(torch.equal(one, other) for one, other in zip(plain.parameters(), graphed.parameters(), strict=True))
+        assert all(
+            torch.equal(one, other)
+            for one, other in zip(plain.parameters(), graphed.parameters(), strict=True)
+        )
 
 
 class TestRecordedSteps:
     """The logic around a CUDA graph on a CPU, where recording is a function that does the step again with what is in memory."""
 
-    OPTIONS = {"cuda_graph": True, "milestones": [2, 3], "epochs": 5, "max_grad_norm": 1.0, "order_seeds": [0, 1]}
+    OPTIONS = {
+        "cuda_graph": True,
+        "milestones": [2, 3],
+        "epochs": 5,
+        "max_grad_norm": 1.0,
+        "order_seeds": [0, 1],
+    }
 
     @pytest.fixture
     def recordings(self, monkeypatch) -> list[GraphedStep]:
@@ -728,26 +1060,39 @@ class TestRecordedSteps:
     def fitted(self, **options: Any) -> RunModel:
         data = blobs(53)  # five batches and three samples
         torch.manual_seed(0)
-        model = ModuleStack([nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)) for _ in range(2)])
+        model = ModuleStack(
+            [nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)) for _ in range(2)]
+        )
         schedule = [[0.1 + step / 30, 5.0] for step in range(31)]
-        settings = {"batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | options
+        settings = {
+            "batch_size": 10,
+            "learning_rate": 0.1,
+            "momentum": 0.9,
+            "weight_decay": 1e-3,
+        } | options
         train(model, gd_loss([1.0, 2.0]), lambda step: schedule[step], *data, **settings)
         return model
 
     def test_are_the_single_steps(self, recordings):
-        graphed, single = self.fitted(**self.OPTIONS), self.fitted(**self.OPTIONS | {"cuda_graph": False, "fused": True})
+        graphed, single = (
+            self.fitted(**self.OPTIONS),
+            self.fitted(**self.OPTIONS | {"cuda_graph": False, "fused": True}),
+        )
         assert len(recordings) == 1
         for one, other in zip(graphed.parameters(), single.parameters(), strict=True):
             assert torch.allclose(one, other, atol=1e-6)
 
-    def test_read_their_learning_rate_from_the_same_place_after_an_interruption(self, recordings, tmp_path):
+    def test_read_their_learning_rate_from_the_same_place_after_an_interruption(
+        self, recordings, tmp_path
+    ):
         path = tmp_path / "state.pt"
         straight = self.fitted(**self.OPTIONS)
         self.fitted(**self.OPTIONS | {"epochs": 2, "checkpoint": path})
         resumed = self.fitted(**self.OPTIONS | {"checkpoint": path})
         places = [graphed.feed.take_step.optimizer.param_groups[0]["lr"] for graphed in recordings]
         assert all(
-            isinstance(rate, Tensor) and rate.item() == pytest.approx(value) for rate, value in zip(places, (1e-3, 1e-2, 1e-3), strict=True)
+            isinstance(rate, Tensor) and rate.item() == pytest.approx(value)
+            for rate, value in zip(places, (1e-3, 1e-2, 1e-3), strict=True)
         )
         for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
             assert torch.allclose(one, other, atol=1e-6)
@@ -774,11 +1119,25 @@ class TestRecordedSteps:
         for one, other in zip(found.parameters(), expected.parameters(), strict=True):
             assert torch.allclose(one, other, atol=1e-6)
 
-    @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU; benchmarks/gpu.py checks more there")
+    @pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="needs a GPU; benchmarks/gpu.py checks more there"
+    )
     def test_on_a_gpu(self):
         data = tuple(tensor.cuda() for tensor in blobs(53))
-        plain, graphed = StackedMLP([4, 8, 3], seeds=[0]).cuda(), StackedMLP([4, 8, 3], seeds=[0]).cuda()
+        plain, graphed = (
+            StackedMLP([4, 8, 3], seeds=[0]).cuda(),
+            StackedMLP([4, 8, 3], seeds=[0]).cuda(),
+        )
         for model, graph in ((plain, False), (graphed, True)):
-            fit(model, [0.5], data, cuda_graph=graph, fused=True, milestones=[2], max_grad_norm=1.0, epochs=5)
+            fit(
+                model,
+                [0.5],
+                data,
+                cuda_graph=graph,
+                fused=True,
+                milestones=[2],
+                max_grad_norm=1.0,
+                epochs=5,
+            )
         for one, other in zip(plain.parameters(), graphed.parameters(), strict=True):
             assert torch.allclose(one, other, atol=1e-6)

@@ -18,21 +18,34 @@ class Stop(Exception):
     """Breaks a training off."""
 
 
-def fitted(path: Path | None = None, stop_at: int = -1, *, epochs: int = 4, **options) -> tuple[RunModel, list[dict]]:
+def fitted(
+    path: Path | None = None, stop_at: int = -1, *, epochs: int = 4, **options
+) -> tuple[RunModel, list[dict]]:
     """Train two runs on 21 samples in batches of 5, that is five steps an epoch; return the model and the history."""
     generator = torch.Generator().manual_seed(0)
-    inputs, labels = torch.randn(21, 4, generator=generator), torch.randint(0, 3, (21,), generator=generator)
+    inputs, labels = (
+        torch.randn(21, 4, generator=generator),
+        torch.randint(0, 3, (21,), generator=generator),
+    )
     model = StackedMLP([4, 6, 3], [0, 1])
 
     def loss(logits, labels, beta):
-        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(0, labels.shape)
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(
+            0, labels.shape
+        )
 
     def measure(model, epoch):
         if epoch == stop_at:
             raise Stop
         return {}
 
-    common = {"epochs": epochs, "batch_size": 5, "learning_rate": 0.1, "checkpoint": path, "measure": measure}
+    common = {
+        "epochs": epochs,
+        "batch_size": 5,
+        "learning_rate": 0.1,
+        "checkpoint": path,
+        "measure": measure,
+    }
     return model, train(model, loss, lambda step: [1.0, 1.0], inputs, labels, **common | options)
 
 
@@ -57,21 +70,28 @@ def one_cycle(step: int, total: int, peak: float = 0.1) -> float:
     start, end = peak / 25, peak / 25 / 1e4
     if step <= last_up:
         return peak + (start - peak) * (1 + math.cos(math.pi * step / last_up)) / 2
-    return end + (peak - end) * (1 + math.cos(math.pi * (step - last_up) / (total - 1 - last_up))) / 2
+    return (
+        end + (peak - end) * (1 + math.cos(math.pi * (step - last_up) / (total - 1 - last_up))) / 2
+    )
 
 
 class TestOneCycle:
     def test_goes_up_and_down_from_step_to_step(self):
         """After an epoch of five steps the history has the rate of the next step; the last step has been done at the end."""
         found = rates(lr_schedule="one-cycle")
-        assert found[:4] == pytest.approx([one_cycle(5 * epoch, 20) for epoch in range(4)], rel=1e-6)
+        assert found[:4] == pytest.approx(
+            [one_cycle(5 * epoch, 20) for epoch in range(4)], rel=1e-6
+        )
         assert max(found) <= 0.1 and found[0] == pytest.approx(0.1 / 25)
 
     @each("optimizer", ["sgd", "adam"])
     def test_the_momentum_is_that_of_the_cycle(self, optimizer):
         first, _ = fitted(lr_schedule="one-cycle", optimizer=optimizer, momentum=0.3)
         second, _ = fitted(lr_schedule="one-cycle", optimizer=optimizer, momentum=0.9)
-        assert all(torch.equal(one, other) for one, other in zip(first.parameters(), second.parameters(), strict=True))
+        assert all(
+            torch.equal(one, other)
+            for one, other in zip(first.parameters(), second.parameters(), strict=True)
+        )
 
     def test_a_recorded_step_is_refused(self, monkeypatch):
         monkeypatch.setattr("gdlib.train.loop.can_be_graphed", lambda device: True)
@@ -82,27 +102,45 @@ class TestOneCycle:
 @each("optimizer", ["sgd", "adam"])
 @each("lr_schedule", ["exponential", "one-cycle"])
 def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, lr_schedule, optimizer):
-    options = {"lr_schedule": lr_schedule, "optimizer": optimizer, "momentum": 0.9, "weight_decay": 1e-3}
+    options = {
+        "lr_schedule": lr_schedule,
+        "optimizer": optimizer,
+        "momentum": 0.9,
+        "weight_decay": 1e-3,
+    }
     straight, expected = fitted(**options)
     for stop_at in (1, 3):
         path = tmp_path / f"state{stop_at}.pt"
         with pytest.raises(Stop):
             fitted(path, stop_at, **options)
         resumed, history = fitted(path, **options)
-        assert [entry["learning_rate"] for entry in history] == [entry["learning_rate"] for entry in expected]
-        assert all(torch.equal(one, other) for one, other in zip(straight.parameters(), resumed.parameters(), strict=True))
+        assert [entry["learning_rate"] for entry in history] == [
+            entry["learning_rate"] for entry in expected
+        ]
+        assert all(
+            torch.equal(one, other)
+            for one, other in zip(straight.parameters(), resumed.parameters(), strict=True)
+        )
 
 
 @each("lr_schedule", ["exponential", "one-cycle"])
 def test_more_epochs_are_another_training(tmp_path, lr_schedule):
     """The rates of the file once went on: down to 1e-10 where 1.8e-5 was asked for, or past the last step of the cycle."""
     fitted(tmp_path / "state.pt", epochs=2, lr_schedule=lr_schedule)
-    with pytest.raises(ValueError, match="state.pt was written with epochs=2, not 5; restore the old value or delete it to start again"):
+    with pytest.raises(
+        ValueError,
+        match="state.pt was written with epochs=2, not 5; restore the old value or delete it to start again",
+    ):
         fitted(tmp_path / "state.pt", epochs=5, lr_schedule=lr_schedule)
-    with pytest.raises(ValueError, match=f"lr_schedule='{lr_schedule}', not 'milestones'; milestones=None, not \\[\\]; restore"):
+    with pytest.raises(
+        ValueError,
+        match=f"lr_schedule='{lr_schedule}', not 'milestones'; milestones=None, not \\[\\]; restore",
+    ):
         fitted(tmp_path / "state.pt", epochs=2)
 
 
 def test_an_unknown_schedule():
-    with pytest.raises(ValueError, match="unknown lr_schedule 'cosine'; valid: milestones, exponential, one-cycle"):
+    with pytest.raises(
+        ValueError, match="unknown lr_schedule 'cosine'; valid: milestones, exponential, one-cycle"
+    ):
         fitted(lr_schedule="cosine")

@@ -59,7 +59,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy, so that the checkout stays as it is."""
     source = tmp_path_factory.mktemp("source")
     for folder in ("gdlib", "study"):
-        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copyfile(ROOT / name, source / name)
     pip = [
@@ -85,17 +87,36 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
         (metadata,) = [archive.read(name).decode() for name in names if name.endswith("METADATA")]
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"gdlib"}
     held = {name for name in names if name.startswith("gdlib/")}
-    assert held == {path.relative_to(ROOT).as_posix() for suffix in ("*.py", "py.typed") for path in (ROOT / "gdlib").rglob(suffix)}
-    needed = [line for line in re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE) if "extra ==" not in line]
+    assert held == {
+        path.relative_to(ROOT).as_posix()
+        for suffix in ("*.py", "py.typed")
+        for path in (ROOT / "gdlib").rglob(suffix)
+    }
+    needed = [
+        line
+        for line in re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE)
+        if "extra ==" not in line
+    ]
     assert {re.split(r"[^\w-]", line)[0] for line in needed} == {"torch", "numpy", "tqdm"}
 
 
-def test_the_lines_of_the_readme_run_where_it_alone_is_installed(wheel: Path, tmp_path: Path) -> None:
-    (lines, *_) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+def test_the_lines_of_the_readme_run_where_it_alone_is_installed(
+    wheel: Path, tmp_path: Path
+) -> None:
+    (lines, *_) = re.findall(
+        r"^```python\n(.*?)^```",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
     assert "gdlib" in lines and len(lines.splitlines()) <= 12
     place = tmp_path / "installed"
-    subprocess.run([*PIP, "install", "--quiet", "--no-deps", "--no-index", "--target", str(place), str(wheel)], check=True)
+    subprocess.run(
+        [*PIP, "install", "--quiet", "--no-deps", "--no-index", "--target", str(place), str(wheel)],
+        check=True,
+    )
     script = BEFORE.format(names=ABSENT) + f"sys.path.insert(0, {str(place)!r})\n" + lines + AFTER
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert Path(done.stdout.strip()).is_relative_to(place), "another copy of gdlib was imported"

@@ -20,12 +20,18 @@ def mnist(variant="relu-unit", seeds=5):
     """A made-up mnist in which every claim of E3 to E5 is met."""
     generator = np.random.default_rng(0)
     activation, normalization = variant.split("-")
-    accuracy = dict(zip(MNIST_BETAS, (0.95, 0.96, 0.97, 0.972, 0.974, 0.975, 0.976, 0.974), strict=True)) | {
+    accuracy = dict(
+        zip(MNIST_BETAS, (0.95, 0.96, 0.97, 0.972, 0.974, 0.975, 0.976, 0.974), strict=True)
+    ) | {
         MNIST_WARMUPS[0]: 0.977,
         MNIST_WARMUPS[1]: 0.98,
     }
-    lost = dict(zip(MNIST_BETAS, (1000, 950, 900, 800, 850, 1100, 1300, 2400), strict=True)) | dict.fromkeys(MNIST_WARMUPS, 1000)
-    early = dict(zip(MNIST_BETAS, (0.8, 0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.35), strict=True)) | dict.fromkeys(MNIST_WARMUPS, 0.3)
+    lost = dict(
+        zip(MNIST_BETAS, (1000, 950, 900, 800, 850, 1100, 1300, 2400), strict=True)
+    ) | dict.fromkeys(MNIST_WARMUPS, 1000)
+    early = dict(
+        zip(MNIST_BETAS, (0.8, 0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.35), strict=True)
+    ) | dict.fromkeys(MNIST_WARMUPS, 0.3)
     rows = []
     for seed in range(seeds):
         common = generator.normal(0, 0.0005)
@@ -52,15 +58,48 @@ def mnist(variant="relu-unit", seeds=5):
 
 
 IMAGE_RUN = {
-    **{"scale": "reduced", "dataset": "cifar10-jpeg", "model": "resnet18", "width": 0.25, "augmentation": "none", "momentum": 0.9},
-    **{"learning_rate": 0.01, "lr_schedule": "milestones", "milestones": [0.5, 0.75], "match_gradient": False, "diverged": False},
+    **{
+        "scale": "reduced",
+        "dataset": "cifar10-jpeg",
+        "model": "resnet18",
+        "width": 0.25,
+        "augmentation": "none",
+        "momentum": 0.9,
+    },
+    **{
+        "learning_rate": 0.01,
+        "lr_schedule": "milestones",
+        "milestones": [0.5, 0.75],
+        "match_gradient": False,
+        "diverged": False,
+    },
 }
 FAST = {
-    **{"model": "fast", "width": 1.0, "dataset": "cifar10", "augmentation": "crop2-flip", "seeds": 5},
+    **{
+        "model": "fast",
+        "width": 1.0,
+        "dataset": "cifar10",
+        "augmentation": "crop2-flip",
+        "seeds": 5,
+    },
     **{"lr_schedule": "one-cycle", "milestones": ()},
 }
-IMAGE_ACCURACY = {"20": 0.80, "5": 0.90, "1": 0.92, "0.1": 0.93, "0.01": 0.925, "warm-up 0.1→1": 0.94}
-OVERCONFIDENCE = {"20": -0.02, "5": 0.01, "1": 0.04, "0.1": 0.06, "0.01": 0.07, "warm-up 0.1→1": 0.05}
+IMAGE_ACCURACY = {
+    "20": 0.80,
+    "5": 0.90,
+    "1": 0.92,
+    "0.1": 0.93,
+    "0.01": 0.925,
+    "warm-up 0.1→1": 0.94,
+}
+OVERCONFIDENCE = {
+    "20": -0.02,
+    "5": 0.01,
+    "1": 0.04,
+    "0.1": 0.06,
+    "0.01": 0.07,
+    "warm-up 0.1→1": 0.05,
+}
 
 
 def images(**settings) -> pd.DataFrame:
@@ -100,14 +139,27 @@ def oscillating(momentum: float, rate: float, sizes: dict[str, float]) -> pd.Dat
     runs = images(momentum=momentum, learning_rate=rate, milestones=())
     runs = runs[runs["schedule"].isin(list(sizes))].copy()
     size = runs["schedule"].map(sizes) * (1 + 0.05 * runs["seed"])
-    runs["curve_test_accuracy"] = [[0.1, 0.3, 0.6, 0.8, 0.8, 0.8 + s, 0.8 - s, 0.8 + s, 0.8 - s] for s in size]
+    runs["curve_test_accuracy"] = [
+        [0.1, 0.3, 0.6, 0.8, 0.8, 0.8 + s, 0.8 - s, 0.8 + s, 0.8 - s] for s in size
+    ]
     return runs
 
 
 MARGIN_ACCURACY = {
     **{"softmax": 0.70, "lm 0.1": 0.71, "lm 0.3": 0.74, "lm 0.9": 0.75, "lm 1": 0.751},
-    **{"lm-qu 0.3": 0.72, "lm-qu 0.9": 0.73, "lm-uq 0.1": 0.60, "lm-uq 0.3": 0.735, "lm-uq 0.9": 0.745},
-    **{"label-smoothing 0.1": 0.71, "label-smoothing 0.3": 0.705, "super-symmetry": 0.69, "hinge": 0.60},
+    **{
+        "lm-qu 0.3": 0.72,
+        "lm-qu 0.9": 0.73,
+        "lm-uq 0.1": 0.60,
+        "lm-uq 0.3": 0.735,
+        "lm-uq 0.9": 0.745,
+    },
+    **{
+        "label-smoothing 0.1": 0.71,
+        "label-smoothing 0.3": 0.705,
+        "super-symmetry": 0.69,
+        "hinge": 0.60,
+    },
     **{"modified": 0.72, "modified-lm 0.3": 0.745, "l-softmax 2": 0.73, "lgm 0.3 0.1": 0.65},
 }
 BIAS = {"softmax": 0.7, "lm 0.3": 1.0, "label-smoothing 0.1": 0.9}
@@ -160,12 +212,32 @@ def degraded() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-ANGULAR_ACCURACY = {"softmax": 0.60, "arcgrad 10": 0.66, "arcface 20 0.1": 0.64, "center 0.02": 0.61, "m-softmax 0.5": 0.62, "adacos": 0.63}
-INTRA = {"softmax": 0.80, "arcgrad 10": 0.24, "arcface 20 0.1": 0.39, "center 0.02": 0.42, "m-softmax 0.5": 0.69, "adacos": 0.41}
+ANGULAR_ACCURACY = {
+    "softmax": 0.60,
+    "arcgrad 10": 0.66,
+    "arcface 20 0.1": 0.64,
+    "center 0.02": 0.61,
+    "m-softmax 0.5": 0.62,
+    "adacos": 0.63,
+}
+INTRA = {
+    "softmax": 0.80,
+    "arcgrad 10": 0.24,
+    "arcface 20 0.1": 0.39,
+    "center 0.02": 0.42,
+    "m-softmax 0.5": 0.69,
+    "adacos": 0.41,
+}
 
 
 def trained(
-    changes: dict[str, float] | None = None, *, samples: int = 6000, epochs: int = 15, seeds: int = 3, entry: str = "augmented", **columns
+    changes: dict[str, float] | None = None,
+    *,
+    samples: int = 6000,
+    epochs: int = 15,
+    seeds: int = 3,
+    entry: str = "augmented",
+    **columns,
 ) -> pd.DataFrame:
     """Made-up runs that say what the paper says; changes are added to the accuracy of a loss."""
     generator, rows = np.random.default_rng(samples + epochs), []
@@ -187,7 +259,11 @@ def trained(
                 "wc_intra": INTRA[loss] + noise,
                 "w_inter": 1.7 - INTRA[loss] / 2 + noise,
                 "curve_epoch": [0, 3, 6],
-                "curve_target_angle": [3.0 - 2 * INTRA[loss], 1.2 * INTRA[loss] + noise, INTRA[loss] + noise],
+                "curve_target_angle": [
+                    3.0 - 2 * INTRA[loss],
+                    1.2 * INTRA[loss] + noise,
+                    INTRA[loss] + noise,
+                ],
             }
             rows.append(row | columns)
     return pd.DataFrame(rows)
@@ -196,7 +272,10 @@ def trained(
 def cuts() -> pd.DataFrame:
     """Everything, a quarter of the samples, and a third of the epochs; ArcGrad's lead grows by 4 points in both."""
     lead = {"arcgrad 10": 0.04}
-    few, short = trained(lead, samples=1500, entry="fewer"), trained(lead, epochs=5, entry="shorter")
+    few, short = (
+        trained(lead, samples=1500, entry="fewer"),
+        trained(lead, epochs=5, entry="shorter"),
+    )
     return pd.concat([trained(), few, short], ignore_index=True)
 
 
@@ -206,7 +285,10 @@ def steps(repetitions: int = 5) -> pd.DataFrame:
     for repetition in range(repetitions):
         for model, seconds, excess in (("resnet18", 1.0, 0.03), ("resnet34", 2.0, 0.015)):
             load = 1 + 0.2 * generator.random()  # what a repetition shares
-            for loss, factor in (("softmax", 1.0), ("arcgrad 10", 1 + excess + generator.normal(0, 0.002))):
+            for loss, factor in (
+                ("softmax", 1.0),
+                ("arcgrad 10", 1 + excess + generator.normal(0, 0.002)),
+            ):
                 rows.append(
                     {
                         "campaign": "angular-cost",
@@ -254,14 +336,21 @@ def with_rivals() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def table_i(changes: dict[str, float] | None = None, seeds: int = 10, campaign: str = "uci", **columns: object) -> pd.DataFrame:
+def table_i(
+    changes: dict[str, float] | None = None,
+    seeds: int = 10,
+    campaign: str = "uci",
+    **columns: object,
+) -> pd.DataFrame:
     """Runs whose accuracies are those of the paper's Table I, with a little noise; changes are added to the column of a method."""
     generator, rows = np.random.default_rng(0), []
     paper = criteria.paper_table_i()
     for seed in range(seeds):
         for title in paper.index:
             for method in paper.columns:
-                accuracy = (paper.loc[title, method] + (changes or {}).get(method, 0.0)) / 100 + generator.normal(0, 1e-4)
+                accuracy = (
+                    paper.loc[title, method] + (changes or {}).get(method, 0.0)
+                ) / 100 + generator.normal(0, 1e-4)
                 rows.append(
                     {
                         "campaign": campaign,
@@ -280,7 +369,13 @@ def table_i(changes: dict[str, float] | None = None, seeds: int = 10, campaign: 
                         "test_accuracy": accuracy,
                         "fold_accuracies": [accuracy] * 10,
                         "curve_epoch": [0, 10, 20, 30, 50],
-                        "curve_test_accuracy": [0.0, accuracy + 0.05, accuracy, accuracy - 0.1, accuracy + 0.01],
+                        "curve_test_accuracy": [
+                            0.0,
+                            accuracy + 0.05,
+                            accuracy,
+                            accuracy - 0.1,
+                            accuracy + 0.01,
+                        ],
                         **columns,
                     }
                 )
@@ -301,26 +396,54 @@ def depth(ten: dict[str, float]) -> pd.DataFrame:
 def stepping() -> pd.DataFrame:
     """Runs in which an over-small β loses samples where the step is large, and wins some where it is small: B4 holds."""
     rows = []
-    arms = [(rate, 1.0, 1.0) for rate in (0.001, 0.01, 0.03, 0.1)] + [(0.001, 255.0, 1 / 255), (0.001, 1.0, 255.0)]
+    arms = [(rate, 1.0, 1.0) for rate in (0.001, 0.01, 0.03, 0.1)] + [
+        (0.001, 255.0, 1 / 255),
+        (0.001, 1.0, 255.0),
+    ]
     for rate, inputs, weights in arms:
         for beta in (1.0, 0.001):
             for seed in range(5):
                 large = rate == 0.1 or weights != 1
                 errors = (400 if beta == 1 else 900 if large else 100) + seed * (1 + beta)
                 share = 0.5 if beta == 1 else 0.95
-                row = {"campaign": "mnist-step", "record": "a.json", "scale": "paper", "activation": "tanh", "normalization": "unit"}
-                row |= {"learning_rate": rate, "input_scale": inputs, "first_weights": weights, "schedule": f"{beta:g}", "beta": beta}
-                row |= {"seed": seed, "train_samples": 60_000, "train_accuracy": 1 - errors / 60_000}
-                rows.append(row | {"confidence_counts": [share * errors + seed, 60_000 - share * errors - seed]})
+                row = {
+                    "campaign": "mnist-step",
+                    "record": "a.json",
+                    "scale": "paper",
+                    "activation": "tanh",
+                    "normalization": "unit",
+                }
+                row |= {
+                    "learning_rate": rate,
+                    "input_scale": inputs,
+                    "first_weights": weights,
+                    "schedule": f"{beta:g}",
+                    "beta": beta,
+                }
+                row |= {
+                    "seed": seed,
+                    "train_samples": 60_000,
+                    "train_accuracy": 1 - errors / 60_000,
+                }
+                rows.append(
+                    row
+                    | {"confidence_counts": [share * errors + seed, 60_000 - share * errors - seed]}
+                )
     return pd.DataFrame(rows)
 
 
 def widths() -> pd.DataFrame:
     """Runs in which an over-small β loses samples in a narrow network, and none in a wide one: E19 holds."""
     narrow = stepping()
-    narrow = narrow[(narrow["first_weights"] == 1) & narrow["learning_rate"].isin([0.001, 0.1])].assign(
-        activation="relu", hidden=[[25, 10]] * 20
+    narrow = narrow[
+        (narrow["first_weights"] == 1) & narrow["learning_rate"].isin([0.001, 0.1])
+    ].assign(activation="relu", hidden=[[25, 10]] * 20)
+    wide = narrow.assign(
+        hidden=[[400, 160]] * 20,
+        confidence_counts=[[seed, 60_000 - seed] for seed in narrow["seed"]],
     )
-    wide = narrow.assign(hidden=[[400, 160]] * 20, confidence_counts=[[seed, 60_000 - seed] for seed in narrow["seed"]])
-    counts = [[900 if beta < 1 else 100 + seed, 59_000] for beta, seed in zip(narrow["beta"], narrow["seed"], strict=True)]
+    counts = [
+        [900 if beta < 1 else 100 + seed, 59_000]
+        for beta, seed in zip(narrow["beta"], narrow["seed"], strict=True)
+    ]
     return pd.concat([narrow.assign(confidence_counts=counts), wide], ignore_index=True)

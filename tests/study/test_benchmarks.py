@@ -18,26 +18,54 @@ from benchmarks.measuring import GOALS, KEPT, KINDS, Row, compared, load
 
 SCRIPTS = ["sweep", "tables", "loss", "parts", "reproduce"]
 FIELDS = {"schema", "script", "smoke", "environment", "goals", "rows"}
-ENVIRONMENT = {"time", "commit", "python", "versions", "platform", "device", "precision", "threads", "cores", "load"}
+ENVIRONMENT = {
+    "time",
+    "commit",
+    "python",
+    "versions",
+    "platform",
+    "device",
+    "precision",
+    "threads",
+    "cores",
+    "load",
+}
 FILES = sorted(KEPT.glob("*.json"))
 
 
 def row(**other: object) -> Row:
-    values = {"what": "a", "against": "b", "kind": "times faster", "value": 3.0, "low": 2.0, "high": 4.0, "repetitions": 5}
+    values = {
+        "what": "a",
+        "against": "b",
+        "kind": "times faster",
+        "value": 3.0,
+        "low": 2.0,
+        "high": 4.0,
+        "repetitions": 5,
+    }
     return Row(**{**values, **other})  # type: ignore[arg-type]
 
 
 # -- what is kept --------------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_kept_files_have_the_schema_and_say_where_they_were_measured(subtests: pytest.Subtests) -> None:
+def test_the_kept_files_have_the_schema_and_say_where_they_were_measured(
+    subtests: pytest.Subtests,
+) -> None:
     assert {path.stem for path in FILES} == set(SCRIPTS)
     for path in FILES:
         with subtests.test(path.stem):
             content = json.loads(path.read_text(encoding="utf-8"))
-            assert set(content) == FIELDS and content["schema"] == measuring.SCHEMA and content["script"] == path.stem
+            assert (
+                set(content) == FIELDS
+                and content["schema"] == measuring.SCHEMA
+                and content["script"] == path.stem
+            )
             assert content["smoke"] is False, "numbers of a smoke run are worth nothing"
-            assert set(content["environment"]) - {"processor"} == ENVIRONMENT and content["environment"]["threads"] == 1
+            assert (
+                set(content["environment"]) - {"processor"} == ENVIRONMENT
+                and content["environment"]["threads"] == 1
+            )
             assert content["rows"]
             assert set(content["goals"]) <= set(GOALS)
 
@@ -52,8 +80,14 @@ def test_the_rows_of_a_kept_file_fit_together(subtests: pytest.Subtests) -> None
                 assert found.repetitions >= 1
                 assert (found.limit is None) == (found.goal == "") and one["met"] == found.met
                 if found.ours is not None and found.theirs is not None:
-                    ratio = found.theirs / found.ours if KINDS[found.kind] else found.ours / found.theirs
-                    assert 0.5 < ratio / found.value < 2, "the median of the ratios and the ratio of the medians are far apart"
+                    ratio = (
+                        found.theirs / found.ours
+                        if KINDS[found.kind]
+                        else found.ours / found.theirs
+                    )
+                    assert 0.5 < ratio / found.value < 2, (
+                        "the median of the ratios and the ratio of the medians are far apart"
+                    )
 
 
 def test_every_goal_has_a_number() -> None:
@@ -61,12 +95,18 @@ def test_every_goal_has_a_number() -> None:
     missing = {"P1", "P2", "P4", "P5", "P7"} - {found.goal for found in rows}
     assert not missing, f"{missing} were not measured"
     sweeps, losses = ([found for found in rows if found.goal == goal] for goal in ("P1", "P4"))
-    assert {found.limit for found in sweeps} <= {30.0, 50.0, 60.0} and any("softmax" in found.what for found in sweeps)
+    assert {found.limit for found in sweeps} <= {30.0, 50.0, 60.0} and any(
+        "softmax" in found.what for found in sweeps
+    )
     assert {found.kind for found in losses} == {"share of the time", "share of the memory"}
 
 
 def test_the_public_library_was_compared() -> None:
-    names = {found.what.split()[0] for found in load(KEPT)["loss"]["rows"] if found.against == "pytorch-metric-learning"}
+    names = {
+        found.what.split()[0]
+        for found in load(KEPT)["loss"]["rows"]
+        if found.against == "pytorch-metric-learning"
+    }
     assert names == {"ArcFace", "CosFace", "SphereFace"}
 
 
@@ -93,7 +133,14 @@ def test_a_goal_is_met_at_two_decimals(subtests: pytest.Subtests) -> None:
 def test_the_ratio_is_the_median_over_turns_and_its_direction_is_that_of_the_kind() -> None:
     ours, theirs = [1.0, 2.0, 4.0], [10.0, 10.0, 10.0]
     faster = compared(ours, theirs, what="a", against="b", kind="times faster", scale=10.0)
-    assert (faster.value, faster.low, faster.high, faster.ours, faster.theirs, faster.repetitions) == (5.0, 2.5, 10.0, 20.0, 100.0, 3)
+    assert (
+        faster.value,
+        faster.low,
+        faster.high,
+        faster.ours,
+        faster.theirs,
+        faster.repetitions,
+    ) == (5.0, 2.5, 10.0, 20.0, 100.0, 3)
     share = compared(ours, theirs, what="a", against="b", kind="share of the time")
     assert (share.value, share.low, share.high) == (0.2, 0.1, 0.4)
 
@@ -107,7 +154,11 @@ def test_candidates_take_turns() -> None:
     calls: list[str] = []
     clock = iter(range(100))
     found = measuring.take_turns(
-        {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2, passes=2, rounds=3, seconds=lambda: float(next(clock))
+        {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")},
+        2,
+        passes=2,
+        rounds=3,
+        seconds=lambda: float(next(clock)),
     )
     assert [name for name, _ in itertools.groupby(calls)] == ["a", "b"] * 6
     assert found == {"a": [0.5, 0.5], "b": [0.5, 0.5]}
@@ -115,21 +166,32 @@ def test_candidates_take_turns() -> None:
 
 def test_a_slow_round_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     passes = iter([1.0, 8.0, 1.0])
-    monkeypatch.setattr(measuring.Timer, "timeit", lambda self, number: argparse.Namespace(median=next(passes)))
+    monkeypatch.setattr(
+        measuring.Timer, "timeit", lambda self, number: argparse.Namespace(median=next(passes))
+    )
     assert measuring.take_turns({"a": lambda: None}, 1, rounds=3) == {"a": [1.0]}
 
 
-@pytest.mark.skipif(platform.system() != "Linux", reason="page faults are held by glibc's allocator")
+@pytest.mark.skipif(
+    platform.system() != "Linux", reason="page faults are held by glibc's allocator"
+)
 def test_page_faults_are_held_at_zero_where_asked() -> None:
     held = loss.in_a_fresh_process(loss.turns_of_two, "decayed", "plain", (2048, 1000), 9, 1, True)
-    assert max(faults for _, faults in held.values()) < 20  # an array of that size has 2,000 pages of 4 KiB
+    assert (
+        max(faults for _, faults in held.values()) < 20
+    )  # an array of that size has 2,000 pages of 4 KiB
 
 
-def test_a_file_is_read_as_it_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_read_as_it_was_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [row(goal="P2", limit=4.0), row(kind="seconds", against="", repetitions=1)]
     measuring.finish("some", rows, argparse.Namespace(into=tmp_path, smoke=False))
     assert load(tmp_path)["some"]["rows"] == rows
-    assert "P2 a: 3.00 times faster (2.00 to 4.00) against b; goal ≥ 4.00: MISSED" in capsys.readouterr().out
+    assert (
+        "P2 a: 3.00 times faster (2.00 to 4.00) against b; goal ≥ 4.00: MISSED"
+        in capsys.readouterr().out
+    )
     summary.main([str(tmp_path)])
     printed = capsys.readouterr().out.splitlines()
     assert printed[1].split() == ["P2", "a", "b", "≥4×", "3×", "missed"]
@@ -159,7 +221,9 @@ def threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_says_what_it_measures_and_runs(script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_says_what_it_measures_and_runs(
+    script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main = importlib.import_module(f"benchmarks.{script}").main
     with pytest.raises(SystemExit) as stopped:
         main(["--help"])
@@ -173,5 +237,10 @@ def test_a_script_says_what_it_measures_and_runs(script: str, tmp_path: Path, ca
 
 
 def test_make_bench_runs_every_script() -> None:
-    recipe = (KEPT.parents[1] / "Makefile").read_text(encoding="utf-8").split("\nbench:")[1].split("\n\n")[0]
+    recipe = (
+        (KEPT.parents[1] / "Makefile")
+        .read_text(encoding="utf-8")
+        .split("\nbench:")[1]
+        .split("\n\n")[0]
+    )
     assert f"for script in {' '.join(SCRIPTS)} gpu;" in recipe and "benchmarks.summary" in recipe

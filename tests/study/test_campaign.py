@@ -74,8 +74,21 @@ CAMPAIGN: dict[str, Any] = {
     "title": "For the tests",
     "defaults": {"dataset": "digits", "epochs": 2, "warmups": []},
     "entries": [
-        {"id": "a", "template": "train", "answers": ["E3"], "parameters": {"betas": [1]}, "each": {"seeds": [[0], [1]]}, "minutes": 0.1},
-        {"id": "b", "template": "train", "answers": ["E4"], "parameters": {"betas": [1.0, 0.1], "seeds": [0]}, "minutes": 0.1},
+        {
+            "id": "a",
+            "template": "train",
+            "answers": ["E3"],
+            "parameters": {"betas": [1]},
+            "each": {"seeds": [[0], [1]]},
+            "minutes": 0.1,
+        },
+        {
+            "id": "b",
+            "template": "train",
+            "answers": ["E4"],
+            "parameters": {"betas": [1.0, 0.1], "seeds": [0]},
+            "minutes": 0.1,
+        },
     ],
 }
 
@@ -94,7 +107,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write(project: Path, content: object) -> Path:
     path = project / "campaigns" / "small.yml"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    path.write_text(
+        content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False),
+        encoding="utf-8",
+    )
     return path
 
 
@@ -110,7 +126,15 @@ def put_record(job: Job, **changes: Any) -> None:
     """A record as the job itself would write it, with changes of its content."""
     runs = [planned | {"metrics": {"test_accuracy": 0.5}} for planned in job.setting.planned()]
     parameters = job.setting.model_dump()
-    content = {"schema": 1, "template": "train", "parameters": parameters, "data": {}, "model": {}, "runs": runs, "epochs_done": 2}
+    content = {
+        "schema": 1,
+        "template": "train",
+        "parameters": parameters,
+        "data": {},
+        "model": {},
+        "runs": runs,
+        "epochs_done": 2,
+    }
     content |= {"wall_seconds": 0.0, "scale": "smoke", "environment": {}}
     parameters |= changes.pop("parameters", {})
     job.record.parent.mkdir(parents=True, exist_ok=True)
@@ -118,8 +142,24 @@ def put_record(job: Job, **changes: Any) -> None:
 
 
 def snakemake(project: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "2", "--keep-going", "--nolock"]
-    return subprocess.run([*command, "--config", "campaign=small", *arguments], cwd=project, capture_output=True, text=True, **options)
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(ROOT / "Snakefile"),
+        "--cores",
+        "2",
+        "--keep-going",
+        "--nolock",
+    ]
+    return subprocess.run(
+        [*command, "--config", "campaign=small", *arguments],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        **options,
+    )
 
 
 # -- the file ------------------------------------------------------------------------------------------------------------------------------
@@ -128,17 +168,31 @@ def snakemake(project: Path, *arguments: str, **options: Any) -> subprocess.Comp
 def test_a_campaign_expands_into_jobs(project: Path) -> None:
     first, second, third = jobs_of(project)
     assert [job.id for job in (first, second, third)] == ["a-seed0", "a-seed1", "b"]
-    assert second.parameters == {"dataset": "digits", "epochs": 2, "warmups": [], "betas": [1], "seeds": [1]}
+    assert second.parameters == {
+        "dataset": "digits",
+        "epochs": 2,
+        "warmups": [],
+        "betas": [1],
+        "seeds": [1],
+    }
     assert second.record == project / "results" / "records" / "small" / "a-seed1.json"
     assert third.answers == ("E4",) and third.setting.trainings == 2
-    path = write(project, entry(each={"seeds": [[0], [1, 2]], "learning_rate": [0.1, 1e-3], "dataset": ["digits"]}))
+    path = write(
+        project,
+        entry(each={"seeds": [[0], [1, 2]], "learning_rate": [0.1, 1e-3], "dataset": ["digits"]}),
+    )
     assert [job.id for job in campaigns.load(path).jobs] == [
-        f"a-{seeds}-learning-rate{rate}-digits" for seeds in ("seed0", "seeds1-2") for rate in ("0.1", "0.001")
+        f"a-{seeds}-learning-rate{rate}-digits"
+        for seeds in ("seed0", "seeds1-2")
+        for rate in ("0.1", "0.001")
     ]
 
 
 def test_numbers_in_scientific_notation_are_numbers(project: Path) -> None:
-    path = write(project, "name: small\nentries:\n- {id: a, template: train, parameters: {learning_rate: 1e-3, betas: [1E+1, 5e-1]}}\n")
+    path = write(
+        project,
+        "name: small\nentries:\n- {id: a, template: train, parameters: {learning_rate: 1e-3, betas: [1E+1, 5e-1]}}\n",
+    )
     assert campaigns.load(path).jobs[0].parameters == {"learning_rate": 0.001, "betas": [10.0, 0.5]}
 
 
@@ -146,27 +200,45 @@ WRONG_FILES: list[tuple[object, str]] = [
     ("name: small\nentries: [", "not a readable campaign file"),
     ("[" * 100_000, "not a readable campaign file"),
     ("name: small\nname: small\nentries: []\n", "'name' stands twice"),
-    ("name: small\ndefaults: {<<: {epochs: 1}, <<: {epochs: 2}}\nentries: []\n", "'<<' stands twice"),
-    ("name: small\ndefaults: {<<: [{epochs: 1}, {epochs: 2}]}\nentries: []\n", "'<<: epochs' stands twice"),
+    (
+        "name: small\ndefaults: {<<: {epochs: 1}, <<: {epochs: 2}}\nentries: []\n",
+        "'<<' stands twice",
+    ),
+    (
+        "name: small\ndefaults: {<<: [{epochs: 1}, {epochs: 2}]}\nentries: []\n",
+        "'<<: epochs' stands twice",
+    ),
     ("name: small\ntitle: " + "x" * 200_000, "the limit is 200,000"),
     ("[1, 2]", "expected a mapping with the keys name, title, defaults, entries"),
     ({**CAMPAIGN, "name": "other"}, "must agree"),
-    ({**CAMPAIGN, "entry": []}, "no key 'entry'; did you mean 'entries'[?] The valid names are: name, title, defaults, entries"),
+    (
+        {**CAMPAIGN, "entry": []},
+        "no key 'entry'; did you mean 'entries'[?] The valid names are: name, title, defaults, entries",
+    ),
     ({**CAMPAIGN, 1: 2}, "no key 1"),
     ({"name": "small"}, "the key 'entries' is missing"),
     *(({**CAMPAIGN, "entries": value}, "entries") for value in (None, [], 3, {"a": 1})),
     ({**CAMPAIGN, "entries": [{"id": "a"}]}, r"entry 1 \(a\): the key 'template' is missing"),
     ({**CAMPAIGN, "entries": ["a"]}, "entry 1: expected a mapping"),
     *((entry(**{name: None}), f"the key '{name}' is missing") for name in ("id", "template")),
-    *((entry(minutes=value), "minutes: Input should be") for value in ("two", float("nan"), 0, -1, True)),
+    *(
+        (entry(minutes=value), "minutes: Input should be")
+        for value in ("two", float("nan"), 0, -1, True)
+    ),
     (entry(memory=0.5), "memory: Input should be a valid integer"),
     (entry(parameters=[1]), "parameters: Input should be a valid dictionary"),
     (entry(parameters={1: 2}), "parameters.1..*: Input should be a valid string"),
     (entry(answers=["E99"]), "the ledger has no row 'E99'; its rows are: A1"),
     *((entry(each={"seeds": value}), r"each\[seeds\]: (Input|List) should") for value in (3, [])),
-    (entry(parameters={"seeds": [0]}, each={"seeds": [[0]]}), "seeds stands in `parameters` and in `each`; keep one"),
+    (
+        entry(parameters={"seeds": [0]}, each={"seeds": [[0]]}),
+        "seeds stands in `parameters` and in `each`; keep one",
+    ),
     ({**CAMPAIGN, "entries": [{"id": "a", "template": "train"}] * 2}, "two jobs are called 'a'"),
-    (entry(each={"seeds": [[seed] for seed in range(400)], "epochs": list(range(300))}), "more than 100,000 jobs"),
+    (
+        entry(each={"seeds": [[seed] for seed in range(400)], "epochs": list(range(300))}),
+        "more than 100,000 jobs",
+    ),
     *((entry(id=name), "cannot name a file") for name in ("../a", "a b", "$(touch x)", ".a", "")),
     (entry(id="a" * 5000), "id: String should have at most 100 characters"),
 ]
@@ -183,25 +255,47 @@ def test_a_wrong_file_is_refused(project: Path, subtests: pytest.Subtests) -> No
 
 def test_an_anchor_may_be_changed_where_it_is_merged(project: Path) -> None:
     path = write(
-        project, "name: small\ndefaults: &d {epochs: 1, seeds: [0]}\nentries: [{id: a, template: train, parameters: {<<: *d, epochs: 2}}]"
+        project,
+        "name: small\ndefaults: &d {epochs: 1, seeds: [0]}\nentries: [{id: a, template: train, parameters: {<<: *d, epochs: 2}}]",
     )
     assert campaigns.load(path).jobs[0].setting.model_dump()["epochs"] == 2
 
 
 def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Subtests) -> None:
     for name in ["../y", "x$(touch PWNED)", "a b", "", "x" * 5000, None]:
-        with subtests.test(str(name)[:30]), pytest.raises(CampaignError, match="a campaign cannot be called"):
+        with (
+            subtests.test(str(name)[:30]),
+            pytest.raises(CampaignError, match="a campaign cannot be called"),
+        ):
             campaigns.plan(name, project)  # type: ignore[arg-type]
 
 
 WRONG_JOBS = [
-    (entry(template="tran"), r"entry 1 \(a\): template: Input should be 'train', 'curriculum', .*; got 'tran'; did you mean 'train'[?]"),
-    ({**entry(template="cost"), "defaults": {}}, "there is no notebook notebooks/experiments/cost.md"),
-    (entry(parameters={"epoch": 3}), "job a: there is no parameter 'epoch'; did you mean 'epochs'[?] The valid names are: dataset"),
-    (entry(parameters={"epochs": "3"}), r"job a: epochs: Input should be a valid integer; got '3' \(str\)"),
-    (entry(parameters={"betas": [0.1, -1.0]}), r"job a: betas\[1\]: Input should be greater than 0; got -1.0"),
+    (
+        entry(template="tran"),
+        r"entry 1 \(a\): template: Input should be 'train', 'curriculum', .*; got 'tran'; did you mean 'train'[?]",
+    ),
+    (
+        {**entry(template="cost"), "defaults": {}},
+        "there is no notebook notebooks/experiments/cost.md",
+    ),
+    (
+        entry(parameters={"epoch": 3}),
+        "job a: there is no parameter 'epoch'; did you mean 'epochs'[?] The valid names are: dataset",
+    ),
+    (
+        entry(parameters={"epochs": "3"}),
+        r"job a: epochs: Input should be a valid integer; got '3' \(str\)",
+    ),
+    (
+        entry(parameters={"betas": [0.1, -1.0]}),
+        r"job a: betas\[1\]: Input should be greater than 0; got -1.0",
+    ),
     (entry(parameters={"record": "x.json"}), "there is no parameter 'record'"),
-    (entry(template="curriculum", parameters={"loss": "softmax"}), "the notebook curriculum has no parameter 'loss'"),
+    (
+        entry(template="curriculum", parameters={"loss": "softmax"}),
+        "the notebook curriculum has no parameter 'loss'",
+    ),
 ]
 
 
@@ -219,10 +313,16 @@ def test_a_wrong_job_stops_the_plan(project: Path, subtests: pytest.Subtests) ->
 
 def test_a_job_is_pending_exactly_if_its_record_is_missing_or_other(project: Path) -> None:
     first, second, third = jobs_of(project)
-    assert [job.id for job in campaigns.plan("small", project).pending] == ["a-seed0", "a-seed1", "b"]
+    assert [job.id for job in campaigns.plan("small", project).pending] == [
+        "a-seed0",
+        "a-seed1",
+        "b",
+    ]
     put_record(first)
     put_record(second, parameters={"seeds": [7]})
-    put_record(third, parameters={"epochs": 2.0, "betas": [1, 0.1], "added_later": 1, "device": "cuda"})
+    put_record(
+        third, parameters={"epochs": 2.0, "betas": [1, 0.1], "added_later": 1, "device": "cuda"}
+    )
     os.utime(first.record, (0, 0))  # file times play no part
     plan = campaigns.plan("small", project)
     assert [job.id for job in plan.pending] == ["a-seed1"]
@@ -233,14 +333,19 @@ def coverage(project: Path, claim: str = "E4") -> campaigns.Coverage:
     return campaigns.coverage(job for job in jobs_of(project) if claim in job.answers)
 
 
-def test_a_record_of_something_else_is_not_the_jobs(project: Path, subtests: pytest.Subtests) -> None:
+def test_a_record_of_something_else_is_not_the_jobs(
+    project: Path, subtests: pytest.Subtests
+) -> None:
     job = jobs_of(project)[2]
     put_record(job)
     assert job.done and coverage(project) == campaigns.Coverage(2, 2)
     first, second = json.loads(job.record.read_text())["runs"]
     cases: list[tuple[dict[str, Any], str]] = [
         ({"template": "curriculum"}, "of the notebook curriculum"),
-        ({"parameters": {"learning_rate": 0.0501}}, "measured with learning_rate 0.0501, not 0.1"),  # a default that has changed
+        (
+            {"parameters": {"learning_rate": 0.0501}},
+            "measured with learning_rate 0.0501, not 0.1",
+        ),  # a default that has changed
         ({"runs": []}, "has 0 runs, not 2"),
         ({"runs": [first]}, "has 1 runs, not 2"),
         ({"runs": [first, first]}, "run 2 of its record is not the planned one"),
@@ -260,7 +365,10 @@ def test_a_parameter_that_was_added_later_had_its_default(project: Path) -> None
     del content["parameters"]["label_noise"]
     job.record.write_text(json.dumps(content))
     assert job.done
-    write(project, entry(id="b", parameters={**CAMPAIGN["entries"][1]["parameters"], "label_noise": 0.1}))
+    write(
+        project,
+        entry(id="b", parameters={**CAMPAIGN["entries"][1]["parameters"], "label_noise": 0.1}),
+    )
     assert "label_noise 0.0, not 0.1" in jobs_of(project)[0].missing()
 
 
@@ -268,7 +376,11 @@ def test_a_damaged_record_is_named(project: Path, subtests: pytest.Subtests) -> 
     job = jobs_of(project)[0]
     put_record(job)
     content = json.loads(job.record.read_text())
-    for changes in [{"epochs_done": 1}, {"runs": [{"metrics": {"test_accuracy": 97}}]}, {"parameters": None}]:
+    for changes in [
+        {"epochs_done": 1},
+        {"runs": [{"metrics": {"test_accuracy": 97}}]},
+        {"parameters": None},
+    ]:
         job.record.write_text(json.dumps({**content, **changes}), encoding="utf-8")
         with subtests.test(str(changes)), pytest.raises(CampaignError, match=r"a-seed0\.json"):
             campaigns.plan("small", project)
@@ -280,22 +392,38 @@ def test_a_damaged_record_is_named(project: Path, subtests: pytest.Subtests) -> 
 
 def test_coverage_counts_trainings(project: Path) -> None:
     put_record(jobs_of(project)[2])
-    assert coverage(project) == campaigns.Coverage(done=2, planned=2) == campaigns.coverage(jobs_of(project)[2:])
-    assert coverage(project, "E3") == campaigns.Coverage(0, 2) and coverage(project, "E9") == campaigns.Coverage(0, 0)
+    assert (
+        coverage(project)
+        == campaigns.Coverage(done=2, planned=2)
+        == campaigns.coverage(jobs_of(project)[2:])
+    )
+    assert coverage(project, "E3") == campaigns.Coverage(0, 2) and coverage(
+        project, "E9"
+    ) == campaigns.Coverage(0, 0)
     frame = campaigns.coverage_table(project / "campaigns", ["E3", "E4", "E99"])
     assert frame.values.tolist() == [["`small`", "For the tests", "smoke", "2 of 4 runs"]]
     assert campaigns.coverage_table(project / "campaigns", ["E99"]).empty
-    (job,) = [job for job in campaigns.load(ROOT / "campaigns" / "uci.yml").jobs if job.id == "table-softmax"]
+    (job,) = [
+        job
+        for job in campaigns.load(ROOT / "campaigns" / "uci.yml").jobs
+        if job.id == "table-softmax"
+    ]
     assert job.setting.trainings == 15 * 10 * 10
 
 
-def test_what_did_not_change_is_not_read_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_did_not_change_is_not_read_again(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, third = project / "campaigns" / "small.yml", jobs_of(project)[2]
     put_record(third)
     assert coverage(project).done == 2
     opened: list[Path] = []
     whole = Path.read_text
-    monkeypatch.setattr(Path, "read_text", lambda self, *options, **named: (opened.append(self), whole(self, *options, **named))[1])
+    monkeypatch.setattr(
+        Path,
+        "read_text",
+        lambda self, *options, **named: (opened.append(self), whole(self, *options, **named))[1],
+    )
     assert coverage(project).done == 2 and campaigns.plan("small", project).done and opened == []
     put_record(third, parameters={"betas": [7.0, 8.0]})
     write(project, {**CAMPAIGN, "title": "Changed"})
@@ -303,7 +431,15 @@ def test_what_did_not_change_is_not_read_again(project: Path, monkeypatch: pytes
 
 
 def test_ten_thousand_jobs_are_planned_in_seconds(project: Path) -> None:
-    write(project, entry(each={"seeds": [[seed] for seed in range(1000)], "learning_rate": [0.01 * rate for rate in range(1, 11)]}))
+    write(
+        project,
+        entry(
+            each={
+                "seeds": [[seed] for seed in range(1000)],
+                "learning_rate": [0.01 * rate for rate in range(1, 11)],
+            }
+        ),
+    )
     before = time.process_time()
     assert len(campaigns.plan("small", project).pending) == 10_000
     assert time.process_time() - before < 20
@@ -315,9 +451,13 @@ def test_ten_thousand_jobs_are_planned_in_seconds(project: Path) -> None:
 def test_a_job_runs_once_though_two_processes_want_it(project: Path) -> None:
     job = jobs_of(project)[2]
     job.record.parent.mkdir(parents=True)
-    (job.record.parent / "b.json.elsewhere.123.partial").write_text('{"schema')  # of a process that was killed
+    (job.record.parent / "b.json.elsewhere.123.partial").write_text(
+        '{"schema'
+    )  # of a process that was killed
     command = [sys.executable, "-m", "study.campaign", "run", "small", "b"]
-    both = [subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
     said = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0] and "runs this job" in "".join(said)
     assert job.done and (project / "started").read_text().count("\n") == 1
@@ -337,10 +477,17 @@ def test_a_job_that_leaves_no_record_fails(project: Path) -> None:
     notebook.write_text(NOTEBOOK.replace(".write(record)", ""), encoding="utf-8")
     with pytest.raises(CampaignError, match=r"b\.ipynb ran to its end, but it has no record"):
         run("small", "b", project)
-    notebook.write_text(NOTEBOOK.replace("for planned in setting.planned()", "for planned in setting.planned()[1:]"), encoding="utf-8")
+    notebook.write_text(
+        NOTEBOOK.replace(
+            "for planned in setting.planned()", "for planned in setting.planned()[1:]"
+        ),
+        encoding="utf-8",
+    )
     with pytest.raises(CampaignError, match="but its record has 1 runs, not 2"):
         run("small", "b", project)
-    assert not jobs_of(project)[2].record.exists()  # what is not the job's does not come among the records
+    assert not jobs_of(project)[
+        2
+    ].record.exists()  # what is not the job's does not come among the records
     with pytest.raises(CampaignError, match="no job 'c'"):
         run("small", "c", project)
 
@@ -351,16 +498,23 @@ def test_what_is_said_while_jobs_run(project: Path) -> None:
     build = project / "build" / "small"
     build.mkdir(parents=True)
     assert watch.lines() == ["small: 0 of 3 jobs ended, about 0.3 minutes left"]
-    (build / "a-seed0.log").write_text("starting\nresults/records/small/a-seed0.json\ndone in 0.50 minutes\n")
+    (build / "a-seed0.log").write_text(
+        "starting\nresults/records/small/a-seed0.json\ndone in 0.50 minutes\n"
+    )
     (build / "a-seed1.log").write_text("starting\nepoch 1 of 2, about 3 minutes left\n\n")
     (build / "b.log").write_text("Traceback\nerror: RuntimeError: broken on purpose\n")
     watch.since -= 60 - (time.time() - watch.since)  # 0.2 of the expected 0.3 minutes took one
     everything = "small: 2 of 3 jobs ended, 1 failed, about 0.5 minutes left"
     assert watch.lines() == ["small/a-seed1: epoch 1 of 2, about 3 minutes left", everything]
-    assert watch.failures() == ["small/b: error: RuntimeError: broken on purpose (build/small/b.log)"]
+    assert watch.failures() == [
+        "small/b: error: RuntimeError: broken on purpose (build/small/b.log)"
+    ]
     os.utime(build / "a-seed1.log", (time.time() - 600, time.time() - 600))
     watch.since -= 1000
-    assert watch.lines()[0] == "small/a-seed1: epoch 1 of 2, about 3 minutes left; silent for 10 minutes"
+    assert (
+        watch.lines()[0]
+        == "small/a-seed1: epoch 1 of 2, about 3 minutes left; silent for 10 minutes"
+    )
     os.utime(build / "b.log", (0, 0))  # of an earlier attempt
     assert watch.failures() == []
 
@@ -378,7 +532,8 @@ def test_a_terminal_shows_a_bar(project: Path, monkeypatch: pytest.MonkeyPatch) 
     watch.bar.close()
     last = terminal.getvalue().replace("\n", "\r").strip("\r ").split("\r")[-1]
     assert re.fullmatch(
-        r"small: 1 of 3 jobs ended, about .* minutes left \|[█#]{6}\S? *\| small/a-seed1: epoch 1 of 2, about 3 minutes left", last
+        r"small: 1 of 3 jobs ended, about .* minutes left \|[█#]{6}\S? *\| small/a-seed1: epoch 1 of 2, about 3 minutes left",
+        last,
     )
 
 
@@ -389,31 +544,61 @@ def test_snakemake_runs_what_is_missing_and_nothing_else(project: Path) -> None:
     (project / "broken").touch()
     failed = snakemake(project)  # one job fails, the others run
     assert failed.returncode != 0 and "1 of 3 jobs have their record; 2 to run" in failed.stderr
-    assert re.search(r"^small/a-seed1: error: RuntimeError: broken on purpose \(build/small/a-seed1\.log\)$", failed.stderr, re.MULTILINE)
+    assert re.search(
+        r"^small/a-seed1: error: RuntimeError: broken on purpose \(build/small/a-seed1\.log\)$",
+        failed.stderr,
+        re.MULTILINE,
+    )
     assert third.done and not second.record.exists() and first.record.read_bytes() == before
 
     (project / "broken").unlink()  # the failed job runs again, and a job with new parameters
-    write(project, {**CAMPAIGN, "entries": [CAMPAIGN["entries"][0], {**CAMPAIGN["entries"][1], "parameters": {"betas": [0.5]}}]})
+    write(
+        project,
+        {
+            **CAMPAIGN,
+            "entries": [
+                CAMPAIGN["entries"][0],
+                {**CAMPAIGN["entries"][1], "parameters": {"betas": [0.5]}},
+            ],
+        },
+    )
     changed = snakemake(project)
-    assert changed.returncode == 0 and "1 of 3 jobs have their record; 2 to run" in changed.stderr, changed.stderr
+    assert (
+        changed.returncode == 0 and "1 of 3 jobs have their record; 2 to run" in changed.stderr
+    ), changed.stderr
     assert json.loads(third.record.read_text(encoding="utf-8"))["parameters"]["betas"] == [0.5]
-    assert first.record.read_bytes() == before and "nothing to run" in str(campaigns.plan("small", project))
+    assert first.record.read_bytes() == before and "nothing to run" in str(
+        campaigns.plan("small", project)
+    )
 
 
 def test_snakemake_stops_before_any_job(project: Path) -> None:
     write(project, {**CAMPAIGN, "defaults": {"epoch": 2}})
     stopped = snakemake(project, "campaign=x$(touch PWNED)")
     assert stopped.returncode != 0 and "cannot be called" in stopped.stderr
-    assert "Traceback" not in stopped.stderr and sorted(path.name for path in project.iterdir()) == [".snakemake", "campaigns", "notebooks"]
+    assert "Traceback" not in stopped.stderr and sorted(
+        path.name for path in project.iterdir()
+    ) == [".snakemake", "campaigns", "notebooks"]
 
 
 def test_an_interrupted_campaign_goes_on_where_it_was(project: Path) -> None:
     first, second, third = jobs_of(project)
     put_record(third)
     (project / "slow").touch()
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "2", "--nolock"]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(ROOT / "Snakefile"),
+        "--cores",
+        "2",
+        "--nolock",
+    ]
     quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    process = subprocess.Popen([*command, "--config", "campaign=small"], cwd=project, start_new_session=True, **quiet)
+    process = subprocess.Popen(
+        [*command, "--config", "campaign=small"], cwd=project, start_new_session=True, **quiet
+    )
     log = project / "build" / "small" / "a-seed1.log"
     for _ in range(3000):
         if first.record.exists() and log.exists() and "epoch 1 of 2" in log.read_text():
@@ -427,7 +612,11 @@ def test_an_interrupted_campaign_goes_on_where_it_was(project: Path) -> None:
     stamp = first.record.stat().st_mtime_ns
     assert snakemake(project).returncode == 0
     assert second.done and first.record.stat().st_mtime_ns == stamp
-    assert sorted(path.name for path in first.record.parent.iterdir()) == ["a-seed0.json", "a-seed1.json", "b.json"]
+    assert sorted(path.name for path in first.record.parent.iterdir()) == [
+        "a-seed0.json",
+        "a-seed1.json",
+        "b.json",
+    ]
 
 
 # -- the campaigns of the project ----------------------------------------------------------------------------------------------------------
@@ -438,4 +627,6 @@ def test_the_campaigns_of_the_project_are_valid(subtests: pytest.Subtests) -> No
         with subtests.test(campaign.name):
             plan = campaigns.plan(campaign.name, ROOT)
             assert plan.campaign.jobs
-            assert all(job.minutes is not None for job in plan.campaign.jobs), "every entry says how long a job takes"
+            assert all(job.minutes is not None for job in plan.campaign.jobs), (
+                "every entry says how long a job takes"
+            )

@@ -25,12 +25,25 @@ def own_cache(tmp_path, monkeypatch) -> Path:
 
 
 def test_embedded_sets_need_no_file(own_cache, subtests):
-    sizes = {"digits": (1437, 360, 10), "iris": (120, 30, 3), "wine": (142, 36, 3), "breast_cancer": (455, 114, 2)}
+    sizes = {
+        "digits": (1437, 360, 10),
+        "iris": (120, 30, 3),
+        "wine": (142, 36, 3),
+        "breast_cancer": (455, 114, 2),
+    }
     for name, (train, test, classes) in sizes.items():
         with subtests.test(name):
             dataset = data.load(name)
-            assert (len(dataset.train), len(dataset.test), dataset.classes, dataset.valid) == (train, test, classes, None)
-            assert dataset.train.inputs.dtype == torch.float32 and dataset.train.labels.dtype == torch.int64
+            assert (len(dataset.train), len(dataset.test), dataset.classes, dataset.valid) == (
+                train,
+                test,
+                classes,
+                None,
+            )
+            assert (
+                dataset.train.inputs.dtype == torch.float32
+                and dataset.train.labels.dtype == torch.int64
+            )
             assert dataset.source == "embedded" and dataset.copy.startswith("scikit-learn ")
             assert dataset.train.labels.unique().tolist() == list(range(classes))
     assert not own_cache.exists()
@@ -38,19 +51,40 @@ def test_embedded_sets_need_no_file(own_cache, subtests):
 
 def test_what_is_unknown_or_does_not_go_together_is_refused(subtests):
     for options, message in [
-        ({"name": "mnits"}, "unknown data set 'mnits'; valid: breast_cancer, cifar10, cifar10-jpeg, .*, wine"),
-        ({"as_bytes": True}, "'digits' holds no bytes; as_bytes is for cifar10, cifar10-jpeg, cifar100, mnist, svhn, tiny-imagenet"),
-        ({"name": "wine", "normalization": "channel"}, "'channel' is for images, .* valid: unit, standard, none"),
-        ({"normalization": "minmax"}, "unknown normalization 'minmax'; valid: unit, standard, none, channel"),
-        *(({"validation_size": size}, r"validation_size must lie in \[0, 1437\)") for size in (-1, 1437, 5000)),
+        (
+            {"name": "mnits"},
+            "unknown data set 'mnits'; valid: breast_cancer, cifar10, cifar10-jpeg, .*, wine",
+        ),
+        (
+            {"as_bytes": True},
+            "'digits' holds no bytes; as_bytes is for cifar10, cifar10-jpeg, cifar100, mnist, svhn, tiny-imagenet",
+        ),
+        (
+            {"name": "wine", "normalization": "channel"},
+            "'channel' is for images, .* valid: unit, standard, none",
+        ),
+        (
+            {"normalization": "minmax"},
+            "unknown normalization 'minmax'; valid: unit, standard, none, channel",
+        ),
         *(
-            ({"subset": size}, r"subset must lie in \[0, 1390\]: 10 classes, the smallest with 139 samples .* got")
+            ({"validation_size": size}, r"validation_size must lie in \[0, 1437\)")
+            for size in (-1, 1437, 5000)
+        ),
+        *(
+            (
+                {"subset": size},
+                r"subset must lie in \[0, 1390\]: 10 classes, the smallest with 139 samples .* got",
+            )
             for size in (-1, 1391, 5000)
         ),
         ({"imbalance": 0.5}, r"imbalance must lie in \[1, 139\], .* got 0.5"),
         ({"imbalance": 140}, "got 140"),
         ({"imbalance": float("nan")}, "got nan"),
-        ({"imbalance": 10, "subset": 100}, "balanced or has a long tail; got subset=100 and imbalance=10"),
+        (
+            {"imbalance": 10, "subset": 100},
+            "balanced or has a long tail; got subset=100 and imbalance=10",
+        ),
     ]:
         with subtests.test(str(options)), pytest.raises(ValueError, match=message):
             data.load(**({"name": "digits"} | options))
@@ -69,14 +103,22 @@ class TestValidationSplit:
 
     def test_a_partition_and_the_same_every_time(self):
         whole = data.load("digits", normalization="none")
-        first, second = (data.load("digits", validation_size=100, normalization="none") for _ in range(2))
+        first, second = (
+            data.load("digits", validation_size=100, normalization="none") for _ in range(2)
+        )
         for split in ("train", "valid", "test"):
             assert torch.equal(getattr(first, split).inputs, getattr(second, split).inputs)
             assert torch.equal(getattr(first, split).labels, getattr(second, split).labels)
         assert torch.equal(first.test.inputs, whole.test.inputs)
 
-        def samples(*splits: data.Split) -> list[list[float]]:  # with their labels, which stay with them
-            return sorted(torch.cat([torch.column_stack([one.inputs.flatten(1), one.labels]) for one in splits]).tolist())
+        def samples(
+            *splits: data.Split,
+        ) -> list[list[float]]:  # with their labels, which stay with them
+            return sorted(
+                torch.cat(
+                    [torch.column_stack([one.inputs.flatten(1), one.labels]) for one in splits]
+                ).tolist()
+            )
 
         assert samples(first.train, first.valid) == samples(whole.train)
 
@@ -105,7 +147,9 @@ class TestSubset:
             part = data.load("digits", validation_size=300, subset=size, normalization="none")
             counts = torch.bincount(part.train.labels)
             assert len(part.train) == size and counts.max() - counts.min() <= 1
-            assert torch.equal(part.valid.inputs, whole.valid.inputs) and torch.equal(part.test.inputs, whole.test.inputs)
+            assert torch.equal(part.valid.inputs, whole.valid.inputs) and torch.equal(
+                part.test.inputs, whole.test.inputs
+            )
             found = (part.train.inputs.flatten(1)[:, None] == whole.train.inputs.flatten(1)).all(2)
             assert found.any(1).all()
             assert torch.equal(whole.train.labels[found.int().argmax(1)], part.train.labels)
@@ -118,11 +162,17 @@ class TestSubset:
 
 class TestLongTail:
     def test_the_sizes_of_the_usual_benchmark(self, subtests):
-        for classes, each, imbalance, total in [(10, 5000, 100, 12_406), (100, 500, 100, 10_847), (10, 5000, 10, 20_431)]:
+        for classes, each, imbalance, total in [
+            (10, 5000, 100, 12_406),
+            (100, 500, 100, 10_847),
+            (10, 5000, 10, 20_431),
+        ]:
             with subtests.test(classes=classes, imbalance=imbalance):
                 labels = np.random.default_rng(0).permutation(np.repeat(np.arange(classes), each))
                 counts = np.bincount(labels[long_tailed(labels, imbalance, classes)])
-                assert counts.tolist() == [int(each * (1 / imbalance) ** (c / (classes - 1))) for c in range(classes)]
+                assert counts.tolist() == [
+                    int(each * (1 / imbalance) ** (c / (classes - 1))) for c in range(classes)
+                ]
                 assert (counts.sum(), counts[0], counts[-1]) == (total, each, each // imbalance)
 
     def test_a_longer_tail_is_part_of_a_shorter_one(self):
@@ -132,11 +182,16 @@ class TestLongTail:
         assert np.bincount(labels[long_tailed(labels, 1, 5)]).tolist() == [120] * 5
 
     def test_of_what_is_not_held_out(self):
-        whole, tailed = (data.load("digits", validation_size=100, **options) for options in ({}, {"imbalance": 50}))
+        whole, tailed = (
+            data.load("digits", validation_size=100, **options)
+            for options in ({}, {"imbalance": 50})
+        )
         counts = tailed.train.labels.bincount()
         smallest = int(whole.train.labels.bincount().min())
         assert counts.tolist() == [int(smallest * 50 ** (-c / 9)) for c in range(10)]
-        assert torch.equal(tailed.valid.inputs, whole.valid.inputs) and torch.equal(tailed.test.labels, whole.test.labels)
+        assert torch.equal(tailed.valid.inputs, whole.valid.inputs) and torch.equal(
+            tailed.test.labels, whole.test.labels
+        )
 
 
 class TestNormalization:
@@ -153,10 +208,15 @@ class TestNormalization:
         mean, deviation = raw.train.inputs.mean(), raw.train.inputs.std(correction=0)
         torch.testing.assert_close(dataset.test.inputs, (raw.test.inputs - mean) / deviation)
         torch.testing.assert_close(dataset.valid.inputs, (raw.valid.inputs - mean) / deviation)
-        assert data.load("digits", subset=50, normalization="standard").train.inputs.mean().item() == pytest.approx(0, abs=1e-5)
+        assert data.load(
+            "digits", subset=50, normalization="standard"
+        ).train.inputs.mean().item() == pytest.approx(0, abs=1e-5)
 
     def test_a_table_feature_by_feature(self):
-        unit, standard = data.load("wine").train.inputs, data.load("wine", normalization="standard").train.inputs
+        unit, standard = (
+            data.load("wine").train.inputs,
+            data.load("wine", normalization="standard").train.inputs,
+        )
         assert unit.amin(0).tolist() == [0.0] * 13 and unit.amax(0).tolist() == [1.0] * 13
         torch.testing.assert_close(standard.mean(0), torch.zeros(13), rtol=0, atol=1e-5)
         torch.testing.assert_close(standard.std(0, correction=0), torch.ones(13))
@@ -170,31 +230,47 @@ def exact_moments(values: np.ndarray) -> tuple[float, float]:
 
 
 class TestFitNormalizer:
-    colour = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (7, 3, 4, 5), dtype=np.uint8))
+    colour = torch.from_numpy(
+        np.random.default_rng(0).integers(0, 256, (7, 3, 4, 5), dtype=np.uint8)
+    )
 
     def test_each_channel(self):
         normalize = data.fit_normalizer(self.colour, "channel")
-        assert normalize.shift.shape == normalize.scale.shape == (3, 1, 1) and normalize.shift.dtype == torch.float32
+        assert (
+            normalize.shift.shape == normalize.scale.shape == (3, 1, 1)
+            and normalize.shift.dtype == torch.float32
+        )
         for channel in range(3):
             mean, deviation = exact_moments(self.colour[:, channel].numpy())
-            assert normalize.shift[channel].item() == np.float32(mean) and normalize.scale[channel].item() == np.float32(deviation)
+            assert normalize.shift[channel].item() == np.float32(mean) and normalize.scale[
+                channel
+            ].item() == np.float32(deviation)
 
     def test_all_colours_together(self):
         normalize = data.fit_normalizer(self.colour, "standard")
         mean, deviation = exact_moments(self.colour.numpy())
-        assert (normalize.shift.item(), normalize.scale.item()) == (np.float32(mean), np.float32(deviation))
+        assert (normalize.shift.item(), normalize.scale.item()) == (
+            np.float32(mean),
+            np.float32(deviation),
+        )
 
     def test_grey_images_are_one_channel(self):
         grey = self.colour[:, 0].contiguous()
         mean, deviation = exact_moments(grey.numpy())
         for images in (grey, grey[:, None]):
             normalize = data.fit_normalizer(images, "channel")
-            assert (normalize.shift.item(), normalize.scale.item()) == (np.float32(mean), np.float32(deviation))
+            assert (normalize.shift.item(), normalize.scale.item()) == (
+                np.float32(mean),
+                np.float32(deviation),
+            )
             assert normalize(images).shape == images.shape
 
     def test_floats_too(self):
         for images in (self.colour.float(), self.colour[:, 0].float()):
-            normalize, exact = data.fit_normalizer(images, "channel"), data.fit_normalizer(images.to(torch.uint8), "channel")
+            normalize, exact = (
+                data.fit_normalizer(images, "channel"),
+                data.fit_normalizer(images.to(torch.uint8), "channel"),
+            )
             torch.testing.assert_close(normalize.shift, exact.shift)
             torch.testing.assert_close(normalize.scale, exact.scale)
 
@@ -227,10 +303,17 @@ class TestShapesAndDevices:
     def test_grey_images_get_one_channel(self):
         dataset = data.load("digits", validation_size=10)
         shaped = dataset.with_channels()
-        assert shaped.train.inputs.shape == (1427, 1, 8, 8) and shaped.valid.inputs.shape == (10, 1, 8, 8)
+        assert shaped.train.inputs.shape == (1427, 1, 8, 8) and shaped.valid.inputs.shape == (
+            10,
+            1,
+            8,
+            8,
+        )
         assert torch.equal(shaped.test.inputs[:, 0], dataset.test.inputs)
         assert shaped.with_channels().test.inputs.shape == shaped.test.inputs.shape  # twice is once
-        with pytest.raises(ValueError, match=r"only images .* have channels; got inputs of shape \[120, 4\]"):
+        with pytest.raises(
+            ValueError, match=r"only images .* have channels; got inputs of shape \[120, 4\]"
+        ):
             data.load("iris").with_channels()
 
     def test_all_of_it_can_be_moved(self):

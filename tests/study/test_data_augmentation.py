@@ -26,19 +26,34 @@ def moved(image: np.ndarray, top: int, left: int, flip: int, padding: int) -> np
     return result
 
 
-def random_images(samples: int, channels: int, height: int, width: int, dtype: torch.dtype = torch.uint8) -> Tensor:
+def random_images(
+    samples: int, channels: int, height: int, width: int, dtype: torch.dtype = torch.uint8
+) -> Tensor:
     generator = torch.Generator().manual_seed(samples + height)
     return torch.randint(1, 256, (samples, channels, height, width), generator=generator).to(dtype)
 
 
 class TestApply:
-    @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 6), st.integers(0, 3), st.data())
+    @given(
+        st.integers(1, 4),
+        st.integers(1, 3),
+        st.integers(1, 6),
+        st.integers(1, 6),
+        st.integers(0, 3),
+        st.data(),
+    )
     def test_against_the_reference(self, samples, channels, height, width, padding, drawn):
         images = random_images(samples, channels, height, width)
         offset = st.integers(0, 2 * padding)
-        draws = drawn.draw(st.lists(st.tuples(offset, offset, st.integers(0, 1)), min_size=samples, max_size=samples))
+        draws = drawn.draw(
+            st.lists(
+                st.tuples(offset, offset, st.integers(0, 1)), min_size=samples, max_size=samples
+            )
+        )
         result = apply(images, torch.tensor(draws), padding)
-        for image, (top, left, flip), new in zip(images.numpy(), draws, result.numpy(), strict=True):
+        for image, (top, left, flip), new in zip(
+            images.numpy(), draws, result.numpy(), strict=True
+        ):
             np.testing.assert_array_equal(new, moved(image, top, left, flip, padding))
 
     def test_neither_the_type_nor_the_layout_of_the_memory_matters(self, subtests):
@@ -49,7 +64,9 @@ class TestApply:
                 result = apply(images, draws)
                 assert result.dtype == dtype and result.is_contiguous()
                 assert torch.equal(result.double(), apply(images.double(), draws))
-                assert torch.equal(result, apply(images.to(memory_format=torch.channels_last), draws))
+                assert torch.equal(
+                    result, apply(images.to(memory_format=torch.channels_last), draws)
+                )
 
     def test_a_crop_stays_in_its_sample(self):
         # with a padding as wide as the image, the corner crops hold nothing of it
@@ -68,7 +85,10 @@ class TestApply:
     def test_shapes(self):
         # on meta tensors any read of a number would fail; a CUDA graph needs the same
         for samples, device in ((0, "cpu"), (2, "meta")):
-            images, draws = torch.zeros(samples, 3, 4, 4, device=device), torch.zeros(samples, 3, dtype=torch.long, device=device)
+            images, draws = (
+                torch.zeros(samples, 3, 4, 4, device=device),
+                torch.zeros(samples, 3, dtype=torch.long, device=device),
+            )
             assert apply(images, draws).shape == (samples, 3, 4, 4)
         for shape in ((2, 2), (3, 3)):
             with pytest.raises(ValueError, match=r"need draws \[..., 3\]; got \[2, 3, 4, 4\] and"):
@@ -83,8 +103,12 @@ class TestDraw:
             counts = torch.bincount(column, minlength=choices)
             assert len(counts) == choices
             expected = 90_000 / choices
-            assert ((counts - expected) ** 2 / expected).sum() < 30  # chi-squared, p < 0.001 for 8 degrees of freedom
-        cells = torch.bincount(draws[:, 0] * 18 + draws[:, 1] * 2 + draws[:, 2], minlength=162)  # the three are independent
+            assert (
+                (counts - expected) ** 2 / expected
+            ).sum() < 30  # chi-squared, p < 0.001 for 8 degrees of freedom
+        cells = torch.bincount(
+            draws[:, 0] * 18 + draws[:, 1] * 2 + draws[:, 2], minlength=162
+        )  # the three are independent
         assert ((cells - 90_000 / 162) ** 2 / (90_000 / 162)).sum() < 230
 
     @given(st.integers(0, 2**40), st.integers(0, 2**40))
@@ -99,8 +123,12 @@ class TestDraw:
                 assert not torch.equal(first, draw("crop-flip", 8, seed=other[0], step=other[1]))
 
     def test_smaller_batches_and_other_names_share_them(self):
-        assert torch.equal(draw("crop-flip", 17, seed=0, step=5), draw("crop-flip", 100, seed=0, step=5)[:17])
-        both, flip, none = (draw(name, 50, seed=2, step=4) for name in ("crop-flip", "flip", "none"))
+        assert torch.equal(
+            draw("crop-flip", 17, seed=0, step=5), draw("crop-flip", 100, seed=0, step=5)[:17]
+        )
+        both, flip, none = (
+            draw(name, 50, seed=2, step=4) for name in ("crop-flip", "flip", "none")
+        )
         assert torch.equal(both[:, 2], flip[:, 2]) and flip[:, 2].unique().tolist() == [0, 1]
         assert flip[:, :2].unique().tolist() == [0] and none.unique(dim=0).tolist() == [[0, 0, 0]]
 
@@ -111,5 +139,7 @@ class TestDraw:
     def test_refused(self):
         with pytest.raises(ValueError, match="must be >= 0"):
             draw("flip", 2, seed=-1, step=0)
-        with pytest.raises(ValueError, match="unknown augmentation 'crop'; valid: none, flip, crop-flip"):
+        with pytest.raises(
+            ValueError, match="unknown augmentation 'crop'; valid: none, flip, crop-flip"
+        ):
             draw("crop", 2, seed=0, step=0)

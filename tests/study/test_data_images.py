@@ -38,7 +38,9 @@ def own_cache(tmp_path, monkeypatch) -> Path:
 
 
 def pixels(split: str, count: int, *shape: int) -> np.ndarray:
-    return np.random.default_rng(len(split)).integers(0, 256, (count, *(shape or (4, 4))), dtype=np.uint8)
+    return np.random.default_rng(len(split)).integers(
+        0, 256, (count, *(shape or (4, 4))), dtype=np.uint8
+    )
 
 
 def encoded(image: np.ndarray, kind: str = "PNG") -> bytes:
@@ -63,14 +65,22 @@ def write_parquet(
 ) -> None:
     """A file of the hub's layout."""
     cells = [
-        {"bytes": content if isinstance(content, bytes) else encoded(content), "path": f"{index}.png"}
+        {
+            "bytes": content if isinstance(content, bytes) else encoded(content),
+            "path": f"{index}.png",
+        }
         for index, content in enumerate(images)
     ]
-    columns = {image: pa.array(cells, pa.struct([("bytes", pa.binary()), ("path", pa.string())])), label: pa.array(labels)}
+    columns = {
+        image: pa.array(cells, pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+        label: pa.array(labels),
+    }
     info = class_names(label) if metadata is None else metadata
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.table(columns | {name: pa.array(values) for name, values in others.items()})
-    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(info)} if info else None), path)
+    pq.write_table(
+        table.replace_schema_metadata({"huggingface": json.dumps(info)} if info else None), path
+    )
 
 
 @pytest.fixture
@@ -85,14 +95,21 @@ def fill(root: Path) -> Path:
     labels = [index % 3 for index in range(12)]
     write_parquet(root / "mnist" / "train-00000-of-00002.parquet", train[:7], labels[:7])
     write_parquet(root / "mnist" / "train-00001-of-00002.parquet", train[7:], labels[7:])
-    write_parquet(root / "mnist" / "test-00000-of-00001.parquet", pixels("test", 5), [2, 1, 0, 1, 2])
+    write_parquet(
+        root / "mnist" / "test-00000-of-00001.parquet", pixels("test", 5), [2, 1, 0, 1, 2]
+    )
     write_checksums(root)
     return root
 
 
 def write_checksums(root: Path) -> None:
     files = sorted((root / "mnist").iterdir())
-    (root / "SHA256SUMS").write_text("".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  ./mnist/{file.name}\n" for file in files))
+    (root / "SHA256SUMS").write_text(
+        "".join(
+            f"{hashlib.sha256(file.read_bytes()).hexdigest()}  ./mnist/{file.name}\n"
+            for file in files
+        )
+    )
 
 
 class TestLocal:
@@ -100,17 +117,30 @@ class TestLocal:
         dataset = data.load("mnist", normalization="none")
         assert torch.equal(dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float())
         assert torch.equal(dataset.test.inputs, torch.from_numpy(pixels("test", 5)).float())
-        assert dataset.train.labels.tolist() == [0, 1, 2] * 4 and dataset.test.labels.tolist() == [2, 1, 0, 1, 2]
+        assert dataset.train.labels.tolist() == [0, 1, 2] * 4 and dataset.test.labels.tolist() == [
+            2,
+            1,
+            0,
+            1,
+            2,
+        ]
         assert dataset.class_names == tuple(CLASSES) and dataset.source == "local"
         sums = [line.split()[0][:16] for line in (folder / "SHA256SUMS").read_text().splitlines()]
         assert dataset.copy == f"sha256 {sums[1]} {sums[2]} {sums[0]}"  # train, train, test
-        torch.testing.assert_close(data.load("mnist").train.inputs * 255, dataset.train.inputs)  # unit, the default
+        torch.testing.assert_close(
+            data.load("mnist").train.inputs * 255, dataset.train.inputs
+        )  # unit, the default
 
     def test_a_folder_that_is_not_there_does_not_end_at_the_hub(self, folder, monkeypatch):
-        monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: pytest.fail("the hub was asked"))
+        monkeypatch.setattr(
+            "huggingface_hub.snapshot_download", lambda *_, **__: pytest.fail("the hub was asked")
+        )
         for wrong in (folder / "typo", folder / "SHA256SUMS"):
             monkeypatch.setenv("GDLIB_DATA", str(wrong))
-            with pytest.raises(FileNotFoundError, match=f"there is no data folder {wrong}: name another one in GDLIB_DATA, or unset it"):
+            with pytest.raises(
+                FileNotFoundError,
+                match=f"there is no data folder {wrong}: name another one in GDLIB_DATA, or unset it",
+            ):
                 data.load("mnist")
         monkeypatch.setenv("GDLIB_DATA", "")
         assert local_folder() == Path(data.__file__).parents[2] / "data"
@@ -129,12 +159,17 @@ class TestLocal:
             if change == "remove":
                 (folder / "mnist" / file).unlink()
             else:
-                shutil.copy(folder / "mnist" / "train-00001-of-00002.parquet", folder / "mnist" / file)
+                shutil.copy(
+                    folder / "mnist" / "train-00001-of-00002.parquet", folder / "mnist" / file
+                )
             for listed in (True, False):
                 if not listed:
                     (folder / "SHA256SUMS").unlink()
                 with subtests.test(f"{change} {file}", listed=listed):
-                    with pytest.raises(ValueError, match="are expected: files are missing, or some should not be there"):
+                    with pytest.raises(
+                        ValueError,
+                        match="are expected: files are missing, or some should not be there",
+                    ):
                         data.load("mnist")
         for split in ("train", "test"):
             fill(folder)
@@ -148,30 +183,59 @@ class TestLocal:
         # a complete set of another edition: only the list can tell
         for index in range(2):
             (folder / "mnist" / f"train-0000{index}-of-00002.parquet").unlink()
-        write_parquet(folder / "mnist" / "train-00000-of-00001.parquet", pixels("train", 7), [0] * 7)
-        with pytest.raises(ValueError, match=r"holds \['train-00000-of-00001.parquet'\] where \['train-00000-of-00002"):
+        write_parquet(
+            folder / "mnist" / "train-00000-of-00001.parquet", pixels("train", 7), [0] * 7
+        )
+        with pytest.raises(
+            ValueError,
+            match=r"holds \['train-00000-of-00001.parquet'\] where \['train-00000-of-00002",
+        ):
             data.load("mnist")
 
     def test_a_damaged_file_is_named(self, folder, subtests):
         for file in ("train-00001-of-00002.parquet", "test-00000-of-00001.parquet"):
             path = fill(folder) / "mnist" / file
             path.write_bytes(path.read_bytes()[:200])
-            with subtests.test(file), pytest.raises(ValueError, match=f"{file} is damaged: its SHA-256 is .* copy the file again"):
+            with (
+                subtests.test(file),
+                pytest.raises(
+                    ValueError, match=f"{file} is damaged: its SHA-256 is .* copy the file again"
+                ),
+            ):
                 data.load("mnist")
             (folder / "SHA256SUMS").unlink()
-            with subtests.test(file), pytest.raises(ValueError, match=f"{file} is damaged or has another layout"):
+            with (
+                subtests.test(file),
+                pytest.raises(ValueError, match=f"{file} is damaged or has another layout"),
+            ):
                 data.load("mnist")
         for metadata in ({}, {"info": None}):
-            write_parquet(folder / "mnist" / "train-00000-of-00002.parquet", pixels("train", 7), [0] * 7, metadata)
-            with pytest.raises(ValueError, match="train-00000-of-00002.parquet .* does not name its classes"):
+            write_parquet(
+                folder / "mnist" / "train-00000-of-00002.parquet",
+                pixels("train", 7),
+                [0] * 7,
+                metadata,
+            )
+            with pytest.raises(
+                ValueError, match="train-00000-of-00002.parquet .* does not name its classes"
+            ):
                 data.load("mnist")
 
 
-def write_set(root: Path, config: str, test_split: str = "test", **options: Any) -> tuple[np.ndarray, np.ndarray]:
+def write_set(
+    root: Path, config: str, test_split: str = "test", **options: Any
+) -> tuple[np.ndarray, np.ndarray]:
     """Training and test images, 9 and 4 of them, of 6 by 5 pixels in colour; as the loader should give them."""
     train, test = pixels("train", 9, 6, 5, 3), pixels("test", 4, 6, 5, 3)
-    write_parquet(root / config / "train-00000-of-00001-1359597a978bc4fa.parquet", list(train), [0, 1, 2] * 3, **options)
-    write_parquet(root / config / f"{test_split}-00000-of-00001.parquet", list(test), [0, 1, 2, 0], **options)
+    write_parquet(
+        root / config / "train-00000-of-00001-1359597a978bc4fa.parquet",
+        list(train),
+        [0, 1, 2] * 3,
+        **options,
+    )
+    write_parquet(
+        root / config / f"{test_split}-00000-of-00001.parquet", list(test), [0, 1, 2, 0], **options
+    )
     return train.transpose(0, 3, 1, 2), test.transpose(0, 3, 1, 2)
 
 
@@ -186,22 +250,40 @@ class TestColour:
         monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
         for name, repository, config, test_split, options in [
             ("cifar10", "uoft-cs/cifar10", "plain_text", "test", {"image": "img"}),
-            ("cifar100", "uoft-cs/cifar100", "cifar100", "test", {"image": "img", "label": "fine_label"}),
+            (
+                "cifar100",
+                "uoft-cs/cifar100",
+                "cifar100",
+                "test",
+                {"image": "img", "label": "fine_label"},
+            ),
             ("svhn", "ufldl-stanford/svhn", "cropped_digits", "test", {}),
             ("tiny-imagenet", "zh-plus/tiny-imagenet", "data", "valid", {}),
         ]:
             with subtests.test(name):
                 train, test = write_set(tmp_path / "snapshot", config, test_split, **options)
-                write_parquet(tmp_path / "snapshot" / config / "extra-00000-of-00001.parquet", [b""], [7])  # SVHN has a third split
+                write_parquet(
+                    tmp_path / "snapshot" / config / "extra-00000-of-00001.parquet", [b""], [7]
+                )  # SVHN has a third split
                 hub = data.load(name, normalization="none")
                 patterns = [f"{config}/train-*.parquet", f"{config}/{test_split}-*.parquet"]
-                assert asked.pop() == (repository, {"repo_type": "dataset", "allow_patterns": patterns}) and not asked
+                assert (
+                    asked.pop()
+                    == (repository, {"repo_type": "dataset", "allow_patterns": patterns})
+                    and not asked
+                )
                 write_set(tmp_path / "data", name, test_split, **options)
                 local = data.load(name, normalization="none")
                 assert (hub.source, local.source, asked) == ("hub", "local", [])
                 for dataset in (hub, local):
-                    assert np.array_equal(dataset.train.inputs, train) and np.array_equal(dataset.test.inputs, test)
-                    assert dataset.train.labels.tolist() == [0, 1, 2] * 3 and dataset.test.labels.tolist() == [0, 1, 2, 0]
+                    assert np.array_equal(dataset.train.inputs, train) and np.array_equal(
+                        dataset.test.inputs, test
+                    )
+                    assert dataset.train.labels.tolist() == [
+                        0,
+                        1,
+                        2,
+                    ] * 3 and dataset.test.labels.tolist() == [0, 1, 2, 0]
                     assert dataset.class_names == tuple(CLASSES)
 
     def test_the_fine_labels_of_cifar100(self, tmp_path):
@@ -210,7 +292,14 @@ class TestColour:
                 tmp_path / "data" / "cifar100" / f"{split}-00000-of-00001.parquet",
                 list(pixels("", 3, 4, 4, 3)),
                 [2, 0, 1],
-                {"info": {"features": {"fine_label": {"names": CLASSES}, "coarse_label": {"names": ["coarse"]}}}},
+                {
+                    "info": {
+                        "features": {
+                            "fine_label": {"names": CLASSES},
+                            "coarse_label": {"names": ["coarse"]},
+                        }
+                    }
+                },
                 image="img",
                 label="fine_label",
                 coarse_label=[0, 0, 0],
@@ -222,31 +311,63 @@ class TestColour:
         write_set(tmp_path / "data", "tiny-imagenet", "valid")
         grey, colour = pixels("grey", 2, 6, 5), pixels("train", 9, 6, 5, 3)[:2]
         stream = io.BytesIO()
-        Image.fromarray(grey[1]).convert("P").save(stream, format="PNG")  # indices into a palette of greys
-        mixture = [colour[0], grey[0], encoded(np.array(Image.fromarray(colour[1]).convert("RGBA"))), stream.getvalue()]
-        write_parquet(tmp_path / "data" / "tiny-imagenet" / "valid-00000-of-00001.parquet", mixture, [0, 1, 2, 0])
+        Image.fromarray(grey[1]).convert("P").save(
+            stream, format="PNG"
+        )  # indices into a palette of greys
+        mixture = [
+            colour[0],
+            grey[0],
+            encoded(np.array(Image.fromarray(colour[1]).convert("RGBA"))),
+            stream.getvalue(),
+        ]
+        write_parquet(
+            tmp_path / "data" / "tiny-imagenet" / "valid-00000-of-00001.parquet",
+            mixture,
+            [0, 1, 2, 0],
+        )
         images = data.load("tiny-imagenet", normalization="none").test.inputs.numpy()
         assert images.shape == (4, 3, 6, 5)
-        for found, expected in zip(images, (colour[0], grey[0][:, :, None], colour[1], grey[1][:, :, None]), strict=True):
+        for found, expected in zip(
+            images, (colour[0], grey[0][:, :, None], colour[1], grey[1][:, :, None]), strict=True
+        ):
             assert np.array_equal(found, np.broadcast_to(expected, (6, 5, 3)).transpose(2, 0, 1))
 
     def test_jpeg(self, tmp_path):
         write_set(tmp_path / "data", "cifar10-jpeg")
         files = [encoded(image, "JPEG") for image in pixels("jpeg", 3, 6, 5, 3)]
-        write_parquet(tmp_path / "data" / "cifar10-jpeg" / "test-00000-of-00001.parquet", files, [0, 1, 2])
+        write_parquet(
+            tmp_path / "data" / "cifar10-jpeg" / "test-00000-of-00001.parquet", files, [0, 1, 2]
+        )
         expected = [np.asarray(Image.open(io.BytesIO(file))).transpose(2, 0, 1) for file in files]
         assert np.array_equal(data.load("cifar10-jpeg", normalization="none").test.inputs, expected)
         shutil.rmtree(tmp_path / "data" / "cifar10-jpeg")
-        with pytest.raises(FileNotFoundError, match="'cifar10-jpeg' is nowhere to be found: .*it is not on the hub. Set GDLIB_DATA"):
+        with pytest.raises(
+            FileNotFoundError,
+            match="'cifar10-jpeg' is nowhere to be found: .*it is not on the hub. Set GDLIB_DATA",
+        ):
             data.load("cifar10-jpeg")
 
 
 class TestLayout:
     """Files that can be read, but hold something else."""
 
-    def refused(self, tmp_path: Path, message: str, images: Sequence[Any], labels: Sequence[int], metadata: Any = None, **options: Any):
+    def refused(
+        self,
+        tmp_path: Path,
+        message: str,
+        images: Sequence[Any],
+        labels: Sequence[int],
+        metadata: Any = None,
+        **options: Any,
+    ):
         write_set(tmp_path / "data", "svhn")
-        write_parquet(tmp_path / "data" / "svhn" / "test-00000-of-00001.parquet", images, labels, metadata, **options)
+        write_parquet(
+            tmp_path / "data" / "svhn" / "test-00000-of-00001.parquet",
+            images,
+            labels,
+            metadata,
+            **options,
+        )
         with pytest.raises(ValueError, match=message):
             data.load("svhn")
 
@@ -254,8 +375,15 @@ class TestLayout:
         images = [pixels("a", 1, 4, 4, 3)[0], pixels("b", 1, 4, 5, 3)[0]]
         for batch in (1, 1_000):
             monkeypatch.setattr(loader, "_BATCH", batch)
-            self.refused(tmp_path, "test-00000-of-00001.parquet is damaged or has another layout .*shape", images, [0, 1])
-            assert not list(own_cache.glob("*.partial")) and len(list(own_cache.iterdir())) == 2  # the training images alone
+            self.refused(
+                tmp_path,
+                "test-00000-of-00001.parquet is damaged or has another layout .*shape",
+                images,
+                [0, 1],
+            )
+            assert (
+                not list(own_cache.glob("*.partial")) and len(list(own_cache.iterdir())) == 2
+            )  # the training images alone
 
     def test_labels(self, tmp_path, subtests):
         for labels, message in [
@@ -265,66 +393,128 @@ class TestLayout:
             ([1, None], "labels of type .*1 of them missing; integers expected"),
         ]:
             with subtests.test(str(labels)):
-                self.refused(tmp_path, f"test-00000-of-00001.parquet .* {message}", list(pixels("", 2, 6, 5, 3)), labels)
-        self.refused(tmp_path, "test-00000-of-00001.parquet .*holds no samples", [], np.array([], dtype=np.int64))
+                self.refused(
+                    tmp_path,
+                    f"test-00000-of-00001.parquet .* {message}",
+                    list(pixels("", 2, 6, 5, 3)),
+                    labels,
+                )
+        self.refused(
+            tmp_path,
+            "test-00000-of-00001.parquet .*holds no samples",
+            [],
+            np.array([], dtype=np.int64),
+        )
 
     def test_other_images_or_classes_to_test_on(self, tmp_path):
         message = r"hold images of \[\[3, 6, 5\], \[3, 6, 6\]\]; take all of them from one copy"
         self.refused(tmp_path, message, list(pixels("", 2, 6, 6, 3)), [0, 1])
         other = class_names(names=["one", "zero", "two"])
-        self.refused(tmp_path, "to train on and to test on hold different classes", list(pixels("", 2, 4, 4, 3)), [0, 1], other)
+        self.refused(
+            tmp_path,
+            "to train on and to test on hold different classes",
+            list(pixels("", 2, 4, 4, 3)),
+            [0, 1],
+            other,
+        )
 
     def test_other_columns(self, tmp_path):
         message = "test-00000-of-00001.parquet is damaged or has another layout .*'image' and 'label' expected"
         for column in ("image", "label"):
-            self.refused(tmp_path, message, list(pixels("", 2, 4, 4, 3)), [0, 1], class_names(), **{column: "other"})
+            self.refused(
+                tmp_path,
+                message,
+                list(pixels("", 2, 4, 4, 3)),
+                [0, 1],
+                class_names(),
+                **{column: "other"},
+            )
 
     def test_what_is_no_image(self, tmp_path):
         file = tmp_path / "data" / "svhn" / "test-00000-of-00001.parquet"
         for content in (b"no image", None):  # None: a path without bytes
             write_set(tmp_path / "data", "svhn")
-            cells = pa.array([{"bytes": content, "path": "0.png"}], pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
-            pq.write_table(pa.table({"image": cells, "label": [0]}).replace_schema_metadata(pq.read_schema(file).metadata), file)
-            with pytest.raises(ValueError, match="test-00000-of-00001.parquet is damaged or has another layout"):
+            cells = pa.array(
+                [{"bytes": content, "path": "0.png"}],
+                pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
+            )
+            pq.write_table(
+                pa.table({"image": cells, "label": [0]}).replace_schema_metadata(
+                    pq.read_schema(file).metadata
+                ),
+                file,
+            )
+            with pytest.raises(
+                ValueError, match="test-00000-of-00001.parquet is damaged or has another layout"
+            ):
                 data.load("svhn")
 
     def test_modes_that_would_lose_something(self, tmp_path, folder, subtests):
         (folder / "SHA256SUMS").unlink()
         grey = Image.fromarray(pixels("grey", 1)[0])
         for mode in ("RGB", "1", "I;16"):
-            image = Image.fromarray(np.arange(16, dtype=np.uint16).reshape(4, 4)) if mode == "I;16" else grey.convert(mode)
+            image = (
+                Image.fromarray(np.arange(16, dtype=np.uint16).reshape(4, 4))
+                if mode == "I;16"
+                else grey.convert(mode)
+            )
             stream = io.BytesIO()
             image.save(stream, format="PNG")
-            write_parquet(folder / "mnist" / "test-00000-of-00001.parquet", [stream.getvalue()], [0])
-            message = rf"test-00000-of-00001.parquet .*an image of mode '{mode}'; L expected, with 8 bits"
+            write_parquet(
+                folder / "mnist" / "test-00000-of-00001.parquet", [stream.getvalue()], [0]
+            )
+            message = (
+                rf"test-00000-of-00001.parquet .*an image of mode '{mode}'; L expected, with 8 bits"
+            )
             with subtests.test(mode), pytest.raises(ValueError, match=message):
                 data.load("mnist")
         sixteen_bits = [np.arange(30, dtype=np.uint16).reshape(6, 5)]
-        self.refused(tmp_path, "an image of mode 'I;16'; CMYK, L, P, RGB, RGBA expected", sixteen_bits, [0])
+        self.refused(
+            tmp_path, "an image of mode 'I;16'; CMYK, L, P, RGB, RGBA expected", sixteen_bits, [0]
+        )
 
     def test_other_classes_in_the_second_file(self, folder):
         (folder / "SHA256SUMS").unlink()
         other = class_names(names=["one", "zero", "two"])
-        write_parquet(folder / "mnist" / "train-00001-of-00002.parquet", list(pixels("train", 5)), [0] * 5, other)
-        with pytest.raises(ValueError, match="train-00001-of-00002.parquet .*names other classes than train-00000-of-00002.parquet"):
+        write_parquet(
+            folder / "mnist" / "train-00001-of-00002.parquet",
+            list(pixels("train", 5)),
+            [0] * 5,
+            other,
+        )
+        with pytest.raises(
+            ValueError,
+            match="train-00001-of-00002.parquet .*names other classes than train-00000-of-00002.parquet",
+        ):
             data.load("mnist")
 
 
 class TestBytes:
     def test_normalised_by_batch_they_are_the_floats(self, folder, subtests):
         write_set(folder, "svhn")
-        sets = [("mnist", {"validation_size": 3}), ("svhn", {}), ("svhn", {"validation_size": 2, "subset": 3})]
+        sets = [
+            ("mnist", {"validation_size": 3}),
+            ("svhn", {}),
+            ("svhn", {"validation_size": 2, "subset": 3}),
+        ]
         for (name, options), normalization in itertools.product(sets, data.NORMALIZATIONS):
             with subtests.test(f"{name} {options} {normalization}"):
                 floats = data.load(name, normalization=normalization, **options)
                 stored = data.load(name, normalization=normalization, as_bytes=True, **options)
-                assert torch.equal(floats.normalize(floats.test.inputs), floats.test.inputs) and floats.train.inputs.dtype == torch.float32
+                assert (
+                    torch.equal(floats.normalize(floats.test.inputs), floats.test.inputs)
+                    and floats.train.inputs.dtype == torch.float32
+                )
                 assert (stored.valid is None) == (floats.valid is None)
                 for split in ("train", "test", *(["valid"] if floats.valid else [])):
                     part, whole = getattr(stored, split), getattr(floats, split)
-                    assert part.inputs.dtype == torch.uint8 and torch.equal(part.labels, whole.labels)
+                    assert part.inputs.dtype == torch.uint8 and torch.equal(
+                        part.labels, whole.labels
+                    )
                     for batch in (slice(0, 1), slice(1, 3), slice(None)):
-                        assert torch.equal(stored.normalize(part.inputs[batch]), whole.inputs[batch])
+                        assert torch.equal(
+                            stored.normalize(part.inputs[batch]), whole.inputs[batch]
+                        )
 
     def test_shapes_follow(self, folder):
         write_set(folder, "svhn")
@@ -334,10 +524,16 @@ class TestBytes:
 
     def test_what_is_not_drawn_from_is_mapped(self, folder, own_cache):
         if not Path("/proc/self/maps").is_file():
-            pytest.skip("the memory map of the process was not looked at: this system does not show it")
+            pytest.skip(
+                "the memory map of the process was not looked at: this system does not show it"
+            )
 
         def mapped(inputs: torch.Tensor) -> bool:
-            lines = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if str(own_cache) in line]
+            lines = [
+                line.split()
+                for line in Path("/proc/self/maps").read_text().splitlines()
+                if str(own_cache) in line
+            ]
             spans = [[int(end, 16) for end in line[0].split("-")] for line in lines]
             return any(start <= inputs.data_ptr() < end for start, end in spans)
 
@@ -357,7 +553,9 @@ class TestCache:
     def load_and_count(self, monkeypatch) -> tuple[data.Dataset, int]:
         decoded = []
         original = loader._batches
-        monkeypatch.setattr(loader, "_batches", lambda *arguments: decoded.append(arguments) or original(*arguments))
+        monkeypatch.setattr(
+            loader, "_batches", lambda *arguments: decoded.append(arguments) or original(*arguments)
+        )
         dataset = data.load("mnist", normalization="none")
         monkeypatch.setattr(loader, "_batches", original)
         return dataset, len(decoded)
@@ -367,13 +565,18 @@ class TestCache:
         assert decoded == 2 and len(list(own_cache.iterdir())) == 4
         second, decoded = self.load_and_count(monkeypatch)
         assert decoded == 0
-        assert torch.equal(first.train.inputs, second.train.inputs) and torch.equal(first.test.labels, second.test.labels)
+        assert torch.equal(first.train.inputs, second.train.inputs) and torch.equal(
+            first.test.labels, second.test.labels
+        )
         assert first.class_names == second.class_names
 
     def test_a_damaged_cache_is_made_again(self, folder, monkeypatch, own_cache, subtests):
         first, _ = self.load_and_count(monkeypatch)
         for which, damage in [
-            *(("npy", damage) for damage in ("half", "empty", "text", "gone", "a flipped bit", "zeros at the end")),
+            *(
+                ("npy", damage)
+                for damage in ("half", "empty", "text", "gone", "a flipped bit", "zeros at the end")
+            ),
             *(("sha256", damage) for damage in ("empty", "gone", "a flipped bit")),
         ]:
             for file in own_cache.glob(f"*.{which}"):
@@ -381,7 +584,12 @@ class TestCache:
                 file.unlink()
                 if damage != "gone":
                     flipped = bytes([*whole[:-3], whole[-3] ^ 1, *whole[-2:]])
-                    damaged = {"half": whole[:-10], "empty": b"", "text": b"\xff no array", "a flipped bit": flipped}
+                    damaged = {
+                        "half": whole[:-10],
+                        "empty": b"",
+                        "text": b"\xff no array",
+                        "a flipped bit": flipped,
+                    }
                     file.write_bytes(damaged.get(damage, whole[:-5] + bytes(5)))
             with subtests.test(f"{which}: {damage}"):
                 again, decoded = self.load_and_count(monkeypatch)
@@ -394,7 +602,9 @@ class TestCache:
         write_parquet(folder / "mnist" / "test-00000-of-00001.parquet", pixels("other", 5), [0] * 5)
         write_checksums(folder)
         changed, decoded = self.load_and_count(monkeypatch)
-        assert decoded == 1 and torch.equal(changed.test.inputs, torch.from_numpy(pixels("other", 5)).float())
+        assert decoded == 1 and torch.equal(
+            changed.test.inputs, torch.from_numpy(pixels("other", 5)).float()
+        )
 
     def test_a_cache_that_cannot_be_written(self, folder, monkeypatch, tmp_path):
         (tmp_path / "file").write_text("in the way")
@@ -440,18 +650,26 @@ class TestCache:
     def test_an_interruption_leaves_nothing(self, folder, monkeypatch, own_cache):
         self.interrupted(monkeypatch, KeyboardInterrupt())
         assert list(own_cache.iterdir()) == []
-        assert torch.equal(data.load("mnist", normalization="none").train.inputs, torch.from_numpy(pixels("train", 12)).float())
+        assert torch.equal(
+            data.load("mnist", normalization="none").train.inputs,
+            torch.from_numpy(pixels("train", 12)).float(),
+        )
 
     def test_what_a_killed_process_left_is_cleared_away(self, folder, monkeypatch, own_cache):
         data.load("mnist")
         file = max(own_cache.glob("*-images.npy"), key=lambda path: path.stat().st_size)
-        old, new = own_cache / "of-other-files.npy.old.partial", file.with_name(f"{file.name}.new.partial")
+        old, new = (
+            own_cache / "of-other-files.npy.old.partial",
+            file.with_name(f"{file.name}.new.partial"),
+        )
         for partial in (old, new):
             partial.write_bytes(b"half")
         os.utime(old, (0, 0))
         file.unlink()
         data.load("mnist")
-        assert file.exists() and not old.exists() and new.exists()  # the new one may belong to somebody who is at work
+        assert (
+            file.exists() and not old.exists() and new.exists()
+        )  # the new one may belong to somebody who is at work
 
     def test_two_at_once(self, folder, monkeypatch, own_cache):
         """A second process that decodes the same files, start to end, while the first is in the middle."""
@@ -467,7 +685,9 @@ class TestCache:
         monkeypatch.setattr(loader, "_BATCH", 2)
         outer = data.load("mnist", as_bytes=True)
         for dataset in (outer, inner[0], data.load("mnist", as_bytes=True)):
-            assert np.array_equal(dataset.train.inputs, pixels("train", 12)) and np.array_equal(dataset.test.inputs, pixels("test", 5))
+            assert np.array_equal(dataset.train.inputs, pixels("train", 12)) and np.array_equal(
+                dataset.test.inputs, pixels("test", 5)
+            )
         assert len(list(own_cache.iterdir())) == 4
 
     def test_a_full_disk(self, folder, monkeypatch, own_cache, caplog):
@@ -477,7 +697,10 @@ class TestCache:
         monkeypatch.setattr(os, "fsync", full)
         with caplog.at_level("WARNING", logger="study.data"):
             dataset = data.load("mnist", normalization="none")
-        assert torch.equal(dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float()) and len(dataset.test) == 5
+        assert (
+            torch.equal(dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float())
+            and len(dataset.test) == 5
+        )
         dataset.train.inputs.zero_()  # the memory is the data set's own
         assert list(own_cache.iterdir()) == [] and "decoding into memory" in caplog.text
 
@@ -498,9 +721,15 @@ class TestHub:
 
     def test_is_asked_where_there_is_no_local_folder(self, hub):
         dataset = data.load("mnist", normalization="none")
-        assert dataset.source == "hub" and torch.equal(dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float())
+        assert dataset.source == "hub" and torch.equal(
+            dataset.train.inputs, torch.from_numpy(pixels("train", 12)).float()
+        )
         assert hub == [
-            {"repository": "ylecun/mnist", "repo_type": "dataset", "allow_patterns": ["mnist/train-*.parquet", "mnist/test-*.parquet"]}
+            {
+                "repository": "ylecun/mnist",
+                "repo_type": "dataset",
+                "allow_patterns": ["mnist/train-*.parquet", "mnist/test-*.parquet"],
+            }
         ]
 
     def test_an_incomplete_copy_is_not_called_offline(self, hub, tmp_path):
@@ -525,12 +754,44 @@ class TestRealMNIST:
     def test_is_the_official_set(self, data_folder, monkeypatch):
         monkeypatch.setenv("GDLIB_DATA", str(data_folder))
         dataset = data.load("mnist", normalization="none")
-        assert (len(dataset.train), len(dataset.test), dataset.train.inputs.shape[1:]) == (60_000, 10_000, (28, 28))
-        assert torch.bincount(dataset.train.labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-        assert torch.bincount(dataset.test.labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
-        for split, expected in ((dataset.train, "6bbc9ace898e44ae57da46a324031adb"), (dataset.test, "2646ac647ad5339dbf082846283269ea")):
+        assert (len(dataset.train), len(dataset.test), dataset.train.inputs.shape[1:]) == (
+            60_000,
+            10_000,
+            (28, 28),
+        )
+        assert torch.bincount(dataset.train.labels).tolist() == [
+            5923,
+            6742,
+            5958,
+            6131,
+            5842,
+            5421,
+            5918,
+            6265,
+            5851,
+            5949,
+        ]
+        assert torch.bincount(dataset.test.labels).tolist() == [
+            980,
+            1135,
+            1032,
+            1010,
+            982,
+            892,
+            958,
+            1028,
+            974,
+            1009,
+        ]
+        for split, expected in (
+            (dataset.train, "6bbc9ace898e44ae57da46a324031adb"),
+            (dataset.test, "2646ac647ad5339dbf082846283269ea"),
+        ):
             header = struct.pack(">4i", 0x803, len(split), 28, 28)  # of the official IDX file
-            assert hashlib.md5(header + split.inputs.to(torch.uint8).numpy().tobytes()).hexdigest() == expected
+            assert (
+                hashlib.md5(header + split.inputs.to(torch.uint8).numpy().tobytes()).hexdigest()
+                == expected
+            )
 
 
 class TestRealColour:
@@ -562,7 +823,9 @@ class TestRealColour:
     def test_grey_ones_among_the_coloured(self, data_folder):
         folder = data_folder / "tiny-imagenet"
         if not folder.is_dir():
-            pytest.skip("real tiny-imagenet was not tested: the local data folder has no tiny-imagenet/")
+            pytest.skip(
+                "real tiny-imagenet was not tested: the local data folder has no tiny-imagenet/"
+            )
         (file,) = folder.glob("valid-*.parquet")
         with pq.ParquetFile(file) as parquet:
             batch = next(parquet.iter_batches(batch_size=500))

@@ -30,11 +30,17 @@ def test_all_other_classes_are_equally_likely():
     noisy = with_label_noise(torch.full((60_000,), 2), 0.5, classes=4)
     counts = torch.bincount(noisy[noisy != 2], minlength=4)
     assert counts[2] == 0
-    assert (counts[[0, 1, 3]] - 10_000).abs().max() < 400  # four standard deviations of a binomial count are 326
+    assert (
+        counts[[0, 1, 3]] - 10_000
+    ).abs().max() < 400  # four standard deviations of a binomial count are 326
 
 
 def test_what_is_no_noise_is_refused(subtests):
-    cases = [(1.0, 3, r"share must lie in \[0, 1\); got 1.0"), (-0.1, 3, "got -0.1"), (0.1, 1, "at least two classes; got 1")]
+    cases = [
+        (1.0, 3, r"share must lie in \[0, 1\); got 1.0"),
+        (-0.1, 3, "got -0.1"),
+        (0.1, 1, "at least two classes; got 1"),
+    ]
     for share, classes, message in cases:
         with subtests.test(message), pytest.raises(ValueError, match=message):
             with_label_noise(torch.zeros(3, dtype=torch.long), share, classes=classes)

@@ -23,7 +23,14 @@ CLASSES, WIDTH = 4, 6
 LABELS = torch.tensor([[0, 1, 2, 3, 0], [3, 3, 1, 0, 2]])
 NUMBERS = {
     **dict.fromkeys(("label-smoothing", "lm", "lm-qu", "lm-uq", "modified-lm", "m-softmax"), "0.3"),
-    **{"gd": "0.1", "center": "0.02", "l-softmax": "2", "a-softmax": "4", "lgm": "0.3 0.1", "arcface": "20 0.1"},
+    **{
+        "gd": "0.1",
+        "center": "0.02",
+        "l-softmax": "2",
+        "a-softmax": "4",
+        "lgm": "0.3 0.1",
+        "arcface": "20 0.1",
+    },
     **{"guarded-adacos": "0.98", "arcgrad": "10"},
     **dict.fromkeys(CORRECTIONS, "0.1"),
 }
@@ -55,7 +62,9 @@ def loss_of(text: str) -> StackLoss:
 def of_every_run(loss, *arguments: Tensor, **options) -> Tensor:
     """A loss of gdlib.functional, run by run."""
     runs = zip(*arguments, LABELS, strict=True)
-    return torch.stack([loss(values, labels, *rest, reduction="none", **options) for values, *rest, labels in runs])
+    return torch.stack(
+        [loss(values, labels, *rest, reduction="none", **options) for values, *rest, labels in runs]
+    )
 
 
 class TestAgainstTheFunctions:
@@ -68,17 +77,35 @@ class TestAgainstTheFunctions:
             ("modified", functional.modified_cross_entropy, {}),
             ("gd 0.1", functional.gd_cross_entropy, {"beta": 0.1}),
             ("lm 0.3", functional.large_margin_cross_entropy, {"reg_lambda": 0.3}),
-            ("lm-qu 0.3", functional.large_margin_cross_entropy, {"reg_lambda": 0.3, "divergence": "q_u"}),
-            ("lm-uq 0.3", functional.large_margin_cross_entropy, {"reg_lambda": 0.3, "divergence": "u_q"}),
-            ("modified-lm 0.3", functional.large_margin_cross_entropy, {"reg_lambda": 0.3, "margin": 1.0}),
+            (
+                "lm-qu 0.3",
+                functional.large_margin_cross_entropy,
+                {"reg_lambda": 0.3, "divergence": "q_u"},
+            ),
+            (
+                "lm-uq 0.3",
+                functional.large_margin_cross_entropy,
+                {"reg_lambda": 0.3, "divergence": "u_q"},
+            ),
+            (
+                "modified-lm 0.3",
+                functional.large_margin_cross_entropy,
+                {"reg_lambda": 0.3, "margin": 1.0},
+            ),
             ("m-softmax 0.5", functional.soft_margin_cross_entropy, {"margin": 0.5}),
             ("arcface 20 0.1", functional.arcface_cross_entropy, {"scale": 20.0, "margin": 0.1}),
             ("arcgrad 10", functional.arcgrad_cross_entropy, {"scale": 10.0}),
-            ("lgm 0.3 0.1", functional.gaussian_mixture_cross_entropy, {"margin": 0.3, "likelihood_weight": 0.1}),
+            (
+                "lgm 0.3 0.1",
+                functional.gaussian_mixture_cross_entropy,
+                {"margin": 0.3, "likelihood_weight": 0.1},
+            ),
         ]:
             with subtests.test(text):
                 given = outputs(text)
-                expected = of_every_run(loss, -given if text.startswith("lgm") else given, **options)
+                expected = of_every_run(
+                    loss, -given if text.startswith("lgm") else given, **options
+                )
                 torch.testing.assert_close(loss_of(text)(given, LABELS, BETA), expected)
 
     def test_the_margin_comes_in_with_the_steps(self, subtests):
@@ -92,7 +119,10 @@ class TestAgainstTheFunctions:
         for step in (0, 1, 2):
             annealing = 1500 / (1 + 0.1 * step)
             if name == "a-softmax":
-                arguments, function = (values, rest.norm(dim=2)), functional.sphereface_cross_entropy
+                arguments, function = (
+                    (values, rest.norm(dim=2)),
+                    functional.sphereface_cross_entropy,
+                )
             else:
                 arguments, function = (values, rest), functional.l_softmax_cross_entropy
             expected = torch.stack(
@@ -103,7 +133,9 @@ class TestAgainstTheFunctions:
             )
             torch.testing.assert_close(loss(given, LABELS, BETA), expected)
         assert int(loss.loss.steps) == 3
-        loss.loss.steps.fill_(1_000_000)  # long after: the weight of the plain cosine is 5 and stays
+        loss.loss.steps.fill_(
+            1_000_000
+        )  # long after: the weight of the plain cosine is 5 and stays
         found = loss(given, LABELS, BETA)
         loss.loss.steps.fill_(10_000_000)
         torch.testing.assert_close(loss(given, LABELS, BETA), found)
@@ -112,10 +144,17 @@ class TestAgainstTheFunctions:
         given, loss = outputs("center 0.02"), loss_of("center 0.02")
         logits, features = given.split([CLASSES, WIDTH], 2)
         first = loss(given, LABELS, BETA)
-        expected = of_every_run(F.cross_entropy, logits) + 0.02 * features.square().sum(2) / 2  # from centres at 0
+        expected = (
+            of_every_run(F.cross_entropy, logits) + 0.02 * features.square().sum(2) / 2
+        )  # from centres at 0
         torch.testing.assert_close(first, expected)
-        run, label = 1, 3  # the samples 0 and 1 of run 1: the centre moves by 1/2 of their sum over 1 + 2
-        torch.testing.assert_close(loss.loss.head.centers[run, label], 0.5 * features[run, :2].sum(0) / 3)
+        run, label = (
+            1,
+            3,
+        )  # the samples 0 and 1 of run 1: the centre moves by 1/2 of their sum over 1 + 2
+        torch.testing.assert_close(
+            loss.loss.head.centers[run, label], 0.5 * features[run, :2].sum(0) / 3
+        )
         assert loss(given, LABELS, BETA).mean() < first.mean()
 
     def test_adacos_sets_its_scale_batch_by_batch_and_run_by_run(self):
@@ -124,7 +163,10 @@ class TestAgainstTheFunctions:
         torch.testing.assert_close(loss.logits(given), scale[0] * given)
         for _ in range(2):
             scale = functional.adacos_scale(given, LABELS, scale)
-            torch.testing.assert_close(loss(given, LABELS, BETA), of_every_run(F.cross_entropy, scale[:, None, None] * given))
+            torch.testing.assert_close(
+                loss(given, LABELS, BETA),
+                of_every_run(F.cross_entropy, scale[:, None, None] * given),
+            )
         torch.testing.assert_close(loss.logits(given), scale[:, None, None] * given)
         assert scale[0] != scale[1]
         guarded = loss_of("guarded-adacos 5")
@@ -139,7 +181,9 @@ class TestLogits:
                 given = outputs(text)
                 found = loss_of(text).logits(given)
                 assert found.shape == (2, 5, CLASSES) and torch.isfinite(found).all()
-                assert text.startswith("a-softmax") or torch.equal(found.argmax(2), given[..., :CLASSES].argmax(2))
+                assert text.startswith("a-softmax") or torch.equal(
+                    found.argmax(2), given[..., :CLASSES].argmax(2)
+                )
 
     def test_without_a_margin_the_loss_is_their_cross_entropy(self, subtests):
         """So what is called a probability is the one that the loss is made of."""
@@ -158,12 +202,16 @@ class TestLogits:
             with subtests.test(text):
                 given, loss = outputs(text), loss_of(text)
                 expected = of_every_run(F.cross_entropy, loss.logits(given))
-                torch.testing.assert_close(loss(given, LABELS, BETA), expected, rtol=1e-4, atol=1e-5)
+                torch.testing.assert_close(
+                    loss(given, LABELS, BETA), expected, rtol=1e-4, atol=1e-5
+                )
 
     def test_a_softmax_has_the_length_of_the_feature_for_its_scale(self):
         given = outputs("a-softmax 4")
         found = loss_of("a-softmax 4").logits(given)
-        torch.testing.assert_close(found, given[..., :CLASSES] * given[..., CLASSES:].norm(dim=2, keepdim=True))
+        torch.testing.assert_close(
+            found, given[..., :CLASSES] * given[..., CLASSES:].norm(dim=2, keepdim=True)
+        )
 
 
 class TestMemory:
@@ -185,8 +233,20 @@ class TestMemory:
 
     def interrupt(self, tmp_path: Path, text: str, optimizer: str) -> None:
         setting = experiment(
-            **{"loss": text, "betas": [1], "classifier_bias": False, "seeds": [0, 1], "epochs": 4, "hidden": [8]},
-            **{"optimizer": optimizer, "learning_rate": 0.01, "lr_schedule": "one-cycle", "test_every": 4},
+            **{
+                "loss": text,
+                "betas": [1],
+                "classifier_bias": False,
+                "seeds": [0, 1],
+                "epochs": 4,
+                "hidden": [8],
+            },
+            **{
+                "optimizer": optimizer,
+                "learning_rate": 0.01,
+                "lr_schedule": "one-cycle",
+                "test_every": 4,
+            },
         )
         stop = [True]
         weights: list[list[Tensor]] = []
@@ -213,16 +273,30 @@ class TestMemory:
 class TestExperiments:
     def test_softmax_is_gradient_decay_with_beta_one(self):
         common = {"betas": [1], "seeds": [0], "epochs": 2, "hidden": [8]}
-        one, other = (train_stack(experiment(loss=loss, **common)).runs[0] for loss in ("softmax", "gd"))
+        one, other = (
+            train_stack(experiment(loss=loss, **common)).runs[0] for loss in ("softmax", "gd")
+        )
         assert (one["schedule"], other["schedule"]) == ("softmax", "1")
-        shared = {name: other["metrics"][name] for name in one["metrics"]}  # what is measured of the first layer is not in one with a head
+        shared = {
+            name: other["metrics"][name] for name in one["metrics"]
+        }  # what is measured of the first layer is not in one with a head
         assert one["metrics"] == pytest.approx(shared, rel=1e-4, abs=1e-5)
 
     def test_a_perceptron_learns_with_it(self, subtests):
-        for text in [text for text in TEXTS if parse(text).kind.head in ("linear", "cosine") and text != "gd 0.1"]:
+        for text in [
+            text
+            for text in TEXTS
+            if parse(text).kind.head in ("linear", "cosine") and text != "gd 0.1"
+        ]:
             with subtests.test(text):
                 setting = experiment(
-                    **{"loss": text, "betas": [1], "classifier_bias": False, "epochs": 8, "hidden": [16]},
+                    **{
+                        "loss": text,
+                        "betas": [1],
+                        "classifier_bias": False,
+                        "epochs": 8,
+                        "hidden": [16],
+                    },
                     **{"optimizer": "adam", "learning_rate": 0.01, "normalization": "unit"},
                 )
                 (row,) = records.to_frame(train_stack(setting)).to_dict("records")
@@ -233,22 +307,41 @@ class TestExperiments:
         for text in ("super-symmetry", "l-softmax 2", "a-softmax 4", "lgm 0.3 0.1", "center 0.003"):
             with subtests.test(text):
                 setting = experiment(
-                    **{"loss": text, "betas": [1], "model": "resnet18", "width": 0.125, "stem": "tiny-imagenet"},
-                    **{"normalization": "channel", "subset": 100, "epochs": 1, "batch_size": 50, "channels_last": True, "angles": True},
+                    **{
+                        "loss": text,
+                        "betas": [1],
+                        "model": "resnet18",
+                        "width": 0.125,
+                        "stem": "tiny-imagenet",
+                    },
+                    **{
+                        "normalization": "channel",
+                        "subset": 100,
+                        "epochs": 1,
+                        "batch_size": 50,
+                        "channels_last": True,
+                        "angles": True,
+                    },
                 )
                 (run,) = train_stack(setting).runs
                 assert not run["diverged"] and run["schedule"] == text
                 assert {"test_accuracy", "w_inter", "c_inter", "wc_intra"} <= set(run["metrics"])
 
     def test_wrong_labels_are_the_same_for_every_seed_and_only_for_training(self):
-        clean, noisy = (training._load(experiment(label_noise=share, subset=200)) for share in (0.0, 0.25))
+        clean, noisy = (
+            training._load(experiment(label_noise=share, subset=200)) for share in (0.0, 0.25)
+        )
         assert int((clean.train.labels != noisy.train.labels).sum()) == 50
-        assert torch.equal(clean.train.inputs, noisy.train.inputs) and torch.equal(clean.test.labels, noisy.test.labels)
+        assert torch.equal(clean.train.inputs, noisy.train.inputs) and torch.equal(
+            clean.test.labels, noisy.test.labels
+        )
         expected = data.with_label_noise(clean.train.labels, 0.25, classes=10)
         assert torch.equal(noisy.train.labels, expected)
 
 
-def by_hand(logits: Tensor, labels: Tensor, betas: list[float], shift: Tensor, weights: list[float]) -> list[float]:
+def by_hand(
+    logits: Tensor, labels: Tensor, betas: list[float], shift: Tensor, weights: list[float]
+) -> list[float]:
     """Gradient decay from its definition, sample by sample, each with the β and the weight of its class."""
     losses = []
     for row, c in zip((logits + shift).double().exp(), labels.tolist(), strict=True):
@@ -280,23 +373,41 @@ class TestUnequalClasses:
         for text, betas, shift, weights in [
             ("class-beta 0.5", [8.0, 3.5, 0.5], 0 * log_shares, [1, 1, 1]),  # 1 + β is 9, 4.5, 1.5
             ("adjusted 0.5", [0.5] * 3, log_shares, [1, 1, 1]),
-            ("weighted 0.5", [0.5] * 3, 0 * log_shares, [100 / 180, 100 / 90, 100 / 30]),  # 1 in the mean over the training samples
+            (
+                "weighted 0.5",
+                [0.5] * 3,
+                0 * log_shares,
+                [100 / 180, 100 / 90, 100 / 30],
+            ),  # 1 in the mean over the training samples
         ]:
             with subtests.test(text):
                 found = StackLoss(parse(text), 3, runs=2, counts=self.COUNTS)(logits, labels)
-                expected = [by_hand(of_run, own, betas, shift, weights) for of_run, own in zip(logits, labels, strict=True)]
+                expected = [
+                    by_hand(of_run, own, betas, shift, weights)
+                    for of_run, own in zip(logits, labels, strict=True)
+                ]
                 torch.testing.assert_close(found, torch.tensor(expected))
 
     def test_the_perfect_minimiser_decides_for_the_largest_posterior_over_share(self, subtests):
         posterior = torch.distributions.Dirichlet(torch.ones(3)).sample((200,)).double()
         shares = (self.COUNTS / 100).double()
         best = (posterior / shares).argmax(1)
-        for name, beta in (("", 0.1), ("class-beta", 0.1), ("adjusted", 0.1), ("adjusted", 1.0), ("weighted", 0.1)):
+        for name, beta in (
+            ("", 0.1),
+            ("class-beta", 0.1),
+            ("adjusted", 0.1),
+            ("adjusted", 1.0),
+            ("weighted", 0.1),
+        ):
             with subtests.test(name, beta=beta):
                 loss = Balanced(name, beta, self.COUNTS).double()
                 logits = minimiser(loss, posterior)
                 assert (loss.decide(logits) == best).double().mean() > 0.98
-                if (name, beta) in (("", 0.1), ("class-beta", 0.1), ("adjusted", 0.1)):  # the largest logit is another class
+                if (name, beta) in (
+                    ("", 0.1),
+                    ("class-beta", 0.1),
+                    ("adjusted", 0.1),
+                ):  # the largest logit is another class
                     assert (logits.argmax(1) == best).double().mean() < 0.98
 
     def test_a_long_tail_is_trained_on_and_the_accuracy_of_each_class_recorded(self):
@@ -307,7 +418,9 @@ class TestUnequalClasses:
         for run in record.runs:
             tested = torch.bincount(data.load("digits").test.labels).double()
             for suffix in ("", "_link"):
-                overall = (torch.tensor(run[f"class_accuracy{suffix}"]) * tested).sum() / tested.sum()
+                overall = (
+                    torch.tensor(run[f"class_accuracy{suffix}"]) * tested
+                ).sum() / tested.sum()
                 assert run["metrics"][f"test_accuracy{suffix}"] == pytest.approx(float(overall))
 
 

@@ -50,9 +50,13 @@ class TestColors:
         assert color("0.1") == figures.beta_color(0.1)
         warmups = {color(label) for label in ("warm-up 0.001→0.01", "warm-up 0.01→0.1")}
         assert len(warmups) == 2 and not warmups & set(colors)
-        assert [figures.schedule_style(label)["linestyle"] for label in ("0.1", "5", "warm-up 0.01→0.1")] == ["-", "--", "-."]
+        assert [
+            figures.schedule_style(label)["linestyle"] for label in ("0.1", "5", "warm-up 0.01→0.1")
+        ] == ["-", "--", "-."]
         losses = [name for name in LOSSES if name != "gd"]
-        assert len({color(f"{name} 1") for name in losses}) == len(losses)  # one for each, whatever its numbers
+        assert len({color(f"{name} 1") for name in losses}) == len(
+            losses
+        )  # one for each, whatever its numbers
         assert color("lm 0.3") == color("lm 0.9")
         assert color("softmax") == figures.beta_color(1.0)
         assert figures.schedule_label("label-smoothing 0.1") == "label smoothing, λ = 0.1"
@@ -63,15 +67,29 @@ class TestColors:
         if abs(math.log10(beta)) > 1e-6:
             assert blue > red if beta < 1 else red > blue
 
-    def test_a_variant_has_the_style_of_its_parts_and_any_other_name_has_one_that_is_not_a_betas(self):
+    def test_a_variant_has_the_style_of_its_parts_and_any_other_name_has_one_that_is_not_a_betas(
+        self,
+    ):
         unit, raw, relu, first, second, loss = figures.reading_styles(
-            ["tanh, pixels 0 to 1", "tanh, pixels 0 to 255", "ReLU, pixels 0 to 1", "CIFAR-10, plain", "CIFAR-100", "arcgrad 10"]
+            [
+                "tanh, pixels 0 to 1",
+                "tanh, pixels 0 to 255",
+                "ReLU, pixels 0 to 1",
+                "CIFAR-10, plain",
+                "CIFAR-100",
+                "arcgrad 10",
+            ]
         ).values()
-        assert unit["marker"] == raw["marker"] != relu["marker"] and unit["color"] == relu["color"] != raw["color"]
+        assert (
+            unit["marker"] == raw["marker"] != relu["marker"]
+            and unit["color"] == relu["color"] != raw["color"]
+        )
         assert first != second and loss["color"] == color("arcgrad 10")
         for style in (unit, raw, first, second):
             red, green, blue = to_rgb(style["color"])
-            assert not blue > 1.3 * max(red, green) and not (red > 1.3 * green > 1.3 * blue), "blue and orange are for β"
+            assert not blue > 1.3 * max(red, green) and not (red > 1.3 * green > 1.3 * blue), (
+                "blue and orange are for β"
+            )
 
 
 # --- curves and panels ---
@@ -84,13 +102,22 @@ def followed(*variants: str) -> pd.DataFrame:
             "schedule": ["0.1", "0.1", "5", "warm-up 0.01→0.1"],
             "seed": [0, 1, 0, 0],
             "curve_epoch": [[0, 1, 2]] * 4,
-            "curve_test_accuracy": [[0.1, 0.5, 0.9], [0.1, 0.7, 0.9], [0.1, 0.2, 0.3], [0.1, 0.4, 0.8]],
+            "curve_test_accuracy": [
+                [0.1, 0.5, 0.9],
+                [0.1, 0.7, 0.9],
+                [0.1, 0.2, 0.3],
+                [0.1, 0.4, 0.8],
+            ],
             "group_confidence": [[[0.1 * group, 0.5, 0.9] for group in range(5)]] * 4,
             "single_confidence": [[[0.1, 0.5, 0.9]] * 12] * 4,
             "points": [{"x": [0.0, 1.0, 2.0], "y": [0.0, 1.0, 0.5], "label": [0, 1, 1]}] * 4,
         }
         for variant in variants
-    ).pipe(lambda table: table.explode([name for name in table if name != "variant"], ignore_index=True))
+    ).pipe(
+        lambda table: table.explode(
+            [name for name in table if name != "variant"], ignore_index=True
+        )
+    )
 
 
 class TestCurves:
@@ -102,11 +129,21 @@ class TestCurves:
         assert first.get_color() == figures.beta_color(0.1)
         (band,) = ax.collections  # only where there are several seeds
         corners = band.get_paths()[0].vertices
-        assert corners[:, 1].max() == pytest.approx(0.9) and np.isclose(corners[:, 1], 0.6 - math.sqrt(0.02)).any()
+        assert (
+            corners[:, 1].max() == pytest.approx(0.9)
+            and np.isclose(corners[:, 1], 0.6 - math.sqrt(0.02)).any()
+        )
         assert names(figure) == SCHEDULES
 
     def test_panels_share_one_scale_and_every_seed_can_have_its_line(self):
-        figure = figures.curves(followed("a", "b"), "test_accuracy", ylabel="accuracy", panel="variant", ylim=(0, 2), each=True)
+        figure = figures.curves(
+            followed("a", "b"),
+            "test_accuracy",
+            ylabel="accuracy",
+            panel="variant",
+            ylim=(0, 2),
+            each=True,
+        )
         assert titles(figure) == ["a", "b"] and all(ax.get_ylim() == (0, 2) for ax in figure.axes)
         assert [len(ax.get_lines()) for ax in figure.axes] == [4, 4] and names(figure) == SCHEDULES
 
@@ -118,7 +155,9 @@ class TestCurves:
             for loss, bias in (("softmax", 0.7), ("lm 0.3", 1.0))
             for seed in (0, 1)
         ]
-        figure = figures.curves(pd.DataFrame(rows), "train_margin_bias", x="train_epoch", ylabel="bias", panel="variant")
+        figure = figures.curves(
+            pd.DataFrame(rows), "train_margin_bias", x="train_epoch", ylabel="bias", panel="variant"
+        )
         softmax, lm = figure.axes[0].get_lines()
         np.testing.assert_allclose(softmax.get_xydata(), [[0, 2.1], [1, 1.2], [2, 0.9]])
         np.testing.assert_allclose(lm.get_ydata(), [2.1, 1.5, 1.2])
@@ -131,9 +170,21 @@ class TestCurves:
             figure = draw(followed("ReLU"))
             assert titles(figure) == SCHEDULES and figure.legends
             figure.canvas.draw()
-        assert titles(figures.difficulty_groups(followed("ReLU", "tanh")))[:2] == ["β = 0.1, ReLU", "β = 0.1, tanh"]
-        assert titles(figures.feature_planes(followed("ReLU", "tanh")))[:2] == ["ReLU, β = 0.1", "ReLU, β = 5"]
-        assert names(figures.difficulty_groups(followed("ReLU"))) == ["1 (hardest)", "2", "3", "4", "5 (easiest)"]
+        assert titles(figures.difficulty_groups(followed("ReLU", "tanh")))[:2] == [
+            "β = 0.1, ReLU",
+            "β = 0.1, tanh",
+        ]
+        assert titles(figures.feature_planes(followed("ReLU", "tanh")))[:2] == [
+            "ReLU, β = 0.1",
+            "ReLU, β = 5",
+        ]
+        assert names(figures.difficulty_groups(followed("ReLU"))) == [
+            "1 (hardest)",
+            "2",
+            "3",
+            "4",
+            "5 (easiest)",
+        ]
 
 
 # --- outcomes against beta ---
@@ -153,14 +204,46 @@ def runs(variants=("plain",), dataset="cifar10-jpeg") -> pd.DataFrame:
         for seed in range(3):
             for beta in (20.0, 1.0, 0.1):
                 base = 0.9 - 0.01 * beta + 0.001 * seed + 0.1 * place
-                ece = {"test_ece": 0.1 + 0.01 * seed, "test_ece_temperature": 0.02, "test_ece_vector": 0.03, "test_ece_link": 0.05}
-                own = {"variant": variant, "dataset": dataset, "seed": seed, "beta": beta, "schedule": f"{beta:g}", "warmup_epochs": 0}
-                rows.append(own | ece | {"test_accuracy": base, "overconfidence": -0.01 * beta, "reliability": bins(seed)})
-            rows.append(rows[-1] | {"schedule": "warm-up 0.1→1", "beta": 1.0, "warmup_epochs": 10, "test_accuracy": 5.0})
+                ece = {
+                    "test_ece": 0.1 + 0.01 * seed,
+                    "test_ece_temperature": 0.02,
+                    "test_ece_vector": 0.03,
+                    "test_ece_link": 0.05,
+                }
+                own = {
+                    "variant": variant,
+                    "dataset": dataset,
+                    "seed": seed,
+                    "beta": beta,
+                    "schedule": f"{beta:g}",
+                    "warmup_epochs": 0,
+                }
+                rows.append(
+                    own
+                    | ece
+                    | {
+                        "test_accuracy": base,
+                        "overconfidence": -0.01 * beta,
+                        "reliability": bins(seed),
+                    }
+                )
+            rows.append(
+                rows[-1]
+                | {
+                    "schedule": "warm-up 0.1→1",
+                    "beta": 1.0,
+                    "warmup_epochs": 10,
+                    "test_accuracy": 5.0,
+                }
+            )
     return pd.DataFrame(rows)
 
 
-OUTCOMES = {"overconfidence": ("over", 100, None), "test_ece": ("ECE", 100, None), "test_accuracy": ("accuracy", 100, "difference")}
+OUTCOMES = {
+    "overconfidence": ("over", 100, None),
+    "test_ece": ("ECE", 100, None),
+    "test_accuracy": ("accuracy", 100, "difference"),
+}
 
 
 class TestAgainst:
@@ -168,20 +251,34 @@ class TestAgainst:
         over, ece, accuracy, unused = figures.against(runs(), OUTCOMES).axes
         assert not unused.get_visible()
         np.testing.assert_allclose(over.containers[0].lines[0].get_ydata(), [-0.1, -1.0, -20.0])
-        np.testing.assert_allclose(accuracy.containers[0].lines[0].get_ydata(), [0.9, 0.0, -19.0], atol=1e-9)
+        np.testing.assert_allclose(
+            accuracy.containers[0].lines[0].get_ydata(), [0.9, 0.0, -19.0], atol=1e-9
+        )
         (bars,) = ece.containers[0].lines[2]
         expected = statistics.t_interval([10.0, 11.0, 12.0])
         np.testing.assert_allclose(bars.get_segments()[0][:, 1], [expected.low, expected.high])
 
     def test_a_panel_for_each_data_set_and_the_papers_only_where_they_belong(self):
-        both = pd.concat([runs().assign(data="CIFAR-10"), runs(["tiny"], "tiny-imagenet").assign(data="Tiny")])
-        printed = {"paper": "GD-2", "dataset": "Tiny-ImageNet", "model": "ResNet34", "metric": "test_ece"}
+        both = pd.concat(
+            [runs().assign(data="CIFAR-10"), runs(["tiny"], "tiny-imagenet").assign(data="Tiny")]
+        )
+        printed = {
+            "paper": "GD-2",
+            "dataset": "Tiny-ImageNet",
+            "model": "ResNet34",
+            "metric": "test_ece",
+        }
         papers = pd.DataFrame(
-            [printed | {"setting": setting, "value": value} for setting, value in ((20.0, 0.015), (1.0, 0.087), ("w", 1))]
+            [
+                printed | {"setting": setting, "value": value}
+                for setting, value in ((20.0, 0.015), (1.0, 0.087), ("w", 1))
+            ]
         )
         figure = figures.against(both, OUTCOMES, panel="data", papers=papers)
         assert [ax.get_title() for ax in figure.axes[:2]] == ["CIFAR-10", "Tiny"]
-        drawn = [[line for line in ax.get_lines() if line.get_label() == "GD-2"] for ax in figure.axes]
+        drawn = [
+            [line for line in ax.get_lines() if line.get_label() == "GD-2"] for ax in figure.axes
+        ]
         assert [len(lines) for lines in drawn] == [0, 0, 0, 1, 0, 0]
         np.testing.assert_allclose(drawn[3][0].get_xydata(), [[1, 8.7], [20, 1.5]])
         assert sorted(names(figure)) == ["GD-2", "plain", "tiny"]
@@ -198,46 +295,87 @@ class TestAgainst:
     def test_a_line_for_everything_that_was_done_after_training(self):
         table = runs(["plain", "other"])
         table.loc[table["variant"] == "other", "test_ece_vector"] = np.nan
-        figure = figures.against(figures.after_training(table, "test_ece"), {"test_ece": ("ECE", 100, None)}, line="after", panel="variant")
+        figure = figures.against(
+            figures.after_training(table, "test_ece"),
+            {"test_ece": ("ECE", 100, None)},
+            line="after",
+            panel="variant",
+        )
         first, second = figure.axes
-        assert first.get_legend_handles_labels()[1] == ["as trained", "β link", "temperature scaling", "vector scaling"]
-        assert second.get_legend_handles_labels()[1] == ["as trained", "β link", "temperature scaling"]
+        assert first.get_legend_handles_labels()[1] == [
+            "as trained",
+            "β link",
+            "temperature scaling",
+            "vector scaling",
+        ]
+        assert second.get_legend_handles_labels()[1] == [
+            "as trained",
+            "β link",
+            "temperature scaling",
+        ]
         np.testing.assert_allclose(first.containers[1].lines[0].get_ydata(), [5.0, 5.0, 5.0])
 
     def test_another_axis_and_a_line_for_each_loss(self):
         rows = [
-            {"schedule": loss, "seed": seed, "samples": samples, "test_accuracy": accuracy + 0.01 * seed}
+            {
+                "schedule": loss,
+                "seed": seed,
+                "samples": samples,
+                "test_accuracy": accuracy + 0.01 * seed,
+            }
             for loss, lead in (("softmax", 0.7), ("arcgrad 10", 0.75))
             for samples, accuracy in ((600, lead), (6000, lead + 0.1))
             for seed in range(3)
         ]
-        figure = figures.against(pd.DataFrame(rows), {"test_accuracy": ("%", 100, "log")}, x="samples", line="schedule")
+        figure = figures.against(
+            pd.DataFrame(rows), {"test_accuracy": ("%", 100, "log")}, x="samples", line="schedule"
+        )
         softmax, arcgrad = figure.axes[0].containers
         np.testing.assert_allclose(softmax.lines[0].get_xydata(), [[600, 71], [6000, 81]])
         np.testing.assert_allclose(arcgrad.lines[0].get_ydata(), [76.0, 86.0])
-        assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["600", "6\u2009000"]
+        assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == [
+            "600",
+            "6\u2009000",
+        ]
         assert figure.axes[0].get_xlabel() == "samples" and figure.axes[0].get_yscale() == "log"
-        assert names(figure) == ["softmax", "ArcGrad, s = 10"] and arcgrad.lines[0].get_color() == color("arcgrad 10")
+        assert names(figure) == ["softmax", "ArcGrad, s = 10"] and arcgrad.lines[
+            0
+        ].get_color() == color("arcgrad 10")
 
-    def test_differences_have_a_panel_for_each_variant_and_an_empty_row_for_a_schedule_that_it_lacks(self):
+    def test_differences_have_a_panel_for_each_variant_and_an_empty_row_for_a_schedule_that_it_lacks(
+        self,
+    ):
         table = runs(["other", "plain"])
         table = table[~((table["variant"] == "other") & (table["schedule"] == "20"))]
         figure = figures.beside(tables.leads(table, "overconfidence", "1"), xlabel="points")
         assert titles(figure) == ["other", "plain"] and not figure.legends
-        marks = [{bars.get_label(): bars[0].get_xydata() for bars in ax.containers} for ax in figure.axes]
-        assert list(marks[0]) == ["0.1", "warm-up 0.1→1"] and [tick.get_text() for tick in figure.axes[0].get_yticklabels()][2] == "β = 20"
-        np.testing.assert_allclose(marks[1]["20"], [[np.nan, 0], [np.nan, -1], [-19, -2]], atol=1e-9)
+        marks = [
+            {bars.get_label(): bars[0].get_xydata() for bars in ax.containers} for ax in figure.axes
+        ]
+        assert (
+            list(marks[0]) == ["0.1", "warm-up 0.1→1"]
+            and [tick.get_text() for tick in figure.axes[0].get_yticklabels()][2] == "β = 20"
+        )
+        np.testing.assert_allclose(
+            marks[1]["20"], [[np.nan, 0], [np.nan, -1], [-19, -2]], atol=1e-9
+        )
         assert figure.axes[0].containers[0][0].get_color() == figures.beta_color(0.1)
 
     def test_a_papers_numbers_stand_beside_ours(self):
-        rows = [("p", "softmax", "paper", 1.0, math.nan), ("p", "softmax", "ours", 2.0, 0.5), ("p", "ArcGrad", "ours", 3.0, 0.25)]
+        rows = [
+            ("p", "softmax", "paper", 1.0, math.nan),
+            ("p", "softmax", "ours", 2.0, 0.5),
+            ("p", "ArcGrad", "ours", 3.0, 0.25),
+        ]
         frame = pd.DataFrame(rows, columns=["panel", "label", "source", "mean", "half"])
         frame = frame.assign(low=frame["mean"] - frame["half"], high=frame["mean"] + frame["half"])
         (ax,) = figures.beside(frame, xlabel="points", columns=1).axes
         theirs, ours = ax.containers
         assert theirs[0].get_color() == "black" and theirs[0].get_xdata()[0] == 1.0
         np.testing.assert_allclose(np.asarray(ours[0].get_xdata(), dtype=float), [2.0, 3.0])
-        np.testing.assert_allclose([np.ptp(segment[:, 0]) for segment in ours[2][0].get_segments()], [1.0, 0.5])
+        np.testing.assert_allclose(
+            [np.ptp(segment[:, 0]) for segment in ours[2][0].get_segments()], [1.0, 0.5]
+        )
         assert [tick.get_text() for tick in ax.get_yticklabels()] == ["softmax", "ArcGrad"]
 
 
@@ -246,14 +384,24 @@ class TestReliability:
         ax = figures.reliability_diagrams(runs()).axes[0]
         each = [bins(seed) for seed in range(3)]
         count = np.sum([columns["count"] for columns in each], axis=0)
-        right = np.sum([np.array(columns["count"]) * np.nan_to_num(np.array(columns["accuracy"], float)) for columns in each], axis=0)
+        right = np.sum(
+            [
+                np.array(columns["count"]) * np.nan_to_num(np.array(columns["accuracy"], float))
+                for columns in each
+            ],
+            axis=0,
+        )
         found = count > 0
-        np.testing.assert_allclose([bar.get_height() for bar in ax.containers[0]], (right / np.maximum(count, 1))[found])
+        np.testing.assert_allclose(
+            [bar.get_height() for bar in ax.containers[0]], (right / np.maximum(count, 1))[found]
+        )
         (steps,) = [patch for patch in ax.patches if patch.get_label() == "share of the images"]
         np.testing.assert_allclose(steps.get_data().values, count / count.sum())
         (bars,) = ax.containers[-1].lines[2]
         low, high = proportion_confint(right[found] / 3, count[found] / 3, method="wilson")
-        np.testing.assert_allclose([segment[:, 1] for segment in bars.get_segments()], np.stack([low, high], 1), atol=1e-12)
+        np.testing.assert_allclose(
+            [segment[:, 1] for segment in bars.get_segments()], np.stack([low, high], 1), atol=1e-12
+        )
         assert [text.get_text() for text in ax.texts] == ["ECE 11.0 %"]
 
     def test_a_setting_that_is_missing_leaves_its_place_empty(self):
@@ -267,23 +415,43 @@ class TestReliability:
             {"variant": variant, "schedule": loss, "seed": seed, "test_ece": ece + 0.01 * seed}
             | {"test_accuracy": accuracy, "overconfidence": over}
             for variant in ("a", "b")
-            for loss, accuracy, ece, over in (("softmax", 0.57, 0.02, 0.02), ("lm 0.3", 0.6, 0.04, -0.04))
+            for loss, accuracy, ece, over in (
+                ("softmax", 0.57, 0.02, 0.02),
+                ("lm 0.3", 0.6, 0.04, -0.04),
+            )
             for seed in (0, 1)
             if (variant, loss) != ("b", "softmax")
         ]
         figure = figures.accuracy_against_calibration(pd.DataFrame(rows))
         softmax, lm = (container[0] for container in figure.axes[0].containers)
-        np.testing.assert_allclose([*softmax.get_xydata(), *lm.get_xydata()], [[2.5, 57.0], [4.5, 60.0]])
+        np.testing.assert_allclose(
+            [*softmax.get_xydata(), *lm.get_xydata()], [[2.5, 57.0], [4.5, 60.0]]
+        )
         assert softmax.get_markerfacecolor() == softmax.get_color()  # over-confident: filled
         assert lm.get_markerfacecolor() == "white" and softmax.get_marker() != lm.get_marker()
-        marks = [{container.get_label(): container[0].get_marker() for container in ax.containers} for ax in figure.axes]
-        assert list(marks[1]) == ["LM, λ = 0.3"] and marks[1].items() <= marks[0].items() and len(names(figure)) == 2
+        marks = [
+            {container.get_label(): container[0].get_marker() for container in ax.containers}
+            for ax in figure.axes
+        ]
+        assert (
+            list(marks[1]) == ["LM, λ = 0.3"]
+            and marks[1].items() <= marks[0].items()
+            and len(names(figure)) == 2
+        )
 
 
 def test_slices_of_angles_are_shares_with_their_median():
     rows = [
-        {"schedule": loss, "seed": seed, "target_angle_epochs": [0, 4], "target_angle_counts": counts}
-        for loss, counts in (("softmax", [[0, 5, 5, 0], [0, 10, 0, 0]]), ("arcgrad 10", [[0, 5, 5, 0], [10, 0, 0, 0]]))
+        {
+            "schedule": loss,
+            "seed": seed,
+            "target_angle_epochs": [0, 4],
+            "target_angle_counts": counts,
+        }
+        for loss, counts in (
+            ("softmax", [[0, 5, 5, 0], [0, 10, 0, 0]]),
+            ("arcgrad 10", [[0, 5, 5, 0], [10, 0, 0, 0]]),
+        )
         for seed in range(3)
     ]
     edges = [math.pi * edge / 4 for edge in range(5)]  # four bins of 45 degrees
@@ -293,9 +461,14 @@ def test_slices_of_angles_are_shares_with_their_median():
     assert [tick.get_text() for tick in softmax.get_yticklabels()] == ["0", "4"]
     first, last = filled = [patch for patch in arcgrad.patches if patch.get_fill()]
     heights = [patch.get_data().values - patch.get_data().baseline for patch in filled]
-    np.testing.assert_allclose(heights[0] / heights[1].max(), [0, 0.5, 0.5, 0])  # shares, on one scale
+    np.testing.assert_allclose(
+        heights[0] / heights[1].max(), [0, 0.5, 0.5, 0]
+    )  # shares, on one scale
     np.testing.assert_allclose(last.get_data().edges, [0, 45, 90, 135, 180])
-    assert (first.get_data().baseline, last.get_data().baseline) == (1, 0)  # the first epoch is at the top
+    assert (first.get_data().baseline, last.get_data().baseline) == (
+        1,
+        0,
+    )  # the first epoch is at the top
     assert first.get_alpha() > last.get_alpha()
     assert sorted({float(line.get_xdata()[0]) for line in arcgrad.lines}) == [22.5, 90.0]
 

@@ -39,39 +39,65 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_whole_of_it(root: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_of_it(
+    root: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level("INFO", logger="study.gpu")
     gpu.main(["small", "--minutes", "10", "--device", "cpu", "--into", str(root / "out")], root)
     printed = caplog.text
     assert "weights in float64: 0.0e+00 of the way apart" in printed
-    assert "other: not a job of the notebook train" in printed and "3 of 5 missing jobs have their record now" in printed
-    assert "impossible: failed" in printed and "validation_size must lie in" in printed, "the others are not lost with it"
-    assert not plan("small", root).done and not list((root / "out" / "checkpoints").glob("*")), "what is done needs no checkpoint"
+    assert (
+        "other: not a job of the notebook train" in printed
+        and "3 of 5 missing jobs have their record now" in printed
+    )
+    assert "impossible: failed" in printed and "validation_size must lie in" in printed, (
+        "the others are not lost with it"
+    )
+    assert not plan("small", root).done and not list((root / "out" / "checkpoints").glob("*")), (
+        "what is done needs no checkpoint"
+    )
 
     monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, []))
     gpu.main(["small", "--minutes", "10", "--device", "cpu", "--into", str(root / "out")], root)
     assert "0 of 2 missing jobs" in caplog.text
 
-    shutil.unpack_archive(root / "out" / "records.tar.gz", root / "results" / "records", filter="data")  # back home
+    shutil.unpack_archive(
+        root / "out" / "records.tar.gz", root / "results" / "records", filter="data"
+    )  # back home
     found = plan("small", root)
-    assert [job.id for job in found.done] == ["valuable", "large", "images"]  # by the one rule of a campaign
+    assert [job.id for job in found.done] == [
+        "valuable",
+        "large",
+        "images",
+    ]  # by the one rule of a campaign
     assert records.load(found.done[0].record).parameters["device"] == "cpu"
 
 
 def pending(root: Path) -> list[Job]:
     """The jobs of the campaign, as they come from the command."""
-    return [replace(job, record=root / "out" / "records" / "small" / job.record.name) for job in plan("small", root).pending]
+    return [
+        replace(job, record=root / "out" / "records" / "small" / job.record.name)
+        for job in plan("small", root).pending
+    ]
 
 
-def test_what_will_not_end_in_time_is_left_and_not_begun_again(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_will_not_end_in_time_is_left_and_not_begun_again(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A clock on which every look takes a second: 4 epochs fit into 40 seconds, 40 do not."""
     seconds = iter(range(10_000))
     valuable, large, *_ = pending(root)
     with caplog.at_level("INFO", logger="study.gpu"):
-        done = gpu.run_jobs([large, valuable, large], 40 + 20, root / "out", clock=lambda: float(next(seconds)))
+        done = gpu.run_jobs(
+            [large, valuable, large], 40 + 20, root / "out", clock=lambda: float(next(seconds))
+        )
     assert done == [valuable]
     lines = [line for line in caplog.messages if line.startswith("large")]
-    assert "seconds an epoch, 38 epochs and" in lines[0] and "not begun" in lines[1] and len(lines) == 2
+    assert (
+        "seconds an epoch, 38 epochs and" in lines[0]
+        and "not begun" in lines[1]
+        and len(lines) == 2
+    )
 
 
 def test_a_stack_goes_on_in_the_next_command(root: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -80,14 +106,20 @@ def test_a_stack_goes_on_in_the_next_command(root: Path, caplog: pytest.LogCaptu
     caplog.set_level("INFO", logger="study.gpu")
     options: dict[str, Any] = {"into": root / "out", "clock": lambda: float(next(seconds))}
     assert gpu.run_jobs([large], 40 + 20, more=1000, **options) == []
-    assert re.search(r"large: left, to go on from its checkpoint after epoch 1\d of 40", caplog.text)
+    assert re.search(
+        r"large: left, to go on from its checkpoint after epoch 1\d of 40", caplog.text
+    )
     assert gpu.run_jobs([large], 1000, **options) == [large] and large.done
     alone = run.train_stack(large.setting)
     written = json.loads(large.record.read_text(encoding="utf-8"))
-    assert [one["metrics"] for one in records.load(alone.write(root / "alone.json")).runs] == [one["metrics"] for one in written["runs"]]
+    assert [one["metrics"] for one in records.load(alone.write(root / "alone.json")).runs] == [
+        one["metrics"] for one in written["runs"]
+    ]
 
 
-def test_a_job_is_trained_on_the_device_that_is_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_is_trained_on_the_device_that_is_there(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[str, bool]] = []
 
     def train_stack(setting: Train, **options: object) -> records.Record:
@@ -105,7 +137,9 @@ def test_a_device_that_computes_something_else_is_refused(
 ) -> None:
     right = gpu.fit
 
-    def wrong(device: str, data: tuple[torch.Tensor, torch.Tensor], **options: object) -> torch.Tensor:
+    def wrong(
+        device: str, data: tuple[torch.Tensor, torch.Tensor], **options: object
+    ) -> torch.Tensor:
         if "precision" in options:
             raise ValueError("not on this device")
         weights = right(device, data, **options)  # type: ignore[arg-type]
@@ -117,12 +151,19 @@ def test_a_device_that_computes_something_else_is_refused(
     assert torch.backends.cudnn.allow_tf32, "what was switched off for the check is on again"
     monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, left_out))
     began: list[str] = []
-    monkeypatch.setattr(gpu, "run_jobs", lambda jobs, *given, **options: began.extend(job.id for job in jobs) or [])
+    monkeypatch.setattr(
+        gpu, "run_jobs", lambda jobs, *given, **options: began.extend(job.id for job in jobs) or []
+    )
     gpu.main(["small", "--minutes", "1", "--device", "cpu", "--into", str(root / "out")], root)
-    assert "images" not in began and began[0] == "valuable"  # the image network would record its steps
+    assert (
+        "images" not in began and began[0] == "valuable"
+    )  # the image network would record its steps
 
 
 def test_an_environment_on_a_gpu_says_how_products_are_made() -> None:
     there = records.environment(device="NVIDIA H200", precision="float32", threads=1)
-    assert there["tf32"] == {"matmul": False, "convolutions": True} and set(there["cudnn"]) == {"benchmark", "deterministic"}
+    assert there["tf32"] == {"matmul": False, "convolutions": True} and set(there["cudnn"]) == {
+        "benchmark",
+        "deterministic",
+    }
     assert "tf32" not in records.environment(device="cpu", precision="float32", threads=1)

@@ -45,7 +45,11 @@ class TestTargetAngles:
         assert found["target_angle"].tolist() == pytest.approx([math.pi / 2])
 
     def test_the_edges_are_five_degrees_apart(self):
-        assert len(ANGLE_EDGES) == 37 and ANGLE_EDGES[0] == 0 and ANGLE_EDGES[-1] == pytest.approx(math.pi)
+        assert (
+            len(ANGLE_EDGES) == 37
+            and ANGLE_EDGES[0] == 0
+            and ANGLE_EDGES[-1] == pytest.approx(math.pi)
+        )
         assert ANGLE_EDGES[1] == pytest.approx(math.radians(5))
 
 
@@ -55,7 +59,10 @@ class TestAddAngles:
         features, labels = at(-20, 20, 40, 80), torch.tensor([0, 0, 1, 1])
         final = [{"diverged": False, "metrics": {}}]
         history = [
-            {"epoch": epoch, "target_angle_counts": torch.full((1, 36), epoch)} if epoch != 1 else {"epoch": epoch} for epoch in range(3)
+            {"epoch": epoch, "target_angle_counts": torch.full((1, 36), epoch)}
+            if epoch != 1
+            else {"epoch": epoch}
+            for epoch in range(3)
         ]
         add_angles(final, history, features, labels, at(10, 100))
         measured = {name: math.degrees(value) for name, value in final[0]["metrics"].items()}
@@ -68,7 +75,13 @@ class TestAddAngles:
         final = [{"diverged": False, "metrics": {}}]
         add_angles(final, [], features, labels, at(0, 30, 120))
         measured = {name: math.degrees(value) for name, value in final[0]["metrics"].items()}
-        assert measured == pytest.approx({"w_inter": (30 + 90 + 120) / 3, "c_inter": (90 + 90 + 180) / 3, "wc_intra": (0 + 60 + 60) / 3})
+        assert measured == pytest.approx(
+            {
+                "w_inter": (30 + 90 + 120) / 3,
+                "c_inter": (90 + 90 + 180) / 3,
+                "wc_intra": (0 + 60 + 60) / 3,
+            }
+        )
 
     def test_a_run_that_diverged_gets_nothing(self):
         final = [{"diverged": True, "metrics": {}}]
@@ -77,14 +90,30 @@ class TestAddAngles:
 
 
 def test_a_record_holds_the_angles_of_every_run(tmp_path):
-    setting = experiment(loss="arcgrad 10", betas=[1], classifier_bias=False, seeds=[0, 1], epochs=3, test_every=2, angles=True, hidden=[8])
+    setting = experiment(
+        loss="arcgrad 10",
+        betas=[1],
+        classifier_bias=False,
+        seeds=[0, 1],
+        epochs=3,
+        test_every=2,
+        angles=True,
+        hidden=[8],
+    )
     table = records.to_frame(records.load(train_stack(setting).write(tmp_path / "record.json")))
     assert table["target_angle_epochs"].tolist() == [[0, 2, 3]] * 2
     assert [len(angles) for angles in table["curve_target_angle"]] == [3, 3]
     for counts in table["target_angle_counts"]:
         assert [sum(of_epoch) for of_epoch in counts] == [table["train_samples"].iloc[0]] * 3
-    assert ((table[["w_inter", "c_inter", "wc_intra"]] > 0) & (table[["w_inter", "c_inter", "wc_intra"]] < math.pi)).all(axis=None)
-    for angles, counts in zip(table["curve_target_angle"], table["target_angle_counts"], strict=True):
+    assert (
+        (table[["w_inter", "c_inter", "wc_intra"]] > 0)
+        & (table[["w_inter", "c_inter", "wc_intra"]] < math.pi)
+    ).all(axis=None)
+    for angles, counts in zip(
+        table["curve_target_angle"], table["target_angle_counts"], strict=True
+    ):
         middles = [5 * (bin_ + 0.5) for bin_ in range(36)]
-        from_histogram = sum(count * middle for count, middle in zip(counts[-1], middles, strict=True)) / sum(counts[-1])
+        from_histogram = sum(
+            count * middle for count, middle in zip(counts[-1], middles, strict=True)
+        ) / sum(counts[-1])
         assert math.degrees(angles[-1]) == pytest.approx(from_histogram, abs=2.5)

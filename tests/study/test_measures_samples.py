@@ -49,9 +49,16 @@ class TestSummaries:
     def test_by_hand(self):
         # two runs of one seed; run 1 (β = 1) is the reference; 10 samples, 3 epochs
         easy = torch.linspace(0.05, 0.95, 10)
-        confidences = torch.stack([torch.stack([easy * 0, easy / 2, easy.flip(0)]), torch.stack([easy * 0, easy / 2, easy])])
+        confidences = torch.stack(
+            [
+                torch.stack([easy * 0, easy / 2, easy.flip(0)]),
+                torch.stack([easy * 0, easy / 2, easy]),
+            ]
+        )
         first, second = measures.confidence_summaries(confidences, seeds=[3, 3], betas=[0.1, 1.0])
-        assert first["group_confidence"][0] == pytest.approx([0.0, 0.45, 0.1], abs=1e-4)  # its own hardest are the last two samples
+        assert first["group_confidence"][0] == pytest.approx(
+            [0.0, 0.45, 0.1], abs=1e-4
+        )  # its own hardest are the last two samples
         assert first["reference_group_confidence"][0] == pytest.approx(
             [0.0, 0.05, 0.9], abs=1e-4
         )  # those of the reference are the first two
@@ -59,12 +66,19 @@ class TestSummaries:
         assert second["epoch_learnt_counts"] == [0, 0, 5, 5]
         assert second["never_learnt"] == 0.5
         assert second["group_epoch_learnt"] == pytest.approx([3.0, 3.0, 2.5, 2.0, 2.0])
-        assert [curve[-1] for curve in second["single_confidence"]] == sorted(curve[-1] for curve in second["single_confidence"])
+        assert [curve[-1] for curve in second["single_confidence"]] == sorted(
+            curve[-1] for curve in second["single_confidence"]
+        )
         assert sum(first["epoch_learnt_counts"]) == 10
 
     def test_true_class_probability(self):
-        logits, labels = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 2, 1, 1, 0])
+        logits, labels = (
+            torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0)),
+            torch.tensor([0, 2, 1, 1, 0]),
+        )
         found = measures.true_class_probability(logits, labels)
         for run in range(2):
             for sample in range(5):
-                assert found[run, sample].item() == pytest.approx(torch.softmax(logits[run, sample], 0)[labels[sample]].item(), rel=1e-6)
+                assert found[run, sample].item() == pytest.approx(
+                    torch.softmax(logits[run, sample], 0)[labels[sample]].item(), rel=1e-6
+                )

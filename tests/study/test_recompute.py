@@ -16,7 +16,9 @@ SCRIPT = Path(__file__).resolve().parents[2] / "results" / "recompute.py"
 
 def test_it_needs_numpy_and_scipy_alone() -> None:
     tree = ast.parse(SCRIPT.read_text(encoding="utf-8"))
-    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    imported = {
+        name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+    }
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported == {"json", "re", "collections", "pathlib", "numpy", "scipy"}
 
@@ -26,7 +28,9 @@ def test_the_records_give_the_same_twice() -> None:
     found, decided = script["load"](), verdicts.verdicts()
     theirs, ours = defaultdict(list), defaultdict(list)
     rows = [*script["comparisons"](found)]
-    for (part, _, _, *interval, pairs, outcome, p), holm in zip(rows, script["holm"]([row[-1] for row in rows]), strict=True):
+    for (part, _, _, *interval, pairs, outcome, p), holm in zip(
+        rows, script["holm"]([row[-1] for row in rows]), strict=True
+    ):
         theirs[part].append((*interval, p, holm, pairs, outcome))
     columns = ["mean", "low", "high", "p", "p (Holm)", "pairs", "outcome"]
     for _, row in verdicts.findings(decided.values()).iterrows():
@@ -35,4 +39,6 @@ def test_the_records_give_the_same_twice() -> None:
     for part in theirs:
         for one, other in zip(sorted(theirs[part]), sorted(ours[part]), strict=True):
             assert one[:5] == pytest.approx(other[:5], abs=1e-9) and one[5:] == other[5:], part
-    assert dict(script["claims"](found)) == {claim: verdict.verdict for claim, verdict in decided.items() if verdict.verdict != "not run"}
+    assert dict(script["claims"](found)) == {
+        claim: verdict.verdict for claim, verdict in decided.items() if verdict.verdict != "not run"
+    }

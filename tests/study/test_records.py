@@ -18,17 +18,38 @@ from hypothesis import strategies as st
 from study import records
 from study.records import Record
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(['[ 1,\n   2 ]  "quoted" \\', "{ [  ] }", "\u2028 β → ∞"])
+TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
+    ['[ 1,\n   2 ]  "quoted" \\', "{ [  ] }", "\u2028 β → ∞"]
+)
 PARAMETERS = st.dictionaries(
-    TEXT, TEXT | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none()
+    TEXT,
+    TEXT
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.booleans()
+    | st.none(),
 )
 
 
 def record(**changes: Any) -> Record:
     values: dict[str, Any] = {
         "template": "train",
-        "parameters": {"dataset": "digits", "betas": [1.0, 0.1], "warmups": [], "temperatures": [1.0], "seeds": [0], "epochs": 2},
-        "data": {"name": "digits", "source": "embedded", "copy": "x", "train": 10, "valid": 0, "test": 5},
+        "parameters": {
+            "dataset": "digits",
+            "betas": [1.0, 0.1],
+            "warmups": [],
+            "temperatures": [1.0],
+            "seeds": [0],
+            "epochs": 2,
+        },
+        "data": {
+            "name": "digits",
+            "source": "embedded",
+            "copy": "x",
+            "train": 10,
+            "valid": 0,
+            "test": 5,
+        },
         "model": {"name": "mlp", "parameters": 30},
         "runs": [
             {
@@ -71,21 +92,63 @@ class TestWriting:
 
     def test_numbers_texts_arrays_and_tensors_are_json(self, tmp_path):
         # measured numbers have six digits; what is no number is null; a list of numbers is one line
-        metrics = {"a": 1 / 3, "b": 123456789.0, "c": 1.23456789e-12, "d": 7, "nan": math.nan, "inf": math.inf, "np": np.float32("nan")}
-        more = {"array": np.array([1.0, math.nan]), "tensor": torch.tensor([-math.inf, 2.0]), "nested": torch.tensor([[0.5, 0.25]])}
-        plain = {"range": np.arange(3), "float": np.float32(0.5), "int": np.int64(3), "tuple": (1, 2), "bool": np.bool_(True)}
-        path = record(runs=[{"diverged": True, "metrics": metrics, **more, **plain}]).write(tmp_path / "a.json")
-        assert "NaN" not in path.read_text() and "Infinity" not in path.read_text() and '"array": [ 1.0, null ]' in path.read_text()
+        metrics = {
+            "a": 1 / 3,
+            "b": 123456789.0,
+            "c": 1.23456789e-12,
+            "d": 7,
+            "nan": math.nan,
+            "inf": math.inf,
+            "np": np.float32("nan"),
+        }
+        more = {
+            "array": np.array([1.0, math.nan]),
+            "tensor": torch.tensor([-math.inf, 2.0]),
+            "nested": torch.tensor([[0.5, 0.25]]),
+        }
+        plain = {
+            "range": np.arange(3),
+            "float": np.float32(0.5),
+            "int": np.int64(3),
+            "tuple": (1, 2),
+            "bool": np.bool_(True),
+        }
+        path = record(runs=[{"diverged": True, "metrics": metrics, **more, **plain}]).write(
+            tmp_path / "a.json"
+        )
+        assert (
+            "NaN" not in path.read_text()
+            and "Infinity" not in path.read_text()
+            and '"array": [ 1.0, null ]' in path.read_text()
+        )
         (run,) = records.load(path).runs
-        assert run.pop("metrics") == {"a": 0.333333, "b": 123457000.0, "c": 1.23457e-12, "d": 7, "nan": None, "inf": None, "np": None}
+        assert run.pop("metrics") == {
+            "a": 0.333333,
+            "b": 123457000.0,
+            "c": 1.23457e-12,
+            "d": 7,
+            "nan": None,
+            "inf": None,
+            "np": None,
+        }
         assert run == {
-            **{"diverged": True, "array": [1.0, None], "tensor": [None, 2.0], "nested": [[0.5, 0.25]]},
+            **{
+                "diverged": True,
+                "array": [1.0, None],
+                "tensor": [None, 2.0],
+                "nested": [[0.5, 0.25]],
+            },
             **{"range": [0, 1, 2], "float": 0.5, "int": 3, "tuple": [1, 2], "bool": True},
         }
 
     def test_a_hundred_epochs_of_fifty_runs_are_small(self, tmp_path):
-        curves = {name: [1 / (3 + epoch) for epoch in range(101)] for name in ("test_accuracy", "test_cross_entropy", "train_accuracy")}
-        path = record(runs=[{"schedule": "1", "metrics": {}, "curves": curves}] * 50).write(tmp_path / "a.json")
+        curves = {
+            name: [1 / (3 + epoch) for epoch in range(101)]
+            for name in ("test_accuracy", "test_cross_entropy", "train_accuracy")
+        }
+        path = record(runs=[{"schedule": "1", "metrics": {}, "curves": curves}] * 50).write(
+            tmp_path / "a.json"
+        )
         assert path.stat().st_size < 300_000
 
     def test_what_json_does_not_know(self, tmp_path):
@@ -95,7 +158,9 @@ class TestWriting:
         with pytest.raises(ValueError, match="Input should be 'paper', 'reduced' or 'smoke'"):
             record(scale="huge")
 
-    def test_a_failure_in_the_middle_leaves_the_record_from_before(self, tmp_path, monkeypatch, subtests):
+    def test_a_failure_in_the_middle_leaves_the_record_from_before(
+        self, tmp_path, monkeypatch, subtests
+    ):
         path = record().write(tmp_path / "a.json")
 
         def fail(*arguments: Any, **keywords: Any) -> None:
@@ -107,14 +172,18 @@ class TestWriting:
                 with pytest.raises(OSError, match="no space"):
                     record(wall_seconds=9.0).write(path)
                 monkeypatch.undo()
-                assert [file.name for file in tmp_path.iterdir()] == ["a.json"] and records.load(path) == record()
+                assert [file.name for file in tmp_path.iterdir()] == ["a.json"] and records.load(
+                    path
+                ) == record()
 
     def test_two_machines_do_not_share_a_partial_file(self, tmp_path, monkeypatch):
         seen = []
         monkeypatch.setattr(Path, "replace", lambda self, target: seen.append(self.name))
         for _ in range(2):
             record().write(tmp_path / "a.json")
-        assert len(set(seen)) == 2 and all(name.startswith(f"a.json.{socket.gethostname()}.") for name in seen)
+        assert len(set(seen)) == 2 and all(
+            name.startswith(f"a.json.{socket.gethostname()}.") for name in seen
+        )
 
     def test_a_path_is_probed_before_a_training(self, tmp_path):
         parameters = record().parameters
@@ -123,7 +192,9 @@ class TestWriting:
         assert list((tmp_path / "new").iterdir()) == []
         path = record().write(tmp_path / "a.json")
         records.probe(path, {**parameters, "betas": (1, 0.1)})  # the same training again
-        with pytest.raises(ValueError, match="a.json is the record of a training with other parameters"):
+        with pytest.raises(
+            ValueError, match="a.json is the record of a training with other parameters"
+        ):
             records.probe(path, {**parameters, "epochs": 3})
         with pytest.raises(OSError, match="a.json"):
             records.probe(path / "b.json", parameters)
@@ -134,7 +205,9 @@ class TestWriting:
 class TestReading:
     def test_a_row_for_each_run_of_every_record(self, tmp_path):
         record().write(tmp_path / "first" / "a.json")
-        record(scale="paper", parameters=dict(record().parameters) | {"extra": 3}).write(tmp_path / "second" / "b.json")
+        record(scale="paper", parameters=dict(record().parameters) | {"extra": 3}).write(
+            tmp_path / "second" / "b.json"
+        )
         table = records.read(tmp_path)
         assert table[["campaign", "record", "schedule", "scale"]].values.tolist() == [
             ["first", "a.json", "1", "smoke"],
@@ -147,20 +220,47 @@ class TestReading:
     def test_columns(self, tmp_path):
         table = records.to_frame(record())
         assert set(table.columns) == {
-            *("dataset", "epochs", "template", "scale", "wall_seconds", "data_source", "model_parameters", "train_samples", "time"),
-            *("schedule", "beta", "temperature", "seed", "test_accuracy", "curve_epoch", "curve_test_accuracy"),
+            *(
+                "dataset",
+                "epochs",
+                "template",
+                "scale",
+                "wall_seconds",
+                "data_source",
+                "model_parameters",
+                "train_samples",
+                "time",
+            ),
+            *(
+                "schedule",
+                "beta",
+                "temperature",
+                "seed",
+                "test_accuracy",
+                "curve_epoch",
+                "curve_test_accuracy",
+            ),
         }
         assert table["curve_test_accuracy"].iloc[1] == [0.1, 0.5, 0.8]
-        assert table["model_parameters"].tolist() == [30, 30] and table["train_samples"].tolist() == [10, 10]
+        assert table["model_parameters"].tolist() == [30, 30] and table[
+            "train_samples"
+        ].tolist() == [10, 10]
 
     def test_paths(self, tmp_path):
-        paths = [record(wall_seconds=seconds).write(tmp_path / f"{name}.json") for name, seconds in (("a", 1.0), ("b", 2.0))]
+        paths = [
+            record(wall_seconds=seconds).write(tmp_path / f"{name}.json")
+            for name, seconds in (("a", 1.0), ("b", 2.0))
+        ]
         assert records.read(paths)["record"].tolist() == ["a.json", "a.json", "b.json", "b.json"]
         assert records.read([]).empty
 
     def test_a_run_that_diverged_is_missing_not_an_error(self, tmp_path):
         runs = [
-            {"schedule": label, "diverged": math.isnan(value), "metrics": {"test_cross_entropy": value}}
+            {
+                "schedule": label,
+                "diverged": math.isnan(value),
+                "metrics": {"test_cross_entropy": value},
+            }
             for label, value in (("1", math.nan), ("5", 0.5))
         ]
         record(runs=runs).write(tmp_path / "a.json")
@@ -187,14 +287,25 @@ class TestReading:
             records.read(tmp_path)
 
     def test_old_names_and_labels_are_read_as_the_new_ones(self, tmp_path):
-        parameters = {"decay": "one-cycle", "method": "arcgrad 5", "warmups": [[0.01, 0.1, 5], [0.01, 0.1, 10]], "epochs": 2}
+        parameters = {
+            "decay": "one-cycle",
+            "method": "arcgrad 5",
+            "warmups": [[0.01, 0.1, 5], [0.01, 0.1, 10]],
+            "epochs": 2,
+        }
         warmed = {"schedule": "warm-up 0.01→0.1", "beta": 0.1, "warmup_epochs": 10.0, "metrics": {}}
         constant = {"schedule": "0.1", "beta": 0.1, "warmup_epochs": 0.0, "metrics": {}}
         path = damaged(tmp_path, parameters=parameters, runs=[warmed, constant])
         before = path.read_bytes()
         table = records.read([path])
-        assert set(table["lr_schedule"]) == {"one-cycle"} and set(table["loss"]) == {"arcgrad 5"} and not {"decay", "method"} & set(table)
-        assert table[["warmup_start", "warmup_end", "warmup_epochs", "beta"]].values.tolist()[0] == [0.01, 0.1, 10.0, 0.1]
+        assert (
+            set(table["lr_schedule"]) == {"one-cycle"}
+            and set(table["loss"]) == {"arcgrad 5"}
+            and not {"decay", "method"} & set(table)
+        )
+        assert table[["warmup_start", "warmup_end", "warmup_epochs", "beta"]].values.tolist()[
+            0
+        ] == [0.01, 0.1, 10.0, 0.1]
         assert table[["warmup_start", "warmup_end"]].isna().all(axis=1).tolist() == [False, True]
         assert path.read_bytes() == before
 
@@ -202,26 +313,56 @@ class TestReading:
         record().write(tmp_path / "whole.json")
         for content in [b"", b"\xff\xfe\x00", b"[1, 2]", b'{"schema": 1', b"[" * 100_000]:
             (tmp_path / "broken.json").write_bytes(content)
-            with subtests.test(content[:20]), pytest.raises(ValueError, match="broken.json is not a whole record.*run its job again"):
+            with (
+                subtests.test(content[:20]),
+                pytest.raises(
+                    ValueError, match="broken.json is not a whole record.*run its job again"
+                ),
+            ):
                 records.read(tmp_path)
 
     def test_damaged(self, tmp_path, subtests):
         cases = [
-            *({"schema": 0}, {"surplus": 1}, {"scale": "huge"}, {"parameters": None}, {"parameters": [1]}, {"template": None}),
-            *({"runs": None}, {"runs": [1]}, {"runs": [{}]}, {"epochs_done": 1}, {"epochs_done": "2"}, {"wall_seconds": -1}),
-            *({"runs": [{"metrics": {"test_accuracy": value}}]} for value in (97, -0.1, "0.9", None)),
+            *(
+                {"schema": 0},
+                {"surplus": 1},
+                {"scale": "huge"},
+                {"parameters": None},
+                {"parameters": [1]},
+                {"template": None},
+            ),
+            *(
+                {"runs": None},
+                {"runs": [1]},
+                {"runs": [{}]},
+                {"epochs_done": 1},
+                {"epochs_done": "2"},
+                {"wall_seconds": -1},
+            ),
+            *(
+                {"runs": [{"metrics": {"test_accuracy": value}}]}
+                for value in (97, -0.1, "0.9", None)
+            ),
             {"runs": [{"metrics": {"test_ece": None}}]},
         ]
         for changes in cases:
             damaged(tmp_path, **changes)
-            with subtests.test(str(changes)), pytest.raises(ValueError, match="broken.json is not a whole record.*run its job again"):
+            with (
+                subtests.test(str(changes)),
+                pytest.raises(
+                    ValueError, match="broken.json is not a whole record.*run its job again"
+                ),
+            ):
                 records.read(tmp_path)
 
 
 class TestEnvironment:
     def test_says_where_and_with_what(self):
         found = records.environment(device="cpu", precision="float32", threads=1)
-        assert found["versions"]["torch"] == torch.__version__.split("+")[0] or found["versions"]["torch"] == torch.__version__
+        assert (
+            found["versions"]["torch"] == torch.__version__.split("+")[0]
+            or found["versions"]["torch"] == torch.__version__
+        )
         assert (found["device"], found["precision"], found["threads"]) == ("cpu", "float32", 1)
         assert found["time"].endswith("+00:00")
         assert {"python", "platform", "commit"} <= set(found)

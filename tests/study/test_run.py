@@ -51,10 +51,17 @@ class TestSchedule:
                 return super().__call__(logits, labels, beta)
 
         monkeypatch.setattr(training, "GradientDecay", Watched)
-        every = {"step": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.7, 0.7], "epoch": [0.1] * 3 + [0.4] * 3 + [0.7] * 3}
+        every = {
+            "step": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.7, 0.7],
+            "epoch": [0.1] * 3 + [0.4] * 3 + [0.7] * 3,
+        }
         for unit, expected in every.items():
             asked.clear()
-            train_stack(experiment(betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500))
+            train_stack(
+                experiment(
+                    betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500
+                )
+            )
             assert asked == pytest.approx(expected, rel=1e-6), unit
 
 
@@ -67,11 +74,15 @@ class TestFeedback:
         assert [run["schedule"] for run in record.runs] == ["1", "feedback 1, 10, 5"] * 2
         assert "beta" not in record.runs[0]["curves"]
         for constant, run in zip(alone.runs, record.runs[::2], strict=True):
-            assert constant["metrics"]["test_cross_entropy"] == pytest.approx(run["metrics"]["test_cross_entropy"])
+            assert constant["metrics"]["test_cross_entropy"] == pytest.approx(
+                run["metrics"]["test_cross_entropy"]
+            )
         for run in record.runs[1::2]:
             curves = run["curves"]
             gaps = np.subtract(curves["valid_confidence"], curves["valid_accuracy"])
-            assert curves["beta"] == pytest.approx(np.exp(10 * gaps + 5 * np.cumsum(gaps)), rel=1e-5)
+            assert curves["beta"] == pytest.approx(
+                np.exp(10 * gaps + 5 * np.cumsum(gaps)), rel=1e-5
+            )
 
     def test_an_interrupted_training_follows_the_same_beta(self, tmp_path):
         setting = experiment(feedbacks=[[1, 10, 5]], **self.GRID)
@@ -90,16 +101,33 @@ class TestFeedback:
 
 class TestAStackEqualsItsRunsAlone:
     def test_bit_for_bit(self):
-        grid = {"betas": [5.0, 0.01], "warmups": [[0.01, 0.1, 2]], "temperatures": [1.0, 2.0], "seeds": [4, 9]} | SMALL
+        grid = {
+            "betas": [5.0, 0.01],
+            "warmups": [[0.01, 0.1, 2]],
+            "temperatures": [1.0, 2.0],
+            "seeds": [4, 9],
+        } | SMALL
         together, members = weights(experiment(**grid)), experiment(**grid).runs()
         for index in (0, 2, 4, 7, 11):
             member = members[index]
-            one = {"betas": [], "warmups": []} | ({"warmups": [[0.01, 0.1, 2]]} if member.warmup_epochs else {"betas": [member.beta]})
-            alone = weights(experiment(**(grid | one | {"temperatures": [member.temperature], "seeds": [member.seed]})))
-            assert all(torch.equal(stack[index], single[0]) for stack, single in zip(together, alone, strict=True)), member
+            one = {"betas": [], "warmups": []} | (
+                {"warmups": [[0.01, 0.1, 2]]} if member.warmup_epochs else {"betas": [member.beta]}
+            )
+            alone = weights(
+                experiment(
+                    **(grid | one | {"temperatures": [member.temperature], "seeds": [member.seed]})
+                )
+            )
+            assert all(
+                torch.equal(stack[index], single[0])
+                for stack, single in zip(together, alone, strict=True)
+            ), member
 
     def test_beta_does_not_change_start_and_order(self):
-        first, second = (weights(experiment(betas=[beta], **(SMALL | {"learning_rate": 1e-30}))) for beta in (0.01, 5.0))
+        first, second = (
+            weights(experiment(betas=[beta], **(SMALL | {"learning_rate": 1e-30})))
+            for beta in (0.01, 5.0)
+        )
         assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
 
 
@@ -117,22 +145,49 @@ def record(setting) -> records.Record:
 class TestRecord:
     def test_is_complete(self, setting, record):
         assert record.parameters == setting.model_dump()
-        assert record.template == "train" and record.scale == "smoke" and record.epochs_done == 3 and record.wall_seconds > 0
-        assert record.data["name"] == "digits" and record.data["source"] == "embedded" and "scikit-learn" in record.data["copy"]
+        assert (
+            record.template == "train"
+            and record.scale == "smoke"
+            and record.epochs_done == 3
+            and record.wall_seconds > 0
+        )
+        assert (
+            record.data["name"] == "digits"
+            and record.data["source"] == "embedded"
+            and "scikit-learn" in record.data["copy"]
+        )
         assert [record.data[split] for split in ("train", "valid", "test")] == [1337, 100, 360]
         assert record.model == {"name": "mlp", "parameters": 64 * 16 + 16 + 16 * 10 + 10}
-        assert {"device", "precision", "versions", "commit", "threads", "python", "time"} <= set(record.environment)
+        assert {"device", "precision", "versions", "commit", "threads", "python", "time"} <= set(
+            record.environment
+        )
         assert [(run["seed"], run["schedule"], run["beta"]) for run in record.runs] == [
-            (seed, *member) for seed in (0, 1) for member in (("1", 1.0), ("0.1", 0.1), ("warm-up 0.01→0.1", 0.1))
+            (seed, *member)
+            for seed in (0, 1)
+            for member in (("1", 1.0), ("0.1", 0.1), ("warm-up 0.01→0.1", 0.1))
         ]
 
     def test_metrics_and_curves_fit_together(self, record):
         for run in record.runs:
             metrics, curves = run["metrics"], run["curves"]
             assert curves["epoch"] == curves["train_epoch"] == [0, 1, 2, 3]
-            for name in ("test_accuracy", "test_cross_entropy", "train_accuracy", "train_cross_entropy"):
-                assert len(curves[name]) == 4 and curves[name][-1] == pytest.approx(metrics[name], rel=1e-6)
-            assert {"valid_accuracy", "valid_cross_entropy", "test_ece", "test_mce", "test_confidence", "train_confidence"} <= set(metrics)
+            for name in (
+                "test_accuracy",
+                "test_cross_entropy",
+                "train_accuracy",
+                "train_cross_entropy",
+            ):
+                assert len(curves[name]) == 4 and curves[name][-1] == pytest.approx(
+                    metrics[name], rel=1e-6
+                )
+            assert {
+                "valid_accuracy",
+                "valid_cross_entropy",
+                "test_ece",
+                "test_mce",
+                "test_confidence",
+                "train_confidence",
+            } <= set(metrics)
             assert 0 <= metrics["test_ece"] <= metrics["test_mce"] <= 1
             assert sum(run["confidence_counts"]) == sum(run["confidence_histogram"]) == 1337
             assert sum(run["reliability"]["count"]) == 360
@@ -153,7 +208,10 @@ class TestRecord:
 
     def test_measure_and_finish_add_to_it(self):
         def measure(model, dataset, epoch):
-            return {"number": torch.full((model.runs,), float(epoch)), "table": torch.zeros(model.runs, 2)}
+            return {
+                "number": torch.full((model.runs,), float(epoch)),
+                "table": torch.zeros(model.runs, 2),
+            }
 
         def finish(model, dataset, history):
             assert history[-1]["table"].shape == (2, 2)
@@ -161,14 +219,19 @@ class TestRecord:
 
         found = train_stack(experiment(betas=[1.0, 0.1], epochs=1), measure=measure, finish=finish)
         assert [run["own"] for run in found.runs] == [0, 1]
-        assert found.runs[0]["curves"]["number"] == [0.0, 1.0] and "table" not in found.runs[0]["curves"]
+        assert (
+            found.runs[0]["curves"]["number"] == [0.0, 1.0]
+            and "table" not in found.runs[0]["curves"]
+        )
 
     def test_evaluations_are_thinned(self):
         setting = experiment(dataset="iris", betas=[1.0], epochs=7, test_every=3, hidden=[4])
         curves = train_stack(setting).runs[0]["curves"]
         assert curves["epoch"] == curves["train_epoch"] == [0, 3, 6, 7]
         assert len(curves["test_accuracy"]) == len(curves["train_accuracy"]) == 4
-        setting = experiment(dataset="iris", betas=[1.0], epochs=13, train_every=5, hidden=[4])  # on the training set after ten epochs
+        setting = experiment(
+            dataset="iris", betas=[1.0], epochs=13, train_every=5, hidden=[4]
+        )  # on the training set after ten epochs
         assert train_stack(setting).runs[0]["curves"]["train_epoch"] == [*range(11), 13]
 
     def test_what_is_fitted_on_the_validation_split(self, record):
@@ -190,12 +253,22 @@ class TestDivergence:
         lost, kept = found.runs
         assert lost["diverged"] is True and kept["diverged"] is False
         (alone,) = train_stack(experiment(betas=[0.1], epochs=2)).runs
-        assert kept["metrics"]["test_accuracy"] == pytest.approx(alone["metrics"]["test_accuracy"], abs=0.01)
+        assert kept["metrics"]["test_accuracy"] == pytest.approx(
+            alone["metrics"]["test_accuracy"], abs=0.01
+        )
         assert "NaN" not in found.write(tmp_path / "a.json").read_text()
         assert records.read([tmp_path / "a.json"])["diverged"].tolist() == [True, False]
 
     def test_a_learning_rate_of_a_million(self, tmp_path):
-        found = train_stack(experiment(betas=[5.0, 0.01], activation="relu", learning_rate=1e6, epochs=3, normalization="none"))
+        found = train_stack(
+            experiment(
+                betas=[5.0, 0.01],
+                activation="relu",
+                learning_rate=1e6,
+                epochs=3,
+                normalization="none",
+            )
+        )
         assert len(found.runs) == 2 and found.epochs_done == 3
         assert any(run["diverged"] for run in found.runs)
         records.load(found.write(tmp_path / "a.json"))
@@ -208,7 +281,10 @@ def test_a_line_a_minute_says_how_far_and_how_long(monkeypatch, caplog):
     with caplog.at_level("INFO", logger="study.run"):
         for epoch in range(4, 12):  # goes on from a checkpoint
             progress(epoch)
-    assert caplog.messages == ["epoch 6 of 20, about 5.83 minutes left", "epoch 9 of 20, about 4.58 minutes left"]
+    assert caplog.messages == [
+        "epoch 6 of 20, about 5.83 minutes left",
+        "epoch 9 of 20, about 4.58 minutes left",
+    ]
 
 
 IMAGES: dict[str, Any] = {
@@ -227,7 +303,10 @@ IMAGES: dict[str, Any] = {
 
 def test_sigterm_keeps_the_last_epoch_and_the_same_command_goes_on(tmp_path, subtests):
     perceptron: dict[str, Any] = {"betas": [1.0, 0.1], "seeds": [0, 1], "hidden": [8]}
-    for name, values in {"perceptron": perceptron, "crops": {**IMAGES, "betas": [1.0], "augmentation": "crop-flip"}}.items():
+    for name, values in {
+        "perceptron": perceptron,
+        "crops": {**IMAGES, "betas": [1.0], "augmentation": "crop-flip"},
+    }.items():
         setting = experiment(**values | {"epochs": 3})
         asked: list[int] = []
 
@@ -241,20 +320,38 @@ def test_sigterm_keeps_the_last_epoch_and_the_same_command_goes_on(tmp_path, sub
         with subtests.test(name):
             with pytest.raises(KeyboardInterrupt):
                 train_stack(setting, **options)
-            assert [file.name for file in (tmp_path / name).iterdir()] == [f"{setting.identity()}.pt"]
+            assert [file.name for file in (tmp_path / name).iterdir()] == [
+                f"{setting.identity()}.pt"
+            ]
             resumed = train_stack(setting, **options)
             assert asked == [0, 1, 2, 2, 3] and resumed.runs[0]["curves"]["epoch"] == [0, 1, 2, 3]
-            assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in train_stack(setting).runs]
+            assert [run["metrics"] for run in resumed.runs] == [
+                run["metrics"] for run in train_stack(setting).runs
+            ]
 
 
 class TestImageNetworks:
     def test_record(self):
-        setting = experiment(betas=[1.0, 0.1], warmups=[[0.1, 1, 1]], augmentation="crop-flip", max_grad_norm=3.0, **IMAGES)
+        setting = experiment(
+            betas=[1.0, 0.1],
+            warmups=[[0.1, 1, 1]],
+            augmentation="crop-flip",
+            max_grad_norm=3.0,
+            **IMAGES,
+        )
         record = train_stack(setting)
-        assert record.model["name"] == "resnet18" and record.data["train"] == 200 and record.data["valid"] == 200
-        assert record.environment["precision"] == "float32" and record.environment["device"] == "cpu"
+        assert (
+            record.model["name"] == "resnet18"
+            and record.data["train"] == 200
+            and record.data["valid"] == 200
+        )
+        assert (
+            record.environment["precision"] == "float32" and record.environment["device"] == "cpu"
+        )
         assert all(0 <= run["metrics"]["test_ece_temperature"] <= 1 for run in record.runs)
-        assert [run["metrics"] for run in train_stack(setting).runs] == [run["metrics"] for run in record.runs]
+        assert [run["metrics"] for run in train_stack(setting).runs] == [
+            run["metrics"] for run in record.runs
+        ]
 
     def test_learns(self):
         setting = experiment(betas=[0.1], **(IMAGES | {"epochs": 6, "subset": 1000}))
@@ -268,7 +365,10 @@ class TestImageNetworks:
         assert together[1]["metrics"] != together[3]["metrics"]
 
     def test_reduced_precision_is_recorded(self):
-        found, exact = (train_stack(experiment(betas=[1.0], precision=name, **IMAGES | {"epochs": 1})) for name in ("bfloat16", "float32"))
+        found, exact = (
+            train_stack(experiment(betas=[1.0], precision=name, **IMAGES | {"epochs": 1}))
+            for name in ("bfloat16", "float32")
+        )
         assert found.environment["precision"] == "bfloat16"
         # Eight steps on, float32 from weights that were rounded to bfloat16 once is as far from float32 as bfloat16 is: a tenth.
         curves = [one.runs[0]["curves"]["train_cross_entropy"] for one in (found, exact)]
@@ -277,7 +377,9 @@ class TestImageNetworks:
 
     def test_switches_of_a_gpu_fall_back(self, caplog):
         with caplog.at_level("INFO", logger="gdlib.train"):
-            found = train_stack(experiment(betas=[1.0], device="auto", cuda_graph=True, fused=True, **IMAGES))
+            found = train_stack(
+                experiment(betas=[1.0], device="auto", cuda_graph=True, fused=True, **IMAGES)
+            )
         if found.environment["device"] == "cpu":
             assert "no CUDA graphs" in caplog.text
 
@@ -285,14 +387,18 @@ class TestImageNetworks:
         with pytest.raises(ValueError, match="validation_size must lie in"):
             train_stack(experiment(validation_size=1437))
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-        with pytest.raises(ValueError, match="PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"):
+        with pytest.raises(
+            ValueError, match="PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"
+        ):
             train_stack(experiment(device="cuda", **IMAGES))
 
 
 class TestMatchedGradient:
     def test_mean_target_gradient_is_that_of_cross_entropy(self):
         generator = torch.Generator().manual_seed(0)
-        logits = (3 * torch.randn(4, 20, 5, generator=generator, dtype=torch.float64)).requires_grad_()
+        logits = (
+            3 * torch.randn(4, 20, 5, generator=generator, dtype=torch.float64)
+        ).requires_grad_()
         labels = torch.randint(0, 5, (4, 20), generator=generator)
         beta = torch.tensor([5.0, 1.0, 0.1, 0.001], dtype=torch.float64)
         target = labels.unsqueeze(2)
@@ -302,42 +408,79 @@ class TestMatchedGradient:
             return gradient.gather(2, target).squeeze(2)
 
         for tau in (1.0, 2.0):
-            matched = target_gradient(GradientDecay([tau] * 4, match_gradient=True)(logits, labels, beta))
-            plain = target_gradient(GradientDecay([tau] * 4)(logits, labels, torch.ones(4, dtype=torch.float64)))
+            matched = target_gradient(
+                GradientDecay([tau] * 4, match_gradient=True)(logits, labels, beta)
+            )
+            plain = target_gradient(
+                GradientDecay([tau] * 4)(logits, labels, torch.ones(4, dtype=torch.float64))
+            )
             assert torch.allclose(matched.sum(1), plain.sum(1), rtol=1e-9)
             assert torch.allclose(matched[1], plain[1], rtol=1e-9)
             unmatched = target_gradient(GradientDecay([tau] * 4)(logits, labels, beta))
             ratio = matched / unmatched
-            assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), rtol=1e-9)  # one factor for the whole batch of a run
+            assert torch.allclose(
+                ratio, ratio[:, :1].expand_as(ratio), rtol=1e-9
+            )  # one factor for the whole batch of a run
 
     def test_stays_finite_where_everything_is_learnt(self):
         logits = torch.tensor([[[200.0, 0.0], [300.0, 0.0]]], requires_grad=True)
-        losses = GradientDecay([1.0], match_gradient=True)(logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1]))
+        losses = GradientDecay([1.0], match_gradient=True)(
+            logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1])
+        )
         losses.sum().backward()
         assert torch.isfinite(losses).all() and torch.isfinite(logits.grad).all()
 
     def test_without_it_the_loss_is_the_function(self):
-        logits, labels = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([[0, 1, 2], [3, 0, 1]])
+        logits, labels = (
+            torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1)),
+            torch.tensor([[0, 1, 2], [3, 0, 1]]),
+        )
         found = GradientDecay([1.0, 1.0])(logits, labels, torch.tensor([0.1, 5.0]))
         for run, beta in enumerate((0.1, 5.0)):
-            assert torch.allclose(found[run], gd_cross_entropy(logits[run], labels[run], beta=beta, reduction="none"))
+            assert torch.allclose(
+                found[run], gd_cross_entropy(logits[run], labels[run], beta=beta, reduction="none")
+            )
 
 
 class TestTheFirstLayer:
-    BASE = {"dataset": "iris", "hidden": [8], "betas": [1.0], "epochs": 2, "learning_rate": 2.0**-6, "momentum": 0.9, "weight_decay": 0.0}
+    BASE = {
+        "dataset": "iris",
+        "hidden": [8],
+        "betas": [1.0],
+        "epochs": 2,
+        "learning_rate": 2.0**-6,
+        "momentum": 0.9,
+        "weight_decay": 0.0,
+    }
 
     def test_scaled_inputs_are_a_larger_step_and_larger_weights(self):
         # x -> 256 x with weights w is x with weights 256 w and 256² the step; a power of two changes no bit
-        raw = train_stack(experiment(**self.BASE, normalization="unit", input_scale=256.0, activation="tanh")).runs[0]
+        raw = train_stack(
+            experiment(**self.BASE, normalization="unit", input_scale=256.0, activation="tanh")
+        ).runs[0]
         small = train_stack(
-            experiment(**self.BASE, normalization="unit", input_scale=256.0, first_weights=1 / 256, activation="tanh")
+            experiment(
+                **self.BASE,
+                normalization="unit",
+                input_scale=256.0,
+                first_weights=1 / 256,
+                activation="tanh",
+            )
         ).runs[0]
         assert raw["metrics"]["saturated"] > 0.5
         assert raw["curves"]["train_cross_entropy"][0] != small["curves"]["train_cross_entropy"][0]
-        plain = train_stack(experiment(**self.BASE, normalization="unit", activation="tanh")).runs[0]
-        assert small["curves"]["train_cross_entropy"][0] == plain["curves"]["train_cross_entropy"][0]  # before the first step
-        assert small["curves"]["train_cross_entropy"][1] != plain["curves"]["train_cross_entropy"][1]
-        larger = train_stack(experiment(**self.BASE, normalization="unit", first_weights=256.0, activation="tanh")).runs[0]
+        plain = train_stack(experiment(**self.BASE, normalization="unit", activation="tanh")).runs[
+            0
+        ]
+        assert (
+            small["curves"]["train_cross_entropy"][0] == plain["curves"]["train_cross_entropy"][0]
+        )  # before the first step
+        assert (
+            small["curves"]["train_cross_entropy"][1] != plain["curves"]["train_cross_entropy"][1]
+        )
+        larger = train_stack(
+            experiment(**self.BASE, normalization="unit", first_weights=256.0, activation="tanh")
+        ).runs[0]
         assert larger["curves"]["train_cross_entropy"][0] == raw["curves"]["train_cross_entropy"][0]
 
     def test_saturated_and_dead_by_hand(self):
@@ -349,5 +492,9 @@ class TestTheFirstLayer:
             stack.weights[0].copy_(torch.tensor([[[100.0, 0.1, 0.0]]]))
             stack.biases[0].copy_(torch.tensor([[0.0, 0.0, 50.0]]))
         found = first_layer(stack, "tanh", torch.tensor([[1.0], [-1.0]]))
-        assert found["saturated"].tolist() == [pytest.approx(2 / 3)]  # the first and the last unit, for both samples
-        assert found["dead"].tolist() == [pytest.approx(1 / 3)]  # the last: at the same end for both
+        assert found["saturated"].tolist() == [
+            pytest.approx(2 / 3)
+        ]  # the first and the last unit, for both samples
+        assert found["dead"].tolist() == [
+            pytest.approx(1 / 3)
+        ]  # the last: at the same end for both

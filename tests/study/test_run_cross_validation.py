@@ -35,7 +35,9 @@ class TestRunsWithSamplesOfTheirOwn:
 
     def parts(self) -> list[Tensor]:
         everything = torch.arange(53)
-        return [everything[everything % 4 != left_out] for left_out in range(4)]  # 39, 40, 40, 40 samples
+        return [
+            everything[everything % 4 != left_out] for left_out in range(4)
+        ]  # 39, 40, 40, 40 samples
 
     def test_a_stack_equals_its_runs_alone(self, subtests):
         for optimizer in ("sgd", "adam"):
@@ -64,7 +66,9 @@ class TestRunsWithSamplesOfTheirOwn:
 
         together = trained([0, 1, 2, 3])
         for member in range(4):
-            for stacked, alone in zip(together.parameters(), trained([member]).parameters(), strict=True):
+            for stacked, alone in zip(
+                together.parameters(), trained([member]).parameters(), strict=True
+            ):
                 torch.testing.assert_close(stacked[member], alone[0], rtol=1e-5, atol=1e-6)
 
     def test_against_a_plain_loop(self, subtests):
@@ -83,8 +87,23 @@ class TestRunsWithSamplesOfTheirOwn:
                 net[0].bias.copy_(model.layers.biases[0][run])
                 net[2].weight.copy_(model.layers.weights[1][run].T)
             plain.append(net)
-        settings = {"epochs": 3, "batch_size": 10, "learning_rate": 0.02, "optimizer": optimizer, "momentum": 0.9, "weight_decay": 1e-3}
-        train(model, loss_of("softmax", 3), lambda step: [1.0] * 4, inputs, labels, order=order_of_parts(parts, [0, 1, 2, 3]), **settings)
+        settings = {
+            "epochs": 3,
+            "batch_size": 10,
+            "learning_rate": 0.02,
+            "optimizer": optimizer,
+            "momentum": 0.9,
+            "weight_decay": 1e-3,
+        }
+        train(
+            model,
+            loss_of("softmax", 3),
+            lambda step: [1.0] * 4,
+            inputs,
+            labels,
+            order=order_of_parts(parts, [0, 1, 2, 3]),
+            **settings,
+        )
         for run, net in enumerate(plain):
             own = {"momentum": 0.9} if kind is torch.optim.SGD else {}
             update = kind(net.parameters(), lr=0.02, weight_decay=1e-3, **own)
@@ -93,8 +112,12 @@ class TestRunsWithSamplesOfTheirOwn:
                     update.zero_grad()
                     F.cross_entropy(net(inputs[batch]), labels[batch]).backward()
                     update.step()
-            torch.testing.assert_close(model.layers.weights[0][run].T, net[0].weight, rtol=1e-4, atol=1e-5)
-            torch.testing.assert_close(model.layers.weights[1][run].T, net[2].weight, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(
+                model.layers.weights[0][run].T, net[0].weight, rtol=1e-4, atol=1e-5
+            )
+            torch.testing.assert_close(
+                model.layers.weights[1][run].T, net[2].weight, rtol=1e-4, atol=1e-5
+            )
 
     def test_an_epoch_takes_as_many_of_each_part_and_each_once(self):
         parts = self.parts()
@@ -104,7 +127,9 @@ class TestRunsWithSamplesOfTheirOwn:
             assert of_epoch.shape == (4, 39)
             for row, part in zip(of_epoch.tolist(), parts, strict=True):
                 assert len(set(row)) == 39 and set(row) <= set(part.tolist())
-        assert set(torch.cat(drawn, 1)[1].tolist()) == set(parts[1].tolist())  # what one epoch leaves out, another takes
+        assert set(torch.cat(drawn, 1)[1].tolist()) == set(
+            parts[1].tolist()
+        )  # what one epoch leaves out, another takes
         assert torch.equal(order(3), drawn[2])
 
     def test_wrong_numbers_are_refused(self):
@@ -112,9 +137,25 @@ class TestRunsWithSamplesOfTheirOwn:
         arguments = {"epochs": 1, "batch_size": 5, "learning_rate": 0.1}
         with pytest.raises(ValueError, match="so must the rows of an order"):
             order = order_of_parts(self.parts()[:3], [0, 1, 2])
-            train(StackedMLP([4, 3], [0, 1]), loss_of("softmax", 3), lambda step: [1.0] * 2, inputs, labels, order=order, **arguments)
+            train(
+                StackedMLP([4, 3], [0, 1]),
+                loss_of("softmax", 3),
+                lambda step: [1.0] * 2,
+                inputs,
+                labels,
+                order=order,
+                **arguments,
+            )
         with pytest.raises(ValueError, match="unknown optimizer 'lbfgs'; valid: sgd, adam"):
-            train(StackedMLP([4, 3], [0]), loss_of("softmax", 3), lambda step: [1.0], inputs, labels, optimizer="lbfgs", **arguments)
+            train(
+                StackedMLP([4, 3], [0]),
+                loss_of("softmax", 3),
+                lambda step: [1.0],
+                inputs,
+                labels,
+                optimizer="lbfgs",
+                **arguments,
+            )
 
 
 class TestHeads:
@@ -122,7 +163,10 @@ class TestHeads:
         inputs, seeds = blobs()[0][None], [3, 4]
         whole, headed = StackedMLP([4, 8, 3], seeds), HeadedMLP([4, 8, 3], seeds)
         torch.testing.assert_close(headed(inputs), whole(inputs) - whole.biases[-1][:, None])
-        assert sum(p.numel() for p in whole.parameters()) - sum(p.numel() for p in headed.parameters()) == 2 * 3
+        assert (
+            sum(p.numel() for p in whole.parameters()) - sum(p.numel() for p in headed.parameters())
+            == 2 * 3
+        )
 
     def test_cosine(self):
         inputs = blobs()[0][None]
@@ -132,11 +176,15 @@ class TestHeads:
         torch.testing.assert_close(features, model.features(inputs))
         for run in range(2):
             for index in range(3):
-                expected = F.cosine_similarity(features[run], model.layers.weights[-1][run, :, index][None], dim=1)
+                expected = F.cosine_similarity(
+                    features[run], model.layers.weights[-1][run, :, index][None], dim=1
+                )
                 torch.testing.assert_close(cosine[run, :, index], expected)
 
     def test_unknown(self):
-        with pytest.raises(ValueError, match="unknown head 'round' for perceptrons; valid: linear, cosine"):
+        with pytest.raises(
+            ValueError, match="unknown head 'round' for perceptrons; valid: linear, cosine"
+        ):
             HeadedMLP([4, 3], [0], head="round")
 
 
@@ -151,14 +199,23 @@ class TestMethods:
             losses = loss_fn(outputs, labels, torch.ones(2))
             for run in range(2):
                 for sample in range(7):
-                    logits, features, label = outputs[run, sample, :3], outputs[run, sample, 3:], labels[run, sample]
-                    expected = F.cross_entropy(logits, label) + 0.01 * (features - centers[run, label]).square().sum()
+                    logits, features, label = (
+                        outputs[run, sample, :3],
+                        outputs[run, sample, 3:],
+                        labels[run, sample],
+                    )
+                    expected = (
+                        F.cross_entropy(logits, label)
+                        + 0.01 * (features - centers[run, label]).square().sum()
+                    )
                     torch.testing.assert_close(losses[run, sample], expected)
             for run in range(2):
                 moved = centers[run].clone()
                 for label in range(3):
                     of_class = outputs[run, labels[run] == label, 3:]
-                    moved[label] -= 0.5 * (centers[run, label] - of_class).sum(0) / (1 + len(of_class))
+                    moved[label] -= (
+                        0.5 * (centers[run, label] - of_class).sum(0) / (1 + len(of_class))
+                    )
                 centers[run] = moved
 
     def test_adacos_step_by_step(self):
@@ -170,11 +227,19 @@ class TestMethods:
             losses = loss_fn(cosine, labels, torch.ones(2))
             for run in range(2):
                 wrong = [
-                    torch.exp(scale[run] * cosine[run, sample, j]) for sample in range(9) for j in range(4) if j != labels[run, sample]
+                    torch.exp(scale[run] * cosine[run, sample, j])
+                    for sample in range(9)
+                    for j in range(4)
+                    if j != labels[run, sample]
                 ]
-                median = torch.arccos(cosine[run].gather(1, labels[run][:, None]).squeeze(1)).median()
+                median = torch.arccos(
+                    cosine[run].gather(1, labels[run][:, None]).squeeze(1)
+                ).median()
                 scale[run] = torch.log(sum(wrong) / 9) / torch.cos(median.clamp(max=torch.pi / 4))
-                torch.testing.assert_close(losses[run], F.cross_entropy(scale[run] * cosine[run], labels[run], reduction="none"))
+                torch.testing.assert_close(
+                    losses[run],
+                    F.cross_entropy(scale[run] * cosine[run], labels[run], reduction="none"),
+                )
 
     def test_adacos_learns_nothing_from_two_classes_unless_guarded(self):
         cosine = torch.rand(1, 6, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
@@ -204,7 +269,10 @@ class TestCrossValidation:
         }
         for name in [name for name, kind in LOSSES.items() if kind.head in MLP_HEADS]:
             with subtests.test(name):
-                setting = CrossValidation(**QUICK | {"loss": f"{name} {numbers.get(name, '')}", "epochs": 12, "hidden": [16, 16]})
+                setting = CrossValidation(
+                    **QUICK
+                    | {"loss": f"{name} {numbers.get(name, '')}", "epochs": 12, "hidden": [16, 16]}
+                )
                 (run,) = cross_validate(setting).runs
                 assert run["metrics"]["test_accuracy"] > 0.8
                 assert run["metrics"]["diverged_folds"] == 0
@@ -215,17 +283,23 @@ class TestCrossValidation:
         setting = CrossValidation(**QUICK)
         before = cross_validate(setting).runs[0]["fold_accuracies"]
         spoilt = table.features.clone()
-        spoilt[fold == 0] += 1e3  # changes the scaling and the training of the other two trainings, but not of this one
+        spoilt[fold == 0] += (
+            1e3  # changes the scaling and the training of the other two trainings, but not of this one
+        )
         models_seen = {}
 
         def spy(model, *arguments, **options):
             history = train(model, *arguments, **options)
-            models_seen[len(models_seen)] = [parameter.detach().clone() for parameter in model.parameters()]
+            models_seen[len(models_seen)] = [
+                parameter.detach().clone() for parameter in model.parameters()
+            ]
             return history
 
         monkeypatch.setattr("study.run.cross_validation.train", spy)
         cross_validate(setting)
-        monkeypatch.setattr("study.data.table", lambda *_, **__: dataclasses.replace(table, features=spoilt))
+        monkeypatch.setattr(
+            "study.data.table", lambda *_, **__: dataclasses.replace(table, features=spoilt)
+        )
         cross_validate(setting)
         clean, other = models_seen[0], models_seen[1]
         assert all(torch.equal(one[0], two[0]) for one, two in zip(clean, other, strict=True))
@@ -233,16 +307,22 @@ class TestCrossValidation:
         assert len(before) == 3
 
     def test_the_record(self, tmp_path):
-        setting = CrossValidation(**QUICK | {"datasets": ["iris", "wine"], "seeds": [0, 3], "test_every": 2})
+        setting = CrossValidation(
+            **QUICK | {"datasets": ["iris", "wine"], "seeds": [0, 3], "test_every": 2}
+        )
         record = cross_validate(setting)
         frame = records.read([record.write(tmp_path / "one.json")])
-        assert list(frame["dataset"]) == ["iris", "iris", "wine", "wine"] and list(frame["seed"]) == [0, 3, 0, 3]
+        assert list(frame["dataset"]) == ["iris", "iris", "wine", "wine"] and list(
+            frame["seed"]
+        ) == [0, 3, 0, 3]
         assert frame["curve_epoch"].iloc[0] == [0, 2, 4]
         for _, run in frame.iterrows():
             assert run["test_accuracy"] == pytest.approx(sum(run["fold_accuracies"]) / 3, rel=1e-5)
             assert run["curve_test_accuracy"][-1] == run["test_accuracy"]
         again = cross_validate(setting)
-        assert [run["fold_accuracies"].tolist() for run in again.runs] == [run["fold_accuracies"].tolist() for run in record.runs]
+        assert [run["fold_accuracies"].tolist() for run in again.runs] == [
+            run["fold_accuracies"].tolist() for run in record.runs
+        ]
 
     def test_equal_rows_stay_together(self, monkeypatch):
         asked = []
@@ -255,4 +335,6 @@ class TestCrossValidation:
         monkeypatch.setattr("study.data.folds", spy)
         cross_validate(CrossValidation(**QUICK | {"epochs": 1}))
         cross_validate(CrossValidation(**QUICK | {"epochs": 1, "duplicates_together": True}))
-        assert asked[0] is None and len(set(asked[1].tolist())) == 149  # scikit-learn's iris has one row twice
+        assert (
+            asked[0] is None and len(set(asked[1].tolist())) == 149
+        )  # scikit-learn's iris has one row twice

@@ -24,12 +24,20 @@ WRONG: dict[str, list[Any]] = {
 def beyond(schema: dict[str, Any]) -> list[Any]:
     """Numbers just outside the bounds, and lists with such a number."""
     if "items" in schema:
-        return [[value] for value in beyond(schema["items"])] + ([[]] if schema.get("minItems") else [])
+        return [[value] for value in beyond(schema["items"])] + (
+            [[]] if schema.get("minItems") else []
+        )
     if "prefixItems" in schema:
         whole = [1.0] * len(schema["prefixItems"])
-        return [whole[1:], [*whole, 1.0], *([value, *whole[1:]] for value in beyond(schema["prefixItems"][0]))]
+        return [
+            whole[1:],
+            [*whole, 1.0],
+            *([value, *whole[1:]] for value in beyond(schema["prefixItems"][0])),
+        ]
     found = [schema[name] for name in ("exclusiveMinimum", "exclusiveMaximum") if name in schema]
-    return found + [schema[name] + step for name, step in (("minimum", -1), ("maximum", 1)) if name in schema]
+    return found + [
+        schema[name] + step for name, step in (("minimum", -1), ("maximum", 1)) if name in schema
+    ]
 
 
 def test_every_parameter_refuses_wrong_types_and_what_is_beyond_its_bounds(monkeypatch, subtests):
@@ -46,9 +54,18 @@ def test_every_parameter_refuses_wrong_types_and_what_is_beyond_its_bounds(monke
 
 
 SAID_OF_AN_EXPERIMENT: list[tuple[dict[str, Any], str]] = [
-    ({"activation": "rely"}, r"activation: Input should be 'relu', 'tanh' or 'sigmoid'; got 'rely'; did you mean 'relu'\?"),
-    ({"dataset": "minst"}, r"dataset: Input should be 'breast_cancer', .*'digits'.*; got 'minst'; did you mean 'mnist'\?"),
-    ({"epoch": 3}, r"no parameter 'epoch'; did you mean 'epochs'\? The valid names are: dataset, normalization, "),
+    (
+        {"activation": "rely"},
+        r"activation: Input should be 'relu', 'tanh' or 'sigmoid'; got 'rely'; did you mean 'relu'\?",
+    ),
+    (
+        {"dataset": "minst"},
+        r"dataset: Input should be 'breast_cancer', .*'digits'.*; got 'minst'; did you mean 'mnist'\?",
+    ),
+    (
+        {"epoch": 3},
+        r"no parameter 'epoch'; did you mean 'epochs'\? The valid names are: dataset, normalization, ",
+    ),
     ({"betas": 0.1}, r"betas: Input should be a list; got 0.1 \(float\)"),
     ({"betas": [0.1, -1.0]}, r"betas\[1\]: Input should be greater than 0; got -1.0"),
     ({"betas": [1, 0.5, 1.0]}, "betas: 1.0 stands in it twice"),
@@ -56,22 +73,45 @@ SAID_OF_AN_EXPERIMENT: list[tuple[dict[str, Any], str]] = [
     ({"warmups": [[0.01, 0.1]]}, r"warmups\[0\]\[2\]: Field required; got \[0.01, 0.1\]"),
     ({"augmentation": "flip"}, "augmentation and channels_last are for images"),
     ({"channels_last": True}, "augmentation and channels_last are for images"),
-    ({"lr_schedule": "one-cycle", "milestones": [0.5]}, "milestones have no meaning with lr_schedule='one-cycle'"),
-    *((values, "nothing to train") for values in ({"betas": []}, {"seeds": []}, {"temperatures": []})),
-    *(({"loss": "softmax", **values}, "are for loss='gd'; with 'softmax' set betas=") for values in ({}, {"betas": [0.1]})),
+    (
+        {"lr_schedule": "one-cycle", "milestones": [0.5]},
+        "milestones have no meaning with lr_schedule='one-cycle'",
+    ),
+    *(
+        (values, "nothing to train")
+        for values in ({"betas": []}, {"seeds": []}, {"temperatures": []})
+    ),
+    *(
+        ({"loss": "softmax", **values}, "are for loss='gd'; with 'softmax' set betas=")
+        for values in ({}, {"betas": [0.1]})
+    ),
     *(
         ({"loss": "softmax", "betas": [1], **values}, "are for loss='gd'")
-        for values in ({"warmups": [[0.1, 1, 2]]}, {"temperatures": [2.0]}, {"match_gradient": True})
+        for values in (
+            {"warmups": [[0.1, 1, 2]]},
+            {"temperatures": [2.0]},
+            {"match_gradient": True},
+        )
     ),
     ({"loss": 5}, r"loss: Input should be a valid string; got 5 \(int\)"),
-    ({"lr_schedule": "linear"}, "Input should be 'milestones', 'exponential' or 'one-cycle'; got 'linear'"),
+    (
+        {"lr_schedule": "linear"},
+        "Input should be 'milestones', 'exponential' or 'one-cycle'; got 'linear'",
+    ),
     ({"optimizer": "lion"}, "Input should be 'sgd' or 'adam'; got 'lion'"),
     ({"label_noise": 1.0}, "label_noise: Input should be less than 1; got 1.0"),
-    ({"loss": "lgm 0.3 0.1", "betas": [1]}, "needs a last layer of the kind 'gaussian', which only image networks have"),
+    (
+        {"loss": "lgm 0.3 0.1", "betas": [1]},
+        "needs a last layer of the kind 'gaussian', which only image networks have",
+    ),
     ({"loss": "adacos", "betas": [1], "cuda_graph": True}, "remembers something from step to step"),
 ]
 SAID_OF_THE_OTHERS: list[tuple[type[settings.Setting], dict[str, Any], str]] = [
-    (CrossValidation, {"datasets": ["irises"]}, r"datasets\[0\]: Input should be .*; got 'irises'; did you mean 'iris'\?"),
+    (
+        CrossValidation,
+        {"datasets": ["irises"]},
+        r"datasets\[0\]: Input should be .*; got 'irises'; did you mean 'iris'\?",
+    ),
     (CrossValidation, {"normalization": "channel"}, "Input should be 'standard', 'unit' or 'none'"),
     (CrossValidation, {"seeds": [2**31 // 10]}, "from 0 to 214748363"),
     (CrossValidation, {"loss": "l-softmax 2"}, "'normed', which only image networks have"),
@@ -82,7 +122,10 @@ SAID_OF_THE_OTHERS: list[tuple[type[settings.Setting], dict[str, Any], str]] = [
 
 
 def test_what_is_said(subtests):
-    for kind, values, message in [*((experiment, *said) for said in SAID_OF_AN_EXPERIMENT), *SAID_OF_THE_OTHERS]:
+    for kind, values, message in [
+        *((experiment, *said) for said in SAID_OF_AN_EXPERIMENT),
+        *SAID_OF_THE_OTHERS,
+    ]:
         with subtests.test(message), pytest.raises(ValueError, match=message):
             kind(**values)
 
@@ -91,24 +134,49 @@ class TestExperiment:
     def test_equal_values_are_equal(self):
         setting = experiment(betas=[1], warmups=[[0.01, 0.1, 5]], hidden=[3])
         other = experiment(betas=(1.0,), warmups=((0.01, 0.1, 5),), hidden=(3,))
-        assert setting == other and hash(setting) == hash(other) and setting.identity() == other.identity()
-        assert setting.identity() == experiment(**{**setting.model_dump(), "scale": "paper"}).identity()
+        assert (
+            setting == other
+            and hash(setting) == hash(other)
+            and setting.identity() == other.identity()
+        )
+        assert (
+            setting.identity()
+            == experiment(**{**setting.model_dump(), "scale": "paper"}).identity()
+        )
         assert setting.identity() != experiment(**{**setting.model_dump(), "epochs": 11}).identity()
         # a template measures things of its own, which a checkpoint keeps
         assert Train().identity() != Curriculum(**Train().model_dump(), followed=5).identity()
 
     def test_the_runs_in_their_order(self):
-        setting = experiment(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], temperatures=[1.0, 2.0], seeds=[3, 1])
-        found = [(run.seed, run.temperature, run.label, run.warmup_epochs) for run in setting.runs(7)]
+        setting = experiment(
+            betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], temperatures=[1.0, 2.0], seeds=[3, 1]
+        )
+        found = [
+            (run.seed, run.temperature, run.label, run.warmup_epochs) for run in setting.runs(7)
+        ]
         labels = [("1", 0.0), ("0.1", 0.0), ("warm-up 0.01→0.1", 5.0)]
-        assert found == [(seed, tau, *label) for seed in (3, 1) for tau in (1.0, 2.0) for label in labels]
+        assert found == [
+            (seed, tau, *label) for seed in (3, 1) for tau in (1.0, 2.0) for label in labels
+        ]
         assert setting.trainings == len(found) == len(setting.planned())
 
     def test_a_record_knows_a_run_by_numbers(self):
         constant, warmed = experiment(betas=[5], warmups=[[0.01, 0.1, 5]]).planned()
-        assert constant == {"schedule": "5", "beta": 5.0, "warmup_epochs": 0.0, "temperature": 1.0, "seed": 0}
+        assert constant == {
+            "schedule": "5",
+            "beta": 5.0,
+            "warmup_epochs": 0.0,
+            "temperature": 1.0,
+            "seed": 0,
+        }
         assert warmed == {
-            **{"schedule": "warm-up 0.01→0.1", "beta": 0.1, "warmup_start": 0.01, "warmup_end": 0.1, "warmup_epochs": 5.0},
+            **{
+                "schedule": "warm-up 0.01→0.1",
+                "beta": 0.1,
+                "warmup_start": 0.01,
+                "warmup_end": 0.1,
+                "warmup_epochs": 5.0,
+            },
             **{"temperature": 1.0, "seed": 0},
         }
         assert Run(0, 1.0, lambda step: 0.3, "0.3", 0).beta == 0.3
@@ -116,14 +184,22 @@ class TestExperiment:
 
 def test_what_the_others_train():
     assert CrossValidation(datasets=["iris", "wine"], seeds=[0, 1, 2], folds=5).trainings == 30
-    cost = StepCost(models=["resnet18", "resnet34"], losses=["softmax", "arcgrad 10"], repetitions=5, first=3)
+    cost = StepCost(
+        models=["resnet18", "resnet34"], losses=["softmax", "arcgrad 10"], repetitions=5, first=3
+    )
     assert cost.trainings == 20 and {run["seed"] for run in cost.planned()} == {3, 4, 5, 6, 7}
 
 
 def test_from_a_notebook():
     for given, expected in [
-        ({"betas": "[1, 0.1]", "seeds": 3}, {"betas": (1.0, 0.1), "seeds": (3,)}),  # as papermill's -p delivers lists
-        ({"betas": 0.1, "warmups": "[[0.01, 0.1, 5]]"}, {"betas": (0.1,), "warmups": ((0.01, 0.1, 5.0),)}),
+        (
+            {"betas": "[1, 0.1]", "seeds": 3},
+            {"betas": (1.0, 0.1), "seeds": (3,)},
+        ),  # as papermill's -p delivers lists
+        (
+            {"betas": 0.1, "warmups": "[[0.01, 0.1, 5]]"},
+            {"betas": (0.1,), "warmups": ((0.01, 0.1, 5.0),)},
+        ),
         ({"epochs": 3, "record": "x.json", "unrelated": object()}, {"epochs": 3}),
     ]:
         assert Train.from_parameters(given) == Train(**expected)

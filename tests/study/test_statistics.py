@@ -28,7 +28,9 @@ from study.statistics import (
 def test_five_seeds_that_agree() -> None:
     a, b = [97.1, 97.3, 97.2, 97.4, 97.0], [96.9, 97.0, 97.1, 97.2, 96.9]
     result, reference = paired_difference(a, b), stats.ttest_rel(a, b)
-    assert (result.interval.low, result.interval.high) == pytest.approx(tuple(reference.confidence_interval()))
+    assert (result.interval.low, result.interval.high) == pytest.approx(
+        tuple(reference.confidence_interval())
+    )
     assert result.p_value() == pytest.approx(reference.pvalue)
     assert result.p_value(0.1) == pytest.approx(stats.ttest_1samp(np.subtract(a, b), 0.1).pvalue)
     assert f"{result.interval:+.2f}" == f"{result.interval:+u}" == "+0.18 [+0.08, +0.28]"
@@ -44,7 +46,11 @@ def test_no_difference() -> None:
 def test_two_settings_pooled_are_students_for_independent_samples() -> None:
     a, b = [1.0, 3.0, 4.0], [0.0, 2.0, 5.0]
     found, expected = pooled_difference(a, b, [a, b]), stats.ttest_ind(a, b).confidence_interval()
-    assert (found.interval.low, found.interval.high, found.freedom) == (pytest.approx(expected.low), pytest.approx(expected.high), 4)
+    assert (found.interval.low, found.interval.high, found.freedom) == (
+        pytest.approx(expected.low),
+        pytest.approx(expected.high),
+        4,
+    )
 
 
 def test_values_that_have_no_interval() -> None:
@@ -56,14 +62,21 @@ def test_values_that_have_no_interval() -> None:
 
 
 def test_as_many_digits_as_the_uncertainty_allows() -> None:
-    seen = {"2054 ± 116": [2054.0, 1938.0, 2170.0], "0.230 ± 0.021": [0.2301, 0.2514, 0.2087], "2 ± 0": [2.0, 2.0], "0.5": [0.5]}
+    seen = {
+        "2054 ± 116": [2054.0, 1938.0, 2170.0],
+        "0.230 ± 0.021": [0.2301, 0.2514, 0.2087],
+        "2 ± 0": [2.0, 2.0],
+        "0.5": [0.5],
+    }
     assert [f"{mean_sd(values):u}" for values in seen.values()] == list(seen)
 
 
 @given(st.lists(st.integers(-20, 20).map(lambda k: k / 10), min_size=2, max_size=8))
 def test_sign_flips_against_every_pattern(d: list[float]) -> None:
     sums = [abs(np.dot(signs, d)) for signs in itertools.product([1, -1], repeat=len(d))]
-    assert sign_flip_p(d) == pytest.approx(np.mean(np.array(sums) >= abs(sum(d)) - 1e-12 * np.abs(d).sum()))
+    assert sign_flip_p(d) == pytest.approx(
+        np.mean(np.array(sums) >= abs(sum(d)) - 1e-12 * np.abs(d).sum())
+    )
 
 
 def test_the_pairs_that_it_takes_by_statsmodels() -> None:
@@ -72,12 +85,19 @@ def test_the_pairs_that_it_takes_by_statsmodels() -> None:
     for effect, sd in ((1.0, 1.0), (-0.3, 1.0), (0.01, 0.012)):
         found, power = pairs_needed(effect, sd), TTestPower().power
         assert found is not None
-        assert power(abs(effect) / sd, found, 0.05) >= 0.8 > power(abs(effect) / sd, found - 1, 0.05) - 1e-3
+        assert (
+            power(abs(effect) / sd, found, 0.05)
+            >= 0.8
+            > power(abs(effect) / sd, found - 1, 0.05) - 1e-3
+        )
 
 
 def test_welch_by_scipy_and_an_average_of_equal_means() -> None:
     first, second = [28.4, 28.6, 28.9], [27.1, 27.3, 27.4, 27.2]
-    found, expected = contrast([mean_sd(first), mean_sd(second)], [1, -1]), stats.ttest_ind(first, second, equal_var=False)
+    found, expected = (
+        contrast([mean_sd(first), mean_sd(second)], [1, -1]),
+        stats.ttest_ind(first, second, equal_var=False),
+    )
     assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval()))
     two = contrast([MeanSd(1.0, 0.2, 3)] * 2, [0.5, 0.5])
     assert two.high - 1.0 == pytest.approx(stats.t.ppf(0.975, 4) * 0.2 / np.sqrt(6))
@@ -88,9 +108,24 @@ def test_welch_by_scipy_and_an_average_of_equal_means() -> None:
 # Demšar (2006), table 6: AUC of C4.5 and three variants on 14 data sets, and the average ranks of section 3.2.4
 DEMSAR = pd.DataFrame(
     [
-        *([0.763, 0.768, 0.771, 0.798], [0.599, 0.591, 0.590, 0.569], [0.954, 0.971, 0.968, 0.967], [0.628, 0.661, 0.654, 0.657]),
-        *([0.882, 0.888, 0.886, 0.898], [0.936, 0.931, 0.916, 0.931], [0.661, 0.668, 0.609, 0.685], [0.583, 0.583, 0.563, 0.625]),
-        *([0.775, 0.838, 0.866, 0.875], [1.000, 1.000, 1.000, 1.000], [0.940, 0.962, 0.965, 0.962], [0.619, 0.666, 0.614, 0.669]),
+        *(
+            [0.763, 0.768, 0.771, 0.798],
+            [0.599, 0.591, 0.590, 0.569],
+            [0.954, 0.971, 0.968, 0.967],
+            [0.628, 0.661, 0.654, 0.657],
+        ),
+        *(
+            [0.882, 0.888, 0.886, 0.898],
+            [0.936, 0.931, 0.916, 0.931],
+            [0.661, 0.668, 0.609, 0.685],
+            [0.583, 0.583, 0.563, 0.625],
+        ),
+        *(
+            [0.775, 0.838, 0.866, 0.875],
+            [1.000, 1.000, 1.000, 1.000],
+            [0.940, 0.962, 0.965, 0.962],
+            [0.619, 0.666, 0.614, 0.669],
+        ),
         *([0.972, 0.981, 0.9751, 0.975], [0.957, 0.978, 0.946, 0.970]),
     ],
     columns=list("abcd"),
@@ -104,12 +139,17 @@ def test_the_example_of_demsar():
 
 def test_critical_values_as_demsar_prints_them():
     printed = {2: 1.960, 3: 2.343, 7: 2.949, 10: 3.164}
-    found = {methods: critical_difference(methods, 15) / np.sqrt(methods * (methods + 1) / 90) for methods in printed}
+    found = {
+        methods: critical_difference(methods, 15) / np.sqrt(methods * (methods + 1) / 90)
+        for methods in printed
+    }
     assert found == pytest.approx(printed, abs=1e-3)
 
 
 def test_ties():
-    assert ranks(pd.DataFrame([[0.1 + 0.2, 0.3, 0.1]])).values.tolist() == [[1.5, 1.5, 3.0]]  # what differs by rounding
+    assert ranks(pd.DataFrame([[0.1 + 0.2, 0.3, 0.1]])).values.tolist() == [
+        [1.5, 1.5, 3.0]
+    ]  # what differs by rounding
 
 
 def test_what_cannot_be_ranked():

@@ -16,7 +16,9 @@ def rows(table: tables.Table) -> list[str]:
 
 def test_cells_are_formatted_column_by_column_and_holes_are_dashes() -> None:
     frame = pd.DataFrame({"a": [1.23456, math.nan], "b": [0.5, -0.5], "n": [60000, 7]})
-    head, marks, first, second = rows(tables.table(frame, "tab-x", "What it shows.", formats={"a": ".2f"}))
+    head, marks, first, second = rows(
+        tables.table(frame, "tab-x", "What it shows.", formats={"a": ".2f"})
+    )
     assert head == "| a | b | n |"
     assert marks == "| ---: | ---: | ---: |"
     assert first == "| 1.23 | 0.5 | 60\u2009000 |"
@@ -24,7 +26,13 @@ def test_cells_are_formatted_column_by_column_and_holes_are_dashes() -> None:
 
 
 def test_text_stands_left_and_numbers_right() -> None:
-    frame = pd.DataFrame({"claim": ["E1", "E2"], "effect": ["+0.1 [−0.2, +0.3]", "–"], "accuracy": ["97.2 ± 0.1", "**97.5 ± 0.2**"]})
+    frame = pd.DataFrame(
+        {
+            "claim": ["E1", "E2"],
+            "effect": ["+0.1 [−0.2, +0.3]", "–"],
+            "accuracy": ["97.2 ± 0.1", "**97.5 ± 0.2**"],
+        }
+    )
     assert rows(tables.table(frame, "tab-x", "c"))[1] == "| :--- | ---: | ---: |"
 
 
@@ -41,7 +49,11 @@ def test_a_text_from_a_file_brings_no_tag_into_the_page() -> None:
 
 
 def test_a_named_index_and_two_levels_of_columns_are_shown() -> None:
-    frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_product([["ours"], ["mean", "sd"]]), index=pd.Index(["0.1"], name="β"))
+    frame = pd.DataFrame(
+        [[1, 2]],
+        columns=pd.MultiIndex.from_product([["ours"], ["mean", "sd"]]),
+        index=pd.Index(["0.1"], name="β"),
+    )
     assert rows(tables.table(frame, "tab-x", "c"))[0] == "| β | ours, mean | ours, sd |"
 
 
@@ -66,16 +78,28 @@ def test_a_difference_is_bold_only_where_its_interval_excludes_zero() -> None:
         ("tab-x", "c", {"nothing": ".2f"}, "no column 'nothing'"),
     ],
 )
-def test_mistakes_are_named(name: str, caption: str, formats: dict[str, str] | str, message: str) -> None:
+def test_mistakes_are_named(
+    name: str, caption: str, formats: dict[str, str] | str, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         tables.table(pd.DataFrame({"a": [1]}), name, caption, formats=formats)
 
 
 def test_a_table_without_rows_says_so_and_a_column_can_head_the_rows_that_share_its_value() -> None:
     assert rows(tables.table(pd.DataFrame({"a": []}), "tab-x", "c"))[-1] == "| not run yet |"
-    frame = pd.DataFrame({"variant": ["a long name", "a long name", "b"], "β": ["5", "1", "5"], "x": [1, 2, 3]})
+    frame = pd.DataFrame(
+        {"variant": ["a long name", "a long name", "b"], "β": ["5", "1", "5"], "x": [1, 2, 3]}
+    )
     shown = rows(tables.table(frame, "tab-x", "c", group="variant"))
-    assert shown == ["| β | x |", "| ---: | ---: |", "| **a long name** |  |", "| 5 | 1 |", "| 1 | 2 |", "| **b** |  |", "| 5 | 3 |"]
+    assert shown == [
+        "| β | x |",
+        "| ---: | ---: |",
+        "| **a long name** |  |",
+        "| 5 | 1 |",
+        "| 1 | 2 |",
+        "| **b** |  |",
+        "| 5 | 3 |",
+    ]
 
 
 def test_html_is_escaped_for_jupyter() -> None:
@@ -86,12 +110,19 @@ def test_html_is_escaped_for_jupyter() -> None:
 @pytest.mark.parametrize(
     ("frame", "classes"),
     [
-        (pd.DataFrame({"claim": ["E1"], "what": ["word " * 20], "verdict": ["holds"], "seeds": [5]}), "data-table wordy"),
+        (
+            pd.DataFrame(
+                {"claim": ["E1"], "what": ["word " * 20], "verdict": ["holds"], "seeds": [5]}
+            ),
+            "data-table wordy",
+        ),
         (pd.DataFrame({"β": ["5"], "a": [1], "b": [2], "c": [3]}), "data-table keyed"),
         (pd.DataFrame({"β": ["5"], "a": [1]}), "data-table"),
     ],
 )
-def test_the_style_sheet_is_told_what_kind_of_table_it_is(frame: pd.DataFrame, classes: str) -> None:
+def test_the_style_sheet_is_told_what_kind_of_table_it_is(
+    frame: pd.DataFrame, classes: str
+) -> None:
     assert f":class: {classes}\n" in tables.table(frame, "tab-x", "c")._repr_markdown_()
 
 

@@ -15,7 +15,13 @@ VARIANT = "CIFAR-10, 6,000 images, plain"
 def runs() -> pd.DataFrame:
     return pd.DataFrame(
         [
-            {"variant": VARIANT, "loss": loss, "setting": loss, "seed": seed, "test_accuracy": accuracy + 0.01 * seed + small * seed}
+            {
+                "variant": VARIANT,
+                "loss": loss,
+                "setting": loss,
+                "seed": seed,
+                "test_accuracy": accuracy + 0.01 * seed + small * seed,
+            }
             for loss, accuracy, small in (
                 ("softmax", 0.50, 0.0),
                 ("lm 0.3", 0.52, 0.0001),
@@ -49,18 +55,32 @@ class TestPrinted:
 class TestLessSoftmax:
     def test_the_papers_numbers_have_welchs_intervals(self):
         found = loss_tables.less_softmax(pd.DataFrame()).set_index(["source", "loss"])
-        assert found.loc[("paper, CIFAR-100", "lm 0.3"), ["mean", "low", "high"]].round(2).tolist() == [1.35, 0.86, 1.84]
-        assert set(found.index.levels[0]) == {"paper, CIFAR-10", "paper, CIFAR-100", "paper, SVHN"}, "ImageNet has no spreads"
+        assert found.loc[("paper, CIFAR-100", "lm 0.3"), ["mean", "low", "high"]].round(
+            2
+        ).tolist() == [1.35, 0.86, 1.84]
+        assert set(found.index.levels[0]) == {
+            "paper, CIFAR-10",
+            "paper, CIFAR-100",
+            "paper, SVHN",
+        }, "ImageNet has no spreads"
         assert found["low"].notna().all() and "softmax" not in found.index.levels[1]
 
     def test_ours_come_last_paired_or_pooled(self):
         found = loss_tables.less_softmax(runs().assign(model="fast"))
         ours = found[found["source"] == f"ours, {VARIANT}"].set_index("loss")
-        assert list(ours.index) == ["l-softmax", "lm-uq 0.9", "lm 0.3", "lm 1"] and found["ours"].is_monotonic_increasing
+        assert (
+            list(ours.index) == ["l-softmax", "lm-uq 0.9", "lm 0.3", "lm 1"]
+            and found["ours"].is_monotonic_increasing
+        )
         assert ours.loc["lm 0.3", ["mean", "low", "high"]].round(2).tolist() == [2.01, 1.99, 2.03]
         assert ours.loc["l-softmax", "label"] == "L-Softmax"
-        pooled = loss_tables.less_softmax(runs().assign(model="vgg16")).query("ours").set_index("loss")
-        assert pooled.loc["lm 0.3", "mean"] == ours.loc["lm 0.3", "mean"] and pooled.loc["lm 0.3", "low"] < 1
+        pooled = (
+            loss_tables.less_softmax(runs().assign(model="vgg16")).query("ours").set_index("loss")
+        )
+        assert (
+            pooled.loc["lm 0.3", "mean"] == ours.loc["lm 0.3", "mean"]
+            and pooled.loc["lm 0.3", "low"] < 1
+        )
 
     def test_of_two_variants_of_a_loss_the_one_with_most_seeds_is_shown(self):
         one = (
@@ -84,8 +104,13 @@ class TestDivergences:
         assert list(found.columns) == ["source", "λ", "D(u‖q)", "D(q‖u)", "symmetric"]
         paper, ours = (group.set_index("λ") for _, group in found.groupby("source", sort=False))
         assert list(paper.index) == ["0 (softmax)", *(f"0.{digit}" for digit in range(1, 10))]
-        assert paper.loc["0.3", "symmetric"] == "27.27 ± 0.15" and set(paper.loc["0 (softmax)"][1:]) == {"28.62 ± 0.24"}
-        assert ours.loc["0.3", "symmetric"] == "46.99 ± 1.01" and ours.loc["0.9", "D(u‖q)"] == "46.00 ± 1.00"
+        assert paper.loc["0.3", "symmetric"] == "27.27 ± 0.15" and set(
+            paper.loc["0 (softmax)"][1:]
+        ) == {"28.62 ± 0.24"}
+        assert (
+            ours.loc["0.3", "symmetric"] == "46.99 ± 1.01"
+            and ours.loc["0.9", "D(u‖q)"] == "46.00 ± 1.00"
+        )
         assert ours.loc["1", "D(q‖u)"] == tables.MISSING
 
     def test_without_runs(self):
@@ -101,8 +126,13 @@ class TestAsPrinted:
 
     def test_differences_and_what_they_tell(self):
         found = loss_tables.as_printed().set_index(["part", "where"])
-        assert found.loc[("L6 c", "CIFAR-10, WideResNet-28-10")].tolist() == ["LM, λ = 0.3 less L-Softmax", "0.11 [−0.17, 0.39]"]
-        assert found.loc[("L3 d", "CIFAR-100, 13-layer network")].iloc[1].startswith("**−1.34 [")  # 26.87 - 28.21
+        assert found.loc[("L6 c", "CIFAR-10, WideResNet-28-10")].tolist() == [
+            "LM, λ = 0.3 less L-Softmax",
+            "0.11 [−0.17, 0.39]",
+        ]
+        assert (
+            found.loc[("L3 d", "CIFAR-100, 13-layer network")].iloc[1].startswith("**−1.34 [")
+        )  # 26.87 - 28.21
         averages = published.table("LM", 1).groupby("divergence")["value"].mean()
         text = found.loc[("L3 b", "CIFAR-100, 13-layer network")]
         assert text.iloc[0] == "LM with D(u‖q), mean over λ less LM with D(q‖u), mean over λ"
@@ -116,19 +146,33 @@ class TestTableOne:
         scores = loss_tables.table_i(pd.DataFrame({"campaign": ["mnist"]}))
         assert set(scores["source"]) == {"paper"} and len(scores) == 15 * 7
         shown = loss_tables.summary(scores, "accuracy").set_index("method")["paper"]
-        assert shown["ArcGrad, s = 5"] == "**82.50**" and shown["softmax"] == "79.56"  # as the paper's last lines have it
+        assert (
+            shown["ArcGrad, s = 5"] == "**82.50**" and shown["softmax"] == "79.56"
+        )  # as the paper's last lines have it
         won = loss_tables.summary(scores, "wins").set_index("method")["paper"]
         assert won["ArcGrad, s = 5"] == "**7**"
 
     def test_the_lead_of_a_method(self):
         scores = loss_tables.table_i(pd.DataFrame({"campaign": ["mnist"]}))
         found = loss_tables.ahead(scores).set_index("schedule")
-        assert found.loc["softmax", "mean"] == pytest.approx(82.50 - 79.56, abs=0.01) and len(found) == 6
+        assert (
+            found.loc["softmax", "mean"] == pytest.approx(82.50 - 79.56, abs=0.01)
+            and len(found) == 6
+        )
         assert found.loc["softmax", "low"] < 0 < found.loc["center 0.02", "low"]
 
     def test_another_source_beside_it(self):
         scores = loss_tables.table_i(pd.DataFrame({"campaign": ["mnist"]}))
-        both = pd.concat([scores, scores.assign(source="ours", accuracy=100 - scores["accuracy"], folds=loss_tables.TOGETHER)])
+        both = pd.concat(
+            [
+                scores,
+                scores.assign(
+                    source="ours", accuracy=100 - scores["accuracy"], folds=loss_tables.TOGETHER
+                ),
+            ]
+        )
         shown = loss_tables.summary(both, "rank")
-        assert set(shown.columns) == {"of", "method", "paper", "ours"} and shown["of"].nunique() == 2
+        assert (
+            set(shown.columns) == {"of", "method", "paper", "ours"} and shown["of"].nunique() == 2
+        )
         assert (shown["paper"] == tables.MISSING).sum() == 7

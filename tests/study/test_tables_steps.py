@@ -17,16 +17,29 @@ def found() -> pd.DataFrame:
 
 def test_arms_have_names_and_the_rates_come_first(found):
     rates = [f"learning rate {rate:g}" for rate in (0.001, 0.01, 0.03, 0.1)]
-    assert list(dict.fromkeys(found["arm"])) == [*rates, "first weights × 255", "first layer's rate × 255²"]
+    assert list(dict.fromkeys(found["arm"])) == [
+        *rates,
+        "first weights × 255",
+        "first layer's rate × 255²",
+    ]
     assert set(found["activation"]) == {"tanh"} and found["errors"].min() == 100
 
 
 def test_a_change_is_paired_over_the_seeds(found):
     first = changes(found, "errors", [0.001], ".0f").iloc[0].to_dict()
     less = "β = 0.001 less β = 1"
-    assert first == {"activation": "tanh", "step": "learning rate 0.001", "β = 1": "404 ± 3", less: "**−302 [−304, −300]**"}
-    assert changes(found[found["seed"] == 0], "errors", [0.001], ".0f")[less].iloc[0] == tables.MISSING
-    assert changes(found[found["beta"] == 1], "errors", [0.001], ".0f")[less].eq(tables.MISSING).all()
+    assert first == {
+        "activation": "tanh",
+        "step": "learning rate 0.001",
+        "β = 1": "404 ± 3",
+        less: "**−302 [−304, −300]**",
+    }
+    assert (
+        changes(found[found["seed"] == 0], "errors", [0.001], ".0f")[less].iloc[0] == tables.MISSING
+    )
+    assert (
+        changes(found[found["beta"] == 1], "errors", [0.001], ".0f")[less].eq(tables.MISSING).all()
+    )
 
 
 def test_no_records_have_no_arms():
@@ -36,7 +49,12 @@ def test_no_records_have_no_arms():
 
 def test_outcomes_stand_in_a_column_for_each_activation(found):
     outcomes = {"errors": ("errors", 1, "count"), "lost_share": ("share", 100, None)}
-    figure = figures.against(pd.concat([found, found.assign(activation="ReLU")]), outcomes, line="arm", panel="activation")
+    figure = figures.against(
+        pd.concat([found, found.assign(activation="ReLU")]),
+        outcomes,
+        line="arm",
+        panel="activation",
+    )
     panels = figure.get_axes()
     assert [panel.get_title() for panel in panels[:2]] == ["tanh", "ReLU"] and len(panels) == 4
     assert panels[0].get_yscale() == "symlog" and panels[2].get_yscale() == "linear"

@@ -34,7 +34,14 @@ def made(*parts: dict[str, str]) -> Verdict:
                 letter,
                 "a sentence",
                 tuple(
-                    Finding(variant, outcome.strip("()"), "x", difference, scale="paper", decides="(" not in outcome)  # type: ignore[arg-type]
+                    Finding(
+                        variant,
+                        outcome.strip("()"),
+                        "x",
+                        difference,
+                        scale="paper",
+                        decides="(" not in outcome,
+                    )  # type: ignore[arg-type]
                     for variant, outcome in part.items()
                 ),
             )
@@ -63,11 +70,21 @@ def test_outcomes_of_a_claim(parts, verdict):
 
 
 def test_a_mixed_outcome_says_on_what_it_depends():
-    by_pixels = made({"relu-none": "met", "tanh-none": "met", "relu-unit": "contradicted"}, {"relu-unit": "unresolved"})
+    by_pixels = made(
+        {"relu-none": "met", "tanh-none": "met", "relu-unit": "contradicted"},
+        {"relu-unit": "unresolved"},
+    )
     assert by_pixels.depends == "a: met with none, contradicted with unit"
     by_part = made({"u": "met"}, {"u": "contradicted"}, {"u": "contradicted"})
     assert by_part.depends == "the part: met in a; contradicted in b, c"
-    neither = made({"relu-none": "met", "tanh-unit": "met", "relu-unit": "contradicted", "tanh-none": "contradicted"})
+    neither = made(
+        {
+            "relu-none": "met",
+            "tanh-unit": "met",
+            "relu-unit": "contradicted",
+            "tanh-none": "contradicted",
+        }
+    )
     assert neither.depends == "a: met in relu-none; tanh-unit, contradicted in relu-unit; tanh-none"
     assert made({"u": "met"}).depends == ""
 
@@ -78,17 +95,29 @@ def test_a_mixed_outcome_says_on_what_it_depends():
 def test_every_interval_and_every_p_value_by_scipy(decided):
     listed = verdicts.findings(decided.values())
     p = np.sort(listed["p"])
-    holm = np.maximum.accumulate(p * np.arange(len(p), 0, -1)).clip(max=1)  # the smallest of n times n, the next times n - 1, ...
-    assert listed["p (Holm)"].sort_values().to_numpy() == pytest.approx(holm) and listed["p (sign flips)"].between(0, 1).all()
+    holm = np.maximum.accumulate(p * np.arange(len(p), 0, -1)).clip(
+        max=1
+    )  # the smallest of n times n, the next times n - 1, ...
+    assert (
+        listed["p (Holm)"].sort_values().to_numpy() == pytest.approx(holm)
+        and listed["p (sign flips)"].between(0, 1).all()
+    )
     for verdict in decided.values():
-        for leaf in (leaf for part in verdict.parts for finding in part.findings for leaf in finding.leaves()):
+        for leaf in (
+            leaf for part in verdict.parts for finding in part.findings for leaf in finding.leaves()
+        ):
             d = np.array(leaf.difference.values)
             if leaf.difference.freedom == len(d) - 1 and d.std() > 0:
                 found = stats.ttest_1samp(d, 0.0)
                 low, high = found.confidence_interval(0.95)
-                assert (leaf.difference.interval.low, leaf.difference.interval.high) == pytest.approx((low, high))
+                assert (
+                    leaf.difference.interval.low,
+                    leaf.difference.interval.high,
+                ) == pytest.approx((low, high))
                 if not re.search("within|by more than|less than", leaf.text):  # the threshold is 0
-                    assert leaf.p_value == pytest.approx(found.pvalue) and (leaf.p_value < 0.05) == (low > 0 or high < 0)
+                    assert leaf.p_value == pytest.approx(found.pvalue) and (
+                        leaf.p_value < 0.05
+                    ) == (low > 0 or high < 0)
 
 
 def test_the_seeds_that_it_takes(decided):
@@ -97,9 +126,14 @@ def test_the_seeds_that_it_takes(decided):
     unresolved = made({"tanh-unit": "unresolved", "relu-unit": "met"})
     needed = verdicts.seeds_needed([unresolved], runs).set_index("part")
     own = needed.loc["E4 a"]
-    assert (own["variant"], own["seeds for the observed effect"]) == ("tanh-unit", str(statistics.pairs_needed(2.03, own["deviation"])))
+    assert (own["variant"], own["seeds for the observed effect"]) == (
+        "tanh-unit",
+        str(statistics.pairs_needed(2.03, own["deviation"])),
+    )
     fast = needed.loc["E6 a"]
-    assert fast["pairs"] == 3 and "B3 b" not in needed.index, "of a threshold other than 0 these are not the seeds"
+    assert fast["pairs"] == 3 and "B3 b" not in needed.index, (
+        "of a threshold other than 0 these are not the seeds"
+    )
     assert re.fullmatch(r"\d+ to \d+", fast["seeds for the papers' effect"])
     assert made_up.verdict("E6", runs).verdict == "not run"
 
@@ -109,15 +143,30 @@ def test_the_seeds_that_it_takes(decided):
 
 def test_every_sentence_has_a_rule_and_every_rule_a_sentence():
     content = yaml.safe_load((ROOT / "campaigns" / "criteria.yml").read_text(encoding="utf-8"))
-    written = {claim: list(entry["parts"]) for claim, entry in content.items() if claim != "planned"}
-    assert written == {claim: list(parts) for claim, parts in criteria.CLAIMS.items()} and set(written) <= set(published.claims().index)
+    written = {
+        claim: list(entry["parts"]) for claim, entry in content.items() if claim != "planned"
+    }
+    assert written == {claim: list(parts) for claim, parts in criteria.CLAIMS.items()} and set(
+        written
+    ) <= set(published.claims().index)
     assert not set(content.get("planned", {})) & set(written)
-    assert criteria.CLAIMS["E6"]["a"].sentence == "test accuracy is larger for beta 0.1 than for beta 1."
+    assert (
+        criteria.CLAIMS["E6"]["a"].sentence
+        == "test accuracy is larger for beta 0.1 than for beta 1."
+    )
 
 
 def test_every_change_of_a_rule_has_its_date_and_what_was_known():
-    changes = pd.DataFrame(yaml.safe_load((ROOT / "campaigns" / "criteria-changes.yml").read_text(encoding="utf-8")))
-    assert list(changes) == ["date", "claims", "change", "known then", "why"] and changes.notna().all(axis=None)
+    changes = pd.DataFrame(
+        yaml.safe_load((ROOT / "campaigns" / "criteria-changes.yml").read_text(encoding="utf-8"))
+    )
+    assert list(changes) == [
+        "date",
+        "claims",
+        "change",
+        "known then",
+        "why",
+    ] and changes.notna().all(axis=None)
     assert changes["date"].astype(str).is_monotonic_increasing
 
 
@@ -131,4 +180,6 @@ def test_what_the_book_says_was_found_is_about_the_verdicts_that_the_records_giv
         assert decided[claim].verdict in ("not run", entry["verdict"]), sentence
         if entry["verdict"] == "mixed":
             assert "depends" in entry["found"], f"{claim}: say on what it depends"
-    assert pd.Series([decided[claim].verdict for claim in decided]).isin(list(verdicts.VERDICTS)).all()
+    assert (
+        pd.Series([decided[claim].verdict for claim in decided]).isin(list(verdicts.VERDICTS)).all()
+    )

@@ -33,7 +33,11 @@ from study import campaign, run  # noqa: E402
 
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
 LOCAL = ["--cores", "2", "--keep-going", "--nolock", "--drop-metadata"]
-KINDS = {"job": "study.campaign", "kernel": "ipykernel_launcher", "Snakemake": "snakemake"}  # by an argument of their command
+KINDS = {
+    "job": "study.campaign",
+    "kernel": "ipykernel_launcher",
+    "Snakemake": "snakemake",
+}  # by an argument of their command
 LIMIT = 3600.0  # seconds until something is called hanging
 
 
@@ -45,16 +49,27 @@ class Project:
         (folder / "campaigns").mkdir(parents=True)
         (folder / "notebooks").symlink_to(ROOT / "notebooks")
         parameters = {"betas": [1, 0.1], "warmups": [], "epochs": epochs, "hidden": [16]}
-        entry = {"id": "digits", "template": "train", "parameters": parameters, "each": {"seeds": [[seed] for seed in range(jobs)]}}
+        entry = {
+            "id": "digits",
+            "template": "train",
+            "parameters": parameters,
+            "each": {"seeds": [[seed] for seed in range(jobs)]},
+        }
         content = {"name": "trial", "entries": [entry | {"minutes": minutes, "memory": 1500}]}
         (folder / "campaigns" / "trial.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
-        self.folder, self.jobs, self.records = folder, jobs, folder / "results" / "records" / "trial"
+        self.folder, self.jobs, self.records = (
+            folder,
+            jobs,
+            folder / "results" / "records" / "trial",
+        )
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         """Run what is missing."""
         with (self.folder / "said").open("ab") as said:
             command = [*SNAKEMAKE, *options, "--config", "campaign=trial"]
-            return subprocess.Popen(command, cwd=self.folder, stdout=said, stderr=said, start_new_session=True)
+            return subprocess.Popen(
+                command, cwd=self.folder, stdout=said, stderr=said, start_new_session=True
+            )
 
     def finish(self, *options: str) -> int:
         """Run what is missing to its end."""
@@ -83,7 +98,9 @@ class Project:
             try:
                 if process.cwd() == str(self.folder):
                     command = process.cmdline()
-                    for kind in [kind for kind, argument in KINDS.items() if argument in command][:1]:
+                    for kind in [kind for kind, argument in KINDS.items() if argument in command][
+                        :1
+                    ]:
                         found[kind].append(process)
             except psutil.Error:
                 continue
@@ -92,11 +109,19 @@ class Project:
 
 def measured(records: Path) -> dict[str, Any]:
     """What was measured, by the name of the record; nothing else may lie beside them."""
-    found = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(records.iterdir())}
-    return {name: {key: value[key] for key in value.keys() - {"wall_seconds", "environment"}} for name, value in found.items()}
+    found = {
+        path.name: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(records.iterdir())
+    }
+    return {
+        name: {key: value[key] for key in value.keys() - {"wall_seconds", "environment"}}
+        for name, value in found.items()
+    }
 
 
-def kills(folder: Path, number: int, *, jobs: int = 4, epochs: int = 600, seed: int = 0) -> Iterator[str]:
+def kills(
+    folder: Path, number: int, *, jobs: int = 4, epochs: int = 600, seed: int = 0
+) -> Iterator[str]:
     """Kill something at random moments, run the same command again, and compare; a finished campaign begins anew."""
     project = Project(folder, jobs, epochs, 0.2)
     expected, began = project.expected(), time.monotonic()
@@ -114,7 +139,9 @@ def kills(folder: Path, number: int, *, jobs: int = 4, epochs: int = 600, seed: 
             if running.poll() is not None or survived + since == number:
                 break
             try:
-                os.killpg(running.pid, signal.SIGKILL) if kind == "process group" else chance.choice(there[kind]).kill()
+                os.killpg(
+                    running.pid, signal.SIGKILL
+                ) if kind == "process group" else chance.choice(there[kind]).kill()
             except (ProcessLookupError, psutil.NoSuchProcess):
                 continue
             since += 1
@@ -134,7 +161,10 @@ def kills(folder: Path, number: int, *, jobs: int = 4, epochs: int = 600, seed: 
 def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     """Send a campaign through Slurm; cancel a task and kill another, kill Snakemake itself, and compare."""
     project = Project(folder, jobs, epochs, 0.5)
-    profile, command = ["--profile", str(ROOT / "profiles" / "slurm")], "$ snakemake --profile profiles/slurm --config campaign=trial"
+    profile, command = (
+        ["--profile", str(ROOT / "profiles" / "slurm")],
+        "$ snakemake --profile profiles/slurm --config campaign=trial",
+    )
     yield from ["$ sinfo --version", output("sinfo", "--version"), command]
     first = project.start(*profile)
     until(lambda: len(running_tasks()) > 1 or first.poll() is not None, "two tasks run")
@@ -144,7 +174,10 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     cancelled = running_tasks()[0]
     output("scancel", cancelled)
     yield f"$ scancel {cancelled}"
-    others = until(lambda: [process for process in project.processes()["job"] if process not in before], "another job runs here")
+    others = until(
+        lambda: [process for process in project.processes()["job"] if process not in before],
+        "another job runs here",
+    )
     yield "$ kill -9 the process of another job"
     others[0].kill()
     code = first.wait(LIMIT)
@@ -152,7 +185,11 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there"
 
     length, there = len(project.said()), {path.stem for path in project.records.glob("*.json")}
-    log = next(f"build/trial/digits-seed{seed}.log" for seed in range(jobs) if f"digits-seed{seed}" not in there)
+    log = next(
+        f"build/trial/digits-seed{seed}.log"
+        for seed in range(jobs)
+        if f"digits-seed{seed}" not in there
+    )
     yield from ["", command]
     second = project.start(*profile)
     until(lambda: project.processes()["kernel"], "a kernel runs here")
@@ -163,7 +200,10 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     yield from told(project.said()[length:])
     yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there"
     lines = (project.folder / log).read_text(encoding="utf-8").splitlines()
-    yield from [f"$ cat {log}", *(line.replace(f"{project.folder}/", "") for line in lines if not line.startswith("["))]
+    yield from [
+        f"$ cat {log}",
+        *(line.replace(f"{project.folder}/", "") for line in lines if not line.startswith("[")),
+    ]
 
     if measured(project.records) != project.expected():
         raise RuntimeError("the records differ from those of a local run")
@@ -172,8 +212,12 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
 
 def told(said: str) -> list[str]:
     """The lines that tell how a campaign went: what is missing, what failed, how far it came."""
-    found = re.findall(r"^ *(trial: .* record.*|.*SLURM status is: '\w+'|trial/.*: error: .*)", said, re.MULTILINE)
-    return [line.removeprefix("message: ") for line in found] + re.findall(r"^\d+ of \d+ steps.*", said, re.MULTILINE)[-1:]
+    found = re.findall(
+        r"^ *(trial: .* record.*|.*SLURM status is: '\w+'|trial/.*: error: .*)", said, re.MULTILINE
+    )
+    return [line.removeprefix("message: ") for line in found] + re.findall(
+        r"^\d+ of \d+ steps.*", said, re.MULTILINE
+    )[-1:]
 
 
 def output(*command: str) -> str:
@@ -198,18 +242,27 @@ def until(there: Callable[[], Any], what: str) -> Any:
 
 def has_slurm() -> bool:
     """Whether a Slurm answers."""
-    return shutil.which("sinfo") is not None and subprocess.run(["sinfo"], capture_output=True).returncode == 0
+    return (
+        shutil.which("sinfo") is not None
+        and subprocess.run(["sinfo"], capture_output=True).returncode == 0
+    )
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trial", choices=("kills", "slurm"))
     parser.add_argument("number", nargs="?", type=int, default=20, help="of kills, or of jobs")
     options = parser.parse_args(given)
     if options.trial == "slurm" and not has_slurm():
         sys.exit("there is no Slurm that answers to sinfo")
     folder = ROOT / "build" / "trials" / options.trial
-    lines = kills(folder, options.number) if options.trial == "kills" else slurm(folder, jobs=options.number)
+    lines = (
+        kills(folder, options.number)
+        if options.trial == "kills"
+        else slurm(folder, jobs=options.number)
+    )
     for line in lines:
         print(line, flush=True)
 
