@@ -1,10 +1,12 @@
 """P6, P8: what a GPU makes of this project; first whether it computes the same.
 
-P8, seconds: the Triton kernel of the gradient-decay loss, forward and backward, against a copy of the logits, which reads and writes as
-much as the kernel must at least, and against the eager losses. P6, minutes: seconds for 200 epochs of ResNet18 on CIFAR-10, way by way,
-against two eager loops. The loops are what one would write first: a DataLoader with four workers and pinned memory, augmentation on the
-CPU; and eager steps with the images on the GPU and the augmentation there. Random images of CIFAR-10's shape, made once; nothing is
-downloaded. A time is that of an epoch of 500 steps between two events on the GPU, after an epoch that does not count; all ways take turns.
+P8, seconds: the Triton kernel of the gradient-decay loss, forward and backward, against a copy of
+the logits, which reads and writes as much as the kernel must at least, and against the eager
+losses. P6, minutes: seconds for 200 epochs of ResNet18 on CIFAR-10, way by way, against two eager
+loops. The loops are what one would write first: a DataLoader with four workers and pinned memory,
+augmentation on the CPU; and eager steps with the images on the GPU and the augmentation there.
+Random images of CIFAR-10's shape, made once; nothing is downloaded. A time is that of an epoch of
+500 steps between two events on the GPU, after an epoch that does not count; all ways take turns.
 """
 
 from __future__ import annotations

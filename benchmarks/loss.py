@@ -1,11 +1,14 @@
 """P4, P5: the losses against PyTorch's cross-entropy and against a public library that has the same ones: time and memory, as ratios.
 
-Forward and backward pass. Times are processor times of one thread; all candidates take turns, and the median of the turns' ratios counts.
-An array that the allocator takes from the system anew costs a page fault for every 4 KiB, which can be half of the time and depends on what
-ran before. So each shape is measured in fresh processes that keep what they have taken, without a fault (that is what the goals ask), and
-in others that leave it to the allocator; both rows say how many faults a pass had. A softmax alone, without loss and gradient, is measured
-beside them as a bound. Memory is what a fresh process takes at its peak beyond what it held before the pass, in sizes of the logits. The
-library is pytorch-metric-learning (`pip install pytorch-metric-learning`); without it, its rows are left out.
+Forward and backward pass. Times are processor times of one thread; all candidates take turns, and
+the median of the turns' ratios counts. An array that the allocator takes from the system anew costs
+a page fault for every 4 KiB, which can be half of the time and depends on what ran before. So each
+shape is measured in fresh processes that keep what they have taken, without a fault (that is what
+the goals ask), and in others that leave it to the allocator; both rows say how many faults a pass
+had. A softmax alone, without loss and gradient, is measured beside them as a bound. Memory is what
+a fresh process takes at its peak beyond what it held before the pass, in sizes of the logits. The
+library is pytorch-metric-learning (`pip install pytorch-metric-learning`); without it, its rows are
+left out.
 """
 
 from __future__ import annotations
@@ -140,7 +143,8 @@ def turns_of_two(
     sides = {name: backward_pass(LOSSES[name], given) for name in (ours, theirs)}
     seconds, counted = take_turns(sides, turns, passes=passes), {}
     for name, one in sides.items():
-        each = []  # now and then the allocator finds no place that fits, and a single pass takes an array anew
+        # now and then the allocator finds no place that fits, and a single pass takes an array anew
+        each = []
         for _ in range(passes):
             before = faults()
             one()
@@ -267,7 +271,8 @@ def against_the_library(shape: Shape, *, passes: int, turns: int) -> list[Row]:
             return reference(h, c)
 
         values = ours(features, weight, labels), other(features, weight, labels)
-        # the weight of the library is its own; it is named here so that it too starts each pass without a gradient
+        # the weight of the library is its own; it is named here so that it too starts each pass
+        # without a gradient
         sides = {
             "ours": backward_pass(ours, [features, weight, labels]),
             "theirs": backward_pass(other, [features, reference.W, labels]),

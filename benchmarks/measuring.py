@@ -116,8 +116,9 @@ def take_turns(
 ) -> dict[str, list[float]]:
     """Seconds of a pass of each candidate in each turn.
 
-    In a turn the candidates alternate, so that a slow moment of the machine meets all of them: each is measured in every round, and the
-    median over the rounds counts. PyTorch's timer warms up before each. Processor time is measured, in which other processes count little.
+    In a turn the candidates alternate, so that a slow moment of the machine meets all of them: each
+    is measured in every round, and the median over the rounds counts. PyTorch's timer warms up
+    before each. Processor time is measured, in which other processes count little.
     """
     timers = {
         name: Timer("one()", globals={"one": one}, timer=seconds)
@@ -164,7 +165,8 @@ def compared(
         theirs: the other side's.
         what: see :class:`Row`; so are the other texts.
         against: of the row.
-        kind: of the row; for ``"times faster"`` the ratio is theirs to ours, otherwise ours to theirs.
+        kind: of the row; for ``"times faster"`` the ratio is theirs to ours, otherwise ours to
+            theirs.
         scale: from the numbers given to ``unit``.
         more: further fields of the row.
     """

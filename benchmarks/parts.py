@@ -1,8 +1,9 @@
 """What the time of a stacked step goes into: parts of it by themselves, as shares of the whole.
 
-The sweep on MNIST of `benchmarks.sweep` and the softmax stack of `benchmarks.tables`, with parts that no stacking makes cheaper: the matrix
-products, forward and backward, and, where each run has an order of its own, drawing it. A row has the first layer of all runs as one
-product of oneDNN, as the stack makes it, against one product of MKL for each run.
+The sweep on MNIST of `benchmarks.sweep` and the softmax stack of `benchmarks.tables`, with parts
+that no stacking makes cheaper: the matrix products, forward and backward, and, where each run has
+an order of its own, drawing it. A row has the first layer of all runs as one product of oneDNN, as
+the stack makes it, against one product of MKL for each run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """P7: how long ArcGrad's Table I takes, as `make reproduce CAMPAIGN=uci` does it: 10,500 trainings.
 
-The project is cloned to a temporary folder, the records of Table I are deleted there, and the campaign makes them again on two cores. The
-time on the clock counts, from the start of the command to its end, with one job at a time on each core. Then the new runs are held against
-the kept ones. It measures what is committed, and needs git, the data of the tables (`GDLIB_DATA`) and two idle cores.
+The project is cloned to a temporary folder, the records of Table I are deleted there, and the
+campaign makes them again on two cores. The time on the clock counts, from the start of the command
+to its end, with one job at a time on each core. Then the new runs are held against the kept ones.
+It measures what is committed, and needs git, the data of the tables (`GDLIB_DATA`) and two idle
+cores.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ def jobs(root: Path) -> list[Path]:
 
 
 def kept() -> Row:
-    """The seconds that the kept records of Table I say they took, shared between the cores. Other programs ran beside them."""
+    """The seconds that the kept records of Table I say they took, shared between the cores.
+
+    Other programs ran beside them.
+    """
     seconds = [json.loads(path.read_text(encoding="utf-8"))["wall_seconds"] for path in jobs(ROOT)]
     total = sum(seconds) / CORES
     what = f"Table I, sum over the {len(seconds)} kept records on {CORES} cores"

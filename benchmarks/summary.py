@@ -1,6 +1,7 @@
 """The closing table of `make bench`: every goal, its limit, what was measured, and whether it is met.
 
-python -m benchmarks.summary [FOLDER]       # of build/benchmarks, or of results/benchmarks for the kept numbers
+python -m benchmarks.summary [FOLDER]       # of build/benchmarks, or of results/benchmarks for the
+kept numbers
 """
 
 from __future__ import annotations

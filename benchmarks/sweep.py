@@ -1,7 +1,8 @@
 """P2: a sweep over β as one stacked training, against the same runs one after another in a plain PyTorch loop.
 
-The network and batch of the MNIST experiments (784-50-20-10, batch 100), ten schedules on shared batches, random data of MNIST's shape.
-All three ways train the same runs and take turns. Times are processor times of this one thread. The goal is judged against the faster loop.
+The network and batch of the MNIST experiments (784-50-20-10, batch 100), ten schedules on shared
+batches, random data of MNIST's shape. All three ways train the same runs and take turns. Times are
+processor times of this one thread. The goal is judged against the faster loop.
 """
 
 from __future__ import annotations

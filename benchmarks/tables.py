@@ -1,10 +1,11 @@
 """P1: a cross-validation on a small table as one stacked training, against its trainings one after another in a plain PyTorch loop.
 
-A network 4-16-16-3 with batches of 16, ten epochs, as in ArcGrad's Table I: 100 trainings (ten runs of ten folds) in a stack, and a few of
-them one by one. Both ways do the same steps and take turns; the ratio is that of the times per run and step. Times are processor times of
-this one thread. Softmax, soft margin and gradient decay are trained by the backward pass written by hand, the others by autograd. Compiled
-means ``torch.compile`` of the model and of the loss, of the stack (by autograd) and of the loop alike; how long the compiler takes is not
-counted.
+A network 4-16-16-3 with batches of 16, ten epochs, as in ArcGrad's Table I: 100 trainings (ten runs
+of ten folds) in a stack, and a few of them one by one. Both ways do the same steps and take turns;
+the ratio is that of the times per run and step. Times are processor times of this one thread.
+Softmax, soft margin and gradient decay are trained by the backward pass written by hand, the others
+by autograd. Compiled means ``torch.compile`` of the model and of the loss, of the stack (by
+autograd) and of the loop alike; how long the compiler takes is not counted.
 """
 
 from __future__ import annotations
@@ -183,7 +184,8 @@ def measure(
             for way in both.values():
                 way()
             ways |= both
-        except Exception as error:  # no C++ compiler, or something that the compiler cannot do: said, and the rest goes on
+        # no C++ compiler, or something that the compiler cannot do: said, and the rest goes on
+        except Exception as error:
             print(
                 f"  {text}: not measured compiled ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
             )

@@ -1,7 +1,8 @@
 """gdlib: softmax losses with probability-dependent gradient decay, and what is needed to study them.
 
-The loss is ``gdlib.GDCrossEntropyLoss``, a drop-in for ``torch.nn.CrossEntropyLoss``; as a function it is
-``gdlib.functional.gd_cross_entropy``. The rest of the family is in ``gdlib.losses`` and ``gdlib.functional``.
+The loss is ``gdlib.GDCrossEntropyLoss``, a drop-in for ``torch.nn.CrossEntropyLoss``; as a function
+it is ``gdlib.functional.gd_cross_entropy``. The rest of the family is in ``gdlib.losses`` and
+``gdlib.functional``.
 """
 
 from gdlib import calibration as calibration

@@ -1,8 +1,9 @@
 r"""Layers that a loss needs before it: cosines, logits with their norms, class centres, a Gaussian for each class.
 
-Each keeps its class vectors for one run, or, with ``seeds``, for a stack of R runs; run r of a stack starts as the same run alone would.
-Vectors start uniform in :math:`\pm 1/\sqrt D`, as those of :class:`torch.nn.Linear`. One run has weights ``[C, D]``, as there.
-Results have the type of the features, or float32 under autocast; cosines are computed in float32 at least.
+Each keeps its class vectors for one run, or, with ``seeds``, for a stack of R runs; run r of a
+stack starts as the same run alone would. Vectors start uniform in :math:`\pm 1/\sqrt D`, as those
+of :class:`torch.nn.Linear`. One run has weights ``[C, D]``, as there. Results have the type of the
+features, or float32 under autocast; cosines are computed in float32 at least.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
 
     .. math:: \cos\theta_{n,c} = \frac{h_n^T w_c}{\lVert h_n \rVert\, \lVert w_c \rVert}
 
-    A vector of length 0 has the cosine 0 with every other, and gradients of the size that it would have without normalisation.
+    A vector of length 0 has the cosine 0 with every other, and gradients of the size that it would
+    have without normalisation.
 
     Args:
         features: ``[..., N, D]``; leading dimensions are runs.
@@ -68,7 +70,9 @@ class _ClassVectors(_Head):
 
 
 class CosineLinear(_ClassVectors):
-    r"""Cosines between features and learnt class vectors: the last layer for the losses on angles. There is no bias.
+    r"""Cosines between features and learnt class vectors: the last layer for the losses on angles.
+
+    There is no bias.
 
     Args:
         in_features: D.
@@ -113,7 +117,8 @@ class NormedLinear(_ClassVectors):
 class ClassCenters(_Head):
     r"""One point for each class, for :func:`gdlib.functional.center_loss`.
 
-    The centres start at 0. With a ``rate`` they are a buffer that :meth:`update` moves, in training only; without, a parameter.
+    The centres start at 0. With a ``rate`` they are a buffer that :meth:`update` moves, in training
+    only; without, a parameter.
 
     Args:
         features: D.
@@ -156,8 +161,9 @@ class ClassCenters(_Head):
 class GaussianMixtureHead(_Head):
     r"""Distances from a Gaussian for each class, for :func:`gdlib.functional.gaussian_mixture_cross_entropy`.
 
-    :math:`d_c = \tfrac12 \sum_k (h_k - \mu_{c,k})^2 / \sigma_{c,k}^2` and :math:`\delta_c = \sum_k \log \sigma_{c,k}`. The logits of the
-    classifier are :math:`-d_c - \delta_c`. An array of ``[..., N, C, D]`` is made on the way.
+    :math:`d_c = \tfrac12 \sum_k (h_k - \mu_{c,k})^2 / \sigma_{c,k}^2` and :math:`\delta_c = \sum_k
+    \log \sigma_{c,k}`. The logits of the classifier are :math:`-d_c - \delta_c`. An array of
+    ``[..., N, C, D]`` is made on the way.
 
     Args:
         features: D.
@@ -166,7 +172,8 @@ class GaussianMixtureHead(_Head):
         seeds: one seed for each run of a stack; None for one run from the global generator.
 
     Shape:
-        Means ``[C, D]`` or ``[R, C, D]``. Features ``[..., N, D]`` to :math:`d` ``[..., N, C]`` and :math:`\delta` ``[..., 1, C]``.
+        Means ``[C, D]`` or ``[R, C, D]``. Features ``[..., N, D]`` to :math:`d` ``[..., N, C]`` and
+        :math:`\delta` ``[..., 1, C]``.
 
     Example:
         >>> distance, half_log_determinant = GaussianMixtureHead(4, 3)(torch.zeros(5, 4))

@@ -1,8 +1,9 @@
 """The losses as modules: they keep hyperparameters, options and state, and call :mod:`gdlib.functional`.
 
-A module takes the arguments of its function but those that come with each call, in the same order and with the same defaults. Formula,
-shapes, errors and sources are in the documentation of the function. A hyperparameter is a number, a tensor, or a
-:class:`torch.nn.Parameter`, which gets gradients; it may be set between steps. A tensor goes by keyword: PyTorch's modules take class
+A module takes the arguments of its function but those that come with each call, in the same order
+and with the same defaults. Formula, shapes, errors and sources are in the documentation of the
+function. A hyperparameter is a number, a tensor, or a :class:`torch.nn.Parameter`, which gets
+gradients; it may be set between steps. A tensor goes by keyword: PyTorch's modules take class
 weights in the first place, so the modules here refuse one there with a TypeError.
 
 Example:
@@ -94,10 +95,12 @@ class Loss(nn.Module, ABC):
 class GDCrossEntropyLoss(Loss):
     r"""Cross-entropy with probability-dependent gradient decay, as a drop-in for :class:`torch.nn.CrossEntropyLoss`.
 
-    Formula, arguments, shapes, errors and sources are those of :func:`gdlib.functional.gd_cross_entropy`.
+    Formula, arguments, shapes, errors and sources are those of
+    :func:`gdlib.functional.gd_cross_entropy`.
 
-    The attribute ``beta`` may be set between steps, for example from a schedule of :mod:`gdlib.schedules`. ``torch.compile`` compiles for
-    the first value of a β that is a Python float, and once more for all others; with ``dynamic=False``, and for numbers of other types, it
+    The attribute ``beta`` may be set between steps, for example from a schedule of
+    :mod:`gdlib.schedules`. ``torch.compile`` compiles for the first value of a β that is a Python
+    float, and once more for all others; with ``dynamic=False``, and for numbers of other types, it
     compiles anew for each value, unless β is a tensor. Set it outside of what is compiled.
 
     Example:
@@ -173,8 +176,8 @@ class CosFaceLoss(_Scaled):
 class _Annealed(Loss):
     """A loss whose margin comes in slowly; abstract.
 
-    ``annealing`` may be a function of the number of training batches seen before; they are counted in the buffer ``steps``, which is read
-    at each call: a compiled graph breaks there.
+    ``annealing`` may be a function of the number of training batches seen before; they are counted
+    in the buffer ``steps``, which is read at each call: a compiled graph breaks there.
     """
 
     annealing: Any
@@ -196,7 +199,8 @@ class _Annealed(Loss):
 class SphereFaceLoss(_Annealed):
     """Apply A-Softmax (SphereFace), the angle of the true class times a whole number: :func:`gdlib.functional.sphereface_cross_entropy`.
 
-    In the original the norms of the features, a third input, are the scale. ``annealing`` may be a function of the batches before.
+    In the original the norms of the features, a third input, are the scale. ``annealing`` may be a
+    function of the batches before.
     """
 
     function = staticmethod(functional.sphereface_cross_entropy)
@@ -246,15 +250,18 @@ class ArcGradLoss(Loss):
 class AdaCosLoss(Loss):
     r"""AdaCos: cross-entropy of scaled cosines, with a scale that is computed.
 
-    Dynamic AdaCos computes the scale anew from each training batch, of class indices, and the scale before, and uses it for that batch. The
-    scale is a buffer: it is kept with the model, and evaluation does not change it. The first batch starts from
+    Dynamic AdaCos computes the scale anew from each training batch, of class indices, and the scale
+    before, and uses it for that batch. The scale is a buffer: it is kept with the model, and
+    evaluation does not change it. The first batch starts from
     :func:`gdlib.functional.adacos_fixed_scale`.
 
     Args:
         classes: C >= 2. For C = 2 the published scale is and stays 0, so that nothing is learnt.
         dynamic: compute the scale from the batches; False for the fixed scale.
-        minimum_scale: a lower bound that the paper does not have, such as ``adacos_fixed_scale(3)``; None for none.
-        runs: R, if the cosines are those of a stack of runs, ``[R, N, C]``, each with a scale of its own; None for one run.
+        minimum_scale: a lower bound that the paper does not have, such as
+            ``adacos_fixed_scale(3)``; None for none.
+        runs: R, if the cosines are those of a stack of runs, ``[R, N, C]``, each with a scale of
+            its own; None for one run.
 
     Example:
         >>> loss_fn = AdaCosLoss(classes=3)
@@ -329,7 +336,8 @@ class CenterLoss(Loss):
 class GaussianMixtureLoss(Loss):
     """Apply LGM, a Gaussian for each class, on a GaussianMixtureHead: :func:`gdlib.functional.gaussian_mixture_cross_entropy`.
 
-    It is called with distances, labels and, unless all covariances are 1, half the log-determinants.
+    It is called with distances, labels and, unless all covariances are 1, half the
+    log-determinants.
     """
 
     function = staticmethod(functional.gaussian_mixture_cross_entropy)

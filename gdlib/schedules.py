@@ -1,7 +1,10 @@
-"""Schedules: a number as a function of the step. Pure: no torch, no state, no knowledge of the loss.
+"""Schedules: a number as a function of the step.
 
-A schedule is any callable that takes a step (0 for the first) and returns a float. Whether a step is an optimiser step or an epoch is the
-caller's choice: the schedule only counts. ``str()`` is its label. :class:`ConfidenceFeedback` alone has a state: it follows measurements.
+Pure: no torch, no state, no knowledge of the loss.
+
+A schedule is any callable that takes a step (0 for the first) and returns a float. Whether a step
+is an optimiser step or an epoch is the caller's choice: the schedule only counts. ``str()`` is its
+label. :class:`ConfidenceFeedback` alone has a state: it follows measurements.
 """
 
 from __future__ import annotations
@@ -64,8 +67,9 @@ class LinearWarmup:
         (1.0, 3.0, 5.0, 5.0)
 
     References:
-        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 24; version 2, section 3.4. Neither says what happens
-        after :math:`t_{end}`; holding the end value is the reading used here.
+        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 24; version
+        2, section 3.4. Neither says what happens after :math:`t_{end}`; holding the end value is
+        the reading used here.
     """
 
     start: float
@@ -99,9 +103,10 @@ class ConfidenceFeedback:
 
     .. math:: \log \beta_t = \log \beta_0 + K_P\, e_t + K_I \sum_{s \le t} e_s .
 
-    A network that is too sure gets a larger β, one that is not sure enough a smaller one, until the gap is 0. β stays between 1/100 and
-    100; the sum stands still while it would drive β further beyond an end. Between two updates β is constant.
-    :func:`gdlib.train.train` takes one, or a list of one for each run, if ``measure`` returns after each epoch what :meth:`update` reads.
+    A network that is too sure gets a larger β, one that is not sure enough a smaller one, until the
+    gap is 0. β stays between 1/100 and 100; the sum stands still while it would drive β further
+    beyond an end. Between two updates β is constant. :func:`gdlib.train.train` takes one, or a list
+    of one for each run, if ``measure`` returns after each epoch what :meth:`update` reads.
 
     Args:
         start: :math:`\beta_0`, between 1/100 and 100.
@@ -109,7 +114,8 @@ class ConfidenceFeedback:
         integral: :math:`K_I` ≥ 0, the same for each update.
 
     Raises:
-        ValueError: for values that are not finite, a ``start`` outside its bounds, or a negative gain.
+        ValueError: for values that are not finite, a ``start`` outside its bounds, or a negative
+            gain.
 
     Example:
         >>> feedback = ConfidenceFeedback(start=1.0, proportional=10.0, integral=10.0)
@@ -120,8 +126,9 @@ class ConfidenceFeedback:
         2.718
 
     References:
-        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 2, section A.3, asks for adaptive mechanisms during training
-        and gives none. This one is a controller with conditional integration against windup (Åström and Hägglund, *Advanced PID Control*).
+        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 2, section A.3, asks
+        for adaptive mechanisms during training and gives none. This one is a controller with
+        conditional integration against windup (Åström and Hägglund, *Advanced PID Control*).
     """
 
     start: float

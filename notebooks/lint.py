@@ -1,7 +1,8 @@
 """Ruff over the code of the notebooks, which are MyST Markdown: python notebooks/lint.py [--write].
 
-Ruff reads a notebook cell by cell, with rules of its own for the last line of a cell; so the files are converted to .ipynb, and only the
-code of cells that changed is put back. (`jupytext --pipe` would write captions and headers anew.)
+Ruff reads a notebook cell by cell, with rules of its own for the last line of a cell; so the files
+are converted to .ipynb, and only the code of cells that changed is put back. (`jupytext --pipe`
+would write captions and headers anew.)
 """
 
 import subprocess
@@ -13,7 +14,8 @@ import jupytext
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
-# A notebook needs no docstrings: its prose stands between the cells. Captions in the cells are prose too, and may be long lines.
+# A notebook needs no docstrings: its prose stands between the cells. Captions in the cells are
+# prose too, and may be long lines.
 CHECK = ("check", "--no-respect-gitignore", "--extend-ignore", "D,E501")
 FORMAT = ("format", "--no-respect-gitignore")
 

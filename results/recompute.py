@@ -13,7 +13,8 @@ from scipy import stats
 
 RECORDS = Path(__file__).resolve().parent / "records"
 
-# Which records: campaign/file. What the parentheses find is the variant, and (?P<arm>...) comes before the name of a setting.
+# Which records: campaign/file. What the parentheses find is the variant, and (?P<arm>...) comes
+# before the name of a setting.
 PLACES = {
     "plane": r"mnist/feature-plane-(\w+-\w+)-seed",
     "followed": r"mnist/curriculum-(\w+-\w+)-seed",
@@ -74,8 +75,9 @@ OTHERS, RIVALS = (
     "(center|m-softmax|arcface|adacos).*",
 )
 
-# Claim and part; place; metric; difference (max[...] and min[...] choose the setting with the largest or smallest mean of a metric among
-# those that the expression names, name@metric takes another metric); what meets it. The opposite contradicts it.
+# Claim and part; place; metric; difference (max[...] and min[...] choose the setting with the
+# largest or smallest mean of a metric among those that the expression names, name@metric takes
+# another metric); what meets it. The opposite contradicts it.
 COMPARISONS = [
     ("E1 a", "plane", "intra_inter_ratio", "0.1 − 1", "< 0"),
     ("E1 b", "plane", "minimum_to_mean_inter", "0.01 − 0.1", "< 0"),

@@ -1,14 +1,17 @@
 """Jobs of campaigns on a GPU that is there for a short while, without papermill, Snakemake or jupytext.
 
-    python -m study.gpu --minutes 25 cifar10-fast cifar100-fast cifar10        # or: make gpu DATA=data MINUTES=25
+    python -m study.gpu --minutes 25 cifar10-fast cifar100-fast cifar10        # or: make gpu
+    DATA=data MINUTES=25
 
-First a few steps in each way of training are compared with a CPU in float64; jobs of a way that computes something else are left out. Then
-the missing jobs are trained by :func:`study.run.train_stack`, as their notebooks do, in the order of the files, which is the order of their
-value. A stack that will not end in time is left, and the next one of the same kind is not begun; a job that fails is told, and the next one
-begins. ``build/gpu/records.tar.gz`` is rewritten after every record, so that a cut loses one job at most; a further command goes on with
-the folder. Where a command may run for ten minutes only, ``--minutes 9 --more 11`` says that eleven more will follow: a stack that ends
-within them is begun, and goes on from its checkpoint. float32 is exact, without TF32. The book's page "More machines" has a list of what to
-bring.
+First a few steps in each way of training are compared with a CPU in float64; jobs of a way that
+computes something else are left out. Then the missing jobs are trained by
+:func:`study.run.train_stack`, as their notebooks do, in the order of the files, which is the order
+of their value. A stack that will not end in time is left, and the next one of the same kind is not
+begun; a job that fails is told, and the next one begins. ``build/gpu/records.tar.gz`` is rewritten
+after every record, so that a cut loses one job at most; a further command goes on with the folder.
+Where a command may run for ten minutes only, ``--minutes 9 --more 11`` says that eleven more will
+follow: a stack that ends within them is begun, and goes on from its checkpoint. float32 is exact,
+without TF32. The book's page "More machines" has a list of what to bring.
 """
 
 import argparse
@@ -45,8 +48,9 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 """Ways of training on a GPU, as switches of :func:`fit`."""
 
-# How far weights may lie apart after six steps, in parts of the way that they have gone. In float64 only the order of sums differs. In
-# float32 it moves some unit across the kink of its ReLU, which changes the gradient by the square root of that share.
+# How far weights may lie apart after six steps, in parts of the way that they have gone. In float64
+# only the order of sums differs. In float32 it moves some unit across the kink of its ReLU, which
+# changes the gradient by the square root of that share.
 _TOLERANCES = {torch.float64: 1e-8, torch.float32: 0.1}
 _RATE = float(
     torch.tensor(0.01)
@@ -115,8 +119,8 @@ def check(
 ) -> tuple[dict[str, float], list[str]]:
     """Measure how far the weights after six steps, the last of a smaller batch, lie from those of a CPU in float64.
 
-    Returns the distances in parts of the way that the weights have gone, NaN for a way that fails, and the names of the :data:`WAYS` with a
-    distance that the order of sums does not explain.
+    Returns the distances in parts of the way that the weights have gone, NaN for a way that fails,
+    and the names of the :data:`WAYS` with a distance that the order of sums does not explain.
     """
     data = images(11 * batch_size // 2)
     form: dict[str, Any] = {"width": width, "batch_size": batch_size}
@@ -192,8 +196,8 @@ def run_jobs(
 ) -> list[Job]:
     """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now.
 
-    ``more`` seconds follow in other commands, for a stack that goes on from its checkpoint. The folder ``into`` has the checkpoints, the
-    records, and their archive.
+    ``more`` seconds follow in other commands, for a stack that goes on from its checkpoint. The
+    folder ``into`` has the checkpoints, the records, and their archive.
     """
     end, done = clock() + seconds - _RESERVE, list[Job]()
     taken: dict[str, float] = {}  # seconds for an epoch of each kind of stack

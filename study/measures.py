@@ -1,8 +1,9 @@
 """Measures of a stack: scores, confidences, calibration before and after post-processing, single samples, distances and angles of features.
 
-Features have the shape ``[R, N, D]``, or ``[N, D]`` of one run; the runs share their labels ``[N]``. Distances and angles are computed in
-float64. Distances depend on the scale of the features, which a network is free to choose: compare runs by quotients of them or by angles,
-which are about the origin.
+Features have the shape ``[R, N, D]``, or ``[N, D]`` of one run; the runs share their labels
+``[N]``. Distances and angles are computed in float64. Distances depend on the scale of the
+features, which a network is free to choose: compare runs by quotients of them or by angles, which
+are about the origin.
 """
 
 import math
@@ -52,8 +53,8 @@ def final_measures(
 ) -> list[dict[str, Any]]:
     """Measure the last epoch from the logits ``[R, N, C]`` over τ: scores, the training confidence (the papers' Table 1), calibration.
 
-    With a validation split, temperature and vector scaling are fitted on it, and their test metrics carry the suffixes ``_temperature`` and
-    ``_vector``; those of the β link carry ``_link``.
+    With a validation split, temperature and vector scaling are fitted on it, and their test metrics
+    carry the suffixes ``_temperature`` and ``_vector``; those of the β link carry ``_link``.
     """
     splits = {"train": dataset.train, "test": dataset.test, "valid": dataset.valid}
     logits = {
@@ -108,8 +109,9 @@ def first_layer(
 ) -> dict[str, Tensor]:
     """Measure what the first layer of each perceptron lets through of the training inputs ``[N, D]``.
 
-    ``saturated`` is the share of outputs, over samples and units, whose distance to an end of the activation is below half a percent of its
-    range (tanh, sigmoid; 0 for ReLU), ``dead`` the share of units that are at one and the same end for every sample, both ``[R]``.
+    ``saturated`` is the share of outputs, over samples and units, whose distance to an end of the
+    activation is below half a percent of its range (tanh, sigmoid; 0 for ReLU), ``dead`` the share
+    of units that are at one and the same end for every sample, both ``[R]``.
     """
     low, high = {"relu": (0.0, math.inf), "tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0)}[activation]
     margin = 0.005 * (high - low) if high < math.inf else 0.0
@@ -205,9 +207,10 @@ def confidence_summaries(
 ) -> list[dict[str, Any]]:
     """Summarise the confidences of a stack ``[R, E, N]``, after 0 to E - 1 epochs, for the records of its runs.
 
-    Samples are grouped by the run's own last confidence, and by that of the reference run: of the same seed, with β nearest to 1. The
-    ``single_confidence`` is that of twelve samples, evenly spaced on a logarithmic scale of their rank in difficulty in the reference
-    run, the hardest first. ``epoch_learnt_counts`` are the samples learnt after 0, 1, … epochs, and never.
+    Samples are grouped by the run's own last confidence, and by that of the reference run: of the
+    same seed, with β nearest to 1. The ``single_confidence`` is that of twelve samples, evenly
+    spaced on a logarithmic scale of their rank in difficulty in the reference run, the hardest
+    first. ``epoch_learnt_counts`` are the samples learnt after 0, 1, … epochs, and never.
     """
     _, epochs, samples = confidences.shape
     ranks = torch.logspace(0, math.log10(samples), 12, dtype=torch.float64).round().long() - 1
@@ -289,9 +292,9 @@ def distances(features: Tensor, labels: Tensor, centres: Tensor) -> tuple[Tensor
 def angles_between(a: Tensor, b: Tensor) -> Tensor:
     r"""Measure the angles in radians between every vector of ``a`` ``[..., I, D]`` and of ``b`` ``[..., J, D]``; NaN for a zero vector.
 
-    Computed as :math:`2 \operatorname{atan2}\bigl(\|u - v\|, \|u + v\|\bigr)` of the unit vectors, which is accurate near 0 and π, where
-    :math:`\arccos(u \cdot v)` is not (W. Kahan, *How futile are mindless assessments of roundoff in floating-point computation?*, 2006,
-    section 12).
+    Computed as :math:`2 \operatorname{atan2}\bigl(\|u - v\|, \|u + v\|\bigr)` of the unit vectors,
+    which is accurate near 0 and π, where :math:`\arccos(u \cdot v)` is not (W. Kahan, *How futile
+    are mindless assessments of roundoff in floating-point computation?*, 2006, section 12).
 
     Example:
         >>> angles_between(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [0.0, 1.0], [-3.0, 0.0]])).rad2deg().tolist()
@@ -313,8 +316,8 @@ def pairs(matrix: Tensor) -> Tensor:
 def target_angles(features: Tensor, labels: Tensor, vectors: Tensor) -> dict[str, Tensor]:
     """Measure the angles between the features ``[R, N, D]`` and the vectors ``[R, C, D]`` of their own classes.
 
-    ``target_angle`` is the mean in radians ``[R]``, ``target_angle_counts`` the number of samples between :data:`ANGLE_EDGES` ``[R, 36]``.
-    A feature of length 0 counts as a right angle.
+    ``target_angle`` is the mean in radians ``[R]``, ``target_angle_counts`` the number of samples
+    between :data:`ANGLE_EDGES` ``[R, 36]``. A feature of length 0 counts as a right angle.
     """
     own = F.normalize(vectors.double(), dim=2)[:, labels]  # (R, N, D)
     cosine = (F.normalize(features.double(), dim=2) * own).sum(2)
@@ -334,8 +337,9 @@ def add_angles(
 ) -> None:
     """Add to each run that did not diverge the angles between classes, and the histograms of the target angles after each evaluated epoch.
 
-    ``metrics`` get, in radians, ``w_inter`` (between two class vectors), ``c_inter`` (between two class centres) and ``wc_intra`` (between
-    vector and centre of a class), each a mean over classes (ArcGrad, eq. 20 to 22; eq. 22 as its words have it).
+    ``metrics`` get, in radians, ``w_inter`` (between two class vectors), ``c_inter`` (between two
+    class centres) and ``wc_intra`` (between vector and centre of a class), each a mean over classes
+    (ArcGrad, eq. 20 to 22; eq. 22 as its words have it).
     """
     centres = class_centres(features, labels, vectors.shape[1])
     means = {

@@ -16,10 +16,11 @@ from study.losses import Loss
 class StackLoss(nn.Module):
     """A loss of :mod:`gdlib.losses` for a stack of runs.
 
-    Called with the outputs ``[R, N, K]`` of the last layer, the first C of which classify, class indices ``[R, N]`` and one β for each run,
-    which only :class:`GradientDecay` heeds; returns the loss of every sample ``[R, N]``. What the loss remembers, such as centres or a
-    scale for each run, is in its buffers, and so in a checkpoint. The number of features is for a loss that keeps centres, the training
-    samples of each class are for :class:`Balanced`.
+    Called with the outputs ``[R, N, K]`` of the last layer, the first C of which classify, class
+    indices ``[R, N]`` and one β for each run, which only :class:`GradientDecay` heeds; returns the
+    loss of every sample ``[R, N]``. What the loss remembers, such as centres or a scale for each
+    run, is in its buffers, and so in a checkpoint. The number of features is for a loss that keeps
+    centres, the training samples of each class are for :class:`Balanced`.
 
     Example:
         >>> from study.losses import parse
@@ -123,8 +124,9 @@ CORRECTIONS = ("class-beta", "adjusted", "weighted")
 class Balanced(nn.Module):
     r"""Gradient decay on classes of unequal shares :math:`\varrho_c`, with one of :data:`CORRECTIONS` for the balanced error, or with none.
 
-    They are a β for each class with :math:`1 + \beta_c \propto \varrho_c`, of which the smallest is given; logits
-    :math:`z_c + \log\varrho_c` in the loss; weights proportional to :math:`1/\varrho_c`.
+    They are a β for each class with :math:`1 + \beta_c \propto \varrho_c`, of which the smallest is
+    given; logits :math:`z_c + \log\varrho_c` in the loss; weights proportional to
+    :math:`1/\varrho_c`.
 
     Example:
         >>> Balanced("class-beta", 0.1, torch.tensor([300, 200, 100])).betas
@@ -172,12 +174,14 @@ class GradientDecay:
 
     Args:
         temperatures: τ of each run.
-        match_gradient: multiply the losses of a batch by one number for each run, which counts as a constant, so that the gradients with
-            respect to the target logits have the mean size that β = 1 would give them at the same probabilities:
+        match_gradient: multiply the losses of a batch by one number for each run, which counts as a
+            constant, so that the gradients with respect to the target logits have the mean size
+            that β = 1 would give them at the same probabilities:
 
             .. math:: \frac{\sum_i (1 - p_i)}{\sum_i (1 - p_i) / (1 + (\beta - 1)\, p_i)}.
 
-            It is a learning rate matched to β in every step. What β then does, it does by dividing the gradient among the samples.
+            It is a learning rate matched to β in every step. What β then does, it does by dividing
+            the gradient among the samples.
 
     Example:
         >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 0.5]]]).requires_grad_()

@@ -1,6 +1,7 @@
 """The papers' tables and claims, read from ``results/published`` of the repository.
 
-The tables are tidy: one row for each printed number. ``results/published/README.md`` describes the columns.
+The tables are tidy: one row for each printed number. ``results/published/README.md`` describes the
+columns.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ DATASETS: Mapping[str, str] = {
 }
 """What the papers' tables call a data set of :mod:`study.data`."""
 
-# The tables' names in those of the records. A loss without its numbers in the paper has the numbers that this book chose.
+# The tables' names in those of the records. A loss without its numbers in the paper has the numbers
+# that this book chose.
 METRICS = {
     "top1_accuracy": ("test_accuracy", 0.01),
     "accuracy": ("test_accuracy", 0.01),
@@ -44,7 +46,9 @@ METRICS = {
     "excess_time": ("excess", 0.01),
 } | {name: (name, 1.0) for name in ("w_inter", "wc_intra")}
 POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
-_METHODS = {  # by what the tables call them, and by divergence or paper where that says more; numbers in braces are columns
+# by what the tables call them, and by divergence or paper where that says more; numbers in braces
+# are columns
+_METHODS = {
     "warm-up": "warm-up {beta_start:g}→{beta_end:g}",
     "softmax": "softmax",
     "super-symmetric classifier": "super-symmetry",
@@ -86,8 +90,9 @@ def tables() -> pd.DataFrame:
 def table(paper: str, number: int | str) -> pd.DataFrame:
     """Read one table of a paper ("GD-1", "GD-2", "LM", "AG") by its number or as printed ("IV"): a row for each printed number.
 
-    There is a column for each setting of the table (such as ``interval``, ``reg_lambda`` or ``epochs``). ``beta``, ``value``, ``sd`` and
-    those settings that are numbers are floats, NaN where the paper gives none; ``decimals`` counts the printed ones of ``value``.
+    There is a column for each setting of the table (such as ``interval``, ``reg_lambda`` or
+    ``epochs``). ``beta``, ``value``, ``sd`` and those settings that are numbers are floats, NaN
+    where the paper gives none; ``decimals`` counts the printed ones of ``value``.
 
     Example:
         >>> t = table("GD-1", 2)
@@ -139,8 +144,9 @@ def setting_name(setting: Setting) -> str:
 def printed() -> pd.DataFrame:
     """List every outcome that the papers print for a setting that a run of the book can have, in the names and units of the records.
 
-    Fewer samples, wrong labels and fewer epochs stand after the data set. The columns are ``paper``, ``dataset``, ``model``, ``setting``
-    (see :data:`Setting`), ``metric`` (such as ``test_ece``), ``value`` (accuracies as shares) and ``source`` (such as ``AG, Table I``).
+    Fewer samples, wrong labels and fewer epochs stand after the data set. The columns are
+    ``paper``, ``dataset``, ``model``, ``setting`` (see :data:`Setting`), ``metric`` (such as
+    ``test_ece``), ``value`` (accuracies as shares) and ``source`` (such as ``AG, Table I``).
     """
     rows = []
     for listed in tables().itertuples():
@@ -183,9 +189,9 @@ def effect(left: Key, right: Key, dataset: str, scale: float = 1.0) -> str:
 
     Of a set of settings it is the best that the papers have, network by network.
 
-    Where they print the two for up to three other data sets only, those stand there, with their names; the text is empty where no paper
-    prints both. After a comma the data set has a condition, which theirs must have too. ``scale`` is a factor, such as 100 for percentage
-    points.
+    Where they print the two for up to three other data sets only, those stand there, with their
+    names; the text is empty where no paper prints both. After a comma the data set has a condition,
+    which theirs must have too. ``scale`` is a factor, such as 100 for percentage points.
 
     Example:
         >>> effect(("test_accuracy", 0.1), ("test_accuracy", 1.0), "CIFAR-10")

@@ -146,7 +146,8 @@ def _check_metrics(run: Mapping[str, Any]) -> None:
 def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any] | None = None) -> None:
     """Find out before a training whether its record can be written to the path; an empty one is nowhere.
 
-    With the training's parameters, the record of another training is refused: it would be overwritten.
+    With the training's parameters, the record of another training is refused: it would be
+    overwritten.
     """
     if not path:
         return
@@ -180,9 +181,10 @@ def same(left: Any, right: Any) -> bool:
 def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
     """Read a folder of records with its sub-folders, or paths of records, as one table with a row for each run.
 
-    Its columns are the parameters of the job, what the run is known by, the metrics, the curves as lists under ``curve_...``, and
-    ``record`` (file), ``campaign`` (folder) and others of the whole record. A damaged record, a file that no job is called after, and the
-    copy of another are refused by name.
+    Its columns are the parameters of the job, what the run is known by, the metrics, the curves as
+    lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder) and others of the whole
+    record. A damaged record, a file that no job is called after, and the copy of another are
+    refused by name.
     """
     if isinstance(source, (str, os.PathLike)):
         folder = Path(source)
@@ -201,7 +203,8 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
             twin := contents.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), path)
         ) is not path:
             raise ValueError(f"{path} is a copy of {twin}: its runs would count twice; delete it")
-    # one frame of all rows: a frame for each record and their concatenation take ten times as long as reading the files
+    # one frame of all rows: a frame for each record and their concatenation take ten times as long
+    # as reading the files
     return pd.DataFrame(
         [
             row | {"record": path.name, "campaign": path.parent.name}

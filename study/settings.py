@@ -1,6 +1,7 @@
 """Settings of an experiment: the one place that names, types, bounds and describes each parameter.
 
-The same models check campaigns and give the notebooks' parameter cells (:meth:`Setting.cell`) and the book's table (:meth:`Setting.table`).
+The same models check campaigns and give the notebooks' parameter cells (:meth:`Setting.cell`) and
+the book's table (:meth:`Setting.table`).
 """
 
 import copy
@@ -73,7 +74,8 @@ def _check_head(loss: str) -> None:
         )
 
 
-# Types with their bounds. A list may come as a tuple or as a list; every other value must have its type already.
+# Types with their bounds. A list may come as a tuple or as a list; every other value must have its
+# type already.
 Count = Annotated[int, Field(gt=0)]
 AList = Field(strict=False, max_length=_ITEMS)
 Distinct = AfterValidator(_distinct)
@@ -169,8 +171,8 @@ class Setting(BaseModel):
     def from_parameters(cls, namespace: Mapping[str, Any]) -> Self:
         """Pick the values, by name, out of a notebook's namespace: ``Train.from_parameters(globals())``.
 
-        A list may also come as papermill's ``-p`` delivers it from a command line: as text, ``-p betas "[1, 0.1]"``, or, for a list of
-        one, as a number or a word, ``-p betas 0.1``.
+        A list may also come as papermill's ``-p`` delivers it from a command line: as text, ``-p
+        betas "[1, 0.1]"``, or, for a list of one, as a number or a word, ``-p betas 0.1``.
 
         Example:
             >>> setting = Train.from_parameters({"betas": "[1, 0.1]", "seeds": 3, "unrelated": 0})
@@ -289,7 +291,8 @@ class Run:
 class Train(Setting):
     """A stack of runs: one for each seed, each temperature and each schedule (constants and warm-ups); the notebook ``train``.
 
-    Runs that share a seed share the initialisation and the batch order, so that β is compared on common random numbers.
+    Runs that share a seed share the initialisation and the batch order, so that β is compared on
+    common random numbers.
 
     Example:
         >>> setting = Train(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], seeds=[0, 1])
@@ -508,7 +511,8 @@ class FeaturePlane(Train):
 class CrossValidation(Setting):
     """A repeated cross-validation on tables: the notebook ``cross-validation``.
 
-    A seed is a whole cross-validation: a random partition into folds, and one training for each fold that is left out.
+    A seed is a whole cross-validation: a random partition into folds, and one training for each
+    fold that is left out.
     """
 
     template: ClassVar[str] = "cross-validation"

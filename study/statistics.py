@@ -1,8 +1,10 @@
 """Means over seeds with their 95 % intervals, and ranks over data sets: what the tables and the verdicts of the book rest on.
 
-The runs of one setting are few and paired: runs that share a seed share initialisation and batch order. So the statement about two settings
-is the mean of the paired differences with its Student-t interval. Over data sets, methods are compared by their ranks. ``f"{result:.2f}"``
-shows a result with two digits, ``f"{result:u}"`` with as many as its uncertainty allows: down to the second significant digit of it.
+The runs of one setting are few and paired: runs that share a seed share initialisation and batch
+order. So the statement about two settings is the mean of the paired differences with its Student-t
+interval. Over data sets, methods are compared by their ranks. ``f"{result:.2f}"`` shows a result
+with two digits, ``f"{result:u}"`` with as many as its uncertainty allows: down to the second
+significant digit of it.
 """
 
 import math
@@ -109,7 +111,8 @@ def paired_difference(a: ArrayLike, b: ArrayLike) -> PairedDifference:
 def pooled_difference(a: ArrayLike, b: ArrayLike, groups: Sequence[ArrayLike]) -> PairedDifference:
     """Compute the mean difference as of independent samples, with one standard deviation for all settings, whose values the groups are.
 
-    For runs in which sharing a seed buys nothing: with three seeds a pooled deviation has many times the degrees of freedom.
+    For runs in which sharing a seed buys nothing: with three seeds a pooled deviation has many
+    times the degrees of freedom.
     """
     paired = paired_difference(a, b)
     checked = [_checked(group, at_least=2) for group in groups]
@@ -123,7 +126,8 @@ def pooled_difference(a: ArrayLike, b: ArrayLike, groups: Sequence[ArrayLike]) -
 def contrast(means: Sequence[MeanSd], weights: Sequence[float]) -> Interval:
     """Compute Welch's interval of a weighted sum of means of independent samples, from what a paper prints: mean ± standard deviation.
 
-    B. L. Welch, *The generalization of Student's problem when several different population variances are involved*, Biometrika 34 (1947).
+    B. L. Welch, *The generalization of Student's problem when several different population
+    variances are involved*, Biometrika 34 (1947).
     """
     parts = np.array(
         [weight**2 * mean.sd**2 / mean.n for mean, weight in zip(means, weights, strict=True)]
@@ -154,7 +158,8 @@ def pairs_needed(effect: float, sd: float) -> int | None:
 def sign_flip_p(values: ArrayLike) -> float:
     """Compute the two-sided p-value of paired differences, each as likely as its opposite; exact for up to 13 values.
 
-    The smallest value that n differences can give is 2^(1 − n), so that five seeds cannot reach 0.05; six can.
+    The smallest value that n differences can give is 2^(1 − n), so that five seeds cannot reach
+    0.05; six can.
     """
     x = _checked(values, at_least=2)
     if not x.any():
@@ -175,7 +180,8 @@ def ranks(scores: pd.DataFrame) -> pd.DataFrame:
 def critical_difference(methods: int, datasets: int) -> float:
     """Compute Nemenyi's critical difference of two average ranks at 0.05.
 
-    J. Demšar, *Statistical comparisons of classifiers over multiple data sets*, JMLR 7 (2006), section 3.2.2.
+    J. Demšar, *Statistical comparisons of classifiers over multiple data sets*, JMLR 7 (2006),
+    section 3.2.2.
     """
     quantile = float(stats.studentized_range.ppf(LEVEL, methods, np.inf)) / np.sqrt(2)
     return float(quantile * np.sqrt(methods * (methods + 1) / (6 * datasets)))

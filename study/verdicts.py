@@ -20,7 +20,8 @@ VERDICTS: Mapping[str, str] = {
 }
 """The outcomes of a claim and what they mean."""
 
-# Claims that the older reduced runs no longer decide once a network at real accuracy does on such data; the second list part by part.
+# Claims that the older reduced runs no longer decide once a network at real accuracy does on such
+# data; the second list part by part.
 _REPLACED = ("E6", "E8", "E11", "E12", "B1", "B2")
 _REPLACED_IN_PARTS = ("E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6")
 _FAMILY = {
@@ -200,8 +201,9 @@ def _counted(claim: str, parts: tuple[Part, ...]) -> Verdict:
 def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
     """List the variants that are not under way, so that no outcome changes with each record that lands.
 
-    With :data:`FAST` all planned settings have all planned seeds, and others that were begun are left out until they have enough. In the
-    studies of step and long tail every arm that was begun has enough.
+    With :data:`FAST` all planned settings have all planned seeds, and others that were begun are
+    left out until they have enough. In the studies of step and long tail every arm that was begun
+    has enough.
     """
     for name, group in runs.groupby("variant") if not runs.empty else ():
         least, fast, unit = (
@@ -269,8 +271,9 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
 def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:
     """Count the seeds with which comparisons would be told from 0 four times of five, for effects as printed and as observed.
 
-    Paired differences are taken to deviate as observed. The comparisons are those with 0 that are unresolved, and those of the small
-    network as its first three seeds have them, whatever came of them later.
+    Paired differences are taken to deviate as observed. The comparisons are those with 0 that are
+    unresolved, and those of the small network as its first three seeds have them, whatever came of
+    them later.
     """
 
     @functools.cache

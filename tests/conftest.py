@@ -7,13 +7,13 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import matplotlib  # noqa: E402
+import matplotlib
 
 matplotlib.use("agg")
 
-import pytest  # noqa: E402
-import torch  # noqa: E402
-from hypothesis import settings  # noqa: E402
+import pytest
+import torch
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -1,7 +1,8 @@
 """The notebooks that the pages offer for download, and the buttons that open them in Colab and on Binder.
 
-A downloaded notebook is the executed one. Its first cell fetches and installs what it needs, and its text is Markdown that any Jupyter
-shows: references, citations and numbers that the page computes are written out, boxes and labels of MyST are not left as code.
+A downloaded notebook is the executed one. Its first cell fetches and installs what it needs, and
+its text is Markdown that any Jupyter shows: references, citations and numbers that the page
+computes are written out, boxes and labels of MyST are not left as code.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ sys.path.insert(0, str(project))
 os.chdir(project / "{folder}")"""
 
 
-# -- text ----------------------------------------------------------------------------------------------------------------------------------
+# -- text ------------------------------------------------------------------------------------------
 
 LABEL = re.compile(r"^(?:\([\w-]+\)=|\{[.#][^}\n]*\})(?:\n|\Z)", re.MULTILINE)
 LINK = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<label>[\w-]+)\)")
@@ -182,7 +183,7 @@ def _role(role: re.Match[str], names: Names) -> str:
     return shown or found.get(name, str)(target)
 
 
-# -- notebooks -----------------------------------------------------------------------------------------------------------------------------
+# -- notebooks -------------------------------------------------------------------------------------
 
 
 def executed(env: BuildEnvironment, docname: str) -> NotebookNode | None:
@@ -270,7 +271,7 @@ def offer_the_notebook(
     context["ipynb_source"] = f"{pagename}.ipynb"
 
 
-# -- the address of the repository ---------------------------------------------------------------------------------------------------------
+# -- the address of the repository -----------------------------------------------------------------
 
 
 def address_of(config: Config) -> str:

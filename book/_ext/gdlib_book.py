@@ -50,8 +50,9 @@ def state_of(root: Path) -> str:
 def key_the_cache(app: Sphinx, config: Config) -> None:
     """Keep executed notebooks in a folder named by the state of the sources, and drop the folders of other states.
 
-    The execution cache itself looks at the code of a notebook only. The path is part of Sphinx's environment: when it changes, Sphinx reads
-    every page again, so that no page keeps an old number.
+    The execution cache itself looks at the code of a notebook only. The path is part of Sphinx's
+    environment: when it changes, Sphinx reads every page again, so that no page keeps an old
+    number.
     """
     root = Path(app.srcdir)
     os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -88,8 +89,8 @@ def notebooks_to_run(
 def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
     """Execute the notebooks among the pages that are about to be read, one on each core, and put them into the cache.
 
-    Sphinx would execute them one after another. A page that fails is left to it: it says which cell it was. The slowest pages of the last
-    time come first.
+    Sphinx would execute them one after another. A page that fails is left to it: it says which cell
+    it was. The slowest pages of the last time come first.
     """
     notebooks = dict(notebooks_to_run(env, docnames))
     if not notebooks or not hasattr(os, "fork"):  # Windows

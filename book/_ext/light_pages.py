@@ -1,8 +1,9 @@
 """Pages that are light, can be read aloud and work on a phone: what the theme loads and this book does not use is left out.
 
-Icons come from a font with these icons alone (the theme's script has two thousand), formulas from the parts of MathJax that they need, and
-the script that would send cells to a server elsewhere is not there. Tables carry their headers in every cell, for screens that are too
-narrow for columns; pictures say their shape and are loaded when they come near.
+Icons come from a font with these icons alone (the theme's script has two thousand), formulas from
+the parts of MathJax that they need, and the script that would send cells to a server elsewhere is
+not there. Tables carry their headers in every cell, for screens that are too narrow for columns;
+pictures say their shape and are loaded when they come near.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def without_its_sheet(
     ]
 
 
-# -- what is read aloud, and what a phone shows --------------------------------------------------------------------------------------------
+# -- what is read aloud, and what a phone shows ----------------------------------------------------
 
 # a number and its unit, a deviation, an equation, an interval: no line ends within them
 TOGETHER = re.compile(
@@ -187,8 +188,9 @@ def depart_entry(self: HTML5Translator, node: nodes.entry) -> None:
 def size_the_figures(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
     """Show a figure of a notebook at half its size in pixels, so that it is sharp on a fine screen; a click opens it in full.
 
-    On a phone a wide one is not shrunk until nobody can read it: it scrolls sideways (see the style sheet). All but the first are loaded
-    when they come near; their shape is known before, so that nothing moves.
+    On a phone a wide one is not shrunk until nobody can read it: it scrolls sideways (see the style
+    sheet). All but the first are loaded when they come near; their shape is known before, so that
+    nothing moves.
     """
     for position, image in enumerate(doctree.findall(nodes.image)):
         if position and app.builder.name == "html":
@@ -314,7 +316,7 @@ def offer_fold(
     context["folded"] = fold
 
 
-# -- what is loaded ------------------------------------------------------------------------------------------------------------------------
+# -- what is loaded --------------------------------------------------------------------------------
 
 
 def copy_mathjax(static: Path) -> None:

@@ -1,12 +1,14 @@
 """Execute notebooks, several at a time: ``python run_pages.py WORKERS TIMEOUT < jobs``.
 
-A kernel of its own for every page would import torch, pandas, matplotlib and sympy again: five seconds of a processor each. Here one
-process imports once what the pages import, and every page gets a copy of that process (``fork``), which becomes its kernel. A fork is safe
-only while there is one thread, so nothing is computed before it; where forking is not safe (macOS), kernels start as usual, still several
-at a time.
+A kernel of its own for every page would import torch, pandas, matplotlib and sympy again: five
+seconds of a processor each. Here one process imports once what the pages import, and every page
+gets a copy of that process (``fork``), which becomes its kernel. A fork is safe only while there is
+one thread, so nothing is computed before it; where forking is not safe (macOS), kernels start as
+usual, still several at a time.
 
-Every line of the standard input is a job, in JSON: the notebook, which is overwritten by what was executed, and the folder where it runs.
-Every line of the output tells of a job that has ended: notebook, seconds, and the error, or null.
+Every line of the standard input is a job, in JSON: the notebook, which is overwritten by what was
+executed, and the folder where it runs. Every line of the output tells of a job that has ended:
+notebook, seconds, and the error, or null.
 """
 
 from __future__ import annotations

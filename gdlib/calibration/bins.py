@@ -62,7 +62,10 @@ class CalibrationBins:
 
     @property
     def debiased_squared_error(self) -> float:
-        """Estimate of the mean squared gap without its bias; it may be negative. See :func:`debiased_calibration_error`."""
+        """Estimate of the mean squared gap without its bias; it may be negative.
+
+        See :func:`debiased_calibration_error`.
+        """
         measured = self.count > 1
         if not measured.any():
             raise ValueError(
@@ -89,11 +92,13 @@ def calibration_bins(
 ) -> CalibrationBins:
     r"""Sort samples by the confidence of the predicted class, and compare confidence with accuracy in each bin.
 
-    The prediction is :math:`\hat y = \arg\max_c p_c` (the first class in a tie), its confidence is :math:`\max_c p_c`.
+    The prediction is :math:`\hat y = \arg\max_c p_c` (the first class in a tie), its confidence is
+    :math:`\max_c p_c`.
 
     * ``"width"``: bins ((i−1)/B, i/B], as in the papers.
-    * ``"mass"``: upper edges at the order statistics :math:`\lceil i N / B \rceil` of the confidences, so that bins hold about N/B
-      samples. Equal confidences always share a bin; where ties make edges coincide there are fewer bins than asked for, and none is empty.
+    * ``"mass"``: upper edges at the order statistics :math:`\lceil i N / B \rceil` of the
+      confidences, so that bins hold about N/B samples. Equal confidences always share a bin; where
+      ties make edges coincide there are fewer bins than asked for, and none is empty.
 
     Args:
         probs: class probabilities, shape ``[N, C]``, rows summing to 1.
@@ -102,11 +107,13 @@ def calibration_bins(
         scheme: ``"width"`` or ``"mass"``.
 
     Raises:
-        ValueError: for no samples, shapes that do not fit, probabilities that are NaN, outside [0, 1] or do not sum to 1, labels that
-            are no integers or out of range, fewer than one bin, or an unknown scheme.
+        ValueError: for no samples, shapes that do not fit, probabilities that are NaN, outside [0,
+            1] or do not sum to 1, labels that are no integers or out of range, fewer than one bin,
+            or an unknown scheme.
 
     Example:
-        Four samples, two bins: (0, 0.5] holds none; in (0.5, 1] the mean confidence is 0.8 and three of four are right.
+        Four samples, two bins: (0, 0.5] holds none; in (0.5, 1] the mean confidence is 0.8 and
+        three of four are right.
 
         >>> probs = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.2, 0.8]]
         >>> bins = calibration_bins(probs, [0, 0, 1, 0], n_bins=2)
@@ -116,7 +123,8 @@ def calibration_bins(
         0.05
 
     References:
-        Guo, Pleiss, Sun and Weinberger, *On calibration of modern neural networks*, ICML 2017, section 2.
+        Guo, Pleiss, Sun and Weinberger, *On calibration of modern neural networks*, ICML 2017,
+        section 2.
     """
     p, y, dtype = predictions(probs, labels)
     return bins_of(p.max(axis=1), p.argmax(axis=1) == y, n_bins, scheme, dtype)
@@ -127,17 +135,20 @@ def confidence_histogram(
 ) -> IntArray:
     r"""Count the samples whose true-class probability lies in each interval: Table 1 of the gradient-decay papers.
 
-    The intervals are (lo, hi]; the first edge belongs to the first interval, a value above the last edge by rounding to the last.
+    The intervals are (lo, hi]; the first edge belongs to the first interval, a value above the last
+    edge by rounding to the last.
 
     Args:
-        true_class_probability: :math:`p_c` of each sample, shape ``[N]``, or with leading axes such as ``[R, N]``.
+        true_class_probability: :math:`p_c` of each sample, shape ``[N]``, or with leading axes such
+            as ``[R, N]``.
         edges: strictly increasing, K + 1 of them; the default is the papers'.
 
     Returns:
         Counts, int64, shape ``[K]`` or with the same leading axes ``[R, K]``.
 
     Raises:
-        ValueError: if there is no sample, if a value is NaN or outside the edges, or if the edges do not increase.
+        ValueError: if there is no sample, if a value is NaN or outside the edges, or if the edges
+            do not increase.
 
     Example:
         >>> confidence_histogram([0.0, 0.2, 0.21, 0.6, 1.0]).tolist()

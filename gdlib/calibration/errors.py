@@ -1,4 +1,7 @@
-"""Calibration errors and proper scores: one number for predictions. Calibration errors differ in what is binned and what is averaged."""
+"""Calibration errors and proper scores: one number for predictions.
+
+Calibration errors differ in what is binned and what is averaged.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ def maximum_calibration_error(
 
     .. math:: \mathrm{MCE} = \max_b \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr| \ge \mathrm{ECE}
 
-    One sample alone in its bin can decide it, unless ``scheme="mass"``. Arguments and errors are those of :func:`calibration_bins`.
+    One sample alone in its bin can decide it, unless ``scheme="mass"``. Arguments and errors are
+    those of :func:`calibration_bins`.
 
     Example:
         >>> maximum_calibration_error([[0.75, 0.25], [1.0, 0.0]], [0, 0])      # gaps 0.25 and 0
@@ -55,8 +59,9 @@ def classwise_calibration_error(
 
     .. math:: \frac1C \sum_{c=1}^C \sum_b \frac{n_{b,c}}{N} \bigl| \mathrm{freq}_{b,c} - \bar p_{b,c} \bigr|
 
-    where the samples are binned by :math:`p_c`, :math:`\bar p_{b,c}` is its mean in a bin and :math:`\mathrm{freq}_{b,c}` the share of
-    samples whose label is c. Arguments and errors are those of :func:`calibration_bins`; each class has ``n_bins`` bins.
+    where the samples are binned by :math:`p_c`, :math:`\bar p_{b,c}` is its mean in a bin and
+    :math:`\mathrm{freq}_{b,c}` the share of samples whose label is c. Arguments and errors are
+    those of :func:`calibration_bins`; each class has ``n_bins`` bins.
 
     Example:
         Each class is predicted with 1 and 0, and is there half of the time:
@@ -83,15 +88,17 @@ def debiased_calibration_error(
 ) -> float:
     r"""Compute the root mean square calibration error without the part that is due to the finite number of samples, in [0, 1].
 
-    The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration: that of a perfectly calibrated network
-    is positive, and grows with the number of bins. Here the variance of each bin's accuracy is taken off,
+    The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration:
+    that of a perfectly calibrated network is positive, and grows with the number of bins. Here the
+    variance of each bin's accuracy is taken off,
 
     .. math:: \sqrt{\max\Bigl(0,\; \sum_b \frac{n_b}{N} \Bigl[ (\mathrm{acc}_b - \mathrm{conf}_b)^2
               - \frac{\mathrm{acc}_b (1 - \mathrm{acc}_b)}{n_b - 1} \Bigr]\Bigr)}.
 
-    The sum is unbiased where the samples of a bin share one confidence, and nearly so in narrow bins. It may be negative;
-    ``calibration_bins(...).debiased_squared_error`` gives it as it is. A bin of one sample adds nothing; bins of which none holds two
-    samples raise a ValueError. The other arguments and errors are those of :func:`calibration_bins`.
+    The sum is unbiased where the samples of a bin share one confidence, and nearly so in narrow
+    bins. It may be negative; ``calibration_bins(...).debiased_squared_error`` gives it as it is. A
+    bin of one sample adds nothing; bins of which none holds two samples raise a ValueError. The
+    other arguments and errors are those of :func:`calibration_bins`.
 
     Example:
         Two of four are right at a confidence of 0.6: such a gap of 0.1 is less than chance gives.
@@ -101,8 +108,9 @@ def debiased_calibration_error(
         (0.1, 0.0)
 
     References:
-        Kumar, Liang and Ma, *Verified uncertainty calibration*, NeurIPS 2019, definition 5.2; Bröcker, *Estimating reliability and
-        resolution of probability forecasts through decomposition of the empirical score*, Climate Dynamics 39 (2012) 655-667.
+        Kumar, Liang and Ma, *Verified uncertainty calibration*, NeurIPS 2019, definition 5.2;
+        Bröcker, *Estimating reliability and resolution of probability forecasts through
+        decomposition of the empirical score*, Climate Dynamics 39 (2012) 655-667.
     """
     return calibration_bins(probs, labels, n_bins, scheme).debiased_error
 
@@ -110,8 +118,9 @@ def debiased_calibration_error(
 def negative_log_likelihood(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
     r"""Compute the mean negative log-likelihood in nats, :math:`-\frac1N \sum_i \log p_{i, y_i} \ge 0`.
 
-    It is infinite if a true class has probability 0. From logits, :func:`torch.nn.functional.cross_entropy` is the more accurate way to the
-    same number. Arguments and errors are those of :func:`calibration_bins`.
+    It is infinite if a true class has probability 0. From logits,
+    :func:`torch.nn.functional.cross_entropy` is the more accurate way to the same number. Arguments
+    and errors are those of :func:`calibration_bins`.
 
     Example:
         >>> round(negative_log_likelihood([[0.5, 0.5], [0.25, 0.75]], [0, 0]), 4)      # (log 2 + log 4) / 2
@@ -132,7 +141,8 @@ def brier_score(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
         0.25
 
     References:
-        Brier, *Verification of forecasts expressed in terms of probability*, Monthly Weather Review 78 (1950) 1-3.
+        Brier, *Verification of forecasts expressed in terms of probability*, Monthly Weather Review
+        78 (1950) 1-3.
     """
     p, y, _ = predictions(probs, labels)
     errors = p.copy()

@@ -20,22 +20,26 @@ _BISECTIONS = 60  # halvings of [0, 1]; float64 has 53 bits
 def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
     r"""Compute the class probabilities that a softmax trained with the gradient-decay loss stands for.
 
-    The gradient-decay loss with factor β is a proper composite loss: for the true probabilities :math:`\pi`, the expected loss is least
-    at the softmax p with
+    The gradient-decay loss with factor β is a proper composite loss: for the true probabilities
+    :math:`\pi`, the expected loss is least at the softmax p with
 
     .. math:: \pi_c \propto p_c \bigl(1 + (\beta - 1)\, p_c\bigr).
 
-    So β < 1 asks the softmax to be sharper than :math:`\pi`, β > 1 to be flatter; this undoes it and keeps the order. Gradients flow.
+    So β < 1 asks the softmax to be sharper than :math:`\pi`, β > 1 to be flatter; this undoes it
+    and keeps the order. Gradients flow.
 
     Args:
         probs: softmax outputs p, shape ``[..., C]``: a tensor or an array of any floating type.
-        beta: the factor β > 0 of the training; a number, or values that broadcast to the shape of ``probs`` without its class dimension.
+        beta: the factor β > 0 of the training; a number, or values that broadcast to the shape of
+            ``probs`` without its class dimension.
 
     Returns:
-        :math:`\pi`, of the shape, type and kind (tensor or array) of ``probs``; computed in float64.
+        :math:`\pi`, of the shape, type and kind (tensor or array) of ``probs``; computed in
+        float64.
 
     Raises:
-        ValueError: if ``probs`` are no probabilities, or if ``beta`` is not finite, not positive, or does not broadcast.
+        ValueError: if ``probs`` are no probabilities, or if ``beta`` is not finite, not positive,
+            or does not broadcast.
 
     Example:
         >>> import torch
@@ -53,14 +57,16 @@ def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> Tensor
 def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
     r"""Find the softmax p at which the expected gradient-decay loss is least for true probabilities :math:`\pi`.
 
-    The inverse of :func:`beta_link`. With :math:`f(p) = p (1 + (\beta - 1) p)`, m the most probable class and
-    :math:`r_c = \pi_c / \pi_m`, the other classes follow from :math:`t = p_m`,
+    The inverse of :func:`beta_link`. With :math:`f(p) = p (1 + (\beta - 1) p)`, m the most probable
+    class and :math:`r_c = \pi_c / \pi_m`, the other classes follow from :math:`t = p_m`,
 
     .. math:: p_c = \frac{2 f(t)\, r_c}{1 + \sqrt{1 + 4 (\beta - 1) f(t)\, r_c}},
 
-    and t is the one root of :math:`t + \sum_{c \ne m} p_c(t) = 1` in [1/C, 1], found by bisection. (Only m can lie on the falling branch
-    of f, which β < 1/2 has: two classes above 1/2 do not exist. The root is unique because the expected loss is strictly convex in the
-    logits up to a shift.) Arguments and errors are those of :func:`beta_link`, with :math:`\pi` given; no gradient flows.
+    and t is the one root of :math:`t + \sum_{c \ne m} p_c(t) = 1` in [1/C, 1], found by bisection.
+    (Only m can lie on the falling branch of f, which β < 1/2 has: two classes above 1/2 do not
+    exist. The root is unique because the expected loss is strictly convex in the logits up to a
+    shift.) Arguments and errors are those of :func:`beta_link`, with :math:`\pi` given; no gradient
+    flows.
 
     Example:
         >>> import torch

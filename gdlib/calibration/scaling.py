@@ -23,7 +23,9 @@ _NOTHING_TO_GAIN = (
 )
 _ROUNDING = 1e-15  # nats; a gain that cannot be seen
 _RANGE = 1e9  # the temperature lies within this factor of the largest difference of two logits
-_RIDGE = 1e-10  # curvature that holds the directions which the data leave open; θ is in units of one logit's standard deviation
+# curvature that holds the directions which the data leave open; θ is in units of one logit's
+# standard deviation
+_RIDGE = 1e-10
 _ITERATIONS = 200  # of Newton's method; about ten are used
 
 
@@ -41,14 +43,18 @@ class TemperatureScaling:
 
     .. math:: T = \arg\min_{T > 0} \; -\frac1N \sum_i \log \operatorname{softmax}(z_i / T)_{y_i}
 
-    The negative log-likelihood (NLL) is convex in 1/T; Newton's method finds its minimum. The predicted class does not change.
+    The negative log-likelihood (NLL) is convex in 1/T; Newton's method finds its minimum. The
+    predicted class does not change.
 
-    The NLL of the validation split is never raised: T = 1 is kept unless the scaled logits, in the type of the given ones, have a lower
-    NLL. T is bounded: where the true class always has the largest logit, it stops where the NLL is 10⁻¹² nats; where the logits tell less
-    than nothing about the class, at about 10⁹ times the largest difference between the logit of the true class and another.
+    The NLL of the validation split is never raised: T = 1 is kept unless the scaled logits, in the
+    type of the given ones, have a lower NLL. T is bounded: where the true class always has the
+    largest logit, it stops where the NLL is 10⁻¹² nats; where the logits tell less than nothing
+    about the class, at about 10⁹ times the largest difference between the logit of the true class
+    and another.
 
     Example:
-        Three quarters of the samples are right, so the best logits differ by log 3; the given ones differ by twice as much:
+        Three quarters of the samples are right, so the best logits differ by log 3; the given ones
+        differ by twice as much:
 
         >>> import torch
         >>> logits = torch.tensor([[2 * torch.log(torch.tensor(3.0)), 0.0]]).expand(4, 2)
@@ -59,7 +65,8 @@ class TemperatureScaling:
         tensor([[0.7500, 0.2500]])
 
     References:
-        Guo, Pleiss, Sun and Weinberger, *On calibration of modern neural networks*, ICML 2017, section 4.2.
+        Guo, Pleiss, Sun and Weinberger, *On calibration of modern neural networks*, ICML 2017,
+        section 4.2.
     """
 
     _temperature: float | None = None
@@ -75,7 +82,8 @@ class TemperatureScaling:
         """Choose T from the logits ``[N, C]`` and class indices ``[N]`` of a validation split; returns itself.
 
         Raises:
-            ValueError: for no samples, shapes that do not fit, logits that are not finite, or labels that are no integers or out of range.
+            ValueError: for no samples, shapes that do not fit, logits that are not finite, or
+                labels that are no integers or out of range.
         """
         self._temperature = _best_temperature(*_logits_and_labels(logits, labels))
         return self
@@ -84,7 +92,8 @@ class TemperatureScaling:
         """Divide logits ``[..., C]`` by T, in float64; shape, type, kind (tensor or array) and device stay. Gradients flow through it.
 
         Raises:
-            ValueError: for logits that are not finite, or scaled logits that their type cannot hold.
+            ValueError: for logits that are not finite, or scaled logits that their type cannot
+                hold.
             NotFittedError: before :meth:`fit`.
         """
         return _transformed(logits, 1 / self.temperature, 0.0)
@@ -95,13 +104,16 @@ class VectorScaling:
 
     .. math:: \min_{w, b \in \mathbb{R}^C} \; -\frac1N \sum_i \log \operatorname{softmax}(w \odot z_i + b)_{y_i}
 
-    The NLL is convex in (w, b). Newton's method with backtracking starts from the fitted temperature: w = 1/T, b = 0. Other than
-    temperature scaling, it can change the predicted class, and it over-fits a validation split of a few samples for each class.
+    The NLL is convex in (w, b). Newton's method with backtracking starts from the fitted
+    temperature: w = 1/T, b = 0. Other than temperature scaling, it can change the predicted class,
+    and it over-fits a validation split of a few samples for each class.
 
-    The NLL of the validation split is never above that of temperature scaling, which is kept otherwise. The weights are bounded also where
-    the minimum lies at infinity, as for a class that the validation split does not hold: the objective carries :math:`\frac{\lambda}{2}
-    \lVert \theta - \theta_T \rVert^2` with λ = 10⁻¹⁰, where θ are the weights in units of the standard deviation of each class's logit and
-    the mean of its scaled logit, and :math:`\theta_T` is the temperature's solution.
+    The NLL of the validation split is never above that of temperature scaling, which is kept
+    otherwise. The weights are bounded also where the minimum lies at infinity, as for a class that
+    the validation split does not hold: the objective carries :math:`\frac{\lambda}{2} \lVert \theta
+    - \theta_T \rVert^2` with λ = 10⁻¹⁰, where θ are the weights in units of the standard deviation
+    of each class's logit and the mean of its scaled logit, and :math:`\theta_T` is the
+    temperature's solution.
 
     Example:
         The logits say nothing, but three quarters of the samples are of class 0:
@@ -126,7 +138,10 @@ class VectorScaling:
 
     @property
     def bias(self) -> Tensor:
-        """The bias of each class, float64, shape ``[C]``. Only differences between classes matter; the mean is 0."""
+        """The bias of each class, float64, shape ``[C]``.
+
+        Only differences between classes matter; the mean is 0.
+        """
         if self._fitted is None:
             raise NotFittedError(self)
         return self._fitted[1]

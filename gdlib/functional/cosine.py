@@ -1,8 +1,9 @@
 """Losses on the angles between features and class vectors: margins in the angle or the cosine, and scales that are computed.
 
-They take the cosines; a scale makes logits of them. Margins and angles are in radians. A cosine of -inf masks its class; where that is the
-true one, the losses with a margin at the angle may be finite. On the CPU these and ArcGrad refuse logits in place of cosines, which the two
-that only scale cosines, CosFace and AdaCos, take as they are.
+They take the cosines; a scale makes logits of them. Margins and angles are in radians. A cosine of
+-inf masks its class; where that is the true one, the losses with a margin at the angle may be
+finite. On the CPU these and ArcGrad refuse logits in place of cosines, which the two that only
+scale cosines, CosFace and AdaCos, take as they are.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ _LARGEST = 1.05  # a cosine after rounding to bfloat16
 def arccos(cosine: Tensor) -> Tensor:
     r"""Compute the angle of a cosine, in radians, with a finite gradient everywhere.
 
-    The value is that of :func:`torch.arccos`, and 0 or π for what rounding has put outside [-1, 1]. The gradient is
-    :math:`-1/\sqrt{1 - x^2}` up to the type's epsilon away from ±1, and 0 nearer to ±1 than that.
+    The value is that of :func:`torch.arccos`, and 0 or π for what rounding has put outside [-1, 1].
+    The gradient is :math:`-1/\sqrt{1 - x^2}` up to the type's epsilon away from ±1, and 0 nearer to
+    ±1 than that.
 
     Args:
-        cosine: values in [-1, 1], of any shape and floating type; float16 and bfloat16 are computed in float32.
+        cosine: values in [-1, 1], of any shape and floating type; float16 and bfloat16 are computed
+            in float32.
 
     Example:
         >>> cosine = torch.tensor([1.0, 0.0, -1.0], requires_grad=True)
@@ -70,13 +73,16 @@ def arcface_cross_entropy(
         J = -\log \frac{e^{s\, \psi(\theta_c)}}{e^{s\, \psi(\theta_c)} + \sum_{i \neq c} e^{s \cos \theta_i}},
         \qquad \psi(\theta) = \cos(\theta + m)
 
-    ``margin=0`` is the cross-entropy of ``scale * cosine``. Beyond :math:`\theta = \pi - m` the printed :math:`\psi` rises again. With
-    ``monotone=True`` it is :math:`\cos\theta - m \sin m` there, as in the public implementations ("easy margin" off); it falls
-    everywhere, with a jump at the border. ``monotone=False`` is the formula as printed.
+    ``margin=0`` is the cross-entropy of ``scale * cosine``. Beyond :math:`\theta = \pi - m` the
+    printed :math:`\psi` rises again. With ``monotone=True`` it is :math:`\cos\theta - m \sin m`
+    there, as in the public implementations ("easy margin" off); it falls everywhere, with a jump at
+    the border. ``monotone=False`` is the formula as printed.
 
     Args:
-        scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices: one value for each sample.
-        margin: :math:`m \ge 0` in radians, as ``scale``. The original has s = 64, m = 0.5; ArcGrad's comparison s = 20, m = 0.1.
+        scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices: one value
+            for each sample.
+        margin: :math:`m \ge 0` in radians, as ``scale``. The original has s = 64, m = 0.5;
+            ArcGrad's comparison s = 20, m = 0.1.
         monotone: keep the true logit falling up to :math:`\theta = \pi`.
 
     Example:
@@ -115,12 +121,14 @@ def cosface_cross_entropy(
 
     .. math:: J = -\log \frac{e^{s (\cos\theta_c - m)}}{e^{s (\cos\theta_c - m)} + \sum_{i \neq c} e^{s \cos \theta_i}}
 
-    It is :func:`gdlib.functional.soft_margin_cross_entropy` of ``scale * cosine`` with the margin :math:`s m`, and so gradient decay with
-    :math:`\beta = e^{-s m}`. ``margin=0`` is the cross-entropy of ``scale * cosine``.
+    It is :func:`gdlib.functional.soft_margin_cross_entropy` of ``scale * cosine`` with the margin
+    :math:`s m`, and so gradient decay with :math:`\beta = e^{-s m}`. ``margin=0`` is the
+    cross-entropy of ``scale * cosine``.
 
     Args:
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices.
-        margin: :math:`m \ge 0`, in units of the cosine, as ``scale``. The defaults are CosFace's; AM-Softmax has s = 30, m = 0.35.
+        margin: :math:`m \ge 0`, in units of the cosine, as ``scale``. The defaults are CosFace's;
+            AM-Softmax has s = 30, m = 0.35.
 
     Example:
         >>> cosine, labels = torch.tensor([[0.5, 0.0]]), torch.tensor([0])
@@ -128,7 +136,8 @@ def cosface_cross_entropy(
         0.6931
 
     References:
-        *CosFace* (Wang et al., CVPR 2018), eq. 4; *Additive Margin Softmax for Face Verification* (Wang et al., 2018).
+        *CosFace* (Wang et al., CVPR 2018), eq. 4; *Additive Margin Softmax for Face Verification*
+        (Wang et al., 2018).
     """
     batch = Batch(cosine, target, **options)
     scale, margin = (
@@ -155,14 +164,16 @@ def sphereface_cross_entropy(
         J = -\log \frac{e^{s\, \psi(\theta_c)}}{e^{s\, \psi(\theta_c)} + \sum_{i \neq c} e^{s \cos \theta_i}}, \qquad
         \psi(\theta) = (-1)^k \cos(m \theta) - 2k \quad \text{for } \theta \in \bigl[\tfrac{k\pi}{m}, \tfrac{(k+1)\pi}{m}\bigr]
 
-    :math:`\psi` falls from 1 to :math:`1 - 2m` without a jump. In the original :math:`s` is the norm of the sample's features, which
-    are not normalised: give ``features.norm(dim=1)``, and gradients flow into it. ``margin=1`` is the cross-entropy of ``scale * cosine``.
+    :math:`\psi` falls from 1 to :math:`1 - 2m` without a jump. In the original :math:`s` is the
+    norm of the sample's features, which are not normalised: give ``features.norm(dim=1)``, and
+    gradients flow into it. ``margin=1`` is the cross-entropy of ``scale * cosine``.
 
     Args:
         scale: :math:`s \ge 0`, a number or a tensor that broadcasts to the class indices.
         margin: :math:`m`, a whole number >= 1; the original's is 4.
-        annealing: :math:`\lambda \ge 0`; the true logit is :math:`s (\lambda \cos\theta + \psi(\theta)) / (1 + \lambda)`. The original
-            lets it fall during training, from 1000 or so to 5 or so; 0 is the loss as defined.
+        annealing: :math:`\lambda \ge 0`; the true logit is :math:`s (\lambda \cos\theta +
+            \psi(\theta)) / (1 + \lambda)`. The original lets it fall during training, from 1000 or
+            so to 5 or so; 0 is the loss as defined.
 
     Example:
         >>> cosine, labels = torch.tensor([[0.5, -1.0]]), torch.tensor([0])                    # 60 degrees; twice that is 120
@@ -171,7 +182,8 @@ def sphereface_cross_entropy(
         0.3133
 
     References:
-        *SphereFace* (Liu et al., CVPR 2017); the annealing is that of *Large-Margin Softmax* (Liu et al., ICML 2016).
+        *SphereFace* (Liu et al., CVPR 2017); the annealing is that of *Large-Margin Softmax* (Liu
+        et al., ICML 2016).
     """
     _check_multiple(margin, annealing)
     batch = _of_cosines(cosine, target, **options)
@@ -197,12 +209,14 @@ def l_softmax_cross_entropy(
         J = -\log \frac{e^{\lVert w_c \rVert \lVert h \rVert \psi(\theta_c)}}
           {e^{\lVert w_c \rVert \lVert h \rVert \psi(\theta_c)} + \sum_{i \neq c} e^{\lVert w_i \rVert \lVert h \rVert \cos \theta_i}}
 
-    with :math:`\psi` of :func:`sphereface_cross_entropy` and logits :math:`z_i = w_i^T h = \lVert w_i \rVert \lVert h \rVert \cos \theta_i`
-    of a layer without bias. ``margin=1`` is the cross-entropy of ``input``.
+    with :math:`\psi` of :func:`sphereface_cross_entropy` and logits :math:`z_i = w_i^T h = \lVert
+    w_i \rVert \lVert h \rVert \cos \theta_i` of a layer without bias. ``margin=1`` is the
+    cross-entropy of ``input``.
 
     Args:
-        norms: :math:`\lVert w_i \rVert \lVert h \rVert`, of a shape that broadcasts to that of ``input``; :class:`gdlib.heads.NormedLinear`
-            makes both. Where it is 0 the angle counts as a right one.
+        norms: :math:`\lVert w_i \rVert \lVert h \rVert`, of a shape that broadcasts to that of
+            ``input``; :class:`gdlib.heads.NormedLinear` makes both. Where it is 0 the angle counts
+            as a right one.
         margin: :math:`m`, a whole number >= 1.
         annealing: :math:`\lambda \ge 0`, as in :func:`sphereface_cross_entropy`.
 
@@ -212,8 +226,9 @@ def l_softmax_cross_entropy(
         0.3133
 
     References:
-        *Large-Margin Softmax Loss for Convolutional Neural Networks* (Liu et al., ICML 2016), eq. 4-6; *Probability-Dependent Gradient
-        Decay in Large Margin Softmax*, version 1, eq. 6, where :math:`\psi` is left open beyond the first interval.
+        *Large-Margin Softmax Loss for Convolutional Neural Networks* (Liu et al., ICML 2016), eq.
+        4-6; *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 6, where
+        :math:`\psi` is left open beyond the first interval.
     """
     _check_multiple(margin, annealing)
     if not isinstance(norms, Tensor) or not broadcasts(norms.shape, input.shape):
@@ -240,10 +255,12 @@ def adacos_cross_entropy(
 
     .. math:: J = -\log \bigl(e^{s \cos\theta_c} / \sum_j e^{s \cos\theta_j}\bigr)
 
-    Without a ``scale`` it is fixed AdaCos. Dynamic AdaCos takes that of :func:`adacos_scale`, as :class:`gdlib.losses.AdaCosLoss` does.
+    Without a ``scale`` it is fixed AdaCos. Dynamic AdaCos takes that of :func:`adacos_scale`, as
+    :class:`gdlib.losses.AdaCosLoss` does.
 
     Args:
-        scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None for :func:`adacos_fixed_scale`.
+        scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None
+            for :func:`adacos_fixed_scale`.
 
     Example:
         >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
@@ -265,8 +282,9 @@ def adacos_cross_entropy(
 def adacos_fixed_scale(classes: int) -> float:
     r"""Compute the fixed scale of AdaCos, where its dynamic scale starts too: :math:`\sqrt 2 \log(C - 1)`.
 
-    For two classes it is 0: every logit is 0, the loss is the constant log 2, and nothing is learnt. Give the losses a ``minimum_scale``
-    to guard against it; ``adacos_fixed_scale(3)`` is the smallest published scale that learns.
+    For two classes it is 0: every logit is 0, the loss is the constant log 2, and nothing is
+    learnt. Give the losses a ``minimum_scale`` to guard against it; ``adacos_fixed_scale(3)`` is
+    the smallest published scale that learns.
 
     Raises:
         ValueError: for fewer than two classes.
@@ -297,19 +315,22 @@ def adacos_scale(
         s' = \frac{\log B}{\cos\bigl(\min(\pi/4,\, \theta_{\mathrm{med}})\bigr)}, \qquad
         B = \frac{1}{N} \sum_n \sum_{j \neq c_n} e^{s \cos \theta_{n,j}}
 
-    :math:`\theta_{\mathrm{med}}` is the median of the angles :math:`\theta_{n, c_n}` to the true classes; of an even number the lower of
-    the two in the middle. ArcGrad's eq. 10 writes :math:`\theta_{\mathrm{mod}}` for it. No gradient flows.
+    :math:`\theta_{\mathrm{med}}` is the median of the angles :math:`\theta_{n, c_n}` to the true
+    classes; of an even number the lower of the two in the middle. ArcGrad's eq. 10 writes
+    :math:`\theta_{\mathrm{mod}}` for it. No gradient flows.
 
     Args:
         cosine: ``[N, C]``, or ``[R, N, C]`` for R runs, each with a scale of its own.
         target: class indices ``[N]`` or ``[R, N]``.
         scale: s, a number, or ``[R]``.
         ignore_index: class index whose samples count for nothing.
-        minimum_scale: a lower bound that the paper does not have; None for none. Where the wrong cosines are negative, B falls below 1 and
-            the published scale below 0, which would turn the loss around.
+        minimum_scale: a lower bound that the paper does not have; None for none. Where the wrong
+            cosines are negative, B falls below 1 and the published scale below 0, which would turn
+            the loss around.
 
     Returns:
-        The scale, of the shape ``[]`` or ``[R]``; where no sample counts, or one is NaN, the scale before.
+        The scale, of the shape ``[]`` or ``[R]``; where no sample counts, or one is NaN, the scale
+        before.
 
     Raises:
         ValueError: for shapes that do not fit, and for a class index outside ``[0, C)``.
@@ -369,10 +390,12 @@ def arcgrad_cross_entropy(
 
     .. math:: J = -\log \frac{e^{-s \theta_c}}{\sum_j e^{-s \theta_j}}
 
-    There is no margin. For each gap :math:`\theta_j - \theta_c` one scale gives the largest gradient. Give either ``scale`` or ``gap``.
+    There is no margin. For each gap :math:`\theta_j - \theta_c` one scale gives the largest
+    gradient. Give either ``scale`` or ``gap``.
 
     Args:
-        scale: :math:`s > 0` in 1/radian, a number or a tensor that broadcasts to the class indices. Table I has 30 and 5, CIFAR 10.
+        scale: :math:`s > 0` in 1/radian, a number or a tensor that broadcasts to the class indices.
+            Table I has 30 and 5, CIFAR 10.
         gap: instead of a scale, the gap in radians, > 0, that :func:`arcgrad_scale` makes it from.
 
     Example:
@@ -397,11 +420,13 @@ def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
 
     .. math:: s = \frac{1 + W\bigl((C - 1)/e\bigr)}{\tilde m}
 
-    maximises :math:`s A / (1 + A)` over s, where :math:`A = (C - 1) e^{-s \tilde m}`. W is Lambert's function. The paper's eq. 16 and
-    17 have the wrong sign in the exponent, and eq. 17 lacks the factor s; eq. 19 is right.
+    maximises :math:`s A / (1 + A)` over s, where :math:`A = (C - 1) e^{-s \tilde m}`. W is
+    Lambert's function. The paper's eq. 16 and 17 have the wrong sign in the exponent, and eq. 17
+    lacks the factor s; eq. 19 is right.
 
     Args:
-        gap: :math:`\tilde m > 0`, mean of the smallest :math:`\theta_j - \theta_c` of each sample, in radians; a number or a tensor.
+        gap: :math:`\tilde m > 0`, mean of the smallest :math:`\theta_j - \theta_c` of each sample,
+            in radians; a number or a tensor.
         classes: C >= 2.
 
     Returns:
@@ -425,7 +450,8 @@ def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
 def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor:
     r"""Compute the gap, :math:`\bigl(1 + W((C - 1)/e)\bigr) / s` radians, for which no other scale gives a larger gradient than this one.
 
-    Scale and gap may change places in :func:`arcgrad_scale`, and so may its arguments, its errors and its sources.
+    Scale and gap may change places in :func:`arcgrad_scale`, and so may its arguments, its errors
+    and its sources.
 
     Example:
         >>> [round(math.degrees(arcgrad_gap(scale, classes=3)), 1) for scale in (1, 40)]       # printed: 84 and 2 degrees

@@ -27,8 +27,9 @@ def center_loss(
 
     .. math:: J = \tfrac12 \lVert h - c_y \rVert^2
 
-    in squared units of the features. A classification loss is added, :math:`L_{\mathrm{softmax}} + \lambda J` (ArcGrad eq. 6, λ = 0.02).
-    Gradients flow into the features, and into centres that ask for them; :func:`center_update` is the other way to move the centres.
+    in squared units of the features. A classification loss is added, :math:`L_{\mathrm{softmax}} +
+    \lambda J` (ArcGrad eq. 6, λ = 0.02). Gradients flow into the features, and into centres that
+    ask for them; :func:`center_update` is the other way to move the centres.
 
     Args:
         features: :math:`h`, ``[N, D]``, or ``[R, N, D]`` for R runs.
@@ -41,7 +42,8 @@ def center_loss(
         tensor([12.5000,  0.5000])
 
     References:
-        *A Discriminative Feature Learning Approach for Deep Face Recognition* (Wen et al., ECCV 2016), eq. 2, a sum; *ArcGrad*, eq. 5.
+        *A Discriminative Feature Learning Approach for Deep Face Recognition* (Wen et al., ECCV
+        2016), eq. 2, a sum; *ArcGrad*, eq. 5.
     """
     batch = _of_centers(features, target, centers, **options)
     values, result_dtype = compute_in(features)
@@ -75,7 +77,8 @@ def center_update(
         New centres, of the shape and type of ``centers``.
 
     Raises:
-        ValueError: for shapes that do not fit, a class index outside [0, C), and a rate outside [0, 1].
+        ValueError: for shapes that do not fit, a class index outside [0, C), and a rate outside [0,
+            1].
 
     Example:
         >>> center_update(torch.tensor([[4.0]]), torch.tensor([0]), torch.tensor([[0.0], [7.0]]), rate=0.5)    # 0 + 0.5 * 4 / 2
@@ -83,7 +86,8 @@ def center_update(
                 [7.]])
 
     References:
-        *A Discriminative Feature Learning Approach for Deep Face Recognition*, eq. 4 and algorithm 1.
+        *A Discriminative Feature Learning Approach for Deep Face Recognition*, eq. 4 and algorithm
+        1.
     """
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
     if not 0 <= rate <= 1:
@@ -113,23 +117,28 @@ def gaussian_mixture_cross_entropy(
 ) -> Tensor:
     r"""Compute LGM: classification by a Gaussian for each class, with a margin, and the likelihood of the features.
 
-    With :math:`d_i = \tfrac12 (h - \mu_i)^T \Sigma_i^{-1} (h - \mu_i)` and :math:`\delta_i = \tfrac12 \log |\Sigma_i|`
+    With :math:`d_i = \tfrac12 (h - \mu_i)^T \Sigma_i^{-1} (h - \mu_i)` and :math:`\delta_i =
+    \tfrac12 \log |\Sigma_i|`
 
     .. math::
 
         J = -\log \frac{e^{-(1 + \alpha) d_c - \delta_c}}{e^{-(1 + \alpha) d_c - \delta_c} + \sum_{i \neq c} e^{-d_i - \delta_i}}
           + \lambda\, (d_c + \delta_c)
 
-    All classes are equally likely beforehand. The last term is the negative log-likelihood of the features without its constant. With
-    :math:`\alpha = \lambda = 0` the loss is the cross-entropy of the logits :math:`-d_i - \delta_i`. Label smoothing acts on the
-    classification; the likelihood is that of the true class.
+    All classes are equally likely beforehand. The last term is the negative log-likelihood of the
+    features without its constant. With :math:`\alpha = \lambda = 0` the loss is the cross-entropy
+    of the logits :math:`-d_i - \delta_i`. Label smoothing acts on the classification; the
+    likelihood is that of the true class.
 
     Args:
-        distance: :math:`d \ge 0`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``; :class:`gdlib.heads.GaussianMixtureHead` makes it.
+        distance: :math:`d \ge 0`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``;
+            :class:`gdlib.heads.GaussianMixtureHead` makes it.
         target: class indices of the shape of the distances without their class dimension.
-        margin: :math:`\alpha \ge 0`, a number or a tensor that broadcasts to the class indices; smaller in the paper for more classes.
+        margin: :math:`\alpha \ge 0`, a number or a tensor that broadcasts to the class indices;
+            smaller in the paper for more classes.
         likelihood_weight: :math:`\lambda \ge 0`, as ``margin``. Small, such as 0.1.
-        half_log_determinant: :math:`\delta`, of a shape that broadcasts to ``distance``; None for unit covariances.
+        half_log_determinant: :math:`\delta`, of a shape that broadcasts to ``distance``; None for
+            unit covariances.
 
     Example:
         >>> distance, labels = torch.tensor([[1.0, 3.0]]), torch.tensor([0])
@@ -138,7 +147,8 @@ def gaussian_mixture_cross_entropy(
         0.7931
 
     References:
-        *Rethinking Feature Distribution for Loss Functions in Image Classification* (Wan et al., CVPR 2018).
+        *Rethinking Feature Distribution for Loss Functions in Image Classification* (Wan et al.,
+        CVPR 2018).
     """
     batch = Batch(
         distance, target, only_indices="the likelihood is that of the true class", **options

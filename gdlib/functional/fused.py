@@ -35,8 +35,9 @@ def times(gradient: Tensor, factor: Tensor) -> Tensor:
 class GradientInForward(torch.autograd.Function):
     """Make the gradient in the forward pass, hand it over in the first backward pass, and make the same again for any other.
 
-    ``make`` returns the loss of logits and its gradient, ``eager`` the loss alone, by functions that can be derived again. Both may read
-    the ``watched`` tensors: autograd sees to it that they are as they were.
+    ``make`` returns the loss of logits and its gradient, ``eager`` the loss alone, by functions
+    that can be derived again. Both may read the ``watched`` tensors: autograd sees to it that they
+    are as they were.
     """
 
     @staticmethod
@@ -77,8 +78,9 @@ class GradientInForward(torch.autograd.Function):
 def serves(logits: Tensor, beta: float | Tensor) -> bool:
     """Say whether the gradient may be made in the forward pass.
 
-    Not while a compiler, a tracer or a ``torch.func`` transform looks on, not for forward-mode derivatives or tensor subclasses, not where
-    β is learnt, and not for a β that float32 cannot multiply with a probability; on a GPU the values of a tensor are not looked at.
+    Not while a compiler, a tracer or a ``torch.func`` transform looks on, not for forward-mode
+    derivatives or tensor subclasses, not where β is learnt, and not for a β that float32 cannot
+    multiply with a probability; on a GPU the values of a tensor are not looked at.
     """
     if looked_on() or type(logits) not in PLAIN or logits.numel() == 0:
         return False
@@ -150,10 +152,11 @@ def against_classes(
 ) -> tuple[Tensor, Tensor]:
     r"""Compute J of every sample, and its gradient over a divisor.
 
-    With :math:`a = \sum_{i \neq c} e^{z_i}` and :math:`b = \beta e^{z_c}`, on any common scale, :math:`J = \log(a + b) - z_c`; the gradient
-    is :math:`e^{z_i} / (a + b)` for a wrong class and :math:`-a / (a + b)` for the true one. No digit of :math:`1 - p_c` is lost, because
-    the wrong classes are summed without the true one, and nothing overflows, because the scale is that of the largest class or of all.
-    Losses keep the class dimension, as indices, β and divisor do.
+    With :math:`a = \sum_{i \neq c} e^{z_i}` and :math:`b = \beta e^{z_c}`, on any common scale,
+    :math:`J = \log(a + b) - z_c`; the gradient is :math:`e^{z_i} / (a + b)` for a wrong class and
+    :math:`-a / (a + b)` for the true one. No digit of :math:`1 - p_c` is lost, because the wrong
+    classes are summed without the true one, and nothing overflows, because the scale is that of the
+    largest class or of all. Losses keep the class dimension, as indices, β and divisor do.
     """
     if logits.ndim == 2 and logits.shape[1] < _FEW_CLASSES and readable(logits):
         return _of_few_classes(logits, true_class, beta, divisor)
@@ -218,10 +221,12 @@ def _of_few_classes(
 def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
     r"""Compute J of every sample and the gradient of the reduced loss against shares a, block by block of the first dimension.
 
-    :math:`J = \sum_c a_c (-\log p_c + \log D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the gradient is :math:`V p - a / D` with
-    :math:`V = \sum_c a_c / D_c`. Only a class with p near 1 can lose digits, of D and of the gradient; there 1 - p is the probability of
-    the others, and V is split. ``argmax``, ``exp`` and ``log`` take as long as ten other passes over a block: the place of that class is a
-    sum, log p is made of p and the logits, and where all shares are the same, the sum of log D is the logarithm of a product.
+    :math:`J = \sum_c a_c (-\log p_c + \log D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the
+    gradient is :math:`V p - a / D` with :math:`V = \sum_c a_c / D_c`. Only a class with p near 1
+    can lose digits, of D and of the gradient; there 1 - p is the probability of the others, and V
+    is split. ``argmax``, ``exp`` and ``log`` take as long as ten other passes over a block: the
+    place of that class is a sum, log p is made of p and the logits, and where all shares are the
+    same, the sum of log D is the logarithm of a product.
     """
     dim, (spread, own), scales = batch.dim, batch.shares(), batch.scales()
     places = torch.arange(batch.classes, dtype=logits.dtype, device=logits.device).reshape(

@@ -45,20 +45,24 @@ def gd_cross_entropy(
           = \log\left(e^{\ell} + \beta - 1\right)
           = \ell + \log\bigl(1 + (\beta - 1)\, p_c\bigr)
 
-    in nats, with :math:`p = \mathrm{softmax}(z / \tau)` and :math:`\ell = -\log p_c`. Its gradient with respect to :math:`z_c / \tau` has
-    the magnitude :math:`G = (1 - p_c) / (1 + (\beta - 1) p_c)`: :math:`\beta < 1` keeps it large until a sample is confident,
-    :math:`\beta > 1` lets it fall early, :math:`\beta = 1` is the plain cross-entropy. The value tends to :math:`\log \beta` for a
-    confident sample, and so is negative for :math:`\beta < 1`.
+    in nats, with :math:`p = \mathrm{softmax}(z / \tau)` and :math:`\ell = -\log p_c`. Its gradient
+    with respect to :math:`z_c / \tau` has the magnitude :math:`G = (1 - p_c) / (1 + (\beta - 1)
+    p_c)`: :math:`\beta < 1` keeps it large until a sample is confident, :math:`\beta > 1` lets it
+    fall early, :math:`\beta = 1` is the plain cross-entropy. The value tends to :math:`\log \beta`
+    for a confident sample, and so is negative for :math:`\beta < 1`.
 
-    For class probabilities :math:`t`, and for label smoothing, every class contributes as its :math:`-\log p_c` would:
-    :math:`J = \sum_c t_c \left(-\log p_c + \log(1 + (\beta - 1) p_c)\right)`. With ``beta=1`` the function equals
-    :func:`torch.nn.functional.cross_entropy` for every other argument, to rounding.
+    For class probabilities :math:`t`, and for label smoothing, every class contributes as its
+    :math:`-\log p_c` would: :math:`J = \sum_c t_c \left(-\log p_c + \log(1 + (\beta - 1)
+    p_c)\right)`. With ``beta=1`` the function equals :func:`torch.nn.functional.cross_entropy` for
+    every other argument, to rounding.
 
     Args:
-        beta: the gradient-decay factor :math:`\beta > 0`; a number, or a tensor that broadcasts to the shape of the class indices: one
-            value for each sample. Gradients flow into a tensor that asks for them; J grows with β, so that they alone let it fall to 0. A
-            tensor goes by keyword: in its place :func:`torch.nn.functional.cross_entropy` takes class weights, so it raises a TypeError.
-            On a GPU the values of a tensor must lie in [1e-20, 1e20], which is not checked; elsewhere β may be any positive number.
+        beta: the gradient-decay factor :math:`\beta > 0`; a number, or a tensor that broadcasts to
+            the shape of the class indices: one value for each sample. Gradients flow into a tensor
+            that asks for them; J grows with β, so that they alone let it fall to 0. A tensor goes
+            by keyword: in its place :func:`torch.nn.functional.cross_entropy` takes class weights,
+            so it raises a TypeError. On a GPU the values of a tensor must lie in [1e-20, 1e20],
+            which is not checked; elsewhere β may be any positive number.
         temperature: :math:`\tau > 0`, a number or a tensor, as ``beta``.
 
     Example:
@@ -70,7 +74,8 @@ def gd_cross_entropy(
         tensor([-1.4467,  1.0361])
 
     References:
-        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 (brackets added), 8-11; version 2, eq. 5, 7-10.
+        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 (brackets
+        added), 8-11; version 2, eq. 5, 7-10.
     """
     if (
         type(beta) is float

@@ -1,9 +1,10 @@
 r"""The gradient-decay loss as one Triton kernel, for logits of many classes on a GPU: ``pip install gdlib[triton]``.
 
-A row is read once to reduce it to :math:`r = \log \sum_{i \neq c} e^{z_i}`, without the true class, so that :math:`1 - p_c` keeps its
-digits, and once more to write its gradient; rows of less than 1,024 classes are packed, several to a program, and read once. Nothing waits
-for the GPU, and nothing of the size of the logits is kept but the gradient. Without a GPU, ``TRITON_INTERPRET=1`` in the environment runs
-the kernel in Python; the tests do. It has not been timed on a GPU.
+A row is read once to reduce it to :math:`r = \log \sum_{i \neq c} e^{z_i}`, without the true class,
+so that :math:`1 - p_c` keeps its digits, and once more to write its gradient; rows of less than
+1,024 classes are packed, several to a program, and read once. Nothing waits for the GPU, and
+nothing of the size of the logits is kept but the gradient. Without a GPU, ``TRITON_INTERPRET=1`` in
+the environment runs the kernel in Python; the tests do. It has not been timed on a GPU.
 """
 
 from __future__ import annotations
@@ -120,8 +121,9 @@ def fused_gd_cross_entropy(
 ) -> Tensor:
     """Compute :func:`gdlib.functional.gd_cross_entropy` by the kernel: ``fused_gd_cross_entropy(logits, labels, beta=0.1)``.
 
-    Logits ``[N, C]`` of any floating type on a GPU are computed in float32, or in float64 as they are. Class indices ``[N]`` are not
-    checked: that would wait for the GPU. β and τ are numbers or tensors ``[N]``, and get no gradient. There is no label smoothing.
+    Logits ``[N, C]`` of any floating type on a GPU are computed in float32, or in float64 as they
+    are. Class indices ``[N]`` are not checked: that would wait for the GPU. β and τ are numbers or
+    tensors ``[N]``, and get no gradient. There is no label smoothing.
 
     Raises:
         ValueError: for inputs of other shapes.

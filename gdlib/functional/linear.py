@@ -33,15 +33,19 @@ def linear_gd_cross_entropy(
 ) -> Tensor:
     r"""Compute the gradient-decay cross-entropy of a linear layer, :math:`J(h W^T + b)`, without ever storing all logits.
 
-    The value and the gradients are those of ``gd_cross_entropy(F.linear(features, weight, bias), target, beta)``. The logits are made for a
-    few rows at a time; for ``reduction="mean"`` and ``"sum"`` the gradients of features, weight and bias are made in the same pass, for
-    ``"none"`` the logits are made a second time in the backward pass. Beside the gradients themselves the memory is that of one block.
+    The value and the gradients are those of ``gd_cross_entropy(F.linear(features, weight, bias),
+    target, beta)``. The logits are made for a few rows at a time; for ``reduction="mean"`` and
+    ``"sum"`` the gradients of features, weight and bias are made in the same pass, for ``"none"``
+    the logits are made a second time in the backward pass. Beside the gradients themselves the
+    memory is that of one block.
 
     Args:
         features: inputs of the layer, :math:`h`, of shape ``[N, D]``.
-        weight: of the layer, :math:`W`, of shape ``[C, D]`` and the type of the features, as :func:`torch.nn.functional.linear` takes it.
+        weight: of the layer, :math:`W`, of shape ``[C, D]`` and the type of the features, as
+            :func:`torch.nn.functional.linear` takes it.
         target: class indices ``[N]``.
-        beta: the gradient-decay factor :math:`\beta > 0`, a number or a tensor that broadcasts to ``[N]``.
+        beta: the gradient-decay factor :math:`\beta > 0`, a number or a tensor that broadcasts to
+            ``[N]``.
         bias: of the layer, ``[C]``.
         temperature: :math:`\tau > 0`, a number that divides the logits.
         ignore_index: class index whose samples count for nothing.
@@ -55,7 +59,8 @@ def linear_gd_cross_entropy(
         ValueError: for shapes that do not fit, and for whatever :func:`gd_cross_entropy` refuses.
 
     Note:
-        Second derivatives, ``torch.func`` transforms, ``torch.compile`` and a learnt ``beta`` store all logits, as the two functions do.
+        Second derivatives, ``torch.func`` transforms, ``torch.compile`` and a learnt ``beta`` store
+        all logits, as the two functions do.
 
     Example:
         >>> import torch
@@ -64,7 +69,8 @@ def linear_gd_cross_entropy(
         tensor([-1.4467,  1.0361])
 
     References:
-        The loss: *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 and 8.
+        The loss: *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5
+        and 8.
     """
     _check(features, weight, bias, block_rows)
     if not isinstance(temperature, (int, float)) or not 0 < temperature < math.inf:

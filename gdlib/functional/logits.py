@@ -35,11 +35,13 @@ def soft_margin_cross_entropy(
         J = -\log \frac{e^{z_c - m}}{e^{z_c - m} + \sum_{i \neq c} e^{z_i}}
           = \mathrm{softplus}\Bigl(\log \sum_{i \neq c} e^{z_i} - z_c + m\Bigr)
 
-    It is :func:`gd_cross_entropy` with :math:`\beta = e^{-m}`, plus the constant :math:`m`: the gradients are the same. ``margin=0`` is the
-    cross-entropy. For class probabilities, and for label smoothing, :math:`J = \sum_c t_c J_c`; :math:`J_c` has the margin at class c.
+    It is :func:`gd_cross_entropy` with :math:`\beta = e^{-m}`, plus the constant :math:`m`: the
+    gradients are the same. ``margin=0`` is the cross-entropy. For class probabilities, and for
+    label smoothing, :math:`J = \sum_c t_c J_c`; :math:`J_c` has the margin at class c.
 
     Args:
-        margin: :math:`m`, in nats; a number, or a tensor that broadcasts to the class indices: one value for each sample.
+        margin: :math:`m`, in nats; a number, or a tensor that broadcasts to the class indices: one
+            value for each sample.
 
     Example:
         >>> logits, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([0])
@@ -47,7 +49,8 @@ def soft_margin_cross_entropy(
         0.2014
 
     References:
-        *Ensemble Soft-Margin Softmax Loss for Image Classification* (Wang et al., IJCAI 2018); "M-Soft" of *ArcGrad*, IV B, m = 0.5.
+        *Ensemble Soft-Margin Softmax Loss for Image Classification* (Wang et al., IJCAI 2018);
+        "M-Soft" of *ArcGrad*, IV B, m = 0.5.
     """
     batch = Batch(input, target, **options)
     return batch.reduce(
@@ -61,14 +64,16 @@ def modified_cross_entropy(input: Tensor, target: Tensor, **options: Unpack[Opti
 
     .. math:: J = \mathrm{softplus}\Bigl(\log \sum_{i \neq c} e^{z_i} - z_c + 1\Bigr)
 
-    :func:`soft_margin_cross_entropy` with ``margin=1``, and so gradient decay with :math:`\beta = 1/e`.
+    :func:`soft_margin_cross_entropy` with ``margin=1``, and so gradient decay with :math:`\beta =
+    1/e`.
 
     Example:
         >>> round(modified_cross_entropy(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)    # log(1 + exp(-2 + 1))
         0.3133
 
     References:
-        *Large Margin In Softmax Cross-Entropy Loss*, eq. 15. Not the "modified loss" of its section 3, which did not train.
+        *Large Margin In Softmax Cross-Entropy Loss*, eq. 15. Not the "modified loss" of its section
+        3, which did not train.
     """
     return soft_margin_cross_entropy(input, target, 1.0, **options)
 
@@ -82,12 +87,14 @@ def focal_cross_entropy(
 
     .. math:: J = (1 - p_c)^{\gamma} \, (-\log p_c)
 
-    ``gamma=0`` is the cross-entropy. :math:`\alpha_c` of the paper is ``weight``. For class probabilities, and for label smoothing,
-    :math:`J = \sum_c t_c J_c`. The paper's own form is for two classes by a sigmoid, and its sum is divided by the number of objects; here
-    the mean is that of the cross-entropy, over all samples and by their weights.
+    ``gamma=0`` is the cross-entropy. :math:`\alpha_c` of the paper is ``weight``. For class
+    probabilities, and for label smoothing, :math:`J = \sum_c t_c J_c`. The paper's own form is for
+    two classes by a sigmoid, and its sum is divided by the number of objects; here the mean is that
+    of the cross-entropy, over all samples and by their weights.
 
     Args:
-        gamma: the focusing parameter :math:`\gamma \ge 0`, a number or a tensor that broadcasts to the class indices.
+        gamma: the focusing parameter :math:`\gamma \ge 0`, a number or a tensor that broadcasts to
+            the class indices.
 
     Example:
         >>> round(focal_cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([0]), gamma=2.0).item(), 4)     # (1/2)^2 log 2
@@ -116,11 +123,13 @@ def multi_class_hinge(
 
     .. math:: J = \frac{1}{C - 1} \sum_{i \neq c} \max(0, z_i - z_c + m)
 
-    :func:`torch.nn.functional.multi_margin_loss` divides by C instead of C - 1. With one class the loss is 0. The function has corners: at
-    them the gradient is PyTorch's, that of the side where the term is 0.
+    :func:`torch.nn.functional.multi_margin_loss` divides by C instead of C - 1. With one class the
+    loss is 0. The function has corners: at them the gradient is PyTorch's, that of the side where
+    the term is 0.
 
     Args:
-        margin: :math:`m`; the paper's is 1. A number, or a tensor that broadcasts to the class indices.
+        margin: :math:`m`; the paper's is 1. A number, or a tensor that broadcasts to the class
+            indices.
 
     Example:
         >>> multi_class_hinge(torch.tensor([[1.0, 0.5, -3.0]]), torch.tensor([0])).item()      # (max(0, 0.5) + max(0, -3)) / 2
@@ -156,23 +165,27 @@ def large_margin_cross_entropy(
 
     .. math:: J = -\log p_c + \lambda D, \qquad q_i = \frac{e^{z_i}}{\sum_{j \neq c} e^{z_j}}, \quad u_i = \frac{1}{C - 1} \quad (i \neq c)
 
-    ============== ==================== =====================================================================
-    ``divergence``
-    ============== ==================== =====================================================================
-    ``symmetric``  LM eq. 8             :math:`\tfrac12 \bigl(D(q \| u) + D(u \| q)\bigr) = \tfrac12 (E_q z - E_u z)`
-    ``q_u``        LM eq. 10, left      :math:`D(q \| u) = E_q \log q + \log(C - 1)`
-    ``u_q``        LM eq. 10, right     :math:`D(u \| q) = -E_u \log q - \log(C - 1)`
-    ============== ==================== =====================================================================
+    ============== ====================
+    ===================================================================== ``divergence``
+    ============== ====================
+    ===================================================================== ``symmetric``  LM eq. 8
+    :math:`\tfrac12 \bigl(D(q \| u) + D(u \| q)\bigr) = \tfrac12 (E_q z - E_u z)` ``q_u``        LM
+    eq. 10, left      :math:`D(q \| u) = E_q \log q + \log(C - 1)` ``u_q``        LM eq. 10, right
+    :math:`D(u \| q) = -E_u \log q - \log(C - 1)` ============== ====================
+    =====================================================================
 
-    ``reg_lambda=0`` is the cross-entropy; so is every ``reg_lambda`` for two classes, where D is 0. A class whose logit is -inf is masked:
-    u and q are over the others. LM eq. 12 is the gradient, with x written for the logits f. The divergence is weighed, ignored and reduced
-    like the cross-entropy of its sample; label smoothing acts on the cross-entropy alone.
+    ``reg_lambda=0`` is the cross-entropy; so is every ``reg_lambda`` for two classes, where D is 0.
+    A class whose logit is -inf is masked: u and q are over the others. LM eq. 12 is the gradient,
+    with x written for the logits f. The divergence is weighed, ignored and reduced like the
+    cross-entropy of its sample; label smoothing acts on the cross-entropy alone.
 
     Args:
         target: class indices of the shape of the logits without their class dimension.
-        reg_lambda: :math:`\lambda \ge 0`, a number or a tensor that broadcasts to the class indices.
+        reg_lambda: :math:`\lambda \ge 0`, a number or a tensor that broadcasts to the class
+            indices.
         divergence: ``"symmetric"``, ``"q_u"`` or ``"u_q"``.
-        margin: of the cross-entropy, as in :func:`soft_margin_cross_entropy`. 1 gives "modified loss (15) + ours" of LM's Table 4.
+        margin: of the cross-entropy, as in :func:`soft_margin_cross_entropy`. 1 gives "modified
+            loss (15) + ours" of LM's Table 4.
 
     Example:
         >>> logits, labels = torch.tensor([[0.0, 0.0, math.log(3.0)]]), torch.tensor([0])       # q = (1/4, 3/4), u = (1/2, 1/2)
@@ -214,7 +227,8 @@ def margin_bias(input: Tensor, target: Tensor) -> Tensor:
 
     .. math:: \hat\rho = \log \sum_{i \neq c} e^{z_i - z_{c^*}}, \qquad c^* = \arg\max_{i \neq c} z_i, \qquad 0 \le \hat\rho \le \log(C - 1)
 
-    With it :math:`-\log p_c = \mathrm{softplus}(z_{c^*} - z_c + \hat\rho)`. It is largest where all wrong logits are alike.
+    With it :math:`-\log p_c = \mathrm{softplus}(z_{c^*} - z_c + \hat\rho)`. It is largest where all
+    wrong logits are alike.
 
     Args:
         input: logits, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of at least two classes.
@@ -249,9 +263,10 @@ def super_symmetry_penalty(weight: Tensor) -> Tensor:
 
     .. math:: \frac{1}{C^2} \sum_{c, c'} \bigl(w_c^T w_{c'} - v\, M_{c c'}\bigr)^2, \qquad M_{c c} = 1, \quad M_{c c'} = -\frac{1}{C - 1}
 
-    with :math:`v = \frac1C \sum_c \lVert w_c \rVert^2`. It is 0 exactly for :math:`w_c^T w_c = v` and :math:`w_c^T w_{c'} = -v/(C - 1)`:
-    vectors of one length that point to the corners of a simplex. The form of LM's constraint is in a supplement that was not at hand; this
-    is a penalty with the same zeros, and :func:`super_symmetric_projection` imposes it strictly.
+    with :math:`v = \frac1C \sum_c \lVert w_c \rVert^2`. It is 0 exactly for :math:`w_c^T w_c = v`
+    and :math:`w_c^T w_{c'} = -v/(C - 1)`: vectors of one length that point to the corners of a
+    simplex. The form of LM's constraint is in a supplement that was not at hand; this is a penalty
+    with the same zeros, and :func:`super_symmetric_projection` imposes it strictly.
 
     Args:
         weight: class vectors ``[..., C, D]``, C >= 2; leading dimensions are runs.
@@ -283,17 +298,20 @@ def super_symmetry_penalty(weight: Tensor) -> Tensor:
 def super_symmetric_projection(weight: Tensor) -> Tensor:
     r"""Make class vectors super-symmetric, near given ones and of the same mean squared length.
 
-    The nearest, among those with that length, to the given vectors less their mean: their singular values are made equal. For projected
-    gradient descent: ``layer.weight.copy_(super_symmetric_projection(layer.weight))`` after each step.
+    The nearest, among those with that length, to the given vectors less their mean: their singular
+    values are made equal. For projected gradient descent:
+    ``layer.weight.copy_(super_symmetric_projection(layer.weight))`` after each step.
 
     Args:
         weight: class vectors ``[..., C, D]`` with D >= C - 1; leading dimensions are runs.
 
     Returns:
-        Vectors of the same shape whose :func:`super_symmetry_penalty` is 0 to rounding, if the given less their mean have the rank C - 1.
+        Vectors of the same shape whose :func:`super_symmetry_penalty` is 0 to rounding, if the
+        given less their mean have the rank C - 1.
 
     Raises:
-        ValueError: for fewer than two classes, and for fewer than C - 1 features, where no super-symmetric vectors exist.
+        ValueError: for fewer than two classes, and for fewer than C - 1 features, where no
+            super-symmetric vectors exist.
 
     Example:
         >>> import torch

@@ -1,7 +1,8 @@
 r"""The arguments that all losses share: their checks, the four options of a cross-entropy, and the reduction.
 
-Most losses treat the true class apart and see the others through :math:`r_c = \log \sum_{i \neq c} e^{z_i}` alone. They work with
-:math:`r_c - a_c`, where :math:`a_c` is the true logit: the cross-entropy is its softplus, and no digit of :math:`1 - p_c` is lost.
+Most losses treat the true class apart and see the others through :math:`r_c = \log \sum_{i \neq c}
+e^{z_i}` alone. They work with :math:`r_c - a_c`, where :math:`a_c` is the true logit: the
+cross-entropy is its softplus, and no digit of :math:`1 - p_c` is lost.
 """
 
 from __future__ import annotations
@@ -233,8 +234,9 @@ def softplus(x: Tensor) -> Tensor:
 class Batch:
     """The arguments of a loss, checked: ``values`` in the type to compute in, the target and the options.
 
-    Losses of samples keep the class dimension. Against class indices it has the size 1, for the true class. Against class probabilities,
-    which a loss may have a reason to refuse (``only_indices``), and with label smoothing, every class in turn is the true one: the loss is
+    Losses of samples keep the class dimension. Against class indices it has the size 1, for the
+    true class. Against class probabilities, which a loss may have a reason to refuse
+    (``only_indices``), and with label smoothing, every class in turn is the true one: the loss is
     *mixed*. :meth:`of_shape` makes a batch whose logits are not there.
     """
 
@@ -450,7 +452,8 @@ def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indice
 def log_of_others(logits: Tensor, class_dim: int) -> Tensor:
     """Return the log-sum-exp of all other classes, for each class, of the shape of the logits.
 
-    It is the full log-sum-exp plus ``log1p(-p_c)``; for the largest class, where ``1 - p_c`` has lost its digits, it is summed afresh.
+    It is the full log-sum-exp plus ``log1p(-p_c)``; for the largest class, where ``1 - p_c`` has
+    lost its digits, it is summed afresh.
     """
     top = logits.detach().argmax(class_dim, keepdim=True)
     log_total = torch.logsumexp(logits, class_dim, keepdim=True)

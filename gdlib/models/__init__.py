@@ -1,10 +1,12 @@
 """Networks that carry a leading run axis R: several trainings in one.
 
-Logits are ``[R, N, C]``. Inputs are ``[S, N, ...]``, where S divides R: run r sees the inputs ``r // (R // S)``. S = 1 shares one batch
-between all runs, S = R gives each run its own, and values between share a batch between the runs of one seed.
+Logits are ``[R, N, C]``. Inputs are ``[S, N, ...]``, where S divides R: run r sees the inputs ``r
+// (R // S)``. S = 1 shares one batch between all runs, S = R gives each run its own, and values
+between share a batch between the runs of one seed.
 
-A multilayer perceptron keeps its R copies in stacked parameters; any other module goes through the same door as a list of R modules. So do
-the image networks: each is a plain module for one run, and :func:`image_stack` makes a stack of them.
+A multilayer perceptron keeps its R copies in stacked parameters; any other module goes through the
+same door as a list of R modules. So do the image networks: each is a plain module for one run, and
+:func:`image_stack` makes a stack of them.
 """
 
 from gdlib.models.headed import HEADS as HEADS

@@ -22,16 +22,19 @@ MLP_HEADS = ("linear", "cosine")
 class HeadedMLP(RunModel):
     r"""R multilayer perceptrons with a last layer of logits or of cosines, and by default without bias.
 
-    With ``head="linear"`` the logits are :math:`w_i^T h`, with ``"cosine"`` they are :math:`\cos\theta_i = w_i^T h / (\lVert w_i \rVert
-    \lVert h \rVert)`, where h are the features of a sample. Features of length 0 have the cosine 0 to everything.
+    With ``head="linear"`` the logits are :math:`w_i^T h`, with ``"cosine"`` they are
+    :math:`\cos\theta_i = w_i^T h / (\lVert w_i \rVert \lVert h \rVert)`, where h are the features
+    of a sample. Features of length 0 have the cosine 0 to everything.
 
     Args:
         sizes: number of inputs, of units in each hidden layer, and of classes.
         seeds: one seed for each run.
         head: ``"linear"`` or ``"cosine"``.
-        with_features: append the features to the output, for a loss that looks at both: ``[R, N, C + D]``.
+        with_features: append the features to the output, for a loss that looks at both: ``[R, N, C
+            + D]``.
         bias: let logits have a bias; cosines have none.
-        **options: those of :class:`gdlib.models.StackedMLP`; the same seeds and options give the same first weights.
+        **options: those of :class:`gdlib.models.StackedMLP`; the same seeds and options give the
+            same first weights.
 
     Raises:
         ValueError: for an unknown head, and as StackedMLP.
@@ -95,15 +98,17 @@ class HeadedMLP(RunModel):
 class Head(nn.Module):
     r"""The last layer of one run, with first weights of a given linear layer, so that runs that differ in it alone start alike.
 
-    ====================== ========================================================================================================
-    kind
-    ====================== ========================================================================================================
-    ``linear``             logits :math:`w_c^T h + b_c`
-    ``super-symmetric``    the same with class vectors that :func:`gdlib.functional.super_symmetric_projection` holds to a simplex
-    ``cosine``             :math:`\cos\theta_c`, see :class:`gdlib.heads.CosineLinear`
-    ``normed``             :math:`w_c^T h`, followed by :math:`\lVert w_c \rVert \lVert h \rVert`, see :class:`gdlib.heads.NormedLinear`
-    ``gaussian``           :math:`-\tfrac12 \lVert h - \mu_c \rVert^2`, see :class:`gdlib.heads.GaussianMixtureHead`
-    ====================== ========================================================================================================
+    ======================
+    ========================================================================================================
+    kind ======================
+    ========================================================================================================
+    ``linear``             logits :math:`w_c^T h + b_c` ``super-symmetric``    the same with class
+    vectors that :func:`gdlib.functional.super_symmetric_projection` holds to a simplex ``cosine``
+    :math:`\cos\theta_c`, see :class:`gdlib.heads.CosineLinear` ``normed``             :math:`w_c^T
+    h`, followed by :math:`\lVert w_c \rVert \lVert h \rVert`, see :class:`gdlib.heads.NormedLinear`
+    ``gaussian``           :math:`-\tfrac12 \lVert h - \mu_c \rVert^2`, see
+    :class:`gdlib.heads.GaussianMixtureHead` ======================
+    ========================================================================================================
 
     It maps features ``[N, D]`` to ``[N, K]``; the first C outputs classify.
 

@@ -19,9 +19,11 @@ STEMS = ("cifar", "tiny-imagenet", "imagenet")
 class ImageNetwork(nn.Module):
     """Image network: a convolutional body, the mean over the positions, and one linear layer.
 
-    The mean makes every input size possible that the body does not shrink to nothing. The initial weights come from PyTorch's default
-    generator. Convolutions: normal with mean 0 and variance 2 / (k² · outputs / groups) for a kernel of size k (He et al. 2015, eq. 14),
-    biases 0. Batch normalisation: scale 1, shift 0. The linear layer: uniform within ±1/√D, as :class:`torch.nn.Linear`.
+    The mean makes every input size possible that the body does not shrink to nothing. The initial
+    weights come from PyTorch's default generator. Convolutions: normal with mean 0 and variance 2 /
+    (k² · outputs / groups) for a kernel of size k (He et al. 2015, eq. 14), biases 0. Batch
+    normalisation: scale 1, shift 0. The linear layer: uniform within ±1/√D, as
+    :class:`torch.nn.Linear`.
 
     Args:
         body: maps images ``[N, C, H, W]`` to ``[N, D, h, w]``.
@@ -57,14 +59,17 @@ def resnet18(
 ) -> ImageNetwork:
     """Make the residual network with 18 layers: four stages of 2, 2, 2, 2 basic blocks with 64, 128, 256, 512 channels.
 
-    A basic block is two 3×3 convolutions; the stages after the first begin with stride 2. Where a block changes the shape, its shortcut is
-    a 1×1 convolution with batch normalisation (option B of He et al. 2016, sec. 3.3), else the identity.
+    A basic block is two 3×3 convolutions; the stages after the first begin with stride 2. Where a
+    block changes the shape, its shortcut is a 1×1 convolution with batch normalisation (option B of
+    He et al. 2016, sec. 3.3), else the identity.
 
     Args:
         classes: number of classes.
-        width: multiplies every number of channels, which is then rounded to a multiple of 4 and at least 8.
-        stem: ``"cifar"`` (3×3 convolution, stride 1), ``"tiny-imagenet"`` (3×3, stride 2) or ``"imagenet"`` (as published: 7×7, stride 2,
-            then 3×3 max pooling, stride 2). The papers on gradient decay do not name theirs.
+        width: multiplies every number of channels, which is then rounded to a multiple of 4 and at
+            least 8.
+        stem: ``"cifar"`` (3×3 convolution, stride 1), ``"tiny-imagenet"`` (3×3, stride 2) or
+            ``"imagenet"`` (as published: 7×7, stride 2, then 3×3 max pooling, stride 2). The papers
+            on gradient decay do not name theirs.
         channels: of the images.
 
     Raises:
@@ -87,9 +92,12 @@ def resnet18(
 def resnet34(
     classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> ImageNetwork:
-    """Make the residual network with 34 layers (He et al. 2016, table 1): :func:`resnet18` with 3, 4, 6, 3 blocks.
+    """Make the residual network with 34 layers (He et al.
 
-    The papers on gradient decay call it "ResNet35" in their tables of accuracies and "ResNet34" in those of calibration.
+    2016, table 1): :func:`resnet18` with 3, 4, 6, 3 blocks.
+
+    The papers on gradient decay call it "ResNet35" in their tables of accuracies and "ResNet34" in
+    those of calibration.
 
     Example:
         >>> sum(parameter.numel() for parameter in resnet34(classes=10).parameters())
@@ -101,10 +109,13 @@ def resnet34(
 def resnet50(
     classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> ImageNetwork:
-    """Make the residual network with 50 layers (He et al. 2016, table 1): 3, 4, 6, 3 bottleneck blocks.
+    """Make the residual network with 50 layers (He et al.
 
-    A bottleneck block is a 1×1, a 3×3 and a 1×1 convolution with 64, 64, 256 channels in the first stage, doubled from stage to stage. The
-    stride 2 is in the 3×3 convolution, where most later work has it; He et al. had it in the first 1×1. Arguments as of :func:`resnet18`.
+    2016, table 1): 3, 4, 6, 3 bottleneck blocks.
+
+    A bottleneck block is a 1×1, a 3×3 and a 1×1 convolution with 64, 64, 256 channels in the first
+    stage, doubled from stage to stage. The stride 2 is in the 3×3 convolution, where most later
+    work has it; He et al. had it in the first 1×1. Arguments as of :func:`resnet18`.
 
     Example:
         >>> sum(parameter.numel() for parameter in resnet50(classes=10).parameters())
@@ -118,10 +129,12 @@ def vgg16(
 ) -> ImageNetwork:
     """Make configuration D of Simonyan & Zisserman (2015, table 1) in the form that is usual for small images.
 
-    Thirteen 3×3 convolutions with biases in five stages of 2, 2, 3, 3, 3 layers with 64, 128, 256, 512, 512 channels; 2×2 max pooling with
-    stride 2 ends each stage. Two points differ from the printed network: a batch normalisation follows each convolution, and *one* linear
-    layer takes the place of the three large ones with dropout. A position at the edge that fills half a pooling window is kept, so that
-    images of any size pass. Arguments as of :func:`resnet18`, but the stem ``"tiny-imagenet"`` only gives the first convolution stride 2.
+    Thirteen 3×3 convolutions with biases in five stages of 2, 2, 3, 3, 3 layers with 64, 128, 256,
+    512, 512 channels; 2×2 max pooling with stride 2 ends each stage. Two points differ from the
+    printed network: a batch normalisation follows each convolution, and *one* linear layer takes
+    the place of the three large ones with dropout. A position at the edge that fills half a pooling
+    window is kept, so that images of any size pass. Arguments as of :func:`resnet18`, but the stem
+    ``"tiny-imagenet"`` only gives the first convolution stride 2.
 
     Example:
         >>> sum(parameter.numel() for parameter in vgg16(classes=10).parameters())
@@ -145,11 +158,15 @@ def vgg16(
 def mobilenet_v1(
     classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> ImageNetwork:
-    """Make the first MobileNet (Howard et al. 2017, table 1): a 3×3 convolution and 13 separable layers with 64 to 1024 channels.
+    """Make the first MobileNet (Howard et al.
 
-    A separable layer is a 3×3 convolution in each channel, then a 1×1 convolution over the channels, both with batch normalisation and
-    ReLU. The printed table gives stride 2 to the last 3×3 convolution too, against the sizes that stand beside it; it has stride 1 here.
-    Arguments as of :func:`resnet18`, but the stem is the stride of the first convolution: 1 for ``"cifar"``, else 2.
+    2017, table 1): a 3×3 convolution and 13 separable layers with 64 to 1024 channels.
+
+    A separable layer is a 3×3 convolution in each channel, then a 1×1 convolution over the
+    channels, both with batch normalisation and ReLU. The printed table gives stride 2 to the last
+    3×3 convolution too, against the sizes that stand beside it; it has stride 1 here. Arguments as
+    of :func:`resnet18`, but the stem is the stride of the first convolution: 1 for ``"cifar"``,
+    else 2.
 
     Example:
         >>> sum(parameter.numel() for parameter in mobilenet_v1(classes=10).parameters())
@@ -181,18 +198,20 @@ def conv13(
 ) -> ImageNetwork:
     """Make the network of 13 layers that was usual on CIFAR-100, which ends in a mean over the positions and a linear layer.
 
-    Three 3×3 convolutions with 128 channels and three with 256, each group with 2×2 max pooling and dropout of 1/2 behind it; then 512
-    channels by 3×3 without padding, 256 and 128 by 1×1. A batch normalisation and a leaky ReLU of slope 0.1 follow each convolution; the
-    input has no noise. Dropout draws from PyTorch's default generator, so that a run in a stack is not the run alone to the bit. Arguments
-    as of :func:`resnet18`; the stem has no meaning here.
+    Three 3×3 convolutions with 128 channels and three with 256, each group with 2×2 max pooling and
+    dropout of 1/2 behind it; then 512 channels by 3×3 without padding, 256 and 128 by 1×1. A batch
+    normalisation and a leaky ReLU of slope 0.1 follow each convolution; the input has no noise.
+    Dropout draws from PyTorch's default generator, so that a run in a stack is not the run alone to
+    the bit. Arguments as of :func:`resnet18`; the stem has no meaning here.
 
     Example:
         >>> sum(parameter.numel() for parameter in conv13(classes=100).parameters())      # the published 3.1 million
         3133412
 
     References:
-        Laine and Aila, *Temporal ensembling for semi-supervised learning* (2017); Tarvainen and Valpola, *Mean teachers are better role
-        models* (2017). *Large Margin In Softmax Cross-Entropy Loss* names a 13-layer network and refers to the second.
+        Laine and Aila, *Temporal ensembling for semi-supervised learning* (2017); Tarvainen and
+        Valpola, *Mean teachers are better role models* (2017). *Large Margin In Softmax
+        Cross-Entropy Loss* names a 13-layer network and refers to the second.
     """
     _check_form(classes, width, stem, channels)
     inputs, layers = channels, []
@@ -211,8 +230,9 @@ def conv13(
 class FastNetwork(ImageNetwork):
     """Small image network: whitening filters, three convolutional blocks, the maximum over the positions, one linear layer.
 
-    The first layer is a fixed 2×2 convolution: the whitening filters of 2×2 patches and their negatives, 24 for colour images, random until
-    :meth:`whiten` computes them from training images. A block is a 3×3 convolution, 2×2 max pooling, batch normalisation, ReLU, another 3×3
+    The first layer is a fixed 2×2 convolution: the whitening filters of 2×2 patches and their
+    negatives, 24 for colour images, random until :meth:`whiten` computes them from training images.
+    A block is a 3×3 convolution, 2×2 max pooling, batch normalisation, ReLU, another 3×3
     convolution, batch normalisation, ReLU. :func:`fast` makes one.
     """
 
@@ -277,8 +297,9 @@ def fast(
 ) -> FastNetwork:
     """Make a small network with 32, 64 and 256 channels, for two CPU cores; no paper on gradient decay has it.
 
-    At 32×32 pixels an image costs 27.5 million multiply-adds, a twentieth of ResNet18. Whitening filters and their negatives and maximum
-    pooling over all positions are habits of the CIFAR-10 speed records. Arguments as of :func:`resnet18`; the stem has no meaning here.
+    At 32×32 pixels an image costs 27.5 million multiply-adds, a twentieth of ResNet18. Whitening
+    filters and their negatives and maximum pooling over all positions are habits of the CIFAR-10
+    speed records. Arguments as of :func:`resnet18`; the stem has no meaning here.
 
     Example:
         >>> network = fast(classes=10)
@@ -311,9 +332,11 @@ def image_stack(
 ) -> ModuleStack:
     """Make one image network for each seed, side by side behind the run axis.
 
-    The initial weights of a run depend on its seed only; runs with equal seeds start from equal weights. PyTorch's generators are left as
-    they were. On a CPU with one thread a run in the stack computes what it computes alone, bit for bit, in either memory format. There
-    ``stack.to(memory_format=torch.channels_last)`` is the faster one for most networks; the images may stay as they are.
+    The initial weights of a run depend on its seed only; runs with equal seeds start from equal
+    weights. PyTorch's generators are left as they were. On a CPU with one thread a run in the stack
+    computes what it computes alone, bit for bit, in either memory format. There
+    ``stack.to(memory_format=torch.channels_last)`` is the faster one for most networks; the images
+    may stay as they are.
 
     Args:
         name: a name of :data:`IMAGE_NETWORKS`.
@@ -324,7 +347,8 @@ def image_stack(
         channels: of the images.
 
     Raises:
-        ValueError: for names, numbers or seeds that do not make a stack; the message names the valid ones.
+        ValueError: for names, numbers or seeds that do not make a stack; the message names the
+            valid ones.
 
     Example:
         >>> stack = image_stack("resnet18", seeds=[0, 0, 1], classes=10, width=0.25)
@@ -363,8 +387,9 @@ def _check_form(classes: int, width: float, stem: str, channels: int) -> None:
 
 def _scaled(units: int, width: float) -> int:
     """Round ``units · width`` to the nearest multiple of 4 (a tie goes to the even multiple), and to at least 8."""
-    # At least 8: with fewer input channels in channels_last, the backward pass of a 1×1 convolution of stride 2, as in the shortcuts of the
-    # residual networks, writes past its memory on a CPU without AVX-512 (oneDNN in torch 2.13) and ends the process.
+    # At least 8: with fewer input channels in channels_last, the backward pass of a 1×1 convolution
+    # of stride 2, as in the shortcuts of the residual networks, writes past its memory on a CPU
+    # without AVX-512 (oneDNN in torch 2.13) and ends the process.
     return 4 * max(2, round(units * width / 4))
 
 

@@ -51,20 +51,26 @@ INITIALIZATIONS = ("pytorch", "xavier", "he")
 class StackedMLP(RunModel):
     """R multilayer perceptrons in stacked parameters: weights ``[R, in, out]``, biases ``[R, out]``.
 
-    On a CPU with one thread a run in a stack computes what it computes alone, bit for bit, where matrix products do not depend on where in
-    memory a run lies: with MKL for whole batches at the sizes of the MNIST experiments, and for nearly every size with the environment
-    variable ``MKL_CBWR=AUTO``. Elsewhere a run differs by rounding. A batch that several runs share is expanded, not copied.
+    On a CPU with one thread a run in a stack computes what it computes alone, bit for bit, where
+    matrix products do not depend on where in memory a run lies: with MKL for whole batches at the
+    sizes of the MNIST experiments, and for nearly every size with the environment variable
+    ``MKL_CBWR=AUTO``. Elsewhere a run differs by rounding. A batch that several runs share is
+    expanded, not copied.
 
     Args:
         sizes: number of inputs, of units in each hidden layer, and of classes.
-        seeds: one seed for the initialisation of each run; runs with equal seeds start from equal weights.
+        seeds: one seed for the initialisation of each run; runs with equal seeds start from equal
+            weights.
         activation: ``"relu"``, ``"tanh"`` or ``"sigmoid"``, after every layer but the last.
-        initialization: ``"pytorch"`` (weights and biases uniform within ±1/√in, as nn.Linear), ``"xavier"`` (uniform within
-            ±√(6/(in+out)), biases zero) or ``"he"`` (normal with variance 2/in, biases zero).
-        linear_features: leave out the activation of the last hidden layer, so that its units span the whole plane (or space).
+        initialization: ``"pytorch"`` (weights and biases uniform within ±1/√in, as nn.Linear),
+            ``"xavier"`` (uniform within ±√(6/(in+out)), biases zero) or ``"he"`` (normal with
+            variance 2/in, biases zero).
+        linear_features: leave out the activation of the last hidden layer, so that its units span
+            the whole plane (or space).
 
     Raises:
-        ValueError: for sizes, names or seeds that do not make a network; the message names the valid ones.
+        ValueError: for sizes, names or seeds that do not make a network; the message names the
+            valid ones.
 
     Example:
         >>> model = StackedMLP([784, 50, 20, 10], seeds=[0, 0, 1])      # the papers' MNIST network

@@ -31,8 +31,9 @@ class RunModel(nn.Module, ABC):
 class ModuleStack(RunModel):
     """R modules of any kind, side by side behind the run axis.
 
-    The modules compute one after the other, so that a run in a stack computes what it computes alone. Nothing waits for a GPU. While a CUDA
-    graph is recorded each module has a stream of its own, so that the replayed graph computes them side by side.
+    The modules compute one after the other, so that a run in a stack computes what it computes
+    alone. Nothing waits for a GPU. While a CUDA graph is recorded each module has a stream of its
+    own, so that the replayed graph computes them side by side.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.

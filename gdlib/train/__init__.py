@@ -1,7 +1,8 @@
 """The training loop: the only one, for one run and for a stack of runs, on a CPU and on a GPU.
 
-It knows no names, no configurations and no data sets: it is handed a model, a loss, a schedule and tensors. Nothing that changes what is
-computed is on by default: reduced precision, fused updates and replayed steps are switches.
+It knows no names, no configurations and no data sets: it is handed a model, a loss, a schedule and
+tensors. Nothing that changes what is computed is on by default: reduced precision, fused updates
+and replayed steps are switches.
 """
 
 from gdlib.train.loop import LR_SCHEDULES as LR_SCHEDULES

@@ -84,53 +84,74 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train a stack of runs by stochastic gradient descent, in place.
 
-    The objective is the mean over the samples of a batch and the sum over the runs, so that every run gets the gradient that it would get
-    alone. The last batch of an epoch is smaller where the batch size does not divide the number of samples. A run that diverges goes on,
-    beside the others, and a warning is logged at the end. The model is left in evaluation if there is a ``measure``, in training otherwise.
+    The objective is the mean over the samples of a batch and the sum over the runs, so that every
+    run gets the gradient that it would get alone. The last batch of an epoch is smaller where the
+    batch size does not divide the number of samples. A run that diverges goes on, beside the
+    others, and a warning is logged at the end. The model is left in evaluation if there is a
+    ``measure``, in training otherwise.
 
     Args:
         model: a stack of R runs.
         loss_fn: per-sample loss of logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]``.
-        schedule: maps an optimiser step, counted from 0, to one β for each run, or to one for all; or a sequence of schedules, one for each
-            run. A method ``update`` of a schedule is called with what ``measure`` returned, of its run if it has one, before the next epoch
-            begins, so that β can follow what is measured, as with :class:`gdlib.schedules.ConfidenceFeedback`.
+        schedule: maps an optimiser step, counted from 0, to one β for each run, or to one for all;
+            or a sequence of schedules, one for each run. A method ``update`` of a schedule is
+            called with what ``measure`` returned, of its run if it has one, before the next epoch
+            begins, so that β can follow what is measured, as with
+            :class:`gdlib.schedules.ConfidenceFeedback`.
         inputs: training inputs ``[N, ...]``, on the device of the model.
         labels: class indices ``[N]``, on the same device.
         epochs: number of passes over the data.
         batch_size: samples in a step.
         learning_rate: step size.
         optimizer: ``"sgd"``, or ``"adam"`` with its second decay rate at 0.999.
-        momentum: heavy-ball momentum of SGD; the first decay rate of Adam, whose usual value is 0.9.
+        momentum: heavy-ball momentum of SGD; the first decay rate of Adam, whose usual value is
+            0.9.
         weight_decay: coefficient of the L2 penalty that is added to the gradient.
-        lr_schedule: of the learning rate. ``"milestones"``: see there. ``"exponential"``: by the same factor after every epoch, down to
-            a thousandth in the last one. ``"one-cycle"``: from step to step up to ``learning_rate`` and down to nothing, while the momentum
-            goes from 0.95 to 0.85 and back, whatever ``momentum`` says (:class:`torch.optim.lr_scheduler.OneCycleLR`).
+        lr_schedule: of the learning rate. ``"milestones"``: see there. ``"exponential"``: by the
+            same factor after every epoch, down to a thousandth in the last one. ``"one-cycle"``:
+            from step to step up to ``learning_rate`` and down to nothing, while the momentum goes
+            from 0.95 to 0.85 and back, whatever ``momentum`` says
+            (:class:`torch.optim.lr_scheduler.OneCycleLR`).
         milestones: after these numbers of finished epochs the learning rate is divided by ten.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
-        order_seeds: S seeds for :func:`batch_order`, S a divisor of R; runs ``r // (R // S)`` share one.
-        order: instead of seeds, the samples of each epoch, for runs that do not train on the same ones. It must depend on the epoch only.
-        prepare: makes of a batch, and of the numbers drawn for it or None, what the model sees; by default the batch itself.
-        draws: random numbers for ``prepare``, such as the places of crops. They must depend on the epoch only.
-        precision: ``"float32"``, or ``"bfloat16"`` for a model that runs under autocast; the weights and the loss stay in float32.
-        manual_backward: where it can, do the steps of perceptrons by a backward pass written by hand, to rounding the same. It can if
-            ``loss_fn`` has an attribute ``beta_and_temperature``, a function from the β of a step to the β and the τ of its gradient decay.
-        fused: let the optimiser update all parameters in one kernel; on a CPU this changes last bits.
-        cuda_graph: record one step on the GPU and replay it. On another device the steps are done one by one, and the log says so.
-        measure: called before the first epoch and after each one; what it returns goes into the history, under names of its own.
-        checkpoint: a file that keeps the state between epochs. If it exists, training goes on from there and ends in the same weights,
-            bit for bit, as without the interruption (CPU, one thread). It is left in place at the end.
-        checkpoint_every: epochs between two checkpoints. The end, and an exception such as an interruption, write the last whole epoch.
-        identity: describes model, data, loss and ``schedule``. A checkpoint with another identity is refused, and so is one with another
-            learning rate or any other hyperparameter; ``epochs`` alone may grow, where the learning rate falls at milestones.
+        order_seeds: S seeds for :func:`batch_order`, S a divisor of R; runs ``r // (R // S)`` share
+            one.
+        order: instead of seeds, the samples of each epoch, for runs that do not train on the same
+            ones. It must depend on the epoch only.
+        prepare: makes of a batch, and of the numbers drawn for it or None, what the model sees; by
+            default the batch itself.
+        draws: random numbers for ``prepare``, such as the places of crops. They must depend on the
+            epoch only.
+        precision: ``"float32"``, or ``"bfloat16"`` for a model that runs under autocast; the
+            weights and the loss stay in float32.
+        manual_backward: where it can, do the steps of perceptrons by a backward pass written by
+            hand, to rounding the same. It can if ``loss_fn`` has an attribute
+            ``beta_and_temperature``, a function from the β of a step to the β and the τ of its
+            gradient decay.
+        fused: let the optimiser update all parameters in one kernel; on a CPU this changes last
+            bits.
+        cuda_graph: record one step on the GPU and replay it. On another device the steps are done
+            one by one, and the log says so.
+        measure: called before the first epoch and after each one; what it returns goes into the
+            history, under names of its own.
+        checkpoint: a file that keeps the state between epochs. If it exists, training goes on from
+            there and ends in the same weights, bit for bit, as without the interruption (CPU, one
+            thread). It is left in place at the end.
+        checkpoint_every: epochs between two checkpoints. The end, and an exception such as an
+            interruption, write the last whole epoch.
+        identity: describes model, data, loss and ``schedule``. A checkpoint with another identity
+            is refused, and so is one with another learning rate or any other hyperparameter;
+            ``epochs`` alone may grow, where the learning rate falls at milestones.
         progress: show a bar (terminal, notebook) or log one line for each epoch (anywhere else).
 
     Returns:
-        The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` (the β of the next step, ``[R]``),
-        ``learning_rate`` and what ``measure`` returned.
+        The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` (the β
+        of the next step, ``[R]``), ``learning_rate`` and what ``measure`` returned.
 
     Raises:
         TypeError: for a model that is no stack of runs.
-        ValueError: for numbers that make no training, and for a checkpoint that is damaged or belongs to another training.
+        ValueError: for numbers that make no training, and for a checkpoint that is damaged or
+            belongs to another training.
         RuntimeError: for a checkpoint of a model of another shape.
 
     Example:
@@ -328,8 +349,9 @@ def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
 def batch_orders(seeds: Sequence[int], epoch: int, samples: Sequence[int]) -> Tensor:
     """Return the first n of :func:`batch_order` for each seed and number of samples, ``[S, n]``; n is the smallest of these numbers.
 
-    PyTorch's generator keeps 32 bits of a seed, which hold an epoch below 2**20 and a seed below 2**12. Two larger seeds would share their
-    orders, so those come from NumPy's Philox generator, whose key holds both whole.
+    PyTorch's generator keeps 32 bits of a seed, which hold an epoch below 2**20 and a seed below
+    2**12. Two larger seeds would share their orders, so those come from NumPy's Philox generator,
+    whose key holds both whole.
     """
     generator, length, orders = torch.Generator(), min(samples), []
     for seed, size in zip(seeds, samples, strict=True):

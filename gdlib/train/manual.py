@@ -13,11 +13,14 @@ from gdlib.functional.options import positive
 from gdlib.models import ACTIVATIONS, HeadedMLP, RunModel, StackedMLP
 
 _WIDE = (64, 16)  # inputs and units from which on one product for all runs is faster
-_ALIGNED = 32  # numbers in two vectors of AVX-512: no block begins, and the whole does not end, in the middle of one
+# numbers in two vectors of AVX-512: no block begins, and the whole does not end, in the middle of
+# one
+_ALIGNED = 32
 
 BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
 
-# In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient by the derivative and spends the outputs.
+# In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient
+# by the derivative and spends the outputs.
 _BY_HAND: dict[
     Callable[[Tensor], Tensor],
     tuple[Callable[[Tensor], object], Callable[[Tensor, Tensor], object]],
@@ -40,8 +43,8 @@ _BY_HAND: dict[
 def product(left: Tensor, right: Tensor) -> Tensor:
     """Multiply ``[M, K]`` by the transpose of ``[N, K]``, both contiguous.
 
-    By oneDNN where PyTorch has it: it uses AVX-512 wherever that is, MKL only on processors of Intel, and a row of the left or the right
-    gives the same bits among any others.
+    By oneDNN where PyTorch has it: it uses AVX-512 wherever that is, MKL only on processors of
+    Intel, and a row of the left or the right gives the same bits among any others.
     """
     if left.dtype is torch.float32 and torch.backends.mkldnn.is_available():
         return cast(Tensor, torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], ""))
@@ -51,13 +54,16 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 class ManualStep:
     r"""Forward, loss, backward, clipping, update; what :class:`gdlib.train.step.Step` does, to rounding.
 
-    With few units in a layer, a step by autograd is mostly calls and allocations. Here the buffers are made once, and parameters, gradients
-    and momenta are three rows of one array, which lives here while steps are done; :meth:`store` hands it to the model and its optimizer.
+    With few units in a layer, a step by autograd is mostly calls and allocations. Here the buffers
+    are made once, and parameters, gradients and momenta are three rows of one array, which lives
+    here while steps are done; :meth:`store` hands it to the model and its optimizer.
 
-    A run in a stack computes what it computes alone, bit for bit, under the conditions of :class:`gdlib.models.StackedMLP`: every sum over
-    samples or classes is made run by run, and every operation over the whole vector is a single multiplication or addition. Runs that share
-    a batch have a large first layer computed as one product :math:`[B, D] \times [D, R H]`, with weights ``[R, H, D]``. The logits and the
-    last layer's weights lie transposed, ``[R, C, B]`` and ``[R, C, H]``: with few classes these products are two to three times faster.
+    A run in a stack computes what it computes alone, bit for bit, under the conditions of
+    :class:`gdlib.models.StackedMLP`: every sum over samples or classes is made run by run, and
+    every operation over the whole vector is a single multiplication or addition. Runs that share a
+    batch have a large first layer computed as one product :math:`[B, D] \times [D, R H]`, with
+    weights ``[R, H, D]``. The logits and the last layer's weights lie transposed, ``[R, C, B]`` and
+    ``[R, C, H]``: with few classes these products are two to three times faster.
 
     Args:
         model: a stack that :meth:`serves`, as the loss and the optimizer.
@@ -71,8 +77,9 @@ class ManualStep:
     def serves(model: RunModel, loss_fn: object, optimizer: torch.optim.Optimizer) -> bool:
         """Say whether this computes what autograd would: perceptrons with a hidden layer and logits, on a CPU, SGD, gradient-decay loss.
 
-        A loss whose gradient is that of :func:`gdlib.functional.gd_cross_entropy` of the model's outputs says so by an attribute
-        ``beta_and_temperature``: a function from the β of a step, ``[R]``, to the β and the τ of the loss, each ``[R]`` or a number.
+        A loss whose gradient is that of :func:`gdlib.functional.gd_cross_entropy` of the model's
+        outputs says so by an attribute ``beta_and_temperature``: a function from the β of a step,
+        ``[R]``, to the β and the τ of the loss, each ``[R]`` or a number.
         """
         plain = not isinstance(model, HeadedMLP) or (
             model.head == "linear" and not model.with_features
@@ -105,7 +112,8 @@ class ManualStep:
         self.decay = cast(BetaAndTemperature, cast(Any, loss_fn).beta_and_temperature)
         self.optimizer, self.max_grad_norm = optimizer, max_grad_norm
         optimizer.zero_grad()
-        optimizer.step()  # nothing to update; a scheduler of the learning rate warns where its optimizer never steps
+        # nothing to update; a scheduler of the learning rate warns where its optimizer never steps
+        optimizer.step()
         self.runs, self.groups, self.shared = model.runs, groups, model.runs // groups
         self.last = len(layers.weights) - 1
         self.activate, self.activate_backward = _BY_HAND[layers.activation]
@@ -117,7 +125,8 @@ class ManualStep:
         self.parameters = [*layers.weights, *layers.biases]
         sizes = [-(-parameter.numel() // _ALIGNED) * _ALIGNED for parameter in self.parameters]
         self.flat = layers.weights[0].detach().new_zeros(3, sum(sizes))
-        # values, gradients and momenta, each as the parameters see them and as the products use them
+        # values, gradients and momenta, each as the parameters see them and as the products use
+        # them
         rows = [row.split(sizes) for row in self.flat]
         pairs = [
             [
@@ -250,8 +259,9 @@ class ManualStep:
     def _loss_backward(self, logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
         r"""Make of the logits ``[R, C, B]`` the gradient of the mean loss.
 
-        For a wrong class :math:`e^{z_i} / (a + \beta e^{z_c})`, for the true one :math:`-a / (a + \beta e^{z_c})` with :math:`a = \sum_{i
-        \neq c} e^{z_i}`, summed without the true class, so that no digit of :math:`1 - p_c` is lost.
+        For a wrong class :math:`e^{z_i} / (a + \beta e^{z_c})`, for the true one :math:`-a / (a +
+        \beta e^{z_c})` with :math:`a = \sum_{i \neq c} e^{z_i}`, summed without the true class, so
+        that no digit of :math:`1 - p_c` is lost.
         """
         factor, temperature = (
             value[:, None, None] if isinstance(value, Tensor) else value

@@ -37,11 +37,13 @@ def autocast(device: torch.device, precision: str, *, cached: bool = True) -> to
 class Step:
     """One step by autograd: forward, loss, backward, clipping, update.
 
-    The objective is the mean over the samples and the sum over the runs. The loss is computed in float32 at least, whatever the
-    precision of the model. Arguments as of :func:`gdlib.train.train`.
+    The objective is the mean over the samples and the sum over the runs. The loss is computed in
+    float32 at least, whatever the precision of the model. Arguments as of
+    :func:`gdlib.train.train`.
 
     Args:
-        cached: let autocast keep the weights that it has cast; not where the step is recorded, which would keep those of the recording.
+        cached: let autocast keep the weights that it has cast; not where the step is recorded,
+            which would keep those of the recording.
     """
 
     def __init__(
@@ -134,10 +136,12 @@ class Feed:
 class GraphedStep:
     """Steps that are recorded as one CUDA graph and replayed, so that the processor issues one launch instead of hundreds.
 
-    The first steps, which let the libraries choose their kernels, are done one by one on a side stream. Then a step is recorded, from the
-    gathering of the batch to the update, and replayed: the tables of the epoch lie in memory that stays, and a counter on the device says
-    which part of them is next. A smaller last batch is done by itself. If a step cannot be recorded, the log says why and all are done one
-    by one. The optimizer must read its learning rate from a tensor on the device, or a schedule of it would have no effect.
+    The first steps, which let the libraries choose their kernels, are done one by one on a side
+    stream. Then a step is recorded, from the gathering of the batch to the update, and replayed:
+    the tables of the epoch lie in memory that stays, and a counter on the device says which part of
+    them is next. A smaller last batch is done by itself. If a step cannot be recorded, the log says
+    why and all are done one by one. The optimizer must read its learning rate from a tensor on the
+    device, or a schedule of it would have no effect.
     """
 
     WARM_UP = 3

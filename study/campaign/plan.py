@@ -75,9 +75,11 @@ class Job:
     def missing(self, record: Path | None = None) -> str:
         """Say why the job is not done, by its record or another file; empty if it is.
 
-        A job is done if its record is of its notebook and its setting, all defaults included, and holds exactly the runs that were
-        planned, each trained to its end (:func:`study.records.load` refuses others). A parameter that the record does not know, because it
-        was added later, had its default. On which device it was measured and file times play no part.
+        A job is done if its record is of its notebook and its setting, all defaults included, and
+        holds exactly the runs that were planned, each trained to its end
+        (:func:`study.records.load` refuses others). A parameter that the record does not know,
+        because it was added later, had its default. On which device it was measured and file times
+        play no part.
         """
         path = (record or self.record).absolute()
         try:
@@ -172,7 +174,8 @@ def coverage(jobs: Iterable[Job]) -> Coverage:
 def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame:
     """Count the trainings for some rows of the claims ledger: a row for each campaign of a folder and each scale.
 
-    Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``. A job that answers several rows counts once.
+    Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``. A job
+    that answers several rows counts once.
     """
     by: dict[tuple[str, str, str], list[Job]] = {}
     for campaign in load_all(folder):
@@ -213,7 +216,8 @@ def _campaigns(folder: Path) -> list[Path]:
 def load(path: str | Path) -> Campaign:
     """Read a campaign file and expand it into jobs, each with the file's parameters, then the entry's, then the value of ``each``.
 
-    The records are those of ``results/records`` beside the file's folder. A file that did not change is not read again.
+    The records are those of ``results/records`` beside the file's folder. A file that did not
+    change is not read again.
     """
     path = Path(path)
     try:

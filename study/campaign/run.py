@@ -19,8 +19,8 @@ from study.settings import nearest
 def run(name: str, job_id: str, root: Path) -> Path:
     """Run one job, unless its record is there: execute its notebook with the job's parameters, and keep the record if it is the job's.
 
-    The executed notebook stays in ``build/<campaign>/<job>.ipynb``, also when it failed. Nothing is trained where the record cannot be
-    written.
+    The executed notebook stays in ``build/<campaign>/<job>.ipynb``, also when it failed. Nothing is
+    trained where the record cannot be written.
     """
     root = root.resolve()
     jobs = {job.id: job for job in named(name, root).jobs}

@@ -30,8 +30,8 @@ _SILENT = (
 class Watch(threading.Thread):
     """Reports on the pending jobs of a plan while its process lives, and ends them when the process is asked to end (SIGTERM).
 
-    Snakemake would wait for its jobs. The logs ``build/<campaign>/<job>.log`` tell of the jobs of a cluster too. Must be started in the
-    main thread.
+    Snakemake would wait for its jobs. The logs ``build/<campaign>/<job>.log`` tell of the jobs of a
+    cluster too. Must be started in the main thread.
     """
 
     def __init__(self, plan: Plan, root: Path) -> None:

@@ -1,7 +1,8 @@
 """Criteria of the claims: the rules of the sentences of ``campaigns/criteria.yml``, and the runs that they speak of.
 
-A claim has parts. A part compares settings run by run, paired over seeds, in each variant (what the papers leave unsaid, filled in one
-way). Its rule returns *met*, *contradicted* or *unresolved*, by where the 95 % interval lies against the rule's own threshold.
+A claim has parts. A part compares settings run by run, paired over seeds, in each variant (what the
+papers leave unsaid, filled in one way). Its rule returns *met*, *contradicted* or *unresolved*, by
+where the 95 % interval lies against the rule's own threshold.
 """
 
 from study.criteria.claims import CLAIMS, at_chosen_rate, pooled_unless_fast

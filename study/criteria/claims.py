@@ -1,6 +1,7 @@
 """The rules of the claims, each the meaning of a sentence in ``campaigns/criteria.yml``.
 
-That file was committed before the runs; ``campaigns/criteria-changes.yml`` dates every later change.
+That file was committed before the runs; ``campaigns/criteria-changes.yml`` dates every later
+change.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,8 @@
 """The few words that rules are made of.
 
-A rule looks at one variant (the runs in which what the papers leave unsaid is filled in one way) and says *met*, *contradicted* or
-*unresolved*, by where an interval lies against the rule's own threshold. It says nothing (None) while a run that it needs is missing.
+A rule looks at one variant (the runs in which what the papers leave unsaid is filled in one way)
+and says *met*, *contradicted* or *unresolved*, by where an interval lies against the rule's own
+threshold. It says nothing (None) while a run that it needs is missing.
 """
 
 from __future__ import annotations
@@ -105,11 +106,17 @@ class Variant:
     """The runs of one variant, or a part of them, with the rules that can be asked of it."""
 
     name: str  # such as relu-unit
-    runs: pd.DataFrame  # with ``setting`` (a number for a constant β, otherwise a label), the metrics, and the column ``unit``
+    # with ``setting`` (a number for a constant β, otherwise a label), the metrics, and the column
+    # ``unit``
+    runs: pd.DataFrame
     seeds: int = 2  # how many pairs a comparison needs to decide
     unit: str = "seed"  # what pairs two values; "title" for data sets
-    some: bool = False  # whether "the best of" and "each of" speak of the rivals that were run, instead of waiting for all
-    pooled: bool = False  # whether runs of one seed have nothing in common, so that the deviation is that of all settings together
+    # whether "the best of" and "each of" speak of the rivals that were run, instead of waiting for
+    # all
+    some: bool = False
+    # whether runs of one seed have nothing in common, so that the deviation is that of all settings
+    # together
+    pooled: bool = False
     words: str = ""  # the part of the runs that is meant
 
     @property

@@ -38,14 +38,16 @@ _LOSSES_OF_LM = "(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|mo
 def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Select the runs of one kind, each with its ``variant``, its ``setting`` and the columns that the criteria speak of.
 
-    A setting is the number of a constant β, or the label of a warm-up or a loss; where the temperature varies it is the pair (β, τ).
+    A setting is the number of a constant β, or the label of a warm-up or a loss; where the
+    temperature varies it is the pair (β, τ).
     """
     if kind not in _KINDS:
         raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(_KINDS)}")
     select, column, *_ = _KINDS[kind]
     if column not in runs:
         return runs.iloc[:0]
-    # old records do not name their loss, gradient decay, and do not say that classes were of equal size
+    # old records do not name their loss, gradient decay, and do not say that classes were of equal
+    # size
     runs = runs.assign(loss=runs.reindex(columns=["loss"])["loss"].astype(object).fillna("gd"))
     unequal = runs.reindex(columns=["imbalance"])["imbalance"] > 1
     return select(runs[unequal == (kind == "long-tailed")], kind)
@@ -54,9 +56,10 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 def least_seeds(kind: str, variant: str = "") -> int:
     """Tell how many seeds a variant needs to decide anything.
 
-    Five on MNIST, three with image networks, but five with crops and flips on the small networks of real accuracy where β alone differs;
-    ten cross-validations of tables, and ten tables; five repetitions of a time. A kind that has variants of MNIST beside those of image
-    networks needs the name of the variant.
+    Five on MNIST, three with image networks, but five with crops and flips on the small networks of
+    real accuracy where β alone differs; ten cross-validations of tables, and ten tables; five
+    repetitions of a time. A kind that has variants of MNIST beside those of image networks needs
+    the name of the variant.
     """
     select, _, seeds, _ = _KINDS[kind]
     many = select is _image_runs and kind != "margins" and on_fast(variant) and ", crops" in variant
@@ -296,8 +299,8 @@ def _long_tailed_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
     """Keep the variants that were trained with and without momentum, each run with its ``arm`` and its ``oscillation``.
 
-    That is the standard deviation of the change of test accuracy from epoch to epoch, over the second half of the epochs before the
-    learning rate falls.
+    That is the standard deviation of the change of test accuracy from epoch to epoch, over the
+    second half of the epochs before the learning rate falls.
     """
     moving = runs["momentum"] > 0
     ratio = runs["learning_rate"] / runs["learning_rate"].where(moving).groupby(
@@ -381,9 +384,10 @@ def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
 def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Runs with the losses of LM's tables 1 to 4, in its setting or on a network of :data:`FAST`.
 
-    Its setting is known by the learning rate, which falls exponentially from the first step to the last. Where one was chosen among
-    several, the runs with the others are left out. A setting that was run twice, in two entries of a campaign, comes once, with the longer
-    curves. A run that diverged stays, with the accuracy that it has.
+    Its setting is known by the learning rate, which falls exponentially from the first step to the
+    last. Where one was chosen among several, the runs with the others are left out. A setting that
+    was run twice, in two entries of a campaign, comes once, with the longer curves. A run that
+    diverged stays, with the accuracy that it has.
     """
     runs = _image_networks(_with_softmax(runs))
     of_paper = (runs["model"] == FAST) | (runs["lr_schedule"] == "exponential")
@@ -483,7 +487,8 @@ _EVERY_BETA = (
     "tiny-imagenet",
 )  # and the warm-ups; the plan for FAST is known
 
-# How runs are selected, a column that only their records have, the seeds that decide, and a pattern: of campaign/record, or of data sets
+# How runs are selected, a column that only their records have, the seeds that decide, and a
+# pattern: of campaign/record, or of data sets
 _KINDS: Mapping[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str, int, str]] = {
     "grid": (
         _mnist_runs,

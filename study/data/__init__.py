@@ -2,14 +2,18 @@
 
 Three sources, tried in this order and never mixed silently:
 
-1. ``embedded``: scikit-learn's ``digits``, ``iris``, ``wine`` and ``breast_cancer``, which need no file;
-2. ``local``: a folder of Parquet and CSV files (the environment variable ``GDLIB_DATA``, else ``data/`` in the project);
+1. ``embedded``: scikit-learn's ``digits``, ``iris``, ``wine`` and ``breast_cancer``, which need no
+file;
+2. ``local``: a folder of Parquet and CSV files (the environment variable ``GDLIB_DATA``, else
+``data/`` in the project);
 3. ``hub``: Parquet files of the same layout from the public hub, through ``huggingface_hub``.
 
-Image files are decoded once and kept as arrays in the folder ``GDLIB_CACHE`` (else ``~/.cache/gdlib``), under the checksums of the files
-they came from, with a checksum of their own. Images are trained on as floats, or as bytes that are made floats batch by batch.
+Image files are decoded once and kept as arrays in the folder ``GDLIB_CACHE`` (else
+``~/.cache/gdlib``), under the checksums of the files they came from, with a checksum of their own.
+Images are trained on as floats, or as bytes that are made floats batch by batch.
 
-Tables of features come split (:func:`load`) or whole (:func:`table`), for a cross-validation with :func:`folds`.
+Tables of features come split (:func:`load`) or whole (:func:`table`), for a cross-validation with
+:func:`folds`.
 """
 
 from study.data.loading import load, names

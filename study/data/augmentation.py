@@ -1,12 +1,13 @@
 r"""Random crops and flips, sample by sample, on the device where the images are.
 
-:func:`draw` makes the random numbers on the CPU, from a seed and a step and from nothing else; :func:`apply` moves pixels, with tensor
-operations of fixed shapes, so that a recorded CUDA graph can replay it with new numbers. The same samples are therefore cropped in the
-same way on every device, in every stack of runs, and after a resume.
+:func:`draw` makes the random numbers on the CPU, from a seed and a step and from nothing else;
+:func:`apply` moves pixels, with tensor operations of fixed shapes, so that a recorded CUDA graph
+can replay it with new numbers. The same samples are therefore cropped in the same way on every
+device, in every stack of runs, and after a resume.
 
-The papers' crop (AG, section IV: 32×32 after padding with 4 pixels on each side, flips with probability 1/2; He et al. 2016, section 4.2)
-pads with zeros: black for bytes, the value 0 for images that were normalised before. Black is usual, so augment bytes and normalise
-afterwards.
+The papers' crop (AG, section IV: 32×32 after padding with 4 pixels on each side, flips with
+probability 1/2; He et al. 2016, section 4.2) pads with zeros: black for bytes, the value 0 for
+images that were normalised before. Black is usual, so augment bytes and normalise afterwards.
 """
 
 from collections.abc import Sequence
@@ -19,15 +20,17 @@ from torch.nn import functional as F
 PADDING = {"none": 0, "flip": 0, "crop-flip": 4, "crop2-flip": 2}
 """The augmentations, and their zeros on each side before the crop, in pixels: 4 in the papers, 2 for small networks and few epochs.
 
-``"flip"`` mirrors a sample left to right with probability 1/2; ``"crop-flip"`` pads with zeros and crops at random before that.
+``"flip"`` mirrors a sample left to right with probability 1/2; ``"crop-flip"`` pads with zeros and
+crops at random before that.
 """
 
 
 def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
     """Draw the crops and flips of one step: ``[N, 3]`` on the CPU, with dy and dx from 0 to twice the padding, and 1 for a mirrored sample.
 
-    The numbers come from a counter-based generator (Philox) under the key (seed, step). The first n samples of a step get the same ones
-    whatever the size of the batch, and a sample is mirrored under ``"flip"`` exactly if it is under ``"crop-flip"``.
+    The numbers come from a counter-based generator (Philox) under the key (seed, step). The first n
+    samples of a step get the same ones whatever the size of the batch, and a sample is mirrored
+    under ``"flip"`` exactly if it is under ``"crop-flip"``.
     """
     if name not in PADDING:
         raise ValueError(f"unknown augmentation {name!r}; valid: {', '.join(PADDING)}")
@@ -65,8 +68,9 @@ def draw_epoch(
 def apply(images: Tensor, draws: Tensor, padding: int = 4) -> Tensor:
     """Pad images ``[..., C, H, W]`` with zeros, crop them to the size before, and mirror them, as ``draws`` ``[..., 3]`` say.
 
-    Nothing is read back from the device, and shapes depend on shapes only, so the call can be part of a CUDA graph. For the same reason the
-    numbers are not checked: a crop beyond the padding is an error of the indexing.
+    Nothing is read back from the device, and shapes depend on shapes only, so the call can be part
+    of a CUDA graph. For the same reason the numbers are not checked: a crop beyond the padding is
+    an error of the indexing.
 
     Example:
         >>> image = torch.tensor([[[[1, 2], [3, 4]]]])

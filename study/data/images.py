@@ -39,7 +39,8 @@ _log = logging.getLogger("study.data")
 class Images:
     """A set of images: its repository and folder on the hub, if it is there, its second split, and what the columns are called.
 
-    The colours are ``"L"``, grey; or ``"RGB"``, to which grey, palette and CMYK images are converted.
+    The colours are ``"L"``, grey; or ``"RGB"``, to which grey, palette and CMYK images are
+    converted.
     """
 
     repository: str = ""
@@ -120,11 +121,14 @@ def _decoded(
 ) -> tuple[Split, tuple[str, ...]]:
     """Read the files of one split: images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes) with their labels, and the names of the classes.
 
-    Images are decoded batch by batch into a file of the cache, named after the checksums of the files they come from. It gets its name when
-    it is complete, and every process writes one of its own: neither an interruption nor a second process leaves half an array behind. Its
-    SHA-256 stands beside it; a file that differs is made again. Where the cache cannot be written, the images are decoded into memory.
+    Images are decoded batch by batch into a file of the cache, named after the checksums of the
+    files they come from. It gets its name when it is complete, and every process writes one of its
+    own: neither an interruption nor a second process leaves half an array behind. Its SHA-256
+    stands beside it; a file that differs is made again. Where the cache cannot be written, the
+    images are decoded into memory.
 
-    The images are mapped copy-on-write: pages are read when they are touched, and writing to them never reaches the file.
+    The images are mapped copy-on-write: pages are read when they are touched, and writing to them
+    never reaches the file.
     """
     labels, class_names = _labels(files, spec)
     key = hashlib.sha256(" ".join([*checksums, spec.image, spec.colours]).encode()).hexdigest()[:24]

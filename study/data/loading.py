@@ -29,19 +29,24 @@ def load(
 ) -> Dataset:
     """Load a data set by name.
 
-    Sets that come without a test set (scikit-learn's, and the UCI tables) are split 80/20, each class in proportion. The validation samples
-    are drawn from the whole training set, so that they are the same for every subset; the subset from what is left. All draws have seed 0.
+    Sets that come without a test set (scikit-learn's, and the UCI tables) are split 80/20, each
+    class in proportion. The validation samples are drawn from the whole training set, so that they
+    are the same for every subset; the subset from what is left. All draws have seed 0.
 
     Args:
         name: one of :func:`names`.
-        normalization: with statistics of the training samples that are kept: ``"unit"`` maps images, or each feature of a table, to [0, 1];
-            ``"standard"`` gives mean 0 and standard deviation 1 (over all pixels together, or feature by feature); ``"channel"`` the same
+        normalization: with statistics of the training samples that are kept: ``"unit"`` maps
+            images, or each feature of a table, to [0, 1]; ``"standard"`` gives mean 0 and standard
+            deviation 1 (over all pixels together, or feature by feature); ``"channel"`` the same
             for each colour; ``"none"`` leaves the numbers as they are.
         validation_size: number of training samples to hold out, each class in proportion.
-        subset: number of training samples to keep, the same of each class; 0 keeps all. A smaller subset is part of a larger one.
-        imbalance: size of the first class over that of the last, between which the sizes fall exponentially (a long tail); 1 keeps all.
-        as_bytes: leave images as bytes, and let the data set carry ``normalize``, which makes floats of a batch. Splits that are not drawn
-            from are mapped from the cache and not read into memory.
+        subset: number of training samples to keep, the same of each class; 0 keeps all. A smaller
+            subset is part of a larger one.
+        imbalance: size of the first class over that of the last, between which the sizes fall
+            exponentially (a long tail); 1 keeps all.
+        as_bytes: leave images as bytes, and let the data set carry ``normalize``, which makes
+            floats of a batch. Splits that are not drawn from are mapped from the cache and not read
+            into memory.
 
     Example:
         >>> digits = load("digits", validation_size=100, subset=500)

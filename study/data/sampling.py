@@ -14,7 +14,8 @@ def proportional(labels: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
         raise ValueError(
             f"validation_size must lie in [0, {len(labels)}), the number of training samples; got {size}"
         )
-    # Not scikit-learn's train_test_split, which holds out other samples than those of the committed records.
+    # Not scikit-learn's train_test_split, which holds out other samples than those of the committed
+    # records.
     order = np.random.default_rng(0).permutation(len(labels))
     exact = np.bincount(labels) * (size / len(labels))
     quota = np.floor(exact).astype(int)
@@ -45,9 +46,10 @@ def balanced(labels: NDArray[np.int64], size: int, classes: int) -> NDArray[np.b
 def long_tailed(labels: NDArray[np.int64], imbalance: float, classes: int) -> NDArray[np.bool_]:
     r"""Mark fewer samples of each class than of the one before: class c of C keeps :math:`\lfloor n\, \rho^{-c/(C-1)} \rfloor`.
 
-    n is the size of the smallest class, so that every class can give its share, and ρ ≥ 1 the imbalance, 10 or 100 as a rule (Y. Cui, M.
-    Jia, T.-Y. Lin, Y. Song, S. Belongie, *Class-balanced loss based on effective number of samples*, CVPR 2019, section 5.1). Subsets
-    are nested: one of a larger imbalance is part of one of a smaller imbalance.
+    n is the size of the smallest class, so that every class can give its share, and ρ ≥ 1 the
+    imbalance, 10 or 100 as a rule (Y. Cui, M. Jia, T.-Y. Lin, Y. Song, S. Belongie, *Class-balanced
+    loss based on effective number of samples*, CVPR 2019, section 5.1). Subsets are nested: one of
+    a larger imbalance is part of one of a smaller imbalance.
     """
     smallest = int(np.bincount(labels, minlength=classes).min())
     if classes < 2 or not 1 <= imbalance <= smallest:
@@ -64,7 +66,8 @@ def long_tailed(labels: NDArray[np.int64], imbalance: float, classes: int) -> ND
 def with_label_noise(labels: Tensor, share: float, *, classes: int) -> Tensor:
     """Make a share of the labels wrong: exactly so many samples get one of the other classes, all equally likely (LM, section 4.2).
 
-    Noise is nested: a label that is wrong with a smaller share is wrong, in the same way, with a larger one.
+    Noise is nested: a label that is wrong with a smaller share is wrong, in the same way, with a
+    larger one.
     """
     if not 0 <= share < 1:
         raise ValueError(f"share must lie in [0, 1); got {share!r}")
@@ -97,9 +100,11 @@ def folds(
 ) -> Tensor:
     """Deal the samples out to the folds of a cross-validation, at random; returns the fold of each, ``[N]``, from 0.
 
-    Without groups, the sizes of two folds differ by one at most; stratified, so do the numbers of each class in two folds. With groups,
-    whose samples go into one fold (see :func:`duplicate_groups`), the largest are dealt out first, each to the fold that has the fewest of
-    its classes so far (or the fewest samples, if not stratified), which makes the folds nearly even.
+    Without groups, the sizes of two folds differ by one at most; stratified, so do the numbers of
+    each class in two folds. With groups, whose samples go into one fold (see
+    :func:`duplicate_groups`), the largest are dealt out first, each to the fold that has the fewest
+    of its classes so far (or the fewest samples, if not stratified), which makes the folds nearly
+    even.
 
     Example:
         >>> labels = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
@@ -122,7 +127,8 @@ def folds(
         raise ValueError(
             f"n_folds must lie in [2, {dealt}], the number of {'samples' if groups is None else 'groups'}; got {n_folds}"
         )
-    # Not scikit-learn's splitters: for every UCI set their folds differ from those that the committed records were measured on.
+    # Not scikit-learn's splitters: for every UCI set their folds differ from those that the
+    # committed records were measured on.
     generator = np.random.default_rng(seed)
     if not stratified:
         classes = np.zeros_like(classes)
@@ -134,7 +140,8 @@ def folds(
 def duplicate_groups(features: Tensor, labels: Tensor) -> Tensor:
     """Number the samples so that those with equal features ``[N, D]`` and labels share a number, in the order of their first sample.
 
-    As ``groups`` of :func:`folds` the numbers keep a row that occurs twice from being trained on and tested on.
+    As ``groups`` of :func:`folds` the numbers keep a row that occurs twice from being trained on
+    and tested on.
     """
     rows = np.column_stack([features.double().numpy(), labels.numpy()])
     _, first, group = np.unique(

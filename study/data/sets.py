@@ -34,8 +34,9 @@ class Normalizer:
 def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
     """Take the shift and the scale of a normalisation, as in :func:`study.data.load`, from training inputs.
 
-    Statistics of colour images, and those of ``"channel"``, are exact for bytes: sums of integers, rounded once at the end, without a float
-    copy of the images. A feature or channel that is constant keeps the scale 1.
+    Statistics of colour images, and those of ``"channel"``, are exact for bytes: sums of integers,
+    rounded once at the end, without a float copy of the images. A feature or channel that is
+    constant keeps the scale 1.
     """
     if normalization not in NORMALIZATIONS:
         raise ValueError(
@@ -106,7 +107,8 @@ class Dataset:
     Attributes:
         source: ``"embedded"``, ``"local"`` or ``"hub"``.
         copy: which exact copy this is: a package version, the checksum of a file, or a revision.
-        normalize: makes float inputs of bytes, batch by batch; changes nothing where the inputs are floats already.
+        normalize: makes float inputs of bytes, batch by batch; changes nothing where the inputs are
+            floats already.
     """
 
     name: str

@@ -68,12 +68,15 @@ def table_names() -> list[str]:
 def table(name: str, *, categorical: str = "codes") -> Table:
     """Load a table of features by name, whole and unscaled, for a cross-validation.
 
-    A UCI set is a CSV file: a header, the features, and the class in the last column, with as many samples, features and classes as the
-    paper counts. Rows with missing values were dropped when the files were made, as these counts imply; one that is left is refused.
+    A UCI set is a CSV file: a header, the features, and the class in the last column, with as many
+    samples, features and classes as the paper counts. Rows with missing values were dropped when
+    the files were made, as these counts imply; one that is left is refused.
 
-    The paper does not say how it coded features that are no numbers. Its Table II counts one feature for each column, so ``"codes"`` keeps
-    the numbers of the file; ``"one-hot"`` gives each category of the ``NOMINAL`` columns a feature of its own. Columns of two values, and
-    ordered ones (as the -1, 0, 1 of website-phishing), keep their numbers under either coding; y and n become 1 and 0.
+    The paper does not say how it coded features that are no numbers. Its Table II counts one
+    feature for each column, so ``"codes"`` keeps the numbers of the file; ``"one-hot"`` gives each
+    category of the ``NOMINAL`` columns a feature of its own. Columns of two values, and ordered
+    ones (as the -1, 0, 1 of website-phishing), keep their numbers under either coding; y and n
+    become 1 and 0.
 
     Example:
         >>> iris = table("iris")

@@ -1,8 +1,9 @@
 """From tables to matplotlib axes. The only part of the study that imports matplotlib and seaborn.
 
-One colour per β throughout the book: blue for β < 1, darker and more saturated as β falls; black for β = 1; orange to brown for β > 1. The
-order is also carried by lightness and by the line style, so that the figures can be read without colour. Variants of what the papers leave
-unsaid, methods and losses have a colour, a marker and a line of their own, and are drawn where β is an axis.
+One colour per β throughout the book: blue for β < 1, darker and more saturated as β falls; black
+for β = 1; orange to brown for β > 1. The order is also carried by lightness and by the line style,
+so that the figures can be read without colour. Variants of what the papers leave unsaid, methods
+and losses have a colour, a marker and a line of their own, and are drawn where β is an axis.
 """
 
 from study.figures.against import after_training, against, beside

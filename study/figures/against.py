@@ -49,11 +49,14 @@ def against(
 
     Args:
         table: runs with ``seed``, the columns that are named here, and the outcomes.
-        outcomes: for each column of the table how it is drawn, a row of panels each if there are several panels, else a panel each.
+        outcomes: for each column of the table how it is drawn, a row of panels each if there are
+            several panels, else a panel each.
         x: the horizontal axis, logarithmic if its values span more than a factor of 5.
-        line: a line for each of its values, with the number of seeds where it differs from line to line.
+        line: a line for each of its values, with the number of seeds where it differs from line to
+            line.
         panel: a panel for each of its values, with one outcome in each.
-        papers: what they print for the same data sets, as :func:`study.published.printed` gives it, in grey, a line for each network.
+        papers: what they print for the same data sets, as :func:`study.published.printed` gives it,
+            in grey, a line for each network.
     """
     if table.empty:
         return not_run()
@@ -139,8 +142,9 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
     """Draw numbers with their intervals: a row for each ``label``, in it a mark for each ``source``.
 
     Args:
-        frame: ``panel``, ``label``, ``mean``, and ``low`` and ``high``, which may be NaN. Sources that begin with "paper" are black stars.
-            Without ``source`` a mark has the colour of its ``schedule``.
+        frame: ``panel``, ``label``, ``mean``, and ``low`` and ``high``, which may be NaN. Sources
+            that begin with "paper" are black stars. Without ``source`` a mark has the colour of its
+            ``schedule``.
         xlabel: what is shown, with its unit.
         zero: whether there is a line at 0.
         columns: how many panels there are in a row.

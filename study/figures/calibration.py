@@ -16,8 +16,9 @@ from study.figures.style import MARKERS, not_run, one_legend, panels, schedule_l
 def reliability_diagrams(table: pd.DataFrame) -> Figure:
     """Reliability diagrams with the share of the images in each bin (GD-2 figures 6 and 9 to 13): a panel for each schedule and variant.
 
-    The bins of all seeds are pooled. The seeds share their test images, so that the Wilson intervals are those of one test set: of the mean
-    count over the seeds. A bin without images in it has no bar.
+    The bins of all seeds are pooled. The seeds share their test images, so that the Wilson
+    intervals are those of one test set: of the mean count over the seeds. A bin without images in
+    it has no bar.
     """
     if table.empty:
         return not_run()
@@ -59,7 +60,8 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
 def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
     """Draw test accuracy against the expected calibration error, a mark for each loss: means with bars of a standard deviation.
 
-    A filled mark is over-confident (mean confidence above accuracy), an open one under-confident. Up and to the left is better.
+    A filled mark is over-confident (mean confidence above accuracy), an open one under-confident.
+    Up and to the left is better.
     """
     marks = dict(zip(dict.fromkeys(table["schedule"]), MARKERS, strict=False))
     figure, found = panels(

@@ -31,15 +31,18 @@ def curves(
 ) -> Figure:
     """Draw one curve ``curve_{y}`` for each schedule: the mean over seeds, with a band of one standard deviation where there are several.
 
-    On a logarithmic vertical axis, where a deviation can reach below 0, the band goes from the smallest seed to the largest.
+    On a logarithmic vertical axis, where a deviation can reach below 0, the band goes from the
+    smallest seed to the largest.
 
     Args:
         table: runs with ``schedule`` and the curves.
         y: what is drawn.
         ylabel: its name; of an accuracy, in per cent.
         x: ``"train_epoch"`` for what is measured on the training set.
-        line: a column whose values have a line each, in colours from dark to light if it is not the schedule.
-        panel: one or two columns, as :func:`study.figures.style.panels` has them; all panels have one scale.
+        line: a column whose values have a line each, in colours from dark to light if it is not the
+            schedule.
+        panel: one or two columns, as :func:`study.figures.style.panels` has them; all panels have
+            one scale.
         columns: of the grid of panels.
         height: of a panel, in inches.
         each: whether every seed has a line of its own.
@@ -102,8 +105,9 @@ def curves(
 def difficulty_groups(table: pd.DataFrame, column: str = "group_confidence") -> Figure:
     """Draw the mean confidence of five groups of samples, a panel for each schedule and variant (GD-1 figure 5, GD-2 figure 3 e-h).
 
-    The epochs are on a logarithmic scale, because most of it happens in the first ten. ``column`` is ``group_confidence`` (each run's own
-    groups) or ``reference_group_confidence`` (the same samples in every run).
+    The epochs are on a logarithmic scale, because most of it happens in the first ten. ``column``
+    is ``group_confidence`` (each run's own groups) or ``reference_group_confidence`` (the same
+    samples in every run).
     """
     names = pd.Series([_FIFTHS] * len(table), table.index, dtype=object)
     long = table.assign(curve_confidence=table[column], fifth=names).explode(
@@ -123,7 +127,8 @@ def difficulty_groups(table: pd.DataFrame, column: str = "group_confidence") -> 
 def single_samples(table: pd.DataFrame) -> Figure:
     """Confidence of single training samples of the first seed, one panel for each schedule (GD-1 figure 4, GD-2 figure 3 a-d).
 
-    The samples are the same in every panel, and numbered from the hardest one of the reference run on.
+    The samples are the same in every panel, and numbered from the hardest one of the reference run
+    on.
     """
     first = table[table["seed"] == table["seed"].min()]
     samples = [range(1, len(found) + 1) for found in first["single_confidence"]]

@@ -54,8 +54,9 @@ def feature_planes(table: pd.DataFrame) -> Figure:
 def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:
     """Histograms of the angles between training features and the vectors of their classes, a slice for each evaluated epoch.
 
-    A panel for each loss; ``edges`` in radians, the axis in degrees, epochs from top to bottom, as in ArcGrad's Figure 4. The counts of
-    several seeds are added up. All slices have one scale; the white line in each is the median.
+    A panel for each loss; ``edges`` in radians, the axis in degrees, epochs from top to bottom, as
+    in ArcGrad's Figure 4. The counts of several seeds are added up. All slices have one scale; the
+    white line in each is the median.
     """
     if table.empty:
         return not_run()

@@ -18,14 +18,16 @@ from matplotlib.figure import Figure
 
 from study.losses import LOSSES, loss_name
 
-# ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for the common colour deficiencies
+# ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for
+# the common colour deficiencies
 _SMALL = LinearSegmentedColormap.from_list(
     "small beta", ["#9ecae1", "#4292c6", "#08519c", "#5e3c99"]
 )
 _LARGE = LinearSegmentedColormap.from_list("large beta", ["#fdb863", "#e66101", "#8c2d04"])
 _WARMUPS = ("#009e73", "#cc79a7", "#7f7f00")
 
-# a variant of MNIST has the marker of its activation, and the colour and the line of its pixels; no blue and no orange, which are for β
+# a variant of MNIST has the marker of its activation, and the colour and the line of its pixels; no
+# blue and no orange, which are for β
 _ACTIVATIONS = {"ReLU": "o", "tanh": "s", "sigmoid": "^"}
 _PIXELS = {
     "pixels 0 to 1": ("#117733", "-"),
@@ -124,8 +126,9 @@ def in_lines(text: str) -> str:
 def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Give colour, marker and line of each variant, method or loss.
 
-    A variant of MNIST, such as ``tanh, pixels 0 to 1``, has the marker of its activation, and the colour and the line of its pixels; a
-    loss has its own colour; any other name has a style by its place in the list.
+    A variant of MNIST, such as ``tanh, pixels 0 to 1``, has the marker of its activation, and the
+    colour and the line of its pixels; a loss has its own colour; any other name has a style by its
+    place in the list.
     """
     styles = {}
     for index, name in enumerate(names):
@@ -181,7 +184,8 @@ def panels(
 ) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
     """Make a panel for each value of a column, or each pair of values of two; each with its title and the rows of the table that it shows.
 
-    The panels are in the order of the table. With two columns of which both have several values, the second one changes along a row.
+    The panels are in the order of the table. With two columns of which both have several values,
+    the second one changes along a row.
     """
     there = [name for name in ([by] if isinstance(by, str) else by) if name in table]
     by = [name for name in there if table[name].nunique() > 1] or there[:1]

@@ -21,9 +21,10 @@ _IMAGE = (3, 32, 32)
 def measure_cost(setting: StepCost) -> records.Record:
     """Time the steps.
 
-    A step is forward pass, loss, backward pass and update by Adam. A run of the record is a network, a loss and a repetition, which is its
-    ``seed``: ``step_seconds`` (mean over the steps; processor time, or the time between two events of a GPU) and ``criterion_seconds``
-    (the same for what differs from loss to loss, the last layer and the loss, forward and backward, alone).
+    A step is forward pass, loss, backward pass and update by Adam. A run of the record is a
+    network, a loss and a repetition, which is its ``seed``: ``step_seconds`` (mean over the steps;
+    processor time, or the time between two events of a GPU) and ``criterion_seconds`` (the same for
+    what differs from loss to loss, the last layer and the loss, forward and backward, alone).
     """
     started = time.perf_counter()
     device = device_of(setting.device)

@@ -19,10 +19,12 @@ from study.settings import CrossValidation
 def cross_validate(setting: CrossValidation) -> records.Record:
     """Train every run and every fold of every table, table by table, and measure the accuracy on the fold that was left out.
 
-    The training parts of two folds may differ in size. An epoch takes from each as many samples as the smallest has, drawn anew without
-    replacement, so that all runs of a stack do the same number of steps. A run of the record is a table and a seed, its accuracies are
-    means over the folds; ``diverged_folds`` counts the trainings that ended in numbers that are none. Initialisation and batch order have
-    the seed and the fold for their own seed, so that two losses differ in nothing but the loss.
+    The training parts of two folds may differ in size. An epoch takes from each as many samples as
+    the smallest has, drawn anew without replacement, so that all runs of a stack do the same number
+    of steps. A run of the record is a table and a seed, its accuracies are means over the folds;
+    ``diverged_folds`` counts the trainings that ended in numbers that are none. Initialisation and
+    batch order have the seed and the fold for their own seed, so that two losses differ in nothing
+    but the loss.
     """
     started = time.perf_counter()
     runs: list[dict[str, Any]] = []

@@ -43,7 +43,10 @@ _OF_THE_LOOP = {
 _IMAGES_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # in an evaluation
 
 MeasureRuns = Callable[[models.RunModel, data.Dataset, int], Mapping[str, Tensor]]
-"""Measures more after each epoch: tensors ``[R, ...]`` for the history. Those of shape ``[R]`` become curves."""
+"""Measures more after each epoch: tensors ``[R, ...]`` for the history.
+
+Those of shape ``[R]`` become curves.
+"""
 
 Finish = Callable[
     [models.RunModel, data.Dataset, list[dict[str, Any]]], Sequence[Mapping[str, Any]]

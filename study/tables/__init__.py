@@ -1,7 +1,8 @@
 """From tables of numbers to tables of the book: formatted cells, a caption, a number, a name to refer to.
 
-A notebook ends a cell with :func:`table`. In the book this is a numbered table, to which any page refers by its name with the role
-``numref``; in Jupyter it is a plain table with its caption above it. Cells are MyST text: they may hold mathematics, citations, references.
+A notebook ends a cell with :func:`table`. In the book this is a numbered table, to which any page
+refers by its name with the role ``numref``; in Jupyter it is a plain table with its caption above
+it. Cells are MyST text: they may hold mathematics, citations, references.
 """
 
 from study.tables.book import (

@@ -94,12 +94,15 @@ def table(
     """Make a table of the book from a DataFrame.
 
     Args:
-        frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`; two levels of column names get a comma. An index
-            with a name is shown as the first columns. Without rows the table says that it was not run yet.
+        frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`; two
+            levels of column names get a comma. An index with a name is shown as the first columns.
+            Without rows the table says that it was not run yet.
         name: label for cross references; it begins with ``tab-``.
         caption: what the table shows and how to read it; one paragraph of MyST.
-        formats: the number format of every column, such as ``".2f"``, or of single columns by their name.
-        group: a column that becomes headings: where its value changes, a row has it alone, over the rows that share it.
+        formats: the number format of every column, such as ``".2f"``, or of single columns by their
+            name.
+        group: a column that becomes headings: where its value changes, a row has it alone, over the
+            rows that share it.
 
     Example:
         >>> accuracy = [mean_sd(values, scale=100) for values in ([0.970, 0.972], [0.975, 0.976])]
@@ -160,7 +163,8 @@ def table(
 def cell(value: Any, spec: str = "") -> str:
     r"""Write one value as the text of a cell, with a true minus sign; a dash for a value that is not there.
 
-    Without a number format, floats have up to four significant digits and counts a thin space between thousands.
+    Without a number format, floats have up to four significant digits and counts a thin space
+    between thousands.
 
     Example:
         >>> cell(-0.12345, ".2f"), cell(60000), cell(None), cell(0.1)

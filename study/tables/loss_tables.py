@@ -123,8 +123,9 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
 def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
     """Compute the accuracy of each loss less softmax, in points, for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
 
-    The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as the criteria of L6 have it: paired over the seeds on
-    networks at real accuracy, and with the deviation of all losses together in the runs of VGG16.
+    The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as the criteria
+    of L6 have it: paired over the seeds on networks at real accuracy, and with the deviation of all
+    losses together in the runs of VGG16.
     """
     rows = []
     of_paper = printed(1, 2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])
@@ -167,8 +168,9 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
 def as_printed() -> pd.DataFrame:
     """Compare the paper's own errors, in points, for the parts of L3 to L6 that are about accuracy.
 
-    From mean and standard deviation of three independent runs, by :func:`study.statistics.contrast`. That it is three the paper says for
-    its tables 1 to 3; for table 4 it is taken over. Differences whose 95 % interval excludes 0 are bold.
+    From mean and standard deviation of three independent runs, by
+    :func:`study.statistics.contrast`. That it is three the paper says for its tables 1 to 3; for
+    table 4 it is taken over. Differences whose 95 % interval excludes 0 are bold.
 
     Example:
         >>> as_printed().iloc[0].tolist()

@@ -27,11 +27,12 @@ def settings(page: Page) -> pd.DataFrame:
     """List each setting (data, network, recipe) with its constant β, as the criteria select the runs.
 
     Returns:
-        A row for each setting and β: networks at real accuracy, MNIST, reduced runs. ``setting`` and ``note`` are words; ``decides`` is
-        false for older runs that a network at real accuracy has replaced. Means over the ``seeds`` in per cent: ``accuracy``, that of the
-        first quarter of the epochs (``early``), the calibration error (``ece``), the same after the ``link`` and after a ``temperature``
-        (NaN where not recorded); ``lost`` counts training samples. ``gain`` and ``early gain`` are intervals of the paired difference to β
-        = 1 in percentage points.
+        A row for each setting and β: networks at real accuracy, MNIST, reduced runs. ``setting``
+        and ``note`` are words; ``decides`` is false for older runs that a network at real accuracy
+        has replaced. Means over the ``seeds`` in per cent: ``accuracy``, that of the first quarter
+        of the epochs (``early``), the calibration error (``ece``), the same after the ``link`` and
+        after a ``temperature`` (NaN where not recorded); ``lost`` counts training samples. ``gain``
+        and ``early gain`` are intervals of the paired difference to β = 1 in percentage points.
     """
     images, grid, rates = (page.runs(kind) for kind in ("images", "grid", "step"))
     if len(rates):  # of all layers; the papers' own is in the grid
@@ -93,13 +94,17 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
 
     Args:
         found: as :func:`settings` gives them.
-        b1: the verdict on B1, whether β does more than a learning rate: parts d and g have a rate chosen for each β, on CIFAR-10 and MNIST.
-        b4: the verdict on B4, whether the step decides what an over-small β loses: training errors at a small one (a), and a large one (b).
+        b1: the verdict on B1, whether β does more than a learning rate: parts d and g have a rate
+            chosen for each β, on CIFAR-10 and MNIST.
+        b4: the verdict on B4, whether the step decides what an over-small β loses: training errors
+            at a small one (a), and a large one (b).
 
     Returns:
-        Of the ``accuracy`` and of the ``early`` one, by β: the ``gains`` setting by setting, and in how many settings the interval of the
-        gain is ``higher`` or ``lower`` than 0. ``advised`` is the β that lost least accuracy where it did worst, of those that were run in
-        all ``settings``, of which some are ``mnist``; ``confidence`` has its calibration errors, beside the ``usual`` one of β = 1.
+        Of the ``accuracy`` and of the ``early`` one, by β: the ``gains`` setting by setting, and in
+        how many settings the interval of the gain is ``higher`` or ``lower`` than 0. ``advised`` is
+        the β that lost least accuracy where it did worst, of those that were run in all
+        ``settings``, of which some are ``mnist``; ``confidence`` has its calibration errors, beside
+        the ``usual`` one of β = 1.
     """
     found = found[found["decides"]]
     by_beta = {float(str(beta)): own for beta, own in found.groupby("beta")}

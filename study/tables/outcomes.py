@@ -132,8 +132,9 @@ def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
 def matrix(verdicts: Sequence[Verdict]) -> HTML:
     """Draw the matrix of some claims, for a page in a folder of the book.
 
-    Its cells are links to the page that shows the claim, as ``book/findings.yml`` says; the ledger, if it does not. A cell under the mouse
-    or with the focus lists its findings, each with its effect, the interval and the papers' own effect. On a phone each claim is one line.
+    Its cells are links to the page that shows the claim, as ``book/findings.yml`` says; the ledger,
+    if it does not. A cell under the mouse or with the focus lists its findings, each with its
+    effect, the interval and the papers' own effect. On a phone each claim is one line.
     """
     by_column: list[dict[str, list[tuple[str, Finding]]]] = [
         {column: [] for column in _COLUMNS} for _ in verdicts

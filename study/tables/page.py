@@ -1,6 +1,7 @@
 """What every page of evidence shows around its figure and its table: claim, answer, what it rests on, criteria, commands.
 
-A page begins with ``page = Page("E4")`` and ``page.answer()``, takes its runs from ``page.runs("grid")`` and ends with ``page.ground()``.
+A page begins with ``page = Page("E4")`` and ``page.answer()``, takes its runs from
+``page.runs("grid")`` and ends with ``page.ground()``.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ class Page:
 
         Args:
             kind: as :func:`study.criteria.runs_of` knows it.
-            some: whether those that decide nothing are there too: with too few seeds or under way, their seeds counted behind their names,
-                and those of older runs that a network at real accuracy has replaced.
+            some: whether those that decide nothing are there too: with too few seeds or under way,
+                their seeds counted behind their names, and those of older runs that a network at
+                real accuracy has replaced.
         """
         found = criteria.runs_of(self.records, kind).reset_index(drop=True)
         if found.empty:

@@ -142,7 +142,8 @@ def leads(
         unit: the column that pairs two runs.
 
     Returns:
-        A row for each variant (``panel``) and ``schedule``: its ``label``, and ``mean``, ``low`` and ``high`` of the difference.
+        A row for each variant (``panel``) and ``schedule``: its ``label``, and ``mean``, ``low``
+        and ``high`` of the difference.
     """
     rows = []
     for variant, group in runs.groupby("variant", sort=False) if len(runs) else ():
@@ -203,9 +204,10 @@ def span(
 def arms(runs: pd.DataFrame) -> pd.DataFrame:
     """Select the trainings of the step-size campaign, and those on pixels from 0 to 255 with the same β, from all records.
 
-    Each has an ``arm`` (the learning rate of all layers, or what differs in the first layer alone, in words), its activation in words, and
-    ``stuck``: the share of saturated outputs of tanh, of dead units of ReLU. ``share`` is that of the lost among ten errors or more. The
-    rates come first, from the smallest.
+    Each has an ``arm`` (the learning rate of all layers, or what differs in the first layer alone,
+    in words), its activation in words, and ``stuck``: the share of saturated outputs of tanh, of
+    dead units of ReLU. ``share`` is that of the lost among ten errors or more. The rates come
+    first, from the smallest.
     """
     stepped, grid = criteria.runs_of(runs, "step"), criteria.runs_of(runs, "grid")
     if stepped.empty:

@@ -1,7 +1,7 @@
 """Sentences that a person wrote about the records as they were: ``book/findings.yml`` on the claims, ``book/answers.yml`` for all.
 
-Each names what it was written for. Where the records do not give that any more it is not shown, and a test names it. A number in double
-braces is computed from the records (a Jinja expression).
+Each names what it was written for. Where the records do not give that any more it is not shown, and
+a test names it. A number in double braces is computed from the records (a Jinja expression).
 """
 
 from collections.abc import Mapping

@@ -17,7 +17,10 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 @pytest.fixture(scope="session")
 def in_the_browser() -> Callable[..., list[dict[str, Any]]]:
-    """Run a script of the folder `browser`; returns its lines of JSON. Skips where something is not installed."""
+    """Run a script of the folder `browser`; returns its lines of JSON.
+
+    Skips where something is not installed.
+    """
 
     def run(script: str, *arguments: object, timeout: int = 300) -> list[dict[str, Any]]:
         chromium = next((path for name in NAMES if (path := shutil.which(name))), None)

@@ -85,7 +85,7 @@ def test_the_first_page_is_reached_from_index() -> None:
     assert f"{contents()[0]}.html" in (HTML / "index.html").read_text(encoding="utf-8")
 
 
-# -- what holds for every page: each of these yields what is wrong with one ----------------------------------------------------------------
+# -- what holds for every page: each of these yields what is wrong with one ------------------------
 
 
 def is_old(name: str) -> Iterator[str]:

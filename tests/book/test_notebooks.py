@@ -54,7 +54,8 @@ def differences(source: Path) -> Iterator[str]:
         yield "its first cell does not install what it needs"
     ran = [cell for cell in cells if cell.cell_type == "code"]
     written = [cell for cell in jupytext.read(source).cells if cell.cell_type == "code"]
-    # the figure settings of a cell are metadata in one of them and a part of the source in the other
+    # the figure settings of a cell are metadata in one of them and a part of the source in the
+    # other
     if [code(cell.source) for cell in ran] != [code(cell.source) for cell in written]:
         yield "the book is older: `make book`"
     for cell in ran:

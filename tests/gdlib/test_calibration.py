@@ -258,7 +258,10 @@ class TestEdges:
             assert calibration_bins(two_classes([p]), [0]).count.argmax() == index, p
 
     def test_thirds_of_floating_point(self) -> None:
-        """3 * 0.1 is a step above 0.3: the edge is 0.3, and so the product lies in the next bin. float32 0.3 is the edge of float32."""
+        """3 * 0.1 is a step above 0.3: the edge is 0.3, and so the product lies in the next bin.
+
+        float32 0.3 is the edge of float32.
+        """
         tenths = [k / 10 for k in range(11)]
         assert confidence_histogram([0.3, 3 * 0.1], tenths).tolist() == [
             0,

@@ -244,12 +244,15 @@ class TestAgainstTheDefinition:
             found = gd_cross_entropy(z, given_target, beta=beta).item()
             if math.isfinite(found):
                 assert abs(found - expected) <= tolerance * max(1.0, abs(expected))
-            else:  # a class without weight at a distance that float cannot hold: 0 times a finite number is never reached here
+            # a class without weight at a distance that float cannot hold: 0 times a finite number
+            # is never reached here
+            else:
                 pytest.fail(f"not finite: {found}, expected {expected}")
 
     def test_soft_and_hard_agree_for_a_confident_class(self):
         for beta in [1e-6, 0.01, 0.5, 2.0, 100.0, 1e6]:
-            # the largest class keeps the digits of 1 - p_c, which softmax has lost: here p_c = 1 - 2e-9 in float32
+            # the largest class keeps the digits of 1 - p_c, which softmax has lost: here p_c = 1 -
+            # 2e-9 in float32
             z = torch.tensor([[20.0, 0.0, -1.0]])
             hard = gd_cross_entropy(z, torch.tensor([0]), beta=beta)
             soft = gd_cross_entropy(z, torch.tensor([[1.0, 0.0, 0.0]]), beta=beta)

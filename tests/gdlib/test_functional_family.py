@@ -255,11 +255,14 @@ class TestEveryLoss:
             values, target = draw(loss, (3, 3, 2), seed=3)
             values.requires_grad_()
             assert torch.autograd.gradcheck(
-                lambda v: loss.call(v, target, **options), (values,), check_batched_grad=True
-            )  # noqa: B023
+                lambda v: loss.call(v, target, **options),
+                (values,),
+                check_batched_grad=True,
+            )
             assert torch.autograd.gradgradcheck(
-                lambda v: loss.call(v, target, **options), (values,)
-            )  # noqa: B023
+                lambda v: loss.call(v, target, **options),
+                (values,),
+            )
         values, target = draw(loss, (5, 4))
         mapped = torch.func.vmap(torch.func.grad(lambda v, c: loss.call(v, c)))(values, target)
         values.requires_grad_()

@@ -71,7 +71,8 @@ class TestFocal:
         )
 
     def test_a_confident_sample_keeps_its_digits(self):
-        # p = 1 - 4e-18: 1 - p has no digit left in float64 unless it is summed over the wrong classes
+        # p = 1 - 4e-18: 1 - p has no digit left in float64 unless it is summed over the wrong
+        # classes
         found = focal_cross_entropy(
             torch.tensor([[40.0, 0.0]], dtype=torch.float64), torch.tensor([0]), 1.0
         )
@@ -256,7 +257,8 @@ class TestCenterLoss:
             assert torch.equal(moved[run], center_update(features[run], target[run], centers[run]))
 
     def test_update_by_hand(self):
-        # class 0 holds 2 and 4 around 1: 1 + 0.5 * (1 + 3) / (1 + 2); class 1 is absent; one sample is ignored
+        # class 0 holds 2 and 4 around 1: 1 + 0.5 * (1 + 3) / (1 + 2); class 1 is absent; one sample
+        # is ignored
         found = center_update(
             torch.tensor([[2.0], [4.0], [9.0]]),
             torch.tensor([0, 0, -100]),
@@ -306,7 +308,8 @@ class TestGaussianMixture:
         assert GaussianMixtureLoss(0.2, 0.1)(distance, torch.tensor([0]), delta) == found
 
     def test_a_posterior_of_gaussians(self):
-        # without margin and likelihood it is minus the log posterior of a mixture with equal weights
+        # without margin and likelihood it is minus the log posterior of a mixture with equal
+        # weights
         from torch.distributions import Normal
 
         means, deviations, point = (

@@ -61,7 +61,7 @@ def test_label_smoothing_keeps_the_digits_of_the_gradient_at_a_small_beta() -> N
         exact = F.pad(torch.tensor([[gap]], dtype=torch.float64), (0, classes - 1))
         by_autograd = torch.func.grad(
             lambda z: gd_cross_entropy(z, torch.tensor([0]), beta, label_smoothing=0.1)
-        )(exact)  # noqa: B023
+        )(exact)
         z = exact.float().requires_grad_()
         found = gradient(gd_cross_entropy(z, torch.tensor([0]), beta, label_smoothing=0.1), z)
         torch.testing.assert_close(
@@ -70,7 +70,7 @@ def test_label_smoothing_keeps_the_digits_of_the_gradient_at_a_small_beta() -> N
             rtol=1e-5,
             atol=1e-9,
             msg=lambda text: f"{beta} {gap} {classes}: {text}",
-        )  # noqa: B023
+        )
 
 
 def test_an_infinite_true_logit_shows() -> None:
@@ -296,8 +296,9 @@ def test_class_weights_that_ask_for_a_gradient_get_one() -> None:
     for options in ({}, {"label_smoothing": 0.1}):
         weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(
-            lambda w: gd_cross_entropy(logits(), LABELS, 0.3, weight=w, **options), weight
-        )  # noqa: B023
+            lambda w: gd_cross_entropy(logits(), LABELS, 0.3, weight=w, **options),
+            weight,
+        )
 
 
 def test_features_of_length_zero_have_a_small_gradient() -> None:

@@ -50,7 +50,7 @@ def is_channels_last(tensor: Tensor) -> bool:
     return tensor.is_contiguous(memory_format=torch.channels_last)
 
 
-# -- counts, written a second time from the papers' tables ---------------------------------------------------------------------------------
+# -- counts, written a second time from the papers' tables -----------------------------------------
 
 
 def counted(name: str, classes: int, stem: str, channels: int, rule) -> int:
@@ -114,7 +114,8 @@ class TestSize:
         assert parameters(on_paper(name, classes=classes, stem=stem)) == published
 
     def test_the_printed_vgg_with_its_three_linear_layers(self):
-        # Simonyan & Zisserman, table 2: 138 million for configuration D, of which the convolutions and one small layer are ours
+        # Simonyan & Zisserman, table 2: 138 million for configuration D, of which the convolutions
+        # and one small layer are ours
         network = on_paper("vgg16", classes=1000, stem="imagenet")
         scales = sum(
             2 * layer.num_features
@@ -478,7 +479,8 @@ class TestRunAxis:
 
     @each("name", NAMES)
     def test_a_step_never_asks_for_a_number(self, name):
-        # A tensor on the meta device has none: reading one on the host, which would stop a GPU, raises here.
+        # A tensor on the meta device has none: reading one on the host, which would stop a GPU,
+        # raises here.
         stack = image_stack(name, [0, 1], **TINY).to("meta")
         logits = stack(torch.empty(1, 4, 3, 32, 32, device="meta"))
         logits.square().mean(1).sum().backward()
@@ -522,7 +524,8 @@ print("no crash")
 
 
 def test_the_narrowest_networks_train_on_a_processor_without_avx512():
-    # Conv2d(4, 8, 1, stride=2, bias=False) in channels_last on [50, 4, 32, 32] ends this process in its backward pass.
+    # Conv2d(4, 8, 1, stride=2, bias=False) in channels_last on [50, 4, 32, 32] ends this process in
+    # its backward pass.
     environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", ON_AN_OLDER_PROCESSOR],

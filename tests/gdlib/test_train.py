@@ -28,8 +28,9 @@ from gdlib.train.manual import ManualStep, product
 from gdlib.train.step import GraphedStep
 from tests.each import each
 
-# MKL's matrix products give the same bits for the same numbers wherever they lie in memory only if it is asked to, and never for layers of
-# one unit. Sizes whose matrices fill whole vectors, such as those of the MNIST experiments, get there without asking.
+# MKL's matrix products give the same bits for the same numbers wherever they lie in memory only if
+# it is asked to, and never for layers of one unit. Sizes whose matrices fill whole vectors, such as
+# those of the MNIST experiments, get there without asking.
 REPRODUCIBLE = {"MKL_CBWR": "AUTO", "OMP_NUM_THREADS": "1"}
 
 

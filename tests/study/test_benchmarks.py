@@ -1,4 +1,7 @@
-"""The benchmarks: their kept numbers say what they must, and every script runs. Nothing here is timed."""
+"""The benchmarks: their kept numbers say what they must, and every script runs.
+
+Nothing here is timed.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def row(**other: object) -> Row:
     return Row(**{**values, **other})  # type: ignore[arg-type]
 
 
-# -- what is kept --------------------------------------------------------------------------------------------------------------------------
+# -- what is kept ----------------------------------------------------------------------------------
 
 
 def test_the_kept_files_have_the_schema_and_say_where_they_were_measured(
@@ -110,7 +113,7 @@ def test_the_public_library_was_compared() -> None:
     assert names == {"ArcFace", "CosFace", "SphereFace"}
 
 
-# -- rows, turns, the closing table --------------------------------------------------------------------------------------------------------
+# -- rows, turns, the closing table ----------------------------------------------------------------
 
 
 def test_a_goal_is_met_at_two_decimals(subtests: pytest.Subtests) -> None:
@@ -209,7 +212,7 @@ def test_the_closing_table_of_nothing_says_what_to_do(tmp_path: Path) -> None:
         summary.main([str(tmp_path)])
 
 
-# -- the scripts ---------------------------------------------------------------------------------------------------------------------------
+# -- the scripts -----------------------------------------------------------------------------------
 
 
 @pytest.fixture

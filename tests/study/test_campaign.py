@@ -162,7 +162,7 @@ def snakemake(project: Path, *arguments: str, **options: Any) -> subprocess.Comp
     )
 
 
-# -- the file ------------------------------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------
 
 
 def test_a_campaign_expands_into_jobs(project: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_wrong_job_stops_the_plan(project: Path, subtests: pytest.Subtests) ->
         campaigns.plan("smal", project)
 
 
-# -- which jobs are done -------------------------------------------------------------------------------------------------------------------
+# -- which jobs are done ---------------------------------------------------------------------------
 
 
 def test_a_job_is_pending_exactly_if_its_record_is_missing_or_other(project: Path) -> None:
@@ -445,7 +445,7 @@ def test_ten_thousand_jobs_are_planned_in_seconds(project: Path) -> None:
     assert time.process_time() - before < 20
 
 
-# -- jobs that run -------------------------------------------------------------------------------------------------------------------------
+# -- jobs that run ---------------------------------------------------------------------------------
 
 
 def test_a_job_runs_once_though_two_processes_want_it(project: Path) -> None:
@@ -619,7 +619,7 @@ def test_an_interrupted_campaign_goes_on_where_it_was(project: Path) -> None:
     ]
 
 
-# -- the campaigns of the project ----------------------------------------------------------------------------------------------------------
+# -- the campaigns of the project ------------------------------------------------------------------
 
 
 def test_the_campaigns_of_the_project_are_valid(subtests: pytest.Subtests) -> None:

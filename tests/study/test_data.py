@@ -1,4 +1,7 @@
-"""Data: what is embedded, splits, subsets and normalisation. Files of images and tables have tests of their own."""
+"""Data: what is embedded, splits, subsets and normalisation.
+
+Files of images and tables have tests of their own.
+"""
 
 from __future__ import annotations
 

@@ -805,7 +805,8 @@ class TestRealColour:
         ],
     )
     def test_the_first_images_and_all_labels(self, data_folder, name, sizes, classes, side):
-        # decoding the whole set takes minutes; the loader's own path is held on the first images, and the labels are read without them
+        # decoding the whole set takes minutes; the loader's own path is held on the first images,
+        # and the labels are read without them
         spec, folder = IMAGES[name], data_folder / name
         if not folder.is_dir():
             pytest.skip(f"real {name} was not tested: the local data folder has no {name}/")

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from study import data
 from study.data import tables
 
-# "distinct" and "conflicts": distinct rows, and feature vectors that occur in more than one class, counted apart from this package
+# "distinct" and "conflicts": distinct rows, and feature vectors that occur in more than one class,
+# counted apart from this package
 DUPLICATES = {
     "Hayes-Roth": (61, 3),
     "TeachingAssistantEvaluation": (110, 4),

@@ -38,7 +38,8 @@ def weights(setting: Train) -> list[Tensor]:
 
 class TestSchedule:
     def test_beta_of_every_step(self, monkeypatch):
-        # 1,437 samples in batches of 500: three steps an epoch; a warm-up of two epochs is six steps
+        # 1,437 samples in batches of 500: three steps an epoch; a warm-up of two epochs is six
+        # steps
         asked: list[float] = []
 
         class Watched(GradientDecay):
@@ -370,7 +371,8 @@ class TestImageNetworks:
             for name in ("bfloat16", "float32")
         )
         assert found.environment["precision"] == "bfloat16"
-        # Eight steps on, float32 from weights that were rounded to bfloat16 once is as far from float32 as bfloat16 is: a tenth.
+        # Eight steps on, float32 from weights that were rounded to bfloat16 once is as far from
+        # float32 as bfloat16 is: a tenth.
         curves = [one.runs[0]["curves"]["train_cross_entropy"] for one in (found, exact)]
         for reduced, whole, share in zip(*curves, (1e-3, 0.02), strict=True):
             assert reduced != whole and reduced == pytest.approx(whole, rel=share)
@@ -454,7 +456,8 @@ class TestTheFirstLayer:
     }
 
     def test_scaled_inputs_are_a_larger_step_and_larger_weights(self):
-        # x -> 256 x with weights w is x with weights 256 w and 256² the step; a power of two changes no bit
+        # x -> 256 x with weights w is x with weights 256 w and 256² the step; a power of two
+        # changes no bit
         raw = train_stack(
             experiment(**self.BASE, normalization="unit", input_scale=256.0, activation="tanh")
         ).runs[0]

@@ -284,7 +284,8 @@ class TestCrossValidation:
         before = cross_validate(setting).runs[0]["fold_accuracies"]
         spoilt = table.features.clone()
         spoilt[fold == 0] += (
-            1e3  # changes the scaling and the training of the other two trainings, but not of this one
+            # changes the scaling and the training of the other two trainings, but not of this one
+            1e3
         )
         models_seen = {}
 

@@ -11,7 +11,8 @@ from study import data, settings
 from study.settings import TEMPLATES, CrossValidation, Curriculum, Run, StepCost, Train
 from tests.study.small import experiment
 
-# Values of the wrong type, by the type of a parameter; numbers beyond a bound come from the bounds themselves.
+# Values of the wrong type, by the type of a parameter; numbers beyond a bound come from the bounds
+# themselves.
 WRONG: dict[str, list[Any]] = {
     "string": [3, None, True, ["relu"], "no such name", "x" * 10_000],
     "boolean": [1, 0, "yes", None],

@@ -105,7 +105,8 @@ def test_welch_by_scipy_and_an_average_of_equal_means() -> None:
 
 # --- ranks ---
 
-# Demšar (2006), table 6: AUC of C4.5 and three variants on 14 data sets, and the average ranks of section 3.2.4
+# Demšar (2006), table 6: AUC of C4.5 and three variants on 14 data sets, and the average ranks of
+# section 3.2.4
 DEMSAR = pd.DataFrame(
     [
         *(

@@ -1,10 +1,12 @@
 """Trials of campaigns that are too long for a test: kills at random moments, and a cluster.
 
-    python tests/study/trials.py kills [20]      # kill -9 of a job, a kernel, Snakemake or its process group, then the same command again
-    python tests/study/trials.py slurm           # 20 jobs through sbatch: one cancelled, Snakemake killed, then the same command again
+    python tests/study/trials.py kills [20]      # kill -9 of a job, a kernel, Snakemake or its
+    process group, then the same command again python tests/study/trials.py slurm           # 20
+    jobs through sbatch: one cancelled, Snakemake killed, then the same command again
 
-Both train perceptrons on embedded data, and compare the records with those of the same trainings one after another in this process. The
-folder build/trials is theirs. Nothing is installed: without a Slurm that answers, the second one says so.
+Both train perceptrons on embedded data, and compare the records with those of the same trainings
+one after another in this process. The folder build/trials is theirs. Nothing is installed: without
+a Slurm that answers, the second one says so.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from study import campaign, run  # noqa: E402
+from study import campaign, run
 
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
 LOCAL = ["--cores", "2", "--keep-going", "--nolock", "--drop-metadata"]
