@@ -206,7 +206,7 @@ class SphereFaceLoss(_Annealed):
     function = staticmethod(functional.sphereface_cross_entropy)
     scale: float | Tensor
 
-    def forward(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:  # type: ignore[override]
+    def forward(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:
         """Compute the loss of a batch, with the norms of the features for a scale if they are given."""
         return (
             super().forward(input, target)
@@ -343,9 +343,9 @@ class GaussianMixtureLoss(Loss):
     function = staticmethod(functional.gaussian_mixture_cross_entropy)
     inputs = ("distance", "target", "half_log_determinant")
 
-    def forward(
+    def forward(  # type: ignore[override]
         self, distance: Tensor, target: Tensor, half_log_determinant: Tensor | None = None
-    ) -> Tensor:  # type: ignore[override]
+    ) -> Tensor:
         """Compute the loss of a batch."""
         return self.function(
             distance, target, half_log_determinant=half_log_determinant, **self.keywords()

@@ -25,7 +25,7 @@ _BLOCK = 2048  # logits of a program at a time; 4,096 need nearly all registers 
 
 
 @triton.jit
-def _kernel(
+def _kernel(  # type: ignore[no-untyped-def]
     z,
     index,
     loss,
@@ -36,7 +36,7 @@ def _kernel(
     wide: tl.constexpr,
     packed: tl.constexpr,
     block: tl.constexpr,
-):  # type: ignore[no-untyped-def]
+):
     row = tl.program_id(0).to(tl.int64) * packed + tl.arange(0, packed)
     there = row < samples
     scale = tl.load(rows + 3 * row, mask=there, other=1.0)  # 1/tau

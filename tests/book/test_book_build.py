@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTENSIONS = ROOT / "book" / "_ext"
 sys.path.insert(0, str(EXTENSIONS))
 
-import downloads
-import light_pages
-import run_pages
+import downloads  # noqa: E402
+import light_pages  # noqa: E402
+import run_pages  # noqa: E402
 
 DRAWN = "import matplotlib.pyplot as plt\nplt.plot([1, 2]);"
 

@@ -255,12 +255,12 @@ class TestEveryLoss:
             values, target = draw(loss, (3, 3, 2), seed=3)
             values.requires_grad_()
             assert torch.autograd.gradcheck(
-                lambda v: loss.call(v, target, **options),
+                lambda v: loss.call(v, target, **options),  # noqa: B023
                 (values,),
                 check_batched_grad=True,
             )
             assert torch.autograd.gradgradcheck(
-                lambda v: loss.call(v, target, **options),
+                lambda v: loss.call(v, target, **options),  # noqa: B023
                 (values,),
             )
         values, target = draw(loss, (5, 4))

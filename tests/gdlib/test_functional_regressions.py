@@ -60,7 +60,7 @@ def test_label_smoothing_keeps_the_digits_of_the_gradient_at_a_small_beta() -> N
     ):
         exact = F.pad(torch.tensor([[gap]], dtype=torch.float64), (0, classes - 1))
         by_autograd = torch.func.grad(
-            lambda z: gd_cross_entropy(z, torch.tensor([0]), beta, label_smoothing=0.1)
+            lambda z: gd_cross_entropy(z, torch.tensor([0]), beta, label_smoothing=0.1)  # noqa: B023
         )(exact)
         z = exact.float().requires_grad_()
         found = gradient(gd_cross_entropy(z, torch.tensor([0]), beta, label_smoothing=0.1), z)
@@ -69,7 +69,7 @@ def test_label_smoothing_keeps_the_digits_of_the_gradient_at_a_small_beta() -> N
             by_autograd,
             rtol=1e-5,
             atol=1e-9,
-            msg=lambda text: f"{beta} {gap} {classes}: {text}",
+            msg=lambda text: f"{beta} {gap} {classes}: {text}",  # noqa: B023
         )
 
 
@@ -296,7 +296,7 @@ def test_class_weights_that_ask_for_a_gradient_get_one() -> None:
     for options in ({}, {"label_smoothing": 0.1}):
         weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(
-            lambda w: gd_cross_entropy(logits(), LABELS, 0.3, weight=w, **options),
+            lambda w: gd_cross_entropy(logits(), LABELS, 0.3, weight=w, **options),  # noqa: B023
             weight,
         )
 
