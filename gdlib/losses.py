@@ -206,7 +206,7 @@ class SphereFaceLoss(_Annealed):
     function = staticmethod(functional.sphereface_cross_entropy)
     scale: float | Tensor
 
-    def forward(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """Compute the loss of a batch, with the norms of the features for a scale if they are given."""
         return (
             super().forward(input, target)
