@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from study import criteria, records, statistics
+from study import criteria, published, records, statistics
 from study.criteria import CLAIMS, Finding, Outcome, Variant, on_fast
 
 VERDICTS: Mapping[str, str] = {
-    "supported": "every part is met in every variant",
-    "partly supported": "some findings are met, none is contradicted",
-    "mixed": "met here, contradicted there",
-    "contradicted": "some findings are contradicted, none is met",
+    "supported": "its primary part is met in every variant that decides",
+    "partly supported": "its primary part is met in some variants and contradicted in none",
+    "mixed": "its primary part is met in some variants and contradicted in others",
+    "contradicted": "its primary part is contradicted in some variants and met in none",
     "unresolved": "the runs are too few or too noisy to say",
+    "outside the premise": "no network with such runs has learnt its training images",
     "not run": "there are no runs that decide",
 }
 """The outcomes of a claim and what they mean."""
@@ -24,22 +25,17 @@ VERDICTS: Mapping[str, str] = {
 # data; the second list part by part.
 _REPLACED = ("E6", "E8", "E11", "E12", "B1", "B2")
 _REPLACED_IN_PARTS = ("E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6")
-_FAMILY = {
-    "cifar10": "cifar10",
-    "cifar10-jpeg": "cifar10",
-    "cifar100": "many",
-    "tiny-imagenet": "many",
-}
-_SCOPE = {
-    "E12": ("cifar100", "tiny-imagenet")
-}  # data sets that a claim speaks of; others are shown beside
+_FAMILY = {"cifar10": "cifar10", "cifar10-jpeg": "cifar10", "cifar100": "many"}
+_FAMILY |= {"tiny-imagenet": "many"}
+# data sets that a claim speaks of; others are shown beside
+_SCOPE = {"E12": ("cifar100", "tiny-imagenet")}
 
 _OUTCOMES: tuple[Outcome, ...] = ("met", "contradicted", "unresolved")
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a claim: its letter, the sentence written down before the runs, and a finding for each variant."""
+    """One part of a claim: its letter, the sentence written before the runs, and its findings."""
 
     id: str
     criterion: str
@@ -55,12 +51,14 @@ class Part:
         """Its outcome in the variants that decide, or how many there are of each."""
         outcomes = [finding.outcome for finding in self.deciding]
         there = [outcome for outcome in _OUTCOMES if outcome in outcomes]
-        if len(there) < 2:
-            return there[0] if there else "shown only" if self.findings else "not run"
-        return (
-            ", ".join(f"{outcome} in {outcomes.count(outcome)}" for outcome in there)
-            + f" of {len(outcomes)} variants"
-        )
+        if len(there) == 1:
+            return there[0]
+        if there:
+            counts = ", ".join(f"{one} in {outcomes.count(one)}" for one in there)
+            return f"{counts} of {len(outcomes)} variants"
+        if any(finding.outside for finding in self.findings):
+            return "outside the premise"
+        return "shown only" if self.findings else "not run"
 
     def names(self, outcome: Outcome) -> list[str]:
         """List the variants that decide and have this outcome."""
@@ -73,6 +71,7 @@ class Verdict:
 
     claim: str
     parts: tuple[Part, ...]
+    primary: str
 
     @property
     def deciding(self) -> tuple[Finding, ...]:
@@ -80,52 +79,45 @@ class Verdict:
         return tuple(finding for part in self.parts for finding in part.deciding)
 
     @property
+    def primary_part(self) -> Part:
+        """The part that the verdict's word follows."""
+        return next(part for part in self.parts if part.id == self.primary)
+
+    @property
     def verdict(self) -> str:
         """The outcome of the claim, one of :data:`VERDICTS`."""
-        outcomes = {finding.outcome for finding in self.deciding}
+        part = self.primary_part
+        outcomes = {finding.outcome for finding in part.deciding}
         if not outcomes:
-            return "not run"
+            return "outside the premise" if part.outcome == "outside the premise" else "not run"
         if "contradicted" in outcomes:
             return "mixed" if "met" in outcomes else "contradicted"
-        if "met" not in outcomes:
-            return "unresolved"
-        every_part = all(part.deciding for part in self.parts if part.outcome != "shown only")
-        return "supported" if outcomes == {"met"} and every_part else "partly supported"
+        if "met" in outcomes:
+            return "supported" if outcomes == {"met"} else "partly supported"
+        return "unresolved"
+
+    @property
+    def beside(self) -> str:
+        """What the other parts found, such as ``"b: contradicted; c: unresolved"``."""
+        others = [part for part in self.parts if part.id != self.primary]
+        return "; ".join(f"{part.id}: {part.outcome}" for part in others)
 
     @property
     def scale(self) -> str:
         """The scale of the runs behind it, such as ``"reduced"``; empty without runs."""
-        return ", ".join(
-            sorted(
-                {scale for finding in self.deciding for scale in finding.scale.split(", ") if scale}
-            )
-        )
+        scales = {scale for finding in self.deciding for scale in finding.scale.split(", ")}
+        return ", ".join(sorted(filter(None, scales)))
 
     @property
     def seeds(self) -> int:
-        """The smallest number of pairs behind a comparison that counts."""
-        return min(
-            (
-                leaf.difference.n
-                for finding in self.deciding
-                for leaf in finding.leaves()
-                if leaf.difference
-            ),
-            default=0,
-        )
+        """The smallest number of units behind a comparison that counts."""
+        leaves = [leaf for finding in self.deciding for leaf in finding.leaves()]
+        return min((leaf.difference.n for leaf in leaves if leaf.difference), default=0)
 
     @property
     def depends(self) -> str:
-        """What a mixed outcome depends on: the parts, or what tells the variants that meet a part from those that contradict it."""
-        if self.verdict != "mixed":
-            return ""
-        if phrases := [phrase for part in self.parts if (phrase := _told_apart(part))]:
-            return "; ".join(phrases)
-        met, against = (
-            ", ".join(part.id for part in self.parts if part.names(outcome))
-            for outcome in _OUTCOMES[:2]
-        )
-        return f"the part: met in {met}; contradicted in {against}"
+        """What a mixed outcome depends on: what tells the variants that meet the primary part."""
+        return _told_apart(self.primary_part) if self.verdict == "mixed" else ""
 
     @property
     def why(self) -> str:
@@ -134,16 +126,15 @@ class Verdict:
 
 
 def _told_apart(part: Part) -> str:
-    """What tells the variants in which a part is met from those that contradict it; empty if it is not both."""
+    """Tell what separates the variants in which a part is met from those that contradict it."""
     met, against = part.names("met"), part.names("contradicted")
-    if not met or not against:
-        return ""
     fields_met, fields_against = (
         zip(*map(_fields, names), strict=False) for names in (met, against)
     )
     for with_met, with_against in zip(fields_met, fields_against, strict=False):
         if not set(with_met) & set(with_against):
-            return f"{part.id}: met with {', '.join(sorted(set(with_met)))}, contradicted with {', '.join(sorted(set(with_against)))}"
+            ours, others = (", ".join(sorted(set(one))) for one in (with_met, with_against))
+            return f"{part.id}: met with {ours}, contradicted with {others}"
     return f"{part.id}: met in {'; '.join(met)}, contradicted in {'; '.join(against)}"
 
 
@@ -161,22 +152,45 @@ def verdicts(
     def of_kind(kind: str) -> list[Variant]:
         return list(variants(criteria.runs_of(measured, kind), kind))
 
-    return {claim: _counted(claim, _parts(claim, of_kind)) for claim in claims}
+    return {claim: _decided(claim, _parts(claim, of_kind)) for claim in claims}
 
 
 def _parts(claim: str, of_kind: Callable[[str], Iterable[Variant]]) -> tuple[Part, ...]:
-    """What the variants of each kind say of a claim."""
-    return tuple(
-        Part(letter, part.sentence, part.findings(of_kind(part.kind)))
-        for letter, part in CLAIMS[claim].items()
-    )
+    """Ask the variants of each kind what they say of a claim; outside its premise it is shown."""
+    found = []
+    for letter, part in CLAIMS[claim].parts.items():
+        findings = [
+            finding if variant.learnt >= CLAIMS[claim].premise or not CLAIMS[claim].premise
+            else finding.only_shown(outside=True)
+            for variant in of_kind(part.kind)
+            for finding in part.findings([variant])
+        ]  # fmt: skip
+        found.append(Part(letter, part.sentence, tuple(findings)))
+    return tuple(found)
 
 
-def _counted(claim: str, parts: tuple[Part, ...]) -> Verdict:
-    """Let what is out of a claim's scope, and the older runs that a network at real accuracy replaced, be shown and decide nothing."""
-    everywhere = replaced(
-        (claim,), (finding.variant for part in parts for finding in part.findings)
+def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
+    """Let what decides decide, after Holm's correction for all comparisons of the claim."""
+    counted = _counted(claim, parts)
+    leaves = [
+        leaf
+        for part in counted
+        for finding in part.deciding
+        for leaf in finding.leaves()
+    ]  # fmt: skip
+    adjusted = statistics.holm([leaf.p_value for leaf in leaves])
+    corrected = {id(leaf): p for leaf, p in zip(leaves, adjusted, strict=True)}
+    decided = tuple(
+        replace(part, findings=tuple(one.with_corrected(corrected) for one in part.findings))
+        for part in counted
     )
+    return Verdict(claim, decided, CLAIMS[claim].primary)
+
+
+def _counted(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Let what is out of a claim's scope, and older runs that were replaced, be shown only."""
+    names = (finding.variant for part in parts for finding in part.findings)
+    everywhere = replaced((claim,), names)
 
     def counted(part: Part) -> Part:
         in_part = claim in _REPLACED_IN_PARTS and any(
@@ -186,47 +200,51 @@ def _counted(claim: str, parts: tuple[Part, ...]) -> Verdict:
         def shown(finding: Finding) -> Finding:
             data, fast = finding.variant.partition(", ")[0], on_fast(finding.variant)
             older = finding.variant in everywhere or (in_part and data in _FAMILY and not fast)
-            outside = claim in _SCOPE and data not in _SCOPE[claim]
-            return (
-                finding.only_shown()
-                if outside or (older and "paper" not in finding.scale)
-                else finding
-            )
+            off_scope = claim in _SCOPE and data not in _SCOPE[claim]
+            if off_scope or (older and "paper" not in finding.scale):
+                return finding.only_shown()
+            return finding
 
         return replace(part, findings=tuple(map(shown, part.findings)))
 
-    return Verdict(claim, tuple(map(counted, parts)))
+    return tuple(map(counted, parts))
 
 
 def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
-    """List the variants that are not under way, so that no outcome changes with each record that lands.
+    """List the variants that are not under way, so that no outcome changes with each record.
 
     With :data:`FAST` all planned settings have all planned seeds, and others that were begun are
     left out until they have enough. In the studies of step and long tail every arm that was begun
-    has enough.
+    has enough. Folds are the units where ten-fold cross-validations of one data set are repeated.
     """
     for name, group in runs.groupby("variant") if not runs.empty else ():
-        least, fast, unit = (
-            criteria.least_seeds(kind, str(name)),
-            on_fast(str(name)),
-            "title" if kind == "uci-tables" else "seed",
-        )
-        arms = (
-            ["setting", "arm"]
-            if fast
-            else ["setting", "learning_rate", "input_scale", "first_weights"]
-        )
-        enough = (
-            group[unit]
-            .groupby([group[column].astype(str) for column in arms if column in group])
-            .transform("nunique")
-            >= least
-        )
+        fast = on_fast(str(name))
+        unit = "title" if kind == "uci-tables" else "seed"
+        group, least = criteria.planned(group, kind, str(name))
+        arms = ["setting", "arm"] if fast else _ARMS
+        by = [group[column].astype(str) for column in arms if column in group]
+        enough = group[unit].groupby(by).transform("nunique") >= least
         if kind in ("step", "long-tailed") and not enough.all():
             continue
         counted = group[enough] if fast else group
-        if not fast or (len(counted) and criteria.complete(counted, kind)):
+        if fast and not (len(counted) and criteria.complete(counted, kind)):
+            continue
+        if kind == "uci-layers":
+            yield Variant(str(name), _folds(counted), least, "fold", resampled=_FOLD)
+        else:
             yield Variant(str(name), counted, least, unit, some=fast)
+
+
+_ARMS = ["setting", "learning_rate", "input_scale", "first_weights"]
+_FOLD = 1 / 9  # test over training samples with ten folds
+
+
+def _folds(runs: pd.DataFrame) -> pd.DataFrame:
+    """Take cross-validations apart into their folds, which methods with the same seed share."""
+    each = runs.explode("fold_accuracies", ignore_index=True)
+    number = each.groupby(["seed", "setting", "depth"]).cumcount()
+    fold = each["seed"].astype(str) + "/" + number.astype(str)
+    return each.assign(fold=fold, test_accuracy=each["fold_accuracies"].astype(float))
 
 
 def replaced(claims: Iterable[str], variants: Iterable[str]) -> set[str]:
@@ -242,30 +260,21 @@ def replaced(claims: Iterable[str], variants: Iterable[str]) -> set[str]:
 
 
 def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
-    """List every comparison behind some verdicts, with its p-value raw, corrected by Holm's method over all of them, and by sign flips.
+    """List every comparison behind some verdicts, with its p-values.
 
-    A p-value is the level at which the interval would touch the rule's threshold.
+    They are raw (the level at which the interval would touch the rule's threshold), corrected by
+    Holm's method over the comparisons of the claim that decide, and by sign flips.
     """
-    from statsmodels.stats.multitest import (
-        multipletests,
-    )  # here, since it takes a second to import and one page needs it
-
     rows = [
         {"claim": claim, "part": part, "variant": leaf.variant, "compared": leaf.text}
-        | {
-            "mean": found.mean,
-            "low": found.interval.low,
-            "high": found.interval.high,
-            "pairs": found.n,
-        }
-        | {"outcome": leaf.outcome, "decides": leaf.decides, "paper": leaf.paper, "p": leaf.p_value}
+        | {"mean": found.mean, "low": found.interval.low, "high": found.interval.high}
+        | {"pairs": found.n, "outcome": leaf.outcome, "decides": leaf.decides}
+        | {"outside": leaf.outside, "notes": ", ".join(leaf.notes)}
+        | {"paper": published.written(leaf.paper), "p": leaf.p_value, "p (Holm)": leaf.corrected}
         | {"p (sign flips)": statistics.sign_flip_p(found.values)}
         for claim, part, leaf, found in _comparisons(decided)
     ]
-    frame = pd.DataFrame(rows)
-    return (
-        frame.assign(**{"p (Holm)": multipletests(frame["p"], method="holm")[1]}) if rows else frame
-    )
+    return pd.DataFrame(rows)
 
 
 def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:
@@ -290,14 +299,15 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
     listed = [
         row for row in unresolved if row[2].outcome == "unresolved" and not on_fast(row[2].variant)
     ]
-    listed += _comparisons(Verdict(claim, _parts(claim, first_seeds)) for claim in CLAIMS)
+    listed += _comparisons(
+        Verdict(claim, _parts(claim, first_seeds), CLAIMS[claim].primary) for claim in CLAIMS
+    )
     rows = []
     for claim, letter, leaf, found in (
         row for row in listed if not re.search("within|by more than|less than", row[2].text)
     ):
-        printed = sorted(
-            abs(float(end)) for end in re.findall(r"(?<= )[+-]([0-9.]+)", leaf.paper) if float(end)
-        )
+        ends = [abs(end) for effect in leaf.paper for end in (effect.low, effect.high)]
+        printed = sorted(filter(None, ends))
         row = {
             "part": f"{claim} {letter}",
             "variant": leaf.variant,
@@ -322,7 +332,7 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
 
 def _comparisons(
     decided: Iterable[Verdict],
-) -> Iterator[tuple[str, str, Finding, statistics.PairedDifference]]:
+) -> Iterator[tuple[str, str, Finding, statistics.Difference]]:
     """Go through the single comparisons of claims, each with its part and its difference."""
     for claim, part in ((one.claim, part) for one in decided for part in one.parts):
         for leaf in (leaf for finding in part.findings for leaf in finding.leaves()):

@@ -5,7 +5,7 @@ papers leave unsaid, filled in one way). Its rule returns *met*, *contradicted* 
 where the 95 % interval lies against the rule's own threshold.
 """
 
-from study.criteria.claims import CLAIMS, at_chosen_rate, pooled_unless_fast
+from study.criteria.claims import CLAIMS, Claim, at_chosen_rate
 from study.criteria.paper_tables import (
     ARCGRAD_OTHERS,
     TABLE_I,
@@ -16,7 +16,16 @@ from study.criteria.paper_tables import (
     won,
 )
 from study.criteria.rules import Finding, Outcome, Variant
-from study.criteria.selection import ARCGRAD, FAST, RIVALS, complete, least_seeds, on_fast, runs_of
+from study.criteria.selection import (
+    ARCGRAD,
+    FAST,
+    RIVALS,
+    complete,
+    least_seeds,
+    on_fast,
+    planned,
+    runs_of,
+)
 
 __all__ = [
     "ARCGRAD",
@@ -25,18 +34,19 @@ __all__ = [
     "FAST",
     "RIVALS",
     "TABLE_I",
+    "Claim",
     "Finding",
     "Outcome",
     "Variant",
     "accuracies",
-]
-__all__ += [
+    "at_chosen_rate",
     "complete",
     "distance_to_table_1",
     "distance_to_table_i",
     "least_seeds",
     "on_fast",
     "paper_table_i",
-    "pooled_unless_fast",
+    "planned",
+    "runs_of",
+    "won",
 ]
-__all__ += ["at_chosen_rate", "runs_of", "won"]

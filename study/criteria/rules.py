@@ -7,68 +7,56 @@ threshold. It says nothing (None) while a run that it needs is missing.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
-from study import published, statistics
+from study import metrics, published, statistics
+from study.metrics import Metric
 from study.published import Setting
+from study.statistics import FloatArray
 
 Outcome = Literal["met", "contradicted", "unresolved"]
+How = Literal["compared", "all", "any", "provided"]
+"""How a finding is made: it is a comparison, or combines others."""
 Regions = Sequence[
     tuple[float, float]
 ]  # where an interval can lie: between two numbers, without them
 
-METRICS = {
-    "test_accuracy": "test accuracy",
-    "test_top5_accuracy": "top-5 test accuracy",
-    "train_accuracy": "training accuracy",
-    "test_ece": "test ECE",
-    "test_mce": "test MCE",
-    "overconfidence": "test confidence − accuracy",
-    "train_confidence": "training confidence",
-    "train_margin_bias": "bias of the training samples",
-    "bias_rise": "rise of the bias after its lowest value",
-    "lost": "training samples with p ≤ 0.2",
-    "errors": "training errors",
-    "lost_share": "share of the training errors with p ≤ 0.2",
-    "sure": "training samples with p > 0.8",
-    "early_cross_entropy": "training cross-entropy, first ten epochs",
-    "early_accuracy": "test accuracy, first quarter of the epochs",
-    "epoch_easy": "epoch at which the easiest fifth is sure",
-    "gap": "confidence of the easiest minus the hardest fifth",
-    "never_learnt": "share of samples never learnt",
-    "intra_inter_ratio": "spread within classes, against the distance between them",
-    "minimum_to_mean_inter": "smallest distance of two classes, against the mean",
-    "oscillation": "deviation of the change of test accuracy",
-    "falls": "falls of test accuracy, added up",
-    "wc_intra": "WC-Intra",
-    "w_inter": "W-Inter",
-    "mean_target_angle": "angle to the class vector, mean over training",
-    "excess": "time of the loss beyond softmax, as a share of a step",
-    "wins": "tables won",
-    "negative_rank": "minus the rank",
-}
-"""What a metric is called in a sentence."""
+SMALL = 0.005
+"""Half a percentage point of accuracy: a difference that lies within it is called level."""
+
+LEVEL = 0.05
+"""The p-value, corrected for the comparisons of its claim, below which one is met or contradicted."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one variant says about one part of a claim: a comparison with its difference, or a combination of others."""
+    """What one variant says about one part of a claim.
+
+    It is a comparison with its difference, or a combination of others.
+    """
 
     variant: str
     outcome: Outcome
     text: str  # the comparison in words
-    difference: statistics.PairedDifference | None = None
-    p_value: float = math.nan  # the level at which the interval would touch the threshold
-    paper: str = ""  # the papers' own effect, where they print both sides
+    difference: statistics.Difference | None = None
+    metric: Metric | None = None  # of the difference
+    # the level at which the interval would touch the threshold, and that corrected for the
+    # comparisons of the claim that decide
+    p_value: float = math.nan
+    corrected: float = math.nan
+    paper: tuple[published.Effect, ...] = ()  # the papers' own effects, where they print both sides
     scale: str = ""  # of the runs
-    decides: bool = (
-        True  # a finding of older runs, or of another scope than the claim's, is only shown
-    )
+    # a finding of older runs, of another scope than the claim's or outside its premise is only shown
+    decides: bool = True
+    outside: bool = False  # the claim's premise does not hold in the variant
+    how: How = "compared"
     components: tuple[Finding, ...] = ()
 
     def leaves(self) -> Iterator[Finding]:
@@ -78,27 +66,73 @@ class Finding:
         for component in self.components:
             yield from component.leaves()
 
-    def only_shown(self) -> Finding:
-        """Copy it, so that it decides nothing."""
-        return replace(
-            self,
-            decides=False,
-            components=tuple(component.only_shown() for component in self.components),
-        )
+    def only_shown(self, *, outside: bool = False) -> Finding:
+        """Copy it, so that it decides nothing; ``outside`` says that the premise is why."""
+        components = tuple(one.only_shown(outside=outside) for one in self.components)
+        return replace(self, decides=False, outside=outside, components=components)
+
+    def with_corrected(self, corrected: Mapping[int, float]) -> Finding:
+        """Copy it with corrected p-values, by the :func:`id` of its comparisons.
+
+        A comparison whose corrected p-value is not below :data:`LEVEL` is unresolved.
+        """
+        if self.components:
+            components = tuple(one.with_corrected(corrected) for one in self.components)
+            outcome = combined(self.how, [one.outcome for one in components])
+            return replace(self, outcome=outcome, components=components)
+        if id(self) not in corrected:
+            return self
+        p = corrected[id(self)]
+        return replace(self, corrected=p, outcome=self.outcome if p < LEVEL else "unresolved")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say what an unresolved comparison of accuracies tells all the same; it decides nothing.
+
+        ``"level"``: the interval lies within half a percentage point of 0. ``"excludes GD-2's
+        effect"``: what that paper prints lies outside the interval.
+        """
+        if self.difference is None or self.outcome != "unresolved":
+            return ()
+        interval = self.difference.interval
+        found = []
+        if self.metric and self.metric.is_accuracy and -SMALL < interval.low < interval.high < SMALL:
+            found.append("level")
+        for effect in self.paper:
+            if effect.high < interval.low or interval.high < effect.low:
+                found.append(f"excludes {effect.paper}'s effect")
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Term:
+    """The runs of one setting in a comparison: the metric of each, and the square of its weight."""
+
+    metric: str
+    numbers: pd.Series[float]
+    runs: frozenset[Hashable]  # their places in the frame
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
 class Values:
-    """A number for each unit, with a name; ``key`` if the papers may print it: a metric of one setting, or of the best of some."""
+    """A number for each unit, with a name, and the runs that it comes from.
+
+    ``key`` if the papers may print it: a metric of one setting, or of the best of some.
+    """
 
     numbers: pd.Series[float]
     name: str
     key: published.Key | None = None
+    terms: tuple[Term, ...] = ()
 
 
-Side = (
-    Setting | Values | None
-)  # a number is a constant β, a text a loss or a warm-up; None is a setting that was not run
+# a number is a constant β, a text a loss or a warm-up; None is a setting that was not run
+Side = Setting | Values | None
+
+# what tells settings apart beside their name, where a variant has several of it
+_ARMS = ("learning_rate", "momentum", "matched", "arm", "samples", "epochs", "label_noise")
+_UNLIKE = 4.0  # times the median deviation: such a setting has a deviation of its own
 
 
 @dataclass(frozen=True)
@@ -106,18 +140,36 @@ class Variant:
     """The runs of one variant, or a part of them, with the rules that can be asked of it."""
 
     name: str  # such as relu-unit
-    # with ``setting`` (a number for a constant β, otherwise a label), the metrics, and the column
-    # ``unit``
+    # with ``setting`` (a number for a constant β, otherwise a label), the metrics, and ``unit``
     runs: pd.DataFrame
-    seeds: int = 2  # how many pairs a comparison needs to decide
-    unit: str = "seed"  # what pairs two values; "title" for data sets
-    # whether "the best of" and "each of" speak of the rivals that were run, instead of waiting for
-    # all
+    seeds: int = 2  # how many units a comparison needs to decide
+    unit: str = "seed"  # what two values share; "title" for data sets, "fold" for folds
+    # whether "the best of" and "each of" speak of the rivals that were run, instead of waiting
     some: bool = False
-    # whether runs of one seed have nothing in common, so that the deviation is that of all settings
-    # together
-    pooled: bool = False
+    resampled: float = 0.0  # test over training samples, where the units are folds of one data set
     words: str = ""  # the part of the runs that is meant
+    whole: pd.DataFrame | None = None  # all runs of the variant, where ``runs`` is a part of them
+
+    @property
+    def all_runs(self) -> pd.DataFrame:
+        """All runs of the variant, of which ``runs`` may be a part."""
+        return self.runs if self.whole is None else self.whole
+
+    @property
+    def independent(self) -> bool:
+        """Whether runs that share a seed have nothing in common: those of image networks.
+
+        Times of a step are measured by turns, and are paired.
+        """
+        runs = self.all_runs
+        if "model" not in runs or "step_seconds" in runs:
+            return False
+        return bool((runs["model"].notna() & (runs["model"] != "mlp")).all())
+
+    @property
+    def learnt(self) -> float:
+        """The training accuracy at β = 1, the mean over its seeds; NaN without such runs."""
+        return float(self.having("train_accuracy", 1.0).mean())
 
     @property
     def scale(self) -> str:
@@ -128,7 +180,7 @@ class Variant:
 
     def where(self, kept: pd.Series[bool], words: str = "") -> Variant:
         """Take some of the runs."""
-        return replace(self, runs=self.runs[kept], words=words)
+        return replace(self, runs=self.runs[kept], words=words, whole=self.all_runs)
 
     def at(self, words: str = "", **values: float | str) -> Variant:
         """Take the runs that have these values in their columns."""
@@ -149,9 +201,10 @@ class Variant:
             return side
         if side is None:
             return Values(pd.Series(dtype=float), "")
-        return Values(
-            self.having(metric, side), name or published.setting_name(side), (metric, side)
-        )
+        numbers = self.having(metric, side)
+        here = self.runs.index[[other == side for other in self.runs["setting"]]]
+        term = Term(metric, numbers, frozenset(here))
+        return Values(numbers, name or published.setting_name(side), (metric, side), (term,))
 
     def means(self, metric: str) -> dict[Setting, float]:
         """Average a metric for each setting that has all its seeds."""
@@ -231,68 +284,136 @@ class Variant:
         if numbers.shape[1] < max(2, self.seeds):
             return None
         a, b = numbers if len(numbers) == 2 else (numbers[0], 0 * numbers[0])
-        difference = statistics.paired_difference(a, b)
-        if self.pooled:
-            groups = [
-                group.to_numpy()
-                for _, group in self.runs.groupby("setting")[metric]
-                if len(group) == len(a)
-            ]
-            difference = statistics.pooled_difference(a, b, groups)
+        difference = self._difference(a, b, [term for side in values for term in side.terms])
         interval = difference.interval
 
         def inside(regions: Regions) -> bool:
             return any(low < interval.low and interval.high < high for low, high in regions)
 
-        outcome: Outcome = (
-            "met" if inside(met) else "contradicted" if inside(against) else "unresolved"
-        )
-        text = f"{METRICS.get(metric, metric)}, {' against '.join(names)}{words}" + (
-            f", {self.words}" if self.words else ""
-        )
-        p_value = max(
-            difference.p_value(end) for region in met for end in region if math.isfinite(end)
-        )
+        outcome: Outcome = "unresolved"
+        if inside(met):
+            outcome = "met"
+        elif inside(against):
+            outcome = "contradicted"
+        thresholds = against if outcome == "contradicted" else met
+        ends = [end for region in thresholds for end in region if math.isfinite(end)]
+        compared = metrics.metric(metric)
+        text = f"{compared}, {' against '.join(names)}{words}"
         keys = [side.key for side in values if side.key]
-        paper = ""  # as the papers print it
+        paper: tuple[published.Effect, ...] = ()
         if len(keys) == 2 and "dataset" in self.runs:
             where = published.DATASETS.get(str(self.runs["dataset"].iloc[0]), "")
-            paper = published.effect(*keys, f"{where}, {self.words}" if self.words else where)
-        return Finding(self.name, outcome, text, difference, p_value, paper, self.scale)
+            paper = published.effects(*keys, ", ".join(filter(None, [where, self.words])))
+        return Finding(
+            self.name,
+            outcome,
+            ", ".join(filter(None, [text, self.words])),
+            difference,
+            compared,
+            p_value=max(map(difference.p_value, ends)),
+            paper=paper,
+            scale=self.scale,
+        )
+
+    def _difference(
+        self, a: FloatArray, b: FloatArray, terms: Sequence[Term]
+    ) -> statistics.Difference:
+        """Estimate a difference by the one rule of the book.
+
+        Folds of one data set share training samples; image networks that share a seed share
+        nothing, so that their deviation is pooled; everything else is paired, and so is what comes
+        from the same networks.
+        """
+        if self.resampled:
+            return statistics.resampled_difference(a, b, self.resampled)
+        runs = [term.runs for term in terms]
+        same = any(one & other for one, other in itertools.combinations(runs, 2))
+        if not self.independent or same or not terms:
+            return statistics.paired_difference(a, b)
+        sides = [(term.weight, self._spread(term, len(a))) for term in terms]
+        return statistics.independent_difference(a - b, sides)
+
+    def _spread(self, term: Term, units: int) -> statistics.Spread:
+        """Estimate the variance of a single run of a setting.
+
+        It is pooled over the settings of the variant that have as many units, but for those that
+        deviate by more than :data:`_UNLIKE` times the median; such a one has its own.
+        """
+        runs = self.all_runs
+        by = [runs[name].astype(str) for name in ("setting", *_ARMS) if name in runs]
+        groups = [group.dropna() for _, group in runs.groupby(by)[term.metric]]
+        groups = [group for group in groups if len(group) >= max(2, units)]
+        limit = _UNLIKE * float(np.median([group.std() for group in groups])) if groups else 0.0
+        if term.numbers.std() > limit:
+            return statistics.spread(term.numbers)
+        return statistics.pooled_spread([group for group in groups if group.std() <= limit])
 
     # --- combinations ---
 
     def all_of(self, *findings: Finding | None) -> Finding | None:
         """Met if all are met, contradicted if one is contradicted."""
-        return self._combined(findings, "all of these", if_any="contradicted", if_all="met")
+        return self._combined(findings, "all", "all of these")
 
     def any_of(self, *findings: Finding | None) -> Finding | None:
         """Met if one is met, contradicted if all are contradicted."""
-        return self._combined(findings, "one of these", if_any="met", if_all="contradicted")
+        return self._combined(findings, "any", "one of these")
 
-    def _combined(
-        self, findings: Sequence[Finding | None], text: str, *, if_any: Outcome, if_all: Outcome
-    ) -> Finding | None:
+    def _combined(self, findings: Sequence[Finding | None], how: How, text: str) -> Finding | None:
         found = tuple(finding for finding in findings if finding)
         if not found or (len(found) < len(findings) and not self.some):
             return None
         if len(found) == 1:
             return found[0]
-        outcomes = {finding.outcome for finding in found}
-        outcome: Outcome = (
-            if_any if if_any in outcomes else if_all if outcomes == {if_all} else "unresolved"
-        )
-        return Finding(self.name, outcome, text, scale=self.scale, components=found)
+        outcome = combined(how, [finding.outcome for finding in found])
+        return Finding(self.name, outcome, text, scale=self.scale, how=how, components=found)
 
     def provided(self, premise: Finding | None, finding: Finding | None) -> Finding | None:
         """As the second says where the first is met; unresolved elsewhere."""
         if premise is None or finding is None:
             return None
-        outcome: Outcome = finding.outcome if premise.outcome == "met" else "unresolved"
-        text = "the second, provided the first"
-        return Finding(self.name, outcome, text, scale=self.scale, components=(premise, finding))
+        return self._combined([premise, finding], "provided", "the second, provided the first")
+
+
+def combined(how: How, outcomes: Sequence[Outcome]) -> Outcome:
+    """Combine the outcomes of comparisons.
+
+    Example:
+        >>> combined("all", ["met", "unresolved"]), combined("any", ["met", "contradicted"])
+        ('unresolved', 'met')
+        >>> combined("provided", ["unresolved", "met"])
+        'unresolved'
+    """
+    if how == "provided":
+        return outcomes[1] if outcomes[0] == "met" else "unresolved"
+    one: Outcome = "met" if how == "any" else "contradicted"
+    every: Outcome = "contradicted" if how == "any" else "met"
+    if one in outcomes:
+        return one
+    return every if set(outcomes) == {every} else "unresolved"
 
 
 def minus(first: Values, second: Values, name: str = "{} minus {}") -> Values:
     """Subtract one side from another, unit by unit."""
-    return Values((first.numbers - second.numbers).dropna(), name.format(first.name, second.name))
+    return Values(
+        (first.numbers - second.numbers).dropna(),
+        name.format(first.name, second.name),
+        terms=first.terms + second.terms,
+    )
+
+
+def times(factor: float, side: Values, name: str) -> Values:
+    """Multiply a side by a number."""
+    terms = tuple(replace(term, weight=factor**2 * term.weight) for term in side.terms)
+    return Values(factor * side.numbers, name, terms=terms)
+
+
+def average(sides: Sequence[Values], name: str) -> Values:
+    """Average several sides over the units that all of them have."""
+    if not sides:
+        return Values(pd.Series(dtype=float), name)
+    numbers = pd.concat([side.numbers for side in sides], axis=1).dropna().mean(axis=1)
+    share = 1 / len(sides) ** 2
+    terms = tuple(
+        replace(term, weight=share * term.weight) for side in sides for term in side.terms
+    )
+    return Values(numbers, name, terms=terms)

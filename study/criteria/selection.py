@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,21 @@ RIVALS = ("a-softmax 4", "center 0.003")
 ARCGRAD = "arcgrad 10"
 """ArcGrad with the paper's number for images."""
 
-WARMUP = "warm-up 0.1→1"
+WARMUP, WARMUP_OF_GD1 = "warm-up 0.1→1", "warm-up 1→5"
 WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = (
     "momentum 0.9",
     "no momentum",
     "no momentum, ten times the learning rate",
 )
-_PLANS = {
-    "crops and flips": ((20.0, 5.0, 1.0, 0.1, 0.01, WARMUP), 5),
-    "plain": ((20.0, 1.0, 0.1, WARMUP), 3),
-}  # on FAST, with seeds
+# What was planned on FAST: settings, and seeds of each. Where a plan was made larger later, the
+# largest that is complete counts, with its seeds alone.
+_EVERY_BETA_OF_10 = (20.0, 5.0, 1.0, 0.1, 0.01, WARMUP)
+_PLANS: Mapping[tuple[str, str], Sequence[tuple[tuple[float | str, ...], int]]] = {
+    ("cifar10", "crops and flips"): [(_EVERY_BETA_OF_10, 5)],
+    ("cifar100", "crops and flips"): [(_EVERY_BETA_OF_10, 5)],
+    ("cifar10", "plain"): [(_EVERY_BETA_OF_10, 5), ((20.0, 1.0, 0.1, WARMUP), 3)],
+    ("cifar100", "plain"): [((50.0, 20.0, 5.0, 1.0, 0.1, WARMUP, WARMUP_OF_GD1), 5)],
+}
 
 _LOSSES_OF_LM = "(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm|l-softmax|lgm)( |$)"
 
@@ -72,12 +77,36 @@ def on_fast(variant: str) -> bool:
 
 
 def complete(runs: pd.DataFrame, kind: str) -> bool:
-    """Tell if a variant of :data:`FAST` has every setting with every seed that were planned for this kind, if any were."""
-    if kind not in (*_EVERY_BETA, "matched"):
-        return True
-    settings, seeds = _PLANS.get(_augmentation(runs).iloc[0], ((), 0))
+    """Tell if a variant of :data:`FAST` has every setting with every seed that were planned."""
     if kind == "matched":
-        runs, settings = runs[runs["matched"]], (5.0, 0.1)
+        return _has(runs[runs["matched"]], (5.0, 0.1), _plan(runs)[1])
+    return kind not in _EVERY_BETA or _has(runs, *_plan(runs))
+
+
+def planned(runs: pd.DataFrame, kind: str, variant: str) -> tuple[pd.DataFrame, int]:
+    """Keep the seeds of a variant that its plan has, and tell how many a comparison needs.
+
+    Of several plans it is the largest that is complete; the runs beyond it wait.
+    """
+    if kind not in _EVERY_BETA or not on_fast(variant):
+        return runs, least_seeds(kind, variant)
+    settings, seeds = _plan(runs)
+    largest, *_ = _PLANS.get(_place(runs), [((), 0)])
+    kept = runs if (settings, seeds) == largest else runs[runs["seed"] < seeds]
+    return kept, max(seeds, 2)
+
+
+def _place(runs: pd.DataFrame) -> tuple[str, str]:
+    return str(runs["dataset"].iloc[0]), str(_augmentation(runs).iloc[0])
+
+
+def _plan(runs: pd.DataFrame) -> tuple[tuple[float | str, ...], int]:
+    """Find the largest plan that the runs of a variant fulfil; the smallest, if they fulfil none."""
+    plans = _PLANS.get(_place(runs), [((), 0)])
+    return next((plan for plan in plans if _has(runs, *plan)), plans[-1])
+
+
+def _has(runs: pd.DataFrame, settings: Sequence[float | str], seeds: int) -> bool:
     there = runs.groupby(runs["setting"].astype(str))["seed"].nunique()
     return bool(settings) and all(there.get(str(setting), 0) >= seeds for setting in settings)
 

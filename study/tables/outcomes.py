@@ -115,7 +115,7 @@ def _own(claim: str, part: str) -> Iterator[str]:
     twice = pd.concat(
         [runs.assign(unit=name + copy) for copy in "ab"]
     )  # for an interval, of which nothing is told
-    found = criteria.CLAIMS[claim][part].rule(Variant(source, twice, unit="unit"))
+    found = criteria.CLAIMS[claim].parts[part].rule(Variant(source, twice, unit="unit"))
     return (
         f"{source}: {round(leaf.difference.mean, 4):+g}"
         for leaf in (found.leaves() if found else ())

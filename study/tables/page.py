@@ -136,7 +136,7 @@ class Page:
 
     def _rests_on(self) -> str:
         kinds = dict.fromkeys(
-            part.kind for claim in self.verdicts for part in criteria.CLAIMS[claim].values()
+            part.kind for claim in self.verdicts for part in criteria.CLAIMS[claim].parts.values()
         )
         found = pd.concat([self.runs(kind, some=True) for kind in kinds])
         rows = [

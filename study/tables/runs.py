@@ -110,7 +110,9 @@ def differences(
                 else own.index[:0]
             )
             dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
-            theirs = signed(published.effect((metric, setting), (metric, less), dataset, scale))
+            theirs = signed(published.written(
+                published.effects((metric, setting), (metric, less), dataset), scale
+            ))
             elsewhere = setting == less or any(
                 f", {name}" in theirs for name in published.DATASETS.values()
             )
