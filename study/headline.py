@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-from study import ROOT, verdicts
+from study import ROOT, claims
 from study.figures.play import still
 from study.tables import Page, measured, outcomes, sentences
 
@@ -15,7 +15,7 @@ README, PICTURE = ROOT / "README.md", ROOT / "book" / "_static" / "headline.svg"
 
 def readme(page: Page, settings: pd.DataFrame) -> str:
     """Give README.md with the answers of the first page, without their links, and the count of the outcomes between its two marks."""
-    decided = verdicts.verdicts(page.records)
+    decided = claims.verdicts(page.records)
     answers = sentences.answers(measured.numbers(settings, decided["B1"], decided["B4"]))
     lines = [
         "MNIST with the papers' network; CIFAR-10 and CIFAR-100 reduced, with a small network and fewer epochs:",

@@ -119,16 +119,6 @@ def table(paper: str, number: int | str) -> pd.DataFrame:
     )
 
 
-def claims() -> pd.DataFrame:
-    """List the claims of the papers, and the questions of the reviewers and of this project, by ``id`` in the order of the ledger.
-
-    Example:
-        >>> claims().loc["E5", "claim"]
-        'A small β lowers the plain cross-entropy faster, although it is not what is being minimised.'
-    """
-    return _read("claims.csv").set_index("id")
-
-
 def setting_name(setting: Setting) -> str:
     """Name a setting for a sentence.
 

@@ -83,13 +83,17 @@ class Difference:
         """Number of units."""
         return len(self.values)
 
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
+        half = (self.interval.high - self.interval.low) / 2
+        return float(half / stats.t.ppf((1 + LEVEL) / 2, self.freedom))
+
     def p_value(self, threshold: float = 0.0) -> float:
         """Compute the two-sided p-value of Student's t-test that the mean is ``threshold``."""
-        half = (self.interval.high - self.interval.low) / 2
-        if half == 0:
+        if self.interval.high == self.interval.low:
             return float(self.mean == threshold)
-        error = half / stats.t.ppf((1 + LEVEL) / 2, self.freedom)
-        return float(2 * stats.t.sf(abs(self.mean - threshold) / error, self.freedom))
+        return float(2 * stats.t.sf(abs(self.mean - threshold) / self.error, self.freedom))
 
 
 def mean_sd(values: ArrayLike) -> MeanSd:

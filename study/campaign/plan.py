@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from study import published, records
+from study import ROOT, records
 from study.settings import TEMPLATES, OneOf, Setting, explanation
 
 _BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
@@ -266,7 +266,7 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
             f"{path}: the name is {file.name!r}, but the file's name says {path.stem!r}; they must agree"
         )
     ledger, home = (
-        set(published.claims().index),
+        {path.stem for path in (ROOT / "claims").glob("[A-Z]*.yml")},
         path.resolve().parent.parent / "results" / "records" / file.name,
     )
     jobs: dict[str, Job] = {}

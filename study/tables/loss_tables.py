@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from study import criteria, published, statistics
-from study.criteria import TABLE_I, Variant
+from study import claims, published, statistics
+from study.claims import TABLE_I, Variant
 from study.losses import LOSSES
 from study.statistics import MeanSd
 from study.tables.book import MISSING, bold, cell, mean_sd
@@ -146,7 +146,7 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
                 )
             )
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
-        rules = criteria.pooled_unless_fast(Variant(str(variant), of_variant))
+        rules = Variant(str(variant), of_variant)
         ours = {}
         for loss in sorted(
             set(of_variant["loss"]) - {"softmax"}, key=list(of_variant["loss"]).count
@@ -229,13 +229,13 @@ FREE, TOGETHER = "rows dealt out freely, as in the paper", "equal rows in one fo
 
 def table_i(runs: pd.DataFrame) -> pd.DataFrame:
     """Show the accuracies of Table I in per cent: a row for each of ``folds``, ``source``, ``title`` and ``setting``."""
-    frames = [_long(criteria.paper_table_i(), FREE, PAPER)]
+    frames = [_long(claims.paper_table_i(), FREE, PAPER)]
     for kind, folds in {"uci": FREE, "uci-adam": FREE, "uci-tables": TOGETHER}.items():
-        found = criteria.runs_of(runs, kind)
+        found = claims.runs_of(runs, kind)
         for variant, group in (
             found[found["setting"].isin(list(TABLE_I))].groupby("variant") if len(found) else ()
         ):
-            frames.append(_long(criteria.accuracies(group), folds, short(str(variant))))
+            frames.append(_long(claims.accuracies(group), folds, short(str(variant))))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -255,7 +255,7 @@ def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
     """Accuracy, wins or rank of each method over the data sets, the best bold: a group of rows for each, a column for each source."""
     of_kind: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.Series[float]], str]] = {
         "accuracy": ("average accuracy, %", lambda table: table.mean(), ".2f"),
-        "wins": ("tables won", lambda table: criteria.won(table).sum(), ".3g"),
+        "wins": ("tables won", lambda table: claims.won(table).sum(), ".3g"),
         "rank": ("average rank", lambda table: -statistics.ranks(table).mean(), ".2f"),
     }
     frames = []

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 from IPython.display import HTML
 
-from study.criteria.selection import FAST
+from study.claims import Verdict
+from study.claims.evidence import FAST
 from study.statistics import t_interval
 from study.tables.page import Page
-from study.verdicts import Verdict
 
 _LEAST = 3  # seeds
 _NETWORKS = {"fast": "a small network", "resnet18": "a narrow ResNet18", "vgg16": "a narrow VGG16"}

@@ -13,13 +13,14 @@ import pandas as pd
 from IPython.display import Markdown
 from pandas.api.types import is_numeric_dtype
 
-from study import ROOT, campaign, criteria, figures, published, records, verdicts
-from study.criteria.selection import FAST, on_fast
+from study import ROOT, campaign, claims, figures, records
+from study.claims import Verdict
+from study.claims.evidence import FAST, on_fast
+from study.claims.verdicts import replaced, variants
 from study.tables import sentences
 from study.tables.book import MISSING, Table, cell, table
 from study.tables.outcomes import MARKS, SCALES, beside, counts, effects, scale
 from study.tables.runs import in_order, short
-from study.verdicts import Verdict
 
 _COLUMNS = {
     "training samples": ("train_samples", 1),
@@ -30,6 +31,13 @@ _UNDER_WAY = (
     "mlp",
     FAST,
 )  # networks that go on being trained; what is left of larger ones decides nothing any more, or waits for a GPU
+
+
+_SAID = {
+    "GD": "The papers claim:",
+    "project": "We asked:",
+    "reviews": "The reviewers asked:",
+}
 
 
 class Page:
@@ -50,8 +58,8 @@ class Page:
         """The verdict on each claim that has criteria."""
         return {
             claim: beside(one)
-            for claim, one in verdicts.verdicts(
-                self.records, filter(criteria.CLAIMS.get, self.claims)
+            for claim, one in claims.verdicts(
+                self.records, [claim for claim in self.claims if claims.ledger()[claim].parts]
             ).items()
         }
 
@@ -59,16 +67,16 @@ class Page:
         """Select the runs of a kind, in the order of :func:`study.tables.runs.in_order`.
 
         Args:
-            kind: as :func:`study.criteria.runs_of` knows it.
+            kind: as :func:`study.claims.runs_of` knows it.
             some: whether those that decide nothing are there too: with too few seeds or under way,
                 their seeds counted behind their names, and those of older runs that a network at
                 real accuracy has replaced.
         """
-        found = criteria.runs_of(self.records, kind).reset_index(drop=True)
+        found = claims.runs_of(self.records, kind).reset_index(drop=True)
         if found.empty:
             return found
-        settled = {variant.name for variant in verdicts.variants(found, kind)}
-        least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
+        settled = {variant.name for variant in variants(found, kind)}
+        least = found["variant"].map(lambda name: claims.least_seeds(kind, str(name)))
         of_setting = found.groupby(["variant", found["setting"].astype(str)])[
             "seed" if "seed" in found else "title"
         ].transform("nunique")
@@ -77,44 +85,53 @@ class Page:
             found["variant"].map(on_fast), most
         )  # on the small network each setting has its own plan
         few = (seeds < least) | ~found["variant"].isin(settled)
-        older = found["variant"].isin(verdicts.replaced(self.claims, settled)) & found["scale"].ne(
-            "paper"
-        )
+        older = found["variant"].isin(replaced(self.claims, settled)) & found["scale"].ne("paper")
         shown = in_order(found if some else found[~few & ~older])
         counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
         return shown.assign(variant=shown["variant"] + counted.where(few, "")[shown.index])
 
     def answer(self, claim: str = "") -> Markdown:
-        """Show the claim with its place in the paper, the outcome with its scale and counts, and what was found."""
+        """Show what was found, then the claim with its place in the paper, then the tally."""
         claim = claim or self.claims[0]
-        entry = published.claims().loc[claim]
-        place = entry["where"][0].upper() + entry["where"][1:]
-        fine = f"{claim} in {{ref}}`the ledger <sec-claims>`; {{ref}}`how a claim is decided <sec-read>`."
+        written = claims.ledger()[claim]
+        place = written.where[0].upper() + written.where[1:]
+        said = _SAID.get(written.paper, "The paper claims:")
+        more = (
+            f"{claim} in {{ref}}`the ledger <sec-claims>`;"
+            " {ref}`how a claim is decided <sec-read>`."
+        )
         texts = (
-            f"> {entry['claim']}\n>\n> {place}.",
             f"{{.answer}}\n{self._answer(claim)}",
-            f"{{.fineprint}}\n{fine}",
+            f"> **{said}** {written.claim}\n>\n> {place}.",
+            f"{{.fineprint}}\n{self._tally(claim)} {more}",
         )
         return Markdown("\n\n".join(texts))
 
     def _answer(self, claim: str) -> str:
-        """Such as "**Mixed** (the papers' scale): of 18 findings ✓ 7 met, ✗ 3 contradicted, ○ 8 unresolved. It depends on ..."."""
+        """The sentences on a claim; its verdict alone, where they were written for another one."""
         verdict, waiting = self.verdicts[claim], self._waiting(claim)
-        told = counts(verdict.deciding)
-        if not told:
-            return (
-                f"**Not decided yet.** It will be when these runs are complete: {waiting}."
-                if waiting
-                else "**Not run yet.**"
-            )
-        each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
-        found = sentences.finding(verdict).removeprefix("Reduced runs. ")
-        more = (
+        if verdict.verdict == "not run":
+            if not waiting:
+                return "**Not run yet.**"
+            return f"**Not decided yet.** It will be when these runs are complete: {waiting}."
+        found = sentences.finding(verdict) or f"**{verdict.verdict.capitalize()}.**"
+        under_way = (
             f" More runs are under way, and decide nothing before they are complete: {waiting}."
             if waiting
             else ""
         )
-        return f"**{verdict.verdict.capitalize()}** ({scale(verdict)}): of {sum(told.values())} findings {each}. {found}{more}"
+        return f"{found}{under_way}"
+
+    def _tally(self, claim: str) -> str:
+        """Such as "**Mixed** (the papers' scale), by part a. Of 18 findings ✓ 7 met, ✗ 3 ..."."""
+        verdict = self.verdicts[claim]
+        told = counts(verdict.deciding)
+        each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
+        size = f" ({scale(verdict)})" if scale(verdict) else ""
+        word = f"**{verdict.verdict.capitalize()}**{size}, by part {verdict.primary}."
+        depends = f" It depends on {verdict.depends}." if verdict.depends else ""
+        tally = f" Of {sum(told.values())} findings {each}." if told else ""
+        return f"{word}{depends}{tally}"
 
     def _waiting(self, claim: str) -> str:
         """Say how far the campaigns are that answer the claim, if they were begun and are not complete."""
@@ -136,7 +153,7 @@ class Page:
 
     def _rests_on(self) -> str:
         kinds = dict.fromkeys(
-            part.kind for claim in self.verdicts for part in criteria.CLAIMS[claim].parts.values()
+            part.runs for claim in self.verdicts for part in claims.ledger()[claim].parts.values()
         )
         found = pd.concat([self.runs(kind, some=True) for kind in kinds])
         rows = [
@@ -182,7 +199,7 @@ class Page:
         frame = pd.DataFrame(rows)
         if "pairs" in frame:  # something was found
             frame["pairs"] = frame["pairs"].astype("Int64")
-        claimed = sentences.written("findings").get(claim, {}).get("short", claim)
+        claimed = claims.ledger()[claim].short or claim
         caption = f"{claimed}: the criteria and what was found. Differences of shares are in percentage points."
         caption += " Outcomes in parentheses are shown and decide nothing."
         told = table(frame, f"tab-{claim.lower()}-verdict", caption, group="part")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from study import criteria, figures, published, statistics
+from study import claims, figures, published, statistics
 from study.published import Setting
 from study.tables.book import MISSING, cell, difference, mean_sd, signed
 
@@ -110,9 +110,11 @@ def differences(
                 else own.index[:0]
             )
             dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
-            theirs = signed(published.written(
-                published.effects((metric, setting), (metric, less), dataset), scale
-            ))
+            theirs = signed(
+                published.written(
+                    published.effects((metric, setting), (metric, less), dataset), scale
+                )
+            )
             elsewhere = setting == less or any(
                 f", {name}" in theirs for name in published.DATASETS.values()
             )
@@ -211,7 +213,7 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
     dead units of ReLU. ``share`` is that of the lost among ten errors or more. The rates come
     first, from the smallest.
     """
-    stepped, grid = criteria.runs_of(runs, "step"), criteria.runs_of(runs, "grid")
+    stepped, grid = claims.runs_of(runs, "step"), claims.runs_of(runs, "grid")
     if stepped.empty:
         return stepped
     inputs, weights, rate = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from study import criteria, verdicts
+from study import claims
 
 MNIST_BETAS = ("5", "2", "1", "0.5", "0.2", "0.1", "0.01", "0.001")
 MNIST_WARMUPS = ("warm-up 0.001→0.01", "warm-up 0.01→0.1")
@@ -13,7 +13,7 @@ MNIST_WARMUPS = ("warm-up 0.001→0.01", "warm-up 0.01→0.1")
 
 def verdict(claim, runs):
     """The verdict on one claim."""
-    return verdicts.verdicts(runs, [claim])[claim]
+    return claims.verdicts(runs, [claim])[claim]
 
 
 def mnist(variant="relu-unit", seeds=5):
@@ -316,7 +316,7 @@ def with_rivals() -> pd.DataFrame:
     for seed in range(3):
         common = generator.normal(0, 0.01)
         for schedule, mean in accuracy.items():
-            loss = schedule if schedule in criteria.RIVALS else None
+            loss = schedule if schedule in claims.RIVALS else None
             rows.append(
                 IMAGE_RUN
                 | {
@@ -344,7 +344,7 @@ def table_i(
 ) -> pd.DataFrame:
     """Runs whose accuracies are those of the paper's Table I, with a little noise; changes are added to the column of a method."""
     generator, rows = np.random.default_rng(0), []
-    paper = criteria.paper_table_i()
+    paper = claims.paper_table_i()
     for seed in range(seeds):
         for title in paper.index:
             for method in paper.columns:

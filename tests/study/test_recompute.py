@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from study import verdicts
+from study import claims
 
 SCRIPT = Path(__file__).resolve().parents[2] / "results" / "recompute.py"
 
@@ -25,7 +25,7 @@ def test_it_needs_numpy_and_scipy_alone() -> None:
 
 def test_the_records_give_the_same_twice() -> None:
     script = runpy.run_path(str(SCRIPT))
-    found, decided = script["load"](), verdicts.verdicts()
+    found, decided = script["load"](), claims.verdicts()
     theirs, ours = defaultdict(list), defaultdict(list)
     rows = [*script["comparisons"](found)]
     for (part, _, _, *interval, pairs, outcome, p), holm in zip(
@@ -33,7 +33,7 @@ def test_the_records_give_the_same_twice() -> None:
     ):
         theirs[part].append((*interval, p, holm, pairs, outcome))
     columns = ["mean", "low", "high", "p", "p (Holm)", "pairs", "outcome"]
-    for _, row in verdicts.findings(decided.values()).iterrows():
+    for _, row in claims.findings(decided.values()).iterrows():
         ours[f"{row['claim']} {row['part']}"].append(tuple(row[columns]))
     assert theirs.keys() == ours.keys()
     for part in theirs:

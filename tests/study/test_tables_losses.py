@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from study import criteria, published, tables
+from study import claims, published, tables
 from study.tables import loss_tables
 
 VARIANT = "CIFAR-10, 6,000 images, plain"
@@ -122,7 +122,7 @@ class TestAsPrinted:
         found = loss_tables.as_printed()
         for text in found["part"]:
             claim, part = text.split()
-            assert part in criteria.CLAIMS[claim]
+            assert part in claims.CLAIMS[claim]
 
     def test_differences_and_what_they_tell(self):
         found = loss_tables.as_printed().set_index(["part", "where"])

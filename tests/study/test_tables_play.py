@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
-from study import criteria, headline, published, statistics
-from study.criteria import Finding
+from study import claims, headline, published, statistics
+from study.claims import Finding, Part, Verdict
 from study.tables import Page, measured, outcomes, sentences
-from study.verdicts import Part, Verdict
 from tests.study import made_up
 
 FAST = made_up.FAST | {"subset": 0}
@@ -312,7 +311,7 @@ def told() -> dict[str, Verdict]:
         )
 
     parts = {
-        claim: tuple(Part(part, "s", (made_of(claim, part),)) for part in criteria.CLAIMS[claim])
+        claim: tuple(Part(part, "s", (made_of(claim, part),)) for part in claims.CLAIMS[claim])
         for claim in ("A2", "A5", "A7", "L3")
     }
     return {claim: outcomes.beside(Verdict(claim, of_claim)) for claim, of_claim in parts.items()}

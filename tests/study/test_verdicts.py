@@ -11,9 +11,8 @@ import pytest
 import yaml
 from scipy import stats
 
-from study import criteria, published, statistics, verdicts
-from study.criteria import Finding
-from study.verdicts import Part, Verdict
+from study import claims, published, statistics
+from study.claims import Finding, Part, Verdict
 from tests.study import made_up
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def decided() -> dict[str, Verdict]:
-    return verdicts.verdicts()
+    return claims.verdicts()
 
 
 def made(*parts: dict[str, str]) -> Verdict:
@@ -66,7 +65,7 @@ def made(*parts: dict[str, str]) -> Verdict:
 )
 def test_outcomes_of_a_claim(parts, verdict):
     assert made(*parts).verdict == verdict
-    assert set(verdicts.VERDICTS) >= {verdict}
+    assert set(claims.VERDICTS) >= {verdict}
 
 
 def test_a_mixed_outcome_says_on_what_it_depends():
@@ -93,7 +92,7 @@ def test_a_mixed_outcome_says_on_what_it_depends():
 
 
 def test_every_interval_and_every_p_value_by_scipy(decided):
-    listed = verdicts.findings(decided.values())
+    listed = claims.findings(decided.values())
     p = np.sort(listed["p"])
     holm = np.maximum.accumulate(p * np.arange(len(p), 0, -1)).clip(
         max=1
@@ -124,7 +123,7 @@ def test_the_seeds_that_it_takes(decided):
     """Three seeds of the small network are enough for an estimate, before any comparison decides."""
     runs = made_up.images(**made_up.FAST | {"seeds": 4})
     unresolved = made({"tanh-unit": "unresolved", "relu-unit": "met"})
-    needed = verdicts.seeds_needed([unresolved], runs).set_index("part")
+    needed = claims.seeds_needed([unresolved], runs).set_index("part")
     own = needed.loc["E4 a"]
     assert (own["variant"], own["seeds for the observed effect"]) == (
         "tanh-unit",
@@ -146,13 +145,12 @@ def test_every_sentence_has_a_rule_and_every_rule_a_sentence():
     written = {
         claim: list(entry["parts"]) for claim, entry in content.items() if claim != "planned"
     }
-    assert written == {claim: list(parts) for claim, parts in criteria.CLAIMS.items()} and set(
+    assert written == {claim: list(parts) for claim, parts in claims.CLAIMS.items()} and set(
         written
     ) <= set(published.claims().index)
     assert not set(content.get("planned", {})) & set(written)
     assert (
-        criteria.CLAIMS["E6"]["a"].sentence
-        == "test accuracy is larger for beta 0.1 than for beta 1."
+        claims.CLAIMS["E6"]["a"].sentence == "test accuracy is larger for beta 0.1 than for beta 1."
     )
 
 
@@ -181,5 +179,5 @@ def test_what_the_book_says_was_found_is_about_the_verdicts_that_the_records_giv
         if entry["verdict"] == "mixed":
             assert "depends" in entry["found"], f"{claim}: say on what it depends"
     assert (
-        pd.Series([decided[claim].verdict for claim in decided]).isin(list(verdicts.VERDICTS)).all()
+        pd.Series([decided[claim].verdict for claim in decided]).isin(list(claims.VERDICTS)).all()
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from study import statistics
-from study.criteria.paper_tables import ARCGRAD_OTHERS, TABLE_I, paper_table_i, won
+from study.claims.paper_tables import ARCGRAD_OTHERS, TABLE_I, paper_table_i, won
 
 FAST = "fast"
 """The network that reaches real accuracy on two CPU cores."""

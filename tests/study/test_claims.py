@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from study import criteria, published
-from study.criteria import Variant, rules
+from study import claims, published
+from study.claims import Variant, rules
 from tests.study import made_up
 
 
@@ -537,7 +537,7 @@ def test_runs_of_two_sizes_are_two_variants():
         ignore_index=True,
     )
     name = "cifar10-jpeg, resnet18×0.25, plain"
-    sizes = criteria.runs_of(runs, "cifar10").groupby("variant").size().to_dict()
+    sizes = claims.runs_of(runs, "cifar10").groupby("variant").size().to_dict()
     assert sizes == {
         name: 18,
         f"{name}, 6,000 images, 8 epochs": 18,
@@ -549,9 +549,9 @@ def test_only_the_second_half_at_the_first_rate_oscillates():
     runs = made_up.oscillating(0.9, 0.01, {"5": 0.0, "0.1": 0.0})
     runs["curve_test_accuracy"] = [[0.1, 0.9, 0.1, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5]] * len(runs)
     both = pd.concat([runs, runs.assign(momentum=0.0)], ignore_index=True)
-    assert (criteria.runs_of(both, "oscillation")["oscillation"] == 0).all()
+    assert (claims.runs_of(both, "oscillation")["oscillation"] == 0).all()
     assert (
-        criteria.runs_of(both.assign(milestones=[[0.5]] * len(both)), "oscillation")["oscillation"]
+        claims.runs_of(both.assign(milestones=[[0.5]] * len(both)), "oscillation")["oscillation"]
         > 0.5
     ).all()  # epochs 2 to 4
 
@@ -579,19 +579,19 @@ def test_a_variant_with_one_seed_is_no_rival():
 
 class TestTableI:
     def test_as_printed(self):
-        printed = criteria.paper_table_i()
+        printed = claims.paper_table_i()
         assert printed.shape == (15, 7) and printed.notna().all().all()
         assert printed.mean().round(2)["softmax"] == pytest.approx(79.56, abs=0.01)
-        assert criteria.won(printed).sum()["arcgrad 5"] >= 7  # the paper counts 7
-        assert criteria.won(
+        assert claims.won(printed).sum()["arcgrad 5"] >= 7  # the paper counts 7
+        assert claims.won(
             pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, 1.0, 4.0]})
         ).sum().to_dict() == {"a": 1.5, "b": 1.5}
 
     def test_the_nearest_variant_is_the_one_that_is_the_paper(self):
         near = made_up.table_i(campaign="uci-readings")
         far = made_up.table_i({"softmax": 4.0}, campaign="uci-readings", learning_rate=0.01)
-        runs = criteria.runs_of(pd.concat([far, near], ignore_index=True), "uci-readings")
-        distances = criteria.distance_to_table_i(runs)
+        runs = claims.runs_of(pd.concat([far, near], ignore_index=True), "uci-readings")
+        distances = claims.distance_to_table_i(runs)
         assert set(distances["epochs"]) == {10, 20, 50}  # 30 was not to be looked at
         first = {
             "variant": "standard, sgd 0.1, 16 units",
@@ -614,17 +614,17 @@ def test_distance_is_zero_for_the_papers_own_table():
         frame.loc[rows, "confidence_counts"] = pd.Series(
             [counts] * rows.sum(), index=frame.index[rows]
         )
-    grid = criteria.runs_of(frame, "grid")
-    assert criteria.distance_to_table_1(grid)["relu-unit"] == 0.0
+    grid = claims.runs_of(frame, "grid")
+    assert claims.distance_to_table_1(grid)["relu-unit"] == 0.0
 
 
 def test_an_unknown_kind():
     with pytest.raises(ValueError, match="valid: grid"):
-        criteria.runs_of(made_up.mnist(), "everything")
+        claims.runs_of(made_up.mnist(), "everything")
 
 
 def test_every_metric_has_its_words():
     assert all(
         words[0].islower() or words.startswith(("W", "ECE")) for words in rules.METRICS.values()
     )
-    assert set(criteria.RIVALS) < set(published.printed()["setting"])
+    assert set(claims.RIVALS) < set(published.printed()["setting"])

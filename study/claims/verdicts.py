@@ -1,14 +1,17 @@
-"""Verdicts on the papers' claims, from records and criteria."""
+"""Verdicts on claims, from the runs that they are asked of."""
 
 import functools
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from study import criteria, published, records, statistics
-from study.criteria import CLAIMS, Finding, Outcome, Variant, on_fast
+from study import published, records, statistics
+from study.claims.compare import Finding, Outcome, Variant
+from study.claims.evidence import complete, on_fast, planned, runs_of
+from study.claims.load import ledger
+from study.claims.meaning import ask
 
 VERDICTS: Mapping[str, str] = {
     "supported": "its primary part is met in every variant that decides",
@@ -143,30 +146,39 @@ def _fields(variant: str) -> list[str]:
 
 
 def verdicts(
-    runs: pd.DataFrame | None = None, claims: Iterable[str] = CLAIMS
+    runs: pd.DataFrame | None = None, claims: Iterable[str] | None = None
 ) -> dict[str, Verdict]:
-    """Decide claims, all that have a criterion if none are named, from these runs or from the records of the repository."""
+    """Decide claims from runs.
+
+    Args:
+        runs: as :func:`study.records.read` gives them; the records of the repository, if none are
+            given.
+        claims: all that have parts, if none are named.
+    """
     measured = records.read(records.FOLDER) if runs is None else runs
+    asked = claims if claims is not None else [name for name in ledger() if ledger()[name].parts]
 
     @functools.cache
     def of_kind(kind: str) -> list[Variant]:
-        return list(variants(criteria.runs_of(measured, kind), kind))
+        return list(variants(runs_of(measured, kind), kind))
 
-    return {claim: _decided(claim, _parts(claim, of_kind)) for claim in claims}
+    return {claim: _decided(claim, _parts(claim, of_kind)) for claim in asked}
 
 
 def _parts(claim: str, of_kind: Callable[[str], Iterable[Variant]]) -> tuple[Part, ...]:
     """Ask the variants of each kind what they say of a claim; outside its premise it is shown."""
-    found = []
-    for letter, part in CLAIMS[claim].parts.items():
-        findings = [
-            finding if variant.learnt >= CLAIMS[claim].premise or not CLAIMS[claim].premise
-            else finding.only_shown(outside=True)
-            for variant in of_kind(part.kind)
-            for finding in part.findings([variant])
-        ]  # fmt: skip
-        found.append(Part(letter, part.sentence, tuple(findings)))
-    return tuple(found)
+    written = ledger()[claim]
+    parts = []
+    for letter, part in written.parts.items():
+        findings = []
+        for variant in of_kind(part.runs):
+            found = ask(part, variant)
+            if found is None:
+                continue
+            holds = not written.premise or variant.learnt >= written.premise
+            findings.append(found if holds else found.only_shown(outside=True))
+        parts.append(Part(letter, part.sentence, tuple(findings)))
+    return tuple(parts)
 
 
 def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
@@ -184,7 +196,7 @@ def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
         replace(part, findings=tuple(one.with_corrected(corrected) for one in part.findings))
         for part in counted
     )
-    return Verdict(claim, decided, CLAIMS[claim].primary)
+    return Verdict(claim, decided, ledger()[claim].primary)
 
 
 def _counted(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -220,14 +232,14 @@ def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
     for name, group in runs.groupby("variant") if not runs.empty else ():
         fast = on_fast(str(name))
         unit = "title" if kind == "uci-tables" else "seed"
-        group, least = criteria.planned(group, kind, str(name))
+        group, least = planned(group, kind, str(name))
         arms = ["setting", "arm"] if fast else _ARMS
         by = [group[column].astype(str) for column in arms if column in group]
-        enough = group[unit].groupby(by).transform("nunique") >= least
+        enough = group[unit].groupby(by, dropna=False).transform("nunique") >= least
         if kind in ("step", "long-tailed") and not enough.all():
             continue
         counted = group[enough] if fast else group
-        if fast and not (len(counted) and criteria.complete(counted, kind)):
+        if fast and not (len(counted) and complete(counted, kind)):
             continue
         if kind == "uci-layers":
             yield Variant(str(name), _folds(counted), least, "fold", resampled=_FOLD)
@@ -278,56 +290,55 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
 
 
 def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:
-    """Count the seeds with which comparisons would be told from 0 four times of five, for effects as printed and as observed.
+    """Count the seeds with which comparisons would be told from 0 four times of five.
 
-    Paired differences are taken to deviate as observed. The comparisons are those with 0 that are
-    unresolved, and those of the small network as its first three seeds have them, whatever came of
-    them later.
+    For effects as the papers print them and as observed, if differences deviate as they did. The
+    comparisons are those with 0 that are unresolved, and those of the small network as its first
+    three seeds have them, whatever came of them later.
     """
 
     @functools.cache
     def first_seeds(kind: str) -> list[Variant]:
-        selected = criteria.runs_of(runs, kind)
-        groups = selected.groupby("variant") if len(selected) else ()
-        return [
-            Variant(str(name), of[of["seed"] < 3], 3, some=True)
-            for name, of in groups
-            if on_fast(str(name))
-        ]
+        found = []
+        selected = runs_of(runs, kind)
+        for name, group in selected.groupby("variant") if len(selected) else ():
+            if on_fast(str(name)):
+                found.append(Variant(str(name), group[group["seed"] < 3], 3, some=True))
+        return found
 
-    unresolved = _comparisons(one for one in decided if one.claim != "A2")
+    tables = [one for one in decided if one.claim not in ("A2", "A3")]  # whose units are no seeds
     listed = [
-        row for row in unresolved if row[2].outcome == "unresolved" and not on_fast(row[2].variant)
+        row
+        for row in _comparisons(tables)
+        if row[2].outcome == "unresolved" and not on_fast(row[2].variant)
     ]
-    listed += _comparisons(
-        Verdict(claim, _parts(claim, first_seeds), CLAIMS[claim].primary) for claim in CLAIMS
-    )
+    for claim, written in ledger().items():
+        if written.parts:
+            verdict = Verdict(claim, _parts(claim, first_seeds), written.primary)
+            listed += _comparisons([verdict])
     rows = []
-    for claim, letter, leaf, found in (
-        row for row in listed if not re.search("within|by more than|less than", row[2].text)
-    ):
+    for claim, letter, leaf, found in listed:
+        if not leaf.against_zero:
+            continue
+        deviation = found.error * math.sqrt(found.n)
         ends = [abs(end) for effect in leaf.paper for end in (effect.low, effect.high)]
         printed = sorted(filter(None, ends))
-        row = {
-            "part": f"{claim} {letter}",
-            "variant": leaf.variant,
-            "compared": leaf.text,
-            "pairs": found.n,
-            "deviation": found.sd,
-        }
-        for name, effects in (
-            ("the papers' effect", [*printed[-1:], *printed[:1]]),
-            ("the observed effect", [found.mean]),
-        ):
-            needed = [
-                statistics.pairs_needed(effect, found.sd) if found.sd else None
-                for effect in effects
-            ]
-            row[f"seeds for {name}"] = " to ".join(
-                dict.fromkeys(str(count or "more than 1,000") for count in needed)
-            )
-        rows.append(row)
+        about = {"part": f"{claim} {letter}", "variant": leaf.variant, "compared": leaf.text}
+        rows.append(
+            about
+            | {"seeds": found.n, "deviation": deviation}
+            | {"seeds for the papers' effect": _needed(printed[-1:] + printed[:1], deviation)}
+            | {"seeds for the observed effect": _needed([found.mean], deviation)}
+        )
     return pd.DataFrame(rows)
+
+
+def _needed(effects: Sequence[float], deviation: float) -> str:
+    """Write the numbers of seeds for some effects, such as ``"4 to 12"``."""
+    needed = [
+        statistics.pairs_needed(effect, deviation) if deviation else None for effect in effects
+    ]
+    return " to ".join(dict.fromkeys(str(count or "more than 1,000") for count in needed))
 
 
 def _comparisons(

@@ -21,6 +21,9 @@ from study.metrics import Metric
 from study.published import Setting
 from study.statistics import FloatArray
 
+Method = Setting
+"""What runs were trained with: a constant β, the name of a loss or a warm-up, or a pair (β, τ)."""
+
 Outcome = Literal["met", "contradicted", "unresolved"]
 How = Literal["compared", "all", "any", "provided"]
 """How a finding is made: it is a comparison, or combines others."""
@@ -51,6 +54,7 @@ class Finding:
     # comparisons of the claim that decide
     p_value: float = math.nan
     corrected: float = math.nan
+    against_zero: bool = True  # whether the threshold is 0
     paper: tuple[published.Effect, ...] = ()  # the papers' own effects, where they print both sides
     scale: str = ""  # of the runs
     # a finding of older runs, of another scope than the claim's or outside its premise is only shown
@@ -96,7 +100,11 @@ class Finding:
             return ()
         interval = self.difference.interval
         found = []
-        if self.metric and self.metric.is_accuracy and -SMALL < interval.low < interval.high < SMALL:
+        if (
+            self.metric
+            and self.metric.is_accuracy
+            and -SMALL < interval.low < interval.high < SMALL
+        ):
             found.append("level")
         for effect in self.paper:
             if effect.high < interval.low or interval.high < effect.low:
@@ -128,7 +136,7 @@ class Values:
 
 
 # a number is a constant β, a text a loss or a warm-up; None is a setting that was not run
-Side = Setting | Values | None
+Side = Method | Values | None
 
 # what tells settings apart beside their name, where a variant has several of it
 _ARMS = ("learning_rate", "momentum", "matched", "arm", "samples", "epochs", "label_noise")
@@ -186,7 +194,7 @@ class Variant:
         """Take the runs that have these values in their columns."""
         return self.where(self.runs[list(values)].eq(pd.Series(values)).all(axis=1), words)
 
-    def having(self, metric: str, setting: Setting | None) -> pd.Series[float]:
+    def having(self, metric: str, setting: Method | None) -> pd.Series[float]:
         """Take the metric of one setting, unit by unit."""
         if metric not in self.runs:
             return pd.Series(dtype=float)
@@ -206,7 +214,7 @@ class Variant:
         term = Term(metric, numbers, frozenset(here))
         return Values(numbers, name or published.setting_name(side), (metric, side), (term,))
 
-    def means(self, metric: str) -> dict[Setting, float]:
+    def means(self, metric: str) -> dict[Method, float]:
         """Average a metric for each setting that has all its seeds."""
         values = {
             setting: self.having(metric, setting) for setting in dict.fromkeys(self.runs["setting"])
@@ -217,7 +225,7 @@ class Variant:
             if len(found) >= self.seeds
         }
 
-    def best_of(self, *settings: Setting, by: str = "test_accuracy") -> Values | None:
+    def best_of(self, *settings: Method, by: str = "test_accuracy") -> Values | None:
         """Take the setting with the largest mean; a loss without its numbers stands for all of them.
 
         None as long as one was not run, unless the variant speaks of ``some``.
@@ -311,6 +319,7 @@ class Variant:
             difference,
             compared,
             p_value=max(map(difference.p_value, ends)),
+            against_zero=not any(ends),
             paper=paper,
             scale=self.scale,
         )
@@ -341,7 +350,7 @@ class Variant:
         """
         runs = self.all_runs
         by = [runs[name].astype(str) for name in ("setting", *_ARMS) if name in runs]
-        groups = [group.dropna() for _, group in runs.groupby(by)[term.metric]]
+        groups = [group.dropna() for _, group in runs.groupby(by, dropna=False)[term.metric]]
         groups = [group for group in groups if len(group) >= max(2, units)]
         limit = _UNLIKE * float(np.median([group.std() for group in groups])) if groups else 0.0
         if term.numbers.std() > limit:
