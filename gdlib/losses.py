@@ -36,10 +36,13 @@ __all__ = [
     "FocalLoss",
     "GDCrossEntropyLoss",
     "GaussianMixtureLoss",
+    "GeneralizedCrossEntropyLoss",
     "LSoftmaxLoss",
     "LargeMarginLoss",
     "ModifiedCrossEntropyLoss",
     "MultiClassHingeLoss",
+    "NegativeProbabilityLoss",
+    "Poly1CrossEntropyLoss",
     "SoftMarginLoss",
     "SphereFaceLoss",
 ]
@@ -137,6 +140,24 @@ class FocalLoss(Loss):
     """Apply the focal loss over the softmax: :func:`gdlib.functional.focal_cross_entropy`."""
 
     function = staticmethod(functional.focal_cross_entropy)
+
+
+class GeneralizedCrossEntropyLoss(Loss):
+    """Apply the generalised cross-entropy: :func:`gdlib.functional.generalized_cross_entropy`."""
+
+    function = staticmethod(functional.generalized_cross_entropy)
+
+
+class Poly1CrossEntropyLoss(Loss):
+    """Apply the Poly-1 loss: :func:`gdlib.functional.poly1_cross_entropy`."""
+
+    function = staticmethod(functional.poly1_cross_entropy)
+
+
+class NegativeProbabilityLoss(Loss):
+    """Apply 1 minus the probability: :func:`gdlib.functional.negative_probability`."""
+
+    function = staticmethod(functional.negative_probability)
 
 
 class MultiClassHingeLoss(Loss):

@@ -33,7 +33,7 @@ class Kind:
     title: str  # on a page
     color: str
     line: str  # style in figures
-    paper: str  # where it is compared: AG (ArcGrad), LM (large margin), GD (gradient decay)
+    paper: str  # where it is compared: AG (ArcGrad), LM (large margin), GD (gradient decay), "none"
     head: str = "linear"  # the last layer, one of gdlib.models.HEADS
     numbers: tuple[Number, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the module
@@ -50,6 +50,8 @@ _LAMBDA = Number("lambda", "reg_lambda", "λ")
 _MULTIPLE = Number("margin", "margin", "m", Annotated[int, Field(ge=1)])
 _SMOOTHING = Number("lambda", "label_smoothing", "λ", Annotated[NotNegative, Field(le=1)])
 _SCALE = Number("scale", "scale", "s", Positive)
+_POWER = Number("q", "q", "q", Annotated[Positive, Field(le=1)])
+_EPSILON = Number("epsilon", "epsilon", "ε", Annotated[Finite, Field(ge=-1)])
 
 LOSSES: Mapping[str, Kind] = {
     "softmax": Kind("CrossEntropyLoss", "softmax", "#000000", "-", "AG, GD, LM"),
@@ -75,6 +77,18 @@ LOSSES: Mapping[str, Kind] = {
     ),
     "weighted": Kind(
         "GDCrossEntropyLoss", "class weights", "#a05195", "-.", "GD", numbers=(_BETA,)
+    ),
+    "gce": Kind(
+        "GeneralizedCrossEntropyLoss",
+        "generalised cross-entropy",
+        "#0e7c7b",
+        "-",
+        "none",
+        numbers=(_POWER,),
+    ),
+    "poly1": Kind("Poly1CrossEntropyLoss", "Poly-1", "#d1495b", "-", "none", numbers=(_EPSILON,)),
+    "negative-probability": Kind(
+        "NegativeProbabilityLoss", "negative probability", "#5c4d7d", "-", "none"
     ),
     "lm": Kind("LargeMarginLoss", "LM", "#1b7340", "--", "LM", numbers=(_LAMBDA,)),
     "lm-qu": Kind(

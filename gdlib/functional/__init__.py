@@ -35,3 +35,7 @@ from gdlib.functional.logits import soft_margin_cross_entropy as soft_margin_cro
 from gdlib.functional.logits import super_symmetric_projection as super_symmetric_projection
 from gdlib.functional.logits import super_symmetry_penalty as super_symmetry_penalty
 from gdlib.functional.options import Reduction as Reduction
+from gdlib.functional.probability import gd_from_nll as gd_from_nll
+from gdlib.functional.probability import generalized_cross_entropy as generalized_cross_entropy
+from gdlib.functional.probability import negative_probability as negative_probability
+from gdlib.functional.probability import poly1_cross_entropy as poly1_cross_entropy

@@ -137,14 +137,20 @@ def documented(loss: F) -> F:
     return loss
 
 
+_BOUNDS: dict[str, Callable[[float], bool]] = {
+    "> 0": lambda x: x > 0,
+    ">= 0": lambda x: x >= 0,
+    ">= -1": lambda x: x >= -1,
+    "> -inf": lambda x: x > -math.inf,
+    "in (0, 1]": lambda x: 0 < x <= 1,
+}
+
+
 def check_parameter(
     bound: str, name: str, value: float | Tensor, index_shape: torch.Size
 ) -> float | Tensor:
     """Refuse a value that is not finite or not within its bound, or that does not broadcast to one value for each sample."""
-
-    def within(x: Any) -> Any:
-        return x > 0 if bound == "> 0" else x >= 0 if bound == ">= 0" else x > -math.inf
-
+    within = _BOUNDS[bound]
     if not isinstance(value, Tensor):
         try:
             number = float(value + 0)  # refuses a text that reads like a number
@@ -163,13 +169,14 @@ def check_parameter(
             f"add trailing dimensions of size 1 to a {name} for each row"
         )
     smallest, largest = extremes(value)
-    if not (within(smallest) and largest < math.inf):
+    if not (within(smallest) and within(largest) and largest < math.inf):
         raise ValueError(f"{name} must be finite and {bound} everywhere, got {value}")
     return value
 
 
-positive, nonnegative, finite = (
-    functools.partial(check_parameter, bound) for bound in ("> 0", ">= 0", "> -inf")
+positive, nonnegative, at_least_minus_one, finite, positive_to_one = (
+    functools.partial(check_parameter, bound)
+    for bound in ("> 0", ">= 0", ">= -1", "> -inf", "in (0, 1]")
 )
 
 

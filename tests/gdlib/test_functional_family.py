@@ -116,6 +116,14 @@ def gaussian(d: Row, c: int, margin: float, likelihood_weight: float) -> float:
     )
 
 
+def power(z: Row, c: int, q: float) -> float:
+    return (1 - math.exp(-softmax_loss(z, c)) ** q) / q
+
+
+def poly1(z: Row, c: int, epsilon: float) -> float:
+    return softmax_loss(z, c) + epsilon * (1 - math.exp(-softmax_loss(z, c)))
+
+
 @dataclass(frozen=True)
 class Loss:
     """A loss with one setting of its parameters, and what it is compared with."""
@@ -150,6 +158,11 @@ FAMILY = [
     Loss("modified", functional.modified_cross_entropy, {}, partial(soft_margin, margin=1.0), module=losses.ModifiedCrossEntropyLoss),
     Loss("focal", functional.focal_cross_entropy, {"gamma": 2.0}, focal, neutral={"gamma": 0.0}, module=losses.FocalLoss),
     Loss("focal below 1", functional.focal_cross_entropy, {"gamma": 0.5}, focal),
+    Loss("generalised", functional.generalized_cross_entropy, {"q": 0.4}, power, neutral={"q": 1e-13},
+         module=losses.GeneralizedCrossEntropyLoss),
+    Loss("poly-1", functional.poly1_cross_entropy, {"epsilon": 1.0}, poly1, neutral={"epsilon": 0.0}, module=losses.Poly1CrossEntropyLoss),
+    Loss("negative poly-1", functional.poly1_cross_entropy, {"epsilon": -0.5}, poly1),
+    Loss("negative probability", functional.negative_probability, {}, partial(power, q=1.0), module=losses.NegativeProbabilityLoss),
     Loss("hinge", functional.multi_class_hinge, {"margin": 1.0}, hinge, module=losses.MultiClassHingeLoss, soft=False, smooths=False),
     *(
         Loss(f"large margin {divergence}", LARGE, {"reg_lambda": 0.3, "divergence": divergence}, large_margin,
@@ -177,6 +190,7 @@ VARIANTS = (
     "gradient decay above 1",
     "negative margin",
     "focal below 1",
+    "negative poly-1",
     "sphereface annealed",
 )  # tested for their values
 EVERY = [loss for loss in FAMILY if loss.name not in VARIANTS]
@@ -466,7 +480,7 @@ class TestEveryLoss:
                 loss.call(values, target, label_smoothing=0.1)
         with pytest.raises(
             TypeError,
-            match="unexpected keyword argument 'wieght'; the options are weight, ignore_index",
+            match="unexpected keyword argument 'wieght'",
         ):
             loss.call(values, target, wieght=weight)
 
@@ -480,6 +494,8 @@ class TestParameters:
             (functional.gd_cross_entropy, "beta", "temperature"),
             (functional.soft_margin_cross_entropy, "margin"),
             (functional.focal_cross_entropy, "gamma"),
+            (functional.generalized_cross_entropy, "q"),
+            (functional.poly1_cross_entropy, "epsilon"),
             (functional.arcface_cross_entropy, "scale", "margin"),
             (functional.cosface_cross_entropy, "scale", "margin"),
             (functional.sphereface_cross_entropy, "scale"),
@@ -487,7 +503,10 @@ class TestParameters:
             (functional.large_margin_cross_entropy, "reg_lambda"),
         ):
             values = [
-                torch.rand(5, generator=generator, dtype=torch.float64).add(0.2).requires_grad_()
+                torch.rand(5, generator=generator, dtype=torch.float64)
+                .mul(0.8 if "q" in names else 1.0)
+                .add(0.15 if "q" in names else 0.2)
+                .requires_grad_()
                 for _ in names
             ]
 
@@ -506,6 +525,7 @@ class TestParameters:
             (functional.arcface_cross_entropy, "scale"),
             (functional.arcface_cross_entropy, "margin"),
             (functional.focal_cross_entropy, "gamma"),
+            (functional.generalized_cross_entropy, "q"),
             (functional.large_margin_cross_entropy, "reg_lambda"),
             (functional.gaussian_mixture_cross_entropy, "likelihood_weight"),
         ):

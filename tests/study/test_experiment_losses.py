@@ -31,7 +31,7 @@ NUMBERS = {
         "lgm": "0.3 0.1",
         "arcface": "20 0.1",
     },
-    **{"guarded-adacos": "0.98", "arcgrad": "10"},
+    **{"guarded-adacos": "0.98", "arcgrad": "10", "gce": "0.7", "poly1": "1"},
     **dict.fromkeys(CORRECTIONS, "0.1"),
 }
 TEXTS = [f"{name} {NUMBERS.get(name, '')}".strip() for name in LOSSES]
@@ -76,6 +76,9 @@ class TestAgainstTheFunctions:
             ("hinge", functional.multi_class_hinge, {}),
             ("modified", functional.modified_cross_entropy, {}),
             ("gd 0.1", functional.gd_cross_entropy, {"beta": 0.1}),
+            ("gce 0.7", functional.generalized_cross_entropy, {"q": 0.7}),
+            ("poly1 -0.5", functional.poly1_cross_entropy, {"epsilon": -0.5}),
+            ("negative-probability", functional.negative_probability, {}),
             ("lm 0.3", functional.large_margin_cross_entropy, {"reg_lambda": 0.3}),
             (
                 "lm-qu 0.3",
@@ -190,6 +193,7 @@ class TestLogits:
         plain = [
             "softmax",
             "gd 1",
+            "poly1 0",
             "m-softmax 0",
             "arcface 20 0",
             "arcgrad 10",

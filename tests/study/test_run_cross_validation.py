@@ -258,6 +258,8 @@ class TestCrossValidation:
             "arcface": "20 0.1",
             "guarded-adacos": "1",
             "arcgrad": "5",
+            "gce": "0.7",
+            "poly1": "1",
             "gd": "0.1",
             "lm": "0.3",
             "lm-qu": "0.3",

@@ -1,0 +1,284 @@
+r"""Losses that weigh the gradient by a power of the probability, and gradient decay from a cross-entropy.
+
+With :math:`x = \log \sum_{i \neq c} e^{z_i} - z_c` the cross-entropy is :math:`\ell =
+\mathrm{softplus}(x)`, and :math:`p_c = e^{-\ell}`. No digit of :math:`1 - p_c` or of :math:`p_c` is
+lost, nor of their gradients.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gdlib.functional.options import (
+    Batch,
+    Reduction,
+    at_least_minus_one,
+    by_keyword,
+    compute_in,
+    extremes,
+    positive,
+    positive_to_one,
+    softplus,
+)
+
+
+def one_minus_exp(x: Tensor) -> Tensor:
+    """Compute 1 - exp(-x) for x >= 0, with all digits of the value and of its gradient exp(-x)."""
+    small = x <= 1.0
+    # the gradient of expm1 is its value plus 1: where x is large that has lost its digits
+    return torch.where(small, -torch.expm1(-torch.where(small, x, 1.0)), 1.0 - torch.exp(-x))
+
+
+@by_keyword
+def generalized_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    q: float | Tensor = 0.7,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Compute the generalised cross-entropy, between the cross-entropy and the absolute error.
+
+    .. math:: J = \frac{1 - p_c^{\,q}}{q}
+
+    Its gradient is that of the cross-entropy times :math:`p_c^{\,q}`, so that samples whose label
+    is improbable, such as wrong labels, count for little. For :math:`q \to 0` it is the
+    cross-entropy, for :math:`q = 1` it is :func:`negative_probability`. It lies between 0 and
+    :math:`1/q`. For class probabilities, and for label smoothing, :math:`J = \sum_c t_c J_c`.
+
+    Args:
+        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
+            floating type. float16 and bfloat16 are computed in float32; the result has the type of
+            the input, or float32 under autocast, as PyTorch's own losses do.
+        target: class indices (int64 or uint8) of the shape of the logits without their class
+            dimension, or class probabilities (floating) of their shape.
+        q: :math:`0 < q \le 1`, a number or a tensor that broadcasts to the class indices. A tensor
+            goes by keyword, since class weights stand in its place in PyTorch's cross-entropy.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for a q outside its bounds or of a shape that does not broadcast, for other
+            shapes or types that do not fit, and for a class index outside ``[0, C)``. Values of
+            tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
+        TypeError: for a tensor in the third place.
+
+    Example:
+        >>> logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([0])
+        >>> round(generalized_cross_entropy(logits, labels, q=0.5).item(), 4)  # (1 - sqrt(1/2)) / (1/2)
+        0.5858
+
+    References:
+        *Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels* (Zhang
+        and Sabuncu, NeurIPS 2018); q = 0.7 is that of its experiments.
+    """
+    batch = Batch(
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    q = batch.parameter("q", q, positive_to_one)
+    cross_entropy = softplus(batch.gap(batch.values))
+    return batch.reduce(one_minus_exp(q * cross_entropy) / q)
+
+
+@by_keyword
+def poly1_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    epsilon: float | Tensor = 1.0,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Compute the Poly-1 loss: the cross-entropy with the first term of its polynomial weighed anew.
+
+    .. math:: J = -\log p_c + \epsilon (1 - p_c)
+
+    The cross-entropy is :math:`\sum_{j \ge 1} (1 - p_c)^j / j`; here the coefficient of :math:`1 -
+    p_c` is :math:`1 + \epsilon`. The gradient with respect to :math:`z_c` has the magnitude
+    :math:`(1 - p_c)(1 + \epsilon p_c)`: a positive :math:`\epsilon` keeps it larger near the end of
+    training. ``epsilon=0`` is the cross-entropy. For class probabilities, and for label smoothing,
+    :math:`J = \sum_c t_c J_c`.
+
+    Args:
+        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
+            floating type. float16 and bfloat16 are computed in float32; the result has the type of
+            the input, or float32 under autocast, as PyTorch's own losses do.
+        target: class indices (int64 or uint8) of the shape of the logits without their class
+            dimension, or class probabilities (floating) of their shape.
+        epsilon: :math:`\epsilon \ge -1`, a number or a tensor that broadcasts to the class indices.
+            A tensor goes by keyword, since class weights stand in its place in PyTorch's
+            cross-entropy.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for an epsilon outside its bounds or of a shape that does not broadcast, for
+            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
+            of tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
+        TypeError: for a tensor in the third place.
+
+    Example:
+        >>> logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([0])
+        >>> round(poly1_cross_entropy(logits, labels).item(), 4)  # log 2 + 1/2
+        1.1931
+
+    References:
+        *PolyLoss: A Polynomial Expansion Perspective of Classification Loss Functions* (Leng et
+        al., ICLR 2022), where :math:`\epsilon_1 \in [-1, \infty)`.
+    """
+    batch = Batch(
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    epsilon = batch.parameter("epsilon", epsilon, at_least_minus_one)
+    cross_entropy = softplus(batch.gap(batch.values))
+    return batch.reduce(cross_entropy + epsilon * one_minus_exp(cross_entropy))
+
+
+def negative_probability(
+    input: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Compute the negative probability of the true class, plus 1.
+
+    .. math:: J = 1 - p_c
+
+    It is :math:`1 - p_c` and not :math:`-p_c`, because then a certain sample has the loss 0, whose
+    digits are all there, while :math:`-p_c` rounds to :math:`-1`; the gradient is the same. Its
+    magnitude is :math:`p_c (1 - p_c)`, that of the cross-entropy times :math:`p_c`: a sample that
+    the network takes for improbable is hardly learnt. This gradient is also that of dynamic
+    fine-tuning, :math:`-\mathrm{sg}(p_c) \log p_c`, in which :math:`\mathrm{sg}` counts as a
+    constant. For class probabilities, and for label smoothing, :math:`J = \sum_c t_c (1 - p_c)`.
+
+    Args:
+        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
+            floating type. float16 and bfloat16 are computed in float32; the result has the type of
+            the input, or float32 under autocast, as PyTorch's own losses do.
+        target: class indices (int64 or uint8) of the shape of the logits without their class
+            dimension, or class probabilities (floating) of their shape.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for shapes or types that do not fit, and for a class index outside ``[0, C)``.
+            Values of tensors are looked at only where that costs no device synchronisation: on the
+            CPU, outside ``torch.compile`` and ``torch.func`` transforms.
+
+    Example:
+        >>> logits, labels = torch.tensor([[0.0, 0.0, 0.0, 0.0]]), torch.tensor([0])
+        >>> negative_probability(logits, labels).item()  # 1 - 1/4
+        0.75
+
+    References:
+        *Robust Loss Functions under Label Noise for Deep Neural Networks* (Ghosh, Kumar and Sastry,
+        AAAI 2017), where the mean absolute error is twice this; *On the Generalization of SFT: A
+        Reinforcement Learning Perspective with Reward Rectification* (Wu et al., 2025), for the
+        tokens of a language model.
+    """
+    batch = Batch(
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    return batch.reduce(one_minus_exp(softplus(batch.gap(batch.values))))
+
+
+def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
+    r"""Compute the gradient-decay loss from the cross-entropy of each sample or token.
+
+    .. math:: J = \log\left(e^{\ell} - 1 + \beta\right), \qquad \ell = -\log p_c
+
+    With it any implementation of the cross-entropy that returns one loss for each token, such as a
+    fused or a compiled one, gives :func:`gd_cross_entropy`, and gradients flow through both. Reduce
+    afterwards: J of a mean is not the mean of J. A token that the cross-entropy ignores has
+    :math:`\ell = 0` and so :math:`J = \log \beta`; leave it out of the sum. Where :math:`p_c` is
+    near 1, J has as many digits as :math:`\ell` was given with.
+
+    Args:
+        nll: :math:`\ell \ge 0`, in nats, of any shape and floating type. float16 and bfloat16 are
+            computed in float32; the result has the type of ``nll``, or float32 under autocast.
+        beta: the gradient-decay factor :math:`\beta > 0`, a number or a tensor that broadcasts to
+            ``nll``; gradients flow into a tensor that asks for them.
+
+    Returns:
+        J, of the shape of ``nll``.
+
+    Raises:
+        ValueError: for a β that is not positive or whose shape does not broadcast, and for an
+            ``nll`` that is no floating tensor or is negative by more than rounding. Values of
+            tensors are looked at only where that costs no device synchronisation.
+
+    Example:
+        >>> logits, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([0])
+        >>> nll = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+        >>> gd_from_nll(nll, beta=0.1).mean()  # log(exp(-2) + 0.1)
+        tensor(-1.4467)
+
+    References:
+        *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5, solved for
+        the cross-entropy.
+    """
+    if not isinstance(nll, Tensor) or not nll.is_floating_point():
+        given = nll.dtype if isinstance(nll, Tensor) else type(nll).__name__
+        raise ValueError(
+            f"nll must be a floating tensor, the cross-entropy of each sample; got {given}"
+        )
+    beta = positive("beta", beta, nll.shape)
+    values, result_dtype = compute_in(nll)
+    smallest, _ = extremes(nll, 0.0)
+    if smallest < -1e-3:
+        raise ValueError(
+            f"nll must be >= 0, it is -log of a probability; got {smallest:.4g}. Give the "
+            "cross-entropy of each sample, not log-probabilities"
+        )
+    if isinstance(beta, Tensor):
+        beta = beta.to(values)
+    large = values > 1.0
+    # each form where it has all its digits; the other one gets a harmless 1, whose gradient is 0
+    of_small = torch.log(torch.expm1(torch.where(large, 1.0, values)) + beta)
+    nll_large = torch.where(large, values, 1.0)
+    of_large = nll_large + torch.log1p((beta - 1.0) * torch.exp(-nll_large))
+    return torch.where(large, of_large, of_small).to(result_dtype)
