@@ -42,6 +42,10 @@ class Interval:
     low: float
     high: float
 
+    def times(self, factor: float) -> "Interval":
+        """Multiply it by a positive number, such as 100 for percentage points."""
+        return Interval(factor * self.estimate, factor * self.low, factor * self.high)
+
     def excludes(self, value: float = 0.0) -> bool:
         """Tell if the closed interval is entirely above or entirely below ``value``."""
         return not self.low <= value <= self.high

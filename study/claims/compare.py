@@ -324,6 +324,11 @@ class Variant:
             scale=self.scale,
         )
 
+    def interval(self, metric: str, first: Method, second: Method) -> statistics.Interval | None:
+        """Estimate the difference of two methods in a metric; None for fewer than two units."""
+        found = replace(self, seeds=2).larger(metric, first, second)
+        return found.difference.interval if found and found.difference else None
+
     def _difference(
         self, a: FloatArray, b: FloatArray, terms: Sequence[Term]
     ) -> statistics.Difference:

@@ -6,6 +6,7 @@ A page begins with ``page = Page("E4")`` and ``page.answer()``, takes its runs f
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ from IPython.display import Markdown
 from pandas.api.types import is_numeric_dtype
 
 from study import ROOT, campaign, claims, figures, records
-from study.claims import Verdict
+from study.claims import Finding, Verdict
 from study.claims.evidence import FAST, on_fast
 from study.claims.verdicts import replaced, variants
 from study.tables import sentences
@@ -156,53 +157,45 @@ class Page:
             part.runs for claim in self.verdicts for part in claims.ledger()[claim].parts.values()
         )
         found = pd.concat([self.runs(kind, some=True) for kind in kinds])
-        rows = [
-            {"scale": SCALES[str(name)].capitalize(), "variant": variant}
-            | {
-                title: _values(group[name] / unit)
-                for title, (name, unit) in _COLUMNS.items()
-                if name in group and is_numeric_dtype(group[name])
-            }
-            | {"seeds": _values(group.groupby(group["setting"].astype(str))["seed"].nunique())}
-            for (name, variant), group in (
-                found.groupby(["scale", "variant"], sort=False) if len(found) else ()
-            )
-        ]
-        return table(
-            pd.DataFrame(rows), f"tab-{self._name}-runs", "What was trained.", group="scale"
-        )._repr_markdown_()
+        rows = []
+        groups = found.groupby(["scale", "variant"], sort=False) if len(found) else ()
+        for (name, variant), group in groups:
+            row = {"scale": SCALES[str(name)].capitalize(), "variant": variant}
+            for title, (column, unit) in _COLUMNS.items():
+                if column in group and is_numeric_dtype(group[column]):
+                    row[title] = _values(group[column] / unit)
+            row["seeds"] = _values(group.groupby(group["setting"].astype(str))["seed"].nunique())
+            rows.append(row | _at_one(group))
+        caption = (
+            "What was trained. Training accuracy and over-confidence (confidence minus accuracy on"
+            " the test set) are those at β = 1, means over the seeds."
+        )
+        frame = pd.DataFrame(rows).fillna(MISSING)
+        return table(frame, f"tab-{self._name}-runs", caption, group="scale")._repr_markdown_()
 
     def _criteria(self, claim: str) -> str:
         rows: list[dict[str, Any]] = []
-        for part in self.verdicts[claim].parts:
-            common = {"part": f"({part.id}) {part.criterion}"}
+        verdict = self.verdicts[claim]
+        for part in verdict.parts:
+            primary = ", primary" if part.id == verdict.primary else ""
+            common = {"part": f"({part.id}{primary}) {part.criterion}"}
             for finding in part.findings:
                 for one in [finding, *finding.leaves()] if finding.components else [finding]:
-                    named = {
-                        "variant": short(one.variant)
-                        if one is finding
-                        else f"– {one.text.partition(', ')[2]}"
-                    }
-                    ours, papers = effects(one)
-                    effect = {"difference [95 %]": ours, "papers": papers} | (
-                        {"pairs": one.difference.n} if one.difference else {}
-                    )
-                    outcome = f"{MARKS[one.outcome]} {one.outcome}"
-                    rows.append(
-                        common
-                        | named
-                        | effect
-                        | {"outcome": outcome if one.decides else f"({outcome})"}
-                    )
+                    rows.append(common | _told(one, whole=one is finding))
             if not part.findings:
                 rows.append(common | {"variant": "not run"})
         frame = pd.DataFrame(rows)
         if "pairs" in frame:  # something was found
             frame["pairs"] = frame["pairs"].astype("Int64")
         claimed = claims.ledger()[claim].short or claim
-        caption = f"{claimed}: the criteria and what was found. Differences of shares are in percentage points."
-        caption += " Outcomes in parentheses are shown and decide nothing."
-        told = table(frame, f"tab-{claim.lower()}-verdict", caption, group="part")
+        caption = (
+            f"{claimed}: the criteria and what was found. Differences of shares are in percentage"
+            " points; p is corrected for the comparisons of the claim that decide. Outcomes in"
+            " parentheses are shown and decide nothing."
+        )
+        told = table(
+            frame, f"tab-{claim.lower()}-verdict", caption, formats=_formats(frame), group="part"
+        )
         return closed(f"Criteria and findings: {claimed}", told)
 
     def _rerun(self) -> str:
@@ -238,3 +231,35 @@ def _values(column: pd.Series[Any]) -> str:
         cell(round(value)) for value in (column.min(), column.max()) if value == value
     )
     return " to ".join(ends) or MISSING
+
+
+def _at_one(group: pd.DataFrame) -> dict[str, str]:
+    """Give training accuracy and over-confidence at β = 1, in per cent and points."""
+    plain = group[[setting in (1.0, "softmax") for setting in group["setting"]]]
+    row = {}
+    for title, column in (
+        ("training accuracy, %", "train_accuracy"),
+        ("over-confidence, points", "overconfidence"),
+    ):
+        if column in plain and plain[column].notna().any():
+            row[title] = cell(100 * float(plain[column].mean()), ".1f")
+    return row
+
+
+def _told(one: Finding, *, whole: bool) -> dict[str, Any]:
+    """Write a finding, or a comparison that it is made of, as a row of the table of criteria."""
+    ours, papers = effects(one)
+    name = short(one.variant) if whole else f"– {one.text.partition(', ')[2]}"
+    outcome = ", ".join([f"{MARKS[one.outcome]} {one.outcome}", *one.notes])
+    if one.outside:
+        outcome = "(outside the premise)"
+    elif not one.decides:
+        outcome = f"({outcome})"
+    row: dict[str, Any] = {"variant": name, "difference [95 %]": ours, "papers": papers}
+    if one.difference:
+        row |= {"pairs": one.difference.n, "p": one.corrected}
+    return row | {"outcome": outcome}
+
+
+def _formats(frame: pd.DataFrame) -> dict[Hashable, str]:
+    return {"p": ".2g"} if "p" in frame else {}
