@@ -26,7 +26,12 @@ def readme(page: Page, settings: pd.DataFrame) -> str:
         for question, answer in answers.items()
     ]
     run = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
-    counted = f"Of {len(run)} claims, the papers' and some of our own, for which there are runs that decide: {outcomes.summary(run)}."
+    theirs = [verdict for verdict in run if not outcomes.is_own(verdict)]
+    ours = [verdict for verdict in run if outcomes.is_own(verdict)]
+    counted = (
+        f"We tested {len(theirs)} claims of the papers: {outcomes.summary(theirs)}."
+        f" And {len(ours)} of our own: {outcomes.summary(ours)}."
+    )
     before, begin, rest = README.read_text(encoding="utf-8").partition("<!-- headline:begin -->\n")
     _, end, after = rest.partition("<!-- headline:end -->")
     return "\n".join([before + begin, *lines, "", counted, "", end + after])
