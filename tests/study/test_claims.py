@@ -51,6 +51,7 @@ MAKE: Mapping[str, Callable[[], pd.DataFrame]] = {
     "B3": made_up.feedback,
     "B4": made_up.stepping,
     "B5": made_up.long_tailed,
+    "B6": made_up.labels_of_people,
     **dict.fromkeys(("L3", "L4", "L6", "L10"), made_up.margins),
     "L5": made_up.degraded,
     "A2": made_up.table_i,
@@ -125,6 +126,8 @@ def test_the_papers_own_table_i_and_a_bias_by_construction():
         ("B4", "b", "train_accuracy", {"0.001": 0.02}),
         ("B5", "a", "test_accuracy", {"1": 0.2}),
         ("B5", "e", "test_accuracy", {"class-beta 0.1": 0.2}),
+        ("B6", "a", "test_accuracy", {"0.1": -0.1}),
+        ("B6", "e", "test_nll_temperature", {"gce 0.7": 0.2}),
         ("L3", "a", "test_accuracy", {"softmax": 0.1}),
         ("L3", "b", "test_accuracy", {"lm-uq 0.3": -0.1}),
         ("L4", "a", "test_accuracy", {"label-smoothing 0.3": 0.1}),
@@ -515,6 +518,8 @@ def test_of_other_losses_older_runs_stop_deciding_part_by_part(claim, newer, res
         ("A5", made_up.trained()),
         ("A7", made_up.steps(repetitions=4)),
         ("E4", pd.DataFrame()),
+        ("E6", made_up.labels_of_people()),
+        ("B6", made_up.labels_of_people(labels="clean")),
     ],
 )
 def test_what_decides_nothing(claim, runs):
