@@ -20,7 +20,7 @@ PERCEPTRON = {"model": "mlp"}
 def variant(
     columns: dict[str, str] = PERCEPTRON, seeds: int = 5, some: bool = False, **means: float
 ) -> Variant:
-    """A variant with one metric ``x``: method "a" with mean 1 and so on, deviations of about 0.01."""
+    """A variant with one metric ``x``: "a" with mean 1 and so on, deviations of about 0.01."""
     generator = np.random.default_rng(1)
     rows = [
         {"setting": name, "seed": seed, "x": mean + 0.01 * generator.normal()}

@@ -1,4 +1,4 @@
-"""The files of the claims: what they may say, what they said before, and one from file to verdict."""
+"""The files of the claims: what they may say, what they said before, and a toy with its verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts on claims: from findings, from p-values, from the committed records, in what is written."""
+"""Verdicts on claims: from findings, from p-values, from the records, in what is written."""
 
 from __future__ import annotations
 
