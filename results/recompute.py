@@ -71,6 +71,7 @@ KINDS = {
         3,
     ),
     "long-tailed": ([r"cifar10-long-tailed/(small-step)?"], 3),
+    "wrong-labels": ([r"cifar10n/(?:beta|loss)-(\w+)-seed"], 3),
     "uci-tables": ([r"(uci|uci-adam)/(?:table|together)-"], 10),
     "uci-layers": ([r"(iris-depth|iris-depth-adam)/depth-"], 10),
     "large-margin": (
@@ -380,6 +381,7 @@ AMONG = {
     "not known before": lambda runs: [run for run in runs if "-fast" in run.record],
     "half of the samples": lambda runs: [run for run in runs if run.label_noise == 0],
     "wrong labels": lambda runs: [run for run in runs if run.label_noise > 0],
+    "people's labels": lambda runs: [run for run in runs if "-clean-" not in run.record],
     "fewest samples": end_of("samples", "epochs", min),
     "most samples": end_of("samples", "epochs", max),
     "shortest training": end_of("epochs", "samples", min),

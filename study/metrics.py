@@ -45,6 +45,7 @@ _LIST = (
     Metric("overconfidence", "test confidence − accuracy", share=True),
     Metric("train_confidence", "training confidence", share=True),
     Metric("test_cross_entropy", "test cross-entropy", higher=False),
+    Metric("test_nll_temperature", "test NLL after a temperature", higher=False),
     Metric("train_margin_bias", "bias of the training samples"),
     Metric("bias_rise", "rise of the bias after its lowest value"),
     Metric("lost", "training samples with p ≤ 0.2", higher=False),

@@ -229,6 +229,7 @@ def _rows(record: Record) -> list[dict[str, Any]]:
         "data_source": record.data.get("source"),
         "model_parameters": record.model.get("parameters"),
         "train_samples": record.data.get("train"),
+        "wrong_labels": record.data.get("wrong_labels", 0.0),
         "time": record.environment.get("time"),
     }
     rows = []

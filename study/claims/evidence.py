@@ -15,6 +15,9 @@ from study.claims.paper_tables import ARCGRAD_OTHERS, TABLE_I, paper_table_i, wo
 FAST = "fast"
 """The network that reaches real accuracy on two CPU cores."""
 
+PEOPLE = "cifar10n"
+"""The campaign with labels as people gave them; its recipe has another precision."""
+
 RIVALS = ("a-softmax 4", "center 0.003")
 """A-Softmax and center loss with the numbers of their authors, since GD-2 gives none."""
 
@@ -55,7 +58,9 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     # size
     runs = runs.assign(loss=runs.reindex(columns=["loss"])["loss"].astype(object).fillna("gd"))
     unequal = runs.reindex(columns=["imbalance"])["imbalance"] > 1
-    return select(runs[unequal == (kind == "long-tailed")], kind)
+    of_people = runs["campaign"] == PEOPLE
+    wanted = (unequal == (kind == "long-tailed")) & (of_people == (kind == "wrong-labels"))
+    return select(runs[wanted], kind)
 
 
 def least_seeds(kind: str, variant: str = "") -> int:
@@ -325,6 +330,14 @@ def _long_tailed_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     return found.assign(variant=_recipe(found) + sizes)
 
 
+def _runs_of_people(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Runs on CIFAR-10 with labels as people gave them, some of them wrong; a variant for each."""
+    found = _prepared(_image_networks(runs[~runs["diverged"].astype(bool)]))
+    if found.empty:
+        return found
+    return found.assign(variant=_recipe(found) + ", labels " + found["labels"])
+
+
 def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
     """Keep the variants that were trained with and without momentum, each run with its ``arm`` and its ``oscillation``.
 
@@ -554,6 +567,7 @@ _KINDS: Mapping[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str, int
     "feedback": (_image_runs, "width", 3, ""),  # on β, with β = 1
     "margins": (_image_runs, "width", 3, ""),  # RIVALS, with the other runs of their variants
     "long-tailed": (_long_tailed_runs, "imbalance", 3, ""),
+    "wrong-labels": (_runs_of_people, "labels", 3, ""),
     "uci": (_uci_runs, "fold_accuracies", 10, "uci/"),  # Table I and the columns beside it
     "uci-adam": (_uci_runs, "fold_accuracies", 10, "uci-adam/"),
     "uci-tables": (

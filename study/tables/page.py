@@ -75,7 +75,7 @@ class Page:
         """
         found = claims.runs_of(self.records, kind).reset_index(drop=True)
         if found.empty:
-            return found
+            return found.reindex(columns=[*{**dict.fromkeys(found), "variant": 0, "setting": 0}])
         settled = {variant.name for variant in variants(found, kind)}
         least = found["variant"].map(lambda name: claims.least_seeds(kind, str(name)))
         of_setting = found.groupby(["variant", found["setting"].astype(str)])[
