@@ -105,7 +105,8 @@ class TestValues:
             columns="metric",
             values="value",
         )
-        assert len(pairs) == 60 and (pairs.mce >= pairs.ece).all()
+        assert len(pairs) == 60
+        assert (pairs.mce >= pairs.ece).all()
 
 
 class TestGradientDecay:
@@ -125,7 +126,8 @@ class TestGradientDecay:
             "(0.8, 1]",
         ]
         low = one.query("interval == '[0, 0.2]'").set_index("beta").value
-        assert low.idxmin() == 0.5 and low[0.001] > low[0.01] > low[0.1] > low[1.0]
+        assert low.idxmin() == 0.5
+        assert low[0.001] > low[0.01] > low[0.1] > low[1.0]
 
     def test_svhn_was_kept_and_cifar_was_not(self) -> None:
         """GD-2 says the same recipe; SVHN has the same digits, every CIFAR number is another."""
@@ -140,7 +142,8 @@ class TestGradientDecay:
                 .set_index(["dataset", "model", "method", "beta"])
                 .value
             )
-            assert len(first) == 24 and set(first.index.get_level_values("dataset")) == {dataset}
+            assert len(first) == 24
+            assert set(first.index.get_level_values("dataset")) == {dataset}
             same = first == second.reindex(first.index)
             assert same.all() if kept else not same.any()
 
@@ -226,7 +229,8 @@ class TestArcGrad:
             .set_index("dataset")
             .value
         )
-        assert set(adacos.index) == set(classes.index) and len(classes) == 15
+        assert set(adacos.index) == set(classes.index)
+        assert len(classes) == 15
         assert (classes == 2).sum() == 6
         assert adacos[classes == 2].max() < 55 < adacos[classes > 2].min()
 

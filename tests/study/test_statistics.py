@@ -42,6 +42,13 @@ def test_five_seeds_that_agree() -> None:
     assert f"{t_interval([1.0, 3.0]):.3f}" == "2.000 [-10.706, 14.706]"
 
 
+def test_an_interval_times_a_number_keeps_the_order_of_its_ends() -> None:
+    found = t_interval([1.0, 3.0])
+    assert found.times(100).low == pytest.approx(100 * found.low)
+    turned = found.times(-1)
+    assert (turned.low, turned.estimate, turned.high) == (-found.high, -2.0, -found.low)
+
+
 def test_no_difference() -> None:
     result = paired_difference([1.0, 2.0], [1.0, 2.0])
     assert (result.mean, result.sd, result.p_value(), result.p_value(0.1)) == (0.0, 0.0, 1.0, 0.0)

@@ -21,10 +21,8 @@ def page() -> Page:
 
 def test_a_variant_has_a_short_name_and_its_place() -> None:
     assert short("cifar10, fast, crops and flips, 12 epochs") == "CIFAR-10, crops and flips"
-    assert (
-        short("relu-standard") == "ReLU, standardised pixels"
-        and short("Iris, with weight decay") == "Iris, with weight decay"
-    )
+    assert short("relu-standard") == "ReLU, standardised pixels"
+    assert short("Iris, with weight decay") == "Iris, with weight decay"
     names = [
         "tanh-none",
         "cifar10-jpeg, resnet18×0.25, plain, 6,000 images, 20 epochs",
@@ -36,7 +34,8 @@ def test_a_variant_has_a_short_name_and_its_place() -> None:
     )
     found = in_order(runs)
     assert list(dict.fromkeys(found["variant"])) == [short(names[index]) for index in (3, 0, 2, 1)]
-    assert found["beta"].tolist() == [5.0, 1.0] * 4 and set(found["data"]) == {"CIFAR-10"}
+    assert found["beta"].tolist() == [5.0, 1.0] * 4
+    assert set(found["data"]) == {"CIFAR-10"}
     assert in_order(runs[:0]).empty
 
 
