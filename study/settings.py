@@ -143,9 +143,7 @@ _BOTH = (
 )
 _FITTED = "of the features, fitted on the training part: as in the notebook train"
 _NOMINAL = "nominal features: codes (as in the file), or one-hot (a feature for each category)"
-_FEEDBACK = (
-    "β that follows held-out confidence less accuracy, as [start, proportional gain, integral gain]"
-)
+_FEEDBACK = "β that follows held-out confidence minus accuracy, as [start, proportional gain, integral gain]"
 _LOSS = 'gd, with the β below; or another loss with its numbers, such as "arcface 20 0.1", with betas [1] and no warm-ups'
 
 

@@ -43,8 +43,14 @@ class Interval:
     high: float
 
     def times(self, factor: float) -> "Interval":
-        """Multiply it by a positive number, such as 100 for percentage points."""
-        return Interval(factor * self.estimate, factor * self.low, factor * self.high)
+        """Multiply it by a number, such as 100 for percentage points.
+
+        Example:
+            >>> Interval(1.0, 0.5, 2.0).times(-100)
+            Interval(estimate=-100.0, low=-200.0, high=-50.0)
+        """
+        ends = sorted((factor * self.low, factor * self.high))
+        return Interval(factor * self.estimate, *ends)
 
     def excludes(self, value: float = 0.0) -> bool:
         """Tell if the closed interval is entirely above or entirely below ``value``."""

@@ -25,7 +25,7 @@ from study.figures.style import (
 from study.statistics import Interval
 
 Outcome = tuple[str, float, Literal["difference", "log", "count"] | None]
-"""The label of an axis, a factor, and whether the outcome is drawn less that of β = 1, or on an axis that is logarithmic (with a 0)."""
+"""The label of an axis, a factor, and whether the outcome is drawn minus that of β = 1, or on an axis that is logarithmic (with a 0)."""
 
 AFTER = {
     "": "as trained",
@@ -231,7 +231,7 @@ def _means(runs: pd.DataFrame, column: str, x: str) -> dict[float, Interval]:
 
 def _to_one(runs: pd.DataFrame, column: str) -> dict[float, Interval]:
     """Estimate the difference of each constant β to β = 1; nothing if there is no β = 1."""
-    variant = Variant("", runs)
+    variant = Variant("", runs.assign(setting=runs["beta"].astype(float)))
     betas = [method for method in variant.means(column) if isinstance(method, float)]
     found = {1.0: Interval(0.0, 0.0, 0.0)} if 1.0 in betas else {}
     for beta in betas:
@@ -242,14 +242,12 @@ def _to_one(runs: pd.DataFrame, column: str) -> dict[float, Interval]:
 
 def _intervals(ax: Axes, drawn: Mapping[float, Interval], scale: float, **style: Any) -> None:
     """Draw numbers with their intervals."""
-    low, high = (
-        [scale * (found.estimate - found.low) for found in drawn.values()],
-        [scale * (found.high - found.estimate) for found in drawn.values()],
-    )
+    numbers = np.array([[one.estimate, one.low, one.high] for one in drawn.values()], dtype=float)
+    mean, low, high = scale * numbers.reshape(-1, 3).T
     ax.errorbar(
-        list(drawn),
-        [scale * found.estimate for found in drawn.values()],
-        yerr=[low, high],
+        np.array(list(drawn), dtype=float),
+        mean,
+        yerr=[mean - low, high - mean],
         capsize=2,
         markersize=4.5,
         linewidth=1.4,

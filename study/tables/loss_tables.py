@@ -121,7 +121,7 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
-    """Compute the accuracy of each loss less softmax, in points, for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
+    """Compute the accuracy of each loss minus softmax, in points, for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
 
     The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as the criteria
     of L6 have it: paired over the seeds on networks at real accuracy, and with the deviation of all
@@ -174,7 +174,7 @@ def as_printed() -> pd.DataFrame:
 
     Example:
         >>> as_printed().iloc[0].tolist()
-        ['CIFAR-100, 13-layer network', 'L3 a', 'LM, λ = 0.3 less softmax', '**−1.35 [−1.84, −0.86]**']
+        ['CIFAR-100, 13-layer network', 'L3 a', 'LM, λ = 0.3 minus softmax', '**−1.35 [−1.84, −0.86]**']
     """
     found = {
         (row["source"], row["loss"]): MeanSd(row["value"], row["sd"], _RUNS)
@@ -201,7 +201,7 @@ def as_printed() -> pd.DataFrame:
             for one in both
         ]
         rows.append(
-            [where, part, " less ".join(names), bold(statistics.contrast(means, weights), ".2f")]
+            [where, part, " minus ".join(names), bold(statistics.contrast(means, weights), ".2f")]
         )
     return pd.DataFrame(rows, columns=["where", "part", "compared", "errors, points [95 %]"])
 
@@ -240,7 +240,7 @@ def table_i(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def ahead(scores: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of ArcGrad in Table I less that of each other method, in points over the data sets, for :func:`study.figures.beside`."""
+    """Accuracy of ArcGrad in Table I minus that of each other method, in points over the data sets, for :func:`study.figures.beside`."""
     named = scores.rename(columns={"folds": "variant", "setting": "schedule"})
     groups = named.groupby("source", sort=False)
     return pd.concat(

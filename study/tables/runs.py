@@ -126,7 +126,7 @@ def leads(
     They are for :func:`study.figures.beside`.
 
     Args:
-        runs: with ``variant``, ``schedule`` and ``setting``.
+        runs: with ``variant`` and ``schedule``.
         metric: its column.
         minus: the schedule that is subtracted.
         scale: a factor, such as 100 for points.
@@ -138,12 +138,12 @@ def leads(
     """
     rows = []
     for variant, group in runs.groupby("variant", sort=False) if len(runs) else ():
-        own = Variant(str(variant), group, unit=unit)
-        methods = dict(zip(group["schedule"], group["setting"], strict=True))
-        for schedule, method in methods.items():
+        own = Variant(str(variant), group.assign(setting=group["schedule"]), unit=unit)
+        methods = dict.fromkeys(group["schedule"])
+        for schedule in methods:
             if schedule == minus or minus not in methods:
                 continue
-            if found := own.interval(metric, method, methods[minus]):
+            if found := own.interval(metric, schedule, minus):
                 at = found.times(scale)
                 label = figures.schedule_label(schedule)
                 rows.append((variant, schedule, label, at.estimate, at.low, at.high))
