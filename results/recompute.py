@@ -28,6 +28,9 @@ RENAMED = (
     (r"^cifar-edges/(cifar10+)-", r"\1-fast/"),
     (r"^cifar10-rates/", "cifar10-fast/"),
     (r"^cifar10-feedback/", "cifar10-fast/"),
+    (r"^cifar100-rates/", "cifar100-fast/"),
+    (r"^cifar100-plain-losses/plain-", "cifar100-fast/plain-losses-"),
+    (r"^fast-angular/(cifar10+)-(plain|augmented)-", r"\1-fast/angles-\2-"),
     (r"^(cifar10+)-plain/plain-(between-|edges-)?", r"\1-fast/plain-"),
     (r"^fast-losses/(cifar10+)-", r"\1-fast/losses-"),
     (r"^margin-losses-reduced/plain-", "cifar10-reduced/plain-margin-"),
@@ -60,7 +63,7 @@ KINDS = {
         ],
         3,
     ),
-    "tuned": ([r"(cifar10-fast/)(?:augmented(?:-warmup)?|rate|chosen|lower|feedback)-seed"], 5),
+    "tuned": ([r"(cifar100?-fast/)(?:augmented(?:-warmup)?|rate|chosen|lower|feedback)-seed"], 5),
     "feedback": ([r"(cifar10-fast/(?:plain|augmented))-", r"(cifar10-fast/)matched-(\w+)"], 3),
     "margins": (
         [
@@ -75,7 +78,11 @@ KINDS = {
     "uci-tables": ([r"(uci|uci-adam)/(?:table|together)-"], 10),
     "uci-layers": ([r"(iris-depth|iris-depth-adam)/depth-"], 10),
     "large-margin": (
-        [r"(large-margin-reduced)/(?!fewer|noise|reading)", r"(cifar100-fast)/(?:losses|augmented)-seed"],
+        [
+            r"(large-margin-reduced)/(?!fewer|noise|reading)",
+            r"(cifar100-fast)/(?:losses|augmented)-seed",
+            r"(cifar100-fast/plain)-(?:losses-seed|seed\d-beta1$)",
+        ],
         3,
     ),
     "degraded": ([r"large-margin-reduced/(fewer-subset3000|noise-label-noise0.[25])-"], 3),
@@ -83,6 +90,7 @@ KINDS = {
         [
             r"(angular-reduced|angular-mnist)/(?:all|augmented)-",
             r"(cifar10-fast)/losses-(?:angles-)?seed\d(?!-a-softmax|-center-0.003)",
+            r"(cifar10+-fast/angles-(?:plain|augmented))-seed",
         ],
         3,
     ),
@@ -90,6 +98,7 @@ KINDS = {
         [
             r"(angular-reduced)/(?:all|augmented)-",
             r"(cifar10-fast)/losses-(?:angles-)?seed\d(?!-a-softmax|-center-0.003)",
+            r"(cifar10+-fast/angles-(?:plain|augmented))-seed",
         ],
         3,
     ),
@@ -172,6 +181,7 @@ def runs_of_records(folder):
                 image=asked.get("model", run.get("model", "mlp")) != "mlp",
                 temperature=run.get("temperature"),
                 model=run.get("model", asked.get("model")),
+                dataset=asked.get("dataset"),
                 learning_rate=asked.get("learning_rate"),
                 momentum=asked.get("momentum"),
                 matched=asked.get("match_gradient", False),
@@ -340,7 +350,7 @@ def usual_rate(runs):
     rates = defaultdict(set)
     for run in runs:
         rates[run.learning_rate].add(run.method)
-    most = max(rates, key=lambda rate: (len(rates[rate]), -rate))
+    most = max(rates, key=lambda rate: (len(rates[rate]), -rate), default=None)
     return [run for run in runs if run.learning_rate == most]
 
 
