@@ -37,7 +37,7 @@
         const late = after(run, 1500, "least");
         const wrong = after(run, 1500, "wrong");
         const back = late[1] > late[0] - 0.05
-          ? "it waited and was not given up"
+          ? "it waited, and came back"
           : "it has not caught up yet";
         return (
           `At step 120 the least sure fifth gave its true class ${early[1]} (β = 1: ${early[0]}). ` +
@@ -146,9 +146,10 @@
   function build(root) {
     const still = document.querySelector(`#${root.dataset.instead} img`);
     if (still) {
+      const picture = still.closest("a") || still;
       still.loading = "eager"; // for paper
-      still.classList.add("twonets-still");
-      (still.closest("a") || still).before(root);
+      picture.classList.add("twonets-still");
+      picture.before(root);
     }
     root.innerHTML = MARKUP;
     root.classList.add("live");
