@@ -1,5 +1,5 @@
-// Draws the picture of the figure "Train two networks, one β apart" for paper, for README.md and for
-// readers without scripts, from the figure's own arithmetic and drawing:
+// Draws the picture of the figure "Train two networks, one β apart" for paper, for README.md and
+// for readers without scripts, from the figure's own arithmetic and drawing:
 //   node book/_ext/draw_twonets.mjs > book/_static/twonets.svg
 import { readFileSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
@@ -13,7 +13,7 @@ const sheet = readFileSync(new URL("twonets.css", STATIC), "utf8");
 const colours = { text: "#222222" };
 for (const name of drawing.COLOURS) colours[name] = sheet.match(`--twonets-${name}: (#\\w+)`)[1];
 
-// -- what is drawn: a run up to a step -------------------------------------------------------------
+// -- what is drawn: a run up to a step ----------------------------------------------------------
 
 function trained(run, steps) {
   while (run.steps < steps) run.advance();
@@ -23,7 +23,7 @@ const [asked] = QUESTIONS.order.runs;
 const [sure] = QUESTIONS.sure.runs;
 const EARLY = 120; // steps
 
-// -- a context that writes SVG ---------------------------------------------------------------------
+// -- a context that writes SVG ------------------------------------------------------------------
 
 const short = (value) => String(Number(value.toFixed(1)));
 
@@ -92,7 +92,7 @@ function image(pixels, side) {
   };
   const header = Buffer.from([0, 0, 0, side, 0, 0, 0, side, 8, 6, 0, 0, 0]);
   const rows = Array.from({ length: side }, (_, row) =>
-    Buffer.concat([Buffer.from([0]), Buffer.from(pixels.slice(4 * side * row, 4 * side * (row + 1)))]),
+    Buffer.from([0, ...pixels.slice(4 * side * row, 4 * side * (row + 1))]),
   );
   const png = Buffer.concat([
     Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]),
@@ -103,7 +103,7 @@ function image(pixels, side) {
   return `data:image/png;base64,${png.toString("base64")}`;
 }
 
-// -- the picture -----------------------------------------------------------------------------------
+// -- the picture --------------------------------------------------------------------------------
 
 const SIDE = 300; // of a plane
 const GAP = 20;
@@ -133,7 +133,8 @@ const title = `Surest and least sure fifth by step (black: β = 1)`;
 const curves = panel(0, 1, title, SIDE, CURVES, (context) =>
   drawing.curves(context, SIDE, CURVES, trained(early, asked.until), "fifths", colours),
 );
-const dots = panel(1, 1, `Given against true probability, β = ${sure.beta}`, SIDE, CURVES, (context) =>
+const against = `Given against true probability, β = ${sure.beta}`;
+const dots = panel(1, 1, against, SIDE, CURVES, (context) =>
   drawing.calibration(context, SIDE, CURVES, trained(pair(sure), sure.until), false, colours),
 );
 console.log(

@@ -24,7 +24,7 @@
   const normal = (random) =>
     Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 
-  // -- the problem: two arms of a spiral, each a mixture of Gaussians ------------------------------
+  // -- the problem: two arms of a spiral, each a mixture of Gaussians ---------------------------
 
   const SPREAD = 0.28; // standard deviation of each Gaussian
   const CENTRES = [0, Math.PI].map((start) =>
@@ -52,12 +52,12 @@
     return (one + 1e-300) / (zero + one + 2e-300);
   }
 
-  // -- the loss log(β + e^−s) of the log-odds s of the true class ----------------------------------
+  // -- the loss log(β + e^−s) of the log-odds s of the true class -------------------------------
 
   // How hard a sample still pulls: the size of the gradient in s.
   const pull = (logOdds, beta) => 1 / (1 + beta * Math.exp(logOdds));
 
-  // The probability at which the expected loss is smallest where the truth is `t`; and the way back.
+  // The probability of the smallest expected loss where the truth is `t`, and the way back.
   function link(t, beta) {
     const half = Math.log(t / (1 - t)) / 2;
     return sigmoid(half + Math.asinh(Math.sinh(half) / beta));
@@ -67,7 +67,7 @@
     return weight(p) / (weight(p) + weight(1 - p));
   }
 
-  // -- the network: 2 inputs, two hidden layers with tanh, the log-odds of class 1 -----------------
+  // -- the network: 2 inputs, two hidden layers with tanh, the log-odds of class 1 --------------
 
   function network(random) {
     const sizes = [2 * WIDTH, WIDTH, WIDTH * WIDTH, WIDTH, WIDTH, 1];
@@ -87,7 +87,9 @@
     const back1 = new Float64Array(WIDTH);
 
     function logit(x, y) {
-      for (let j = 0; j < WIDTH; j++) hidden1[j] = Math.tanh(w1[2 * j] * x + w1[2 * j + 1] * y + b1[j]);
+      for (let j = 0; j < WIDTH; j++) {
+        hidden1[j] = Math.tanh(w1[2 * j] * x + w1[2 * j + 1] * y + b1[j]);
+      }
       let result = b3[0];
       for (let j = 0; j < WIDTH; j++) {
         let sum = b2[j];
@@ -135,7 +137,7 @@
     return { weights, logit, step };
   }
 
-  // -- what is measured of a network ---------------------------------------------------------------
+  // -- what is measured of a network ------------------------------------------------------------
 
   const NEW = draw(160, generator(4242)); // points that no network is trained on
   const TRUTH = NEW.map(truth);
@@ -161,7 +163,7 @@
     };
   }
 
-  // -- two networks in step: the same first weights, points and batches; β = 1 and another ---------
+  // -- two networks in step: the same first weights, points and batches; β = 1 and another ------
 
   function pair({ beta, rate, fresh = false, seed = 1 }) {
     const random = generator(seed);
@@ -181,8 +183,7 @@
     }
     function record() {
       result.now = nets.map((net, k) => measure(net, betas[k], points));
-      const kept = result.now.map(({ least, surest, wrong, lost }) => ({ least, surest, wrong, lost }));
-      result.history.push({ steps: result.steps, kept });
+      result.history.push({ steps: result.steps, kept: result.now });
     }
     // The steps of one frame, few at first, when most happens; then what they led to.
     function advance() {

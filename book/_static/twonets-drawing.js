@@ -13,7 +13,7 @@
   const tone = (beta, colours) =>
     beta < 1 ? colours.small : beta > 1 ? colours.large : colours.text;
 
-  // -- the plane of the samples --------------------------------------------------------------------
+  // -- the plane of the samples -----------------------------------------------------------------
 
   // Log-odds of class 1 on a grid, row by row from the top.
   function field(net) {
@@ -75,7 +75,7 @@
     }
   }
 
-  // Samples that still pull are large, bright and have a halo; those that are done are small and pale.
+  // Samples that still pull are large and bright, with a halo; those that are done small and pale.
   function samples(context, size, points, logOdds, beta, colours) {
     const place = (value) => ((value + REACH) / (2 * REACH)) * size;
     const scale = Math.max(0.6, Math.min(1, size / 300)); // of the marks
@@ -128,7 +128,7 @@
     samples(context, size, points, now[k].logOdds, beta, colours);
   }
 
-  // -- curves --------------------------------------------------------------------------------------
+  // -- curves -----------------------------------------------------------------------------------
 
   // Axes with few ticks; returns the functions from numbers to pixels.
   function axes(context, width, height, { left, x, y, xTicks, yTicks }, colours) {

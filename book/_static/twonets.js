@@ -11,7 +11,7 @@
   };
   const END = 4000; // steps, where no question is asked
 
-  // -- what is asked and what is said --------------------------------------------------------------
+  // -- what is asked and what is said -----------------------------------------------------------
 
   const digits = (value) => value.toFixed(1).replace("-", "−");
   const thousands = (value) => value.toLocaleString("en-US");
@@ -40,8 +40,9 @@
           ? "it waited, and came back"
           : "it has not caught up yet";
         return (
-          `At step 120 the least sure fifth gave its true class ${early[1]} (β = 1: ${early[0]}). ` +
-          `At step 1,500 it gives ${late[1].toFixed(2)} (β = 1: ${late[0].toFixed(2)}): ${back}. ` +
+          `At step 120 the least sure fifth gave its true class ${early[1]} ` +
+          `(β = 1: ${early[0]}). At step 1,500 it gives ${late[1].toFixed(2)} ` +
+          `(β = 1: ${late[0].toFixed(2)}): ${back}. ` +
           `Wrong are ${wrong[1]} of ${SAMPLES} (β = 1: ${wrong[0]}).`
         );
       },
@@ -101,7 +102,7 @@
   Object.assign(twoNets, { QUESTIONS, state });
   if (typeof document === "undefined") return; // the tests and the still picture read the above
 
-  // -- the figure on the page ----------------------------------------------------------------------
+  // -- the figure on the page -------------------------------------------------------------------
 
   const CURVES = {
     fifths: "Probability of the true class by step: surest fifth above, least sure below",
@@ -138,7 +139,8 @@
     <table>
       <thead><tr><th scope="col">after <span data-part="steps"></span> steps</th>
         <th scope="col">wrong of ${SAMPLES}</th><th scope="col">lost</th>
-        <th scope="col">surer than right, points</th><th scope="col">after “undo it”</th></tr></thead>
+        <th scope="col">surer than right, points</th><th scope="col">after “undo it”</th>
+      </tr></thead>
       <tbody><tr><th scope="row">β = 1</th>${CELLS}</tr>
         <tr><th scope="row" data-part="row"></th>${CELLS}</tr></tbody>
     </table>`;
@@ -167,7 +169,7 @@
     const nextStop = () => Math.min(Math.max(10, 2 * run.steps), end());
     const ended = () => (question ? done.length === question.runs.length : run.steps >= END);
 
-    // -- drawing ----------------------------------------------------------------------------------
+    // -- drawing --------------------------------------------------------------------------------
 
     function image(pixels, side) {
       small.width = small.height = side;
@@ -194,7 +196,9 @@
       const { COLOURS, plane, curves, calibration } = twoNets.drawing;
       const style = getComputedStyle(root);
       const colours = { text: style.color };
-      for (const name of COLOURS) colours[name] = style.getPropertyValue(`--twonets-${name}`).trim();
+      for (const name of COLOURS) {
+        colours[name] = style.getPropertyValue(`--twonets-${name}`).trim();
+      }
       for (const k of [0, 1]) plane(...prepare(`plane${k}`), run, k, colours, image);
       curves(...prepare("curves"), run, show(), colours);
       calibration(...prepare("dots"), run, part("undo").checked, colours);
@@ -204,7 +208,7 @@
       root.querySelectorAll("td").forEach((cell, i) => (cell.textContent = cells[i]));
     }
 
-    // -- training ---------------------------------------------------------------------------------
+    // -- training -------------------------------------------------------------------------------
 
     // The next run: of the question, or as the reader has set it.
     function begin() {

@@ -1,11 +1,19 @@
 // What the figure "Train two networks, one β apart" computes, without a browser, as JSON:
-//   node twonets.cjs steps FOLDER BETA RATE FRESH COUNT   first weights, points, batches, and what COUNT steps make of them
-//   node twonets.cjs questions FOLDER SEED...             a line for each question and seed: what is said, and the records
+//   node twonets.cjs steps FOLDER BETA RATE FRESH COUNT
+//     the first weights, points and batches, and what COUNT steps make of them
+//   node twonets.cjs questions FOLDER SEED...
+//     a line for each question and seed: what is said, and the records
 // FOLDER is book/_static.
 const [mode, folder, ...given] = process.argv.slice(2);
-for (const name of ["twonets-arithmetic", "twonets-drawing", "twonets"]) require(`${folder}/${name}.js`);
+for (const name of ["twonets-arithmetic", "twonets-drawing", "twonets"]) {
+  require(`${folder}/${name}.js`);
+}
 const { QUESTIONS, TRUTH, link, unlink, pair, state } = globalThis.twoNets;
 const print = (value) => console.log(JSON.stringify(value));
+const numbers = ({ steps, kept }) => ({
+  steps,
+  kept: kept.map(({ least, surest, wrong, lost }) => ({ least, surest, wrong, lost })),
+});
 
 function steps(beta, rate, fresh, count) {
   const run = pair({ beta, rate, fresh });
@@ -25,7 +33,7 @@ function steps(beta, rate, fresh, count) {
     steps: run.steps,
     last: run.nets.map((net) => [...net.weights]),
     logOdds: run.now.map((measured) => measured.logOdds),
-    kept: run.history.at(-1).kept,
+    kept: numbers(run.history.at(-1)).kept,
     link: probability.map((p) => link(p, beta)),
     unlink: probability.map((p) => unlink(p, beta)),
   });
@@ -47,7 +55,7 @@ function questions(seeds) {
         state: state(runs[0]),
         runs: runs.map(({ betas, history, now }) => ({
           betas,
-          history,
+          history: history.map(numbers),
           excess: now.map((measured) => measured.excess),
           unlinked: now.map((measured) => measured.unlinked),
           given: now.map((measured) => measured.given),
