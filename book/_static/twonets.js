@@ -50,7 +50,7 @@
     sure: {
       title: "How sure?",
       runs: [{ beta: 0.1, rate: 0.03, fresh: true, until: 3000 }],
-      show: "fifths",
+      show: "dots",
       look:
         "Watch the dots, new points that no network is trained on: they gather along the curve, " +
         "which was drawn before the training began, and not along the diagonal.",
@@ -120,21 +120,21 @@
 
   const CELLS = "<td></td>".repeat(4);
   const MARKUP = `
-    <div class="twonets-bar" role="group" aria-label="Three questions">
+    <div class="twonets-bar" role="group" aria-label="Three questions, and training">
       ${Object.keys(QUESTIONS).map((key) => button("question", key, QUESTIONS[key].title)).join("")}
+      ${button("part", "go", "")} ${button("part", "on", "")}
     </div>
     <div class="twonets-said" role="status"><p data-part="look"></p><p data-part="seen"></p></div>
-    <div class="twonets-bar">
-      ${button("part", "go", "")} ${button("part", "on", "")}
-      ${button("part", "other", "Other points")}
-      ${slider("beta", "β =")} ${slider("rate", "learning rate")}
-    </div>
     <div class="twonets-grid">
-      ${panel("plane0", "<b>β = 1</b>, the cross-entropy")}
+      ${panel("plane0", "<b>β = 1</b>, cross-entropy")}
       ${panel("plane1", '<b data-part="name"></b>')}
       ${panel("curves", '<span data-part="title"></span>')}
       ${panel("dots", `Probability given against the true one, new points
         <label><input type="checkbox" data-part="undo"> undo it</label>`)}
+    </div>
+    <div class="twonets-bar">
+      ${slider("beta", "β =")} ${slider("rate", "learning rate")}
+      ${button("part", "other", "Other points")}
     </div>
     <table>
       <thead><tr><th scope="col">after <span data-part="steps"></span> steps</th>
@@ -164,7 +164,7 @@
     let run;
     let running;
 
-    const show = () => question?.show ?? "fifths";
+    const show = () => (question?.show === "wrong" ? "wrong" : "fifths");
     const end = () => question?.runs[done.length]?.until ?? END;
     const nextStop = () => Math.min(Math.max(10, 2 * run.steps), end());
     const ended = () => (question ? done.length === question.runs.length : run.steps >= END);
@@ -227,6 +227,7 @@
     function start(asked) {
       question = asked;
       done = [];
+      root.dataset.asked = question?.show ?? "";
       part("undo").checked = false;
       part("look").textContent = question?.look ?? FREE;
       begin();

@@ -253,7 +253,7 @@ def test_nothing_moves_before_a_press(trained: dict[str, Any]) -> None:
 
 def test_the_keyboard_reaches_and_answers_the_three_questions(trained: dict[str, Any]) -> None:
     questions = ["order", "sure", "lost"]
-    assert trained["path"] == [*questions, "go", "on", "other", "beta", "rate", "undo"]
+    assert trained["path"] == [*questions, "go", "on", "undo", "beta", "rate", "other"]
     assert trained["during"]["look"] and trained["during"]["seen"] == ""
     assert trained["during"]["go"] == "Pause"
     for key, steps in zip(questions, ("1,500", "3,000", "1,500"), strict=True):

@@ -82,12 +82,13 @@ for (const key of ["order", "sure", "lost"]) {
   result.said[key] = without(await look(tab));
   result.milliseconds[key] = await tab.evaluate(() => frames_ms.sort((a, b) => a - b)[frames_ms.length >> 1]);
 }
-for (const name of ["go", "on", "other", "beta", "rate", "undo"]) {
+for (const name of ["go", "on", "undo", "beta", "rate", "other"]) {
   await tab.keyboard.press("Tab");
   result.path.push(await tab.evaluate(() => document.activeElement.dataset.part));
 }
 const bent = await look(tab);
-await tab.keyboard.press("Space"); // undo it
+await tab.focus("[data-part=undo]");
+await tab.keyboard.press("Space");
 result.undone = bent.drawing !== (await look(tab)).drawing;
 
 // the slider, single steps, other points, a pause
