@@ -38,11 +38,13 @@
     return pixels;
   }
 
-  // The line on which the values of a grid equal `level`: a piece in every square that it crosses.
-  function contour(context, values, level, cell) {
+  // The line on which the values of a grid equal `level`: a piece in each square that it crosses, or
+  // in every second one, as on a chessboard, for a dashed line.
+  function contour(context, values, level, cell, dashed) {
     context.beginPath();
     for (let row = 0; row < GRID - 1; row++) {
       for (let column = 0; column < GRID - 1; column++) {
+        if (dashed && (row + column) % 2) continue;
         const corners = [[0, 0], [1, 0], [1, 1], [0, 1]].map(([x, y]) => ({
           x: column + x,
           y: row + y,
@@ -119,9 +121,7 @@
     context.strokeStyle = colours.text;
     if (beta !== 1) {
       context.lineWidth = 1;
-      context.setLineDash([4, 4]);
-      for (const level of [-Math.log(beta), Math.log(beta)]) contour(context, values, level, cell);
-      context.setLineDash([]);
+      for (const sign of [-1, 1]) contour(context, values, sign * Math.log(beta), cell, true);
     }
     context.lineWidth = 1.6;
     contour(context, values, 0, cell);
