@@ -1,5 +1,5 @@
-/* A sample on the axis of its log-odds: drag it, and the arrow shows how hard it still pulls; a flag
-   stands at −log β, where half of the pull is gone. Every element of the class "pull" becomes one. */
+/* A sample on the axis of its log-odds: drag it, and the arrow shows how hard it still pulls. A flag
+   stands at −log β, where half of the pull is gone. Every element of the class "pull" is one. */
 (() => {
   "use strict";
 
@@ -11,7 +11,8 @@
 
   const pull = (logOdds, beta) => 1 / (1 + beta * Math.exp(logOdds));
   const minus = (text) => text.replace("-", "−");
-  const bounded = (value) => // two digits, and never a rounded 0 or 1
+  const bounded = (value) =>
+    // two digits, and never a rounded 0 or 1
     value < 0.005 ? "< 0.01" : value > 0.995 ? "> 0.99" : value.toFixed(2);
   const tone = (beta) => (beta < 1 ? "small" : beta > 1 ? "large" : "one");
 
@@ -19,7 +20,8 @@
     const probability = bounded(1 / (1 + Math.exp(-logOdds)));
     const each = beta === 1 ? "" : `; with β = 1 it would pull with ${bounded(pull(logOdds, 1))}`;
     return (
-      `At log-odds ${minus(logOdds.toFixed(1))} the true class has the probability ${probability}. ` +
+      `At log-odds ${minus(logOdds.toFixed(1))} the true class has the probability ` +
+      `${probability}. ` +
       `With β = ${beta} the sample pulls with ${bounded(pull(logOdds, beta))}${each}. ` +
       `The flag stands at ${minus((-Math.log(beta)).toFixed(1))}.`
     );
@@ -40,7 +42,8 @@
     const [here, flag] = [at(logOdds), at(-Math.log(beta))];
     const tip = at(logOdds + ARROW * pull(logOdds, beta));
     const head = Math.min(9, tip - here);
-    return `<svg viewBox="0 0 ${width} ${HEIGHT}" height="${HEIGHT}" class="${tone(beta)}" aria-hidden="true">
+    const frame = `viewBox="0 0 ${width} ${HEIGHT}" height="${HEIGHT}"`;
+    return `<svg ${frame} class="${tone(beta)}" aria-hidden="true">
       ${ticks.join("")}<path class="axis" d="M10 ${AXIS}H${width - 10}"/>
       ${curve(1, "reference")}${curve(beta, "curve")}
       <path class="flag" d="M${flag} ${AXIS}V${up(1)}l14 6l-14 6"/>

@@ -7,6 +7,7 @@
   const GRID = 41; // values of a network across its plane
   const REACH = 2.15; // the plane goes from −REACH to REACH
   const GLOWS = 5; // steps of brightness
+  const LEFT = 30; // room for the numbers beside an axis
   const COLOURS = ["zero", "one", "small", "large", "lost"]; // and `text`
 
   const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -45,7 +46,12 @@
     for (let row = 0; row < GRID - 1; row++) {
       for (let column = 0; column < GRID - 1; column++) {
         if (dashed && (row + column) % 2) continue;
-        const corners = [[0, 0], [1, 0], [1, 1], [0, 1]].map(([x, y]) => ({
+        const corners = [
+          [0, 0],
+          [1, 0],
+          [1, 1],
+          [0, 1],
+        ].map(([x, y]) => ({
           x: column + x,
           y: row + y,
           over: values[(row + y) * GRID + column + x] - level,
@@ -92,7 +98,10 @@
     groups.forEach((group, k) => {
       const glow = Math.floor(k / 2) / GLOWS;
       context.fillStyle = k % 2 ? colours.one : colours.zero;
-      for (const [alpha, factor] of [[0.2 * glow, 2.2], [0.3 + 0.7 * glow, 1]]) {
+      for (const [alpha, factor] of [
+        [0.2 * glow, 2.2],
+        [0.3 + 0.7 * glow, 1],
+      ]) {
         if (!group.length || !alpha) continue;
         context.globalAlpha = alpha;
         context.beginPath();
@@ -115,9 +124,9 @@
     const values = field(nets[k]);
     const beta = betas[k];
     const cell = size / (GRID - 1);
-    const place = [-cell / 2, -cell / 2, size + cell, size + cell];
+    const shaded = image(shade(values, colours), GRID);
     context.clearRect(0, 0, size, size);
-    context.drawImage(image(shade(values, colours), GRID), ...place);
+    context.drawImage(shaded, -cell / 2, -cell / 2, size + cell, size + cell);
     context.strokeStyle = colours.text;
     if (beta !== 1) {
       context.lineWidth = 1;
@@ -131,8 +140,8 @@
   // -- curves -----------------------------------------------------------------------------------
 
   // Axes with few ticks; returns the functions from numbers to pixels.
-  function axes(context, width, height, { left, x, y, xTicks, yTicks }, colours) {
-    const atX = (value) => left + (width - left - 10) * x(value);
+  function axes(context, width, height, { x, y, xTicks, yTicks }, colours) {
+    const atX = (value) => LEFT + (width - LEFT - 10) * x(value);
     const atY = (value) => height - 20 - (height - 28) * y(value);
     context.clearRect(0, 0, width, height);
     context.font = "12px sans-serif";
@@ -140,8 +149,11 @@
     context.lineWidth = 0.3;
     context.textAlign = "right";
     for (const tick of yTicks) {
-      polyline(context, [[left, atY(tick)], [width - 10, atY(tick)]]);
-      context.fillText(tick, left - 6, atY(tick) + 4);
+      polyline(context, [
+        [LEFT, atY(tick)],
+        [width - 10, atY(tick)],
+      ]);
+      context.fillText(tick, LEFT - 6, atY(tick) + 4);
     }
     context.textAlign = "center";
     for (const tick of xTicks) context.fillText(tick, atX(tick), height - 4);
@@ -158,17 +170,13 @@
   function curves(context, width, height, { betas, history }, show, colours) {
     const fifths = show === "fifths";
     const top = fifths ? 1 : SAMPLES / 2;
-    const { atX, atY } = axes(
-      ...[context, width, height],
-      {
-        left: 30,
-        x: (steps) => Math.log10(steps / 10) / Math.log10(400),
-        y: (value) => Math.min(value, top) / top,
-        xTicks: [10, 100, 1000],
-        yTicks: [0, top / 2, top],
-      },
-      colours,
-    );
+    const scales = {
+      x: (steps) => Math.log10(steps / 10) / Math.log10(400),
+      y: (value) => Math.min(value, top) / top,
+      xTicks: [10, 100, 1000],
+      yTicks: [0, top / 2, top],
+    };
+    const { atX, atY } = axes(context, width, height, scales, colours);
     context.lineWidth = 2.2;
     betas.forEach((beta, k) => {
       context.strokeStyle = tone(beta, colours);
@@ -189,13 +197,14 @@
     const beta = betas[1];
     const same = (p) => p;
     const ticks = [0, 0.5, 1];
-    const { atX, atY } = axes(
-      ...[context, width, height, { left: 30, x: same, y: same, xTicks: ticks, yTicks: ticks }],
-      colours,
-    );
+    const scales = { x: same, y: same, xTicks: ticks, yTicks: ticks };
+    const { atX, atY } = axes(context, width, height, scales, colours);
     context.lineWidth = 1;
     context.setLineDash([3, 3]);
-    polyline(context, [[atX(0), atY(0)], [atX(1), atY(1)]]);
+    polyline(context, [
+      [atX(0), atY(0)],
+      [atX(1), atY(1)],
+    ]);
     context.setLineDash([]);
     const colour = tone(beta, colours);
     if (!undo) {
@@ -203,7 +212,10 @@
       context.lineWidth = 2.2;
       context.globalAlpha = 0.5;
       const t = Array.from({ length: 99 }, (_, i) => (i + 1) / 100);
-      polyline(context, t.map((truth) => [atX(truth), atY(link(truth, beta))]));
+      polyline(
+        context,
+        t.map((truth) => [atX(truth), atY(link(truth, beta))]),
+      );
       context.globalAlpha = 1;
     }
     context.fillStyle = colour;

@@ -20,8 +20,7 @@
   // What β = 1 and the other β came to: `after` so many steps, or on average over the last records.
   const after = (run, steps, key) =>
     run.history.find((record) => record.steps >= steps).kept.map((kept) => kept[key]);
-  const settled = (run, key) =>
-    run.betas.map((_, k) => Math.round(recent(run.history, k, key)));
+  const settled = (run, key) => run.betas.map((_, k) => Math.round(recent(run.history, k, key)));
 
   // Each question: the runs that answer it, what to watch, and what was seen in those runs.
   const QUESTIONS = {
@@ -36,9 +35,8 @@
         const early = after(run, 120, "least").map((p) => p.toFixed(2));
         const late = after(run, 1500, "least");
         const wrong = after(run, 1500, "wrong");
-        const back = late[1] > late[0] - 0.05
-          ? "it waited, and came back"
-          : "it has not caught up yet";
+        const back =
+          late[1] > late[0] - 0.05 ? "it waited, and came back" : "it has not caught up yet";
         return (
           `At step 120 the least sure fifth gave its true class ${early[1]} ` +
           `(β = 1: ${early[0]}). At step 1,500 it gives ${late[1].toFixed(2)} ` +
@@ -73,17 +71,20 @@
         const gentle = settled(short, "wrong");
         const rough = settled(long, "wrong");
         const lost = settled(short, "lost");
-        const turned = gentle[1] < gentle[0] && rough[1] > rough[0]
-          ? "The long steps turned the order round."
-          : "The order stayed.";
-        const caveat = lost[1] > lost[0]
-          ? ` With short steps, too, it has more lost samples (${lost[1]}; β = 1: ${lost[0]}): ` +
-            "that part is the loss, not the step."
-          : "";
+        const turned =
+          gentle[1] < gentle[0] && rough[1] > rough[0]
+            ? "The long steps turned the order round."
+            : "The order stayed.";
+        const caveat =
+          lost[1] > lost[0]
+            ? ` With short steps, too, it has more lost samples (${lost[1]}; β = 1: ${lost[0]}): ` +
+              "that part is the loss, not the step."
+            : "";
         return (
           `Over the last 200 short steps β = 0.001 had ${gentle[1]} of ${SAMPLES} wrong ` +
           `(β = 1: ${gentle[0]}); over the last 200 long ones ${rough[1]} (β = 1: ${rough[0]}). ` +
-          turned + caveat
+          turned +
+          caveat
         );
       },
     },
@@ -95,8 +96,10 @@
 
   const state = (run) =>
     `After ${thousands(run.steps)} steps: ${run.now
-      .map(({ wrong, lost, excess }, k) =>
-        `β = ${run.betas[k]} has ${wrong} wrong and ${lost} lost, and is ${sure(excess)}`)
+      .map(
+        ({ wrong, lost, excess }, k) =>
+          `β = ${run.betas[k]} has ${wrong} wrong and ${lost} lost, and is ${sure(excess)}`,
+      )
       .join("; ")}.`;
 
   Object.assign(twoNets, { QUESTIONS, state });
@@ -121,16 +124,23 @@
   const CELLS = "<td></td>".repeat(4);
   const MARKUP = `
     <div class="twonets-bar" role="group" aria-label="Three questions, and training">
-      ${Object.keys(QUESTIONS).map((key) => button("question", key, QUESTIONS[key].title)).join("")}
+      ${Object.keys(QUESTIONS)
+        .map((key) => button("question", key, QUESTIONS[key].title))
+        .join("")}
       ${button("part", "go", "")} ${button("part", "on", "")}
     </div>
-    <div class="twonets-said" role="status"><p data-part="look"></p><p data-part="seen"></p></div>
+    <div class="twonets-said" role="status" aria-atomic="false">
+      <p data-part="look"></p><p data-part="seen"></p>
+    </div>
     <div class="twonets-grid">
       ${panel("plane0", "<b>β = 1</b>, cross-entropy")}
       ${panel("plane1", '<b data-part="name"></b>')}
       ${panel("curves", '<span data-part="title"></span>')}
-      ${panel("dots", `Probability given against the true one, new points
-        <label><input type="checkbox" data-part="undo"> undo it</label>`)}
+      ${panel(
+        "dots",
+        `Probability given against the true one, new points
+        <label><input type="checkbox" data-part="undo"> undo it</label>`,
+      )}
     </div>
     <div class="twonets-bar">
       ${slider("beta", "β =")} ${slider("rate", "learning rate")}
@@ -203,8 +213,12 @@
       curves(...prepare("curves"), run, show(), colours);
       calibration(...prepare("dots"), run, part("undo").checked, colours);
       part("steps").textContent = thousands(run.steps);
-      const cells = run.now.flatMap(({ wrong, lost, excess, unlinked }) =>
-        [wrong, lost, digits(excess), digits(unlinked)]);
+      const cells = run.now.flatMap(({ wrong, lost, excess, unlinked }) => [
+        wrong,
+        lost,
+        digits(excess),
+        digits(unlinked),
+      ]);
       root.querySelectorAll("td").forEach((cell, i) => (cell.textContent = cells[i]));
     }
 
@@ -278,7 +292,8 @@
     function onward() {
       if (ended()) return start(question);
       const [here, stop] = [run, nextStop()];
-      do advance(); while (run === here && run.steps < stop);
+      do advance();
+      while (run === here && run.steps < stop);
       rest();
     }
 

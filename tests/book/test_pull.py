@@ -1,4 +1,4 @@
-"""The sample on the axis of its log-odds: the keyboard and the pointer move it, and it pulls as gdlib's loss does."""
+"""The sample on the axis of its log-odds: keyboard, pointer, and the pull of gdlib's loss."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 // Trains the two networks of one page with the keyboard and prints what happened as JSON:
 //   node twonets.mjs CHROMIUM FILE
-// No mouse, no network; once as it is, once for a reader who asks for less motion, once without scripts, once on paper.
+// No mouse, no network; once as it is, once for a reader who asks for less motion, once without
+// scripts, once on paper.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -9,7 +10,10 @@ import puppeteer from "puppeteer-core";
 const [chromium, file] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const address = pathToFileURL(file).href;
-const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--allow-file-access-from-files"] });
+const browser = await puppeteer.launch({
+  executablePath: chromium,
+  args: ["--no-sandbox", "--allow-file-access-from-files"],
+});
 const result = { console: [], requests: [], axe: [], over: {}, said: {}, smallest: {} };
 const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -56,18 +60,28 @@ const look = (tab) =>
 const without = ({ drawing, ...rest }) => rest;
 
 const rested = (tab) =>
-  tab.waitForFunction(() => document.querySelector("[data-part=go]").textContent === "Train" && document.querySelector("[data-part=seen]").textContent, { timeout: 120000, polling: 100 });
+  tab.waitForFunction(
+    () =>
+      document.querySelector("[data-part=go]").textContent === "Train" &&
+      document.querySelector("[data-part=seen]").textContent,
+    { timeout: 120000, polling: 100 },
+  );
 
 const violations = (tab) =>
-  tab.evaluate(async () => (await axe.run()).violations.flatMap((rule) => rule.nodes.map((node) => `${rule.id}: ${node.target.join(" ")}`)));
+  tab.evaluate(async () =>
+    (await axe.run()).violations.flatMap((rule) =>
+      rule.nodes.map((node) => `${rule.id}: ${node.target.join(" ")}`),
+    ),
+  );
 
-// -- with the keyboard, from the top of the page ---------------------------------------------------
+// -- with the keyboard, from the top of the page --------------------------------------------------
 
 const tab = await open();
 await tab.evaluate(axe);
 const [first, later] = [await look(tab), (await wait(600), await look(tab))];
 result.start = without(first);
-result.still = first.drawing === later.drawing && (await tab.evaluate(() => frames_ms.length)) === 0;
+result.still =
+  first.drawing === later.drawing && (await tab.evaluate(() => frames_ms.length)) === 0;
 result.path = [];
 result.milliseconds = {};
 for (const key of ["order", "sure", "lost"]) {
@@ -80,7 +94,9 @@ for (const key of ["order", "sure", "lost"]) {
   if (key === "order") result.during = during;
   await rested(tab);
   result.said[key] = without(await look(tab));
-  result.milliseconds[key] = await tab.evaluate(() => frames_ms.sort((a, b) => a - b)[frames_ms.length >> 1]);
+  result.milliseconds[key] = await tab.evaluate(
+    () => frames_ms.sort((a, b) => a - b)[frames_ms.length >> 1],
+  );
 }
 for (const name of ["go", "on", "undo", "beta", "rate", "other"]) {
   await tab.keyboard.press("Tab");
@@ -119,8 +135,16 @@ for (const theme of ["light", "dark"]) {
     await tab.setViewport({ width, height: 844 });
     await wait(200);
     result.axe.push(...(await violations(tab)).map((text) => `${width} ${theme} ${text}`));
-    result.over[width] = await tab.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    result.smallest[width] = await tab.evaluate(() => Math.min(...[...document.querySelectorAll(".twonets button, .twonets input[type=range]")].map((control) => control.getBoundingClientRect().height)));
+    result.over[width] = await tab.evaluate(
+      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    );
+    result.smallest[width] = await tab.evaluate(() =>
+      Math.min(
+        ...[...document.querySelectorAll(".twonets button, .twonets input[type=range]")].map(
+          (control) => control.getBoundingClientRect().height,
+        ),
+      ),
+    );
   }
 }
 const visible = (tab) =>
@@ -133,9 +157,11 @@ await tab.emulateMediaType("print");
 result.paper = await visible(tab);
 await tab.close();
 
-// -- less motion, and no script --------------------------------------------------------------------
+// -- less motion, and no script -------------------------------------------------------------------
 
-const calm = await open((tab) => tab.emulateMediaFeatures([{ name: "prefers-reduced-motion", value: "reduce" }]));
+const calm = await open((tab) =>
+  tab.emulateMediaFeatures([{ name: "prefers-reduced-motion", value: "reduce" }]),
+);
 await calm.focus("[data-question=order]");
 await calm.keyboard.press("Enter");
 await wait(300);
