@@ -42,9 +42,9 @@ def test_bars_and_line_breaks_stay_inside_their_cell() -> None:
 
 
 def test_a_text_from_a_file_brings_no_tag_into_the_page() -> None:
-    title = "<script>alert(1)</script> <!-- a --> 1 < 2, `<b>`, $x<y$, <https://a.b>, {ref}`here <sec-a>`"
+    title = "<script>alert(1)</script> <!-- a --> 1 < 2, `<b>`, $x < y$, <https://a.b>, {ref}`here <sec-a>`"
     shown = tables.table(pd.DataFrame({"title": [title]}), "tab-a", f"Of {title}")._repr_markdown_()
-    safe = "&lt;script>alert(1)&lt;/script> &lt;!-- a --> 1 < 2, `<b>`, $x<y$, <https://a.b>, {ref}`here <sec-a>`"
+    safe = "&lt;script>alert(1)&lt;/script> &lt;!-- a --> 1 < 2, `<b>`, $x < y$, <https://a.b>, {ref}`here <sec-a>`"
     assert f"| {safe} |" in shown and f"{{table}} Of {safe}\n" in shown
 
 
