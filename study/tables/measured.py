@@ -177,7 +177,7 @@ def element(content: list[dict[str, Any]]) -> HTML:
     """Write the element of a page that the script fills with these settings."""
     text = json.dumps(
         {"settings": content}, ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    ).replace("</", "<\\/")
+    ).replace("<", "\\u003c")
     return HTML(
         f'<div class="play" data-instead="fig-play"><script type="application/json">{text}</script></div>'
     )

@@ -42,7 +42,7 @@ def test_bars_and_line_breaks_stay_inside_their_cell() -> None:
 
 
 def test_a_text_from_a_file_brings_no_tag_into_the_page() -> None:
-    harmless = "1 < 2, `<b>`, $x<y$, <https://a.b>, {ref}`here <sec-a>`"
+    harmless = "1 < 2, `<b>`, $x < y$, <https://a.b>, {ref}`here <sec-a>`"
     title = f"<script>alert(1)</script> <!-- a --> {harmless}"
     shown = tables.table(pd.DataFrame({"title": [title]}), "tab-a", f"Of {title}")._repr_markdown_()
     safe = f"&lt;script>alert(1)&lt;/script> &lt;!-- a --> {harmless}"
