@@ -18,7 +18,7 @@ from study import ROOT, campaign, claims, figures, records
 from study.claims import Finding, Verdict
 from study.claims.evidence import FAST, on_fast
 from study.claims.verdicts import replaced, variants
-from study.tables import sentences
+from study.tables import rerun, sentences
 from study.tables.book import MISSING, Table, cell, table
 from study.tables.outcomes import MARKS, SCALES, beside, counts, effects, scale
 from study.tables.runs import in_order, short
@@ -200,18 +200,35 @@ class Page:
 
     def _rerun(self) -> str:
         campaigns = campaign.coverage_table(ROOT / "campaigns", self.claims)
+        contents: list[str | Table] = [
+            "In a clone of the repository ({ref}`how to re-run <sec-rerun>`). The first command"
+            " trains small networks on embedded data in seconds. The second one repeats one of the"
+            " jobs that decide, whatever has a record; its minutes are for one core."
+        ]
+        for claim in self.verdicts:
+            if jobs := rerun.deciding(claim):
+                job, *_ = jobs
+                minutes = f", about {job.minutes:g} minutes" if job.minutes else ""
+                contents += [
+                    f"**{claim}**, small:",
+                    f"```bash\n{rerun.command(job.template, rerun.small(job))}\n```",
+                    f"**{claim}**, one of {len(jobs)} jobs{minutes}:",
+                    f"```bash\n{rerun.command(job.template, job.parameters)}\n```",
+                ]
         commands = "\n".join(
             f"make reproduce CAMPAIGN={name.strip('`')}"
             for name in dict.fromkeys(campaigns["campaign"])
         )
-        text = "In a clone of the repository ({ref}`how to re-run <sec-rerun>`); what has a record is not run again."
-        caption = "The campaigns, with the runs that are measured of those that are planned. The scale is the campaign's; runs that"
-        shown = table(
-            campaigns,
-            f"tab-{self._name}-coverage",
-            f"{caption} leave the papers' setting count as reduced.",
+        contents += [
+            "Whole campaigns run what is missing; what has a record is not run again:",
+            f"```bash\n{commands}\n```",
+        ]
+        caption = (
+            "The campaigns, with the runs that are measured of those that are planned. The scale is"
+            " the campaign's; runs that leave the papers' setting count as reduced."
         )
-        return closed("Run it again", text, f"```bash\n{commands}\n```", shown)
+        contents.append(table(campaigns, f"tab-{self._name}-coverage", caption))
+        return closed("Run it again", *contents)
 
     @property
     def _name(self) -> str:
