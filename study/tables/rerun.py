@@ -3,35 +3,76 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 
 from study import ROOT, campaign
 from study.campaign import Job
+from study.claims.load import Comparison, Method, Side, ledger
 from study.settings import TEMPLATES
 
 # what says which methods are compared, whatever the data
 _METHODS = ("betas", "warmups", "feedbacks", "temperatures", "match_gradient", "loss", "losses")
+_BETAS = 4  # at most
 _HELD_OUT = 200  # of the embedded digits, for a schedule that follows what is held out
 
 
+def compared(claim: str) -> list[Method]:
+    """List the methods that the parts of a claim name, the primary part's first."""
+    written = ledger()[claim]
+    first = [written.parts[written.primary], *written.parts.values()]
+    return list(dict.fromkeys(method for part in first for method in _named(part)))
+
+
+def _named(comparison: Comparison) -> Iterator[Method]:
+    for side in comparison.sides:
+        yield from _of_side(side)
+    yield from comparison.rising[1:]
+    for one in (*comparison.all, *comparison.any, *comparison.provided):
+        yield from _named(one)
+
+
+def _of_side(side: Side) -> Iterator[Method]:
+    if side.method is not None:
+        yield side.method
+    yield from side.best_of
+    for one in side.minus or ():
+        yield from _of_side(one)
+
+
 def deciding(claim: str) -> list[Job]:
-    """List the jobs of all campaigns that answer a claim, those with a record first."""
+    """List the jobs of all campaigns that answer a claim.
+
+    Those that train a method that the claim names come first, and of these those with a record.
+    """
+    names = {f"{one:g}" if isinstance(one, int | float) else one for one in compared(claim)}
     jobs = [job for one in campaign.load_all(ROOT / "campaigns") for job in one.jobs]
-    return sorted((job for job in jobs if claim in job.answers), key=lambda job: not job.done)
+    answering = [job for job in jobs if claim in job.answers]
+
+    def place(job: Job) -> tuple[bool, bool]:
+        planned = job.setting.planned()
+        trained = {str(run.get("schedule", run.get("loss", ""))) for run in planned}
+        return trained.isdisjoint(names), not job.done
+
+    return sorted(answering, key=place)
 
 
-def small(job: Job) -> dict[str, Any]:
-    """Take the methods of a job for data that need no file: it trains in seconds.
+def small(claim: str, job: Job) -> dict[str, Any]:
+    """Take the methods of a claim for data that need no file: it trains in seconds.
 
     Everything else is the notebook's default, but one seed.
     """
     kind = TEMPLATES[job.template]
     parameters = {name: job.parameters[name] for name in _METHODS if name in job.parameters}
+    betas = [one for one in compared(claim) if isinstance(one, int | float)]
+    if "betas" in parameters and len(betas) > 1:
+        parameters |= {"betas": betas[:_BETAS], "loss": "gd"}
     if "seeds" in kind.model_fields:
         parameters["seeds"] = [0]
+    offered = kind.parameters()
+    parameters = {name: value for name, value in parameters.items() if name in offered}
     for more in ({}, {"validation_size": _HELD_OUT}):
         try:
             kind(**parameters, **more)
