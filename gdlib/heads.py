@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from gdlib.functional import center_update
-from gdlib.functional.options import compute_in, exactly
+from gdlib.functional._arguments import compute_in, exactly
 
 __all__ = ["ClassCenters", "CosineLinear", "GaussianMixtureHead", "NormedLinear", "cosines"]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gdlib import heads
 from gdlib.functional import super_symmetric_projection
-from gdlib.functional.options import exactly
+from gdlib.functional._arguments import exactly
 from gdlib.models.images import ImageNetwork
 from gdlib.models.perceptron import StackedMLP
 from gdlib.models.runs import ModuleStack, RunModel

@@ -1,4 +1,7 @@
-"""The gradient-decay loss with its gradient made in the forward pass: one array of the size of the logits instead of three."""
+"""The gradient-decay loss with its gradient made in the forward pass.
+
+It needs one array of the size of the logits instead of three.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from gdlib.functional.options import PLAIN, Batch, extremes, looked_on, readable, transforms_active
+from gdlib.functional._arguments import PLAIN, extremes, looked_on, readable, transforms_active
+from gdlib.functional._reduction import Batch
 
 _FEW_CLASSES = 16
 """Below so many classes exp of differences is faster than the softmax kernel."""
@@ -23,17 +27,22 @@ _is_legacy_batch = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambd
 
 
 def is_batch(gradient: Tensor) -> bool:
-    """Say whether an incoming gradient stands for many: ``is_grads_batched=True``, or ``torch.func.vmap`` over a backward pass."""
+    """Say whether an incoming gradient stands for many.
+
+    So it is with ``is_grads_batched=True``, and with ``torch.func.vmap`` over a backward pass.
+    """
     return transforms_active() or _is_legacy_batch(gradient)
 
 
 def times(gradient: Tensor, factor: Tensor) -> Tensor:
-    """Multiply an array that nobody else holds, in place unless the factor is a batch of factors."""
+    """Multiply an array that nobody else holds, in place unless the factor is a batch of them."""
     return gradient * factor if is_batch(factor) else gradient.mul_(factor)
 
 
 class GradientInForward(torch.autograd.Function):
-    """Make the gradient in the forward pass, hand it over in the first backward pass, and make the same again for any other.
+    """Make the gradient in the forward pass, and hand it over in the first backward pass.
+
+    For any other backward pass it is made again.
 
     ``make`` returns the loss of logits and its gradient, ``eager`` the loss alone, by functions
     that can be derived again. Both may read the ``watched`` tensors: autograd sees to it that they
@@ -102,7 +111,10 @@ def serves(logits: Tensor, beta: float | Tensor) -> bool:
 def usual(
     logits: Tensor, target: Tensor, beta: float, eager: Callable[[Tensor], Tensor]
 ) -> Tensor | None:
-    """Compute the mean over logits ``[N, C]`` on a CPU, where a microsecond of checks shows in a small batch; None for another call."""
+    """Compute the mean over logits ``[N, C]`` on a CPU; None for another call.
+
+    In a small batch a microsecond of checks shows.
+    """
     if not (
         type(logits) is type(target) is Tensor
         and logits.is_cpu
@@ -190,7 +202,7 @@ def _by_softmax(
 
 
 def _blocks(logits: Tensor, dim: int) -> list[slice]:
-    """Cut the first dimension, where it holds samples, into blocks that stay in the cache of a CPU."""
+    """Cut the first dimension, where it holds samples, into blocks that stay in a CPU's cache."""
     rows = (
         max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
     )
@@ -200,7 +212,10 @@ def _blocks(logits: Tensor, dim: int) -> list[slice]:
 def _of_few_classes(
     logits: Tensor, true_class: Tensor, beta: float | Tensor, divisor: float | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Compute the same in fewer calls; the scale is that of the true class, and of the largest for samples where it is far behind."""
+    """Compute the same in fewer calls.
+
+    The scale is that of the true class, and of the largest for samples where it is far behind.
+    """
     true = logits.gather(1, true_class)
     powers = (logits - true).exp_()
     powers.scatter_(1, true_class, true - true)  # 0, or NaN for an infinite logit
@@ -219,12 +234,12 @@ def _of_few_classes(
 
 
 def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
-    r"""Compute J of every sample and the gradient of the reduced loss against shares a, block by block of the first dimension.
+    r"""Compute J of every sample and the gradient of the reduced loss against shares a.
 
-    :math:`J = \sum_c a_c (-\log p_c + \log D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the
-    gradient is :math:`V p - a / D` with :math:`V = \sum_c a_c / D_c`. Only a class with p near 1
-    can lose digits, of D and of the gradient; there 1 - p is the probability of the others, and V
-    is split. ``argmax``, ``exp`` and ``log`` take as long as ten other passes over a block: the
+    It is done block by block of the first dimension. :math:`J = \sum_c a_c (-\log p_c + \log
+    D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the gradient is :math:`V p - a / D` with :math:`V =
+    \sum_c a_c / D_c`. Only a class with p near 1 can lose digits, of D and of the gradient; there 1
+    - p is the probability of the others, and V is split. ``argmax``, ``exp`` and ``log`` take as long as ten other passes over a block: the
     place of that class is a sum, log p is made of p and the logits, and where all shares are the
     same, the sum of log D is the logarithm of a product.
     """
