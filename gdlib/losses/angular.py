@@ -98,7 +98,10 @@ class ArcFaceLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale, of which the probabilities are the softmax."""
@@ -173,7 +176,10 @@ class CosFaceLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale, of which the probabilities are the softmax."""
@@ -297,7 +303,10 @@ class SphereFaceLoss(AnnealedLoss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
     def logits(self, input: Tensor, scale: Tensor | None = None) -> Tensor:
         """Return the cosines times the scale, or times the norms of the features."""
@@ -375,7 +384,10 @@ class LSoftmaxLoss(AnnealedLoss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor, norms: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
     def logits(self, input: Tensor, norms: Tensor | None = None) -> Tensor:
         """Return the logits as they are: they have no margin, and need no norms."""
@@ -458,7 +470,10 @@ class ArcGradLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the negative angles times the scale, of which the probabilities are the softmax."""
@@ -553,7 +568,10 @@ class AdaCosLoss(Loss):
         return loss.unflatten(0, target.shape) if self.reduction == "none" else loss
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
     def _follow(self, cosine: Tensor, labels: Tensor) -> None:
         """Compute the scale from this batch and the scale before."""

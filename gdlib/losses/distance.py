@@ -65,7 +65,10 @@ class CenterLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor, centers: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
     def logits(self, input: Tensor) -> Tensor:
         """Refuse: distances from the centres are no logits."""
@@ -153,7 +156,12 @@ class GaussianMixtureLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(
+            self, distance: Tensor, target: Tensor, half_log_determinant: Tensor | None = None
+        ) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
     def logits(self, input: Tensor, half_log_determinant: Tensor | None = None) -> Tensor:
         """Return the logarithms of the densities, without their common constant."""

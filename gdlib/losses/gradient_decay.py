@@ -95,7 +95,10 @@ class GDCrossEntropyLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the logits over τ, of which the probabilities are the softmax."""

@@ -72,7 +72,10 @@ class SoftMarginLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
 
 class ModifiedCrossEntropyLoss(Loss):
@@ -125,7 +128,10 @@ class ModifiedCrossEntropyLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
 
 class FocalLoss(Loss):
@@ -188,7 +194,10 @@ class FocalLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
 
 class GeneralizedCrossEntropyLoss(Loss):
@@ -250,7 +259,10 @@ class GeneralizedCrossEntropyLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
 
 class Poly1CrossEntropyLoss(Loss):
@@ -312,7 +324,10 @@ class Poly1CrossEntropyLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
 
 class NegativeProbabilityLoss(Loss):
@@ -365,7 +380,10 @@ class NegativeProbabilityLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
 
 class MultiClassHingeLoss(Loss):
@@ -422,7 +440,10 @@ class MultiClassHingeLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
 
 
 class LargeMarginLoss(Loss):
@@ -500,4 +521,7 @@ class LargeMarginLoss(Loss):
         )
 
     if TYPE_CHECKING:  # a checker of types sees what a call takes
-        __call__ = forward
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
