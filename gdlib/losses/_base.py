@@ -71,7 +71,8 @@ class Loss(nn.Module, ABC):
         before = self._buffers.get(name)
         if isinstance(value, Tensor):
             if name not in self._buffers:
-                self.__dict__.pop(name, None)
+                if name in self.__dict__:
+                    delattr(self, name)
                 self.register_buffer(name, value)
         elif isinstance(before, Tensor) and value is not None:
             return torch.full_like(before, value)
