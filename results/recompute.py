@@ -1,285 +1,156 @@
-"""Recompute from the records what the book says of the claims: means, 95 % intervals, p-values, outcomes of comparisons and of claims.
+"""Recompute what the book says of the claims: means, intervals, p-values, outcomes, verdicts.
 
-NumPy and SciPy alone; nothing of the book's code. ``python results/recompute.py`` prints them.
+It reads the records and the files of the claims with NumPy, SciPy and PyYAML, and uses nothing of
+the book's code: which runs a claim is asked of, how they are compared, and what follows, are written
+here a second time. ``python results/recompute.py`` prints every comparison and every verdict.
 """
 
 import json
+import math
 import re
 from collections import defaultdict
+from itertools import combinations, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import yaml
 from scipy import stats
 
-RECORDS = Path(__file__).resolve().parent / "records"
-
-# Which records: campaign/file. What the parentheses find is the variant, and (?P<arm>...) comes
-# before the name of a setting.
-PLACES = {
-    "plane": r"mnist/feature-plane-(\w+-\w+)-seed",
-    "followed": r"mnist/curriculum-(\w+-\w+)-seed",
-    "grid": r"mnist/((?:relu|tanh|sigmoid)-(?:unit|none|standard))-seed",
-    "taus": r"mnist(?:-edges)?/temperature-",
-    "link": r"mnist-edges/link-(\w+-\w+)-seed",
-    "width": r"mnist-width/(?P<arm>large|small)-step-seed",
-    "step": r"mnist-step/(relu|tanh)-(?P<arm>.+)-seed",
-    "cifar10": r"(cifar10-(?:reduced|fast)/(?:augmented|plain))(?:-warmup)?-seed",
-    "many": r"(tiny-imagenet-reduced/plain|cifar100-fast/augmented)(?:-warmup(?:-gd1)?)?-seed",
-    "tiny": r"(tiny-imagenet-reduced/plain)-seed",
-    "images": r"((?:cifar10|tiny-imagenet)-reduced/(?:augmented|plain)|cifar100?-fast/(?:augmented|plain))(?:-warmup(?:-gd1)?)?-seed",
-    "fast": r"(cifar100?-fast/(?:augmented|plain))(?:-warmup(?:-gd1)?)?-seed",
-    "cifar100": r"(cifar100-fast/augmented)(?:-warmup(?:-gd1)?)?-seed",
-    "feedback": r"cifar10-(?:fast|feedback)/(plain|augmented)(?:-warmup)?-seed",
-    "matched feedback": r"cifar10-(?:fast/|feedback/matched-)(plain|augmented)(?:-warmup)?-seed",
-    "tail": r"cifar10-long-tailed/(small-step|)",
-    "rivals": r"(?:cifar10|margin-losses)-reduced/plain-",
-    "momentum": r"(cifar10-reduced|cifar10-fast)/(?P<arm>(?:no-)?momentum(?:-same-step)?)-seed",
-    "matched": r"(cifar10-reduced)/(?P<arm>matched|plain)-seed",
-    "tables": r"(uci|uci-adam)/(?:table|together)-",
-    "layers": r"(iris-depth|iris-depth-adam)/depth-",
-    "margins": r"(large-margin-reduced)/(?!fewer|noise|reading)",
-    "half": r"large-margin-reduced/(fewer-subset3000)-",
-    "noise": r"large-margin-reduced/(noise-label-noise0.[25])-",
-    "angles": r"(angular-reduced|angular-mnist)/(?:all|augmented)-",
-    "cifar": r"(angular-reduced)/augmented-",
-    "cuts": r"(angular-mnist|angular-reduced)/(?P<arm>all|augmented|fewer-subset600|fewer|shorter)-(?!subset)",
-    "cost": r"angular-cost/(?P<arm>)",
-    "new margins": r"(cifar100-fast)/(?:losses|augmented)-seed",
-    "new angles": r"(cifar10-fast)/losses-(?:angles-)?seed\d(?!-a-softmax|-center-0.003)",
-    "tuned": r"(cifar10-fast)/(?:augmented|rate|chosen|lower)-seed\d-(?:learning-rate[0-9.]+-)?beta(?:5|1|0\.1)$",
-    "mnist tuned": r"mnist-rates/rate-",
-    "new matched": r"(cifar10-fast)/(?P<arm>augmented|matched)-seed\d-beta(?:5|1|0\.1)$",
-    "new rivals": r"(cifar10-fast)/(?:augmented-warmup-seed\d|losses-seed\d-(?:a-softmax-4|center-0.003))$",
-}
-FIVE = (
-    "plane",
-    "followed",
-    "grid",
-    "step",
-    "width",
-    "link",
-    "taus",
-    "cost",
-    "tuned",
-    "mnist tuned",
-    "new matched",
-)
-SEEDS = {"tables": 15, "layers": 10} | dict.fromkeys(FIVE, 5)
+ROOT = Path(__file__).resolve().parent.parent
 WARM, WARM_1 = "warm-up 0.1→1", "warm-up 1→5"
-PLAN = {"augmented": ("20", "5", "1", "0.1", "0.01", WARM), "plain": ("20", "1", "0.1", WARM)}
-ANGULAR = ("softmax", "arcgrad 10", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
-NEW_ANGULAR = tuple(loss for loss in ANGULAR if loss != "m-softmax 0.5")
-NEW_RIVALS = "(center 0.02|arcface.*|adacos)"
-OTHERS, RIVALS = (
-    "3/(softmax|center 0.02|m-softmax 0.5|arcface 20 0.1|adacos)",
-    "(center|m-softmax|arcface|adacos).*",
-)
 
-# Claim and part; place; metric; difference (max[...] and min[...] choose the setting with the
-# largest or smallest mean of a metric among those that the expression names, name@metric takes
-# another metric); what meets it. The opposite contradicts it.
-COMPARISONS = [
-    ("E1 a", "plane", "intra_inter_ratio", "0.1 − 1", "< 0"),
-    ("E1 b", "plane", "minimum_to_mean_inter", "0.01 − 0.1", "< 0"),
-    ("E2 a", "followed", "epoch_easy", "0.01 − 1", "< 0"),
-    ("E2 b", "followed", "gap", "0.01 − 1", "> 0"),
-    ("E2 c", "followed", "never_learnt", "0.01 − 1", "> 0"),
-    ("E3 a", "grid", "lost", "0.001 − 1", "> 0"),
-    ("E3 b", "grid", "lost", "0.001 − 0.5", "> 0"),
-    ("E3 c", "grid", "sure", "0.1 − 1", "> 0"),
-    ("E4 a", "grid", "test_accuracy", "0.01 − 1", "> 0"),
-    ("E4 b", "grid", "test_accuracy", "1 − 5", "> 0"),
-    *(("E4 c", "grid", "test_accuracy", f"warm-up {ends} − max[test_accuracy](5|2|1|0.1|0.01)", "> 0")
-      for ends in ("0.001→0.01", "0.01→0.1")),
-    ("E5 a", "grid", "early_loss", "0.01 − 1", "< 0"),
-    ("E5 b", "grid", "early_loss", "1 − 5", "< 0"),
-    ("E14 a", "taus", "train_confidence", "0.01 at 1 − near[train_confidence](1 at .*)", "within 0.001"),
-    ("E14 a", "taus", "lost", "0.01 at 1 − near[train_confidence](1 at .*)", "differs 0"),
-    *(("E14 b", "taus", "test_accuracy", f"max[valid_accuracy](.*) − max[valid_accuracy]({one})", "> 0") for one in (".* at 1", "1 at .*")),
-    *((part, "step", metric, f"{arm}/0.001 − {arm}/1", test) for part, arm, metric, test in [
-        ("B4 a", "rate-learning-rate0.001", "errors", "< 0"), ("B4 b", "rate-learning-rate0.1", "errors", "> 0"),
-        ("B4 c", "rate-learning-rate0.001", "lost", "< 0"), ("B4 d", "rate-learning-rate0.1", "lost", "> 0"),
-        *(("B4 e", f"rate-learning-rate{rate}", "share", "> 0") for rate in ("0.001", "0.01", "0.03", "0.1")),
-        ("B4 f", "first-rate-255", "errors", "> 0"), ("B4 g", "first-weights-255", "errors", "> 0"),
-    ]),
-    ("E6 a", "cifar10", "test_accuracy", "0.1 − 1", "> 0"),
-    ("E6 b", "cifar10", "test_accuracy", "1 − 5", "> 0"),
-    ("E6 c", "cifar10", "test_accuracy", f"{WARM} − max[test_accuracy](5|1|0.1|0.01)", "> 0"),
-    ("E8 a", "many", "test_accuracy", "5 − 0.1", "> 0"),
-    ("E8 b", "many", "test_top5_accuracy", "5 − 0.1", "> 0"),
-    ("E9 a", "tiny", "test_accuracy", "5 − 0.1", "within 0.01"),
-    ("E9 b", "tiny", "test_top5_accuracy", "5 − 0.1", "> 0"),
-    ("E9 c", "tiny", "train_accuracy", "0.1 − 5", "> 0"),
-    ("E10 a", "rivals", "test_accuracy", f"{WARM} − a-softmax 4", "> 0"),
-    ("E10 b", "rivals", "test_accuracy", f"{WARM} − center 0.003", "> 0"),
-    ("E11 a", "images", "over", "0.1 − 1", "> 0"),
-    ("E11 a", "images", "over", "0.1", "> 0"),
-    ("E11 b", "images", "test_ece", "20 − 1", "< 0"),
-    ("E11 c", "images", "test_ece", "0.1 − 1", "> 0"),
-    ("E11 d", "images", "test_mce", "0.1 − 20", "> 0"),
-    *((f"E12 {part}", "images", "test_ece", f"{beta} − 1@test_ece_{after}", "< 0")
-      for part, beta in (("a", "min[valid_ece]([0-9.]+)"), ("b", "20")) for after in ("temperature", "vector")),
-    ("E13 a", "momentum", "oscillation", "momentum/5 − momentum/0.1", "> 0"),
-    *(("E13 b", "momentum", "oscillation", f"{arm}/5 − {arm}/0.1", "< 0") for arm in ("no-momentum", "no-momentum-same-step")),
-    ("E13 c", "fast", "falls", "5 − 0.1", "> 0"),
-    *((part, "many", "test_accuracy", f"{warm_up} − max[test_accuracy](5|1|0.1|0.01)", "> 0")
-      for part, warm_up in (("E16 a", WARM), ("E16 b", WARM_1))),
-    ("E17 a", "fast", "early", f"{WARM} − 1", "> 0"),
-    ("E17 b", "fast", "over", f"{WARM} − 0.1", "< 0"),
-    ("E18 a", "cifar100", "test_accuracy", "max[number]([0-9.]+) − 1", "> 0"),
-    ("E18 b", "cifar100", "over", "max[number]([0-9.]+)", "< 0"),
-    ("B1 a", "matched", "over", "matched/0.1 − matched/5", "> 0"),
-    ("B1 b", "matched", "test_accuracy", "matched/0.1 − plain/1", "differs 0"),
-    ("B1 a", "new matched", "over", "matched/0.1 − matched/5", "> 0"),
-    ("B1 b", "new matched", "test_accuracy", "matched/0.1 − augmented/1", "differs 0"),
-    *(row for cde, place, rate in (("cde", "tuned", "0.2"), ("fgh", "mnist tuned", "0.001")) for row in [
-        (f"B1 {cde[0]}", place, "over", "chosen/0.1 − chosen/5", "> 0"),
-        (f"B1 {cde[1]}", place, "test_accuracy", "chosen/0.1 − chosen/1", "differs 0.005"),
-        *((f"B1 {cde[2]}", place, "test_accuracy", f"{rate}/0.1 − {rate}/5 − {n}*chosen/0.1 + {n}*chosen/5", "> 0")
-          for n in (0, 2)),  # 0 times: not before these are there
-    ]),
-    *(("B2 a", "images", "test_ece", f"{beta}@test_ece_link − {beta}", "< 0") for beta in ("0.1", "max[number]([0-9.]+)")),
-    ("B2 b", "images", "test_ece", "0.1@test_ece_link − 0.1@test_ece_temperature", "< 0.01"),
-    ("B2 c", "link", "test_ece", "0.1@test_ece_link − 0.1", "< 0"),
-    *(row for ab, place in (("ab", "feedback"), ("cd", "matched feedback")) for row in [
-        (f"B3 {ab[0]}", place, "test_ece", "feedback 1, 5, 5 − 1", "< 0"),
-        (f"B3 {ab[1]}", place, "test_accuracy", "feedback 1, 5, 5 − 1", "> -0.005"),
-    ]),
-    *((part, "tail", "test_accuracy", text, "> 0") for part, text in [
-        ("B5 a", "class-beta 0.1 − 1"), ("B5 b", "adjusted 1 − class-beta 0.1"), ("B5 c", "adjusted 1 − adjusted 0.1"),
-        ("B5 d", "weighted 0.1 − 0.1"), ("B5 e", "class-beta 0.1@test_accuracy_link − class-beta 0.1"),
-        ("B5 f", "weighted 1 − weighted 0.1"),
-    ]),
-    ("E19 a", "width", "lost", "large/25/0.001 − large/25/1 − large/400/0.001 + large/400/1", "> 0"),
-    ("E19 b", "width", "lost", "large/400/0.001 − large/400/1", "within 60"),
-    ("E19 c", "width", "lost", "small/25/0.001 − small/25/1", "> 0"),
-    ("A2 a", "tables", "test_accuracy", f"3/arcgrad 5 − max[test_accuracy]({OTHERS})", "> 0"),
-    ("A2 b", "tables", "wins", f"3/arcgrad 5 − max[wins]({OTHERS})", "> 0"),
-    ("A2 c", "tables", "rank", "3/softmax − 3/arcgrad 5", "nemenyi 7"),
-    *(("A2 d", "tables", "test_accuracy", f"3/softmax − 3/{loss}", "> 0") for loss in ("center 0.02", "arcface 20 0.1", "adacos")),
-    *(row for loss in ("softmax", "arcface 20 0.1", "adacos") for row in [
-        ("A3 a", "layers", "test_accuracy", f"10/arcgrad 5 − 10/{loss}", "> 0"),
-        ("A3 b", "layers", "test_accuracy", f"3/{loss} − 10/{loss} − 3/arcgrad 5 + 10/arcgrad 5", "> 0"),
-    ]),
-    ("L3 a", "margins", "test_accuracy", "lm 0.3 − softmax", "> 0"),
-    *((f"L3 {part}", "margins", "test_accuracy", f"0.5*{one} 0.3 + 0.5*{one} 0.9 − 0.5*lm-qu 0.3 − 0.5*lm-qu 0.9", "> 0")
-      for part, one in (("b", "lm-uq"), ("c", "lm"))),
-    ("L3 d", "margins", "test_accuracy", "lm 0.9 − lm 0.1", "> 0"),
-    ("L4 a", "margins", "test_accuracy", "lm 0.3 − max[test_accuracy](label-smoothing .*)", "> 0"),
-    ("L4 b", "margins", "test_accuracy", "lm 0.3 − super-symmetry", "> 0"),
-    ("L4 c", "margins", "test_accuracy", "super-symmetry − softmax", "< 0"),
-    ("L4 d", "margins", "train_margin_bias", "lm 0.3 − softmax", "> 0"),
-    ("L4 e", "margins", "train_margin_bias", "label-smoothing 0.1 − softmax", "> 0"),
-    ("L4 f", "margins", "rise", "lm 0.3 − softmax", "> 0"),
-    *((part, place, "test_accuracy", difference, "> 0") for part, place, difference in [
-        ("L5 a", "half", "lm 0.3 − softmax"), ("L5 b", "half", "lm 1 − lm 0.3"),
-        ("L5 c", "noise", "lm 0.3 − softmax"), ("L5 d", "noise", "lm 1 − lm 0.3"),
-    ]),
-    *(("L10 a", place, "test_accuracy", "label-smoothing 0.1 − label-smoothing 0.3 − lm 0.1 + lm 0.3", "> 0")
-      for place in ("margins", "new margins")),
-    ("L6 a", "margins", "test_accuracy", "hinge − softmax", "pooled< 0"),
-    ("L6 b", "margins", "test_accuracy", "modified − softmax", "pooled> 0"),
-    ("L6 c", "margins", "test_accuracy", "lm 0.3 − max[test_accuracy](modified|l-softmax .*|lgm .*)", "pooled> 0"),
-    ("L6 d", "margins", "test_accuracy", "modified-lm 0.3 − modified", "pooled> 0"),
-    ("A4 a", "cifar", "test_accuracy", "arcgrad 10 − softmax", "> 0"),
-    ("A4 b", "cifar", "test_accuracy", f"arcgrad 10 − max[test_accuracy]({RIVALS})", "> 0"),
-    ("A4 c", "cifar", "test_accuracy", f"max[test_accuracy]({RIVALS}) − softmax", "> 0"),
-    *(row for whole, least in (("augmented", "fewer"), ("all", "fewer-subset600")) for row in [
-        ("A5 a", "cuts", "test_accuracy", f"{least}/arcgrad 10 − {least}/softmax − {whole}/arcgrad 10 + {whole}/softmax", "> 0"),
-        ("A5 b", "cuts", "test_accuracy", f"{least}/arcgrad 10 − max[test_accuracy]({least}/(softmax|arcface.*|adacos))", "> 0"),
-        ("A5 c", "cuts", "test_accuracy", f"shorter/arcgrad 10 − shorter/softmax − {whole}/arcgrad 10 + {whole}/softmax", "> 0"),
-    ]),
-    ("A5 d", "cuts", "test_accuracy", "shorter/arcgrad 10 − max[test_accuracy](shorter/(?!arcgrad).*)", "> 0"),
-    *(("A6 a", "angles", "wc_intra", f"softmax − {loss}", "> 0") for loss in ANGULAR if loss != "softmax"),
-    *(("A6 b", "angles", "wc_intra", f"arcgrad 10 − {loss}", "< 0") for loss in ANGULAR if loss != "arcgrad 10"),
-    ("A6 c", "angles", "w_inter", "arcgrad 10 − softmax", "> 0"),
-    ("A6 d", "angles", "angle", "arcgrad 10 − softmax", "< 0"),
-    *((part, "new margins", metric, difference, "> 0") for part, metric, difference in [
-        ("L3 a", "test_accuracy", "lm 0.3 − 1"), ("L3 b", "test_accuracy", "lm-uq 0.3 − lm-qu 0.3"),
-        ("L3 c", "test_accuracy", "lm 0.3 − lm-qu 0.3"), ("L3 d", "test_accuracy", "lm 0.9 − lm 0.1"),
-        ("L4 a", "test_accuracy", "lm 0.3 − max[test_accuracy](label-smoothing .*)"),
-        ("L4 b", "test_accuracy", "lm 0.3 − super-symmetry"),
-        ("L4 d", "train_margin_bias", "lm 0.3 − 1"), ("L4 e", "train_margin_bias", "label-smoothing 0.1 − 1"),
-        ("L6 b", "test_accuracy", "modified − 1"), ("L6 c", "test_accuracy", "lm 0.3 − max[test_accuracy](modified|l-softmax .*|lgm .*)"),
-        ("L6 d", "test_accuracy", "modified-lm 0.3 − modified"),
-    ]),
-    ("L4 c", "new margins", "test_accuracy", "super-symmetry − 1", "< 0"),
-    ("L6 a", "new margins", "test_accuracy", "hinge − 1", "< 0"),
-    ("E10 a", "new rivals", "test_accuracy", f"{WARM} − a-softmax 4", "> 0"),
-    ("E10 b", "new rivals", "test_accuracy", f"{WARM} − center 0.003", "> 0"),
-    ("A4 a", "new angles", "test_accuracy", "arcgrad 10 − softmax", "> 0"),
-    ("A4 b", "new angles", "test_accuracy", f"arcgrad 10 − max[test_accuracy]{NEW_RIVALS}", "> 0"),
-    ("A4 c", "new angles", "test_accuracy", f"max[test_accuracy]{NEW_RIVALS} − softmax", "> 0"),
-    *(("A6 a", "new angles", "wc_intra", f"softmax − {loss}", "> 0") for loss in NEW_ANGULAR if loss != "softmax"),
-    *(("A6 b", "new angles", "wc_intra", f"arcgrad 10 − {loss}", "< 0") for loss in NEW_ANGULAR if loss != "arcgrad 10"),
-    ("A6 c", "new angles", "w_inter", "arcgrad 10 − softmax", "> 0"),
-    ("A6 d", "new angles", "angle", "arcgrad 10 − softmax", "< 0"),
-    ("A7 a", "cost", "excess", "resnet18", "< 0.05"),
-    ("A7 b", "cost", "excess", "resnet34 − resnet18", "< 0"),
-]  # fmt: skip
-# Parts of several comparisons; of others all count
-JOINED = {
-    "E4 c": "any",
-    "E12 a": "any",
-    "E12 b": "any",
-    "E14 a": "provided",
-    "B1 e": "provided",
-    "B1 h": "provided",
+# --- which runs ---
+
+# One name for the campaigns of the small network, so that their entries are one variant.
+RENAMED = (
+    (r"^cifar-edges/(cifar10+)-between-", r"\1-fast/augmented-"),
+    (r"^cifar-edges/(cifar10+)-", r"\1-fast/"),
+    (r"^cifar10-rates/", "cifar10-fast/"),
+    (r"^cifar10-feedback/", "cifar10-fast/"),
+    (r"^cifar100-rates/", "cifar100-fast/"),
+    (r"^cifar100-plain-losses/plain-", "cifar100-fast/plain-losses-"),
+    (r"^fast-angular/(cifar10+)-(plain|augmented)-", r"\1-fast/angles-\2-"),
+    (r"^(cifar10+)-plain/plain-(between-|edges-)?", r"\1-fast/plain-"),
+    (r"^fast-losses/(cifar10+)-", r"\1-fast/losses-"),
+    (r"^margin-losses-reduced/plain-", "cifar10-reduced/plain-margin-"),
+)
+CONSTANT_BETA_AND_WARM_UPS = r"(?:-warmup(?:-gd1)?)?-seed\d-?(?:beta|$)"
+FAST = rf"(cifar100?-fast/(?:augmented|plain)){CONSTANT_BETA_AND_WARM_UPS}"
+REDUCED = r"((?:cifar10|tiny-imagenet)-reduced/(?:augmented|plain))(?:-warmup)?-seed"
+
+# For each kind of runs the records (campaign/file) by their variant, which the parentheses find,
+# and how many units a comparison needs.
+KINDS = {
+    "feature-plane": ([r"mnist/feature-plane-(\w+-\w+)-seed"], 5),
+    "curriculum": ([r"mnist/curriculum-(\w+-\w+)-seed"], 5),
+    "grid": ([r"mnist/((?:relu|tanh|sigmoid)-(?:unit|none|standard))-seed"], 5),
+    "temperature": ([r"(mnist)(?:-edges)?/temperature-"], 5),
+    "link": ([r"mnist-edges/link-(\w+-\w+)-seed"], 5),
+    "width": ([r"(mnist-width)/(?:large|small)-step-seed"], 5),
+    "step": ([r"mnist-step/(relu|tanh)-.+-seed"], 5),
+    "mnist-tuned": ([r"(mnist-rates)/rate-"], 5),
+    "images": ([FAST, REDUCED], 3),
+    "cifar10": ([FAST.replace("100?", "10"), REDUCED.replace("|tiny-imagenet", "")], 3),
+    "cifar100": ([FAST.replace("100?", "100")], 3),
+    "many-classes": ([FAST.replace("100?", "100"), REDUCED.replace("cifar10|", "")], 3),
+    "tiny-imagenet": ([REDUCED.replace("cifar10|", "")], 3),
+    "oscillation": ([r"(cifar10-(?:reduced|fast))/(?:no-)?momentum(?:-same-step)?-seed"], 3),
+    "matched": (
+        [
+            r"(cifar10-reduced)/(?:matched|plain)(?:-warmup)?-seed",
+            r"(cifar10-fast/)(?:augmented(?:-warmup)?|matched)-seed\d(?:$|-beta)",
+        ],
+        3,
+    ),
+    "tuned": ([r"(cifar100?-fast/)(?:augmented(?:-warmup)?|rate|chosen|lower|feedback)-seed"], 5),
+    "feedback": ([r"(cifar10-fast/(?:plain|augmented))-", r"(cifar10-fast/)matched-(\w+)"], 3),
+    "margins": (
+        [
+            r"(cifar10-reduced/plain)(?:-warmup)?-seed",
+            r"(cifar10-reduced/plain)-margin-",
+            r"(cifar10-fast/)(?:augmented(?:-warmup)?-seed|losses-seed\d-(?:a-softmax-4|center-0.003))",
+        ],
+        3,
+    ),
+    "long-tailed": ([r"cifar10-long-tailed/(small-step)?"], 3),
+    "wrong-labels": ([r"cifar10n/(?:beta|loss)-(\w+)-seed"], 3),
+    "uci-tables": ([r"(uci|uci-adam)/(?:table|together)-"], 10),
+    "uci-layers": ([r"(iris-depth|iris-depth-adam)/depth-"], 10),
+    "large-margin": (
+        [
+            r"(large-margin-reduced)/(?!fewer|noise|reading)",
+            r"(cifar100-fast)/(?:losses|augmented)-seed",
+            r"(cifar100-fast/plain)-(?:losses-seed|seed\d-beta1$)",
+        ],
+        3,
+    ),
+    "degraded": ([r"large-margin-reduced/(fewer-subset3000|noise-label-noise0.[25])-"], 3),
+    "angular": (
+        [
+            r"(angular-reduced|angular-mnist)/(?:all|augmented)-",
+            r"(cifar10-fast)/losses-(?:angles-)?seed\d(?!-a-softmax|-center-0.003)",
+            r"(cifar10+-fast/angles-(?:plain|augmented))-seed",
+        ],
+        3,
+    ),
+    "angular-images": (
+        [
+            r"(angular-reduced)/(?:all|augmented)-",
+            r"(cifar10-fast)/losses-(?:angles-)?seed\d(?!-a-softmax|-center-0.003)",
+            r"(cifar10+-fast/angles-(?:plain|augmented))-seed",
+        ],
+        3,
+    ),
+    "angular-cuts": ([r"(angular-mnist|angular-reduced)/(?!reading)"], 3),
+    "cost": ([r"(angular-cost)/"], 5),
+}  # fmt: skip
+# What the small network was planned with; of several plans the largest that is complete counts.
+EVERY = ("20", "5", "1", "0.1", "0.01", WARM)
+PLANS = {
+    "cifar10-fast/augmented": [(EVERY, 5)],
+    "cifar100-fast/augmented": [(EVERY, 5)],
+    "cifar10-fast/plain": [(EVERY, 5), (("20", "1", "0.1", WARM), 3)],
+    "cifar100-fast/plain": [(("50", "20", "5", "1", "0.1", WARM, WARM_1), 5)],
 }
-OLDER = {
-    "E6",
-    "E8",
-    "E11",
-    "E12",
-    "B1",
-    "B2",
-}  # which older reduced runs no longer decide once the small network does
-OLDER_IN_PARTS = {
-    "E10",
-    "E13",
-    "L3",
-    "L4",
-    "L6",
-    "L10",
-    "A4",
-    "A6",
-}  # likewise, in the parts that the small network answers
+PLANNED = ("images", "cifar10", "cifar100", "many-classes")
+# Older reduced runs decide no longer once the small network does: in these claims wherever it has
+# the same kind of data, in those part by part.
+OLDER, OLDER_IN_PARTS = {"E6", "E8", "E11", "E12", "B1", "B2"}, {
+    *("E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6")
+}  # fmt: skip
+LOSSES_OF_LM = r"(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm|l-softmax|lgm)( |$)"
 
 
 def numbers(record, run):
-    """Everything of a run that is one number, and what the criteria derive from its curves and counts."""
+    """Everything of a run that is one number, and what follows from its curves and counts."""
     m = {**run, **run["metrics"]}
     curves, epochs = run.get("curves", {}), record["parameters"].get("epochs")
     accuracy = curves.get("test_accuracy", [])
-    if re.fullmatch(r"[0-9.]+", run.get("schedule", "")):
-        m["number"] = float(run["schedule"])
     if "test_confidence" in m:
-        m["over"] = m["test_confidence"] - m["test_accuracy"]
+        m["overconfidence"] = m["test_confidence"] - m["test_accuracy"]
     if "confidence_counts" in m:
         m["lost"], m["sure"] = m["confidence_counts"][0], m["confidence_counts"][-1]
         m["errors"] = round((1 - m["train_accuracy"]) * record["data"]["train"])
-        m["share"] = m["lost"] / m["errors"] if m["errors"] else None
+        m["lost_share"] = m["lost"] / m["errors"] if m["errors"] else None
     if "group_confidence" in m:
         hardest, easiest = m["group_confidence"][0], m["group_confidence"][-1]
-        m["epoch_easy"] = next(
-            (epoch for epoch, value in enumerate(easiest) if value >= 0.9), len(easiest)
-        )
+        sure = (epoch for epoch, value in enumerate(easiest) if value >= 0.9)
+        m["epoch_easy"] = next(sure, len(easiest))
         m["gap"] = np.mean(np.subtract(easiest[1:], hardest[1:]))
     if "train_cross_entropy" in curves:
         pairs = zip(curves["train_epoch"], curves["train_cross_entropy"], strict=True)
-        m["early_loss"] = np.mean([value for epoch, value in pairs if 1 <= epoch <= 10] or np.nan)
-    if len([v for v in curves.get("train_margin_bias", []) if v is not None]) >= 3:
-        m["rise"] = m["train_margin_bias"] - min(
-            v for v in curves["train_margin_bias"] if v is not None
-        )
+        early = [value for epoch, value in pairs if 1 <= epoch <= 10]
+        m["early_cross_entropy"] = np.mean(early or np.nan)
+    bias = [value for value in curves.get("train_margin_bias", []) if value is not None]
+    if len(bias) >= 3:
+        m["bias_rise"] = m["train_margin_bias"] - min(bias)
     if len(curves.get("target_angle", [])) > 1:
-        m["angle"] = np.mean(curves["target_angle"][1:])
+        m["mean_target_angle"] = np.mean(curves["target_angle"][1:])
     if epochs and len(accuracy) >= epochs >= 4 and None not in accuracy:
         each, second_half = accuracy[-epochs:], accuracy[epochs // 2 : epochs + 1]
-        m["early"], m["falls"] = (
-            np.mean(each[: max(1, epochs // 4)]),
-            -np.minimum(np.diff(each), 0).sum(),
-        )
+        m["early_accuracy"] = np.mean(each[: max(1, epochs // 4)])
+        m["falls"] = -np.minimum(np.diff(each), 0).sum()
         m["oscillation"] = np.std(np.diff(second_half), ddof=1)
     return {
         name: value
@@ -288,251 +159,626 @@ def numbers(record, run):
     }
 
 
-def load(folder=RECORDS):
-    """For each place and variant: setting, then seed (or data set), then metric."""
-    found = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
-    times, tables = {}, defaultdict(list)
-    for path in sorted(Path(folder).glob("*/*.json")):
+def runs_of_records(folder):
+    """Every run: its record, method, numbers, and the parameters that it was trained with."""
+    for path in sorted(folder.glob("*/*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
-        name, asked = f"{path.parent.name}/{path.stem}", record["parameters"]
-        name = name.replace("cifar100-between", "cifar100-augmented")
-        name = re.sub(
-            "cifar-edges/(cifar10+)-|(cifar10)-rates/", lambda m: f"{m[1] or m[2]}-fast/", name
-        )
-        name = re.sub("fast-losses/(cifar10+)-", r"\1-fast/losses-", name)
-        for place, match in (
-            (place, match) for place, where in PLACES.items() if (match := re.match(where, name))
-        ):
-            variant = (
-                "".join(match.groups()[:1])
-                if "arm" not in match.re.groupindex or match.re.groups > 1
-                else ""
+        asked = record["parameters"]
+        name = f"{path.parent.name}/{path.stem}"
+        for pattern, new in RENAMED:
+            name = re.sub(pattern, new, name)
+        for run in record["runs"]:
+            method = run.get("schedule") or run.get("loss") or asked.get("loss") or asked["method"]
+            yield SimpleNamespace(
+                record=name,
+                method=method,
+                seed=run.get("seed"),
+                unit=run.get("seed"),
+                numbers=numbers(record, run),
+                diverged=run.get("diverged", False),
+                title=run.get("title"),
+                folds=run["metrics"].get("fold_accuracies") or run.get("fold_accuracies"),
+                image=asked.get("model", run.get("model", "mlp")) != "mlp",
+                temperature=run.get("temperature"),
+                model=run.get("model", asked.get("model")),
+                dataset=asked.get("dataset"),
+                learning_rate=asked.get("learning_rate"),
+                momentum=asked.get("momentum"),
+                matched=asked.get("match_gradient", False),
+                input_scale=asked.get("input_scale", 1),
+                first_weights=asked.get("first_weights", 1),
+                units=(asked.get("hidden") or [None])[0],
+                depth=len(asked.get("hidden") or []) + 1,
+                epochs=asked.get("epochs"),
+                samples=record["data"].get("train"),
+                label_noise=asked.get("label_noise", 0),
+                together=asked.get("duplicates_together", False),
+                arm="",
             )
-            for run in record["runs"]:
-                label = run.get("schedule") or asked.get("loss") or asked["method"]
-                if place in ("tables", "layers"):
-                    label = f"{len(asked['hidden']) + 1}/{label}"
-                elif place == "width":
-                    label = f"{asked['hidden'][0]}/{label}"
-                elif "tuned" in place:
-                    label = f"{asked['learning_rate']:g}/{label}"
-                elif place == "taus":
-                    label = f"{run['beta']:g} at {run['temperature']:g}"
-                label = "/".join(filter(None, [match.groupdict().get("arm"), label]))
-                if place == "tables":
-                    tables[variant, label, run["title"]].append(
-                        (asked["duplicates_together"], run["metrics"]["test_accuracy"])
-                    )
-                elif place == "cost":
-                    times[run["model"], run["seed"], run["loss"]] = run["metrics"]
-                elif not run.get("diverged") or place in ("margins", "half", "noise"):
-                    found[place, variant][label][run["seed"]] = numbers(record, run)
-    for model, seed, loss in times:
-        if loss == "arcgrad 10":
-            ours, softmax = times[model, seed, loss], times[model, seed, "softmax"]
-            excess = (ours["criterion_seconds"] - softmax["criterion_seconds"]) / softmax[
-                "step_seconds"
-            ]
-            found["cost", ""][model][seed] = {"excess": excess}
-    # the rate of the largest mean validation accuracy, over the seeds of all rates that have three
-    for tuned, beta in [
-        (settings, beta)
-        for (place, _), settings in found.items()
-        if "tuned" in place
-        for beta in ("5", "1", "0.1")
-    ]:
-        rates = [of for label, of in tuned.items() if label.endswith(f"/{beta}") and len(of) >= 3]
-        if len(rates) >= 3 and len(common := set.intersection(*map(set, rates))) >= 3:
-            tuned[f"chosen/{beta}"] = max(
-                rates, key=lambda of: np.mean([of[seed]["valid_accuracy"] for seed in common])
-            )
-    for (
-        variant,
-        label,
-        title,
-    ), scores in tables.items():  # equal rows in one fold, where a data set was also run so
-        with_equal_rows = max(together for together, _ in scores)
-        found["tables", variant][label][title] = {
-            "test_accuracy": np.mean([x for together, x in scores if together == with_equal_rows])
-        }
-    for (place, _), settings in found.items():
-        for title in next(iter(settings.values())) if place == "tables" else ():
-            scores = np.array([round(of[title]["test_accuracy"], 6) for of in settings.values()])
-            won, ranks = (
-                (scores == scores.max()) / (scores == scores.max()).sum(),
-                stats.rankdata(-scores),
-            )
-            for of, wins, rank in zip(settings.values(), won, ranks, strict=True):
-                of[title] |= {"wins": wins, "rank": rank}
+
+
+def load(folder=ROOT / "results" / "records"):
+    """For each kind and variant its runs."""
+    everything = list(runs_of_records(folder))
+    found = {}
+    for kind, (patterns, _) in KINDS.items():
+        variants = defaultdict(list)
+        for run in everything:
+            matches = (re.match(pattern, run.record) for pattern in patterns)
+            if match := next(filter(None, matches), None):
+                variants["".join(filter(None, match.groups()))].append(SimpleNamespace(**vars(run)))
+        for variant, runs in variants.items():
+            if runs := prepared(kind, variant, runs):
+                found[kind, variant] = runs
     return found
 
 
-def column(settings, label, metric):
-    """A metric of a setting, seed by seed."""
-    return {unit: of[metric] for unit, of in settings.get(label, {}).items() if metric in of}
+def prepared(kind, variant, runs):
+    """The runs of a variant as its kind has them."""
+    if kind not in ("large-margin", "degraded"):
+        runs = [run for run in runs if not run.diverged]
+    if kind not in ("feedback", "tuned"):
+        runs = [run for run in runs if not run.method.startswith("feedback")]
+    if kind == "temperature":
+        for run in runs:
+            run.method = f"{run.numbers['beta']:g} at {run.temperature:g}"
+    if kind in ("large-margin", "degraded"):
+        if "fast" in variant:
+            for run in runs:
+                run.method = "softmax" if run.method == "1" else run.method
+        pattern = LOSSES_OF_LM if kind == "large-margin" else r"(softmax|lm \S+)$"
+        runs = [run for run in runs if re.match(pattern, run.method)]
+        longest = {}  # what was run twice comes once, with the longer curve
+        for run in sorted(runs, key=lambda run: "bias" not in run.record):
+            longest.setdefault((run.method, run.seed), run)
+        runs = list(longest.values())
+    if kind == "feedback":
+        runs = [run for run in runs if run.method in ("1", "feedback 1, 5, 5")]
+        if not any(run.method != "1" for run in runs):
+            return []
+    if kind == "oscillation":
+        slow = min(run.learning_rate for run in runs if run.momentum)
+        for run in runs:
+            fast = run.learning_rate > 5 * slow
+            without = "no momentum, ten times the learning rate" if fast else "no momentum"
+            run.arm = "momentum 0.9" if run.momentum else without
+    if kind == "cost":
+        softmax = {(run.model, run.seed): run.numbers for run in runs if run.method == "softmax"}
+        for run in runs:
+            own, plain = run.numbers, softmax[run.model, run.seed]
+            beyond = own["criterion_seconds"] - plain["criterion_seconds"]
+            own["excess"] = beyond / plain["step_seconds"]
+            run.image = False  # times are taken by turns
+    if kind == "uci-tables":
+        return tables(runs)
+    if kind == "uci-layers":
+        return folds(runs)
+    return runs
 
 
-def chosen(settings, how, metric, labels, least, goal):
-    """The setting, among those that the expression names, whose mean is largest, smallest or nearest to a goal."""
-    named = {
-        label: column(settings, label, metric)
-        for label in sorted(settings)
-        if re.fullmatch(labels, label)
-    }
-    means = {
-        label: np.mean([*values.values()])
-        for label, values in named.items()
-        if len(values) >= least
-    }
-    score = {"max": lambda x: -x, "min": lambda x: x, "near": lambda x: abs(x - goal)}[how]
-    return min(means, key=lambda label: score(means[label]), default="")
+def folds(runs):
+    """A run for each fold; methods with the same seed share them."""
+    found = []
+    for run in runs:
+        for number, accuracy in enumerate(run.folds):
+            copy = SimpleNamespace(**vars(run))
+            copy.unit, copy.numbers = (run.seed, number), {"test_accuracy": accuracy}
+            found.append(copy)
+    return found
 
 
-def difference(settings, metric, text, least):
-    """The difference, unit by unit, over the units that every term has."""
-    tokens, total = ["+", *re.split(r" ([−+]) ", text)], defaultdict(list)
-    for sign, term in zip(tokens[::2], tokens[1::2], strict=True):
-        weight, _, term = term.rpartition("*") if re.match(r"[0-9.]+\*", term) else ("1", "", term)
-        label, _, other = term.partition("@")
-        if choice := re.fullmatch(r"(max|min|near)\[(\w+)\]\((.*)\)", label):
-            goal = (
-                np.mean([*column(settings, tokens[1], choice[2]).values()] or np.nan)
-                if choice[1] == "near"
-                else None
+def tables(runs):
+    """A run for each data set: mean accuracy, tables won, rank; with equal rows in one fold."""
+    scores = defaultdict(lambda: defaultdict(list))
+    twice = {run.title for run in runs if run.together}
+    for run in runs:
+        if run.together or run.title not in twice:
+            scores[run.title][run.method].append(run.numbers["test_accuracy"])
+    found = []
+    for title, by_method in scores.items():
+        means = np.array([round(np.mean(values), 6) for values in by_method.values()])
+        best = means == means.max()
+        ranks = stats.rankdata(-means)
+        for method, values, won, rank in zip(
+            by_method, by_method.values(), best, ranks, strict=True
+        ):
+            own = {
+                "test_accuracy": np.mean(values),
+                "wins": won / best.sum(),
+                "negative_rank": -rank,
+            }
+            found.append(
+                SimpleNamespace(method=method, unit=title, numbers=own, image=False, samples=0)
             )
-            label = chosen(settings, *choice.groups(), least, goal)
-        for unit, value in column(settings, label, other or metric).items():
-            total[unit].append((1 if sign == "+" else -1) * float(weight) * value)
-    return np.array([sum(parts) for parts in total.values() if len(parts) == len(tokens) // 2])
+    return found
 
 
-def judge(d, test, settings, metric):
-    """Mean, interval, pairs, outcome, and the level at which the interval would touch what the test asks for (of ranks, 0)."""
-    kind, bound = test.split()
-    error, freedom, bound = d.std(ddof=1) / np.sqrt(len(d)), len(d) - 1, float(bound)
-    if kind.startswith("pooled"):
-        groups = [
-            np.array([*x.values()])
-            for label in settings
-            if len(x := column(settings, label, metric)) == len(d)
+# --- what may decide ---
+
+
+def counted(kind, variant, runs):
+    """The runs of a variant that count, and how many units a comparison needs; none under way."""
+    least = KINDS[kind][1]
+    fast = "-fast" in variant
+    if variant == "angular-mnist" or (kind == "feedback" and variant.endswith("augmented")):
+        least = 5
+    if kind == "matched" and fast:
+        least = 5
+    if kind == "uci-tables":
+        return (runs, 15)
+    if kind in PLANNED and fast:
+        there = defaultdict(set)
+        for run in runs:
+            there[run.method].add(run.seed)
+        plans = PLANS[variant]
+        for place, (methods, seeds) in enumerate(plans):
+            if all(len(there[method]) >= seeds for method in methods):
+                kept = [run for run in runs if place == 0 or run.seed < seeds]
+                return enough(kept, seeds), seeds
+        return [], least
+    if kind in ("step", "long-tailed") and enough(runs, least) != runs:
+        return [], least
+    return (enough(runs, least) if fast else runs), least
+
+
+def enough(runs, least):
+    """The runs of those settings that have enough seeds."""
+    seeds = defaultdict(set)
+    for run in runs:
+        seeds[setting(run, ("arm",) if "-fast" in run.record else STEPS)].add(run.seed)
+    return [
+        run
+        for run in runs
+        if len(seeds[setting(run, ("arm",) if "-fast" in run.record else STEPS)]) >= least
+    ]
+
+
+STEPS = ("learning_rate", "input_scale", "first_weights")
+ARMS = ("learning_rate", "momentum", "matched", "arm", "samples", "epochs", "label_noise")
+
+
+def setting(run, by=ARMS):
+    """A method and what else tells settings of a variant apart."""
+    return (run.method, *(getattr(run, name, None) for name in by))
+
+
+# --- a part of the runs ---
+
+
+def usual_rate(runs):
+    """The learning rate that most methods were run with."""
+    rates = defaultdict(set)
+    for run in runs:
+        rates[run.learning_rate].add(run.method)
+    most = max(rates, key=lambda rate: (len(rates[rate]), -rate), default=None)
+    return [run for run in runs if run.learning_rate == most]
+
+
+def chosen_rates(runs):
+    """For each method the rate of the largest mean validation accuracy, over common seeds."""
+    kept = []
+    for method in {run.method for run in runs}:
+        rates = defaultdict(dict)
+        for run in runs:
+            if run.method == method and "valid_accuracy" in run.numbers:
+                rates[run.learning_rate][run.seed] = run.numbers["valid_accuracy"]
+        tried = {rate: of for rate, of in rates.items() if len(of) >= 3}
+        common = set.intersection(*map(set, tried.values())) if tried else set()
+        if len(tried) >= 3 and len(common) >= 3:
+            best = max(tried, key=lambda rate: np.mean([tried[rate][seed] for seed in common]))
+            kept += [run for run in runs if run.method == method and run.learning_rate == best]
+    return kept
+
+
+def end_of(amount, other, which):
+    """The runs with the least or the most of something, at the most of the other."""
+
+    def choose(runs):
+        by = defaultdict(set)
+        for run in runs:
+            by[getattr(run, other)].add(getattr(run, amount))
+        full = max(value for value, several in by.items() if len(several) > 1)
+        end = which(by[full])
+        return [run for run in runs if getattr(run, other) == full and getattr(run, amount) == end]
+
+    return choose
+
+
+AMONG = {
+    "usual rate": usual_rate,
+    "chosen rates": chosen_rates,
+    "matched rates": lambda runs: [run for run in runs if run.matched == (run.method != "1")],
+    "not known before": lambda runs: [run for run in runs if "-fast" in run.record],
+    "half of the samples": lambda runs: [run for run in runs if run.label_noise == 0],
+    "wrong labels": lambda runs: [run for run in runs if run.label_noise > 0],
+    "people's labels": lambda runs: [run for run in runs if "-clean-" not in run.record],
+    "fewest samples": end_of("samples", "epochs", min),
+    "most samples": end_of("samples", "epochs", max),
+    "shortest training": end_of("epochs", "samples", min),
+    "longest training": end_of("epochs", "samples", max),
+}
+
+
+def part_of(runs, spec):
+    """The runs that ``at`` and ``among`` of a claim file mean."""
+    if "among" in spec:
+        runs = AMONG[spec["among"]](runs)
+    for name, value in spec.get("at", {}).items():
+        runs = [
+            run
+            for run in runs
+            if getattr(run, name) == value
+            or (isinstance(value, float) and math.isclose(getattr(run, name), value, rel_tol=1e-9))
+            or (name == "model" and value == "fast" and "-fast" in run.record)
         ]
-        freedom = sum(len(group) - 1 for group in groups)
-        error = np.sqrt(
-            2 * sum(((group - group.mean()) ** 2).sum() for group in groups) / freedom / len(d)
-        )
+    return runs
+
+
+# --- sides of a comparison: what each unit has, and which runs that comes from ---
+
+
+def label(method):
+    """A method as records write it."""
+    return f"{method:g}" if isinstance(method, (int, float)) else method
+
+
+def of_method(runs, method, metric):
+    """The metric of one method, and one term: its weight squared, its metric, and its runs."""
+    own = [run for run in runs if run.method == label(method) and metric in run.numbers]
+    values = {run.unit: run.numbers[metric] for run in own}
+    assert len(values) == len(own), f"two runs of one unit: {method}"
+    return values, [(1.0, metric, own)]
+
+
+def minus(first, second):
+    """The difference of two sides."""
+    values = {unit: first[0][unit] - second[0][unit] for unit in first[0] if unit in second[0]}
+    return values, first[1] + second[1]
+
+
+def scaled(factor, side):
+    """A side times a number."""
+    values, terms = side
+    weighted = [(factor**2 * weight, metric, runs) for weight, metric, runs in terms]
+    return {unit: factor * value for unit, value in values.items()}, weighted
+
+
+def means(runs, metric, least):
+    """The mean of each method that has enough units."""
+    found = {}
+    for method in dict.fromkeys(run.method for run in runs):
+        values = [
+            run.numbers[metric] for run in runs if run.method == method and metric in run.numbers
+        ]
+        if len(values) >= least:
+            found[method] = np.mean(values)
+    return found
+
+
+def side_of(runs, spec, metric, least):
+    """One side of a comparison; None where it was not run."""
+    if not isinstance(spec, dict):
+        return of_method(runs, spec, metric)
+    runs, metric = part_of(runs, spec), spec.get("metric", metric)
+    if "method" in spec:
+        return of_method(runs, spec["method"], metric)
+    if "minus" in spec:
+        first, second = (side_of(runs, one, metric, least) for one in spec["minus"])
+        return scaled(spec.get("times", 1.0), minus(first, second))
+    if "best of" in spec:
+        found = means(runs, spec.get("by", "test_accuracy"), least)
+        asked = [label(one) for one in spec["best of"]]
+        named = [name for name in found if name in asked or name.partition(" ")[0] in asked]
+        return of_method(runs, max(named, key=found.get), metric) if named else None
+    if "average" in spec:
+        numbers_of = [
+            {run.method.partition(" ")[2] for run in runs if run.method.partition(" ")[0] == loss}
+            for loss in spec["over the numbers of"]
+        ]
+        shared = sorted(set.intersection(*numbers_of), key=float)
+        sides = [of_method(runs, f"{spec['average']} {number}", metric) for number in shared]
+        common = set.intersection(*(set(values) for values, _ in sides)) if sides else set()
+        values = {unit: np.mean([own[unit] for own, _ in sides]) for unit in common}
+        return values, [term for side in sides for term in scaled(1 / len(sides), side)[1]]
+    constant = {
+        name: mean
+        for name, mean in means(runs, spec.get("smallest", metric), least).items()
+        if re.fullmatch(r"[0-9.]+", name)
+    }
+    if not constant:
+        return None
+    by = constant.get if "smallest" in spec else lambda name: -float(name)
+    return of_method(runs, min(constant, key=by), metric)
+
+
+# --- one comparison ---
+
+
+def error_of(values, terms, pool, seeds):
+    """The standard error of a mean difference, and its degrees of freedom."""
+    d = np.array(values)
+    paired = d.std(ddof=1) / math.sqrt(len(d)), len(d) - 1
+    runs = [set(map(id, own)) for _, _, own in terms]
+    if isinstance(seeds, tuple):  # folds of repeated cross-validations
+        return d.std(ddof=1) * math.sqrt(1 / len(d) + 1 / 9), len(d) - 1
+    if not all(run.image for _, _, own in terms for run in own):
+        return paired
+    if any(one & other for one, other in combinations(runs, 2)):
+        return paired
+    estimates = defaultdict(float)
+    for weight, metric, own in terms:
+        groups = defaultdict(list)
+        for run in pool:
+            if metric in run.numbers:
+                groups[setting(run)].append(run.numbers[metric])
+        groups = [np.array(group) for group in groups.values() if len(group) >= max(2, len(d))]
+        limit = 4 * np.median([group.std(ddof=1) for group in groups]) if groups else 0
+        single = np.array([run.numbers[metric] for run in own])
+        if single.std(ddof=1) > limit:
+            estimate = single.var(ddof=1), len(single) - 1
+        else:
+            kept = [group for group in groups if group.std(ddof=1) <= limit]
+            freedom = sum(len(group) - 1 for group in kept)
+            squares = sum(((group - group.mean()) ** 2).sum() for group in kept)
+            estimate = squares / freedom, freedom
+        estimates[estimate] += weight
+    parts = [weight * variance for (variance, _), weight in estimates.items()]
+    squares = sum(part**2 / freedom for part, (_, freedom) in zip(parts, estimates, strict=True))
+    freedom = sum(parts) ** 2 / squares if squares > 0 else len(d) - 1
+    return math.sqrt(sum(parts) / len(d)), freedom
+
+
+def judged(values, terms, want, pool):
+    """Mean, interval, units, outcome, and the level at which the interval touches the bound."""
+    d = np.array(list(values.values()))
+    error, freedom = error_of(d, terms, pool, next(iter(values)))
     mean, half = d.mean(), stats.t.ppf(0.975, freedom) * error
     low, high = mean - half, mean + half
+    found = re.fullmatch(r"(>|<|within|not 0(?:, else within)?|nemenyi) ?(-?[0-9.]+)?", want)
+    test, bound = found[1], float(found[2] or 0)
     above, below = low > bound, high < bound
-    critical = (
-        stats.studentized_range.ppf(0.95, bound, np.inf)
-        * np.sqrt(bound * (bound + 1) / (12 * len(d)))
-        if kind == "nemenyi"
-        else 0
+    inside = -bound < low and high < bound
+    critical = math.inf
+    if test == "nemenyi":
+        critical = stats.studentized_range.ppf(0.95, bound, np.inf)
+        critical *= math.sqrt(bound * (bound + 1) / (12 * len(d)))
+    met, against, ends = {
+        ">": (above, below, [bound]),
+        "<": (below, above, [bound]),
+        "within": (inside, above or high < -bound, [-bound, bound]),
+        "nemenyi": (mean >= critical, mean <= -critical, [0]),
+    }.get(test, (low > 0 or high < 0, inside, [0]))
+    if test.startswith("not 0") and not met and against:
+        ends = [-bound, bound]
+
+    def level(end):
+        return 2 * stats.t.sf(abs(mean - end) / error, freedom) if error else float(mean == end)
+
+    outcome = "met" if met else "contradicted" if against else "unresolved"
+    return SimpleNamespace(
+        mean=mean, low=low, high=high, pairs=len(d), outcome=outcome, p=max(map(level, ends))
     )
-    met, against = {
-        ">": (above, below),
-        "<": (below, above),
-        "differs": (low > 0 or high < 0, -bound < low <= 0 <= high < bound),
-        "within": (-bound < low and high < bound, above or high < -bound),
-        "nemenyi": (mean >= critical, mean <= -critical),
-    }[kind.removeprefix("pooled")]
-    ends = {"differs": [0], "within": [-bound, bound], "nemenyi": [0]}.get(kind, [bound])
-    p = max(
-        2 * stats.t.sf(abs(mean - end) / error, freedom) if error else float(mean == end)
-        for end in ends
-    )
-    return mean, low, high, len(d), "met" if met else "contradicted" if against else "unresolved", p
 
 
-def comparisons(found):
-    """Every comparison: claim and part, place, variant, mean, low, high, pairs, outcome, p-value."""
-    for part, place, metric, text, test in COMPARISONS:
-        for variant in sorted(variant for where, variant in found if where == place):
-            settings, least = found[place, variant], SEEDS.get(place, 3)
-            if variant == "angular-mnist" or ("feedback" in place and variant == "augmented"):
-                least = 5
-            if "-fast/" in variant:
-                least = 5 if variant.endswith("augmented") else 3
-                if any(len(settings[label]) < least for label in PLAN[variant.partition("/")[2]]):
-                    continue
-            if place in ("step", "tail", "new angles") and min(map(len, settings.values())) < least:
-                continue
-            enough = 2 if part == "B4 e" else least
-            d = difference(settings, metric, text, least)
-            if len(d) >= enough:
-                yield part, place, variant, *judge(d, test, settings, metric)
+def compared(runs, metric, sides, want, least, pool):
+    """A comparison, or None as long as a run is missing."""
+    sides = [side_of(runs, side, metric, least) for side in sides]
+    if any(side is None for side in sides):
+        return None
+    values, terms = sides[0] if len(sides) == 1 else minus(*sides)
+    if len(values) < max(2, least):
+        return None
+    return judged(values, terms, want, pool)
+
+
+def asked(spec, runs, least, pool, some):
+    """What a part of a claim file means for some runs: comparisons, and how they are joined.
+
+    Returns a pair: how (``compared``, ``all``, ``any``, ``provided``, ``fixed``) and the
+    comparisons or what they join; None where runs are missing.
+    """
+    runs = part_of(runs, spec)
+    if "compare" in spec:
+        metric, *sides = spec["compare"]
+        found = compared(runs, metric, sides, spec["want"], least, pool)
+        return ("compared", found) if found else None
+    if "rising" in spec:
+        return rising(runs, *spec["rising"], least, pool)
+    if "rule" in spec:
+        return RULES[spec["rule"]](runs, least, pool)
+    how = next(name for name in ("all", "any", "provided") if name in spec)
+    found = [asked(one, runs, least, pool, some) for one in spec[how]]
+    there = [one for one in found if one]
+    if not there or (len(there) < len(found) and (not some or how == "provided")):
+        return None
+    return there[0] if len(there) == 1 else (how, there)
+
+
+def rising(runs, metric, *methods_least_pool):
+    """Met if the means rise from method to method; contradicted if a step down is certain."""
+    *methods, least, pool = methods_least_pool
+    steps = [
+        compared(runs, metric, [second, first], "> 0", least, pool)
+        for first, second in pairwise(methods)
+    ]
+    if not all(steps):
+        return None
+    if all(step.mean >= 0 for step in steps):
+        return "fixed", "met"
+    fallen = any(step.outcome == "contradicted" for step in steps)
+    return "fixed", "contradicted" if fallen else "unresolved"
+
+
+def same_confidence(runs, least, pool):
+    """Lost samples at the temperature whose confidence is nearest to that of β = 0.01."""
+    found = means(runs, "train_confidence", least)
+    usual = [name for name in found if name.startswith("1 at ")]
+    nearest = min(usual, key=lambda name: abs(found[name] - found["0.01 at 1"]))
+    sides = ["0.01 at 1", nearest]
+    return "provided", [
+        ("compared", compared(runs, "train_confidence", sides, "within 0.001", least, pool)),
+        ("compared", compared(runs, "lost", sides, "not 0", least, pool)),
+    ]
+
+
+def best_pair(runs, least, pool):
+    """The best pair (β, τ) against the best of either alone."""
+    found = means(runs, "valid_accuracy", least)
+    best = max(found, key=found.get)
+    alone = (
+        max((name for name in found if re.fullmatch(one, name)), key=found.get)
+        for one in (".* at 1", "1 at .*")
+    )
+    return "all", [
+        ("compared", compared(runs, "test_accuracy", [best, one], "> 0", least, pool))
+        for one in alone
+    ]
+
+
+def share_at_each_rate(runs, least, pool):
+    """The share of errors that is lost, at every rate at which two seeds have errors."""
+    found = []
+    for rate in (0.001, 0.01, 0.03, 0.1):
+        at = part_of(runs, {"at": {"learning_rate": rate, "input_scale": 1, "first_weights": 1}})
+        if one := compared(at, "lost_share", [0.001, 1], "> 0", 2, pool):
+            found.append(("compared", one))
+    return ("all", found) if len(found) > 1 else found[0]
+
+
+def ranks_ahead(runs, least, pool):
+    """Nemenyi's test of two mean ranks among seven methods."""
+    found = compared(runs, "negative_rank", ["arcgrad 5", "softmax"], "nemenyi 7", least, pool)
+    return ("compared", found) if found else None
+
+
+RULES = {
+    "same confidence": same_confidence,
+    "best pair": best_pair,
+    "share at each rate": share_at_each_rate,
+    "ranks ahead": ranks_ahead,
+}
+
+
+# --- outcomes ---
+
+
+def leaves(found):
+    """The comparisons that a finding is made of."""
+    how, content = found
+    if how == "compared":
+        return [content]
+    return [] if how == "fixed" else [leaf for one in content for leaf in leaves(one)]
+
+
+def outcome_of(found):
+    """The outcome of a finding from those of its comparisons."""
+    how, content = found
+    if how == "compared":
+        return content.outcome
+    if how == "fixed":
+        return content
+    outcomes = [outcome_of(one) for one in content]
+    if how == "provided":
+        return outcomes[1] if outcomes[0] == "met" else "unresolved"
+    one, every = ("met", "contradicted") if how == "any" else ("contradicted", "met")
+    return one if one in outcomes else every if set(outcomes) == {every} else "unresolved"
 
 
 def holm(p):
     """The p-values corrected for their number by Holm's method."""
-    order = np.argsort(p)
+    order = np.argsort(p, kind="stable")
     corrected = np.empty(len(p))
-    corrected[order] = np.maximum.accumulate(np.sort(p) * np.arange(len(p), 0, -1)).clip(max=1)
+    steps = np.sort(p) * np.arange(len(p), 0, -1)
+    corrected[order] = np.maximum.accumulate(steps).clip(max=1)
     return corrected
 
 
-def joined(part, outcomes):
-    """The outcome of a part from those of its comparisons."""
-    if JOINED.get(part) == "provided":
-        return outcomes[1] if outcomes[0] == "met" else "unresolved"
-    one, all_ = ("met", "contradicted") if JOINED.get(part) == "any" else ("contradicted", "met")
-    return one if one in outcomes else all_ if set(outcomes) == {all_} else "unresolved"
+def learnt(runs):
+    """The training accuracy at β = 1."""
+    own = [run.numbers.get("train_accuracy", math.nan) for run in runs if run.method == "1"]
+    return np.mean(own) if own else math.nan
 
 
-def claims(found):
-    """The outcome of each claim."""
-    parts, planned = defaultdict(list), defaultdict(set)
-    for part, _, variant, *_, outcome, _ in comparisons(found):
-        parts[part, variant].append(outcome)
-    for variant in [
-        variant for part, variant in parts if part == "E3 b"
-    ]:  # and the means rise along 0.5, 0.1, 0.01, 0.001
-        steps = ("0.1 − 0.5", "0.01 − 0.1", "0.001 − 0.01")
-        each = [
-            judge(difference(found["grid", variant], "lost", step, 5), "> 0", None, "")
-            for step in steps
-        ]
-        fallen = (
-            "contradicted" if any(step[-2] == "contradicted" for step in each) else "unresolved"
+def data_of(variant):
+    """The kind of data of a variant of image networks."""
+    if "fast" in variant or "reduced" in variant:
+        return {"cifar100": "many", "tiny": "many"}.get(variant.split("-")[0], "cifar10")
+    return ""
+
+
+def everything(folder=ROOT / "results" / "records"):
+    """Every comparison, and the verdict on each claim that has parts."""
+    found = load(folder)
+    ready = {key: counted(*key, runs) for key, runs in found.items()}
+    comparisons, verdicts = [], {}
+    for path in sorted((ROOT / "claims").glob("[A-Z]*.yml")):
+        claim = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if "parts" in claim:
+            rows, verdicts[path.stem] = decided(path.stem, claim, ready)
+            comparisons += rows
+    return SimpleNamespace(comparisons=comparisons, verdicts=verdicts)
+
+
+def decided(name, claim, ready):
+    """The comparisons of a claim, and its verdict."""
+    findings = []  # part, variant, finding, whether it decides, whether the premise fails
+    for letter, part in claim["parts"].items():
+        for (kind, variant), (runs, least) in ready.items():
+            if kind != part["runs"] or not runs:
+                continue
+            if answer := asked(part, runs, least, runs, some="-fast" in variant):
+                outside = not learnt(runs) >= claim.get("premise", -math.inf)
+                outside &= "premise" in claim
+                decides = not outside and not part.get("shown only", False)
+                decides &= not (name == "E12" and data_of(variant) == "cifar10")
+                findings.append([letter, variant, answer, decides, outside])
+    on_fast = {letter for letter, variant, *_ in findings if "-fast" in variant}
+    families = {data_of(variant) for _, variant, *_ in findings if "-fast" in variant}
+    for row in findings:
+        letter, variant = row[:2]
+        older = data_of(variant) != "" and "-fast" not in variant
+        older &= (name in OLDER and data_of(variant) in families) or (
+            name in OLDER_IN_PARTS and letter in on_fast
         )
-        parts["E3 b", variant].append("met" if all(step[0] >= 0 for step in each) else fallen)
-    family = {"cifar10": "cifar10", "cifar100": "many", "tiny": "many"}
-    new = {
-        (part[:-2], family[variant.split("-")[0]]) for part, variant in parts if "-fast" in variant
-    }
-    new |= {
-        part for part, variant in parts if part[:-2] in OLDER_IN_PARTS and variant.endswith("-fast")
-    }
-    result = defaultdict(list)
-    for part, *_ in COMPARISONS:
-        planned[part[:-2]].add(part)
-    for (part, variant), outcomes in parts.items():
-        claim, data = part[:-2], variant.split("-")[0]
-        older = (claim in OLDER and (claim, family.get(data)) in new) or (
-            part in new and "mnist" not in variant
+        row[3] &= not older
+    deciding = [leaf for _, _, answer, decides, _ in findings if decides for leaf in leaves(answer)]
+    for leaf, p in zip(deciding, holm([leaf.p for leaf in deciding]), strict=True):
+        leaf.holm = p
+        leaf.outcome = leaf.outcome if p < 0.05 else "unresolved"
+    rows = [
+        SimpleNamespace(
+            part=f"{name} {letter}",
+            variant=variant,
+            decides=decides,
+            **{"holm": math.nan} | vars(leaf),
         )
-        older &= "-fast" not in variant
-        if part != "L4 d" and not older and not (claim == "E12" and data == "cifar10"):
-            result[claim].append((part, joined(part, outcomes)))
-    for claim, decided in result.items():
-        outcomes = {outcome for _, outcome in decided}
-        if "contradicted" in outcomes:
-            yield claim, "mixed" if "met" in outcomes else "contradicted"
-        elif "met" not in outcomes:
-            yield claim, "unresolved"
-        else:
-            complete = {part for part, _ in decided} >= planned[claim] - {"L4 d"}
-            yield claim, "supported" if outcomes == {"met"} and complete else "partly supported"
+        for letter, variant, answer, decides, _ in findings
+        for leaf in leaves(answer)
+    ]
+    primary = [row for row in findings if row[0] == claim["primary"]]
+    outcomes = {outcome_of(answer) for _, _, answer, decides, _ in primary if decides}
+    return rows, verdict_of(outcomes, any(outside for *_, outside in primary))
+
+
+def verdict_of(outcomes, outside):
+    """The word for a claim, from the outcomes of its primary part."""
+    if not outcomes:
+        return "outside the premise" if outside else "not run"
+    if "contradicted" in outcomes:
+        return "mixed" if "met" in outcomes else "contradicted"
+    if "met" in outcomes:
+        return "supported" if outcomes == {"met"} else "partly supported"
+    return "unresolved"
 
 
 if __name__ == "__main__":
-    everything = load()
-    rows = [*comparisons(everything)]
-    for (part, _, variant, mean, low, high, n, outcome, p), corrected in zip(
-        rows, holm([row[-1] for row in rows]), strict=True
-    ):
+    result = everything()
+    for row in result.comparisons:
+        interval = f"{row.mean:+10.4g} [{row.low:+.4g}, {row.high:+.4g}]"
+        shown = "" if row.decides else " (shown)"
         print(
-            f"{part:6} {variant:36} {mean:+10.4g} [{low:+.4g}, {high:+.4g}]  n = {n:<3} {outcome:12} p = {p:.2g}, {corrected:.2g}"
+            f"{row.part:6} {row.variant:36} {interval}  n = {row.pairs:<3} {row.outcome:12}"
+            f" p = {row.p:.2g}, {row.holm:.2g}{shown}"
         )
-    for claim, outcome in claims(everything):
-        print(f"{claim:4} {outcome}")
+    for name, word in result.verdicts.items():
+        print(f"{name:4} {word}")

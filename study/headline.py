@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-from study import ROOT, verdicts
+from study import ROOT, claims
 from study.figures.play import still
 from study.tables import Page, measured, outcomes, sentences
 
@@ -15,7 +15,7 @@ README, PICTURE = ROOT / "README.md", ROOT / "book" / "_static" / "headline.svg"
 
 def readme(page: Page, settings: pd.DataFrame) -> str:
     """Give README.md with the answers of the first page, without their links, and the count of the outcomes between its two marks."""
-    decided = verdicts.verdicts(page.records)
+    decided = claims.verdicts(page.records)
     answers = sentences.answers(measured.numbers(settings, decided["B1"], decided["B4"]))
     lines = [
         "MNIST with the papers' network; CIFAR-10 and CIFAR-100 reduced, with a small network and fewer epochs:",
@@ -26,7 +26,12 @@ def readme(page: Page, settings: pd.DataFrame) -> str:
         for question, answer in answers.items()
     ]
     run = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
-    counted = f"Of {len(run)} claims, the papers' and some of our own, for which there are runs that decide: {outcomes.summary(run)}."
+    theirs = [verdict for verdict in run if not outcomes.is_own(verdict)]
+    ours = [verdict for verdict in run if outcomes.is_own(verdict)]
+    counted = (
+        f"We tested {len(theirs)} claims of the papers: {outcomes.summary(theirs)}."
+        f" And {len(ours)} of our own: {outcomes.summary(ours)}."
+    )
     before, begin, rest = README.read_text(encoding="utf-8").partition("<!-- headline:begin -->\n")
     _, end, after = rest.partition("<!-- headline:end -->")
     return "\n".join([before + begin, *lines, "", counted, "", end + after])

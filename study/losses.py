@@ -50,6 +50,7 @@ _LAMBDA = Number("lambda", "reg_lambda", "λ")
 _MULTIPLE = Number("margin", "margin", "m", Annotated[int, Field(ge=1)])
 _SMOOTHING = Number("lambda", "label_smoothing", "λ", Annotated[NotNegative, Field(le=1)])
 _SCALE = Number("scale", "scale", "s", Positive)
+_GAMMA = Number("gamma", "gamma", "γ")
 _POWER = Number("q", "q", "q", Annotated[Positive, Field(le=1)])
 _EPSILON = Number("epsilon", "epsilon", "ε", Annotated[Finite, Field(ge=-1)])
 
@@ -78,6 +79,7 @@ LOSSES: Mapping[str, Kind] = {
     "weighted": Kind(
         "GDCrossEntropyLoss", "class weights", "#a05195", "-.", "GD", numbers=(_BETA,)
     ),
+    "focal": Kind("FocalLoss", "focal loss", "#7a5195", "--", "none", numbers=(_GAMMA,)),
     "gce": Kind(
         "GeneralizedCrossEntropyLoss",
         "generalised cross-entropy",

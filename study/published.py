@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -118,16 +119,6 @@ def table(paper: str, number: int | str) -> pd.DataFrame:
     )
 
 
-def claims() -> pd.DataFrame:
-    """List the claims of the papers, and the questions of the reviewers and of this project, by ``id`` in the order of the ledger.
-
-    Example:
-        >>> claims().loc["E5", "claim"]
-        'A small β lowers the plain cross-entropy faster, although it is not what is being minimised.'
-    """
-    return _read("claims.csv").set_index("id")
-
-
 def setting_name(setting: Setting) -> str:
     """Name a setting for a sentence.
 
@@ -183,22 +174,47 @@ def printed() -> pd.DataFrame:
     )
 
 
+@dataclass(frozen=True)
+class Effect:
+    """A paper's own difference of two settings: its range over the paper's networks."""
+
+    paper: str  # such as GD-1; or a table
+    elsewhere: str  # the data set, where it is not the one that was asked for
+    low: float
+    high: float
+
+    def written(self, factor: float = 1.0) -> str:
+        """Write it, with a factor such as 100 for percentage points.
+
+        Example:
+            >>> Effect("GD-1", "", 0.001, 0.012).written(100)
+            'GD-1: +0.1 … +1.2'
+        """
+        ends = (round(factor * end, 6) for end in (self.low, self.high))
+        span = " … ".join(f"{end:+.4g}" for end in dict.fromkeys(ends))
+        return f"{', '.join(filter(None, [self.paper, self.elsewhere]))}: {span}"
+
+
+def written(effects: Iterable[Effect], factor: float = 1.0) -> str:
+    """Write what several papers found; empty if there is none."""
+    return "; ".join(effect.written(factor) for effect in effects)
+
+
 @functools.cache
-def effect(left: Key, right: Key, dataset: str, scale: float = 1.0) -> str:
-    """Tell the papers' own difference of two settings, each a metric and a setting: its range over their networks, paper by paper.
+def effects(left: Key, right: Key, dataset: str) -> tuple[Effect, ...]:
+    """Look up the papers' own difference of two settings, each a metric and a setting.
 
-    Of a set of settings it is the best that the papers have, network by network.
-
-    Where they print the two for up to three other data sets only, those stand there, with their
-    names; the text is empty where no paper prints both. After a comma the data set has a condition,
-    which theirs must have too. ``scale`` is a factor, such as 100 for percentage points.
+    Of a set of settings it is the best that the papers have, network by network. Where they print
+    the two for up to three other data sets only, those come instead; nothing where no paper prints
+    both. After a comma the data set has a condition, which theirs must have too.
 
     Example:
-        >>> effect(("test_accuracy", 0.1), ("test_accuracy", 1.0), "CIFAR-10")
+        >>> written(effects(("test_accuracy", 0.1), ("test_accuracy", 1.0), "CIFAR-10"))
         'GD-1: +0.001 … +0.012; GD-2: +0.002 … +0.007'
-        >>> effect(("test_accuracy", "lm 0.9"), ("test_accuracy", "lm 0.1"), "CIFAR-10")
+        >>> written(effects(("test_accuracy", "lm 0.9"), ("test_accuracy", "lm 0.1"), "CIFAR-10"))
         'LM, CIFAR-100: +0.0134'
-        >>> effect(("test_accuracy", "lm 0.3"), ("test_accuracy", "softmax"), "CIFAR-10, 0.5 of the samples")
+        >>> half = "CIFAR-10, 0.5 of the samples"
+        >>> written(effects(("test_accuracy", "lm 0.3"), ("test_accuracy", "softmax"), half))
         'LM, CIFAR-100, 0.5 of the samples: +0.0081'
     """
     sides: list[dict[tuple[str, str, str], float]] = [{}, {}]
@@ -213,17 +229,14 @@ def effect(left: Key, right: Key, dataset: str, scale: float = 1.0) -> str:
                 side[key] = best(value, side.get(key, value))
     found = defaultdict(list)
     for paper, name, model in sides[0].keys() & sides[1].keys():
-        found[paper, name].append(
-            round(scale * (sides[0][paper, name, model] - sides[1][paper, name, model]), 6)
-        )
+        difference = sides[0][paper, name, model] - sides[1][paper, name, model]
+        found[paper, name].append(round(difference, 6))
     here = {key: values for key, values in found.items() if key[1].removesuffix("+") == dataset}
-    texts = []
-    for (paper, name), values in sorted(
-        (here or (found if len(found) <= _ELSEWHERE else {})).items()
-    ):
-        span = " … ".join(f"{end:+.4g}" for end in dict.fromkeys((min(values), max(values))))
-        texts.append(f"{paper}{'' if name == dataset else f', {name}'}: {span}")
-    return "; ".join(texts)
+    told = here or (found if len(found) <= _ELSEWHERE else {})
+    return tuple(
+        Effect(paper, "" if name == dataset else name, min(values), max(values))
+        for (paper, name), values in sorted(told.items())
+    )
 
 
 def setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:

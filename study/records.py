@@ -45,6 +45,10 @@ _STRING_OR_NUMBERS = re.compile(
     r'"(?:[^"\\]|\\.)*"|\[\s[^\[\]{}"]*\]'
 )  # a list of numbers is one line; strings stay as they are
 
+# What may have a meaning in Markdown, MyST or HTML: some characters anywhere, more of them at the
+# beginning of a line, and those that make a number there the mark of a list.
+_ACTIVE = re.compile(r"^[^\w ]|(?<=^\d)[.)]|(?<=^\d\d)[.)]|(?<=^\d\d\d)[.)]|[^\w ,.'()%+/→-]|_")
+
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
 class Record:
@@ -98,6 +102,23 @@ def whole(path: str | os.PathLike[str]) -> Iterator[BufferedRandom]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def verbatim(text: object) -> str:
+    """Write a text of a campaign or a record so that Markdown, MyST and HTML show it letter by letter.
+
+    Whatever has a meaning there becomes a reference to its character, and the text is one line.
+    Every such text goes through here before it becomes part of a page: titles, names, devices,
+    versions, messages.
+
+    Example:
+        >>> verbatim("β = 1, <b>`x`</b>")
+        'β &#61; 1, &#60;b&#62;&#96;x&#96;&#60;/b&#62;'
+        >>> verbatim("1. MNIST")
+        '1&#46; MNIST'
+    """
+    line = " ".join("".join(filter(str.isprintable, str(text).replace("\n", " "))).split())
+    return _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", line)
 
 
 def load(path: str | os.PathLike[str]) -> Record:
@@ -229,6 +250,7 @@ def _rows(record: Record) -> list[dict[str, Any]]:
         "data_source": record.data.get("source"),
         "model_parameters": record.model.get("parameters"),
         "train_samples": record.data.get("train"),
+        "wrong_labels": record.data.get("wrong_labels", 0.0),
         "time": record.environment.get("time"),
     }
     rows = []

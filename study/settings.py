@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import re
+import textwrap
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ PLACES = {
 
 _SEEDS = 2**31  # how many there are: what the batch order takes
 _ITEMS = 2**12  # of a list, at most
+_COLUMNS = 100  # of a line of a notebook
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ Scale = Annotated[
 # Descriptions that would not fit on the line of their parameter.
 _NORMALIZATION = "of the inputs: unit ([0, 1]), standard (mean 0, deviation 1), channel (the same for each colour) or none"
 _IMBALANCE = "size of the first class over that of the last, the sizes between them falling exponentially; 1 for all samples"
+_LABELS = "whose labels CIFAR-10's training images have: the data set's, or people's"
 _LR_SCHEDULE = "how the learning rate falls: milestones, exponential (to a thousandth) or one-cycle"
 _MILESTONES = "shares of the epochs after which the learning rate falls to a tenth"
 _BOTH = (
@@ -140,9 +143,7 @@ _BOTH = (
 )
 _FITTED = "of the features, fitted on the training part: as in the notebook train"
 _NOMINAL = "nominal features: codes (as in the file), or one-hot (a feature for each category)"
-_FEEDBACK = (
-    "β that follows held-out confidence less accuracy, as [start, proportional gain, integral gain]"
-)
+_FEEDBACK = "β that follows held-out confidence minus accuracy, as [start, proportional gain, integral gain]"
 _LOSS = 'gd, with the β below; or another loss with its numbers, such as "arcface 20 0.1", with betas [1] and no warm-ups'
 
 
@@ -217,25 +218,19 @@ class Setting(BaseModel):
 
     @classmethod
     def cell(cls) -> str:
-        """Write the notebook's parameter cell."""
+        """Write the notebook's parameter cell; what would not fit on a line stands above it."""
         lines = []
         for row in cls.table():
-            names = (
-                row["bounds"].removeprefix("one of ").split(", ")
-                if row["bounds"].startswith("one of ")
-                else []
-            )
+            names = []
+            if row["bounds"].startswith("one of "):
+                names = row["bounds"].removeprefix("one of ").split(", ")
             listed = len(names) > 12 or all(name in row["description"] for name in names)
             choice = "" if listed else f": {', '.join(names[:-1])} or {names[-1]}"
-            lines.append(
-                f"{row['name']}: {row['type']} = {row['default']}  # {row['description']}{choice}"
-            )
-        return "\n".join(
-            [
-                *lines,
-                *(f'{name}: str = ""  # {description}' for name, description in PLACES.items()),
-            ]
-        )
+            value = f"{row['name']}: {row['type']} = {row['default']}"
+            lines += _commented(value, row["description"] + choice)
+        for name, description in PLACES.items():
+            lines += _commented(f'{name}: str = ""', description)
+        return "\n".join(lines)
 
     @abstractmethod
     def planned(self) -> list[dict[str, Any]]:
@@ -320,6 +315,7 @@ class Train(Setting):
     label_noise: Annotated[
         NotNegative, Field(lt=1, description="share of the training samples that get a wrong label")
     ] = 0.0
+    labels: Annotated[str, OneOf(data.LABELS), Field(description=_LABELS)] = data.CLEAN
     augmentation: Annotated[_Augmentation, Field(description="of training images")] = "none"
     model: Annotated[
         str,
@@ -388,6 +384,11 @@ class Train(Setting):
         if self.model != "mlp" and (self.input_scale != 1 or self.first_weights != 1):
             raise ValueError(
                 "input_scale and first_weights are for model='mlp'; image networks normalise their channels"
+            )
+        if self.labels != data.CLEAN and (self.dataset != "cifar10" or self.label_noise):
+            raise ValueError(
+                f"labels={self.labels!r} are people's, of dataset='cifar10', and some of them are"
+                " wrong already: take that data set, and label_noise=0"
             )
         if self.subset and self.imbalance != 1:
             raise ValueError(
@@ -614,6 +615,14 @@ class StepCost(Setting):
             for seed in repetitions
             for loss in self.losses
         ]
+
+
+def _commented(value: str, comment: str) -> list[str]:
+    """Write a comment behind a value, or above it where the line would be too long."""
+    line = f"{value}  # {comment}"
+    if len(line) <= _COLUMNS:
+        return [line]
+    return [*(f"# {part}" for part in textwrap.wrap(comment, _COLUMNS - 2)), value]
 
 
 TEMPLATES: dict[str, type[Setting]] = {

@@ -42,6 +42,16 @@ class Interval:
     low: float
     high: float
 
+    def times(self, factor: float) -> "Interval":
+        """Multiply it by a number, such as 100 for percentage points.
+
+        Example:
+            >>> Interval(1.0, 0.5, 2.0).times(-100)
+            Interval(estimate=-100.0, low=-200.0, high=-50.0)
+        """
+        ends = sorted((factor * self.low, factor * self.high))
+        return Interval(factor * self.estimate, *ends)
+
     def excludes(self, value: float = 0.0) -> bool:
         """Tell if the closed interval is entirely above or entirely below ``value``."""
         return not self.low <= value <= self.high
@@ -53,12 +63,20 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class PairedDifference:
-    """The difference a − b of two settings, pair by pair, and the interval of its mean with its degrees of freedom."""
+class Spread:
+    """The variance of a single run, and the degrees of freedom that it was estimated with."""
+
+    variance: float
+    freedom: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference a − b of two settings, unit by unit, and the interval of its mean."""
 
     values: tuple[float, ...]
     interval: Interval
-    freedom: int
+    freedom: float
 
     @property
     def mean(self) -> float:
@@ -72,16 +90,20 @@ class PairedDifference:
 
     @property
     def n(self) -> int:
-        """Number of pairs."""
+        """Number of units."""
         return len(self.values)
 
-    def p_value(self, threshold: float = 0.0) -> float:
-        """Compute the two-sided p-value of Student's t-test that the mean difference is ``threshold``."""
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
         half = (self.interval.high - self.interval.low) / 2
-        if half == 0:
+        return float(half / stats.t.ppf((1 + LEVEL) / 2, self.freedom))
+
+    def p_value(self, threshold: float = 0.0) -> float:
+        """Compute the two-sided p-value of Student's t-test that the mean is ``threshold``."""
+        if self.interval.high == self.interval.low:
             return float(self.mean == threshold)
-        error = half / stats.t.ppf((1 + LEVEL) / 2, self.freedom)
-        return float(2 * stats.t.sf(abs(self.mean - threshold) / error, self.freedom))
+        return float(2 * stats.t.sf(abs(self.mean - threshold) / self.error, self.freedom))
 
 
 def mean_sd(values: ArrayLike) -> MeanSd:
@@ -96,31 +118,76 @@ def t_interval(values: ArrayLike) -> Interval:
     return _around(float(x.mean()), x.std(ddof=1) / np.sqrt(x.size), x.size - 1)
 
 
-def paired_difference(a: ArrayLike, b: ArrayLike) -> PairedDifference:
-    """Compute the mean difference of two settings that were run with the same seeds, in one order, with its Student-t interval."""
+def paired_difference(a: ArrayLike, b: ArrayLike) -> Difference:
+    """Compute the mean difference of two settings that were run with the same units, in one order.
+
+    Its interval is Student's, of the differences.
+    """
     first, second = _checked(a, at_least=2), _checked(b, at_least=2)
     if first.size != second.size:
         raise ValueError(
-            f"a and b are paired by seed and must have one length; a has {first.size} values, b has {second.size}"
+            "a and b are paired by seed and must have one length; "
+            f"a has {first.size} values, b has {second.size}"
         )
-    return PairedDifference(
-        tuple((first - second).tolist()), t_interval(first - second), first.size - 1
+    differences = first - second
+    return Difference(tuple(differences.tolist()), t_interval(differences), first.size - 1)
+
+
+def independent_difference(values: ArrayLike, sides: Sequence[tuple[float, Spread]]) -> Difference:
+    """Compute the interval of a mean difference whose sides have nothing in common over the units.
+
+    Args:
+        values: the difference, unit by unit.
+        sides: for each number that it is made of the square of its weight (1 in a plain
+            difference) and the :class:`Spread` of a single run. Equal spreads are one estimate.
+
+    Returns:
+        The difference with Student's interval; with several spreads the degrees of freedom are
+        Welch and Satterthwaite's.
+    """
+    x = _checked(values, at_least=2)
+    weights: dict[Spread, float] = {}
+    for weight, spread in sides:
+        weights[spread] = weights.get(spread, 0.0) + weight
+    parts = [weight * spread.variance for spread, weight in weights.items()]
+    total = sum(parts)
+    squares = sum(part**2 / spread.freedom for part, spread in zip(parts, weights, strict=True))
+    freedom = total**2 / squares if squares > 0 else float(x.size - 1)
+    return Difference(
+        tuple(x.tolist()), _around(float(x.mean()), math.sqrt(total / x.size), freedom), freedom
     )
 
 
-def pooled_difference(a: ArrayLike, b: ArrayLike, groups: Sequence[ArrayLike]) -> PairedDifference:
-    """Compute the mean difference as of independent samples, with one standard deviation for all settings, whose values the groups are.
+def spread(values: ArrayLike) -> Spread:
+    """Estimate the variance of a single run from the runs of one setting."""
+    x = _checked(values, at_least=2)
+    return Spread(float(x.var(ddof=1)), x.size - 1)
 
-    For runs in which sharing a seed buys nothing: with three seeds a pooled deviation has many
-    times the degrees of freedom.
-    """
-    paired = paired_difference(a, b)
+
+def pooled_spread(groups: Sequence[ArrayLike]) -> Spread:
+    """Estimate one variance for several settings, each with its own mean."""
     checked = [_checked(group, at_least=2) for group in groups]
     freedom = sum(group.size - 1 for group in checked)
-    variance = sum(float(((group - group.mean()) ** 2).sum()) for group in checked) / freedom
-    return PairedDifference(
-        paired.values, _around(paired.mean, np.sqrt(2 * variance / paired.n), freedom), freedom
-    )
+    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in checked)
+    return Spread(squares / freedom, freedom)
+
+
+def resampled_difference(a: ArrayLike, b: ArrayLike, share: float) -> Difference:
+    """Compute the mean difference over the folds of repeated cross-validations of one data set.
+
+    The folds share most of their training samples, so that the variance of the mean is
+    (1/n + share) times that of a fold instead of 1/n; there are n − 1 degrees of freedom.
+
+    C. Nadeau, Y. Bengio, *Inference for the generalization error*, Machine Learning 52 (2003).
+
+    Args:
+        a: a value for each fold of each repetition.
+        b: the same for the other setting, in the same order.
+        share: test samples over training samples: 1/9 for ten folds.
+    """
+    paired = paired_difference(a, b)
+    error = math.sqrt((1 / paired.n + share) * paired.sd**2)
+    return Difference(paired.values, _around(paired.mean, error, paired.freedom), paired.freedom)
 
 
 def contrast(means: Sequence[MeanSd], weights: Sequence[float]) -> Interval:
@@ -138,6 +205,24 @@ def contrast(means: Sequence[MeanSd], weights: Sequence[float]) -> Interval:
         np.sqrt(parts.sum()),
         freedom,
     )
+
+
+def holm(p_values: Sequence[float]) -> FloatArray:
+    """Correct p-values for their number by Holm's method.
+
+    S. Holm, *A simple sequentially rejective multiple test procedure*, Scandinavian Journal of
+    Statistics 6 (1979).
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03]).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty_like(p)
+    stepped = np.sort(p) * np.arange(len(p), 0, -1)
+    corrected[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return corrected
 
 
 def pairs_needed(effect: float, sd: float) -> int | None:

@@ -16,6 +16,11 @@
     return 1 / (1 + Math.exp(-(odds + Math.asinh(Math.sinh(odds) / beta))));
   };
   const number = (value, digits) => Number(value.toFixed(digits)).toString().replace("-", MINUS);
+  // What would be rounded to the end of its range is given as a bound.
+  const above = (value, digits, end) =>
+    (Number(value.toFixed(digits)) === 0 ? `< ${end}` : number(value, digits));
+  const below = (value, digits, end) =>
+    (Number(value.toFixed(digits)) === 100 ? `> ${end}` : number(value, digits));
   const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(2).replace("-", MINUS);
   const escaped = (text) => text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
   const tone = (beta) => (beta < 1 ? "small" : beta > 1 ? "large" : "one");
@@ -60,7 +65,7 @@
       }),
     },
     accuracy: {
-      title: "Measured test accuracy, less that of β = 1, points",
+      title: "Measured test accuracy minus that of β = 1, points",
       draw: (width, {beta, setting}) => {
         const ends = setting.gain.filter(Boolean).flatMap((gain) => [gain[1], gain[2]]);
         return panel(width, {
@@ -94,16 +99,17 @@
 
   function sentence({beta, setting}, panels) {
     const said = [];
-    if (panels.includes("gradient")) said.push(`A sample with probability 0.9 of its true class has the gradient ${number(gradient(0.9, beta), 2)}; with β = 1 it is 0.1.`);
-    if (panels.includes("link")) said.push(`Where a class is true with probability 80 %, the loss is smallest at a confidence of ${number(100 * confidence(0.8, beta), 1)} % (two classes).`);
+    if (panels.includes("gradient")) said.push(`A sample with probability 0.9 of its true class has the gradient ${above(gradient(0.9, beta), 2, 0.01)}; with β = 1 it is 0.1.`);
+    if (panels.includes("link")) said.push(`Where a class is true with probability 80 %, the loss is smallest at a confidence of ${below(100 * confidence(0.8, beta), 1, 99.9)} % (two classes).`);
     if (setting) {
       const at = nearest(setting.beta, beta), i = setting.beta.indexOf(at);
       const gain = setting.gain[i] && `test accuracy ${signed(setting.gain[i][0])} points [${signed(setting.gain[i][1])}, ${signed(setting.gain[i][2])}] against β = 1; `;
       const accuracy = at === 1 ? `test accuracy ${number(setting.accuracy, 2)} %; ` : gain || "";
       const after = setting.link[i] === null ? "the link was not recorded here" : `${number(setting.link[i], 1)} % after the link` + (setting.temperature[i] === null ? "" : `, ${number(setting.temperature[i], 1)} % after a fitted temperature`);
-      said.push(`Measured at β = ${at} on ${setting.name} (${setting.note}, ${setting.seeds} seeds): ${accuracy}calibration error ${number(setting.ece[i], 1)} %, ${after}.`);
+      const nearby = at === beta ? "" : ", the nearest measured β,";
+      said.push(`Measured at β = ${at}${nearby} on ${setting.name} (${setting.note}, ${setting.seeds} seeds): ${accuracy}calibration error ${number(setting.ece[i], 1)} %, ${after}.`);
     }
-    return said.join(" ").replaceAll(" = ", "\u00a0=\u00a0").replaceAll(" %", "\u00a0%");  // no line ends there
+    return said.join(" ").replace(/ ([=<>]) /g, "\u00a0$1\u00a0").replaceAll(" %", "\u00a0%");  // no line ends there
   }
 
   function build(root, index) {

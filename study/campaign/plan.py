@@ -13,10 +13,11 @@ import pandas as pd
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from study import published, records
+from study import ROOT, records
 from study.settings import TEMPLATES, OneOf, Setting, explanation
 
 _BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
+_NAMES = "use letters, digits, dots, hyphens and underscores"
 
 
 class CampaignError(ValueError):
@@ -174,16 +175,16 @@ def coverage(jobs: Iterable[Job]) -> Coverage:
 def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame:
     """Count the trainings for some rows of the claims ledger: a row for each campaign of a folder and each scale.
 
-    Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``. A job
-    that answers several rows counts once.
+    Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``, in MyST.
+    A job that answers several rows counts once.
     """
     by: dict[tuple[str, str, str], list[Job]] = {}
     for campaign in load_all(folder):
         for job in campaign.jobs:
             if set(answers) & set(job.answers):
-                by.setdefault(
-                    (f"`{campaign.name}`", campaign.title, job.setting.model_dump()["scale"]), []
-                ).append(job)
+                title = records.verbatim(campaign.title)
+                key = (f"`{campaign.name}`", title, job.setting.model_dump()["scale"])
+                by.setdefault(key, []).append(job)
     return pd.DataFrame(
         [(*key, str(coverage(jobs))) for key, jobs in by.items()],
         columns=["campaign", "what", "scale", "runs"],
@@ -193,9 +194,7 @@ def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame
 def named(name: str, root: Path) -> Campaign:
     """Load the campaign of this name, which reaches paths and a shell."""
     if not isinstance(name, str) or not records.NAME.fullmatch(name):
-        raise CampaignError(
-            f"a campaign cannot be called {str(name)[:100]!r}; use letters, digits, dots, hyphens and underscores"
-        )
+        raise CampaignError(f"a campaign cannot be called {str(name)[:100]!r}; {_NAMES}")
     return load(root / "campaigns" / f"{name}.yml")
 
 
@@ -265,8 +264,10 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
         raise CampaignError(
             f"{path}: the name is {file.name!r}, but the file's name says {path.stem!r}; they must agree"
         )
+    if not records.NAME.fullmatch(file.name):
+        raise CampaignError(f"{path}: a campaign cannot be called {file.name[:100]!r}; {_NAMES}")
     ledger, home = (
-        set(published.claims().index),
+        {path.stem for path in (ROOT / "claims").glob("[A-Z]*.yml")},
         path.resolve().parent.parent / "results" / "records" / file.name,
     )
     jobs: dict[str, Job] = {}
@@ -287,9 +288,7 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
             chosen = dict(zip(entry.each, combination, strict=True))
             job_id = "-".join([entry.id, *(_slug(key, value) for key, value in chosen.items())])
             if not records.NAME.fullmatch(job_id):
-                raise CampaignError(
-                    f"{where}: {job_id[:200]!r} cannot name a file; use letters, digits, dots, hyphens and underscores"
-                )
+                raise CampaignError(f"{where}: {job_id[:200]!r} cannot name a file; {_NAMES}")
             if job_id in jobs:
                 raise CampaignError(
                     f"{path}: two jobs are called {job_id!r}; give the entries different ids"

@@ -90,6 +90,17 @@ def load_images(name: str, folder: Path, source: str) -> Dataset:
     return Dataset(name, train, None, test, classes, source, copy)
 
 
+def image_paths(folder: Path, name: str) -> list[str]:
+    """List the paths that the training images of a folder had before they were packed, in order."""
+    spec = IMAGES[name]
+    paths: list[str] = []
+    for file in _shards(name, folder, "train"):
+        with _opened(file, spec) as parquet:
+            column = parquet.read(columns=[f"{spec.image}.path"]).column(spec.image)
+            paths += [row["path"] for row in column.to_pylist()]
+    return paths
+
+
 def _shards(name: str, folder: Path, split: str) -> list[Path]:
     """List the files of a split, ``split-00000-of-N.parquet`` and so on: all N, none twice, and those of ``SHA256SUMS`` if it names any."""
     files = sorted(folder.glob(f"{split}-*.parquet"))

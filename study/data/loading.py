@@ -1,10 +1,14 @@
 """From a name to a data set: sources, held-out samples, subset, normalisation."""
 
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from study.data.files import local_folder
+from study.data.human_labels import CLEAN, DATASET, LABELS, human_labels
 from study.data.images import IMAGES, download, load_images
 from study.data.sampling import balanced, long_tailed, proportional
 from study.data.sets import Dataset, Split, fit_normalizer
@@ -25,6 +29,7 @@ def load(
     validation_size: int = 0,
     subset: int = 0,
     imbalance: float = 1,
+    labels: str = CLEAN,
     as_bytes: bool = False,
 ) -> Dataset:
     """Load a data set by name.
@@ -44,6 +49,8 @@ def load(
             subset is part of a larger one.
         imbalance: size of the first class over that of the last, between which the sizes fall
             exponentially (a long tail); 1 keeps all.
+        labels: whose labels the training and validation samples have, one of
+            :data:`study.data.LABELS`; which samples are held out does not depend on it.
         as_bytes: leave images as bytes, and let the data set carry ``normalize``, which makes
             floats of a batch. Splits that are not drawn from are mapped from the cache and not read
             into memory.
@@ -64,13 +71,15 @@ def load(
             f"a subset is balanced or has a long tail; got subset={subset} and imbalance={imbalance}"
         )
     raw = _load_raw(name)
-    labels = raw.train.labels.numpy()
-    held = proportional(labels, validation_size)
+    clean = raw.train.labels.numpy()
+    held = proportional(clean, validation_size)
     kept = ~held
     if subset != 0:
-        kept[kept] = balanced(labels[kept], subset, raw.classes)
+        kept[kept] = balanced(clean[kept], subset, raw.classes)
     elif imbalance != 1:
-        kept[kept] = long_tailed(labels[kept], imbalance, raw.classes)
+        kept[kept] = long_tailed(clean[kept], imbalance, raw.classes)
+    if labels != CLEAN:
+        raw = _as_people_labelled(raw, labels, kept)
     train = raw.train if kept.all() else raw.train[torch.from_numpy(kept)]
     dataset = replace(
         raw, train=train, valid=raw.train[torch.from_numpy(held)] if validation_size else None
@@ -86,9 +95,14 @@ def _load_raw(name: str) -> Dataset:
         return _split_off_a_test_set(replace(rows, features=rows.features.unflatten(1, (8, 8))))
     if name not in IMAGES:
         return _split_off_a_test_set(table(name))
+    return load_images(name, *_folder(name))
+
+
+def _folder(name: str) -> tuple[Path, str]:
+    """Find the folder of a set of images, and where it is: the local folder, or the hub's cache."""
     local, repository = local_folder() / name, IMAGES[name].repository
     if local.is_dir():
-        return load_images(name, local, "local")
+        return local, "local"
     missing = "it is not on the hub"
     if repository:
         try:
@@ -98,11 +112,27 @@ def _load_raw(name: str) -> Dataset:
         ) as error:  # the hub's client and its transport have error types of their own
             missing = f"{repository} could not be fetched from the hub ({type(error).__name__})"
         else:
-            return load_images(name, downloaded, "hub")
+            return downloaded, "hub"
     raise FileNotFoundError(
         f"data set {name!r} is nowhere to be found: there is no folder {local}; {missing}. Set GDLIB_DATA to a folder that holds it as "
         "Parquet files, or go online once so that it can be fetched from the hub; the embedded data set 'digits' always works"
     )
+
+
+def _as_people_labelled(raw: Dataset, labels: str, kept: NDArray[np.bool_]) -> Dataset:
+    """Give the training samples the labels of people; the share of wrong ones is of those kept."""
+    if labels not in LABELS:
+        raise ValueError(f"unknown labels {labels!r}; valid: {', '.join(LABELS)}")
+    if raw.name != DATASET:
+        raise ValueError(
+            f"labels={labels!r} are for the data set {DATASET!r}, whose images people labelled;"
+            f" {raw.name!r} has no such labels"
+        )
+    folder = _folder(raw.name)[0]
+    found, copy = human_labels(labels, folder, raw.train.labels)
+    wrong = float((found != raw.train.labels)[torch.from_numpy(kept)].double().mean())
+    train = Split(raw.train.inputs, found)
+    return replace(raw, train=train, copy=f"{raw.copy}, {copy}", wrong_labels=wrong)
 
 
 def _split_off_a_test_set(whole: Table) -> Dataset:

@@ -109,6 +109,8 @@ class Dataset:
         copy: which exact copy this is: a package version, the checksum of a file, or a revision.
         normalize: makes float inputs of bytes, batch by batch; changes nothing where the inputs are
             floats already.
+        wrong_labels: share of the training samples whose label is not the one that the data set
+            comes with.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Dataset:
     source: str
     copy: str
     normalize: Normalizer = Normalizer(torch.tensor(0.0), torch.tensor(1.0))
+    wrong_labels: float = 0.0
 
     @property
     def classes(self) -> int:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from study import published, statistics
+from study.claims.compare import Variant
 from study.figures.style import (
     grid,
     in_lines,
@@ -21,9 +22,10 @@ from study.figures.style import (
     schedule_label,
     schedule_style,
 )
+from study.statistics import Interval
 
 Outcome = tuple[str, float, Literal["difference", "log", "count"] | None]
-"""The label of an axis, a factor, and whether the outcome is drawn less that of β = 1, or on an axis that is logarithmic (with a 0)."""
+"""The label of an axis, a factor, and whether the outcome is drawn minus that of β = 1, or on an axis that is logarithmic (with a 0)."""
 
 AFTER = {
     "": "as trained",
@@ -85,14 +87,14 @@ def against(
         here = table[table[panel] == name] if panel else table
         for value, runs in here.groupby(line, sort=False):
             if column in runs and runs[column].notna().any():
-                values = runs.pivot_table(index="seed", columns=x, values=column) * scale
-                _intervals(ax, _relative(values, how), label=labels[value], **styles[str(value)])
+                drawn = _to_one(runs, column) if how == "difference" else _means(runs, column, x)
+                _intervals(ax, drawn, scale, label=labels[value], **styles[str(value)])
         for paper, series in _lines_of(papers, here, column) if papers is not None else ():
-            drawn = _relative(series * scale, how)
+            printed = _relative(series * scale, how)
             form, grey = _PAPERS[paper]
             ax.plot(
-                drawn.columns,
-                drawn.iloc[0],
+                printed.columns,
+                printed.iloc[0],
                 form,
                 color=grey,
                 linewidth=1.2,
@@ -210,24 +212,42 @@ def _lines_of(
 
 
 def _relative(values: pd.DataFrame, how: str | None) -> pd.DataFrame:
-    """Values by seed and β, as they are or less those at β = 1; nothing if there is no β = 1."""
+    """Values by seed and β, as they are or minus those at β = 1; nothing if there is no β = 1."""
     if how != "difference":
         return values
     return values.sub(values[1.0], axis=0) if 1.0 in values else values.iloc[:, :0]
 
 
-def _intervals(ax: Axes, values: pd.DataFrame, **style: Any) -> None:
-    """Means over the rows against the columns, with 95 % Student intervals where there are several rows."""
-    kept = [column.dropna() for _, column in values.items()]
-    half = [
-        (told.high - told.low) / 2 if len(one) > 1 and (told := statistics.t_interval(one)) else 0.0
-        for one in kept
-    ]
-    means = np.array([one.mean() for one in kept], dtype=float)
+def _means(runs: pd.DataFrame, column: str, x: str) -> dict[float, Interval]:
+    """Average the runs at each value of the axis, with Student's interval where there are several."""
+    found = {}
+    for value, here in runs.dropna(subset=column).groupby(x):
+        numbers = here.groupby("seed")[column].mean()
+        mean = float(numbers.mean())
+        one = Interval(mean, mean, mean)
+        found[float(str(value))] = statistics.t_interval(numbers) if len(numbers) > 1 else one
+    return found
+
+
+def _to_one(runs: pd.DataFrame, column: str) -> dict[float, Interval]:
+    """Estimate the difference of each constant β to β = 1; nothing if there is no β = 1."""
+    variant = Variant("", runs.assign(setting=runs["beta"].astype(float)))
+    betas = [method for method in variant.means(column) if isinstance(method, float)]
+    found = {1.0: Interval(0.0, 0.0, 0.0)} if 1.0 in betas else {}
+    for beta in betas:
+        if beta != 1.0 and (interval := variant.interval(column, beta, 1.0)):
+            found[beta] = interval
+    return dict(sorted(found.items()))
+
+
+def _intervals(ax: Axes, drawn: Mapping[float, Interval], scale: float, **style: Any) -> None:
+    """Draw numbers with their intervals."""
+    numbers = np.array([[one.estimate, one.low, one.high] for one in drawn.values()], dtype=float)
+    mean, low, high = scale * numbers.reshape(-1, 3).T
     ax.errorbar(
-        values.columns,
-        means,
-        yerr=half,
+        np.array(list(drawn), dtype=float),
+        mean,
+        yerr=[mean - low, high - mean],
         capsize=2,
         markersize=4.5,
         linewidth=1.4,

@@ -47,7 +47,7 @@ def still(settings: pd.DataFrame) -> Figure:
                     beta, row[error], marker, color=beta_color(beta), fillstyle=fill, **named
                 )
     accuracy.axhline(0, color="black", linewidth=0.8)
-    accuracy.set(xscale="log", xlabel="β", ylabel="test accuracy less that\nof β = 1, points")
+    accuracy.set(xscale="log", xlabel="β", ylabel="test accuracy minus that\nof β = 1, points")
     calibration.set(xscale="log", xlabel="β", ylabel="calibration error, %", ylim=(0, None))
     for panel in (accuracy, calibration):
         panel.set_title("\n".join(setting[["setting", "note"]].iloc[0]), fontsize="small")

@@ -205,7 +205,8 @@ def train_stack(
         setting,
         started,
         device,
-        data={"name": dataset.name, "source": dataset.source, "copy": dataset.copy, **sizes},
+        data={"name": dataset.name, "source": dataset.source, "copy": dataset.copy, **sizes}
+        | ({"wrong_labels": dataset.wrong_labels} if dataset.wrong_labels else {}),
         model={
             "name": setting.model,
             "parameters": sum(parameter.numel() for parameter in model.parameters()) // model.runs,
@@ -230,7 +231,7 @@ def _held(schedule: Schedule, every: int) -> Schedule:
 def _load(setting: Train) -> data.Dataset:
     """Load the data as the model takes them: rows of numbers, or images as they lie in their files, to be normalised batch by batch."""
     options = setting.model_dump(
-        include={"normalization", "validation_size", "subset", "imbalance"}
+        include={"normalization", "validation_size", "subset", "imbalance", "labels"}
     )
     if setting.model == "mlp":
         dataset = data.load(setting.dataset, **options).flat()

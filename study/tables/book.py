@@ -25,8 +25,10 @@ _MINUS = re.compile(
 _NOTHING = re.compile(
     r"(?<![\w.])[+-](?=0(\.0+)?(?![\d.]))"
 )  # the sign of a number that is rounded to 0
-# where a tag begins, or, in the group, a text that may hold a bare <
-_TAG = re.compile(r"(`[^`]*`|\$[^$]*\$|<https?://[^>\s]*>)|<(?=[A-Za-z/!?])")
+# Where a tag or a substitution begins; before these, what may hold a bare < and is read whole: an
+# escaped character, code between as many backticks, an address, a formula.
+_KEPT = r"(?P<kept>\\[!-/:-@[-`{-~]|(?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)|<https?://[^<>\s]*>)"
+_TAG = re.compile(_KEPT + r"|(?P<formula>\$[^$]*\$)|<(?=[A-Za-z/!?])|\{(?=\{)")
 _NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\](\s*points)?|\s*%)?")
 
 
@@ -292,8 +294,20 @@ def _one_line(text: str) -> str:
 
 
 def _tagless(text: str) -> str:
-    """A text in one line that brings no tag into the page, whatever file it comes from; code, formulas and addresses stay."""
-    return _TAG.sub(lambda found: found[1] or "&lt;", re.sub(r"\s*\n\s*", " ", text.strip()))
+    """A text in one line that brings no tag and no template into the page; code, formulas and addresses stay.
+
+    This is a second door: texts of campaigns and records come through
+    :func:`study.records.verbatim`.
+    """
+
+    def kept(found: re.Match[str]) -> str:
+        if found["kept"]:
+            return found["kept"]
+        if found["formula"]:  # a < before a letter begins no tag where a space stands between them
+            return re.sub(r"<(?=[A-Za-z/!?])", "< ", found["formula"])
+        return "&lt;" if found[0] == "<" else "&#123;"
+
+    return _TAG.sub(kept, re.sub(r"\s*\n\s*", " ", text.strip()))
 
 
 def signed(text: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from study import criteria, published, statistics
-from study.criteria import TABLE_I, Variant
+from study import claims, published, statistics
+from study.claims import TABLE_I, Variant
 from study.losses import LOSSES
 from study.statistics import MeanSd
 from study.tables.book import MISSING, bold, cell, mean_sd
@@ -121,7 +121,7 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
-    """Compute the accuracy of each loss less softmax, in points, for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
+    """Compute the accuracy of each loss minus softmax, in points, for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
 
     The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as the criteria
     of L6 have it: paired over the seeds on networks at real accuracy, and with the deviation of all
@@ -146,7 +146,7 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
                 )
             )
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
-        rules = criteria.pooled_unless_fast(Variant(str(variant), of_variant))
+        rules = Variant(str(variant), of_variant)
         ours = {}
         for loss in sorted(
             set(of_variant["loss"]) - {"softmax"}, key=list(of_variant["loss"]).count
@@ -174,7 +174,7 @@ def as_printed() -> pd.DataFrame:
 
     Example:
         >>> as_printed().iloc[0].tolist()
-        ['CIFAR-100, 13-layer network', 'L3 a', 'LM, λ = 0.3 less softmax', '**−1.35 [−1.84, −0.86]**']
+        ['CIFAR-100, 13-layer network', 'L3 a', 'LM, λ = 0.3 minus softmax', '**−1.35 [−1.84, −0.86]**']
     """
     found = {
         (row["source"], row["loss"]): MeanSd(row["value"], row["sd"], _RUNS)
@@ -201,7 +201,7 @@ def as_printed() -> pd.DataFrame:
             for one in both
         ]
         rows.append(
-            [where, part, " less ".join(names), bold(statistics.contrast(means, weights), ".2f")]
+            [where, part, " minus ".join(names), bold(statistics.contrast(means, weights), ".2f")]
         )
     return pd.DataFrame(rows, columns=["where", "part", "compared", "errors, points [95 %]"])
 
@@ -229,18 +229,18 @@ FREE, TOGETHER = "rows dealt out freely, as in the paper", "equal rows in one fo
 
 def table_i(runs: pd.DataFrame) -> pd.DataFrame:
     """Show the accuracies of Table I in per cent: a row for each of ``folds``, ``source``, ``title`` and ``setting``."""
-    frames = [_long(criteria.paper_table_i(), FREE, PAPER)]
+    frames = [_long(claims.paper_table_i(), FREE, PAPER)]
     for kind, folds in {"uci": FREE, "uci-adam": FREE, "uci-tables": TOGETHER}.items():
-        found = criteria.runs_of(runs, kind)
+        found = claims.runs_of(runs, kind)
         for variant, group in (
             found[found["setting"].isin(list(TABLE_I))].groupby("variant") if len(found) else ()
         ):
-            frames.append(_long(criteria.accuracies(group), folds, short(str(variant))))
+            frames.append(_long(claims.accuracies(group), folds, short(str(variant))))
     return pd.concat(frames, ignore_index=True)
 
 
 def ahead(scores: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of ArcGrad in Table I less that of each other method, in points over the data sets, for :func:`study.figures.beside`."""
+    """Accuracy of ArcGrad in Table I minus that of each other method, in points over the data sets, for :func:`study.figures.beside`."""
     named = scores.rename(columns={"folds": "variant", "setting": "schedule"})
     groups = named.groupby("source", sort=False)
     return pd.concat(
@@ -255,7 +255,7 @@ def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
     """Accuracy, wins or rank of each method over the data sets, the best bold: a group of rows for each, a column for each source."""
     of_kind: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.Series[float]], str]] = {
         "accuracy": ("average accuracy, %", lambda table: table.mean(), ".2f"),
-        "wins": ("tables won", lambda table: criteria.won(table).sum(), ".3g"),
+        "wins": ("tables won", lambda table: claims.won(table).sum(), ".3g"),
         "rank": ("average rank", lambda table: -statistics.ranks(table).mean(), ".2f"),
     }
     frames = []

@@ -7,13 +7,17 @@ from typing import Any
 import pandas as pd
 from IPython.display import HTML
 
-from study.criteria.selection import FAST
-from study.statistics import t_interval
+from study.claims import Variant, Verdict
+from study.claims.evidence import FAST
 from study.tables.page import Page
-from study.verdicts import Verdict
 
 _LEAST = 3  # seeds
-_NETWORKS = {"fast": "a small network", "resnet18": "a narrow ResNet18", "vgg16": "a narrow VGG16"}
+_NETWORKS = {
+    "mlp": "the papers' network",
+    "fast": "a small network",
+    "resnet18": "a narrow ResNet18",
+    "vgg16": "a narrow VGG16",
+}
 _MEANS = {
     "accuracy": "test_accuracy",
     "early": "early",
@@ -54,7 +58,7 @@ def settings(page: Page) -> pd.DataFrame:
     runs = pd.concat(
         [
             images[fast],
-            grid.assign(variant="MNIST, " + grid["variant"], model="the papers' network"),
+            grid.assign(variant="MNIST, " + grid["variant"], model="mlp"),
             images[~fast],
         ]
     )
@@ -80,7 +84,8 @@ def settings(page: Page) -> pd.DataFrame:
         for beta, of_beta in own.groupby("beta"):
             found: dict[str, Any] = {title: means[metric, beta] for title, metric in _MEANS.items()}
             for title, metric in (("gain", "test_accuracy"), ("early gain", "early")):
-                found[title] = t_interval((wide[metric, beta] - wide[metric, 1.0]).dropna())
+                gain = Variant(str(name), own).interval(metric, float(str(beta)), 1.0)
+                found[title] = gain.times(100) if gain else None
             rows.append(
                 about
                 | {"beta": beta, "seeds": of_beta["seed"].nunique(), "lost": of_beta["lost"].mean()}
@@ -132,22 +137,18 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     at_advised = linked[linked["beta"] == advised].assign(
         usual=lambda own: own["setting"].map(usual["ece"])
     )
-    parts = {
-        part.id: [
-            leaf.difference
-            for finding in part.deciding
-            for leaf in finding.leaves()
-            if leaf.difference
-        ]
-        for part in b1.parts
-    }
     errors = {
         part.id: [finding.difference.mean for finding in part.deciding if finding.difference]
         for part in b4.parts
     }
     points = {
-        part: [t_interval([100 * value for value in one.values]) for one in differences]
-        for part, differences in parts.items()
+        part.id: [
+            leaf.difference.interval.times(100)
+            for finding in part.deciding
+            for leaf in finding.leaves()
+            if leaf.difference
+        ]
+        for part in b1.parts
     }
     return told | {
         "settings": count,
@@ -176,7 +177,7 @@ def element(content: list[dict[str, Any]]) -> HTML:
     """Write the element of a page that the script fills with these settings."""
     text = json.dumps(
         {"settings": content}, ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    ).replace("</", "<\\/")
+    ).replace("<", "\\u003c")
     return HTML(
         f'<div class="play" data-instead="fig-play"><script type="application/json">{text}</script></div>'
     )

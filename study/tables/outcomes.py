@@ -6,38 +6,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import groupby
 
 import pandas as pd
 from IPython.display import HTML
 
-from study import ROOT, criteria, published, statistics
-from study.criteria import Finding, Outcome, Variant
-from study.criteria.rules import METRICS
+from study import ROOT, claims, published, statistics
+from study.claims import OWN, VERDICTS, Finding, Outcome, Variant, Verdict
+from study.claims.meaning import ask
 from study.statistics import Interval
-from study.tables import sentences
 from study.tables.book import MISSING, signed
 from study.tables.runs import short
-from study.verdicts import VERDICTS, Verdict
 
 MARKS: Mapping[Outcome, str] = {"met": "✓", "contradicted": "✗", "unresolved": "○"}
 """The mark of each outcome of a finding."""
 SCALES: Mapping[str, str] = {"paper": "the papers' scale", "reduced": "reduced runs"}
 """What the scales of the records are called in a sentence."""
-
-_SHARES = tuple(
-    f"{METRICS[name]},"
-    for name in (
-        "test_accuracy",
-        "test_top5_accuracy",
-        "train_accuracy",
-        "early_accuracy",
-        "test_ece",
-        "test_mce",
-        "overconfidence",
-    )
-    + ("train_confidence", "lost_share", "gap", "never_learnt", "oscillation", "falls", "excess")
-)  # what a comparison of shares begins with; its difference is told in percentage points
 
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "MNIST": ("relu-", "tanh-", "sigmoid-", "mnist"),
@@ -63,15 +46,14 @@ def scale(verdict: Verdict) -> str:
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:
-    """Count the claims by scale and outcome, such as ``"1 mixed (the papers' scale); 1 supported, 2 unresolved (reduced runs)"``."""
-    texts = []
-    for words, group in groupby(sorted(verdicts, key=scale, reverse=True), scale):
-        found = Counter(verdict.verdict for verdict in group)
-        texts.append(
-            ", ".join(f"{found[word]} {word}" for word in VERDICTS if found[word])
-            + (f" ({words})" if words else "")
-        )
-    return "; ".join(texts)
+    """Count the claims by their outcome, such as ``"1 supported, 4 unresolved"``."""
+    found = Counter(verdict.verdict for verdict in verdicts)
+    return ", ".join(f"{found[word]} {word}" for word in VERDICTS if found[word])
+
+
+def is_own(verdict: Verdict) -> bool:
+    """Tell a claim of this project from one of the papers."""
+    return claims.ledger()[verdict.claim].paper == OWN
 
 
 def beside(verdict: Verdict) -> Verdict:
@@ -79,8 +61,8 @@ def beside(verdict: Verdict) -> Verdict:
     if verdict.claim not in _TABLES:
         return verdict
 
-    def filled(finding: Finding, printed: Iterator[str]) -> Finding:
-        paper = finding.paper or (next(printed, "") if finding.difference else "")
+    def filled(finding: Finding, printed: Iterator[tuple[published.Effect, ...]]) -> Finding:
+        paper = finding.paper or (next(printed, ()) if finding.difference else ())
         return replace(
             finding,
             paper=paper,
@@ -96,14 +78,14 @@ def beside(verdict: Verdict) -> Verdict:
     return replace(verdict, parts=tuple(parts))
 
 
-def _own(claim: str, part: str) -> Iterator[str]:
+def _own(claim: str, part: str) -> Iterator[tuple[published.Effect, ...]]:
     """The papers' own effects in the comparisons of a part, by its rule, which takes the printed numbers for runs."""
     source = _TABLES[claim]
     printed = published.printed().query("source == @source")
     scores = printed.pivot(index="dataset", columns="setting", values="value")
     columns = {
         printed["metric"].iloc[0]: scores,
-        "wins": criteria.won(scores),
+        "wins": claims.won(scores),
         "negative_rank": -statistics.ranks(scores),
     }
     runs = pd.DataFrame({name: table.stack() for name, table in columns.items()}).reset_index()
@@ -115,12 +97,11 @@ def _own(claim: str, part: str) -> Iterator[str]:
     twice = pd.concat(
         [runs.assign(unit=name + copy) for copy in "ab"]
     )  # for an interval, of which nothing is told
-    found = criteria.CLAIMS[claim][part].rule(Variant(source, twice, unit="unit"))
-    return (
-        f"{source}: {round(leaf.difference.mean, 4):+g}"
-        for leaf in (found.leaves() if found else ())
-        if leaf.difference
-    )
+    found = ask(claims.ledger()[claim].parts[part], Variant(source, twice, unit="unit"))
+    for leaf in found.leaves() if found else ():
+        if leaf.difference:
+            mean = round(leaf.difference.mean, 4)
+            yield (published.Effect(source, "", mean, mean),)
 
 
 def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
@@ -132,8 +113,7 @@ def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
 def matrix(verdicts: Sequence[Verdict]) -> HTML:
     """Draw the matrix of some claims, for a page in a folder of the book.
 
-    Its cells are links to the page that shows the claim, as ``book/findings.yml`` says; the ledger,
-    if it does not. A cell under the mouse or with the focus lists its findings, each with its
+    Its cells are links to the page that shows the claim, as its file says; the ledger, if it does not. A cell under the mouse or with the focus lists its findings, each with its
     effect, the interval and the papers' own effect. On a phone each claim is one line.
     """
     by_column: list[dict[str, list[tuple[str, Finding]]]] = [
@@ -151,13 +131,11 @@ def matrix(verdicts: Sequence[Verdict]) -> HTML:
             columns[column].append((letter, finding))
     shown = [column for column in _COLUMNS if any(columns[column] for columns in by_column)]
     head = "".join(f'<th scope="col">{column}</th>' for column in ("claim", "outcome", *shown))
-    rows, written = [], sentences.written("findings")
+    rows = []
     for verdict, columns in zip(verdicts, by_column, strict=True):
-        entry = written.get(verdict.claim, {})  # none yet for a claim whose first runs are new
-        label, claim = (
-            entry.get("label", "sec-claims"),
-            entry.get("short") or published.claims().claim[verdict.claim],
-        )
+        written = claims.ledger()[verdict.claim]
+        label = written.page or "sec-claims"
+        claim = written.short or written.claim
         if label not in _pages():
             raise ValueError(f"no page has the label {label!r}")
         address = f"../{_pages()[label]}#{label}"
@@ -181,16 +159,16 @@ def matrix(verdicts: Sequence[Verdict]) -> HTML:
 
 
 def effects(found: Finding) -> tuple[str, str]:
-    """Write the difference of a comparison with its interval, and the papers' own; of shares in percentage points."""
-    if found.difference is None:
+    """Write the difference of a comparison with its interval, and the papers' own.
+
+    Differences of shares are in percentage points.
+    """
+    if found.difference is None or found.metric is None:
         return MISSING, MISSING
-    factor, unit = (100, " points") if found.text.startswith(_SHARES) else (1, "")
-    interval = found.difference.interval
+    factor, interval = found.metric.factor, found.difference.interval
     ours = Interval(factor * interval.estimate, factor * interval.low, factor * interval.high)
-    papers = re.sub(
-        r"(?<= )[+-][0-9.]+", lambda number: f"{factor * float(number[0]):+.4g}", found.paper
-    )
-    return signed(f"{ours:+u}{unit}"), signed(papers) or MISSING
+    text = f"{ours:+u} {found.metric.unit}".strip()
+    return signed(text), signed(published.written(found.paper, factor)) or MISSING
 
 
 def _cell(name: str, found: Sequence[tuple[str, Finding]], address: str) -> str:

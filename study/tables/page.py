@@ -6,6 +6,7 @@ A page begins with ``page = Page("E4")`` and ``page.answer()``, takes its runs f
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
@@ -13,13 +14,14 @@ import pandas as pd
 from IPython.display import Markdown
 from pandas.api.types import is_numeric_dtype
 
-from study import ROOT, campaign, criteria, figures, published, records, verdicts
-from study.criteria.selection import FAST, on_fast
+from study import ROOT, campaign, claims, figures, records
+from study.claims import Finding, Verdict
+from study.claims.evidence import FAST, on_fast
+from study.claims.verdicts import replaced, variants
 from study.tables import sentences
 from study.tables.book import MISSING, Table, cell, table
 from study.tables.outcomes import MARKS, SCALES, beside, counts, effects, scale
 from study.tables.runs import in_order, short
-from study.verdicts import Verdict
 
 _COLUMNS = {
     "training samples": ("train_samples", 1),
@@ -30,6 +32,13 @@ _UNDER_WAY = (
     "mlp",
     FAST,
 )  # networks that go on being trained; what is left of larger ones decides nothing any more, or waits for a GPU
+
+
+_SAID = {
+    "GD": "The papers claim:",
+    "project": "We asked:",
+    "reviews": "The reviewers asked:",
+}
 
 
 class Page:
@@ -50,8 +59,8 @@ class Page:
         """The verdict on each claim that has criteria."""
         return {
             claim: beside(one)
-            for claim, one in verdicts.verdicts(
-                self.records, filter(criteria.CLAIMS.get, self.claims)
+            for claim, one in claims.verdicts(
+                self.records, [claim for claim in self.claims if claims.ledger()[claim].parts]
             ).items()
         }
 
@@ -59,16 +68,16 @@ class Page:
         """Select the runs of a kind, in the order of :func:`study.tables.runs.in_order`.
 
         Args:
-            kind: as :func:`study.criteria.runs_of` knows it.
+            kind: as :func:`study.claims.runs_of` knows it.
             some: whether those that decide nothing are there too: with too few seeds or under way,
                 their seeds counted behind their names, and those of older runs that a network at
                 real accuracy has replaced.
         """
-        found = criteria.runs_of(self.records, kind).reset_index(drop=True)
+        found = claims.runs_of(self.records, kind).reset_index(drop=True)
         if found.empty:
-            return found
-        settled = {variant.name for variant in verdicts.variants(found, kind)}
-        least = found["variant"].map(lambda name: criteria.least_seeds(kind, str(name)))
+            return found.reindex(columns=[*{**dict.fromkeys(found), "variant": 0, "setting": 0}])
+        settled = {variant.name for variant in variants(found, kind)}
+        least = found["variant"].map(lambda name: claims.least_seeds(kind, str(name)))
         of_setting = found.groupby(["variant", found["setting"].astype(str)])[
             "seed" if "seed" in found else "title"
         ].transform("nunique")
@@ -77,44 +86,53 @@ class Page:
             found["variant"].map(on_fast), most
         )  # on the small network each setting has its own plan
         few = (seeds < least) | ~found["variant"].isin(settled)
-        older = found["variant"].isin(verdicts.replaced(self.claims, settled)) & found["scale"].ne(
-            "paper"
-        )
+        older = found["variant"].isin(replaced(self.claims, settled)) & found["scale"].ne("paper")
         shown = in_order(found if some else found[~few & ~older])
         counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
         return shown.assign(variant=shown["variant"] + counted.where(few, "")[shown.index])
 
     def answer(self, claim: str = "") -> Markdown:
-        """Show the claim with its place in the paper, the outcome with its scale and counts, and what was found."""
+        """Show what was found, then the claim with its place in the paper, then the tally."""
         claim = claim or self.claims[0]
-        entry = published.claims().loc[claim]
-        place = entry["where"][0].upper() + entry["where"][1:]
-        fine = f"{claim} in {{ref}}`the ledger <sec-claims>`; {{ref}}`how a claim is decided <sec-read>`."
+        written = claims.ledger()[claim]
+        place = written.where[0].upper() + written.where[1:]
+        said = _SAID.get(written.paper, "The paper claims:")
+        more = (
+            f"{claim} in {{ref}}`the ledger <sec-claims>`;"
+            " {ref}`how a claim is decided <sec-read>`."
+        )
         texts = (
-            f"> {entry['claim']}\n>\n> {place}.",
             f"{{.answer}}\n{self._answer(claim)}",
-            f"{{.fineprint}}\n{fine}",
+            f"> **{said}** {written.claim}\n>\n> {place}.",
+            f"{{.fineprint}}\n{self._tally(claim)} {more}",
         )
         return Markdown("\n\n".join(texts))
 
     def _answer(self, claim: str) -> str:
-        """Such as "**Mixed** (the papers' scale): of 18 findings ✓ 7 met, ✗ 3 contradicted, ○ 8 unresolved. It depends on ..."."""
+        """The sentences on a claim; its verdict alone, where they were written for another one."""
         verdict, waiting = self.verdicts[claim], self._waiting(claim)
-        told = counts(verdict.deciding)
-        if not told:
-            return (
-                f"**Not decided yet.** It will be when these runs are complete: {waiting}."
-                if waiting
-                else "**Not run yet.**"
-            )
-        each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
-        found = sentences.finding(verdict).removeprefix("Reduced runs. ")
-        more = (
+        if verdict.verdict == "not run":
+            if not waiting:
+                return "**Not run yet.**"
+            return f"**Not decided yet.** It will be when these runs are complete: {waiting}."
+        found = sentences.finding(verdict) or f"**{verdict.verdict.capitalize()}.**"
+        under_way = (
             f" More runs are under way, and decide nothing before they are complete: {waiting}."
             if waiting
             else ""
         )
-        return f"**{verdict.verdict.capitalize()}** ({scale(verdict)}): of {sum(told.values())} findings {each}. {found}{more}"
+        return f"{found}{under_way}"
+
+    def _tally(self, claim: str) -> str:
+        """Such as "**Mixed** (the papers' scale), by part a. Of 18 findings ✓ 7 met, ✗ 3 ..."."""
+        verdict = self.verdicts[claim]
+        told = counts(verdict.deciding)
+        each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
+        size = f" ({scale(verdict)})" if scale(verdict) else ""
+        word = f"**{verdict.verdict.capitalize()}**{size}, by part {verdict.primary}."
+        depends = f" It depends on {verdict.depends}." if verdict.depends else ""
+        tally = f" Of {sum(told.values())} findings {each}." if told else ""
+        return f"{word}{depends}{tally}"
 
     def _waiting(self, claim: str) -> str:
         """Say how far the campaigns are that answer the claim, if they were begun and are not complete."""
@@ -136,56 +154,48 @@ class Page:
 
     def _rests_on(self) -> str:
         kinds = dict.fromkeys(
-            part.kind for claim in self.verdicts for part in criteria.CLAIMS[claim].values()
+            part.runs for claim in self.verdicts for part in claims.ledger()[claim].parts.values()
         )
         found = pd.concat([self.runs(kind, some=True) for kind in kinds])
-        rows = [
-            {"scale": SCALES[str(name)].capitalize(), "variant": variant}
-            | {
-                title: _values(group[name] / unit)
-                for title, (name, unit) in _COLUMNS.items()
-                if name in group and is_numeric_dtype(group[name])
-            }
-            | {"seeds": _values(group.groupby(group["setting"].astype(str))["seed"].nunique())}
-            for (name, variant), group in (
-                found.groupby(["scale", "variant"], sort=False) if len(found) else ()
-            )
-        ]
-        return table(
-            pd.DataFrame(rows), f"tab-{self._name}-runs", "What was trained.", group="scale"
-        )._repr_markdown_()
+        rows = []
+        groups = found.groupby(["scale", "variant"], sort=False) if len(found) else ()
+        for (name, variant), group in groups:
+            row = {"scale": SCALES[str(name)].capitalize(), "variant": variant}
+            for title, (column, unit) in _COLUMNS.items():
+                if column in group and is_numeric_dtype(group[column]):
+                    row[title] = _values(group[column] / unit)
+            row["seeds"] = _values(group.groupby(group["setting"].astype(str))["seed"].nunique())
+            rows.append(row | _at_one(group))
+        caption = (
+            "What was trained. Training accuracy and over-confidence (confidence minus accuracy on"
+            " the test set) are those at β = 1, means over the seeds."
+        )
+        frame = pd.DataFrame(rows).fillna(MISSING)
+        return table(frame, f"tab-{self._name}-runs", caption, group="scale")._repr_markdown_()
 
     def _criteria(self, claim: str) -> str:
         rows: list[dict[str, Any]] = []
-        for part in self.verdicts[claim].parts:
-            common = {"part": f"({part.id}) {part.criterion}"}
+        verdict = self.verdicts[claim]
+        for part in verdict.parts:
+            primary = ", primary" if part.id == verdict.primary else ""
+            common = {"part": f"({part.id}{primary}) {part.criterion}"}
             for finding in part.findings:
                 for one in [finding, *finding.leaves()] if finding.components else [finding]:
-                    named = {
-                        "variant": short(one.variant)
-                        if one is finding
-                        else f"– {one.text.partition(', ')[2]}"
-                    }
-                    ours, papers = effects(one)
-                    effect = {"difference [95 %]": ours, "papers": papers} | (
-                        {"pairs": one.difference.n} if one.difference else {}
-                    )
-                    outcome = f"{MARKS[one.outcome]} {one.outcome}"
-                    rows.append(
-                        common
-                        | named
-                        | effect
-                        | {"outcome": outcome if one.decides else f"({outcome})"}
-                    )
+                    rows.append(common | _told(one, whole=one is finding))
             if not part.findings:
                 rows.append(common | {"variant": "not run"})
         frame = pd.DataFrame(rows)
         if "pairs" in frame:  # something was found
             frame["pairs"] = frame["pairs"].astype("Int64")
-        claimed = sentences.written("findings").get(claim, {}).get("short", claim)
-        caption = f"{claimed}: the criteria and what was found. Differences of shares are in percentage points."
-        caption += " Outcomes in parentheses are shown and decide nothing."
-        told = table(frame, f"tab-{claim.lower()}-verdict", caption, group="part")
+        claimed = claims.ledger()[claim].short or claim
+        caption = (
+            f"{claimed}: the criteria and what was found. Differences of shares are in percentage"
+            " points; p is corrected for the comparisons of the claim that decide. Outcomes in"
+            " parentheses are shown and decide nothing."
+        )
+        told = table(
+            frame, f"tab-{claim.lower()}-verdict", caption, formats=_formats(frame), group="part"
+        )
         return closed(f"Criteria and findings: {claimed}", told)
 
     def _rerun(self) -> str:
@@ -221,3 +231,35 @@ def _values(column: pd.Series[Any]) -> str:
         cell(round(value)) for value in (column.min(), column.max()) if value == value
     )
     return " to ".join(ends) or MISSING
+
+
+def _at_one(group: pd.DataFrame) -> dict[str, str]:
+    """Give training accuracy and over-confidence at β = 1, in per cent and points."""
+    plain = group[[setting in (1.0, "softmax") for setting in group["setting"]]]
+    row = {}
+    for title, column in (
+        ("training accuracy, %", "train_accuracy"),
+        ("over-confidence, points", "overconfidence"),
+    ):
+        if column in plain and plain[column].notna().any():
+            row[title] = cell(100 * float(plain[column].mean()), ".1f")
+    return row
+
+
+def _told(one: Finding, *, whole: bool) -> dict[str, Any]:
+    """Write a finding, or a comparison that it is made of, as a row of the table of criteria."""
+    ours, papers = effects(one)
+    name = short(one.variant) if whole else f"– {one.text.partition(', ')[2]}"
+    outcome = ", ".join([f"{MARKS[one.outcome]} {one.outcome}", *one.notes])
+    if one.outside:
+        outcome = "(outside the premise)"
+    elif not one.decides:
+        outcome = f"({outcome})"
+    row: dict[str, Any] = {"variant": name, "difference [95 %]": ours, "papers": papers}
+    if one.difference:
+        row |= {"pairs": one.difference.n, "p": one.corrected}
+    return row | {"outcome": outcome}
+
+
+def _formats(frame: pd.DataFrame) -> dict[Hashable, str]:
+    return {"p": ".2g"} if "p" in frame else {}

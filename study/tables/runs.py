@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from study import criteria, figures, published, statistics
+from study import claims, figures, published
+from study.claims import Variant
 from study.published import Setting
-from study.tables.book import MISSING, cell, difference, mean_sd, signed
+from study.tables.book import MISSING, bold, cell, difference, mean_sd, signed
 
 ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
 BOTH = "pixels 0 to 255 (both)"
@@ -75,93 +75,78 @@ def differences(
     title: str,
     settings: Sequence[Setting] = (),
     *,
-    less: Setting = 1.0,
+    minus: Setting = 1.0,
     scale: float = 100.0,
     spec: str = ".1f",
 ) -> pd.DataFrame:
-    """Compare one metric of several settings: its level, its paired difference to one of them, and that difference in the papers.
+    """Compare one metric of several methods: its level, its difference to one of them, the papers'.
 
     Args:
         runs: with ``variant``, ``setting``, ``dataset`` and ``seed``.
         metric: its column.
         title: what the level is called, with its unit.
-        settings: those that are shown, in this order; all, if none is named.
-        less: the setting that is subtracted.
+        settings: the methods that are shown, in this order; all, if none is named.
+        minus: the method that is subtracted.
         scale: a factor for all numbers, such as 100 for points.
         spec: their format.
 
     Returns:
-        A row for each variant and setting; ``variant`` is for the heading of a group of rows.
+        A row for each variant and method; ``variant`` is for the heading of a group of rows.
     """
     rows = []
-    reference = f"less {published.setting_name(less)}"
-    for variant, group in (
-        runs[runs[metric].notna()].groupby("variant", sort=False) if metric in runs else ()
-    ):
-        by: dict[Any, pd.Series[float]] = {
-            setting: own.set_index("seed")[metric]
-            for setting, own in group.groupby("setting", sort=False)
-        }
-        for setting in filter(by.__contains__, settings or by):
-            own = by[setting]
-            seeds = (
-                own.index.intersection(by[less].index)
-                if setting != less and less in by
-                else own.index[:0]
+    known = runs[runs[metric].notna()] if metric in runs else runs[:0]
+    for variant, group in known.groupby("variant", sort=False):
+        own = Variant(str(variant), group)
+        there = list(dict.fromkeys(group["setting"]))
+        dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
+        for setting in filter(there.__contains__, settings or there):
+            found = own.interval(metric, setting, minus) if setting != minus else None
+            effects = published.effects((metric, setting), (metric, minus), dataset)
+            here = [effect for effect in effects if not effect.elsewhere and setting != minus]
+            rows.append(
+                {
+                    "variant": variant,
+                    "trained with": published.setting_name(setting),
+                    title: mean_sd(own.having(metric, setting), spec, scale=scale),
+                    f"minus {published.setting_name(minus)}": (
+                        bold(found.times(scale), f"+{spec}") if found else MISSING
+                    ),
+                    "papers": signed(published.written(here, scale)) or MISSING,
+                }
             )
-            dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
-            theirs = signed(published.effect((metric, setting), (metric, less), dataset, scale))
-            elsewhere = setting == less or any(
-                f", {name}" in theirs for name in published.DATASETS.values()
-            )
-            row = {
-                "variant": variant,
-                "trained with": published.setting_name(setting),
-                title: mean_sd(own, spec, scale=scale),
-            }
-            row[reference] = (
-                difference(own[seeds], by[less][seeds], spec, scale=scale)
-                if len(seeds)
-                else MISSING
-            )
-            rows.append(row | {"papers": MISSING if elsewhere else theirs or MISSING})
     frame = pd.DataFrame(rows)
     return frame.drop(columns="papers") if rows and (frame["papers"] == MISSING).all() else frame
 
 
 def leads(
-    runs: pd.DataFrame, metric: str, less: str, *, scale: float = 100.0, unit: str = "seed"
+    runs: pd.DataFrame, metric: str, minus: str, *, scale: float = 100.0, unit: str = "seed"
 ) -> pd.DataFrame:
-    """Compute the paired differences of every schedule to one of them in each variant, for :func:`study.figures.beside`.
+    """Compute the differences of every schedule to one of them in each variant.
+
+    They are for :func:`study.figures.beside`.
 
     Args:
         runs: with ``variant`` and ``schedule``.
         metric: its column.
-        less: the schedule that is subtracted.
+        minus: the schedule that is subtracted.
         scale: a factor, such as 100 for points.
-        unit: the column that pairs two runs.
+        unit: the column of what two runs share.
 
     Returns:
-        A row for each variant (``panel``) and ``schedule``: its ``label``, and ``mean``, ``low``
-        and ``high`` of the difference.
+        A row for each variant (``panel``) and ``schedule``: its ``label``, and ``mean``, ``low`` and
+        ``high`` of the difference.
     """
     rows = []
     for variant, group in runs.groupby("variant", sort=False) if len(runs) else ():
-        wide = scale * group.pivot_table(index=unit, columns="schedule", values=metric, sort=False)
-        for schedule in wide.columns.drop(less, errors="ignore"):
-            both = wide.reindex(columns=[schedule, less]).dropna()
-            if len(both) > 1:
-                found = statistics.paired_difference(both[schedule], both[less]).interval
-                rows.append(
-                    (
-                        variant,
-                        schedule,
-                        figures.schedule_label(schedule),
-                        found.estimate,
-                        found.low,
-                        found.high,
-                    )
-                )
+        own = Variant(str(variant), group.assign(setting=group["schedule"]), unit=unit)
+        methods = dict.fromkeys(group["schedule"])
+        for schedule in methods:
+            if schedule == minus or minus not in methods:
+                continue
+            if found := own.interval(metric, schedule, minus):
+                at = found.times(scale)
+                label = figures.schedule_label(schedule)
+                rows.append((variant, schedule, label, at.estimate, at.low, at.high))
     return pd.DataFrame(rows, columns=["panel", "schedule", "label", "mean", "low", "high"])
 
 
@@ -170,25 +155,25 @@ def span(
     column: str,
     schedule: str,
     *,
-    less: str | None = None,
+    minus: str | None = None,
     spec: str = ".1f",
     scale: float = 100.0,
 ) -> str:
     """Give an outcome of a schedule in all variants, for a sentence: its mean in one, or the smallest and the largest mean.
 
-    ``less`` is a schedule to subtract, seed by seed.
+    ``minus`` is a schedule to subtract, seed by seed.
 
     Example:
         >>> runs = pd.DataFrame({"variant": list("abab"), "schedule": list("1122"), "seed": 0, "accuracy": [0.9, 0.8, 0.7, 0.9]})
-        >>> span(runs, "accuracy", "1"), span(runs, "accuracy", "2", less="1"), span(runs[:0], "accuracy", "1")
+        >>> span(runs, "accuracy", "1"), span(runs, "accuracy", "2", minus="1"), span(runs[:0], "accuracy", "1")
         ('80.0 to 90.0', '−20.0 to 10.0', '–')
     """
     if runs.empty or column not in runs:
         return MISSING
     values = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=column).reindex(
-        columns=[*{schedule, less or schedule}]
+        columns=[*{schedule, minus or schedule}]
     )
-    wanted = (values[schedule] if less is None else values[schedule] - values[less]).dropna()
+    wanted = (values[schedule] if minus is None else values[schedule] - values[minus]).dropna()
     means = (scale * wanted).groupby(level=0).mean()
     if means.empty:
         return MISSING
@@ -209,7 +194,7 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
     dead units of ReLU. ``share`` is that of the lost among ten errors or more. The rates come
     first, from the smallest.
     """
-    stepped, grid = criteria.runs_of(runs, "step"), criteria.runs_of(runs, "grid")
+    stepped, grid = claims.runs_of(runs, "step"), claims.runs_of(runs, "grid")
     if stepped.empty:
         return stepped
     inputs, weights, rate = (
@@ -247,7 +232,10 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
 def changes(
     found: pd.DataFrame, metric: str, betas: Sequence[float], spec: str, scale: float = 1.0
 ) -> pd.DataFrame:
-    """Give a metric at β = 1, mean ± standard deviation, and less it, paired over the seeds, that of other β: a row for each arm."""
+    """Give a metric at β = 1, and that of other β minus it, paired over the seeds.
+
+    There is a row for each arm, with mean ± standard deviation at β = 1.
+    """
     rows = []
     for (activation, arm), runs in (
         found.groupby(["activation", "arm"], sort=False) if len(found) else ()
@@ -262,6 +250,8 @@ def changes(
         }
         for beta in betas:
             pairs = wide[[beta, 1.0]].dropna()
-            row[f"β = {beta:g} less β = 1"] = difference(pairs[beta], pairs[1.0], spec, scale=scale)
+            row[f"β = {beta:g} minus β = 1"] = difference(
+                pairs[beta], pairs[1.0], spec, scale=scale
+            )
         rows.append(row)
     return pd.DataFrame(rows)

@@ -1,4 +1,6 @@
-"""Sentences that a person wrote about the records as they were: ``book/findings.yml`` on the claims, ``book/answers.yml`` for all.
+"""Sentences that a person wrote about the records as they were.
+
+Those on a claim stand in its file, the answers to all in ``book/answers.yml``.
 
 Each names what it was written for. Where the records do not give that any more it is not shown, and
 a test names it. A number in double braces is computed from the records (a Jinja expression).
@@ -11,10 +13,10 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 
 from study import ROOT
+from study.claims import Verdict, ledger
 from study.statistics import Interval
 from study.tables.book import signed
 from study.tables.runs import short
-from study.verdicts import Verdict
 
 
 def shown(value: Any) -> Any:
@@ -39,33 +41,35 @@ def shown(value: Any) -> Any:
 _JINJA = Environment(undefined=StrictUndefined, finalize=shown)
 
 
-def written(name: str) -> dict[str, dict[str, str]]:
-    """Read ``"findings"`` or ``"answers"`` as they stand in the file."""
-    content = (ROOT / "book" / f"{name}.yml").read_text(encoding="utf-8")
-    return dict(yaml.safe_load(content))
+def written() -> dict[str, dict[str, str]]:
+    """Read the answers as they stand in ``book/answers.yml``."""
+    return dict(yaml.safe_load((ROOT / "book" / "answers.yml").read_text(encoding="utf-8")))
 
 
 def finding(verdict: Verdict) -> str:
-    """Fill the sentence on a claim with the mean differences of its findings, by part and variant; empty if it has another outcome now."""
-    entry = written("findings").get(verdict.claim, {})
-    if entry.get("verdict") != verdict.verdict:
+    """Fill the sentence on a claim with the mean differences of its findings.
+
+    They are there by part and variant. Empty if the claim has another outcome now.
+    """
+    found = ledger()[verdict.claim].found
+    if found is None or found.verdict != verdict.verdict:
         return ""
     means = {
         part.id: {
-            short(found.variant): found.difference.mean
-            for found in part.findings
-            if found.difference
+            short(finding.variant): finding.difference.mean
+            for finding in part.findings
+            if finding.difference
         }
         for part in verdict.parts
     }
-    return _JINJA.from_string(entry["found"]).render(means)
+    return _JINJA.from_string(found.text).render(means)
 
 
 def answers(numbers: Mapping[str, Any]) -> dict[str, str]:
     """Fill the answers of the first page, in MyST, with :func:`study.tables.measured.numbers`; those that no longer hold are left out."""
     entries = {
         question: entry
-        for question, entry in written("answers").items()
+        for question, entry in written().items()
         if _JINJA.compile_expression(entry["holds"])(**numbers)
     }
     return {

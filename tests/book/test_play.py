@@ -79,11 +79,14 @@ def test_the_theory_is_that_of_gdlib(played: dict[str, Any]) -> None:
     for state in ("start", "right", "end", "home"):
         beta, text = float(played[state]["beta"]), played[state]["text"]
         gradient, confidence = re.findall(
-            r"has the gradient ([\d.]+);.*at a confidence of ([\d.]+) %", text
+            r"has the gradient (?:< )?([\d.]+);.*at a confidence of (?:> )?([\d.]+) %", text
         )[0]
-        assert float(gradient) == pytest.approx(0.1 / (1 + (beta - 1) * 0.9), abs=0.0051), state
+        least = 0.1 / (1 + (beta - 1) * 0.9)
+        assert ("gradient < 0.01;" in text) == (least < 0.005), state
+        assert float(gradient) == pytest.approx(max(least, 0.01), abs=0.0051), state
         expected = inverse_beta_link(torch.tensor([0.8, 0.2], dtype=torch.float64), beta)[0].item()
-        assert float(confidence) == pytest.approx(100 * expected, abs=0.051), state
+        assert ("confidence of > 99.9 %" in text) == (expected > 0.9995), state
+        assert float(confidence) == pytest.approx(min(100 * expected, 99.9), abs=0.051), state
 
 
 def test_measured_numbers_are_those_of_the_nearest_measured_beta(played: dict[str, Any]) -> None:
@@ -96,7 +99,8 @@ def test_measured_numbers_are_those_of_the_nearest_measured_beta(played: dict[st
         "calibration error 7.3 %, 1.5 % after the link, 1.8 % after a fitted temperature." in start
     )
     assert (
-        "Measured at β = 1 on made up <one> (a network, 3 seeds): test accuracy 91.25 %;" in right
+        "Measured at β = 1, the nearest measured β, on made up <one> (a network, 3 seeds): "
+        "test accuracy 91.25 %;" in right
     )
     assert "Measured at β = 5" in end and "points" not in end, "accuracy was not compared there"
     assert (
@@ -104,8 +108,8 @@ def test_measured_numbers_are_those_of_the_nearest_measured_beta(played: dict[st
         and "the link was not recorded here" in home
     )
     assert (
-        "Measured at β = 0.1 on made up two (another network, 5 seeds): test accuracy +3.00"
-        in played["other"]["text"]
+        "Measured at β = 0.1, the nearest measured β, on made up two (another network, 5 seeds): "
+        "test accuracy +3.00" in played["other"]["text"]
     )
 
 

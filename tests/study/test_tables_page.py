@@ -1,4 +1,4 @@
-"""The frame of a page of evidence: the answer with its counts, short names, differences beside the papers', what a page rests on."""
+"""The frame of a page of evidence: answer, counts, short names, differences, what it rests on."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 import pandas as pd
 import pytest
 
-from study import tables
+from study import claims, tables
 from study.campaign.plan import Job
 from study.tables import Page
 from study.tables.runs import in_order, short
-from tests.study.made_up import images, mnist
+from tests.study.made_up import FAST, images, mnist
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +21,8 @@ def page() -> Page:
 
 def test_a_variant_has_a_short_name_and_its_place() -> None:
     assert short("cifar10, fast, crops and flips, 12 epochs") == "CIFAR-10, crops and flips"
-    assert (
-        short("relu-standard") == "ReLU, standardised pixels"
-        and short("Iris, with weight decay") == "Iris, with weight decay"
-    )
+    assert short("relu-standard") == "ReLU, standardised pixels"
+    assert short("Iris, with weight decay") == "Iris, with weight decay"
     names = [
         "tanh-none",
         "cifar10-jpeg, resnet18×0.25, plain, 6,000 images, 20 epochs",
@@ -36,76 +34,122 @@ def test_a_variant_has_a_short_name_and_its_place() -> None:
     )
     found = in_order(runs)
     assert list(dict.fromkeys(found["variant"])) == [short(names[index]) for index in (3, 0, 2, 1)]
-    assert found["beta"].tolist() == [5.0, 1.0] * 4 and set(found["data"]) == {"CIFAR-10"}
+    assert found["beta"].tolist() == [5.0, 1.0] * 4
+    assert set(found["data"]) == {"CIFAR-10"}
     assert in_order(runs[:0]).empty
 
 
 def test_a_page_shows_the_claim_its_outcome_and_what_was_found(page: Page) -> None:
-    text = page.answer("E6").data
-    assert (
-        text.startswith("> On CIFAR-10 a β below 1") and "\n> GD-1 section 4.2.2, Table 2" in text
+    answer, claim, fineprint = page.answer("E6").data.split("\n\n")
+    # its sentence was written for the verdict of the records, not for that of these runs
+    assert answer == "{.answer}\n**Supported.**"
+    assert claim.startswith("> **The papers claim:** On CIFAR-10 a β below 1")
+    assert "\n> GD-1 section 4.2.2, Table 2" in claim
+    assert fineprint == (
+        "{.fineprint}\n**Supported** (reduced runs), by part a. Of 3 findings ✓ 3 met."
+        " E6 in {ref}`the ledger <sec-claims>`; {ref}`how a claim is decided <sec-read>`."
     )
-    assert "**Supported** (reduced runs): of 3 findings ✓ 3 met." in text
-    assert text.endswith(
-        "E6 in {ref}`the ledger <sec-claims>`; {ref}`how a claim is decided <sec-read>`."
-    )
-    assert "**Not run yet.**" in page.answer("E9").data
+    assert page.answer("E9").data.startswith("{.answer}\n**Not run yet.**")
+
+
+def test_a_page_shows_the_sentence_that_was_written_for_the_verdict() -> None:
+    assert claims.ledger()["E6"].found.verdict == "unresolved"
+    both = [images(**FAST | {"subset": 0, "augmentation": one}) for one in ("none", "crop2-flip")]
+    runs = pd.concat(both, ignore_index=True)
+    level = 0.9 + 0.01 * runs["seed"]
+    text = Page("E6", found=runs.assign(test_accuracy=level)).answer().data
+    assert text.startswith("{.answer}\nA small network on all of CIFAR-10 does not tell β = 0.1")
+    assert "The difference is 0.0 points" in text
 
 
 def test_a_page_says_which_runs_are_under_way(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = (
-        lambda job: "seed0" in job.id and job.campaign in ("cifar10-fast", "cifar10-reduced"),
-        "`cifar10-fast` 10 of 42 runs.",
+    under_way = (
+        "More runs are under way, and decide nothing before they are complete:"
+        " `cifar10-fast` 10 of 42 runs."
     )
-    for done, told in (begun, (lambda job: True, "met."), (lambda job: False, "met.")):
+
+    def begun(job: Job) -> bool:
+        return "seed0" in job.id and job.campaign in ("cifar10-fast", "cifar10-reduced")
+
+    for done, told in (
+        (begun, under_way),
+        (lambda job: True, "**Supported.**"),
+        (lambda job: False, "**Supported.**"),
+    ):
         monkeypatch.setattr(Job, "done", property(done))
-        assert page.answer("E6").data.partition("\n\n{.fineprint}")[0].rstrip().endswith(told)
+        assert page.answer("E6").data.partition("\n\n> ")[0].endswith(told)
 
 
 def test_what_a_page_rests_on_is_open_and_criteria_and_commands_are_closed(page: Page) -> None:
     text = page.ground().data
     before, *boxes = text.split("::::::{dropdown} ")
-    assert ":name: tab-e6-e9-runs" in before and "**Reduced runs**" in before
+    assert ":name: tab-e6-e9-runs" in before
+    assert "**Reduced runs**" in before
     titles = [box.partition("\n")[0] for box in boxes]
-    assert (
-        titles[0]
-        == "Criteria and findings: On CIFAR-10 a small β is more accurate, and the warm-up most"
-        and titles[2] == "Run it again"
+    assert titles[0] == (
+        "Criteria and findings: On CIFAR-10 a small β is more accurate, and the warm-up most"
     )
-    assert re.search(r"\| \+1\.0\d* \[.* points \| GD-1: \+0\.1 … \+1\.2; GD-2", boxes[0]), (
-        "differences of accuracy are in points"
+    assert titles[2] == "Run it again"
+    # differences of accuracy are in points
+    assert re.search(r"\| \+1\.0\d* \[.* points \| GD-1: \+0\.1 … \+1\.2; GD-2", boxes[0])
+    primary, other = (
+        "**(a, primary) test accuracy is larger for beta 0.1 than for beta 1.**",
+        "**(b) test accuracy is larger for beta 1 than for beta 5.**",
     )
-    assert (
-        "**(a) test accuracy is larger for beta 0.1 than for beta 1.**" in boxes[0]
-        and "✓ met" in boxes[0]
-    )
-    assert "| not run |" in boxes[1] and "make reproduce CAMPAIGN=cifar10-fast" in boxes[2]
+    assert primary in boxes[0]
+    assert other in boxes[0]
+    assert "✓ met" in boxes[0]
+    assert "| not run |" in boxes[1]
+    assert "make reproduce CAMPAIGN=cifar10-fast" in boxes[2]
+
+
+def test_what_was_trained_has_its_training_accuracy_for_the_premise(page: Page) -> None:
+    before = page.ground().data.partition("::::::{dropdown}")[0]
+    row = next(line for line in before.splitlines() if line.startswith("| CIFAR-10"))
+    assert row.endswith("| 8 | 3 | 99.5 | 4.0 |")  # epochs, seeds, accuracy, over-confidence
+
+
+def test_outcomes_outside_the_premise_are_shown_in_parentheses() -> None:
+    many = images(dataset="tiny-imagenet", train_accuracy=0.9)
+    boxes = Page("E8", found=many).ground().data
+    assert re.findall(r"\| (\(.*\)) \|\n", boxes) == ["(outside the premise)"] * 2
 
 
 def test_variants_with_too_few_seeds_are_counted_behind_their_names() -> None:
     few = Page("E4", found=pd.concat([mnist(), mnist("tanh-unit", seeds=2)]))
     assert set(few.runs("grid")["variant"]) == {"ReLU, pixels 0 to 1"}
-    assert set(few.runs("grid", some=True)["variant"]) == {
+    all_variants = few.runs("grid", some=True)["variant"]
+    assert set(all_variants) == {
         "ReLU, pixels 0 to 1",
         "tanh, pixels 0 to 1 (2 of 5 seeds)",
     }
     assert Page("E4", found=pd.DataFrame()).runs("grid").empty
 
 
-def test_differences_are_paired_and_stand_beside_the_papers(page: Page) -> None:
-    shown = tables.differences(
-        page.runs("cifar10"), "test_accuracy", "accuracy, %", [0.1, 1.0, 50.0]
-    )
+def test_differences_stand_beside_the_papers(page: Page) -> None:
+    runs = page.runs("cifar10")
+    shown = tables.differences(runs, "test_accuracy", "accuracy, %", [0.1, 1.0, 50.0])
     assert shown["trained with"].tolist() == ["β = 0.1", "β = 1"]  # β = 50 was not run
     assert shown["papers"].tolist() == ["GD-1: +0.1 … +1.2; GD-2: +0.2 … +0.7", tables.MISSING]
-    assert (
-        shown["less β = 1"].iloc[0].startswith("**+1.0 [")
-        and shown["less β = 1"].iloc[1] == tables.MISSING
+    first, second = shown["minus β = 1"]
+    assert first.startswith("**+1.0 [")
+    assert second == tables.MISSING
+    # they print no such number
+    assert "papers" not in tables.differences(runs, "overconfidence", "points")
+    assert tables.differences(runs, "no such metric", "x").empty
+
+
+def test_differences_have_the_interval_of_the_verdict(page: Page) -> None:
+    verdict = page.verdicts["E6"].parts[0].findings[0].difference.interval
+    runs = page.runs("cifar10")
+    shown = tables.differences(runs, "test_accuracy", "accuracy, %", [0.1], spec=".4f")
+    low, high = (f"{100 * end:+.4f}" for end in (verdict.low, verdict.high))
+    assert f"[{low}, {high}]" in shown["minus β = 1"].iloc[0]
+    found = tables.leads(runs, "test_accuracy", "1").set_index("schedule")
+    assert found.loc["0.1", ["low", "high"]].tolist() == pytest.approx(
+        [100 * verdict.low, 100 * verdict.high]
     )
-    assert "papers" not in tables.differences(page.runs("cifar10"), "overconfidence", "points"), (
-        "they print no such number"
-    )
-    assert tables.differences(page.runs("cifar10"), "no such metric", "x").empty
+    assert "1" not in found.index
 
 
 def test_an_outcome_for_a_sentence_pairs_by_seed() -> None:
@@ -115,16 +159,10 @@ def test_an_outcome_for_a_sentence_pairs_by_seed() -> None:
         for seed in (0, 1)
     ]
     runs = pd.DataFrame(rows)
-    assert (
-        tables.span(runs, "x", "5", scale=1) == "1.0"
-        and tables.span(runs, "x", "20", less="5", scale=1) == "−0.2"
-    )
-    assert (
-        tables.span(
-            runs[(runs["schedule"] == "5") | (runs["seed"] == 1)], "x", "20", less="5", scale=1
-        )
-        == "−0.2"
-    )
+    assert tables.span(runs, "x", "5", scale=1) == "1.0"
+    assert tables.span(runs, "x", "20", minus="5", scale=1) == "−0.2"
+    unequal = runs[(runs["schedule"] == "5") | (runs["seed"] == 1)]
+    assert tables.span(unequal, "x", "20", minus="5", scale=1) == "−0.2"
     assert tables.span(runs, "y", "5") == tables.span(runs, "x", "1") == tables.MISSING
 
 

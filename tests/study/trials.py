@@ -1,8 +1,11 @@
 """Trials of campaigns that are too long for a test: kills at random moments, and a cluster.
 
-    python tests/study/trials.py kills [20]      # kill -9 of a job, a kernel, Snakemake or its
-    process group, then the same command again python tests/study/trials.py slurm           # 20
-    jobs through sbatch: one cancelled, Snakemake killed, then the same command again
+    python tests/study/trials.py kills 20
+    python tests/study/trials.py slurm
+
+The first kills (``kill -9``) a job, a kernel, Snakemake or its process group, then gives the same
+command again. The second sends 20 jobs through sbatch; one is cancelled and Snakemake killed, then
+it gives the same command again.
 
 Both train perceptrons on embedded data, and compare the records with those of the same trainings
 one after another in this process. The folder build/trials is theirs. Nothing is installed: without
@@ -35,11 +38,8 @@ from study import campaign, run  # noqa: E402
 
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
 LOCAL = ["--cores", "2", "--keep-going", "--nolock", "--drop-metadata"]
-KINDS = {
-    "job": "study.campaign",
-    "kernel": "ipykernel_launcher",
-    "Snakemake": "snakemake",
-}  # by an argument of their command
+# kinds of processes, by an argument of their command
+KINDS = {"job": "study.campaign", "kernel": "ipykernel_launcher", "Snakemake": "snakemake"}
 LIMIT = 3600.0  # seconds until something is called hanging
 
 
@@ -59,11 +59,9 @@ class Project:
         }
         content = {"name": "trial", "entries": [entry | {"minutes": minutes, "memory": 1500}]}
         (folder / "campaigns" / "trial.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
-        self.folder, self.jobs, self.records = (
-            folder,
-            jobs,
-            folder / "results" / "records" / "trial",
-        )
+        self.folder = folder
+        self.jobs = jobs
+        self.records = folder / "results" / "records" / "trial"
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         """Run what is missing."""
@@ -78,15 +76,15 @@ class Project:
         return self.start(*options).wait(LIMIT)
 
     def said(self) -> str:
-        """What all invocations wrote."""
+        """Read what all invocations wrote."""
         return (self.folder / "said").read_text(encoding="utf-8", errors="replace")
 
     def done(self) -> int:
-        """How many records there are."""
+        """Count the records."""
         return len(list(self.records.glob("*.json")))
 
     def expected(self) -> dict[str, Any]:
-        """What is to be measured, trained here without a notebook and without an interruption."""
+        """Train here, without a notebook and without an interruption, and read what comes out."""
         whole = self.folder.with_name("uninterrupted") / "trial"
         shutil.rmtree(whole, ignore_errors=True)
         for job in campaign.load(self.folder / "campaigns" / "trial.yml").jobs:
@@ -94,23 +92,23 @@ class Project:
         return measured(whole)
 
     def processes(self) -> dict[str, list[psutil.Process]]:
-        """The processes that work in the folder, also those whose parent is dead, by their kind."""
+        """Find what works in the folder, also where the parent is dead, by its kind."""
         found: dict[str, list[psutil.Process]] = {kind: [] for kind in KINDS}
         for process in psutil.process_iter():
             try:
-                if process.cwd() == str(self.folder):
-                    command = process.cmdline()
-                    for kind in [kind for kind, argument in KINDS.items() if argument in command][
-                        :1
-                    ]:
-                        found[kind].append(process)
+                if process.cwd() != str(self.folder):
+                    continue
+                command = process.cmdline()
             except psutil.Error:
                 continue
+            kinds = [kind for kind, argument in KINDS.items() if argument in command]
+            if kinds:
+                found[kinds[0]].append(process)
         return found
 
 
 def measured(records: Path) -> dict[str, Any]:
-    """What was measured, by the name of the record; nothing else may lie beside them."""
+    """Read what was measured, by the name of the record; nothing else may lie beside them."""
     found = {
         path.name: json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(records.iterdir())
@@ -124,10 +122,14 @@ def measured(records: Path) -> dict[str, Any]:
 def kills(
     folder: Path, number: int, *, jobs: int = 4, epochs: int = 600, seed: int = 0
 ) -> Iterator[str]:
-    """Kill something at random moments, run the same command again, and compare; a finished campaign begins anew."""
+    """Kill something at random moments, run the same command again, and compare.
+
+    A finished campaign begins anew.
+    """
     project = Project(folder, jobs, epochs, 0.2)
     expected, began = project.expected(), time.monotonic()
-    assert project.finish(*LOCAL) == 0 and measured(project.records) == expected, project.said()
+    assert project.finish(*LOCAL) == 0, project.said()
+    assert measured(project.records) == expected, project.said()
     takes = time.monotonic() - began
     yield f"uninterrupted: {jobs} records in {takes:.0f} seconds"
     shutil.rmtree(project.records)
@@ -141,19 +143,22 @@ def kills(
             if running.poll() is not None or survived + since == number:
                 break
             try:
-                os.killpg(
-                    running.pid, signal.SIGKILL
-                ) if kind == "process group" else chance.choice(there[kind]).kill()
+                if kind == "process group":
+                    os.killpg(running.pid, signal.SIGKILL)
+                else:
+                    chance.choice(there[kind]).kill()
             except (ProcessLookupError, psutil.NoSuchProcess):
                 continue
             since += 1
-            yield f"kill {survived + since} of {number}: {kind}; {project.done()} of {jobs} records are there"
+            records = f"{project.done()} of {jobs} records are there"
+            yield f"kill {survived + since} of {number}: {kind}; {records}"
         code = running.wait(LIMIT)
         if code == 0 and project.done() == jobs:
             if measured(project.records) != expected:
                 raise RuntimeError("the records differ from those of an uninterrupted run")
             survived, since = survived + since, 0
-            yield f"{jobs} of {jobs} records are equal to the uninterrupted ones after {survived} kills"
+            equal = f"{jobs} of {jobs} records are equal to the uninterrupted ones"
+            yield f"{equal} after {survived} kills"
             if survived == number:
                 return
             shutil.rmtree(project.records)
@@ -161,12 +166,10 @@ def kills(
 
 
 def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
-    """Send a campaign through Slurm; cancel a task and kill another, kill Snakemake itself, and compare."""
+    """Send a campaign through Slurm; cancel a task, kill another and Snakemake, and compare."""
     project = Project(folder, jobs, epochs, 0.5)
-    profile, command = (
-        ["--profile", str(ROOT / "profiles" / "slurm")],
-        "$ snakemake --profile profiles/slurm --config campaign=trial",
-    )
+    profile = ["--profile", str(ROOT / "profiles" / "slurm")]
+    command = "$ snakemake --profile profiles/slurm --config campaign=trial"
     yield from ["$ sinfo --version", output("sinfo", "--version"), command]
     first = project.start(*profile)
     until(lambda: len(running_tasks()) > 1 or first.poll() is not None, "two tasks run")
@@ -186,7 +189,8 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     yield from told(project.said())
     yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there"
 
-    length, there = len(project.said()), {path.stem for path in project.records.glob("*.json")}
+    length = len(project.said())
+    there = {path.stem for path in project.records.glob("*.json")}
     log = next(
         f"build/trial/digits-seed{seed}.log"
         for seed in range(jobs)
@@ -202,10 +206,8 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
     yield from told(project.said()[length:])
     yield f"Snakemake ends with code {code}; {project.done()} of {jobs} records are there"
     lines = (project.folder / log).read_text(encoding="utf-8").splitlines()
-    yield from [
-        f"$ cat {log}",
-        *(line.replace(f"{project.folder}/", "") for line in lines if not line.startswith("[")),
-    ]
+    yield f"$ cat {log}"
+    yield from (line.replace(f"{project.folder}/", "") for line in lines if line[:1] != "[")
 
     if measured(project.records) != project.expected():
         raise RuntimeError("the records differ from those of a local run")
@@ -213,22 +215,20 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
 
 
 def told(said: str) -> list[str]:
-    """The lines that tell how a campaign went: what is missing, what failed, how far it came."""
-    found = re.findall(
-        r"^ *(trial: .* record.*|.*SLURM status is: '\w+'|trial/.*: error: .*)", said, re.MULTILINE
-    )
-    return [line.removeprefix("message: ") for line in found] + re.findall(
-        r"^\d+ of \d+ steps.*", said, re.MULTILINE
-    )[-1:]
+    """Pick the lines that tell how a campaign went: what is missing, what failed, how far."""
+    pattern = r"^ *(trial: .* record.*|.*SLURM status is: '\w+'|trial/.*: error: .*)"
+    found = re.findall(pattern, said, re.MULTILINE)
+    steps = re.findall(r"^\d+ of \d+ steps.*", said, re.MULTILINE)
+    return [line.removeprefix("message: ") for line in found] + steps[-1:]
 
 
 def output(*command: str) -> str:
-    """What a command prints."""
+    """Run a command and return what it prints."""
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.rstrip()
 
 
 def running_tasks() -> list[str]:
-    """The tasks that Slurm runs now."""
+    """List the tasks that Slurm runs now."""
     return output("squeue", "--noheader", "--states=RUNNING", "-o", "%i").split()
 
 
@@ -243,11 +243,10 @@ def until(there: Callable[[], Any], what: str) -> Any:
 
 
 def has_slurm() -> bool:
-    """Whether a Slurm answers."""
-    return (
-        shutil.which("sinfo") is not None
-        and subprocess.run(["sinfo"], capture_output=True).returncode == 0
-    )
+    """Tell if a Slurm answers."""
+    if shutil.which("sinfo") is None:
+        return False
+    return subprocess.run(["sinfo"], capture_output=True).returncode == 0
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -260,11 +259,8 @@ def main(given: Sequence[str] | None = None) -> None:
     if options.trial == "slurm" and not has_slurm():
         sys.exit("there is no Slurm that answers to sinfo")
     folder = ROOT / "build" / "trials" / options.trial
-    lines = (
-        kills(folder, options.number)
-        if options.trial == "kills"
-        else slurm(folder, jobs=options.number)
-    )
+    kill = options.trial == "kills"
+    lines = kills(folder, options.number) if kill else slurm(folder, jobs=options.number)
     for line in lines:
         print(line, flush=True)
 

@@ -1,0 +1,60 @@
+"""Claims: what their files say, which runs they are asked of, what these say, and the verdict.
+
+A claim has parts. A part compares methods in each variant (what the papers leave unsaid, filled in
+one way). The outcome is *met*, *contradicted* or *unresolved*, by where the 95 % interval lies
+against the part's own threshold.
+"""
+
+from study.claims.compare import Finding, Outcome, Variant
+from study.claims.evidence import (
+    ARCGRAD,
+    FAST,
+    complete,
+    least_seeds,
+    on_fast,
+    planned,
+    runs_of,
+)
+from study.claims.load import OWN, Claim, changes, ledger
+from study.claims.paper_tables import (
+    ARCGRAD_OTHERS,
+    TABLE_I,
+    accuracies,
+    distance_to_table_1,
+    distance_to_table_i,
+    paper_table_i,
+    won,
+)
+from study.claims.rules import at_chosen_rate
+from study.claims.verdicts import VERDICTS, Part, Verdict, findings, seeds_needed, verdicts
+
+__all__ = [
+    "ARCGRAD",
+    "ARCGRAD_OTHERS",
+    "FAST",
+    "OWN",
+    "TABLE_I",
+    "VERDICTS",
+    "Claim",
+    "Finding",
+    "Outcome",
+    "Part",
+    "Variant",
+    "Verdict",
+    "accuracies",
+    "at_chosen_rate",
+    "changes",
+    "complete",
+    "distance_to_table_1",
+    "distance_to_table_i",
+    "findings",
+    "least_seeds",
+    "ledger",
+    "on_fast",
+    "paper_table_i",
+    "planned",
+    "runs_of",
+    "seeds_needed",
+    "verdicts",
+    "won",
+]

@@ -1,0 +1,433 @@
+"""The few words that rules are made of.
+
+A rule looks at one variant (the runs in which what the papers leave unsaid is filled in one way)
+and says *met*, *contradicted* or *unresolved*, by where an interval lies against the rule's own
+threshold. It says nothing (None) while a run that it needs is missing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from study import metrics, published, statistics
+from study.metrics import Metric
+from study.published import Setting
+from study.statistics import FloatArray
+
+Method = Setting
+"""What runs were trained with: a constant β, the name of a loss or a warm-up, or a pair (β, τ)."""
+
+Outcome = Literal["met", "contradicted", "unresolved"]
+How = Literal["compared", "all", "any", "provided"]
+"""How a finding is made: it is a comparison, or combines others."""
+Regions = Sequence[
+    tuple[float, float]
+]  # where an interval can lie: between two numbers, without them
+
+SMALL = 0.005
+"""Half a percentage point of accuracy: a difference that lies within it is called level."""
+
+LEVEL = 0.05
+"""The p-value, corrected for the comparisons of its claim, below which one is met or contradicted."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one variant says about one part of a claim.
+
+    It is a comparison with its difference, or a combination of others.
+    """
+
+    variant: str
+    outcome: Outcome
+    text: str  # the comparison in words
+    difference: statistics.Difference | None = None
+    metric: Metric | None = None  # of the difference
+    # the level at which the interval would touch the threshold, and that corrected for the
+    # comparisons of the claim that decide
+    p_value: float = math.nan
+    corrected: float = math.nan
+    against_zero: bool = True  # whether the threshold is 0
+    paper: tuple[published.Effect, ...] = ()  # the papers' own effects, where they print both sides
+    scale: str = ""  # of the runs
+    # a finding of older runs, of another scope than the claim's or outside its premise is only shown
+    decides: bool = True
+    outside: bool = False  # the claim's premise does not hold in the variant
+    how: How = "compared"
+    components: tuple[Finding, ...] = ()
+
+    def leaves(self) -> Iterator[Finding]:
+        """List the comparisons that it is made of; itself, if it is one."""
+        if self.difference is not None:
+            yield self
+        for component in self.components:
+            yield from component.leaves()
+
+    def only_shown(self, *, outside: bool = False) -> Finding:
+        """Copy it, so that it decides nothing; ``outside`` says that the premise is why."""
+        components = tuple(one.only_shown(outside=outside) for one in self.components)
+        return replace(self, decides=False, outside=outside, components=components)
+
+    def with_corrected(self, corrected: Mapping[int, float]) -> Finding:
+        """Copy it with corrected p-values, by the :func:`id` of its comparisons.
+
+        A comparison whose corrected p-value is not below :data:`LEVEL` is unresolved.
+        """
+        if self.components:
+            components = tuple(one.with_corrected(corrected) for one in self.components)
+            outcome = combined(self.how, [one.outcome for one in components])
+            return replace(self, outcome=outcome, components=components)
+        if id(self) not in corrected:
+            return self
+        p = corrected[id(self)]
+        return replace(self, corrected=p, outcome=self.outcome if p < LEVEL else "unresolved")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say what an unresolved comparison of accuracies tells all the same; it decides nothing.
+
+        ``"level"``: the interval lies within half a percentage point of 0. ``"excludes GD-2's
+        effect"``: what that paper prints lies outside the interval.
+        """
+        if self.difference is None or self.outcome != "unresolved":
+            return ()
+        interval = self.difference.interval
+        found = []
+        if (
+            self.metric
+            and self.metric.is_accuracy
+            and -SMALL < interval.low < interval.high < SMALL
+        ):
+            found.append("level")
+        for effect in self.paper:
+            if effect.high < interval.low or interval.high < effect.low:
+                found.append(f"excludes {effect.paper}'s effect")
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Term:
+    """The runs of one setting in a comparison: the metric of each, and the square of its weight."""
+
+    metric: str
+    numbers: pd.Series[float]
+    runs: frozenset[Hashable]  # their places in the frame
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Values:
+    """A number for each unit, with a name, and the runs that it comes from.
+
+    ``key`` if the papers may print it: a metric of one setting, or of the best of some.
+    """
+
+    numbers: pd.Series[float]
+    name: str
+    key: published.Key | None = None
+    terms: tuple[Term, ...] = ()
+
+
+# a number is a constant β, a text a loss or a warm-up; None is a setting that was not run
+Side = Method | Values | None
+
+# what tells settings apart beside their name, where a variant has several of it
+_ARMS = ("learning_rate", "momentum", "matched", "arm", "samples", "epochs", "label_noise")
+_UNLIKE = 4.0  # times the median deviation: such a setting has a deviation of its own
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The runs of one variant, or a part of them, with the rules that can be asked of it."""
+
+    name: str  # such as relu-unit
+    # with ``setting`` (a number for a constant β, otherwise a label), the metrics, and ``unit``
+    runs: pd.DataFrame
+    seeds: int = 2  # how many units a comparison needs to decide
+    unit: str = "seed"  # what two values share; "title" for data sets, "fold" for folds
+    # whether "the best of" and "each of" speak of the rivals that were run, instead of waiting
+    some: bool = False
+    resampled: float = 0.0  # test over training samples, where the units are folds of one data set
+    words: str = ""  # the part of the runs that is meant
+    whole: pd.DataFrame | None = None  # all runs of the variant, where ``runs`` is a part of them
+
+    @property
+    def all_runs(self) -> pd.DataFrame:
+        """All runs of the variant, of which ``runs`` may be a part."""
+        return self.runs if self.whole is None else self.whole
+
+    @property
+    def independent(self) -> bool:
+        """Whether runs that share a seed have nothing in common: those of image networks.
+
+        Times of a step are measured by turns, and are paired.
+        """
+        runs = self.all_runs
+        if "model" not in runs or "step_seconds" in runs:
+            return False
+        return bool((runs["model"].notna() & (runs["model"] != "mlp")).all())
+
+    @property
+    def learnt(self) -> float:
+        """The training accuracy at β = 1, the mean over its seeds; NaN without such runs."""
+        return float(self.having("train_accuracy", 1.0).mean())
+
+    @property
+    def scale(self) -> str:
+        """The scale of the runs, such as ``"reduced"``."""
+        return ", ".join(sorted(set(self.runs.get("scale", []))))
+
+    # --- parts of the runs, settings, and sides of a comparison ---
+
+    def where(self, kept: pd.Series[bool], words: str = "") -> Variant:
+        """Take some of the runs."""
+        return replace(self, runs=self.runs[kept], words=words, whole=self.all_runs)
+
+    def at(self, words: str = "", **values: float | str) -> Variant:
+        """Take the runs that have these values in their columns."""
+        return self.where(self.runs[list(values)].eq(pd.Series(values)).all(axis=1), words)
+
+    def having(self, metric: str, setting: Method | None) -> pd.Series[float]:
+        """Take the metric of one setting, unit by unit."""
+        if metric not in self.runs:
+            return pd.Series(dtype=float)
+        here = [other == setting for other in self.runs["setting"]]
+        return pd.Series(
+            self.runs[metric].to_numpy()[here], self.runs[self.unit].to_numpy()[here], dtype=float
+        ).dropna()
+
+    def of(self, metric: str, side: Side, name: str = "") -> Values:
+        """Take a metric of one setting, by name; a side that has its values stays as it is."""
+        if isinstance(side, Values):
+            return side
+        if side is None:
+            return Values(pd.Series(dtype=float), "")
+        numbers = self.having(metric, side)
+        here = self.runs.index[[other == side for other in self.runs["setting"]]]
+        term = Term(metric, numbers, frozenset(here))
+        return Values(numbers, name or published.setting_name(side), (metric, side), (term,))
+
+    def means(self, metric: str) -> dict[Method, float]:
+        """Average a metric for each setting that has all its seeds."""
+        values = {
+            setting: self.having(metric, setting) for setting in dict.fromkeys(self.runs["setting"])
+        }
+        return {
+            setting: float(found.mean())
+            for setting, found in values.items()
+            if len(found) >= self.seeds
+        }
+
+    def best_of(self, *settings: Method, by: str = "test_accuracy") -> Values | None:
+        """Take the setting with the largest mean; a loss without its numbers stands for all of them.
+
+        None as long as one was not run, unless the variant speaks of ``some``.
+        """
+        means = self.means(by)
+        found = [
+            [name for name in means if asked in (name, str(name).partition(" ")[0])]
+            for asked in settings
+        ]
+        best = (
+            max(sum(found, []), key=means.__getitem__, default=None)
+            if self.some or all(found)
+            else None
+        )
+        return None if best is None else replace(self.of(by, best), key=(by, frozenset(settings)))
+
+    # --- comparisons of two sides, or of one with 0 ---
+
+    def larger(self, metric: str, *sides: Side, by: float = 0.0) -> Finding | None:
+        """Met if the interval of the first side minus the second lies above ``by``, contradicted if it lies below.
+
+        The metric is that of the settings; of a side that has its values it is the name alone.
+        """
+        return self._compared(
+            metric,
+            sides,
+            [(by, math.inf)],
+            [(-math.inf, by)],
+            f", by more than {by:g}" if by else "",
+        )
+
+    def smaller(self, metric: str, *sides: Side, by: float = 0.0) -> Finding | None:
+        """Met if the interval of the first side minus the second lies below ``by``, contradicted if it lies above."""
+        return self._compared(
+            metric,
+            sides,
+            [(-math.inf, by)],
+            [(by, math.inf)],
+            f", less than {by:g} above" if by else "",
+        )
+
+    def differs(self, metric: str, *sides: Side, margin: float = 0.0) -> Finding | None:
+        """Met if the interval excludes 0; contradicted if it includes 0 and lies within the margin, if one was stated."""
+        return self._compared(
+            metric, sides, [(0.0, math.inf), (-math.inf, 0.0)], [(-margin, margin)]
+        )
+
+    def within(self, tolerance: float, metric: str, *sides: Side) -> Finding | None:
+        """Met if the interval lies within the tolerance of 0, contradicted if it lies outside on one side."""
+        outside = [(tolerance, math.inf), (-math.inf, -tolerance)]
+        return self._compared(
+            metric, sides, [(-tolerance, tolerance)], outside, f", within {tolerance:g} of 0"
+        )
+
+    def _compared(
+        self, metric: str, sides: Sequence[Side], met: Regions, against: Regions, words: str = ""
+    ) -> Finding | None:
+        """Compare over the units that all sides have, by the region in which the interval lies."""
+        values = [self.of(metric, side) for side in sides]
+        names = [side.name for side in values]
+        if any(side.numbers.index.has_duplicates for side in values):
+            raise ValueError(f"{self.name}: {' or '.join(names)} has two runs of one {self.unit}")
+        numbers = pd.concat([side.numbers for side in values], axis=1).dropna().to_numpy().T
+        if numbers.shape[1] < max(2, self.seeds):
+            return None
+        a, b = numbers if len(numbers) == 2 else (numbers[0], 0 * numbers[0])
+        difference = self._difference(a, b, [term for side in values for term in side.terms])
+        interval = difference.interval
+
+        def inside(regions: Regions) -> bool:
+            return any(low < interval.low and interval.high < high for low, high in regions)
+
+        outcome: Outcome = "unresolved"
+        if inside(met):
+            outcome = "met"
+        elif inside(against):
+            outcome = "contradicted"
+        thresholds = against if outcome == "contradicted" else met
+        ends = [end for region in thresholds for end in region if math.isfinite(end)]
+        compared = metrics.metric(metric)
+        text = f"{compared}, {' against '.join(names)}{words}"
+        keys = [side.key for side in values if side.key]
+        paper: tuple[published.Effect, ...] = ()
+        if len(keys) == 2 and "dataset" in self.runs:
+            where = published.DATASETS.get(str(self.runs["dataset"].iloc[0]), "")
+            paper = published.effects(*keys, ", ".join(filter(None, [where, self.words])))
+        return Finding(
+            self.name,
+            outcome,
+            ", ".join(filter(None, [text, self.words])),
+            difference,
+            compared,
+            p_value=max(map(difference.p_value, ends)),
+            against_zero=not any(ends),
+            paper=paper,
+            scale=self.scale,
+        )
+
+    def interval(self, metric: str, first: Method, second: Method) -> statistics.Interval | None:
+        """Estimate the difference of two methods in a metric; None for fewer than two units."""
+        found = replace(self, seeds=2).larger(metric, first, second)
+        return found.difference.interval if found and found.difference else None
+
+    def _difference(
+        self, a: FloatArray, b: FloatArray, terms: Sequence[Term]
+    ) -> statistics.Difference:
+        """Estimate a difference by the one rule of the book.
+
+        Folds of one data set share training samples; image networks that share a seed share
+        nothing, so that their deviation is pooled; everything else is paired, and so is what comes
+        from the same networks.
+        """
+        if self.resampled:
+            return statistics.resampled_difference(a, b, self.resampled)
+        runs = [term.runs for term in terms]
+        same = any(one & other for one, other in itertools.combinations(runs, 2))
+        if not self.independent or same or not terms:
+            return statistics.paired_difference(a, b)
+        sides = [(term.weight, self._spread(term, len(a))) for term in terms]
+        return statistics.independent_difference(a - b, sides)
+
+    def _spread(self, term: Term, units: int) -> statistics.Spread:
+        """Estimate the variance of a single run of a setting.
+
+        It is pooled over the settings of the variant that have as many units, but for those that
+        deviate by more than :data:`_UNLIKE` times the median; such a one has its own.
+        """
+        runs = self.all_runs
+        by = [runs[name].astype(str) for name in ("setting", *_ARMS) if name in runs]
+        groups = [group.dropna() for _, group in runs.groupby(by, dropna=False)[term.metric]]
+        groups = [group for group in groups if len(group) >= max(2, units)]
+        limit = _UNLIKE * float(np.median([group.std() for group in groups])) if groups else 0.0
+        if term.numbers.std() > limit:
+            return statistics.spread(term.numbers)
+        return statistics.pooled_spread([group for group in groups if group.std() <= limit])
+
+    # --- combinations ---
+
+    def all_of(self, *findings: Finding | None) -> Finding | None:
+        """Met if all are met, contradicted if one is contradicted."""
+        return self._combined(findings, "all", "all of these")
+
+    def any_of(self, *findings: Finding | None) -> Finding | None:
+        """Met if one is met, contradicted if all are contradicted."""
+        return self._combined(findings, "any", "one of these")
+
+    def _combined(self, findings: Sequence[Finding | None], how: How, text: str) -> Finding | None:
+        found = tuple(finding for finding in findings if finding)
+        if not found or (len(found) < len(findings) and not self.some):
+            return None
+        if len(found) == 1:
+            return found[0]
+        outcome = combined(how, [finding.outcome for finding in found])
+        return Finding(self.name, outcome, text, scale=self.scale, how=how, components=found)
+
+    def provided(self, premise: Finding | None, finding: Finding | None) -> Finding | None:
+        """As the second says where the first is met; unresolved elsewhere."""
+        if premise is None or finding is None:
+            return None
+        return self._combined([premise, finding], "provided", "the second, provided the first")
+
+
+def combined(how: How, outcomes: Sequence[Outcome]) -> Outcome:
+    """Combine the outcomes of comparisons.
+
+    Example:
+        >>> combined("all", ["met", "unresolved"]), combined("any", ["met", "contradicted"])
+        ('unresolved', 'met')
+        >>> combined("provided", ["unresolved", "met"])
+        'unresolved'
+    """
+    if how == "provided":
+        return outcomes[1] if outcomes[0] == "met" else "unresolved"
+    one: Outcome = "met" if how == "any" else "contradicted"
+    every: Outcome = "contradicted" if how == "any" else "met"
+    if one in outcomes:
+        return one
+    return every if set(outcomes) == {every} else "unresolved"
+
+
+def minus(first: Values, second: Values, name: str = "{} minus {}") -> Values:
+    """Subtract one side from another, unit by unit."""
+    return Values(
+        (first.numbers - second.numbers).dropna(),
+        name.format(first.name, second.name),
+        terms=first.terms + second.terms,
+    )
+
+
+def times(factor: float, side: Values, name: str) -> Values:
+    """Multiply a side by a number."""
+    terms = tuple(replace(term, weight=factor**2 * term.weight) for term in side.terms)
+    return Values(factor * side.numbers, name, terms=terms)
+
+
+def average(sides: Sequence[Values], name: str) -> Values:
+    """Average several sides over the units that all of them have."""
+    if not sides:
+        return Values(pd.Series(dtype=float), name)
+    numbers = pd.concat([side.numbers for side in sides], axis=1).dropna().mean(axis=1)
+    share = 1 / len(sides) ** 2
+    terms = tuple(
+        replace(term, weight=share * term.weight) for side in sides for term in side.terms
+    )
+    return Values(numbers, name, terms=terms)

@@ -1,0 +1,614 @@
+"""The runs that the criteria speak of: kinds of runs, their variants, and the columns beside the metrics of the records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from study import statistics
+from study.claims.paper_tables import ARCGRAD_OTHERS, TABLE_I, paper_table_i, won
+
+FAST = "fast"
+"""The network that reaches real accuracy on two CPU cores."""
+
+PEOPLE = "cifar10n"
+"""The campaign with labels as people gave them; its recipe has another precision."""
+
+RIVALS = ("a-softmax 4", "center 0.003")
+"""A-Softmax and center loss with the numbers of their authors, since GD-2 gives none."""
+
+ARCGRAD = "arcgrad 10"
+"""ArcGrad with the paper's number for images."""
+
+WARMUP, WARMUP_OF_GD1 = "warm-up 0.1→1", "warm-up 1→5"
+WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = (
+    "momentum 0.9",
+    "no momentum",
+    "no momentum, ten times the learning rate",
+)
+# What was planned on FAST: settings, and seeds of each. Where a plan was made larger later, the
+# largest that is complete counts, with its seeds alone.
+_EVERY_BETA_OF_10 = (20.0, 5.0, 1.0, 0.1, 0.01, WARMUP)
+_PLANS: Mapping[tuple[str, str], Sequence[tuple[tuple[float | str, ...], int]]] = {
+    ("cifar10", "crops and flips"): [(_EVERY_BETA_OF_10, 5)],
+    ("cifar100", "crops and flips"): [(_EVERY_BETA_OF_10, 5)],
+    ("cifar10", "plain"): [(_EVERY_BETA_OF_10, 5), ((20.0, 1.0, 0.1, WARMUP), 3)],
+    ("cifar100", "plain"): [((50.0, 20.0, 5.0, 1.0, 0.1, WARMUP, WARMUP_OF_GD1), 5)],
+}
+
+_LOSSES_OF_LM = "(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm|l-softmax|lgm)( |$)"
+
+
+def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Select the runs of one kind, each with its ``variant``, its ``setting`` and the columns that the criteria speak of.
+
+    A setting is the number of a constant β, or the label of a warm-up or a loss; where the
+    temperature varies it is the pair (β, τ).
+    """
+    if kind not in _KINDS:
+        raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(_KINDS)}")
+    select, column, *_ = _KINDS[kind]
+    if column not in runs:
+        return runs.iloc[:0]
+    # old records do not name their loss, gradient decay, and do not say that classes were of equal
+    # size
+    runs = runs.assign(loss=runs.reindex(columns=["loss"])["loss"].astype(object).fillna("gd"))
+    unequal = runs.reindex(columns=["imbalance"])["imbalance"] > 1
+    of_people = runs["campaign"] == PEOPLE
+    wanted = (unequal == (kind == "long-tailed")) & (of_people == (kind == "wrong-labels"))
+    return select(runs[wanted], kind)
+
+
+def least_seeds(kind: str, variant: str = "") -> int:
+    """Tell how many seeds a variant needs to decide anything.
+
+    Five on MNIST, three with image networks, but five with crops and flips on the small networks of
+    real accuracy where β alone differs; ten cross-validations of tables, and ten tables; five
+    repetitions of a time. A kind that has variants of MNIST beside those of image networks needs
+    the name of the variant.
+    """
+    select, _, seeds, _ = _KINDS[kind]
+    many = select is _image_runs and kind != "margins" and on_fast(variant) and ", crops" in variant
+    return max(seeds, 5) if many or variant.startswith("mnist") else seeds
+
+
+def on_fast(variant: str) -> bool:
+    """Tell by its name if a variant is one of :data:`FAST`."""
+    return f", {FAST}, " in variant
+
+
+def complete(runs: pd.DataFrame, kind: str) -> bool:
+    """Tell if a variant of :data:`FAST` has every setting with every seed that were planned."""
+    if kind == "matched":
+        return _has(runs[runs["matched"]], (5.0, 0.1), _plan(runs)[1])
+    return kind not in _EVERY_BETA or _has(runs, *_plan(runs))
+
+
+def planned(runs: pd.DataFrame, kind: str, variant: str) -> tuple[pd.DataFrame, int]:
+    """Keep the seeds of a variant that its plan has, and tell how many a comparison needs.
+
+    Of several plans it is the largest that is complete; the runs beyond it wait.
+    """
+    if kind not in _EVERY_BETA or not on_fast(variant):
+        return runs, least_seeds(kind, variant)
+    settings, seeds = _plan(runs)
+    largest, *_ = _PLANS.get(_place(runs), [((), 0)])
+    kept = runs if (settings, seeds) == largest else runs[runs["seed"] < seeds]
+    return kept, max(seeds, 2)
+
+
+def _place(runs: pd.DataFrame) -> tuple[str, str]:
+    return str(runs["dataset"].iloc[0]), str(_augmentation(runs).iloc[0])
+
+
+def _plan(runs: pd.DataFrame) -> tuple[tuple[float | str, ...], int]:
+    """Find the largest plan that the runs of a variant fulfil; the smallest, if they fulfil none."""
+    plans = _PLANS.get(_place(runs), [((), 0)])
+    return next((plan for plan in plans if _has(runs, *plan)), plans[-1])
+
+
+def _has(runs: pd.DataFrame, settings: Sequence[float | str], seeds: int) -> bool:
+    there = runs.groupby(runs["setting"].astype(str))["seed"].nunique()
+    return bool(settings) and all(there.get(str(setting), 0) >= seeds for setting in settings)
+
+
+# --- what the kinds share ---
+
+
+def _named(runs: pd.DataFrame, pattern: str) -> pd.Series[bool]:
+    """Tell for each run if ``campaign/record`` begins so."""
+    return (runs["campaign"] + "/" + runs["record"]).str.match(pattern)
+
+
+def _image_networks(runs: pd.DataFrame) -> pd.DataFrame:
+    """Keep the runs of image networks at more than the smallest scale."""
+    return runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")]
+
+
+def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
+    """Call β = 1 on a network of :data:`FAST` softmax, for the losses that are compared with it there."""
+    plain = (runs["loss"] == "gd") & (runs["model"] == FAST) & (runs["schedule"] == "1")
+    return runs.assign(
+        loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax")
+    )
+
+
+def _prepared(runs: pd.DataFrame) -> pd.DataFrame:
+    """Copy the runs, without empty columns, and add ``setting`` and the columns of :data:`_DERIVED`."""
+    found = runs.dropna(axis=1, how="all").copy()
+    if found.empty:
+        return found
+    label = (found["schedule"] if "schedule" in found else found["loss"]).astype(object)
+    of_beta = (found["loss"] == "gd") & ~label.astype(str).str.startswith(("warm-up", "feedback"))
+    found["setting"] = (
+        label.mask(of_beta, found["beta"].astype(float)) if "beta" in found else label
+    )
+    for name, (formula, *columns) in _DERIVED.items():
+        if set(columns) <= set(found):
+            rows = zip(*(found[column] for column in columns), strict=True)
+            found[name] = [
+                math.nan if any(value is None or value != value for value in row) else formula(*row)
+                for row in rows
+            ]
+    return found
+
+
+def _early(epochs: list[int], curve: list[float | None]) -> float:
+    """The mean over the first ten epochs."""
+    values = [value for epoch, value in zip(epochs, curve, strict=True) if 1 <= epoch <= 10]
+    return float(np.array(values or [math.nan], dtype=float).mean())
+
+
+def _each_epoch(curve: list[float], epochs: float) -> list[float]:
+    """The values after each epoch, without that before the first; nothing if it was not evaluated so often."""
+    return curve[-int(epochs) :] if len(curve) >= epochs else [math.nan]
+
+
+def _falls(curve: list[float], epochs: float) -> float:
+    each = _each_epoch(curve, epochs)
+    return -float(np.minimum(np.diff(each, prepend=each[:1]), 0).sum())
+
+
+def _rise(last: float, curve: list[float | None]) -> float:
+    """The last value minus the lowest of three or more."""
+    values = [value for value in curve if value is not None]
+    return last - min(values) if len(values) >= 3 else math.nan
+
+
+_DERIVED: Mapping[str, tuple[Any, ...]] = {  # name: formula, and the columns that it takes
+    "overconfidence": (
+        lambda confidence, accuracy: confidence - accuracy,
+        "test_confidence",
+        "test_accuracy",
+    ),
+    "lost": (lambda counts: counts[0], "confidence_counts"),  # (0, 0.2], …, (0.8, 1]
+    "sure": (lambda counts: counts[-1], "confidence_counts"),
+    "errors": (
+        lambda accuracy, samples: float(round((1 - accuracy) * samples)),
+        "train_accuracy",
+        "train_samples",
+    ),
+    "lost_share": (
+        lambda lost, errors: lost / errors if errors > 0 else math.nan,
+        "lost",
+        "errors",
+    ),
+    "early_cross_entropy": (_early, "curve_train_epoch", "curve_train_cross_entropy"),
+    # of the easiest fifth; one more than the epochs if never
+    "epoch_easy": (
+        lambda groups: next((n for n, x in enumerate(groups[-1]) if x >= 0.9), len(groups[-1])),
+        "group_confidence",
+    ),
+    "gap": (lambda groups: np.subtract(groups[-1][1:], groups[0][1:]).mean(), "group_confidence"),
+    "early_accuracy": (
+        lambda curve, n: np.mean(_each_epoch(curve, n)[: max(1, int(n) // 4)]),
+        "curve_test_accuracy",
+        "epochs",
+    ),
+    "falls": (_falls, "curve_test_accuracy", "epochs"),
+    "bias_rise": (_rise, "train_margin_bias", "curve_train_margin_bias"),
+    "mean_target_angle": (
+        lambda curve: np.mean(curve[1:] or math.nan),
+        "curve_target_angle",
+    ),  # after the first evaluation
+}
+
+
+def _augmentation(runs: pd.DataFrame) -> pd.Series[str]:
+    """Name the augmentation of each run."""
+    return runs["augmentation"].replace(
+        {"none": "plain", "crop-flip": "crops and flips", "crop2-flip": "crops and flips"}
+    )
+
+
+def _recipe(runs: pd.DataFrame) -> pd.Series[str]:
+    """Name data set, network (with its width, where that is not the usual one) and augmentation of each run."""
+    width = runs["width"].map(lambda width: f"×{width:g}" if width != 1 else "").astype(object)
+    return runs["dataset"] + ", " + runs["model"] + width + ", " + _augmentation(runs)
+
+
+def at_usual_rate(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Tell for each run if it has the learning rate that most settings of its variant were run with."""
+    counts = (
+        runs.assign(setting=runs["setting"].astype(str))
+        .groupby(["variant", "learning_rate"])["setting"]
+        .nunique()
+    )
+    usual = {
+        variant: of_variant.droplevel(0).idxmax()
+        for variant, of_variant in counts.groupby("variant")
+    }
+    return runs["learning_rate"] == runs["variant"].map(usual)
+
+
+def _beside(runs: pd.DataFrame, marked: pd.Series[bool]) -> pd.DataFrame:
+    """Keep the variants that have a run that is marked."""
+    return runs[runs["variant"].isin(runs.loc[marked, "variant"])]
+
+
+def _without_lonely(runs: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the variants of :data:`FAST` in which softmax has no other loss beside it."""
+    return runs[
+        (runs["model"] != FAST) | (runs.groupby("variant")["setting"].transform("nunique") > 1)
+    ]
+
+
+# --- the kinds ---
+
+
+def _mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    found = _prepared(runs[(runs["loss"] == "gd") & _named(runs, _KINDS[kind][3])])
+    if found.empty:
+        return found
+    if kind == "width":
+        usual = (
+            (found["activation"] == "relu")
+            & (found["input_scale"] == 1)
+            & (found["first_weights"] == 1)
+        )
+        found = found[usual].assign(units=found["hidden"].map(lambda hidden: hidden[0]))
+    if kind == "temperature":
+        found["setting"] = list(
+            zip(found["beta"].astype(float), found["temperature"].astype(float), strict=True)
+        )
+    return found.assign(variant=found["activation"] + "-" + found["normalization"])
+
+
+def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Runs at the papers' momentum and learning rates, or with the recipe of :data:`FAST`.
+
+    The variant of reduced runs names the training images, if not all, and the epochs.
+    """
+    compared = (runs["loss"] == "gd") | (runs["loss"].isin(RIVALS) & (kind == "margins"))
+    found = _prepared(_image_networks(runs[compared & ~runs["diverged"].astype(bool)]))
+    if found.empty:
+        return found
+    sizes = [
+        (f", {images:,.0f} images" if images > 0 else "") + f", {epochs:.0f} epochs"
+        if scale == "reduced"
+        else ""
+        for scale, images, epochs in zip(
+            found["scale"], found["subset"], found["epochs"], strict=True
+        )
+    ]
+    found["variant"] = _recipe(found) + pd.Series(sizes, found.index, dtype=object)
+    found["matched"], fast = found["match_gradient"].astype(bool), found["model"] == FAST
+    constant_rate = (found["milestones"].map(len) == 0) & (found["lr_schedule"] != "one-cycle")
+    if kind == "oscillation":
+        found["variant"] += np.where(constant_rate, ", constant learning rate", "")
+        return _oscillations(found[~found["matched"] & (constant_rate | ~fast)])
+    if kind == "tuned":
+        found = found[fast & ~found["matched"] & ~constant_rate]
+        return found[found.groupby("variant")["learning_rate"].transform("nunique") > 1]
+    found = found[(found["momentum"] == 0.9) & ~constant_rate & (~fast | at_usual_rate(found))]
+    follows = found["schedule"].str.startswith("feedback")
+    if kind == "feedback":
+        return _beside(found[follows | (found["setting"] == 1.0)], follows)
+    found = found[~follows]
+    if kind == "matched":
+        return _beside(found, found["matched"])
+    found = found[~found["matched"]]
+    return (
+        _beside(found, found["setting"].isin(RIVALS))
+        if kind == "margins"
+        else found[found["dataset"].str.match(_KINDS[kind][3])]
+    )
+
+
+def _long_tailed_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Runs on classes of unequal size; what corrects for it, or the β that does not, is the setting."""
+    found = _prepared(_image_networks(runs[~runs["diverged"].astype(bool)]))
+    if found.empty:
+        return found
+    sizes = found["imbalance"].map(", sizes {:g} : 1".format) + found["learning_rate"].map(
+        ", learning rate {:g}".format
+    )
+    return found.assign(variant=_recipe(found) + sizes)
+
+
+def _runs_of_people(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Runs on CIFAR-10 with labels as people gave them, some of them wrong; a variant for each."""
+    found = _prepared(_image_networks(runs[~runs["diverged"].astype(bool)]))
+    if found.empty:
+        return found
+    return found.assign(variant=_recipe(found) + ", labels " + found["labels"])
+
+
+def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
+    """Keep the variants that were trained with and without momentum, each run with its ``arm`` and its ``oscillation``.
+
+    That is the standard deviation of the change of test accuracy from epoch to epoch, over the
+    second half of the epochs before the learning rate falls.
+    """
+    moving = runs["momentum"] > 0
+    ratio = runs["learning_rate"] / runs["learning_rate"].where(moving).groupby(
+        runs["variant"]
+    ).transform("min")
+    runs["arm"] = np.select(
+        [moving, np.isclose(ratio, 1), np.isclose(ratio, 10)],
+        [WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP],
+        "",
+    )
+    for arm in (WITH_MOMENTUM, NO_MOMENTUM):
+        runs = _beside(runs, runs["arm"] == arm)
+    changes = [
+        np.diff(accuracy[last // 2 : last + 1])
+        for accuracy, epochs, milestones in zip(
+            runs["curve_test_accuracy"], runs["epochs"], runs["milestones"], strict=True
+        )
+        for last in [round(min(milestones, default=1) * epochs)]
+    ]
+    return runs.assign(oscillation=[np.std(of_run, ddof=1) for of_run in changes])[
+        runs["arm"] != ""
+    ]
+
+
+def _uci_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Cross-validations with rows dealt out freely; for Table I in every variant with equal rows in one fold, where there are any."""
+    found = _prepared(
+        runs[
+            _named(runs, _KINDS[kind][3])
+            & ((kind == "uci-tables") | runs["duplicates_together"].ne(True))
+        ]
+    )
+    if found.empty:
+        return found
+    units = found["hidden"].map(lambda hidden: f", {hidden[0]} units")
+    found["variant"] = (
+        found["normalization"]
+        + ", "
+        + found["optimizer"]
+        + " "
+        + found["learning_rate"].map("{:g}".format)
+        + units
+    )
+    if "weight_decay" in found:
+        found["variant"] += found["weight_decay"].map(
+            lambda decay: f", weight decay {decay:g}" if decay > 0 else ""
+        )
+    found["depth"] = found["hidden"].map(len) + 1
+    return _one_row_for_each_data_set(found) if kind == "uci-tables" else found
+
+
+def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
+    """The complete variants, with mean accuracies, ``wins`` (ties share one) and ``negative_rank`` among the methods of Table I."""
+    runs = runs[runs["setting"].isin(TABLE_I)]
+    together = runs["duplicates_together"].astype(bool)
+    runs = runs[together | ~runs["title"].isin(runs.loc[together, "title"])]
+    frames = [runs.iloc[:0]]
+    for variant, group in runs.groupby("variant"):
+        counts = group.pivot_table(
+            index="title", columns="setting", values="seed", aggfunc="nunique"
+        )
+        if counts.shape == paper_table_i().shape and (counts >= least_seeds("uci-tables")).all(
+            axis=None
+        ):
+            scores = group.pivot_table(index="title", columns="setting", values="test_accuracy")[
+                list(TABLE_I)
+            ]
+            columns = {
+                "test_accuracy": scores.stack(),
+                "wins": won(scores).stack(),
+                "negative_rank": -statistics.ranks(scores).stack(),
+            }
+            frames.append(
+                pd.DataFrame(columns)
+                .reset_index()
+                .assign(variant=variant, scale=", ".join(sorted(set(group["scale"]))))
+            )
+    return pd.concat(frames[1:] or frames, ignore_index=True)
+
+
+def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Runs with the losses of LM's tables 1 to 4, in its setting or on a network of :data:`FAST`.
+
+    Its setting is known by the learning rate, which falls exponentially from the first step to the
+    last. Where one was chosen among several, the runs with the others are left out. A setting that
+    was run twice, in two entries of a campaign, comes once, with the longer curves. A run that
+    diverged stays, with the accuracy that it has.
+    """
+    runs = _image_networks(_with_softmax(runs))
+    of_paper = (runs["model"] == FAST) | (runs["lr_schedule"] == "exponential")
+    found = _prepared(runs[of_paper & runs["loss"].str.match(_LOSSES_OF_LM)])
+    if found.empty:
+        return found
+    same = [found[name] for name in ("dataset", "model", "width", "augmentation", "epochs")]
+    found["share"] = found["train_samples"] / found.groupby(same)["train_samples"].transform("max")
+    sizes = zip(found["train_samples"], found["epochs"], found["label_noise"], strict=True)
+    size = [
+        f", {n:,.0f} images, {epochs:.0f} epochs"
+        + (f", {100 * x:g} % wrong labels" if x > 0 else "")
+        for n, epochs, x in sizes
+    ]
+    found["variant"] = _recipe(found) + pd.Series(size, found.index)
+    found = found[at_usual_rate(found)]
+    points = found["curve_train_margin_bias"].map(
+        lambda curve: len(curve) if isinstance(curve, list) else 0
+    )
+    longest = found.loc[points.sort_values(ascending=False, kind="stable").index]
+    found = longest.drop_duplicates(["variant", "loss", "seed"]).sort_index()
+    degraded = (found["share"] < 1) | (found["label_noise"] > 0)
+    if kind == "large-margin":
+        return _without_lonely(found[~degraded])
+    elsewhere = degraded.groupby([values[found.index] for values in same]).transform("any")
+    return found[elsewhere & found["loss"].str.match(r"(softmax|lm \S+)$")]
+
+
+def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Runs of ArcGrad's image experiments, without those that chose a learning rate and those that diverged."""
+    runs = runs[
+        (runs["scale"] != "smoke")
+        & ~runs["diverged"].astype(bool)
+        & ((runs["model"] != "mlp") | (kind != "angular-images"))
+    ]
+    on_images = (
+        (runs["model"] == FAST)
+        & runs["loss"].isin([ARCGRAD, *ARCGRAD_OTHERS])
+        & runs["w_inter"].notna()
+        & (kind != "angular-cuts")
+    )
+    found = _prepared(runs[on_images | _named(runs, "angular(-reduced|-mnist)?/(?!reading)")])
+    if found.empty:
+        return found
+    found["variant"] = _recipe(found).mask(
+        found["model"] == "mlp", found["dataset"] + ", perceptron"
+    )
+    found["samples"], found["epochs"] = (
+        found["train_samples"].astype(int),
+        found["epochs"].astype(int),
+    )
+    if kind == "angular-cuts":
+        most = (
+            found["subset"]
+            .mask(found["subset"] <= 0, np.inf)
+            .groupby(found["variant"])
+            .transform("max")
+        )
+        return found.assign(
+            variant=found["variant"]
+            + most.map(lambda images: f", up to {images:,.0f} images" if images < np.inf else "")
+        )
+    for name in ("epochs", "samples"):
+        found = found[found[name] == found.groupby("variant")[name].transform("max")]
+    return found.assign(
+        variant=found["variant"]
+        + found["subset"].map(lambda images: f", {images:,.0f} images" if images > 0 else "")
+    )
+
+
+def _cost_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Times of a step, with ``excess``: that of the last layer and loss beyond softmax, as a share of a step with softmax."""
+    found = _prepared(runs[runs["step_seconds"].notna() & (runs["scale"] != "smoke")])
+    if found.empty:
+        return found
+    width = found["width"].map(lambda width: f"×{width:g}" if width != 1 else "full width")
+    found["variant"] = (
+        found["measured_on"]
+        + ", "
+        + width
+        + ", batches of "
+        + found["batch_size"].astype(int).astype(str)
+    )
+    plain = found[found["loss"] == "softmax"].set_index(["variant", "model", "seed"])
+    beside = plain.reindex(pd.MultiIndex.from_frame(found[["variant", "model", "seed"]]))
+    found["excess"] = (
+        found["criterion_seconds"].to_numpy() - beside["criterion_seconds"].to_numpy()
+    ) / beside["step_seconds"].to_numpy()
+    return found
+
+
+_EVERY_BETA = (
+    "images",
+    "cifar10",
+    "cifar100",
+    "many-classes",
+    "tiny-imagenet",
+)  # and the warm-ups; the plan for FAST is known
+
+# How runs are selected, a column that only their records have, the seeds that decide, and a
+# pattern: of campaign/record, or of data sets
+_KINDS: Mapping[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str, int, str]] = {
+    "grid": (
+        _mnist_runs,
+        "activation",
+        5,
+        "mnist/(?!feature-plane|curriculum|temperature|warmup-length)",
+    ),  # every β and both warm-ups
+    "feature-plane": (_mnist_runs, "activation", 5, "mnist/feature-plane"),
+    "curriculum": (_mnist_runs, "activation", 5, "mnist/curriculum"),
+    "temperature": (_mnist_runs, "activation", 5, "mnist(-edges)?/temperature"),
+    "warmup-length": (_mnist_runs, "activation", 5, "mnist/warmup-length"),
+    "step": (
+        _mnist_runs,
+        "activation",
+        5,
+        "mnist-step/",
+    ),  # learning rates, also of the first layer alone, and larger first weights
+    "width": (
+        _mnist_runs,
+        "activation",
+        5,
+        "mnist-(step|width)/",
+    ),  # every width at two of these rates
+    "link": (_mnist_runs, "activation", 5, "mnist-edges/link"),  # some β with samples held out
+    "mnist-tuned": (_mnist_runs, "activation", 5, "mnist-rates/"),  # several rates for each β
+    "images": (_image_runs, "width", 3, ""),
+    "cifar10": (_image_runs, "width", 3, "cifar10(-jpeg)?$"),
+    "cifar100": (_image_runs, "width", 3, "cifar100$"),
+    "many-classes": (_image_runs, "width", 3, "(cifar100|tiny-imagenet)$"),
+    "tiny-imagenet": (_image_runs, "width", 3, "tiny-imagenet$"),
+    "oscillation": (_image_runs, "width", 3, ""),  # with and without momentum
+    "matched": (_image_runs, "width", 3, ""),  # the rate matched to β, with the plain runs
+    "tuned": (_image_runs, "width", 3, ""),  # several rates for one β on FAST
+    "feedback": (_image_runs, "width", 3, ""),  # on β, with β = 1
+    "margins": (_image_runs, "width", 3, ""),  # RIVALS, with the other runs of their variants
+    "long-tailed": (_long_tailed_runs, "imbalance", 3, ""),
+    "wrong-labels": (_runs_of_people, "labels", 3, ""),
+    "uci": (_uci_runs, "fold_accuracies", 10, "uci/"),  # Table I and the columns beside it
+    "uci-adam": (_uci_runs, "fold_accuracies", 10, "uci-adam/"),
+    "uci-tables": (
+        _uci_runs,
+        "fold_accuracies",
+        10,
+        "uci(-adam)?/",
+    ),  # Table I in every variant, a row for each method and data set
+    "uci-depth": (_uci_runs, "fold_accuracies", 10, "iris-depth/"),  # Figure 2
+    "uci-layers": (
+        _uci_runs,
+        "fold_accuracies",
+        10,
+        "iris-depth(-adam)?/",
+    ),  # Figure 2 in every variant
+    "uci-readings": (_uci_runs, "fold_accuracies", 10, "uci-readings/"),  # what chose the training
+    "iris-depth-settings": (_uci_runs, "fold_accuracies", 10, "iris-depth-settings/"),
+    "large-margin": (
+        _large_margin_runs,
+        "curve_train_margin_bias",
+        3,
+        "",
+    ),  # all samples and right labels
+    "degraded": (
+        _large_margin_runs,
+        "curve_train_margin_bias",
+        3,
+        "",
+    ),  # softmax and LM, where samples are few or labels wrong
+    "angular": (_angular_runs, "w_inter", 3, ""),  # all samples and all epochs (Table VI)
+    "angular-images": (
+        _angular_runs,
+        "w_inter",
+        3,
+        "",
+    ),  # the image networks among them (Tables IV and V)
+    "angular-cuts": (
+        _angular_runs,
+        "w_inter",
+        3,
+        "",
+    ),  # fewer samples and epochs too (Figure 3, Table VII)
+    "cost": (_cost_runs, "step_seconds", 5, ""),
+}

@@ -1,0 +1,203 @@
+"""Claims as their files have them: ``claims/L3.yml`` has everything about L3.
+
+A file says what the paper claims and where; for each part a sentence, which runs it is asked of,
+and the comparison that is its meaning; which part the verdict follows; and what was found.
+``claims/changes.yml`` dates every change of a rule.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from study import ROOT
+
+FOLDER = ROOT / "claims"
+"""A file for each claim."""
+
+OWN = "project"
+"""The ``paper`` of a claim that is our own."""
+
+Method = float | str
+"""A constant β, or the name of a loss or a warm-up with its numbers."""
+
+
+@dataclass(frozen=True)
+class Want:
+    """What the interval of a difference must show.
+
+    ``larger`` and ``smaller`` than a bound; ``within`` it of 0; ``differs`` from 0, contradicted if
+    the interval includes 0 and lies within the bound.
+    """
+
+    test: Literal["larger", "smaller", "within", "differs"]
+    bound: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Want:
+        """Read ``"> 0"``, ``"< 0.05"``, ``"within 0.01"``, ``"not 0"``, ``"not 0, else within 0.005"``.
+
+        Example:
+            >>> Want.parse("> -0.005")
+            Want(test='larger', bound=-0.005)
+        """
+        number = r"(-?[0-9.]+)"
+        for pattern, test in (
+            (f"> {number}", "larger"),
+            (f"< {number}", "smaller"),
+            (f"within {number}", "within"),
+            (f"not 0, else within {number}", "differs"),
+        ):
+            if found := re.fullmatch(pattern, text):
+                return cls(test, float(found[1]))  # type: ignore[arg-type]
+        if text == "not 0":
+            return cls("differs")
+        raise ValueError(f"want: {text!r} is none of > 0, < 0, within 0.01, not 0")
+
+
+class _Content(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class Side(_Content):
+    """One side of a comparison: a method, or what its first key that is set says."""
+
+    method: Method | None = None
+    best_of: Annotated[tuple[Method, ...], Field(alias="best of")] = ()
+    by: str = "test_accuracy"  # the metric of the best
+    smallest: str = ""  # the constant β with the smallest mean of this metric
+    largest: Literal["", "beta"] = ""  # the largest constant β that was run
+    minus: tuple[OneSide, OneSide] | None = None
+    average: str = ""  # of a loss, over the numbers that it and others were run with
+    over: Annotated[tuple[str, ...], Field(alias="over the numbers of")] = ()
+    times: float = 1.0
+    metric: str = ""  # where it is not that of the comparison
+    at: dict[str, Any] = {}  # the runs with these values in their columns
+    among: str = ""  # the runs of a named choice
+    name: str = ""  # of a difference with {} for its sides, and {words}
+
+
+def _side(value: Any) -> Any:
+    return value if isinstance(value, dict | Side) else {"method": value}
+
+
+OneSide = Annotated[Side, BeforeValidator(_side)]
+
+
+class Comparison(_Content):
+    """What a part means: a comparison and what it must show, several of them, or a named rule."""
+
+    compare: Annotated[tuple[Any, ...], Field(max_length=3)] = ()  # a metric, and one or two sides
+    want: Annotated[Want | None, BeforeValidator(Want.parse)] = None
+    all: tuple[Comparison, ...] = ()
+    any: tuple[Comparison, ...] = ()
+    provided: tuple[Comparison, ...] = ()  # the second, where the first is met
+    rising: tuple[Any, ...] = ()  # a metric, and the methods along which its means rise
+    rule: str = ""
+    at: dict[str, Any] = {}
+    among: str = ""
+    words: str = ""  # what the chosen runs are called
+
+    @model_validator(mode="after")
+    def _one_meaning(self) -> Comparison:
+        ways = ("compare", "all", "any", "provided", "rising", "rule")
+        given = [name for name in ways if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(f"give one of {', '.join(ways)}; there are {given or 'none'}")
+        if bool(self.compare) != (self.want is not None):
+            raise ValueError("compare needs want, and want needs compare")
+        return self
+
+    @property
+    def metric(self) -> str:
+        """The metric that is compared."""
+        return str(self.compare[0])
+
+    @functools.cached_property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides that are compared; a single one is compared with 0."""
+        return tuple(Side.model_validate(_side(side)) for side in self.compare[1:])
+
+
+class Part(Comparison):
+    """A part of a claim: its sentence, and the runs that its comparison is asked of."""
+
+    sentence: str
+    runs: str
+    shown_only: Annotated[bool, Field(alias="shown only")] = False
+
+
+class Proof(_Content):
+    """The answer to a claim that is decided by proof."""
+
+    verdict: str
+    why: str
+
+
+class Found(_Content):
+    """What was found, in words, and the verdict that the words were written for."""
+
+    verdict: str
+    text: str
+
+
+class Claim(_Content):
+    """A claim of a paper, or a question of its reviewers or of ours."""
+
+    claim: str
+    paper: str
+    where: str
+    needs: str = ""
+    data: str = ""
+    short: str = ""
+    page: str = ""  # the label of the page that shows it
+    proof: Proof | None = None
+    premise: float = 0.0  # the least training accuracy at β = 1 of a variant that decides
+    primary: str = ""  # the part whose findings the verdict's word follows
+    parts: Mapping[str, Part] = {}
+    found: Found | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Claim:
+        if self.parts and self.primary not in self.parts:
+            raise ValueError(f"primary: {self.primary!r} is none of {', '.join(self.parts)}")
+        return self
+
+
+@functools.cache
+def ledger(folder: Path = FOLDER) -> Mapping[str, Claim]:
+    """Read every claim of the folder, by its name, in the order of the ledger.
+
+    Example:
+        >>> ledger()["L3"].parts["a"].compare
+        ('test_accuracy', 'lm 0.3', 'softmax')
+    """
+    paths = [path for path in folder.glob("*.yml") if re.fullmatch(r"[A-Z]\d+", path.stem)]
+    return {path.stem: _read(path) for path in sorted(paths, key=_place)}
+
+
+def changes(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Read every dated change of a rule."""
+    content = (folder / "changes.yml").read_text(encoding="utf-8")
+    return list(yaml.safe_load(content))
+
+
+_ORDER = "TERBLA"
+
+
+def _place(path: Path) -> tuple[int, int]:
+    return _ORDER.find(path.stem[0]), int(path.stem[1:])
+
+
+def _read(path: Path) -> Claim:
+    try:
+        return Claim.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (ValidationError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} is not a claim: {error}") from error

@@ -1,0 +1,114 @@
+"""Ask a variant what a part of a claim means, as its file says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from study.claims.compare import Finding, Method, Values, Variant, average, minus, times
+from study.claims.load import Comparison, Part, Side
+from study.claims.rules import CHOICES, RULES, rising
+from study.losses import LOSSES
+
+
+def ask(part: Part, variant: Variant) -> Finding | None:
+    """Ask one variant; None as long as a run that the part needs is missing."""
+    found = _asked(part, variant)
+    return found.only_shown() if found and part.shown_only else found
+
+
+def _asked(comparison: Comparison, variant: Variant) -> Finding | None:
+    variant = _chosen(variant, comparison.at, comparison.among, comparison.words)
+    if comparison.rule:
+        return RULES[comparison.rule](variant)
+    if comparison.rising:
+        metric, *methods = comparison.rising
+        return rising(variant, str(metric), *map(_method, methods))
+    if comparison.all:
+        return variant.all_of(*(_asked(one, variant) for one in comparison.all))
+    if comparison.any:
+        return variant.any_of(*(_asked(one, variant) for one in comparison.any))
+    if comparison.provided:
+        premise, then = (_asked(one, variant) for one in comparison.provided)
+        return variant.provided(premise, then)
+    return _compared(comparison, variant)
+
+
+def _compared(comparison: Comparison, variant: Variant) -> Finding | None:
+    metric, want = comparison.metric, comparison.want
+    assert want is not None  # the model of the file holds it
+    sides = [values(side, metric, variant) for side in comparison.sides]
+    if any(side is None for side in sides):
+        return None
+    if want.test == "larger":
+        return variant.larger(metric, *sides, by=want.bound)
+    if want.test == "smaller":
+        return variant.smaller(metric, *sides, by=want.bound)
+    if want.test == "within":
+        return variant.within(want.bound, metric, *sides)
+    return variant.differs(metric, *sides, margin=want.bound)
+
+
+def values(side: Side, metric: str, variant: Variant) -> Values | None:
+    """Take one side of a comparison out of the runs of a variant; None where it was not run."""
+    variant = _chosen(variant, side.at, side.among)
+    metric = side.metric or metric
+    if side.minus:
+        first, second = (values(one, metric, variant) for one in side.minus)
+        if first is None or second is None:
+            return None
+        name = (side.name or "{} minus {}").replace("{words}", variant.words)
+        found = minus(first, second, name)
+        return (
+            found
+            if side.times == 1
+            else times(side.times, found, f"{side.times:g} × ({found.name})")
+        )
+    if side.best_of:
+        return variant.best_of(*map(_method, side.best_of), by=side.by)
+    if side.average:
+        return _average(side, metric, variant)
+    if side.smallest:
+        return _smallest(side.smallest, metric, variant)
+    if side.largest:
+        constant = [one for one in variant.means(metric) if isinstance(one, float)]
+        return variant.of(metric, max(constant)) if constant else None
+    assert side.method is not None
+    return variant.of(metric, _method(side.method), side.name)
+
+
+def _smallest(by: str, metric: str, variant: Variant) -> Values | None:
+    """Take the constant β with the smallest mean of a metric, beside the best of them in papers."""
+    means = {
+        method: mean for method, mean in variant.means(by).items() if isinstance(method, float)
+    }
+    if not means:
+        return None
+    best = min(means, key=means.__getitem__)
+    return replace(variant.of(metric, best), key=(metric, frozenset(means)))
+
+
+def _average(side: Side, metric: str, variant: Variant) -> Values:
+    """Average a loss over the numbers that it and the others were run with."""
+    there = [str(name).partition(" ") for name in variant.runs["setting"]]
+    of_loss = [{number for loss, _, number in there if loss == kind} for kind in side.over]
+    shared = sorted(set.intersection(*of_loss), key=float)
+    columns = [variant.of(metric, f"{side.average} {number}") for number in shared]
+    of_several = "mean over " if len(shared) > 1 else ""
+    name = f"{LOSSES[side.average].title}, {of_several}λ = {', '.join(shared)}"
+    return average(columns, name)
+
+
+def _chosen(variant: Variant, at: Mapping[str, Any], among: str, words: str = "") -> Variant:
+    """Take a part of the runs, by columns and by a named choice."""
+    if among:
+        variant = CHOICES[among](variant)
+    if at:
+        variant = variant.at(variant.words, **at)
+    return replace(variant, words=words) if words else variant
+
+
+def _method(value: Method) -> Method:
+    """A number is a constant β."""
+    return float(value) if isinstance(value, int) else value

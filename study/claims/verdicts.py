@@ -1,0 +1,351 @@
+"""Verdicts on claims, from the runs that they are asked of."""
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from study import published, records, statistics
+from study.claims.compare import Finding, Outcome, Variant
+from study.claims.evidence import complete, on_fast, planned, runs_of
+from study.claims.load import ledger
+from study.claims.meaning import ask
+
+VERDICTS: Mapping[str, str] = {
+    "supported": "its primary part is met in every variant that decides",
+    "partly supported": "its primary part is met in some variants and contradicted in none",
+    "mixed": "its primary part is met in some variants and contradicted in others",
+    "contradicted": "its primary part is contradicted in some variants and met in none",
+    "unresolved": "the runs are too few or too noisy to say",
+    "outside the premise": "no network with such runs has learnt its training images",
+    "not run": "there are no runs that decide",
+}
+"""The outcomes of a claim and what they mean."""
+
+# Claims that the older reduced runs no longer decide once a network at real accuracy does on such
+# data; the second list part by part.
+_REPLACED = ("E6", "E8", "E11", "E12", "B1", "B2")
+_REPLACED_IN_PARTS = ("E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6")
+_FAMILY = {"cifar10": "cifar10", "cifar10-jpeg": "cifar10", "cifar100": "many"}
+_FAMILY |= {"tiny-imagenet": "many"}
+# data sets that a claim speaks of; others are shown beside
+_SCOPE = {"E12": ("cifar100", "tiny-imagenet")}
+
+_OUTCOMES: tuple[Outcome, ...] = ("met", "contradicted", "unresolved")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a claim: its letter, the sentence written before the runs, and its findings."""
+
+    id: str
+    criterion: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def deciding(self) -> tuple[Finding, ...]:
+        """The findings that count."""
+        return tuple(finding for finding in self.findings if finding.decides)
+
+    @property
+    def outcome(self) -> str:
+        """Its outcome in the variants that decide, or how many there are of each."""
+        outcomes = [finding.outcome for finding in self.deciding]
+        there = [outcome for outcome in _OUTCOMES if outcome in outcomes]
+        if len(there) == 1:
+            return there[0]
+        if there:
+            counts = ", ".join(f"{one} in {outcomes.count(one)}" for one in there)
+            return f"{counts} of {len(outcomes)} variants"
+        if any(finding.outside for finding in self.findings):
+            return "outside the premise"
+        return "shown only" if self.findings else "not run"
+
+    def names(self, outcome: Outcome) -> list[str]:
+        """List the variants that decide and have this outcome."""
+        return [finding.variant for finding in self.deciding if finding.outcome == outcome]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to a claim, and the parts that it was made of."""
+
+    claim: str
+    parts: tuple[Part, ...]
+    primary: str
+
+    @property
+    def deciding(self) -> tuple[Finding, ...]:
+        """The findings that count, of all parts."""
+        return tuple(finding for part in self.parts for finding in part.deciding)
+
+    @property
+    def primary_part(self) -> Part:
+        """The part that the verdict's word follows."""
+        return next(part for part in self.parts if part.id == self.primary)
+
+    @property
+    def verdict(self) -> str:
+        """The outcome of the claim, one of :data:`VERDICTS`."""
+        part = self.primary_part
+        outcomes = {finding.outcome for finding in part.deciding}
+        if not outcomes:
+            return "outside the premise" if part.outcome == "outside the premise" else "not run"
+        if "contradicted" in outcomes:
+            return "mixed" if "met" in outcomes else "contradicted"
+        if "met" in outcomes:
+            return "supported" if outcomes == {"met"} else "partly supported"
+        return "unresolved"
+
+    @property
+    def beside(self) -> str:
+        """What the other parts found, such as ``"b: contradicted; c: unresolved"``."""
+        others = [part for part in self.parts if part.id != self.primary]
+        return "; ".join(f"{part.id}: {part.outcome}" for part in others)
+
+    @property
+    def scale(self) -> str:
+        """The scale of the runs behind it, such as ``"reduced"``; empty without runs."""
+        scales = {scale for finding in self.deciding for scale in finding.scale.split(", ")}
+        return ", ".join(sorted(filter(None, scales)))
+
+    @property
+    def seeds(self) -> int:
+        """The smallest number of units behind a comparison that counts."""
+        leaves = [leaf for finding in self.deciding for leaf in finding.leaves()]
+        return min((leaf.difference.n for leaf in leaves if leaf.difference), default=0)
+
+    @property
+    def depends(self) -> str:
+        """What a mixed outcome depends on: what tells the variants that meet the primary part."""
+        return _told_apart(self.primary_part) if self.verdict == "mixed" else ""
+
+    @property
+    def why(self) -> str:
+        """One phrase for each part: its outcome."""
+        return "; ".join(f"{part.id}: {part.outcome}" for part in self.parts)
+
+
+def _told_apart(part: Part) -> str:
+    """Tell what separates the variants in which a part is met from those that contradict it."""
+    met, against = part.names("met"), part.names("contradicted")
+    fields_met, fields_against = (
+        zip(*map(_fields, names), strict=False) for names in (met, against)
+    )
+    for with_met, with_against in zip(fields_met, fields_against, strict=False):
+        if not set(with_met) & set(with_against):
+            ours, others = (", ".join(sorted(set(one))) for one in (with_met, with_against))
+            return f"{part.id}: met with {ours}, contradicted with {others}"
+    return f"{part.id}: met in {'; '.join(met)}, contradicted in {'; '.join(against)}"
+
+
+def _fields(variant: str) -> list[str]:
+    return variant.split(", ") if ", " in variant else variant.split("-")
+
+
+def verdicts(
+    runs: pd.DataFrame | None = None, claims: Iterable[str] | None = None
+) -> dict[str, Verdict]:
+    """Decide claims from runs.
+
+    Args:
+        runs: as :func:`study.records.read` gives them; the records of the repository, if none are
+            given.
+        claims: all that have parts, if none are named.
+    """
+    measured = records.read(records.FOLDER) if runs is None else runs
+    asked = claims if claims is not None else [name for name in ledger() if ledger()[name].parts]
+
+    @functools.cache
+    def of_kind(kind: str) -> list[Variant]:
+        return list(variants(runs_of(measured, kind), kind))
+
+    return {claim: _decided(claim, _parts(claim, of_kind)) for claim in asked}
+
+
+def _parts(claim: str, of_kind: Callable[[str], Iterable[Variant]]) -> tuple[Part, ...]:
+    """Ask the variants of each kind what they say of a claim; outside its premise it is shown."""
+    written = ledger()[claim]
+    parts = []
+    for letter, part in written.parts.items():
+        findings = []
+        for variant in of_kind(part.runs):
+            found = ask(part, variant)
+            if found is None:
+                continue
+            holds = not written.premise or variant.learnt >= written.premise
+            findings.append(found if holds else found.only_shown(outside=True))
+        parts.append(Part(letter, part.sentence, tuple(findings)))
+    return tuple(parts)
+
+
+def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
+    """Let what decides decide, after Holm's correction for all comparisons of the claim."""
+    counted = _counted(claim, parts)
+    leaves = [
+        leaf
+        for part in counted
+        for finding in part.deciding
+        for leaf in finding.leaves()
+    ]  # fmt: skip
+    adjusted = statistics.holm([leaf.p_value for leaf in leaves])
+    corrected = {id(leaf): p for leaf, p in zip(leaves, adjusted, strict=True)}
+    decided = tuple(
+        replace(part, findings=tuple(one.with_corrected(corrected) for one in part.findings))
+        for part in counted
+    )
+    return Verdict(claim, decided, ledger()[claim].primary)
+
+
+def _counted(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Let what is out of a claim's scope, and older runs that were replaced, be shown only."""
+    names = (finding.variant for part in parts for finding in part.findings)
+    everywhere = replaced((claim,), names)
+
+    def counted(part: Part) -> Part:
+        in_part = claim in _REPLACED_IN_PARTS and any(
+            on_fast(finding.variant) for finding in part.findings
+        )
+
+        def shown(finding: Finding) -> Finding:
+            data, fast = finding.variant.partition(", ")[0], on_fast(finding.variant)
+            older = finding.variant in everywhere or (in_part and data in _FAMILY and not fast)
+            off_scope = claim in _SCOPE and data not in _SCOPE[claim]
+            if off_scope or (older and "paper" not in finding.scale):
+                return finding.only_shown()
+            return finding
+
+        return replace(part, findings=tuple(map(shown, part.findings)))
+
+    return tuple(map(counted, parts))
+
+
+def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
+    """List the variants that are not under way, so that no outcome changes with each record.
+
+    With :data:`FAST` all planned settings have all planned seeds, and others that were begun are
+    left out until they have enough. In the studies of step and long tail every arm that was begun
+    has enough. Folds are the units where ten-fold cross-validations of one data set are repeated.
+    """
+    for name, group in runs.groupby("variant") if not runs.empty else ():
+        fast = on_fast(str(name))
+        unit = "title" if kind == "uci-tables" else "seed"
+        group, least = planned(group, kind, str(name))
+        arms = ["setting", "arm"] if fast else _ARMS
+        by = [group[column].astype(str) for column in arms if column in group]
+        enough = group[unit].groupby(by, dropna=False).transform("nunique") >= least
+        if kind in ("step", "long-tailed") and not enough.all():
+            continue
+        counted = group[enough] if fast else group
+        if fast and not (len(counted) and complete(counted, kind)):
+            continue
+        if kind == "uci-layers":
+            yield Variant(str(name), _folds(counted), least, "fold", resampled=_FOLD)
+        else:
+            yield Variant(str(name), counted, least, unit, some=fast)
+
+
+_ARMS = ["setting", "learning_rate", "input_scale", "first_weights"]
+_FOLD = 1 / 9  # test over training samples with ten folds
+
+
+def _folds(runs: pd.DataFrame) -> pd.DataFrame:
+    """Take cross-validations apart into their folds, which methods with the same seed share."""
+    each = runs.explode("fold_accuracies", ignore_index=True)
+    number = each.groupby(["seed", "setting", "depth"]).cumcount()
+    fold = each["seed"].astype(str) + "/" + number.astype(str)
+    return each.assign(fold=fold, test_accuracy=each["fold_accuracies"].astype(float))
+
+
+def replaced(claims: Iterable[str], variants: Iterable[str]) -> set[str]:
+    """List the variants of older runs that do not decide such claims, since a network at real accuracy does on the same kind of data."""
+    names = set(variants) if set(claims) & set(_REPLACED) else set()
+    family = {name: _FAMILY.get(name.partition(", ")[0], "") for name in names}
+    return {
+        name
+        for name in names
+        if not on_fast(name)
+        and family[name] in {family[other] for other in names if on_fast(other)}
+    }
+
+
+def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
+    """List every comparison behind some verdicts, with its p-values.
+
+    They are raw (the level at which the interval would touch the rule's threshold), corrected by
+    Holm's method over the comparisons of the claim that decide, and by sign flips.
+    """
+    rows = [
+        {"claim": claim, "part": part, "variant": leaf.variant, "compared": leaf.text}
+        | {"mean": found.mean, "low": found.interval.low, "high": found.interval.high}
+        | {"pairs": found.n, "outcome": leaf.outcome, "decides": leaf.decides}
+        | {"outside": leaf.outside, "notes": ", ".join(leaf.notes)}
+        | {"paper": published.written(leaf.paper), "p": leaf.p_value, "p (Holm)": leaf.corrected}
+        | {"p (sign flips)": statistics.sign_flip_p(found.values)}
+        for claim, part, leaf, found in _comparisons(decided)
+    ]
+    return pd.DataFrame(rows)
+
+
+def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:
+    """Count the seeds with which comparisons would be told from 0 four times of five.
+
+    For effects as the papers print them and as observed, if differences deviate as they did. The
+    comparisons are those with 0 that are unresolved, and those of the small network as its first
+    three seeds have them, whatever came of them later.
+    """
+
+    @functools.cache
+    def first_seeds(kind: str) -> list[Variant]:
+        found = []
+        selected = runs_of(runs, kind)
+        for name, group in selected.groupby("variant") if len(selected) else ():
+            if on_fast(str(name)):
+                found.append(Variant(str(name), group[group["seed"] < 3], 3, some=True))
+        return found
+
+    tables = [one for one in decided if one.claim not in ("A2", "A3")]  # whose units are no seeds
+    listed = [
+        row
+        for row in _comparisons(tables)
+        if row[2].outcome == "unresolved" and not on_fast(row[2].variant)
+    ]
+    for claim, written in ledger().items():
+        if written.parts:
+            verdict = Verdict(claim, _parts(claim, first_seeds), written.primary)
+            listed += _comparisons([verdict])
+    rows = []
+    for claim, letter, leaf, found in listed:
+        if not leaf.against_zero:
+            continue
+        deviation = found.error * math.sqrt(found.n)
+        ends = [abs(end) for effect in leaf.paper for end in (effect.low, effect.high)]
+        printed = sorted(filter(None, ends))
+        about = {"part": f"{claim} {letter}", "variant": leaf.variant, "compared": leaf.text}
+        rows.append(
+            about
+            | {"seeds": found.n, "deviation": deviation}
+            | {"seeds for the papers' effect": _needed(printed[-1:] + printed[:1], deviation)}
+            | {"seeds for the observed effect": _needed([found.mean], deviation)}
+        )
+    return pd.DataFrame(rows)
+
+
+def _needed(effects: Sequence[float], deviation: float) -> str:
+    """Write the numbers of seeds for some effects, such as ``"4 to 12"``."""
+    needed = [
+        statistics.pairs_needed(effect, deviation) if deviation else None for effect in effects
+    ]
+    return " to ".join(dict.fromkeys(str(count or "more than 1,000") for count in needed))
+
+
+def _comparisons(
+    decided: Iterable[Verdict],
+) -> Iterator[tuple[str, str, Finding, statistics.Difference]]:
+    """Go through the single comparisons of claims, each with its part and its difference."""
+    for claim, part in ((one.claim, part) for one in decided for part in one.parts):
+        for leaf in (leaf for finding in part.findings for leaf in finding.leaves()):
+            assert leaf.difference is not None
+            yield claim, part.id, leaf, leaf.difference

@@ -1,0 +1,267 @@
+"""The ledger: a row for each claim, for each part, for each change of a rule, for each comparison."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Hashable, Iterable, Mapping
+from functools import cached_property
+
+import pandas as pd
+from IPython.display import Markdown
+
+from study import ROOT, campaign, claims, records
+from study.claims import Finding, Verdict
+from study.tables import outcomes, sentences
+from study.tables.book import MISSING, Table, table
+from study.tables.page import closed
+
+_ANSWERED_AT = {  # questions that have a page and no verdict
+    "R1": "sec-r1",
+    "R2": "sec-e10",
+    "R3": "sec-r3",
+    "R4": "sec-r4",
+    "R5": "sec-r5",
+    "E7": "sec-e6",
+}
+_PROVED = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
+_SPEC: Mapping[Hashable, str] = {
+    **{"mean": ".3g", "low": ".3g", "high": ".3g"},
+    **{"p": ".2g", "p (Holm)": ".2g", "p (sign flips)": ".2g"},
+}
+_LEVELS = ("p", "p (Holm)", "p (sign flips)")
+
+
+class Ledger:
+    """All claims with their verdicts, from the records of the repository."""
+
+    def __init__(self) -> None:
+        self.runs = records.read(records.FOLDER) if records.FOLDER.is_dir() else pd.DataFrame()
+        self.claims = claims.ledger()
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict on each claim that has parts."""
+        decided = claims.verdicts(self.runs)
+        return {claim: outcomes.beside(verdict) for claim, verdict in decided.items()}
+
+    @cached_property
+    def with_runs(self) -> list[Verdict]:
+        """The verdicts on the claims that have runs."""
+        return [one for one in self.verdicts.values() if one.verdict != "not run"]
+
+    @cached_property
+    def comparisons(self) -> pd.DataFrame:
+        """Every comparison, as :func:`study.claims.findings` lists them."""
+        return claims.findings(self.verdicts.values())
+
+    # --- numbers of the page ---
+
+    def counted(self) -> dict[str, str]:
+        """Count the entries of the ledger by what decides them, each with its outcomes."""
+        theirs = [one for one in self.with_runs if not outcomes.is_own(one)]
+        ours = [one for one in self.with_runs if outcomes.is_own(one)]
+        proofs = [one.proof.verdict for one in self.claims.values() if one.proof]
+        by_proof = [f"{proofs.count(one)} {word}" for one, word in _PROVED.items() if one in proofs]
+        rows = self._rows(self.claims)
+        return {
+            "all": str(sum(row["verdict"] != "**answered**" for row in rows)),
+            "papers": str(len(theirs)),
+            "papers-outcomes": outcomes.summary(theirs),
+            "own": str(len(ours)),
+            "own-outcomes": outcomes.summary(ours),
+            "proved": str(len(proofs)),
+            "by-proof": ", ".join(by_proof),
+            "not-run": str(sum(row["verdict"] == "**not run**" for row in rows)),
+            "comparisons": str(len(self.comparisons)),
+            "raw": str((self.comparisons["p"] < 0.05).sum()),
+            "holm": str((self.comparisons["p (Holm)"] < 0.05).sum()),
+            **self._recomputed(),
+        }
+
+    def _recomputed(self) -> dict[str, str]:
+        """Count what ``results/recompute.py`` finds as it stands here."""
+        script = runpy.run_path(str(ROOT / "results" / "recompute.py"))
+        again = script["everything"]()
+        theirs = {
+            (row.part, row.pairs, row.outcome, round(row.mean, 9), round(row.low, 9))
+            for row in again.comparisons
+        }
+        ours = [
+            (
+                f"{row['claim']} {row['part']}",
+                row["pairs"],
+                row["outcome"],
+                round(row["mean"], 9),
+                round(row["low"], 9),
+            )
+            for row in self.comparisons.to_dict("records")
+        ]
+        words = {one.claim: one.verdict for one in self.with_runs}
+        same = sum(words.get(claim) == word for claim, word in again.verdicts.items())
+        return {
+            "recomputed": str(sum(row in theirs for row in ours)),
+            "recomputed-claims": str(same),
+        }
+
+    # --- tables ---
+
+    def glance(self) -> Table:
+        """Show the claims that are decided, by proof or by experiments."""
+        rows = []
+        for name, claim in self.claims.items():
+            if claim.proof:
+                verdict, answer = claim.proof.verdict, claim.proof.why
+            elif name in self.verdicts and self.verdicts[name].verdict != "not run":
+                found = self.verdicts[name]
+                verdict = _scaled(found)
+                answer = sentences.finding(found) + _at_a_glance(found)
+            else:
+                continue
+            link = f"{{ref}}`{name} <{claim.page}>` {claim.short}."
+            rows.append({"the claim": link, "verdict": verdict, "what was found": answer})
+        caption = (
+            "The claims that are decided, by proof or by experiments. The link leads to the proof"
+            " or to the measurement. In italics an effect of ours, from the smallest to the largest"
+            " over the variants with 95 % intervals, beside the papers' own where they print one."
+        )
+        return table(pd.DataFrame(rows), "tab-ledger-glance", caption)
+
+    def entries(
+        self, name: str, caption: str, *papers: str, proved: bool | None = None
+    ) -> Markdown:
+        """Show the entries of some papers, closed: all, those that are proved, or the others."""
+        wanted = [
+            key
+            for key, claim in self.claims.items()
+            if claim.paper in papers and proved in (None, claim.proof is not None)
+        ]
+        rows = pd.DataFrame(self._rows(wanted))
+        return Markdown(closed(f"{len(rows)} entries", table(rows, name, caption)))
+
+    def _rows(self, wanted: Iterable[str]) -> list[dict[str, str]]:
+        return [self._row(name) for name in wanted]
+
+    def _row(self, name: str) -> dict[str, str]:
+        claim = self.claims[name]
+        verdict = "not run"
+        ground = _coverage(name)
+        if claim.paper == "reviews":
+            verdict = "answered" if name in _ANSWERED_AT else "open"
+        if claim.proof:
+            verdict, ground = claim.proof.verdict, f"By proof: {{ref}}`{claim.page}`."
+        elif name in self.verdicts:
+            found = self.verdicts[name]
+            verdict = _scaled(found)
+            facts = [f"{found.seeds} seeds" if found.seeds else "", _coverage(name)]
+            phrase = "; ".join(filter(None, facts))
+            depends = f" It depends on {found.depends}." if found.depends else ""
+            if found.verdict == "not run":
+                ground = f"{phrase}."
+            else:
+                ground = f"Part {found.primary} decides. {found.why} ({phrase}).{depends}"
+        elif not ground and claim.data and claim.data != "yes":
+            ground = f"Data here: {claim.data}."
+        if page := _ANSWERED_AT.get(name) or (claim.page if claim.found else ""):
+            ground = f"{ground} {{ref}}`{page}`"
+        elif verdict == "not run":
+            ground = f"{ground} {{ref}}`What it would take <sec-not-run>`."
+        said = f"{claim.claim} *{claim.where}*"
+        return {
+            "": name,
+            "what is claimed": said,
+            "verdict": f"**{verdict}**",
+            "ground": ground.strip(),
+        }
+
+    def parts(self) -> Markdown:
+        """Show each part with its sentence, its outcome and its difference, closed."""
+        rows = []
+        for claim, verdict in self.verdicts.items():
+            for part in verdict.parts:
+                deciding = [leaf for finding in part.deciding for leaf in finding.leaves()]
+                ours, papers = _spread(deciding)
+                notes = dict.fromkeys(note for leaf in deciding for note in leaf.notes)
+                outcome = ", ".join([f"**{part.outcome}**", *notes])
+                primary = " (primary)" if part.id == verdict.primary else ""
+                rows.append(
+                    {"": f"{claim}\N{NO-BREAK SPACE}{part.id}{primary}", "part": part.criterion}
+                    | {"outcome": outcome, "difference": ours, "the papers'": papers}
+                )
+        caption = (
+            "What would confirm each claim, and what came out: the outcome in the variants that"
+            " decide, the smallest and largest difference with its interval, and that of the papers"
+            " where they print both sides. Points are percentage points, of differences of shares."
+            " *Level* and *excludes* say what an unresolved comparison tells all the same."
+        )
+        told = table(pd.DataFrame(rows), "tab-criteria", caption)
+        return Markdown(closed(f"{len(rows)} parts", told))
+
+    def changes(self) -> Markdown:
+        """Show every change of a rule, closed."""
+        listed = pd.DataFrame(claims.changes())
+        caption = (
+            "Every change of a rule after it was first written down: when, what was known then,"
+            " and why."
+        )
+        told = table(listed, "tab-criteria-changes", caption)
+        return Markdown(closed(f"{len(listed)} changes", told))
+
+    def all_comparisons(self) -> Table:
+        """Show every comparison with its interval and its p-values."""
+        outcome = self.comparisons["outcome"]
+        outcome = outcome.mask(self.comparisons["outside"], "outside the premise")
+        outcome = outcome.where(self.comparisons["decides"], "(" + outcome + ")")
+        part = self.comparisons["claim"] + " " + self.comparisons["part"]
+        shown = self.comparisons.assign(part=part, outcome=outcome)
+        columns = ["part", "variant", "compared", "mean", "low", "high", "paper", "pairs"]
+        caption = (
+            "Every comparison: the mean difference with the ends of its 95 % interval, the papers'"
+            " own effect (of accuracies, confidences and calibration errors as shares: 0.01 is a"
+            " percentage point; where a table is named, by our rule on all of its numbers), and"
+            " p-values against the part's threshold, raw, after Holm's correction over the"
+            " comparisons of the claim that decide, and by sign flips. Outcomes in parentheses are"
+            " shown and decide nothing."
+        )
+        return table(
+            shown[[*columns, *_LEVELS, "outcome"]], "tab-comparisons", caption, formats=_SPEC
+        )
+
+    def seeds_needed(self) -> Table:
+        """Show how many seeds comparisons would need."""
+        needed = claims.seeds_needed(self.verdicts.values(), self.runs)
+        caption = (
+            "Seeds for 80 % power of a t-test at 0.05, for an effect as large as the papers print"
+            " (the largest and the smallest of their networks) and for the observed one."
+        )
+        return table(needed, "tab-seeds-needed", caption, formats={"deviation": ".2g"})
+
+
+def _scaled(found: Verdict) -> str:
+    return f"{found.verdict} ({outcomes.scale(found)})" if found.scale else found.verdict
+
+
+def _coverage(claim: str) -> str:
+    """Count the runs done of those planned for a claim, over all campaigns."""
+    campaigns = campaign.load_all(ROOT / "campaigns")
+    jobs = [job for one in campaigns for job in one.jobs if claim in job.answers]
+    files = dict.fromkeys(f"`campaigns/{job.campaign}.yml`" for job in jobs)
+    return f"{campaign.coverage(jobs)} in {', '.join(files)}" if files else ""
+
+
+def _spread(leaves: Iterable[Finding]) -> tuple[str, str]:
+    """Write the smallest and the largest of some differences, and the papers' own."""
+    sizes = sorted(leaves, key=lambda leaf: leaf.difference.mean if leaf.difference else 0.0)
+    both = [outcomes.effects(leaf) for leaf in (*sizes[:1], *sizes[-1:])]
+    ours, papers = (
+        dict.fromkeys(effects[side] for effects in both if effects[side] != MISSING)
+        for side in (0, 1)
+    )
+    return " to ".join(ours) or MISSING, "; ".join(papers) or MISSING
+
+
+def _at_a_glance(verdict: Verdict) -> str:
+    """Write the first comparison that has an effect of the papers: ours, and theirs."""
+    leaves = [leaf for finding in verdict.deciding for leaf in finding.leaves()]
+    first = next((leaf.text for leaf in leaves if leaf.paper), "")
+    ours, papers = _spread(leaf for leaf in leaves if leaf.text == first)
+    return f" *{first[0].upper()}{first[1:]}: {ours} (papers: {papers}).*" if first else ""
