@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,16 +40,28 @@ PLAIN = (Tensor, torch.nn.Parameter)
 
 
 transforms_active: Callable[[], bool] = getattr(
-    torch._C, "_are_functorch_transforms_active", lambda: False
+    torch._C, "_are_functorch_transforms_active", lambda: True
 )
-"""Say whether a ``torch.func`` transform looks on."""
+"""Say whether a ``torch.func`` transform looks on.
+
+Where PyTorch cannot tell, one always may; then no value is read and nothing is fused.
+"""
 
 
 def looked_on() -> bool:
-    """Say whether ``torch.compile``, ``torch.jit.trace`` or a ``torch.func`` transform looks on."""
+    """Say whether a compiler, a tracer or a ``torch.func`` transform looks on."""
     if torch.compiler.is_compiling() or transforms_active():
         return True
-    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined]
+    if torch.jit.is_tracing():  # type: ignore[attr-defined]
+        return True
+    # make_fx and torch.func.linearize; while they are at work their module has been imported
+    tracer = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    return tracer is not None and tracer.get_proxy_mode() is not None
+
+
+def derived_forwards(tensor: Tensor) -> bool:
+    """Say whether a tensor has a tangent, for a derivative in forward mode."""
+    return tensor.is_floating_point() and forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def readable(tensor: Tensor) -> bool:
@@ -240,10 +254,11 @@ def check_classes(classes: object) -> None:
 
 def broadcasts(shape: torch.Size, to: torch.Size) -> bool:
     """Say whether a shape broadcasts to another one without changing that."""
-    try:
-        return torch.broadcast_shapes(shape, to) == to
-    except RuntimeError:
+    # by hand: torch.broadcast_shapes imports sympy, which takes seconds
+    if len(shape) > len(to):
         return False
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return all(own == 1 or own == other for own, other in pairs)
 
 
 def compute_in(input: Tensor) -> tuple[Tensor, torch.dtype]:

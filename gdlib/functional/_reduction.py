@@ -7,6 +7,8 @@ cross-entropy is its softplus, and no digit of :math:`1 - p_c` is lost.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -183,15 +185,21 @@ class Batch:
         losses = torch.where(self.valid, losses if weighted else losses * used, 0.0)
         if self.reduction == "none":
             return losses
-        return losses.sum() / used.sum() if self.reduction == "mean" else losses.sum()
+        return losses.sum() / _divisor(used) if self.reduction == "mean" else losses.sum()
 
     def scales(self) -> Tensor:
         """Return the factor of each sample's loss in :meth:`reduce`, with the class dimension."""
         used = self.used()
         scales = self.valid.to(used) if self.mixed else used
         if self.reduction == "mean":
-            scales = torch.where(self.valid, scales / used.sum(), 0.0)
+            scales = torch.where(self.valid, scales / _divisor(used), 0.0)
         return scales.unsqueeze(self.dim)
+
+
+def _divisor(used: Tensor) -> Tensor:
+    """Return the divisor of the mean; NaN instead of 0, so that the mean of nothing is no inf."""
+    total = used.sum()
+    return total.masked_fill(total == 0, math.nan)
 
 
 def _class_dimension(input: Tensor) -> int:

@@ -29,6 +29,7 @@ from gdlib.functional._arguments import (
 from gdlib.functional._reduction import Batch
 
 _LARGEST = 1.05  # a cosine after rounding to bfloat16
+_NEAR_AN_END = 0.99
 
 
 def arccos(cosine: Tensor) -> Tensor:
@@ -51,7 +52,12 @@ def arccos(cosine: Tensor) -> Tensor:
     if cosine.dtype in (torch.float16, torch.bfloat16):
         return arccos(cosine.float()).to(cosine.dtype)
     edge = 1 - torch.finfo(cosine.dtype).eps
-    angle = torch.arccos(cosine.clamp(-edge, edge))
+    inside = cosine.clamp(-edge, edge)
+    # near the ends 1 - x² has lost its digits, which (1 - x)(1 + x) has kept
+    sine = torch.sqrt((1 - inside) * (1 + inside))
+    angle = torch.where(
+        inside.detach().abs() > _NEAR_AN_END, torch.atan2(sine, inside), torch.arccos(inside)
+    )
     exact = torch.arccos(cosine.detach().clamp(-1, 1))
     return angle + (exact - angle.detach())
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from gdlib.functional._arguments import Reduction, compute_in, softplus, tensor_by_keyword
+from gdlib.functional._arguments import (
+    Reduction,
+    broadcasts,
+    compute_in,
+    softplus,
+    tensor_by_keyword,
+)
 from gdlib.functional._reduction import Batch
 
 
@@ -194,12 +202,26 @@ def gaussian_mixture_cross_entropy(
     margin = batch.parameter("margin", margin, ">= 0")
     likelihood_weight = batch.parameter("likelihood_weight", likelihood_weight, ">= 0")
     values = batch.values
-    offset = (
-        values.new_zeros(()) if half_log_determinant is None else half_log_determinant.to(values)
-    ).expand(values.shape)
-    true = -(1 + margin) * batch.true(values) - batch.true(offset)
+    if half_log_determinant is None:
+        offset = values.new_zeros(()).expand(values.shape)
+    else:
+        _check_half_log_determinant(half_log_determinant, values.shape)
+        offset = half_log_determinant.to(values).expand(values.shape)
+    # not as a true logit: a large one would lose the digits of what the margin adds
+    of_true = batch.true(values)
+    added = margin * of_true.masked_fill(of_true == math.inf, 0.0)
     likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
-    return batch.reduce(softplus(batch.gap(-values - offset, true)), of_true=likelihood)
+    return batch.reduce(softplus(batch.gap(-values - offset) + added), of_true=likelihood)
+
+
+def _check_half_log_determinant(value: object, shape: torch.Size) -> None:
+    """Refuse what is no tensor that broadcasts to the distances."""
+    if not isinstance(value, Tensor) or not broadcasts(value.shape, shape):
+        given = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(
+            "half_log_determinant must be a tensor that broadcasts to the distances, of shape "
+            f"{list(shape)}, or None for unit covariances; got {given}"
+        )
 
 
 def _of_class(centers: Tensor, index: Tensor) -> Tensor:
@@ -220,6 +242,9 @@ def _of_centers(
     reduction: Reduction = "mean",
 ) -> Batch:
     """Check features, class indices, centres and options against each other."""
+    for name, value in (("features", features), ("target", target), ("centers", centers)):
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
     if (
         features.ndim not in (2, 3)
         or target.shape != features.shape[:-1]

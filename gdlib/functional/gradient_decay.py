@@ -12,6 +12,7 @@ from gdlib.functional import _fused
 from gdlib.functional._arguments import (
     Reduction,
     check_parameter,
+    derived_forwards,
     over_classes,
     tensor_by_keyword,
 )
@@ -115,8 +116,10 @@ def gd_cross_entropy(
         and type(temperature) is float
         and temperature == 1.0
         and weight is None
+        and type(ignore_index) is int
         and ignore_index == -100
         and reduction == "mean"
+        and type(label_smoothing) is float
         and label_smoothing == 0.0
     ):
         loss = _fused.usual(
@@ -138,9 +141,12 @@ def gd_cross_entropy(
     if not (type(temperature) is float and temperature == 1.0):
         logits = logits / temperature
     watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
-    if not _fused.serves(logits, beta) or any(value.requires_grad for value in watched):
+    derived = any(value.requires_grad or derived_forwards(value) for value in watched)
+    if derived or not _fused.serves(logits, beta):
         return _eager(batch, beta, logits)
     make = functools.partial(_fused.loss_and_gradient, batch, over_classes(beta, logits))
+    if not _fused.asks_for_gradient(logits):
+        return make(logits, wants_gradient=False)[0]
     eager = functools.partial(_eager, batch, beta)
     return _fused.GradientInForward.apply(logits, make, eager, *watched)
 

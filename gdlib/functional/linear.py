@@ -197,14 +197,15 @@ class _Blocks:
             for part, asked in zip(parts, needed, strict=True)
         ]
         of_features, of_weight, of_bias = (*gradients, None)[:3]
-        losses = features.new_empty(len(features))
+        wants_gradient = any(gradient is not None for gradient in gradients)
+        losses, true_class = features.new_empty(len(features)), self.batch.true_class
         for start in range(0, len(features), self.rows):
             block = slice(start, start + self.rows)
             logits = F.linear(features[block], weight, bias).div_(self.temperature)
             beta = self.beta[block] if isinstance(self.beta, Tensor) else self.beta
             divisor = 1.0 if scales is None else self.temperature / scales[block]
             of_block, gradient = against_classes(
-                logits, self.batch.true_class[block], beta, 1, divisor
+                logits, true_class[block], beta, 1, divisor, wants_gradient=wants_gradient
             )
             losses[block] = of_block.squeeze(1)
             del logits

@@ -8,7 +8,15 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from gdlib.functional._arguments import Reduction, lowest, softplus, tensor_by_keyword
+from gdlib.functional._arguments import (
+    FLOATING,
+    Reduction,
+    compute_in,
+    lowest,
+    readable,
+    softplus,
+    tensor_by_keyword,
+)
 from gdlib.functional._reduction import Batch
 
 Divergence = Literal["symmetric", "q_u", "u_q"]
@@ -475,8 +483,8 @@ def super_symmetric_projection(weight: Tensor) -> Tensor:
         given minus their mean have the rank C - 1.
 
     Raises:
-        ValueError: for fewer than two classes, and for fewer than C - 1 features, where no
-            super-symmetric vectors exist.
+        ValueError: for fewer than two classes, for fewer than C - 1 features, where no
+            super-symmetric vectors exist, and for vectors that are not finite.
 
     Example:
         >>> import torch
@@ -494,11 +502,15 @@ def super_symmetric_projection(weight: Tensor) -> Tensor:
             f"{classes} super-symmetric class vectors need at least {classes - 1} features; "
             f"got {weight.shape[-1]}"
         )
-    centred = weight - weight.mean(-2, keepdim=True)
+    vectors, _ = compute_in(weight)
+    if readable(vectors) and not vectors.isfinite().all():
+        raise ValueError("class vectors must be finite to be projected; some are NaN or infinite")
+    centred = vectors - vectors.mean(-2, keepdim=True)
     left, _, right = torch.linalg.svd(centred, full_matrices=False)
     left, right = left[..., : classes - 1], right[..., : classes - 1, :]
-    mean_square = weight.square().sum((-2, -1)) / classes
-    return torch.sqrt(mean_square * classes / (classes - 1))[..., None, None] * (left @ right)
+    mean_square = vectors.square().sum((-2, -1)) / classes
+    length = torch.sqrt(mean_square * classes / (classes - 1))[..., None, None]
+    return (length * (left @ right)).to(weight.dtype)
 
 
 def _log_q(logits: Tensor, true_class: Tensor, dim: int) -> tuple[Tensor, Tensor]:
@@ -515,6 +527,9 @@ def _log_q(logits: Tensor, true_class: Tensor, dim: int) -> tuple[Tensor, Tensor
 
 
 def _classes(weight: Tensor) -> int:
+    if not isinstance(weight, Tensor) or weight.dtype not in FLOATING:
+        given = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
+        raise ValueError(f"weight must be a floating tensor of class vectors; got {given}")
     if weight.ndim < 2 or weight.shape[-2] < 2:
         raise ValueError(
             "weight must hold at least two class vectors, [..., C, D]; got shape "
