@@ -9,7 +9,7 @@ scale cosines, CosFace and AdaCos, take as they are.
 from __future__ import annotations
 
 import math
-from typing import overload
+from typing import NamedTuple, overload
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from gdlib.functional._arguments import (
     check_multiple,
     check_number,
     check_tensor,
+    compute_in,
     readable,
     softplus,
     tensor_by_keyword,
@@ -515,12 +516,30 @@ def adacos_scale(
     References:
         *AdaCos*, the dynamic scale; *ArcGrad*, eq. 10, second line.
     """
+    statistics = adacos_statistics(cosine, target, scale, ignore_index=ignore_index)
+    return adacos_next_scale(statistics, minimum_scale)
+
+
+class AdaCosStatistics(NamedTuple):
+    """What the next scale needs to know of a batch, and the scale before."""
+
+    log_total: Tensor  # log of the sum of e^(s cos θ) over samples and wrong classes, [] or [R]
+    counted: Tensor  # samples, [] or [R]
+    angle: Tensor  # to the true class, NaN for a sample that does not count, [N] or [R, N]
+    before: Tensor  # the scale, [] or [R]
+
+
+@torch.no_grad()
+def adacos_statistics(
+    cosine: Tensor, target: Tensor, scale: float | Tensor, *, ignore_index: int
+) -> AdaCosStatistics:
+    """Reduce a batch to what the next scale of AdaCos depends on; as :func:`adacos_scale`."""
     if cosine.ndim not in (2, 3) or target.shape != cosine.shape[:-1] or target.is_floating_point():
         raise ValueError(
             "expected cosines [N, C] or [R, N, C] with class indices [N] or [R, N]; "
             f"got {list(cosine.shape)} and {list(target.shape)}"
         )
-    cosine = cosine.to(torch.float32) if cosine.dtype in (torch.float16, torch.bfloat16) else cosine
+    cosine, _ = compute_in(cosine)
     before = torch.as_tensor(scale, dtype=cosine.dtype, device=cosine.device)
     runs = cosine.shape[:-2]
     if before.ndim and before.shape != runs:
@@ -540,9 +559,16 @@ def adacos_scale(
         .scatter(-1, index, -math.inf)
         .masked_fill(~valid.unsqueeze(-1), -math.inf)
     )
-    counted = valid.sum(-1)
-    log_mean = torch.logsumexp(powers.flatten(-2), -1) - torch.log(counted.to(cosine))
+    log_total = torch.logsumexp(powers.flatten(-2), -1)
     angle = arccos(cosine.gather(-1, index).squeeze(-1)).masked_fill(~valid, math.nan)
+    return AdaCosStatistics(log_total, valid.sum(-1), angle, before)
+
+
+@torch.no_grad()
+def adacos_next_scale(statistics: AdaCosStatistics, minimum_scale: float | None) -> Tensor:
+    """Compute the next scale of AdaCos from the statistics of a batch."""
+    log_total, counted, angle, before = statistics
+    log_mean = log_total - torch.log(counted.to(log_total))
     median = torch.nanmedian(angle, -1).values if angle.shape[-1] else before
     after = log_mean / torch.cos(median.clamp(max=math.pi / 4))
     if minimum_scale is not None:

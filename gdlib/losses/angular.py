@@ -19,7 +19,9 @@ from gdlib.functional._arguments import (
     over_classes,
     tensor_by_keyword,
 )
+from gdlib.functional.angular import adacos_next_scale, adacos_statistics
 from gdlib.losses._base import Loss
+from gdlib.losses._training import computes_again, of_all_processes
 
 
 class ArcFaceLoss(Loss):
@@ -215,11 +217,18 @@ class AnnealedLoss(Loss):
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
     def next_annealing(self) -> float:
-        """Return the annealing of this batch, and count the batch in training."""
+        """Return the annealing of this batch, and count the batch in training.
+
+        A batch that activation checkpointing computes again is the last one, and counts once.
+        """
         if not callable(self.annealing):
             return self.annealing
+        if not self.training:
+            return self.annealing(int(self.steps))
+        if computes_again():
+            return self.annealing(int(self.steps) - 1)
         annealing = self.annealing(int(self.steps))
-        self.steps.add_(int(self.training))
+        self.steps.add_(1)
         return annealing
 
 
@@ -493,7 +502,10 @@ class AdaCosLoss(Loss):
     Dynamic AdaCos computes the scale anew from each training batch, of class indices, and the scale
     before (:func:`gdlib.functional.adacos_scale`), and uses it for that batch. The scale is a
     buffer: it is kept with the model, and evaluation does not change it. The first batch starts
-    from :func:`gdlib.functional.adacos_fixed_scale`. As a function of a given scale it is
+    from :func:`gdlib.functional.adacos_fixed_scale`. Processes that train together, as with
+    DistributedDataParallel, have one scale: that of their batches together. Where activation
+    checkpointing computes a batch again, the scale stays; let the backward pass of a batch come
+    before the next batch. As a function of a given scale it is
     :func:`gdlib.functional.adacos_cross_entropy`, which has the sources.
 
     Args:
@@ -503,6 +515,8 @@ class AdaCosLoss(Loss):
             ``adacos_fixed_scale(3)``; None for none.
         runs: R, if the cosines are those of a stack of runs, ``[R, N, C]``, each with a scale of
             its own; None for one run.
+        process_group: the processes that train together; None for all of torch.distributed, if that
+            is in use.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
             by the sum of the factors used.
         ignore_index: class index whose samples count for nothing; only for class indices.
@@ -540,6 +554,7 @@ class AdaCosLoss(Loss):
         dynamic: bool = True,
         minimum_scale: float | None = None,
         runs: int | None = None,
+        process_group: torch.distributed.ProcessGroup | None = None,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
@@ -551,6 +566,7 @@ class AdaCosLoss(Loss):
         self.label_smoothing = label_smoothing
         if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
             raise ValueError(f"runs must be a whole number >= 1, or None for one run; got {runs!r}")
+        self.process_group = process_group
         start = max(functional.adacos_fixed_scale(classes), minimum_scale or 0.0)
         self.register_buffer("scale", torch.full(() if runs is None else (runs,), start))
 
@@ -559,7 +575,7 @@ class AdaCosLoss(Loss):
 
         In training the scale follows the batch first.
         """
-        if self.dynamic and self.training:
+        if self.dynamic and self.training and not computes_again():
             self._follow(input.detach(), target)
         if self.scale.ndim == 0:
             return self._loss(input, target, self.scale.clone())
@@ -578,14 +594,9 @@ class AdaCosLoss(Loss):
         if self.scale.ndim == 0:  # the samples in one row, the classes behind them
             cosine = torch.atleast_2d(cosine).movedim(1, -1).flatten(0, -2)
             labels = labels.flatten()
-        scale = functional.adacos_scale(
-            cosine,
-            labels,
-            self.scale,
-            ignore_index=self.ignore_index,
-            minimum_scale=self.minimum_scale,
-        )
-        self.scale.copy_(scale)
+        own = adacos_statistics(cosine, labels, self.scale, ignore_index=self.ignore_index)
+        together = of_all_processes(own, self.process_group)
+        self.scale.copy_(adacos_next_scale(together, self.minimum_scale))
 
     def _loss(self, cosine: Tensor, target: Tensor, scale: Tensor) -> Tensor:
         return functional.adacos_cross_entropy(
