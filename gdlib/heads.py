@@ -1,4 +1,4 @@
-r"""Layers that a loss needs before it: cosines, logits with their norms, class centres, a Gaussian for each class.
+r"""Layers that a loss needs before it: cosines, norms, class centres, Gaussians.
 
 Each keeps its class vectors for one run, or, with ``seeds``, for a stack of R runs; run r of a
 stack starts as the same run alone would. Vectors start uniform in :math:`\pm 1/\sqrt D`, as those
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from gdlib.functional import center_update
-from gdlib.functional.options import compute_in, exactly
+from gdlib.functional._arguments import compute_in, exactly
 
 __all__ = ["ClassCenters", "CosineLinear", "GaussianMixtureHead", "NormedLinear", "cosines"]
 
@@ -83,8 +83,10 @@ class CosineLinear(_ClassVectors):
         ``[N, D]`` to ``[N, C]``. A stack: weight ``[R, D, C]``, ``[R, N, D]`` to ``[R, N, C]``.
 
     Example:
-        >>> CosineLinear(4, 3)(torch.zeros(5, 4)).shape, CosineLinear(4, 3, seeds=[0, 1])(torch.zeros(2, 5, 4)).shape
-        (torch.Size([5, 3]), torch.Size([2, 5, 3]))
+        >>> CosineLinear(4, 3)(torch.zeros(5, 4)).shape
+        torch.Size([5, 3])
+        >>> CosineLinear(4, 3, seeds=[0, 1])(torch.zeros(2, 5, 4)).shape
+        torch.Size([2, 5, 3])
 
     References:
         *ArcGrad*, section II C.
@@ -96,9 +98,15 @@ class CosineLinear(_ClassVectors):
 
 
 class NormedLinear(_ClassVectors):
-    r"""Logits :math:`w_c^T h` without bias, and the products of the norms, for :func:`gdlib.functional.l_softmax_cross_entropy`.
+    r"""Logits :math:`w_c^T h` without bias, and the products of the norms.
 
-    Arguments and shapes are those of :class:`CosineLinear`, but for two outputs.
+    They are for :func:`gdlib.functional.l_softmax_cross_entropy`. Shapes are those of
+    :class:`CosineLinear`, but for two outputs.
+
+    Args:
+        in_features: D.
+        classes: C.
+        seeds: one seed for each run of a stack; None for one run from the global generator.
 
     Example:
         >>> logits, norms = NormedLinear(4, 3)(torch.ones(5, 4))
@@ -142,16 +150,24 @@ class ClassCenters(_Head):
         self, features: int, classes: int, *, rate: float | None = 0.5, runs: int | None = None
     ) -> None:
         super().__init__()
-        start = (
-            torch.zeros(classes, features) if runs is None else torch.zeros(runs, classes, features)
-        )
+        _check_sizes(features, classes)
+        if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
+            raise ValueError(f"runs must be a whole number >= 1, or None for one run; got {runs!r}")
+        if rate is not None and not 0 <= rate <= 1:
+            raise ValueError(f"rate must lie in [0, 1], or be None; got {rate}")
+        stack = () if runs is None else (runs,)
+        start = torch.zeros(*stack, classes, features)
         self.rate = rate
-        self.register_parameter(
-            "centers", nn.Parameter(start)
-        ) if rate is None else self.register_buffer("centers", start)
+        if rate is None:
+            self.centers = nn.Parameter(start)
+        else:
+            self.register_buffer("centers", start)
 
     def update(self, features: Tensor, target: Tensor, *, ignore_index: int = -100) -> None:
-        """Move the centres by one batch; nothing happens in evaluation mode, or where the optimiser moves them."""
+        """Move the centres by one batch.
+
+        Nothing happens in evaluation mode, or where the optimiser moves them.
+        """
         if self.training and self.rate is not None:
             self.centers.copy_(
                 center_update(features, target, self.centers, self.rate, ignore_index=ignore_index)
@@ -159,10 +175,11 @@ class ClassCenters(_Head):
 
 
 class GaussianMixtureHead(_Head):
-    r"""Distances from a Gaussian for each class, for :func:`gdlib.functional.gaussian_mixture_cross_entropy`.
+    r"""Distances from a Gaussian for each class.
 
-    :math:`d_c = \tfrac12 \sum_k (h_k - \mu_{c,k})^2 / \sigma_{c,k}^2` and :math:`\delta_c = \sum_k
-    \log \sigma_{c,k}`. The logits of the classifier are :math:`-d_c - \delta_c`. An array of
+    They are for :func:`gdlib.functional.gaussian_mixture_cross_entropy`. :math:`d_c = \tfrac12
+    \sum_k (h_k - \mu_{c,k})^2 / \sigma_{c,k}^2` and :math:`\delta_c = \sum_k \log
+    \sigma_{c,k}`. The logits of the classifier are :math:`-d_c - \delta_c`. An array of
     ``[..., N, C, D]`` is made on the way.
 
     Args:
@@ -190,20 +207,25 @@ class GaussianMixtureHead(_Head):
         seeds: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        self.means = nn.Parameter(
-            means := _initial_vectors(features, classes, seeds, columns=False)
-        )
+        means = _initial_vectors(features, classes, seeds, columns=False)
+        self.means = nn.Parameter(means)
         self.log_deviation = nn.Parameter(torch.zeros_like(means)) if diagonal else None
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Compute half the squared distances, and half the log-determinants."""
         gaps = features.unsqueeze(-2) - self.means.unsqueeze(-3)  # (..., N, C, D)
         if self.log_deviation is None:
-            return gaps.square().sum(-1) / 2, self.means.new_zeros(self.means.shape[:-1]).unsqueeze(
-                -2
-            )
+            unit = self.means.new_zeros(self.means.shape[:-1]).unsqueeze(-2)
+            return gaps.square().sum(-1) / 2, unit
         gaps = gaps * torch.exp(-self.log_deviation).unsqueeze(-3)
         return gaps.square().sum(-1) / 2, self.log_deviation.sum(-1).unsqueeze(-2)
+
+
+def _check_sizes(features: int, classes: int) -> None:
+    """Refuse numbers of features or classes that make no layer."""
+    for name, value in (("features", features), ("classes", classes)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"the number of {name} must be a whole number >= 1; got {value!r}")
 
 
 def _norm(vectors: Tensor, dim: int) -> Tensor:
@@ -219,6 +241,9 @@ def _initial_vectors(
     features: int, classes: int, seeds: Sequence[int] | None, *, columns: bool
 ) -> Tensor:
     """Draw ``[C, D]`` for one run, ``[R, D, C]`` or ``[R, C, D]`` for a stack."""
+    _check_sizes(features, classes)
+    if seeds is not None and not len(seeds):
+        raise ValueError("seeds is empty: give one seed for each run, or None for one run")
     bound = 1 / math.sqrt(features)
     if seeds is None:
         return torch.empty(classes, features).uniform_(-bound, bound)

@@ -65,7 +65,7 @@ def bootstrap_calibration(
 
     Raises:
         ValueError: as :func:`calibration_bins` and the measure; for one sample, a level outside (0,
-            1), no resamples, an infinite measure.
+            1), no resamples, a measure that is not finite, of the samples or of a resample.
 
     Example:
         >>> import numpy as np
@@ -118,6 +118,12 @@ def bootstrap_calibration(
     values = np.array(
         [of_resample(generator.integers(y.size, size=y.size)) for _ in range(resamples)]
     )
+    lost = int((~np.isfinite(values)).sum())
+    if lost:
+        raise ValueError(
+            f"the measure is not finite for {lost} of {resamples} resamples, so that the interval "
+            "is not known; give more samples, or a measure that is finite for every resample"
+        )
     high, low = 2 * estimate - np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     if values.min() >= 0:
         low, high = max(0.0, low), max(0.0, high)

@@ -45,12 +45,19 @@ def floating_type(tensor: Tensor) -> torch.dtype:
     return tensor.dtype if tensor.is_floating_point() else torch.float64
 
 
-def like(result: Tensor, given: Any) -> Any:
-    """Give the result the type and kind (tensor or array) of the input; float64 for integers."""
+def like(result: Tensor, given: Any, dtype: torch.dtype | None = None) -> Any:
+    """Give the result the kind of the input (tensor or array), and its type if no other is given.
+
+    The type is float64 for integers.
+    """
     if isinstance(given, Tensor):
-        return result.to(floating_type(given))
+        return result.to(dtype or floating_type(given))
+    if dtype is not None and dtype is not torch.float64:
+        result = result.to(dtype)
     array, given = result.detach().numpy(), np.asarray(given)
-    return array.astype(given.dtype) if given.dtype.kind == "f" else array
+    if dtype is None and given.dtype.kind == "f":
+        return array.astype(given.dtype)
+    return array
 
 
 def check_finite(values: Tensor, name: str) -> None:

@@ -50,7 +50,9 @@ def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> Tensor
         Derived in the theory chapter on calibration; not in the papers.
     """
     p, b = _link_arguments(probs, beta)
-    weighted = p * ((1 - p) + b * p)  # not 1 + (β − 1) p, which cancels for p near 1 and small β
+    # 1 - p from the other classes: p may have been rounded to 1
+    rest = torch.where(p > 0.5, p.masked_fill(p > 0.5, 0.0).sum(dim=-1, keepdim=True), 1 - p)
+    weighted = p * (rest + b * p)  # not 1 + (β − 1) p, which cancels for p near 1 and small β
     return like(weighted / weighted.sum(dim=-1, keepdim=True), probs)
 
 
@@ -82,11 +84,18 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
     with torch.no_grad():
         pi, b = _link_arguments(probs, beta)
         top, where = pi.max(dim=-1, keepdim=True)
+        huge = b > 1e100
         ratio = (pi / top).scatter(-1, where, 0.0)  # (..., C), 0 at the most probable class
 
         def others(t: Tensor) -> Tensor:
             x = t * ((1 - t) + b * t) * ratio
-            return 2 * x / (1 + (1 + 4 * (b - 1) * x).clamp(min=0).sqrt())
+            p = 2 * x / (1 + (1 + 4 * (b - 1) * x).clamp(min=0).sqrt())
+            if not huge.any():
+                return p
+            x_over_b = t * ((1 - t) / b + t) * ratio  # for a β whose square cannot be held
+            return torch.where(
+                huge, 2 * x_over_b / (1 / b + (1 / b**2 + 4 * (1 - 1 / b) * x_over_b).sqrt()), p
+            )
 
         low, high = torch.zeros_like(top), torch.ones_like(top)
         for _ in range(_BISECTIONS):

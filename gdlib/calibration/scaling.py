@@ -47,7 +47,7 @@ class TemperatureScaling:
     predicted class does not change.
 
     The NLL of the validation split is never raised: T = 1 is kept unless the scaled logits, in the
-    type of the given ones, have a lower NLL. T is bounded: where the true class always has the
+    type that :meth:`transform` returns, have a lower NLL. T is bounded: where the true class always has the
     largest logit, it stops where the NLL is 10⁻¹² nats; where the logits tell less than nothing
     about the class, at about 10⁹ times the largest difference between the logit of the true class
     and another.
@@ -89,7 +89,10 @@ class TemperatureScaling:
         return self
 
     def transform(self, logits: TensorOrArray) -> TensorOrArray:
-        """Divide logits ``[..., C]`` by T, in float64; shape, type, kind (tensor or array) and device stay. Gradients flow through it.
+        """Divide logits ``[..., C]`` by T, in float64; gradients flow through it.
+
+        Shape, kind (tensor or array) and device stay, and so does the type; but logits in float16
+        or bfloat16 come back in float32, because rounding could change the predicted class.
 
         Raises:
             ValueError: for logits that are not finite, or scaled logits that their type cannot
@@ -178,7 +181,13 @@ def _logits_and_labels(
     y = torch.from_numpy(class_indices(labels, z.shape, "logits"))
     if not torch.isfinite(z - z.gather(1, y[:, None])).all():
         raise ValueError("logits differ by more than float64 can hold")
-    return z, y, floating_type(tensor)
+    return z, y, _result_type(tensor)
+
+
+def _result_type(logits: Tensor) -> torch.dtype:
+    """Return the type of scaled logits: that of the given ones, but float32 at least."""
+    dtype = floating_type(logits)
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def _scaled(z: Tensor, weight: Tensor | float, bias: Tensor | float) -> Tensor:
@@ -200,10 +209,10 @@ def _transformed(
             f"logits must have the shape [..., {classes or 'C'}], as in fit, not {list(z.shape)}"
         )
     check_finite(z, "logits")
-    scaled: TensorOrArray = like(_scaled(z, weight, bias), logits)
+    scaled: TensorOrArray = like(_scaled(z, weight, bias), logits, _result_type(z))
     if not torch.isfinite(torch.as_tensor(scaled)).all():
         raise ValueError(
-            f"the scaled logits are too large for {scaled.dtype}; give the logits in float32 or float64"
+            f"the scaled logits are too large for {scaled.dtype}; give the logits in float64"
         )
     return scaled
 

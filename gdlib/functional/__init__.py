@@ -5,20 +5,21 @@ dimension is the second one (the first, if there is only one), the target holds 
 class probabilities, and ``reduction`` is the last thing that happens.
 
 Notation: :math:`z` are the logits, :math:`c` is the true class, :math:`p = \mathrm{softmax}(z)`,
-    :math:`\ell = -\log p_c`.
+:math:`\ell = -\log p_c`.
 """
 
-from gdlib.functional.cosine import adacos_cross_entropy as adacos_cross_entropy
-from gdlib.functional.cosine import adacos_fixed_scale as adacos_fixed_scale
-from gdlib.functional.cosine import adacos_scale as adacos_scale
-from gdlib.functional.cosine import arccos as arccos
-from gdlib.functional.cosine import arcface_cross_entropy as arcface_cross_entropy
-from gdlib.functional.cosine import arcgrad_cross_entropy as arcgrad_cross_entropy
-from gdlib.functional.cosine import arcgrad_gap as arcgrad_gap
-from gdlib.functional.cosine import arcgrad_scale as arcgrad_scale
-from gdlib.functional.cosine import cosface_cross_entropy as cosface_cross_entropy
-from gdlib.functional.cosine import l_softmax_cross_entropy as l_softmax_cross_entropy
-from gdlib.functional.cosine import sphereface_cross_entropy as sphereface_cross_entropy
+from gdlib.functional._arguments import Reduction as Reduction
+from gdlib.functional.angular import adacos_cross_entropy as adacos_cross_entropy
+from gdlib.functional.angular import adacos_fixed_scale as adacos_fixed_scale
+from gdlib.functional.angular import adacos_scale as adacos_scale
+from gdlib.functional.angular import arccos as arccos
+from gdlib.functional.angular import arcface_cross_entropy as arcface_cross_entropy
+from gdlib.functional.angular import arcgrad_cross_entropy as arcgrad_cross_entropy
+from gdlib.functional.angular import arcgrad_gap as arcgrad_gap
+from gdlib.functional.angular import arcgrad_scale as arcgrad_scale
+from gdlib.functional.angular import cosface_cross_entropy as cosface_cross_entropy
+from gdlib.functional.angular import l_softmax_cross_entropy as l_softmax_cross_entropy
+from gdlib.functional.angular import sphereface_cross_entropy as sphereface_cross_entropy
 from gdlib.functional.distance import center_loss as center_loss
 from gdlib.functional.distance import center_update as center_update
 from gdlib.functional.distance import (
@@ -26,6 +27,7 @@ from gdlib.functional.distance import (
 )
 from gdlib.functional.gradient_decay import gd_cross_entropy as gd_cross_entropy
 from gdlib.functional.linear import linear_gd_cross_entropy as linear_gd_cross_entropy
+from gdlib.functional.logits import Divergence as Divergence
 from gdlib.functional.logits import focal_cross_entropy as focal_cross_entropy
 from gdlib.functional.logits import large_margin_cross_entropy as large_margin_cross_entropy
 from gdlib.functional.logits import margin_bias as margin_bias
@@ -34,7 +36,6 @@ from gdlib.functional.logits import multi_class_hinge as multi_class_hinge
 from gdlib.functional.logits import soft_margin_cross_entropy as soft_margin_cross_entropy
 from gdlib.functional.logits import super_symmetric_projection as super_symmetric_projection
 from gdlib.functional.logits import super_symmetry_penalty as super_symmetry_penalty
-from gdlib.functional.options import Reduction as Reduction
 from gdlib.functional.probability import gd_from_nll as gd_from_nll
 from gdlib.functional.probability import generalized_cross_entropy as generalized_cross_entropy
 from gdlib.functional.probability import negative_probability as negative_probability

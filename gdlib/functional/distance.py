@@ -1,29 +1,32 @@
-"""Losses on distances between features and one point for each class: center loss and the Gaussian mixture (LGM)."""
+"""Losses on distances from one point for each class: center loss and the Gaussian mixture."""
 
 from __future__ import annotations
 
-from typing import Unpack
+import math
 
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import (
-    Batch,
-    IndexOptions,
-    Options,
-    by_keyword,
+from gdlib.functional._arguments import (
+    Reduction,
+    broadcasts,
     compute_in,
-    documented,
-    nonnegative,
     softplus,
+    tensor_by_keyword,
 )
+from gdlib.functional._reduction import Batch
 
 
-@documented
 def center_loss(
-    features: Tensor, target: Tensor, centers: Tensor, **options: Unpack[IndexOptions]
+    features: Tensor,
+    target: Tensor,
+    centers: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""Compute the center loss: half the squared distance of a sample's features from the centre of its class.
+    r"""Compute the center loss: half the squared distance of features from the centre of a class.
 
     .. math:: J = \tfrac12 \lVert h - c_y \rVert^2
 
@@ -35,9 +38,23 @@ def center_loss(
         features: :math:`h`, ``[N, D]``, or ``[R, N, D]`` for R runs.
         target: class indices ``[N]`` or ``[R, N]``.
         centers: one point for each class, ``[C, D]`` or ``[R, C, D]``.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
+            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
+            of tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
 
     Example:
-        >>> features, centers = torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.tensor([[0.0, 0.0], [0.0, 1.0]])
+        >>> features = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
+        >>> centers = torch.tensor([[0.0, 0.0], [0.0, 1.0]])
         >>> center_loss(features, torch.tensor([0, 1]), centers, reduction="none")
         tensor([12.5000,  0.5000])
 
@@ -45,7 +62,9 @@ def center_loss(
         *A Discriminative Feature Learning Approach for Deep Face Recognition* (Wen et al., ECCV
         2016), eq. 2, a sum; *ArcGrad*, eq. 5.
     """
-    batch = _of_centers(features, target, centers, **options)
+    batch = _of_centers(
+        features, target, centers, weight=weight, ignore_index=ignore_index, reduction=reduction
+    )
     values, result_dtype = compute_in(features)
     distances = (values - _of_class(centers.to(values), batch.index)).square().sum(-1) / 2
     return batch.reduce_samples(distances, weighted=False).to(result_dtype)
@@ -81,7 +100,10 @@ def center_update(
             1].
 
     Example:
-        >>> center_update(torch.tensor([[4.0]]), torch.tensor([0]), torch.tensor([[0.0], [7.0]]), rate=0.5)    # 0 + 0.5 * 4 / 2
+        The first centre moves to 0 + 0.5 * 4 / 2:
+
+        >>> features, centers = torch.tensor([[4.0]]), torch.tensor([[0.0], [7.0]])
+        >>> center_update(features, torch.tensor([0]), centers, rate=0.5)
         tensor([[1.],
                 [7.]])
 
@@ -104,8 +126,7 @@ def center_update(
     return centers + rate * moved / (1 + count).unsqueeze(-1)
 
 
-@by_keyword
-@documented
+@tensor_by_keyword("margin", 2)
 def gaussian_mixture_cross_entropy(
     distance: Tensor,
     target: Tensor,
@@ -113,16 +134,20 @@ def gaussian_mixture_cross_entropy(
     likelihood_weight: float | Tensor = 0.0,
     *,
     half_log_determinant: Tensor | None = None,
-    **options: Unpack[Options],
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""Compute LGM: classification by a Gaussian for each class, with a margin, and the likelihood of the features.
+    r"""Compute LGM: a Gaussian for each class, with a margin, and the likelihood of the features.
 
     With :math:`d_i = \tfrac12 (h - \mu_i)^T \Sigma_i^{-1} (h - \mu_i)` and :math:`\delta_i =
     \tfrac12 \log |\Sigma_i|`
 
     .. math::
 
-        J = -\log \frac{e^{-(1 + \alpha) d_c - \delta_c}}{e^{-(1 + \alpha) d_c - \delta_c} + \sum_{i \neq c} e^{-d_i - \delta_i}}
+        J = -\log \frac{e^{-(1 + \alpha) d_c - \delta_c}}
+          {e^{-(1 + \alpha) d_c - \delta_c} + \sum_{i \neq c} e^{-d_i - \delta_i}}
           + \lambda\, (d_c + \delta_c)
 
     All classes are equally likely beforehand. The last term is the negative log-likelihood of the
@@ -139,11 +164,26 @@ def gaussian_mixture_cross_entropy(
         likelihood_weight: :math:`\lambda \ge 0`, as ``margin``. Small, such as 0.1.
         half_log_determinant: :math:`\delta`, of a shape that broadcasts to ``distance``; None for
             unit covariances.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
+            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
+            of tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
+        TypeError: for a tensor as margin that is not given by keyword.
 
     Example:
         >>> distance, labels = torch.tensor([[1.0, 3.0]]), torch.tensor([0])
-        >>> loss = gaussian_mixture_cross_entropy(distance, labels, margin=2.0, likelihood_weight=0.1)     # log(1 + e^0) + 0.1 * 1
-        >>> round(loss.item(), 4)
+        >>> loss = gaussian_mixture_cross_entropy(distance, labels, 2.0, 0.1)
+        >>> round(loss.item(), 4)  # log(1 + e^0) + 0.1 * 1
         0.7931
 
     References:
@@ -151,28 +191,60 @@ def gaussian_mixture_cross_entropy(
         CVPR 2018).
     """
     batch = Batch(
-        distance, target, only_indices="the likelihood is that of the true class", **options
+        distance,
+        target,
+        only_indices="the likelihood is that of the true class",
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
     )
-    margin = batch.parameter("margin", margin, nonnegative)
-    likelihood_weight = batch.parameter("likelihood_weight", likelihood_weight, nonnegative)
+    margin = batch.parameter("margin", margin, ">= 0")
+    likelihood_weight = batch.parameter("likelihood_weight", likelihood_weight, ">= 0")
     values = batch.values
-    offset = (
-        values.new_zeros(()) if half_log_determinant is None else half_log_determinant.to(values)
-    ).expand(values.shape)
-    true = -(1 + margin) * batch.true(values) - batch.true(offset)
+    if half_log_determinant is None:
+        offset = values.new_zeros(()).expand(values.shape)
+    else:
+        _check_half_log_determinant(half_log_determinant, values.shape)
+        offset = half_log_determinant.to(values).expand(values.shape)
+    # not as a true logit: a large one would lose the digits of what the margin adds
+    of_true = batch.true(values)
+    added = margin * of_true.masked_fill(of_true == math.inf, 0.0)
     likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
-    return batch.reduce(softplus(batch.gap(-values - offset, true)), of_true=likelihood)
+    return batch.reduce(softplus(batch.gap(-values - offset) + added), of_true=likelihood)
+
+
+def _check_half_log_determinant(value: object, shape: torch.Size) -> None:
+    """Refuse what is no tensor that broadcasts to the distances."""
+    if not isinstance(value, Tensor) or not broadcasts(value.shape, shape):
+        given = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(
+            "half_log_determinant must be a tensor that broadcasts to the distances, of shape "
+            f"{list(shape)}, or None for unit covariances; got {given}"
+        )
 
 
 def _of_class(centers: Tensor, index: Tensor) -> Tensor:
-    """Select the centre of every sample's class: ``[..., N, D]`` of ``[..., C, D]`` and ``[..., N]``."""
+    """Select the centre of every sample's class.
+
+    It is ``[..., N, D]`` of centres ``[..., C, D]`` and indices ``[..., N]``.
+    """
     return centers.gather(-2, index.unsqueeze(-1).expand(*index.shape, centers.shape[-1]))
 
 
 def _of_centers(
-    features: Tensor, target: Tensor, centers: Tensor, **options: Unpack[IndexOptions]
+    features: Tensor,
+    target: Tensor,
+    centers: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
 ) -> Batch:
     """Check features, class indices, centres and options against each other."""
+    for name, value in (("features", features), ("target", target), ("centers", centers)):
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
     if (
         features.ndim not in (2, 3)
         or target.shape != features.shape[:-1]
@@ -188,8 +260,14 @@ def _of_centers(
         or centers.shape[-1] != features.shape[-1]
     ):
         raise ValueError(
-            f"centers of shape {list(centers.shape)} do not fit features of shape {list(features.shape)}"
+            f"centers of shape {list(centers.shape)} do not fit features of shape "
+            f"{list(features.shape)}"
         )
     return Batch.of_shape(
-        (target.shape[0], centers.shape[-2], *target.shape[1:]), features.dtype, target, **options
+        (target.shape[0], centers.shape[-2], *target.shape[1:]),
+        features.dtype,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
     )

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from gdlib.functional import fused
-from gdlib.functional.options import Batch, Options, by_keyword, documented, over_classes, positive
+from gdlib.functional import _fused
+from gdlib.functional._arguments import (
+    Reduction,
+    check_parameter,
+    derived_forwards,
+    over_classes,
+    tensor_by_keyword,
+)
+from gdlib.functional._reduction import Batch
 
 
 def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
-    """Compute J of the log-sum-exp of the other classes less the true logit, :math:`x = r_c - z_c`, and β, of any size."""
+    """Compute J for a β of any size.
+
+    x is the log-sum-exp of the other classes minus the true logit, :math:`r_c - z_c`.
+    """
     wide = torch.float32 if x.device.type == "mps" else torch.float64
     if isinstance(beta, Tensor):
         log_beta = torch.log(over_classes(beta, x, wide if beta.dtype == wide else x.dtype)).to(
@@ -27,15 +36,17 @@ def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
     return torch.logaddexp(x, log_beta)  # J = log(e^x + β)
 
 
-@by_keyword
-@documented
+@tensor_by_keyword("beta", 2)
 def gd_cross_entropy(
     input: Tensor,
     target: Tensor,
     beta: float | Tensor = 1.0,
     *,
     temperature: float | Tensor = 1.0,
-    **options: Unpack[Options],
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     r"""Compute the cross-entropy with probability-dependent gradient decay (GD-softmax).
 
@@ -57,6 +68,11 @@ def gd_cross_entropy(
     every other argument, to rounding.
 
     Args:
+        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
+            floating type. float16 and bfloat16 are computed in float32; the result has the type of
+            the input, or float32 under autocast, as PyTorch's own losses do.
+        target: class indices (int64 or uint8) of the shape of the logits without their class
+            dimension, or class probabilities (floating) of their shape.
         beta: the gradient-decay factor :math:`\beta > 0`; a number, or a tensor that broadcasts to
             the shape of the class indices: one value for each sample. Gradients flow into a tensor
             that asks for them; J grows with β, so that they alone let it fall to 0. A tensor goes
@@ -64,13 +80,31 @@ def gd_cross_entropy(
             so it raises a TypeError. On a GPU the values of a tensor must lie in [1e-20, 1e20],
             which is not checked; elsewhere β may be any positive number.
         temperature: :math:`\tau > 0`, a number or a tensor, as ``beta``.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
+            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
+            of tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
+        TypeError: for a tensor as beta that is not given by keyword.
 
     Example:
         >>> import torch
         >>> logits, labels = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
-        >>> gd_cross_entropy(logits, labels, beta=1.0, reduction="none")      # the plain cross-entropy
+        >>> gd_cross_entropy(logits, labels, beta=1.0, reduction="none")  # the plain cross-entropy
         tensor([0.1269, 1.3133])
-        >>> gd_cross_entropy(logits, labels, beta=0.1, reduction="none")      # log(exp(-2) + 0.1), log(e + 0.1)
+
+        log(exp(-2) + 0.1) and log(e + 0.1):
+
+        >>> gd_cross_entropy(logits, labels, beta=0.1, reduction="none")
         tensor([-1.4467,  1.0361])
 
     References:
@@ -81,36 +115,40 @@ def gd_cross_entropy(
         type(beta) is float
         and type(temperature) is float
         and temperature == 1.0
-        and options in ({}, _DEFAULTS)
+        and weight is None
+        and type(ignore_index) is int
+        and ignore_index == -100
+        and reduction == "mean"
+        and type(label_smoothing) is float
+        and label_smoothing == 0.0
     ):
-        loss = fused.usual(
+        loss = _fused.usual(
             input, target, beta, lambda logits: _eager(Batch(logits, target), beta, logits)
         )
         if loss is not None:
             return loss
-    batch = Batch(input, target, **options)
-    beta, temperature = (
-        positive("beta", beta, batch.index_shape),
-        batch.parameter("temperature", temperature, positive),
+    batch = Batch(
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
     )
+    beta = check_parameter("beta", beta, "> 0", batch.index_shape)
+    temperature = batch.parameter("temperature", temperature, "> 0")
     logits = batch.take_logits()
-    logits = logits if type(temperature) is float and temperature == 1.0 else logits / temperature
+    if not (type(temperature) is float and temperature == 1.0):
+        logits = logits / temperature
     watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
-    if not fused.serves(logits, beta) or any(value.requires_grad for value in watched):
+    derived = any(value.requires_grad or derived_forwards(value) for value in watched)
+    if derived or not _fused.serves(logits, beta):
         return _eager(batch, beta, logits)
-    make, eager = (
-        functools.partial(fused.loss_and_gradient, batch, over_classes(beta, logits)),
-        functools.partial(_eager, batch, beta),
-    )
-    return fused.GradientInForward.apply(logits, make, eager, *watched)
-
-
-_DEFAULTS: Options = {
-    "weight": None,
-    "ignore_index": -100,
-    "reduction": "mean",
-    "label_smoothing": 0.0,
-}
+    make = functools.partial(_fused.loss_and_gradient, batch, over_classes(beta, logits))
+    if not _fused.asks_for_gradient(logits):
+        return make(logits, wants_gradient=False)[0]
+    eager = functools.partial(_eager, batch, beta)
+    return _fused.GradientInForward.apply(logits, make, eager, *watched)
 
 
 def _eager(batch: Batch, beta: float | Tensor, logits: Tensor) -> Tensor:

@@ -1,4 +1,6 @@
-r"""The gradient-decay loss as one Triton kernel, for logits of many classes on a GPU: ``pip install gdlib[triton]``.
+r"""The gradient-decay loss as one Triton kernel, for logits of many classes on a GPU.
+
+It needs the package ``triton``, which comes with the optional dependencies ``[triton]``.
 
 A row is read once to reduce it to :math:`r = \log \sum_{i \neq c} e^{z_i}`, without the true class,
 so that :math:`1 - p_c` keeps its digits, and once more to write its gradient; rows of less than
@@ -10,16 +12,16 @@ the environment runs the kernel in Python; the tests do. It has not been timed o
 from __future__ import annotations
 
 import functools
-from typing import Unpack
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from gdlib.functional.fused import GradientInForward
+from gdlib.functional._arguments import Reduction, autocasts
+from gdlib.functional._fused import GradientInForward
+from gdlib.functional._reduction import Batch
 from gdlib.functional.gradient_decay import gd_cross_entropy
-from gdlib.functional.options import Batch, IndexOptions, autocasts
 
 _BLOCK = 2048  # logits of a program at a time; 4,096 need nearly all registers of four warps
 
@@ -117,9 +119,11 @@ def fused_gd_cross_entropy(
     *,
     beta: float | Tensor = 1.0,
     temperature: float | Tensor = 1.0,
-    **options: Unpack[IndexOptions],
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """Compute :func:`gdlib.functional.gd_cross_entropy` by the kernel: ``fused_gd_cross_entropy(logits, labels, beta=0.1)``.
+    """Compute :func:`gdlib.functional.gd_cross_entropy` by the kernel.
 
     Logits ``[N, C]`` of any floating type on a GPU are computed in float32, or in float64 as they
     are. Class indices ``[N]`` are not checked: that would wait for the GPU. β and τ are numbers or
@@ -130,12 +134,28 @@ def fused_gd_cross_entropy(
     """
     if input.ndim != 2 or target.shape != input.shape[:1]:
         raise ValueError(
-            f"the kernel takes logits [N, C] and class indices [N]; got {list(input.shape)} and {list(target.shape)}"
+            f"the kernel takes logits [N, C] and class indices [N]; got {list(input.shape)} and "
+            f"{list(target.shape)}"
         )
-    batch = Batch.of_shape(input.shape, input.dtype, target, **options)
+    batch = Batch.of_shape(
+        input.shape,
+        input.dtype,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
 
     def eager(logits: Tensor) -> Tensor:
-        return gd_cross_entropy(logits, target, beta=beta, temperature=temperature, **options)
+        return gd_cross_entropy(
+            logits,
+            target,
+            beta=beta,
+            temperature=temperature,
+            weight=weight,
+            ignore_index=ignore_index,
+            reduction=reduction,
+        )
 
     return GradientInForward.apply(
         input, functools.partial(_make, batch, beta, temperature), eager, target

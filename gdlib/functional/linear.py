@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib.functional.fused import against_classes, is_batch, serves, times
+from gdlib.functional._arguments import Reduction, autocasts, check_parameter, compute_in
+from gdlib.functional._fused import against_classes, is_batch, serves, times
+from gdlib.functional._reduction import Batch
 from gdlib.functional.gradient_decay import gd_cross_entropy
-from gdlib.functional.options import Batch, Reduction, autocasts, compute_in, positive
 
 _BLOCK = 2**20
 """So many logits are held at a time, unless the caller says otherwise."""
@@ -31,7 +32,9 @@ def linear_gd_cross_entropy(
     reduction: Reduction = "mean",
     block_rows: int | None = None,
 ) -> Tensor:
-    r"""Compute the gradient-decay cross-entropy of a linear layer, :math:`J(h W^T + b)`, without ever storing all logits.
+    r"""Compute the gradient-decay cross-entropy of a linear layer without storing all logits.
+
+    .. math:: J(h W^T + b)
 
     The value and the gradients are those of ``gd_cross_entropy(F.linear(features, weight, bias),
     target, beta)``. The logits are made for a few rows at a time; for ``reduction="mean"`` and
@@ -63,9 +66,12 @@ def linear_gd_cross_entropy(
         all logits, as the two functions do.
 
     Example:
+        The logits are (2, 0) and (0, 1):
+
         >>> import torch
-        >>> features, weight, labels = torch.eye(2), torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
-        >>> linear_gd_cross_entropy(features, weight, labels, beta=0.1, reduction="none")   # logits (2, 0) and (0, 1)
+        >>> features, weight = torch.eye(2), torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+        >>> labels = torch.tensor([0, 0])
+        >>> linear_gd_cross_entropy(features, weight, labels, beta=0.1, reduction="none")
         tensor([-1.4467,  1.0361])
 
     References:
@@ -75,7 +81,8 @@ def linear_gd_cross_entropy(
     _check(features, weight, bias, block_rows)
     if not isinstance(temperature, (int, float)) or not 0 < temperature < math.inf:
         raise ValueError(
-            f"temperature must be a finite number > 0, which is the same for all samples; got {temperature}"
+            "temperature must be a finite number > 0, which is the same for all samples; "
+            f"got {temperature}"
         )
     parts = [features, weight] if bias is None else [features, weight, bias]
     batch = Batch.of_shape(
@@ -85,7 +92,7 @@ def linear_gd_cross_entropy(
         ignore_index=ignore_index,
         reduction=reduction,
     )
-    beta = positive("beta", beta, target.shape)
+    beta = check_parameter("beta", beta, "> 0", target.shape)
 
     def eager(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         logits = F.linear(features, weight, bias)
@@ -114,7 +121,10 @@ def linear_gd_cross_entropy(
 
 
 class _BlockwiseLinear(torch.autograd.Function):
-    """The reduced losses of all blocks; with their gradients in the forward pass unless the losses are not summed."""
+    """The reduced losses of all blocks.
+
+    Their gradients are made in the forward pass, unless the losses are not summed.
+    """
 
     @staticmethod
     def forward(
@@ -174,7 +184,10 @@ class _Blocks:
     def run(
         self, parts: Sequence[Tensor], scales: Tensor | None, needed: Sequence[bool]
     ) -> tuple[Tensor, list[Tensor | None]]:
-        """Compute the losses and, if there are scales ``[N, 1]``, the gradients of the sum with them for features, weight and bias."""
+        """Compute the losses, and the gradients for features, weight and bias.
+
+        The gradients are those of the sum with scales ``[N, 1]``; there are none without scales.
+        """
         if autocasts(device := parts[0].device.type):
             with torch.autocast(device, enabled=False):
                 return self.run(parts, scales, needed)
@@ -184,14 +197,15 @@ class _Blocks:
             for part, asked in zip(parts, needed, strict=True)
         ]
         of_features, of_weight, of_bias = (*gradients, None)[:3]
-        losses = features.new_empty(len(features))
+        wants_gradient = any(gradient is not None for gradient in gradients)
+        losses, true_class = features.new_empty(len(features)), self.batch.true_class
         for start in range(0, len(features), self.rows):
             block = slice(start, start + self.rows)
             logits = F.linear(features[block], weight, bias).div_(self.temperature)
             beta = self.beta[block] if isinstance(self.beta, Tensor) else self.beta
             divisor = 1.0 if scales is None else self.temperature / scales[block]
             of_block, gradient = against_classes(
-                logits, self.batch.true_class[block], beta, 1, divisor
+                logits, true_class[block], beta, 1, divisor, wants_gradient=wants_gradient
             )
             losses[block] = of_block.squeeze(1)
             del logits
@@ -217,11 +231,13 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: in
             raise ValueError(f"{name} must be a floating tensor with two dimensions; got {given}")
     if weight.shape[1] != features.shape[1] or weight.shape[0] == 0:
         raise ValueError(
-            f"weight of shape {list(weight.shape)} does not fit features of shape {list(features.shape)}: expected [C, {features.shape[1]}]"
+            f"weight of shape {list(weight.shape)} does not fit features of shape "
+            f"{list(features.shape)}: expected [C, {features.shape[1]}]"
         )
     if bias is not None and bias.shape != (weight.shape[0],):
         raise ValueError(
-            f"bias must have one value for each class, shape [{weight.shape[0]}]; got {list(bias.shape)}"
+            f"bias must have one value for each class, shape [{weight.shape[0]}]; "
+            f"got {list(bias.shape)}"
         )
     if block_rows is not None and (not isinstance(block_rows, int) or block_rows < 1):
         raise ValueError(f"block_rows must be a whole number > 0, or None; got {block_rows!r}")

@@ -1,4 +1,4 @@
-r"""Losses that weigh the gradient by a power of the probability, and gradient decay from a cross-entropy.
+r"""Losses that weigh the gradient by the probability, and gradient decay from a cross-entropy.
 
 With :math:`x = \log \sum_{i \neq c} e^{z_i} - z_c` the cross-entropy is :math:`\ell =
 \mathrm{softplus}(x)`, and :math:`p_c = e^{-\ell}`. No digit of :math:`1 - p_c` or of :math:`p_c` is
@@ -10,17 +10,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gdlib.functional.options import (
-    Batch,
+from gdlib.functional._arguments import (
     Reduction,
-    at_least_minus_one,
-    by_keyword,
+    check_parameter,
     compute_in,
     extremes,
-    positive,
-    positive_to_one,
     softplus,
+    tensor_by_keyword,
 )
+from gdlib.functional._reduction import Batch
 
 
 def one_minus_exp(x: Tensor) -> Tensor:
@@ -30,7 +28,7 @@ def one_minus_exp(x: Tensor) -> Tensor:
     return torch.where(small, -torch.expm1(-torch.where(small, x, 1.0)), 1.0 - torch.exp(-x))
 
 
-@by_keyword
+@tensor_by_keyword("q", 2)
 def generalized_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -76,7 +74,8 @@ def generalized_cross_entropy(
 
     Example:
         >>> logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([0])
-        >>> round(generalized_cross_entropy(logits, labels, q=0.5).item(), 4)  # (1 - sqrt(1/2)) / (1/2)
+        >>> loss = generalized_cross_entropy(logits, labels, q=0.5)
+        >>> round(loss.item(), 4)  # (1 - sqrt(1/2)) / (1/2)
         0.5858
 
     References:
@@ -91,12 +90,12 @@ def generalized_cross_entropy(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
-    q = batch.parameter("q", q, positive_to_one)
+    q = batch.parameter("q", q, "in (0, 1]")
     cross_entropy = softplus(batch.gap(batch.values))
     return batch.reduce(one_minus_exp(q * cross_entropy) / q)
 
 
-@by_keyword
+@tensor_by_keyword("epsilon", 2)
 def poly1_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -107,7 +106,7 @@ def poly1_cross_entropy(
     reduction: Reduction = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    r"""Compute the Poly-1 loss: the cross-entropy with the first term of its polynomial weighed anew.
+    r"""Compute the Poly-1 loss: the cross-entropy with the first term of its series weighed anew.
 
     .. math:: J = -\log p_c + \epsilon (1 - p_c)
 
@@ -159,7 +158,7 @@ def poly1_cross_entropy(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
-    epsilon = batch.parameter("epsilon", epsilon, at_least_minus_one)
+    epsilon = batch.parameter("epsilon", epsilon, ">= -1")
     cross_entropy = softplus(batch.gap(batch.values))
     return batch.reduce(cross_entropy + epsilon * one_minus_exp(cross_entropy))
 
@@ -266,7 +265,7 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
         raise ValueError(
             f"nll must be a floating tensor, the cross-entropy of each sample; got {given}"
         )
-    beta = positive("beta", beta, nll.shape)
+    beta = check_parameter("beta", beta, "> 0", nll.shape)
     values, result_dtype = compute_in(nll)
     smallest, _ = extremes(nll, 0.0)
     if smallest < -1e-3:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from gdlib import heads
 from gdlib.functional import super_symmetric_projection
-from gdlib.functional.options import exactly
+from gdlib.functional._arguments import exactly
 from gdlib.models.images import ImageNetwork
 from gdlib.models.perceptron import StackedMLP
 from gdlib.models.runs import ModuleStack, RunModel
@@ -33,8 +33,11 @@ class HeadedMLP(RunModel):
         with_features: append the features to the output, for a loss that looks at both: ``[R, N, C
             + D]``.
         bias: let logits have a bias; cosines have none.
-        **options: those of :class:`gdlib.models.StackedMLP`; the same seeds and options give the
-            same first weights.
+        activation: ``"relu"``, ``"tanh"`` or ``"sigmoid"``, as of
+            :class:`gdlib.models.StackedMLP`; the same seeds and options give the same first
+            weights.
+        initialization: ``"pytorch"``, ``"xavier"`` or ``"he"``, as there.
+        linear_features: leave out the activation of the last hidden layer.
 
     Raises:
         ValueError: for an unknown head, and as StackedMLP.
@@ -57,14 +60,22 @@ class HeadedMLP(RunModel):
         head: str = "linear",
         with_features: bool = False,
         bias: bool = False,
-        **options: Any,
+        activation: str = "relu",
+        initialization: str = "pytorch",
+        linear_features: bool = False,
     ) -> None:
         super().__init__()
         if head not in MLP_HEADS:
             raise ValueError(
                 f"unknown head {head!r} for perceptrons; valid: {', '.join(MLP_HEADS)}"
             )
-        self.layers = StackedMLP(sizes, seeds, **options)
+        self.layers = StackedMLP(
+            sizes,
+            seeds,
+            activation=activation,
+            initialization=initialization,
+            linear_features=linear_features,
+        )
         self.has_bias = bias and head == "linear"
         if not self.has_bias:
             self.layers.biases = nn.ParameterList(list(self.layers.biases)[:-1])
@@ -96,19 +107,18 @@ class HeadedMLP(RunModel):
 
 
 class Head(nn.Module):
-    r"""The last layer of one run, with first weights of a given linear layer, so that runs that differ in it alone start alike.
+    r"""The last layer of one run, with first weights of a given linear layer.
 
-    ======================
-    ========================================================================================================
-    kind ======================
-    ========================================================================================================
-    ``linear``             logits :math:`w_c^T h + b_c` ``super-symmetric``    the same with class
-    vectors that :func:`gdlib.functional.super_symmetric_projection` holds to a simplex ``cosine``
-    :math:`\cos\theta_c`, see :class:`gdlib.heads.CosineLinear` ``normed``             :math:`w_c^T
-    h`, followed by :math:`\lVert w_c \rVert \lVert h \rVert`, see :class:`gdlib.heads.NormedLinear`
-    ``gaussian``           :math:`-\tfrac12 \lVert h - \mu_c \rVert^2`, see
-    :class:`gdlib.heads.GaussianMixtureHead` ======================
-    ========================================================================================================
+    So runs that differ in it alone start alike. The kinds are
+
+    * ``linear``: logits :math:`w_c^T h + b_c`;
+    * ``super-symmetric``: the same with class vectors that
+      :func:`gdlib.functional.super_symmetric_projection` holds to a simplex;
+    * ``cosine``: :math:`\cos\theta_c`, see :class:`gdlib.heads.CosineLinear`;
+    * ``normed``: :math:`w_c^T h`, followed by :math:`\lVert w_c \rVert \lVert h \rVert`, see
+      :class:`gdlib.heads.NormedLinear`;
+    * ``gaussian``: :math:`-\tfrac12 \lVert h - \mu_c \rVert^2`, see
+      :class:`gdlib.heads.GaussianMixtureHead`.
 
     It maps features ``[N, D]`` to ``[N, K]``; the first C outputs classify.
 

@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional.options import exactly
+from gdlib.functional._arguments import exactly
 from gdlib.models.runs import ModuleStack
 
 STEMS = ("cifar", "tiny-imagenet", "imagenet")

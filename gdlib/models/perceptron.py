@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional.options import exactly, looked_on
+from gdlib.functional._arguments import exactly, looked_on
 from gdlib.models.runs import RunModel
 
 

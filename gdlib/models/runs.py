@@ -68,7 +68,7 @@ class ModuleStack(RunModel):
     ) -> list[Tensor]:
         """Call the function for each module with its batch."""
         groups = inputs.shape[0]
-        if self.runs % groups:
+        if not groups or self.runs % groups:
             raise ValueError(f"inputs hold {groups} batches, which do not divide {self.runs} runs")
         shared = self.runs // groups
         pairs = [(copy, inputs[run // shared]) for run, copy in enumerate(self.copies)]

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional.options import positive
+from gdlib.functional._arguments import check_parameter
 from gdlib.models import ACTIVATIONS, HeadedMLP, RunModel, StackedMLP
 
 _WIDE = (64, 16)  # inputs and units from which on one product for all runs is faster
@@ -161,7 +161,7 @@ class ManualStep:
         if not torch.equal(betas, self.checked):
             for row in torch.aminmax(betas, dim=0):
                 for name, value in zip(("beta", "temperature"), self.decay(row), strict=True):
-                    positive(name, value, row.shape)
+                    check_parameter(name, value, "> 0", row.shape)
             self.checked = betas
 
     def load(self) -> None:

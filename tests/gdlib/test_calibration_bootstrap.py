@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from functools import partial
 
 import numpy as np
@@ -167,3 +168,15 @@ class TestErrors:
     def test_a_single_sample(self) -> None:
         with pytest.raises(ValueError, match="at least two samples"):
             bootstrap_calibration([[0.9, 0.1]], [0])
+
+
+def test_a_measure_that_is_not_finite_for_a_resample_is_refused():
+    probs, labels = np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3]]), np.array([0, 1, 0])
+
+    def correlation(p, y):
+        with np.errstate(invalid="ignore", divide="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return np.corrcoef(p[:, 0], y)[0, 1]
+
+    with pytest.raises(ValueError, match="not finite for .* of 200 resamples"):
+        bootstrap_calibration(probs, labels, correlation, resamples=200)

@@ -121,3 +121,23 @@ class TestBetaLink:
         for link in (beta_link, inverse_beta_link):
             with pytest.raises(ValueError, match=message):
                 link(probs, beta)
+
+
+class TestDigits:
+    def test_a_probability_that_was_rounded_to_1_has_its_rest_from_the_other_classes(self):
+        exact = torch.softmax(torch.tensor([[0.0, 16.0, 1.0]], dtype=torch.float64), 1)
+        for beta in (1e-3, 1e-6):
+            rest = exact.sum() - exact[0, 1]
+            weighted = exact * (1 - exact + beta * exact)
+            weighted[0, 1] = exact[0, 1] * (rest + beta * exact[0, 1])
+            expected = weighted / weighted.sum()
+            found = beta_link(exact.float(), beta)
+            torch.testing.assert_close(found.double(), expected, rtol=3e-7, atol=0)
+
+    def test_the_inverse_holds_for_every_beta(self):
+        pi = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
+        limit = pi.sqrt() / pi.sqrt().sum()  # of the most concave link
+        for beta in (1e90, 1e120, 1e155, 1e200, 1e300):
+            found = inverse_beta_link(pi, beta)
+            torch.testing.assert_close(found, limit, rtol=1e-12, atol=0)
+            torch.testing.assert_close(beta_link(found, beta), pi, rtol=1e-12, atol=0)

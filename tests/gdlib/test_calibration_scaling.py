@@ -48,11 +48,16 @@ def validation_splits(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
     )
 
 
+def scaled_type(dtype: torch.dtype) -> torch.dtype:
+    """Half precision could change the predicted class."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
 def chain(logits: Tensor, labels: Tensor) -> tuple[float, float, float]:
     """The NLL of the logits, after temperature and after vector scaling."""
     scaled = [scaling().fit(logits, labels).transform(logits) for scaling in SCALINGS]
     assert all(
-        s.dtype == logits.dtype and s.shape == logits.shape and torch.isfinite(s).all()
+        s.dtype == scaled_type(logits.dtype) and s.shape == logits.shape and torch.isfinite(s).all()
         for s in scaled
     )
     return nll(logits, labels), nll(scaled[0], labels), nll(scaled[1], labels)
@@ -280,10 +285,19 @@ class TestDegenerate:
         logits = torch.tensor([[300.0, 299.75], [0.0, 60.0]], dtype=torch.float16)
         scaling = TemperatureScaling().fit(logits, [0, 1])
         assert torch.isfinite(scaling.transform(logits)).all()
-        with pytest.raises(
-            ValueError, match="too large for torch.float16; give the logits in float32"
-        ):
-            scaling.transform(torch.full((1, 2), 6e4, dtype=torch.float16))
+        large = scaling.transform(torch.full((1, 2), 6e4, dtype=torch.float16))
+        assert torch.isfinite(large).all()
+        with pytest.raises(ValueError, match="too large for torch.float32; give the logits in"):
+            scaling.transform(torch.full((1, 2), 3e38))
+
+    def test_the_predicted_class_stays_in_half_precision(self) -> None:
+        logits = torch.tensor([[2.0, 2.001953125], [0.0, 9.0], [9.0, 0.0]], dtype=torch.float16)
+        for factor in (3.0, 7.0, 11.0):
+            scaling = TemperatureScaling()
+            scaling._temperature = factor
+            assert torch.equal(scaling.transform(logits).argmax(1), logits.argmax(1))
+            array = scaling.transform(logits.numpy())
+            assert array.dtype == np.float32 and (array.argmax(1) == logits.argmax(1).numpy()).all()
 
 
 class TestKinds:
@@ -293,7 +307,7 @@ class TestKinds:
         fitted = scaling().fit(logits, labels)
         for dtype in TYPES:
             out = fitted.transform(logits.reshape(5, 10, 3).to(dtype))
-            assert out.dtype == dtype and out.shape == (5, 10, 3)
+            assert out.dtype == scaled_type(dtype) and out.shape == (5, 10, 3)
         assert fitted.transform(torch.empty(0, 3)).shape == (0, 3)
         array = fitted.transform(logits.numpy().astype("f4"))
         assert isinstance(array, np.ndarray) and array.dtype == np.float32

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib.functional import fused, gd_cross_entropy
+from gdlib.functional import _fused, gd_cross_entropy
 from tests.each import each
 
 SHAPES = [(5,), (1, 5), (4, 5), (3, 5, 2), (2, 5, 3, 2), (0, 5)]
@@ -581,7 +581,7 @@ class TestGradientInForward:
             target.view(-1)[3] = -100
             results = []
             for block in [2**18, 5 * logits[0].numel(), 1]:
-                monkeypatch.setattr(fused, "_BLOCK", block)
+                monkeypatch.setattr(_fused, "_BLOCK", block)
                 z = logits.clone().requires_grad_()
                 loss = gd_cross_entropy(
                     z, target, beta=beta, weight=weight, label_smoothing=label_smoothing

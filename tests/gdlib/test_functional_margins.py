@@ -286,7 +286,7 @@ class TestCenterLoss:
         ):
             with pytest.raises(ValueError, match=message):
                 center_loss(*arguments)
-        with pytest.raises(TypeError, match="got label_smoothing"):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'label_smoothing'"):
             center_loss(
                 torch.zeros(1, 2), torch.tensor([0]), torch.zeros(1, 2), label_smoothing=0.1
             )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import math
+import subprocess
 import sys
 import time
 import warnings
@@ -12,10 +14,18 @@ import weakref
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import functional as F
 
-from gdlib import GDCrossEntropyLoss, functional, losses
-from gdlib.functional import focal_cross_entropy, gd_cross_entropy, linear_gd_cross_entropy
+from gdlib import GDCrossEntropyLoss, functional, heads, losses, models
+from gdlib.functional import (
+    _arguments,
+    _fused,
+    focal_cross_entropy,
+    gd_cross_entropy,
+    linear_gd_cross_entropy,
+)
+from gdlib.functional._arguments import broadcasts
 from tests.each import each
 
 LABELS = torch.tensor([0, 1, 2, 0])
@@ -133,7 +143,7 @@ class TestATensorIsNoParameterInThePlaceOfWeights:
                 loss(z, LABELS[:3], weights)
         for module, name in (
             (GDCrossEntropyLoss, "beta"), (losses.FocalLoss, "gamma"), (losses.LargeMarginLoss, "reg_lambda"),
-            (losses.SphereFaceLoss, "scale"), (losses.CenterLoss, "weight"),
+            (losses.SphereFaceLoss, "scale"), (losses.LSoftmaxLoss, "margin"),
         ):  # fmt: skip
             with pytest.raises(TypeError, match=message.format(name)):
                 module(weights)
@@ -196,9 +206,10 @@ def test_a_beta_that_float32_cannot_hold_counts_with_all_its_digits() -> None:
                 rtol=1e-5,
                 atol=1e-35,
             )
-    module.beta = -1.0
     with pytest.raises(ValueError, match="beta must be a finite number > 0, got -1.0"):
-        compiled(z, labels)
+        module.beta = -1.0
+    with pytest.raises(ValueError, match="beta must be a finite number > 0, got -1.0"):
+        torch.compile(gd_cross_entropy, backend="aot_eager")(z, labels, -1.0)
 
 
 @each("shape", [(4096, 1000), (512, 32000)])
@@ -273,17 +284,17 @@ def test_a_target_that_was_changed_is_noticed_where_it_is_read_again() -> None:
 
 def test_out_of_memory_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object, **keywords: object) -> None:
         raise torch.OutOfMemoryError("no memory left")
 
-    monkeypatch.setattr(gd_cross_entropy.__wrapped__.__globals__["fused"], "against_classes", fail)
+    monkeypatch.setattr(_fused, "against_classes", fail)
     with pytest.raises(torch.OutOfMemoryError):
         gd_cross_entropy(torch.zeros(4, 3), LABELS)
 
 
 def test_imported_where_another_device_is_the_default() -> None:
     spec = importlib.util.spec_from_file_location(
-        "fresh", sys.modules["gdlib.functional.fused"].__file__
+        "fresh", sys.modules["gdlib.functional._fused"].__file__
     )
     fresh = importlib.util.module_from_spec(spec)
     with torch.device("meta"):
@@ -328,3 +339,226 @@ def test_a_label_that_is_no_class_is_told_and_an_ignored_one_is_not() -> None:
             gd_cross_entropy(z, torch.tensor([0, 1, classes, 0]))
         ignored = torch.tensor([0, -100, 2, 0])
         torch.testing.assert_close(gd_cross_entropy(z, ignored), F.cross_entropy(z, ignored))
+
+
+# --- faults that a search for them found ---
+
+
+def test_a_target_or_a_weight_with_a_tangent_gives_one() -> None:
+    z = logits().detach()
+    warnings.simplefilter("ignore")  # torch.jit is deprecated, and PyTorch uses it here
+    share = torch.softmax(torch.arange(12.0, dtype=torch.float64).reshape(4, 3).cos(), 1)
+    weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+    for ours, given in (
+        (lambda s: gd_cross_entropy(z, s, 1.0), share),
+        (lambda w: gd_cross_entropy(z, LABELS, 1.0, weight=w), weight),
+    ):
+        with forward_ad.dual_level():
+            found = forward_ad.unpack_dual(ours(forward_ad.make_dual(given, given.sin()))).tangent
+        step = 1e-6 * given.sin()
+        expected = (ours(given + step) - ours(given - step)) / 2e-6
+        torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_tracers_that_see_every_operation_get_a_graph() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    warnings.simplefilter("ignore")  # torch.jit is deprecated, and PyTorch uses it here
+    z = logits().detach()
+    expected = gd_cross_entropy(z, LABELS, 0.3)
+    for mode in ("real", "fake", "symbolic"):
+        graph = make_fx(lambda z, c: gd_cross_entropy(z, c, 0.3), tracing_mode=mode)(z, LABELS)
+        torch.testing.assert_close(graph(z, LABELS), expected)
+        torch.testing.assert_close(graph(2 * z, LABELS), gd_cross_entropy(2 * z, LABELS, 0.3))
+    value, tangent = torch.func.linearize(lambda z: gd_cross_entropy(z, LABELS, 0.3), z)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(
+        tangent(z), torch.func.jvp(lambda z: gd_cross_entropy(z, LABELS, 0.3), (z,), (z,))[1]
+    )
+
+
+def test_a_tensor_beta_does_not_import_sympy() -> None:
+    code = (
+        "import sys, torch, gdlib; "
+        "gdlib.functional.gd_cross_entropy("
+        "torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]), beta=torch.ones(4)); "
+        "assert 'sympy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_shapes_are_compared_as_broadcasting_does() -> None:
+    sizes = [(), (1,), (3,), (0,), (1, 1), (2, 1), (2, 3), (1, 3), (2, 0), (1, 2, 3), (3, 2)]
+    for shape, to in itertools.product(map(torch.Size, sizes), repeat=2):
+        try:
+            expected = torch.broadcast_shapes(shape, to) == to
+        except RuntimeError:
+            expected = False
+        assert broadcasts(shape, to) == expected, (shape, to)
+
+
+def test_no_gradient_is_made_where_nothing_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    original = _fused.against_classes
+
+    def against_classes(*arguments: object, wants_gradient: bool = True) -> tuple[Tensor, Tensor]:
+        asked.append(wants_gradient)
+        return original(*arguments, wants_gradient=wants_gradient)
+
+    monkeypatch.setattr(_fused, "against_classes", against_classes)
+    for classes in (3, 40):
+        for dtype in (torch.float32, torch.float64):
+            z = torch.randn(4, classes, dtype=dtype, requires_grad=True)
+            expected = gd_cross_entropy(z, LABELS, 0.3)
+            with torch.no_grad():
+                assert torch.equal(gd_cross_entropy(z, LABELS, 0.3), expected)
+            assert torch.equal(gd_cross_entropy(z.detach(), LABELS, 0.3), expected)
+            assert asked == [True, False, False]
+            asked.clear()
+            smoothed = gd_cross_entropy(z, LABELS, 0.3, label_smoothing=0.1)
+            assert torch.equal(
+                gd_cross_entropy(z.detach(), LABELS, 0.3, label_smoothing=0.1), smoothed
+            )
+
+
+def test_a_small_beta_keeps_the_digits_of_a_tiny_gradient() -> None:
+    for beta, expected in ((1e-12, 3.720075976e-32), (1e-20, 3.720075976e-24)):
+        z = torch.tensor([[100.0, 0.0]], requires_grad=True)
+        found = gradient(gd_cross_entropy(z, torch.tensor([0]), beta), z)
+        assert found[0, 1].item() == pytest.approx(expected, rel=1e-5, abs=0)
+        assert found[0, 0].item() == pytest.approx(-expected, rel=1e-5, abs=0)
+
+
+def test_the_mean_over_weights_that_sum_to_zero_is_no_number() -> None:
+    weight = torch.tensor([0.0, 1.0, 2.0], dtype=torch.float64)
+    labels = torch.zeros(4, dtype=torch.long)
+    for z in (logits(), logits(torch.float32)):
+        own = weight.to(z.dtype)
+        options = {"weight": own, "label_smoothing": 0.1}
+        expected = F.cross_entropy(z, labels, **options)
+        assert expected.isnan() and gd_cross_entropy(z, labels, 1.0, **options).isnan()
+        assert focal_cross_entropy(z, labels, 0.0, **options).isnan()
+
+
+def test_the_gradient_of_an_angle_near_an_end_has_its_digits() -> None:
+    for gap in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+        for sign in (1.0, -1.0):
+            x = torch.tensor(sign * (1 - gap), requires_grad=True)
+            exact = -1 / math.sqrt((1 - x.item()) * (1 + x.item()))
+            assert gradient(functional.arccos(x), x).item() == pytest.approx(exact, rel=4e-6)
+            assert functional.arccos(x).item() == torch.arccos(x).item()
+
+
+def test_the_margin_of_a_gaussian_counts_at_a_large_distance() -> None:
+    distance = torch.tensor([[7080.0, 7081.0]])
+    found = functional.gaussian_mixture_cross_entropy(distance, torch.tensor([0]), 0.0016)
+    exact = math.log1p(math.exp(float(0.0016 * 7080.0) - 1))
+    assert found.item() == pytest.approx(exact, rel=1e-6)
+    masked = torch.tensor([[math.inf, 1.0, 2.0]], requires_grad=True)
+    for margin in (0.0, 0.3):
+        loss = functional.gaussian_mixture_cross_entropy(masked, torch.tensor([1]), margin)
+        assert loss.isfinite() and gradient(loss, masked).isfinite().all()
+
+
+def test_bad_arguments_are_told_what_to_do() -> None:
+    z, labels = torch.zeros(2, 3), torch.tensor([0, 1])
+    for call, error, message in (
+        (
+            lambda: functional.gaussian_mixture_cross_entropy(z, labels, half_log_determinant=0.0),
+            ValueError,
+            "half_log_determinant must be a tensor that broadcasts .* got float",
+        ),
+        (
+            lambda: functional.gaussian_mixture_cross_entropy(
+                z, labels, half_log_determinant=torch.zeros(4)
+            ),
+            ValueError,
+            r"of shape \[2, 3\]",
+        ),
+        (
+            lambda: functional.center_loss(z, labels, [[0.0]]),
+            ValueError,
+            "centers must be a tensor",
+        ),
+        (
+            lambda: functional.center_loss([[0.0]], labels, z),
+            ValueError,
+            "features must be a tensor",
+        ),
+        (lambda: gd_cross_entropy(z, labels, 10**400), ValueError, "too many digits"),
+        (
+            lambda: gd_cross_entropy(z, labels, label_smoothing=torch.tensor(0.1)),
+            ValueError,
+            "one number for all samples",
+        ),
+        (lambda: gd_cross_entropy(z, labels, ignore_index=0.5), ValueError, "whole number"),
+        (
+            lambda: gd_cross_entropy(z, labels, ignore_index=torch.tensor([0, 1])),
+            ValueError,
+            "whole number, one for all samples",
+        ),
+        (
+            lambda: functional.super_symmetric_projection(torch.full((3, 4), math.nan)),
+            ValueError,
+            "must be finite",
+        ),
+        (lambda: functional.super_symmetry_penalty([[1.0]]), ValueError, "floating tensor"),
+        (lambda: heads.CosineLinear(3, 2, seeds=[]), ValueError, "seeds is empty"),
+        (lambda: heads.CosineLinear(0, 2), ValueError, "number of features"),
+        (lambda: heads.GaussianMixtureHead(3, 0), ValueError, "number of classes"),
+        (lambda: heads.ClassCenters(3, 2, rate=1.5), ValueError, "rate"),
+        (
+            lambda: models.ModuleStack([torch.nn.Linear(3, 2)])(torch.zeros(0, 4, 3)),
+            ValueError,
+            "0 batches",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_half_precision_class_vectors_are_projected() -> None:
+    for dtype in (torch.bfloat16, torch.float16):
+        weight = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
+        found = functional.super_symmetric_projection(weight)
+        assert found.dtype == dtype
+        assert functional.super_symmetry_penalty(found.double()) < 1e-3
+
+
+def test_classes_in_the_last_dimension_are_told_to_move() -> None:
+    for loss in (gd_cross_entropy, focal_cross_entropy):
+        with pytest.raises(ValueError, match=r"give input\.movedim\(-1, 1\)"):
+            loss(torch.zeros(2, 5, 7), torch.zeros(2, 5, dtype=torch.long))
+
+
+# --- private parts of PyTorch: what is done without them ---
+
+
+def test_without_the_private_question_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fused, "_is_legacy_batch", lambda tensor: True)
+    for options in ({}, {"reduction": "none"}, {"label_smoothing": 0.1}):
+        z = logits()
+        assert torch.autograd.gradcheck(
+            lambda z: gd_cross_entropy(z, LABELS, 0.3, **options),  # noqa: B023
+            (z,),
+            check_batched_grad=True,
+        )
+
+
+def test_without_the_private_question_for_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
+    z = logits()
+    expected = gradient(gd_cross_entropy(z, LABELS, 0.3), z)
+    for module in (_arguments, _fused):
+        monkeypatch.setattr(module, "transforms_active", lambda: True)
+    torch.testing.assert_close(gradient(gd_cross_entropy(z, LABELS, 0.3), z), expected)
+    found = torch.func.grad(lambda z: gd_cross_entropy(z, LABELS, 0.3))(z.detach())
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        gradient(linear_gd_cross_entropy(z, torch.eye(3, dtype=z.dtype), LABELS, 0.3), z), expected
+    )
+
+
+def test_an_index_that_is_no_class_is_told_whatever_the_words_of_pytorch() -> None:
+    for index in (3, 2**40):
+        with pytest.raises(ValueError, match=f"class index {index} lies outside"):
+            gd_cross_entropy(torch.zeros(4, 3), torch.tensor([0, 1, index, 0]))

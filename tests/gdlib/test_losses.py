@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -71,6 +72,7 @@ class TestModule:
         for make in (
             lambda: GDCrossEntropyLoss(0.3, weight=torch.ones(4)), lambda: losses.AdaCosLoss(4, runs=2), losses.ArcFaceLoss,
             lambda: losses.ArcGradLoss(gap=0.5), losses.CenterLoss, losses.CosFaceLoss, losses.FocalLoss, losses.GaussianMixtureLoss,
+            losses.GeneralizedCrossEntropyLoss, losses.NegativeProbabilityLoss, losses.Poly1CrossEntropyLoss,
             losses.LSoftmaxLoss, losses.LargeMarginLoss, losses.ModifiedCrossEntropyLoss, losses.MultiClassHingeLoss,
             lambda: losses.SoftMarginLoss(0.5), losses.SphereFaceLoss,
         ):  # fmt: skip
@@ -105,12 +107,120 @@ class TestModule:
             loss_fn.to_empty(device="cpu")
             torch.testing.assert_close(loss_fn(*batch()), gd_cross_entropy(*batch(), 0.3))
 
-    def test_bad_beta_is_refused_when_called(self):
+    def test_bad_beta_is_refused_when_the_module_is_made(self):
         with pytest.raises(ValueError, match="beta must be a finite number > 0"):
-            GDCrossEntropyLoss(beta=0.0)(*batch())
+            GDCrossEntropyLoss(beta=0.0)
 
     def test_repr_names_what_shapes_the_loss(self):
         assert (
             repr(GDCrossEntropyLoss(beta=0.1))
             == "GDCrossEntropyLoss(beta=0.1, temperature=1.0, reduction='mean')"
         )
+
+
+class TestChecksWhenAnAttributeIsSet:
+    def test_a_bad_value_is_refused_and_the_good_one_stays(self):
+        loss_fn = losses.LargeMarginLoss(0.5, margin=1.0)
+        for name, value in (
+            ("reg_lambda", -1.0),
+            ("reg_lambda", "a"),
+            ("divergence", "p_u"),
+            ("margin", math.nan),
+            ("reduction", "avg"),
+            ("label_smoothing", 2),
+            ("label_smoothing", torch.tensor(0.1)),
+            ("ignore_index", 0.5),
+            ("ignore_index", torch.tensor([1, 2])),
+            ("weight", [1.0, 2.0]),
+            ("weight", torch.ones(2, 2)),
+        ):
+            before = getattr(loss_fn, name)
+            with pytest.raises(ValueError, match=name):
+                setattr(loss_fn, name, value)
+            assert getattr(loss_fn, name) is before
+        with pytest.raises(TypeError, match="monotone must be True or False"):
+            losses.ArcFaceLoss().monotone = 1
+        with pytest.raises(ValueError, match="margin multiplies an angle"):
+            losses.SphereFaceLoss().margin = 2.5
+        with pytest.raises(ValueError, match="annealing"):
+            losses.LSoftmaxLoss().annealing = -1.0
+        with pytest.raises(ValueError, match="minimum_scale"):
+            losses.AdaCosLoss(3).minimum_scale = "small"
+
+    def test_scale_and_gap_of_arcgrad_exclude_each_other(self):
+        for arguments in ({}, {"scale": 1.0, "gap": 1.0}):
+            with pytest.raises(ValueError, match="give either scale or gap"):
+                losses.ArcGradLoss(**arguments)
+        loss_fn = losses.ArcGradLoss(scale=2.0)
+        with pytest.raises(ValueError, match="set scale = None first"):
+            loss_fn.gap = 0.5
+        loss_fn.scale = None
+        loss_fn.gap = 0.5
+        assert loss_fn.gap == 0.5 and loss_fn.scale is None
+
+    def test_the_center_loss_has_no_logits(self):
+        with pytest.raises(TypeError, match="no logits"):
+            losses.CenterLoss().logits(torch.zeros(2, 3))
+
+    def test_what_comes_with_a_batch_may_go_by_name(self):
+        values, target = batch()
+        norms, delta = values.abs() + 1, torch.zeros(1, 4)
+        one, other = losses.LSoftmaxLoss(2), losses.GaussianMixtureLoss(0.1)
+        assert one(values, target, norms=norms) == one(values, target, norms)
+        assert other(values.square(), target, half_log_determinant=delta) == other(
+            values.square(), target, delta
+        )
+        assert losses.CenterLoss()(values, target, centers=values[:4]) == losses.CenterLoss()(
+            values, target, values[:4]
+        )
+        assert losses.SphereFaceLoss(margin=2)(
+            values.tanh(), target, scale=values.norm(dim=1)
+        ) == losses.SphereFaceLoss(margin=2)(values.tanh(), target, values.norm(dim=1))
+
+
+class TestTensorsAreBuffers:
+    def test_in_the_state_and_moved(self):
+        loss_fn = GDCrossEntropyLoss(beta=torch.tensor(0.3), temperature=torch.full((6,), 2.0))
+        assert set(loss_fn.state_dict()) == {"beta", "temperature"}
+        assert loss_fn.double().beta.dtype == torch.float64
+        assert loss_fn.to("meta").temperature.device.type == "meta"
+        other = GDCrossEntropyLoss(beta=torch.tensor(1.0))
+        other.load_state_dict({"beta": torch.tensor(0.3)})
+        assert other(*batch()) == GDCrossEntropyLoss(beta=torch.tensor(0.3))(*batch())
+
+    def test_a_number_in_the_place_of_a_tensor_is_kept_as_one(self):
+        loss_fn = GDCrossEntropyLoss(beta=torch.tensor(0.3, dtype=torch.float64))
+        loss_fn.beta = 0.7
+        assert loss_fn.beta.dtype == torch.float64 and set(loss_fn.state_dict()) == {"beta"}
+        assert loss_fn(*batch()) == GDCrossEntropyLoss(beta=torch.tensor(0.7))(*batch())
+
+    def test_a_tensor_in_the_place_of_a_number_becomes_a_buffer(self):
+        loss_fn = GDCrossEntropyLoss(0.3)
+        assert loss_fn.state_dict() == {}
+        loss_fn.beta = torch.tensor(0.7)
+        assert set(loss_fn.state_dict()) == {"beta"}
+        arcgrad = losses.ArcGradLoss(gap=torch.tensor(0.7))
+        arcgrad.gap = None
+        arcgrad.scale = 2.0
+        assert arcgrad.state_dict() == {} and arcgrad.scale == 2.0
+        arcgrad.scale = None
+        arcgrad.gap = 0.5
+        assert arcgrad.gap == 0.5
+
+    def test_what_is_learnt_is_not_replaced(self):
+        loss_fn = GDCrossEntropyLoss(beta=nn.Parameter(torch.tensor(0.5)))
+        with pytest.raises(TypeError, match="beta is learnt; set it by beta.data.fill_"):
+            loss_fn.beta = 0.7
+        loss_fn.beta.data.fill_(0.7)
+        assert loss_fn(*batch()) == GDCrossEntropyLoss(beta=torch.tensor(0.7))(*batch())
+        loss_fn.beta = nn.Parameter(torch.tensor(0.2))
+        buffered = GDCrossEntropyLoss(beta=torch.tensor(0.5))
+        buffered.beta = nn.Parameter(torch.tensor(0.2))
+        for module in (loss_fn, buffered):
+            assert [name for name, _ in module.named_parameters()] == ["beta"]
+            assert not list(module.buffers())
+
+    def test_a_number_is_kept_by_a_copy_and_a_pickle(self):
+        loss_fn = GDCrossEntropyLoss(0.3)
+        loss_fn.beta = 0.9
+        assert pickle.loads(pickle.dumps(loss_fn)).beta == copy.deepcopy(loss_fn).beta == 0.9

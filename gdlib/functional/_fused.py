@@ -1,4 +1,7 @@
-"""The gradient-decay loss with its gradient made in the forward pass: one array of the size of the logits instead of three."""
+"""The gradient-decay loss with its gradient made in the forward pass.
+
+It needs one array of the size of the logits instead of three.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
-from gdlib.functional.options import PLAIN, Batch, extremes, looked_on, readable, transforms_active
+from gdlib.functional._arguments import (
+    PLAIN,
+    derived_forwards,
+    extremes,
+    looked_on,
+    readable,
+    transforms_active,
+)
+from gdlib.functional._reduction import Batch
 
 _FEW_CLASSES = 16
 """Below so many classes exp of differences is faster than the softmax kernel."""
@@ -17,23 +27,32 @@ _LARGE = 1e30
 """A sum of so many can still be multiplied by the number of samples."""
 _BLOCK = 2**18
 """So many logits are treated at a time on a CPU: what its cache holds."""
+_SMALLEST_BETA, _SMALLEST_BETA_FLOAT32, _LARGEST_BETA = 1e-20, 1e-6, 1e20
 _ONE = torch.ones((), device="cpu")
 
-_is_legacy_batch = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda tensor: False)
+_is_legacy_batch: Callable[[Tensor], bool] = getattr(
+    getattr(torch._C, "_functorch", None), "is_legacy_batchedtensor", lambda tensor: True
+)
 
 
 def is_batch(gradient: Tensor) -> bool:
-    """Say whether an incoming gradient stands for many: ``is_grads_batched=True``, or ``torch.func.vmap`` over a backward pass."""
+    """Say whether an incoming gradient stands for many.
+
+    So it is with ``is_grads_batched=True``, and with ``torch.func.vmap`` over a backward pass. A
+    PyTorch that cannot tell may always have a batch; then nothing is done in place.
+    """
     return transforms_active() or _is_legacy_batch(gradient)
 
 
 def times(gradient: Tensor, factor: Tensor) -> Tensor:
-    """Multiply an array that nobody else holds, in place unless the factor is a batch of factors."""
+    """Multiply an array that nobody else holds, in place unless the factor is a batch of them."""
     return gradient * factor if is_batch(factor) else gradient.mul_(factor)
 
 
 class GradientInForward(torch.autograd.Function):
-    """Make the gradient in the forward pass, hand it over in the first backward pass, and make the same again for any other.
+    """Make the gradient in the forward pass, and hand it over in the first backward pass.
+
+    For any other backward pass it is made again.
 
     ``make`` returns the loss of logits and its gradient, ``eager`` the loss alone, by functions
     that can be derived again. Both may read the ``watched`` tensors: autograd sees to it that they
@@ -79,30 +98,29 @@ def serves(logits: Tensor, beta: float | Tensor) -> bool:
     """Say whether the gradient may be made in the forward pass.
 
     Not while a compiler, a tracer or a ``torch.func`` transform looks on, not for forward-mode
-    derivatives or tensor subclasses, not where β is learnt, and not for a β that float32 cannot
-    multiply with a probability; on a GPU the values of a tensor are not looked at.
+    derivatives or tensor subclasses, not where β is learnt, and not for a β that would cost digits:
+    a gradient is 1 - p over β + 1 - p, and a small 1 - p has few digits left. On a GPU the values
+    of a tensor are not looked at.
     """
     if looked_on() or type(logits) not in PLAIN or logits.numel() == 0:
         return False
     if isinstance(beta, Tensor):
-        if (
-            beta.requires_grad
-            or type(beta) not in PLAIN
-            or forward_ad.unpack_dual(beta).tangent is not None
-        ):
+        if beta.requires_grad or type(beta) not in PLAIN or derived_forwards(beta):
             return False
         smallest, largest = extremes(beta)
-        if not 1e-20 <= smallest <= largest <= 1e20:
-            return False
-    elif not 1e-20 <= beta <= 1e20:
-        return False
-    return forward_ad.unpack_dual(logits).tangent is None
+    else:
+        smallest = largest = beta
+    least = _SMALLEST_BETA if logits.dtype is torch.float64 else _SMALLEST_BETA_FLOAT32
+    return least <= smallest <= largest <= _LARGEST_BETA and not derived_forwards(logits)
 
 
 def usual(
     logits: Tensor, target: Tensor, beta: float, eager: Callable[[Tensor], Tensor]
 ) -> Tensor | None:
-    """Compute the mean over logits ``[N, C]`` on a CPU, where a microsecond of checks shows in a small batch; None for another call."""
+    """Compute the mean over logits ``[N, C]`` on a CPU; None for another call.
+
+    In a small batch a microsecond of checks shows.
+    """
     if not (
         type(logits) is type(target) is Tensor
         and logits.is_cpu
@@ -117,38 +135,49 @@ def usual(
         and target.shape == logits.shape[:1]
     ):
         return None
-    if (
-        target.min().item() < 0
-    ):  # maybe ignored; the gather finds those too large, but an exception costs more than this
+    smallest, largest = target.aminmax()
+    if smallest.item() < 0 or largest.item() >= logits.shape[1]:  # ignored, or no class
         return None
+    column, samples = target.unsqueeze(1), len(logits)
 
     def make(logits: Tensor) -> tuple[Tensor, Tensor]:
-        losses, gradient = against_classes(logits, target.unsqueeze(1), beta, 1, len(logits))
+        losses, gradient = against_classes(logits, column, beta, 1, samples)
         return losses.mean(), gradient
 
-    try:
-        return GradientInForward.apply(logits, make, eager, target)
-    except RuntimeError as error:  # a gather finds an index that is no class at no cost
-        if "out of bounds" in str(error):
-            return None  # what follows says which
-        raise
+    if not asks_for_gradient(logits):
+        losses, _ = against_classes(logits, column, beta, 1, samples, wants_gradient=False)
+        return losses.mean()
+    return GradientInForward.apply(logits, make, eager, target)
 
 
-def loss_and_gradient(batch: Batch, beta: float | Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the reduced J of a batch with these logits, and its gradient."""
+def asks_for_gradient(logits: Tensor) -> bool:
+    """Say whether a backward pass may follow."""
+    return torch.is_grad_enabled() and logits.requires_grad
+
+
+def loss_and_gradient(
+    batch: Batch, beta: float | Tensor, logits: Tensor, *, wants_gradient: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Compute the reduced J of a batch with these logits, and its gradient if it is wanted."""
     if batch.mixed:
-        losses, gradient = _against_shares(batch, logits, beta)
+        losses, gradient = _against_shares(batch, logits, beta, wants_gradient)
     else:
+        divisor = 1 / batch.scales()
         losses, gradient = against_classes(
-            logits, batch.true_class, beta, batch.dim, 1 / batch.scales()
+            logits, batch.true_class, beta, batch.dim, divisor, wants_gradient=wants_gradient
         )
-    return batch.reduce_samples(losses.squeeze(batch.dim), weighted=batch.mixed).to(
-        batch.result_dtype
-    ), gradient
+    loss = batch.reduce_samples(losses.squeeze(batch.dim), weighted=batch.mixed)
+    return loss.to(batch.result_dtype), gradient
 
 
 def against_classes(
-    logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int, divisor: float | Tensor
+    logits: Tensor,
+    true_class: Tensor,
+    beta: float | Tensor,
+    dim: int,
+    divisor: float | Tensor,
+    *,
+    wants_gradient: bool = True,
 ) -> tuple[Tensor, Tensor]:
     r"""Compute J of every sample, and its gradient over a divisor.
 
@@ -156,32 +185,36 @@ def against_classes(
     :math:`J = \log(a + b) - z_c`; the gradient is :math:`e^{z_i} / (a + b)` for a wrong class and
     :math:`-a / (a + b)` for the true one. No digit of :math:`1 - p_c` is lost, because the wrong
     classes are summed without the true one, and nothing overflows, because the scale is that of the
-    largest class or of all. Losses keep the class dimension, as indices, β and divisor do.
+    largest class or of all. Losses keep the class dimension, as indices, β and divisor do. Where
+    the gradient is not wanted, the second result is an array that was used up.
     """
     if logits.ndim == 2 and logits.shape[1] < _FEW_CLASSES and readable(logits):
-        return _of_few_classes(logits, true_class, beta, divisor)
-    return _by_softmax(logits, true_class, beta, dim, divisor)
+        return _of_few_classes(logits, true_class, beta, divisor, wants_gradient)
+    return _by_softmax(logits, true_class, beta, dim, divisor, wants_gradient)
 
 
 def _by_softmax(
-    logits: Tensor, true_class: Tensor, beta: float | Tensor, dim: int, divisor: float | Tensor
+    logits: Tensor,
+    true_class: Tensor,
+    beta: float | Tensor,
+    dim: int,
+    divisor: float | Tensor,
+    wants_gradient: bool,
 ) -> tuple[Tensor, Tensor]:
     gradient = torch.empty_like(logits)
-    true, total = (
-        torch.empty_like(true_class, dtype=logits.dtype),
-        torch.empty_like(true_class, dtype=logits.dtype),
-    )
+    true = torch.empty_like(true_class, dtype=logits.dtype)
+    total = torch.empty_like(true_class, dtype=logits.dtype)
     for block in _blocks(logits, dim):
         b, d = (value[block] if isinstance(value, Tensor) else value for value in (beta, divisor))
         powers, place = torch.softmax(logits[block], dim, out=gradient[block]), true_class[block]
         true[block] = p = powers.gather(dim, place)
         others = powers.scatter_(dim, place, 0.0).sum(dim, keepdim=True)
         total[block] = sums = others + b * p
-        powers.scatter_(dim, place, others.neg_()).mul_(sums.mul_(d).reciprocal_())
+        if wants_gradient:
+            powers.scatter_(dim, place, others.neg_()).mul_(sums.mul_(d).reciprocal_())
     log_true = true.log()
-    vanished = (
-        true < 1e9 * torch.finfo(true.dtype).tiny
-    )  # a probability too small to be held with all its digits
+    # a probability too small to be held with all its digits
+    vanished = true < 1e9 * torch.finfo(true.dtype).tiny
     if not readable(logits) or bool(vanished.any()):
         log_true = torch.where(
             vanished, logits.gather(dim, true_class) - logits.logsumexp(dim, keepdim=True), log_true
@@ -190,7 +223,7 @@ def _by_softmax(
 
 
 def _blocks(logits: Tensor, dim: int) -> list[slice]:
-    """Cut the first dimension, where it holds samples, into blocks that stay in the cache of a CPU."""
+    """Cut the first dimension, where it holds samples, into blocks that stay in a CPU's cache."""
     rows = (
         max(1, _BLOCK * len(logits) // logits.numel()) if dim and readable(logits) else len(logits)
     )
@@ -198,63 +231,67 @@ def _blocks(logits: Tensor, dim: int) -> list[slice]:
 
 
 def _of_few_classes(
-    logits: Tensor, true_class: Tensor, beta: float | Tensor, divisor: float | Tensor
+    logits: Tensor,
+    true_class: Tensor,
+    beta: float | Tensor,
+    divisor: float | Tensor,
+    wants_gradient: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the same in fewer calls; the scale is that of the true class, and of the largest for samples where it is far behind."""
+    """Compute the same in fewer calls.
+
+    The scale is that of the true class, and of the largest for samples where it is far behind.
+    """
     true = logits.gather(1, true_class)
     powers = (logits - true).exp_()
     powers.scatter_(1, true_class, true - true)  # 0, or NaN for an infinite logit
     others = powers.sum(1, keepdim=True)
-    total = (
-        others + beta if isinstance(beta, Tensor) else others.add(_ONE, alpha=beta)
-    )  # cheaper than to add a number
+    if isinstance(beta, Tensor):
+        total = others + beta
+    else:
+        total = others.add(_ONE, alpha=beta)  # cheaper than to add a number
     losses = total.log()
-    powers.scatter_(1, true_class, others.neg_())
     far = None if total.max().item() <= _LARGE else ~(total <= _LARGE).squeeze(1)  # or NaN
-    powers.div_(total.mul_(divisor))
+    if wants_gradient:
+        powers.scatter_(1, true_class, others.neg_())
+        powers.div_(total.mul_(divisor))
     if far is not None:
         b, d = (value[far] if isinstance(value, Tensor) else value for value in (beta, divisor))
-        losses[far], powers[far] = _by_softmax(logits[far], true_class[far], b, 1, d)
+        losses[far], powers[far] = _by_softmax(
+            logits[far], true_class[far], b, 1, d, wants_gradient
+        )
     return losses, powers
 
 
-def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
-    r"""Compute J of every sample and the gradient of the reduced loss against shares a, block by block of the first dimension.
+def _against_shares(
+    batch: Batch, logits: Tensor, beta: float | Tensor, wants_gradient: bool
+) -> tuple[Tensor, Tensor]:
+    r"""Compute J of every sample and the gradient of the reduced loss against shares a.
 
-    :math:`J = \sum_c a_c (-\log p_c + \log D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the
-    gradient is :math:`V p - a / D` with :math:`V = \sum_c a_c / D_c`. Only a class with p near 1
-    can lose digits, of D and of the gradient; there 1 - p is the probability of the others, and V
-    is split. ``argmax``, ``exp`` and ``log`` take as long as ten other passes over a block: the
-    place of that class is a sum, log p is made of p and the logits, and where all shares are the
-    same, the sum of log D is the logarithm of a product.
+    It is done block by block of the first dimension. :math:`J = \sum_c a_c (-\log p_c + \log
+    D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the gradient is :math:`V p - a / D` with :math:`V =
+    \sum_c a_c / D_c`. Only a class with p near 1 can lose digits, of D and of the gradient; there 1
+    - p is the probability of the others, and V is split. ``argmax``, ``exp`` and ``log`` take as
+    long as ten other passes over a block: the place of that class is a sum, log p is made of p and
+    the logits, and where all shares are the same, the sum of log D is the logarithm of a product.
     """
     dim, (spread, own), scales = batch.dim, batch.shares(), batch.scales()
-    places = torch.arange(batch.classes, dtype=logits.dtype, device=logits.device).reshape(
-        [-1] + [1] * (logits.ndim - dim - 1)
-    )
-    product = (
-        spread.numel() == 1 and isinstance(beta, float) and beta < 80
-    )  # it lies between beta and exp(beta - 1)
+    places = torch.arange(batch.classes, dtype=logits.dtype, device=logits.device)
+    places = places.reshape([-1] + [1] * (logits.ndim - dim - 1))
+    # the product lies between beta and exp(beta - 1)
+    product = spread.numel() == 1 and isinstance(beta, float) and beta < 80
     losses, gradient = torch.empty_like(scales), torch.empty_like(logits)
     for block in _blocks(logits, dim):
-        z, scale, b = (
-            logits[block],
-            scales[block],
-            beta[block] if isinstance(beta, Tensor) else beta,
-        )
+        z, scale = logits[block], scales[block]
+        b = beta[block] if isinstance(beta, Tensor) else beta
         a = spread[block] if len(spread) == len(logits) else spread
         p = torch.softmax(z, dim, out=gradient[block])
         distance, log_p_of_top = z - z.amax(dim, keepdim=True), p.amax(dim, keepdim=True).log_()
-        near = (
-            p.round().mul_(places).sum(dim, keepdim=True).nan_to_num_(0.0).long()
-        )  # the class with p > 1/2, or the first
+        # the class with p > 1/2, or the first
+        near = p.round().mul_(places).sum(dim, keepdim=True).nan_to_num_(0.0).long()
         p_near = p.gather(dim, near)
         others = p.scatter_(dim, near, 0.0).sum(dim, keepdim=True)
-        d = (
-            (p.scatter_(dim, near, p_near) * (b - 1))
-            .add_(1)
-            .scatter_(dim, near, others + b * p_near)
-        )
+        d = (p.scatter_(dim, near, p_near) * (b - 1)).add_(1)
+        d.scatter_(dim, near, others + b * p_near)
         if product:
             loss = a * (
                 d.prod(dim, keepdim=True).log_()
@@ -263,13 +300,16 @@ def _against_shares(batch: Batch, logits: Tensor, beta: float | Tensor) -> tuple
             )
         else:
             loss = (d.log().sub_(distance).sub_(log_p_of_top) * a).sum(dim, keepdim=True)
+        if own is not None:
+            true, more = batch.true_class[block], own[block]
+            d_true = d.gather(dim, true)
+            loss += more * (d_true.log() - distance.gather(dim, true) - log_p_of_top)
+        losses[block] = loss
+        if not wants_gradient:
+            continue
         quotient = torch.div(scale * -a, d)
         if own is not None:
-            true = batch.true_class[block]
-            d_true = d.gather(dim, true)
-            loss += own[block] * (d_true.log() - distance.gather(dim, true) - log_p_of_top)
-            quotient.scatter_add_(dim, true, scale * -own[block] / d_true)
-        losses[block] = loss
+            quotient.scatter_add_(dim, true, scale * -more / d_true)
         of_near = quotient.gather(dim, near)
         rest = quotient.scatter_(dim, near, 0.0).sum(dim, keepdim=True)
         torch.addcmul(quotient, p, rest + of_near, value=-1, out=p)

@@ -1,0 +1,314 @@
+"""Checks of the arguments that all losses share, and the types and shapes to compute in.
+
+The same checks serve a function, for each call, and a module of :mod:`gdlib.losses`, when it is
+made and when an attribute is set.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from collections.abc import Callable
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Reduction = Literal["none", "mean", "sum"]
+"""What becomes of the losses of the samples."""
+
+Bound = Literal["> 0", ">= 0", ">= -1", "> -inf", "in (0, 1]"]
+"""The values that a hyperparameter may have; all must be finite."""
+
+_COMPUTE_DTYPE = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+}
+FLOATING = tuple(_COMPUTE_DTYPE)
+PLAIN = (Tensor, torch.nn.Parameter)
+
+
+# --- who looks on ---
+
+
+transforms_active: Callable[[], bool] = getattr(
+    torch._C, "_are_functorch_transforms_active", lambda: True
+)
+"""Say whether a ``torch.func`` transform looks on.
+
+Where PyTorch cannot tell, one always may; then no value is read and nothing is fused.
+"""
+
+
+def looked_on() -> bool:
+    """Say whether a compiler, a tracer or a ``torch.func`` transform looks on."""
+    if torch.compiler.is_compiling() or transforms_active():
+        return True
+    if torch.jit.is_tracing():  # type: ignore[attr-defined]
+        return True
+    # make_fx and torch.func.linearize; while they are at work their module has been imported
+    tracer = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    return tracer is not None and tracer.get_proxy_mode() is not None
+
+
+def derived_forwards(tensor: Tensor) -> bool:
+    """Say whether a tensor has a tangent, for a derivative in forward mode."""
+    return tensor.is_floating_point() and forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def readable(tensor: Tensor) -> bool:
+    """Say whether values can be read without a wait for a device, and without breaking a graph."""
+    return tensor.is_cpu and type(tensor) in PLAIN and not looked_on()
+
+
+def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
+    """Return the smallest and the largest value.
+
+    Both are NaN if one value is, and ``unknown`` where none can be read without waiting.
+    """
+    if not readable(values) or not values.numel():
+        return unknown, unknown
+    smallest, largest = values.detach().aminmax()  # one call, much faster than comparisons
+    return smallest.item(), largest.item()
+
+
+# --- a tensor in the place of class weights ---
+
+
+def tensor_by_keyword(name: str, place: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Refuse a tensor as a positional argument where PyTorch has class weights.
+
+    Args:
+        name: of the argument, which as a keyword may be a tensor.
+        place: of the argument, counted from 0.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            if len(args) > place and isinstance(args[place], Tensor):
+                raise TypeError(
+                    f"a tensor as {name} must be given by keyword, {name}=...: class weights, "
+                    "which PyTorch's cross-entropy takes in this place, are weight=..."
+                )
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+# --- the four options ---
+
+
+def check_weight(weight: object, classes: int | None = None) -> None:
+    """Refuse class weights that are no vector of floating numbers, or not one for each class."""
+    if weight is None:
+        return
+    wanted = "[C]" if classes is None else f"[{classes}]"
+    if not isinstance(weight, Tensor):
+        given = type(weight).__name__
+    elif (
+        weight.ndim != 1
+        or (classes is not None and weight.shape != (classes,))
+        or not weight.is_floating_point()
+    ):
+        given = f"{weight.dtype} of shape {list(weight.shape)}"
+    else:
+        return
+    raise ValueError(
+        "weight must be a floating tensor with one factor for each class, "
+        f"shape {wanted}; got {given}"
+    )
+
+
+def check_ignore_index(ignore_index: object) -> None:
+    """Refuse what is no whole number."""
+    if isinstance(ignore_index, bool) or not isinstance(ignore_index, (int, np.integer)):
+        raise ValueError(
+            f"ignore_index must be a whole number, one for all samples; got {ignore_index!r}"
+        )
+
+
+def check_reduction(reduction: object) -> None:
+    """Refuse an unknown reduction."""
+    if not isinstance(reduction, str) or reduction not in get_args(Reduction):
+        raise ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
+
+
+def check_label_smoothing(label_smoothing: float) -> None:
+    """Refuse what is no number in [0, 1]."""
+    number = isinstance(label_smoothing, (int, float, np.number))
+    if not number or isinstance(label_smoothing, bool) or not 0.0 <= label_smoothing <= 1.0:
+        raise ValueError(
+            f"label_smoothing must lie in [0, 1], one number for all samples; got {label_smoothing}"
+        )
+
+
+# --- hyperparameters: numbers, or tensors with one value for each sample ---
+
+
+_WITHIN: dict[str, Callable[[float], bool]] = {
+    "> 0": lambda x: x > 0,
+    ">= 0": lambda x: x >= 0,
+    ">= -1": lambda x: x >= -1,
+    "> -inf": lambda x: x > -math.inf,
+    "in (0, 1]": lambda x: 0 < x <= 1,
+}
+
+
+def check_number(name: str, value: Any, bound: Bound) -> float:
+    """Return a number as a float; refuse what is none, not finite or outside its bound."""
+    try:
+        number = float(value + 0)  # refuses a text that reads like a number
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a number or a tensor, got {type(value).__name__}"
+        ) from error
+    except OverflowError:
+        number = math.inf
+    if isinstance(value, bool) or not (_WITHIN[bound](number) and number < math.inf):
+        shown = "a whole number of too many digits" if number == math.inf != value else value
+        raise ValueError(f"{name} must be a finite number {bound}, got {shown}")
+    return number
+
+
+def check_tensor(name: str, value: Tensor, bound: Bound) -> None:
+    """Refuse values that are not real, not finite or outside their bound."""
+    if value.is_complex() or value.dtype == torch.bool:
+        raise ValueError(f"{name} must be a real tensor, got {value.dtype}")
+    within = _WITHIN[bound]
+    smallest, largest = extremes(value)
+    if not (within(smallest) and within(largest) and largest < math.inf):
+        raise ValueError(f"{name} must be finite and {bound} everywhere, got {value}")
+
+
+def check_parameter(
+    name: str, value: float | Tensor, bound: Bound, index_shape: torch.Size
+) -> float | Tensor:
+    """Check a number, or a tensor that must broadcast to one value for each sample."""
+    if not isinstance(value, Tensor):
+        return check_number(name, value, bound)
+    if not broadcasts(value.shape, index_shape):
+        raise ValueError(
+            f"{name} of shape {list(value.shape)} does not broadcast to one value for each sample, "
+            f"shape {list(index_shape)}; add trailing dimensions of size 1 to a {name} for each row"
+        )
+    check_tensor(name, value, bound)
+    return value
+
+
+def hyperparameter(name: str, bound: Bound, *, or_none: bool = False) -> Callable[[Any], object]:
+    """Make a check of a number or a tensor for a module; shapes are checked with a batch."""
+
+    def check(value: Any) -> None:
+        if isinstance(value, Tensor):
+            check_tensor(name, value, bound)
+        elif not (or_none and value is None):
+            check_number(name, value, bound)
+
+    return check
+
+
+def check_boolean(name: str) -> Callable[[Any], object]:
+    """Make a check that refuses what is neither True nor False."""
+
+    def check(value: Any) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False; got {value!r}")
+
+    return check
+
+
+def check_multiple(margin: object) -> None:
+    """Refuse what does not multiply an angle in A-Softmax or L-Softmax."""
+    if isinstance(margin, bool) or not isinstance(margin, int) or margin < 1:
+        raise ValueError(
+            f"margin multiplies an angle here and must be a whole number >= 1; got {margin!r}"
+        )
+
+
+def check_annealing(annealing: float) -> None:
+    """Refuse what is no weight of the plain cosine."""
+    number = isinstance(annealing, (int, float, np.number)) and not isinstance(annealing, bool)
+    if not number or not 0 <= annealing < math.inf:
+        raise ValueError(f"annealing must be a finite number >= 0; got {annealing!r}")
+
+
+def check_classes(classes: object) -> None:
+    """Refuse fewer than two classes."""
+    if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
+        raise ValueError(f"classes must be a whole number >= 2; got {classes!r}")
+
+
+# --- shapes and types ---
+
+
+def broadcasts(shape: torch.Size, to: torch.Size) -> bool:
+    """Say whether a shape broadcasts to another one without changing that."""
+    # by hand: torch.broadcast_shapes imports sympy, which takes seconds
+    if len(shape) > len(to):
+        return False
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return all(own == 1 or own == other for own, other in pairs)
+
+
+def compute_in(input: Tensor) -> tuple[Tensor, torch.dtype]:
+    """Return the logits in the type to compute in, and the type of the result.
+
+    That is the type of the input, or float32 under autocast.
+    """
+    compute = _COMPUTE_DTYPE[input.dtype]
+    values = input if input.dtype == compute else input.to(compute)
+    return values, compute if autocasts(input.device.type) else input.dtype
+
+
+def autocasts(device: str) -> bool:
+    """Say whether autocast is on for a type of device."""
+    return device != "meta" and torch.is_autocast_enabled(device)
+
+
+def exactly(layer: Callable[[Tensor], R], features: Tensor) -> R:
+    """Apply the last layer in float32 also under autocast.
+
+    Logits that are rounded to bfloat16 put 1 - p off by percents.
+    """
+    if not autocasts(device := features.device.type):
+        return layer(features)
+    with torch.autocast(device, enabled=False):
+        return layer(features.float())
+
+
+def over_classes(value: Any, logits: Tensor, dtype: torch.dtype | None = None) -> Any:
+    """Shape a value for each sample so that it broadcasts over the classes.
+
+    It gets the type of the logits if there is no other; a number comes back as it is.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    class_dim = min(1, logits.ndim - 1)
+    value = value.to(logits.device, dtype or logits.dtype)
+    return value.expand(logits.shape[:class_dim] + logits.shape[class_dim + 1 :]).unsqueeze(
+        class_dim
+    )
+
+
+def lowest(logits: Tensor) -> float:
+    """Return a logit that stands for no class at all.
+
+    Unlike -inf it has a derivative, where all other classes are masked by -inf.
+    """
+    return torch.finfo(logits.dtype).min / 4
+
+
+def softplus(x: Tensor) -> Tensor:
+    """Compute log(1 + e^x) with all digits, in every floating type."""
+    return torch.logaddexp(x, x.new_zeros(()))

@@ -1,0 +1,280 @@
+r"""A batch of a loss: arguments checked, the log-sum-exp of the other classes, the reduction.
+
+Most losses treat the true class apart and see the others through :math:`r_c = \log \sum_{i \neq c}
+e^{z_i}` alone. They work with :math:`r_c - a_c`, where :math:`a_c` is the true logit: the
+cross-entropy is its softplus, and no digit of :math:`1 - p_c` is lost.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from gdlib.functional._arguments import (
+    FLOATING,
+    Bound,
+    Reduction,
+    check_ignore_index,
+    check_label_smoothing,
+    check_parameter,
+    check_reduction,
+    check_weight,
+    compute_in,
+    extremes,
+    lowest,
+    over_classes,
+)
+
+
+class Batch:
+    """The arguments of a loss, checked: ``values`` in the type to compute in, target and options.
+
+    Losses of samples keep the class dimension. Against class indices it has the size 1, for the
+    true class. Against class probabilities, which a loss may have a reason to refuse
+    (``only_indices``), and with label smoothing, every class in turn is the true one: the loss is
+    *mixed*. :meth:`of_shape` makes a batch whose logits are not there.
+    """
+
+    def __init__(
+        self,
+        input: Tensor,
+        target: Tensor,
+        *,
+        only_indices: str = "",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        self.dim = dim = _class_dimension(input)
+        self.index_shape = input.shape[:dim] + input.shape[dim + 1 :]
+        self.soft = _is_soft(input, target, self.index_shape, only_indices)
+        self.classes = classes = input.shape[dim]
+        check_reduction(reduction)
+        check_label_smoothing(label_smoothing)
+        check_ignore_index(ignore_index)
+        check_weight(weight, classes)
+        if self.soft and ignore_index >= 0:
+            raise ValueError(
+                "ignore_index needs class indices; with class probabilities give the sample a row "
+                "of zeros instead"
+            )
+        self.values, self.result_dtype = compute_in(input)
+        self.target, self.weight = target, weight
+        self.reduction, self.smoothing = reduction, label_smoothing
+        self.mixed = self.soft or label_smoothing > 0
+        if self.soft:
+            self.valid = torch.ones(self.index_shape, dtype=torch.bool, device=input.device)
+        else:
+            index = target.long()
+            self.valid = index != ignore_index
+            self.index = torch.where(self.valid, index, 0)
+            self.true_class = self.index.unsqueeze(dim)
+            smallest, largest = extremes(self.index, 0)
+            if smallest < 0 or largest >= classes:
+                outside = self.index[(self.index < 0) | (self.index >= classes)]
+                raise ValueError(
+                    f"class index {outside[0].item()} lies outside [0, {classes}): input has "
+                    f"{classes} classes; mark samples that should not count with ignore_index"
+                )
+
+    @classmethod
+    def of_shape(
+        cls,
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        target: Tensor,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ) -> Batch:
+        """Check class indices and options for logits of a shape and a type, which are not made."""
+        logits = torch.empty((), dtype=dtype, device="meta").expand(shape)
+        return cls(
+            logits,
+            target,
+            only_indices="this is a loss of classes",
+            weight=weight,
+            ignore_index=ignore_index,
+            reduction=reduction,
+        )
+
+    def take_logits(self) -> Tensor:
+        """Hand the logits over; nothing of their memory is held any longer."""
+        values, self.values = self.values, self.values.new_empty(0)
+        return values
+
+    def parameter(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:
+        """Check a number, or a tensor with one value for each sample.
+
+        The tensor is shaped to broadcast over the classes.
+        """
+        return over_classes(check_parameter(name, value, bound, self.index_shape), self.values)
+
+    def true(self, values: Tensor) -> Tensor:
+        """Select the true class; identity where every class in turn is the true one."""
+        return values if self.mixed else values.gather(self.dim, self.true_class)
+
+    def gap(self, logits: Tensor, true: Tensor | None = None) -> Tensor:
+        """Compute r - a: the log-sum-exp of the other logits minus the true logit.
+
+        The true logit is ``true`` if a loss changes it.
+        """
+        shift = logits.detach().amax(self.dim, keepdim=True)
+        logits = logits - shift  # keeps small differences of large logits
+        true = self.true(logits) if true is None else true - shift
+        if self.mixed:
+            return log_of_others(logits, self.dim) - true
+        return (
+            torch.logsumexp(
+                logits.scatter(self.dim, self.true_class, lowest(logits)), self.dim, keepdim=True
+            )
+            - true
+        )
+
+    def shares(self) -> tuple[Tensor, Tensor | None]:
+        """Return the share of each class in a mixed loss, with its weight.
+
+        Second is how much more the true class has, or None if the target holds probabilities.
+        """
+        weight = self.values.new_ones(1) if self.weight is None else self.weight.to(self.values)
+        of_true = weight.expand(self.classes)
+        weight = weight.reshape([1] * self.dim + [-1] + [1] * (len(self.index_shape) - self.dim))
+        spread, rest = weight * (self.smoothing / self.classes), 1 - self.smoothing
+        if self.soft:
+            return spread + self.target.to(self.values) * rest * weight, None
+        return spread, rest * of_true[self.true_class]
+
+    def used(self) -> Tensor:
+        """Return the weight of each sample in the divisor of the mean, 0 if it does not count."""
+        valid = self.valid.to(self.values.dtype)
+        return (
+            valid if self.soft or self.weight is None else self.weight.to(valid)[self.index] * valid
+        )
+
+    def reduce(self, losses: Tensor, of_true: Tensor | None = None) -> Tensor:
+        """Reduce losses and, beside them, others ``of_true`` classes alone.
+
+        Label smoothing does not change the latter.
+        """
+        if self.mixed:
+            spread, own = self.shares()
+            own_losses = (
+                0.0
+                if own is None
+                else (own * losses.gather(self.dim, self.true_class)).squeeze(self.dim)
+            )
+            reduced = self.reduce_samples(
+                (spread * losses).sum(self.dim) + own_losses, weighted=True
+            )
+        else:
+            reduced = self.reduce_samples(losses.squeeze(self.dim), weighted=False)
+        if of_true is not None:
+            reduced = reduced + self.reduce_samples(of_true.squeeze(self.dim), weighted=False)
+        return reduced.to(self.result_dtype)
+
+    def reduce_samples(self, losses: Tensor, *, weighted: bool) -> Tensor:
+        """Mask and reduce one loss for each sample, after the weights unless they are in it.
+
+        The mean of nothing is NaN, as in PyTorch.
+        """
+        used = self.used().to(losses)
+        losses = torch.where(self.valid, losses if weighted else losses * used, 0.0)
+        if self.reduction == "none":
+            return losses
+        return losses.sum() / _divisor(used) if self.reduction == "mean" else losses.sum()
+
+    def scales(self) -> Tensor:
+        """Return the factor of each sample's loss in :meth:`reduce`, with the class dimension."""
+        used = self.used()
+        scales = self.valid.to(used) if self.mixed else used
+        if self.reduction == "mean":
+            scales = torch.where(self.valid, scales / _divisor(used), 0.0)
+        return scales.unsqueeze(self.dim)
+
+
+def _divisor(used: Tensor) -> Tensor:
+    """Return the divisor of the mean; NaN instead of 0, so that the mean of nothing is no inf."""
+    total = used.sum()
+    return total.masked_fill(total == 0, math.nan)
+
+
+def _class_dimension(input: Tensor) -> int:
+    """Refuse what cannot be logits; return the class dimension."""
+    if not isinstance(input, Tensor):
+        raise ValueError(f"input must be a tensor of logits, got {type(input).__name__}")
+    if input.dtype not in FLOATING:
+        raise ValueError(
+            "input must hold logits of type float16, bfloat16, float32 or float64, got "
+            f"{input.dtype}; convert it with .float()"
+        )
+    if input.ndim == 0:
+        raise ValueError(
+            "input must have a class dimension: shape [C], [N, C] or [N, C, d1, ...], got a scalar"
+        )
+    class_dim = min(1, input.ndim - 1)
+    if input.shape[class_dim] == 0:
+        raise ValueError(
+            f"input of shape {list(input.shape)} has no classes (dimension {class_dim})"
+        )
+    return class_dim
+
+
+def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indices: str) -> bool:
+    """Refuse a target that fits neither reading; return whether it holds class probabilities.
+
+    A text ``only_indices`` says why a loss refuses those.
+    """
+    if not isinstance(target, Tensor):
+        raise ValueError(
+            "target must be a tensor of class indices or class probabilities, got "
+            f"{type(target).__name__}"
+        )
+    if target.shape == input.shape:
+        if not target.is_floating_point():
+            raise ValueError(
+                f"target has the shape of input, {list(input.shape)}, and is therefore read as "
+                f"class probabilities, which must be floating point; got {target.dtype}. "
+                f"Class indices would have the shape {list(index_shape)}"
+            )
+        if only_indices:
+            raise ValueError(
+                f"target must hold class indices: {only_indices}; got class probabilities"
+            )
+        return True
+    if target.shape != index_shape:
+        behind = ""
+        if input.ndim > 2 and target.shape == input.shape[:-1]:
+            behind = (
+                ". The classes seem to be last, as in [B, T, V]: "
+                "they must be second, give input.movedim(-1, 1)"
+            )
+        raise ValueError(
+            f"target of shape {list(target.shape)} does not fit input of shape "
+            f"{list(input.shape)}: expected class indices of shape {list(index_shape)} or class "
+            f"probabilities of shape {list(input.shape)}{behind}"
+        )
+    if target.dtype not in (torch.int64, torch.uint8):
+        raise ValueError(
+            f"class indices must be int64 or uint8, got {target.dtype}; "
+            "convert them with target.long()"
+        )
+    return False
+
+
+def log_of_others(logits: Tensor, class_dim: int) -> Tensor:
+    """Return the log-sum-exp of all other classes, for each class, of the shape of the logits.
+
+    It is the full log-sum-exp plus ``log1p(-p_c)``; for the largest class, where ``1 - p_c`` has
+    lost its digits, it is summed afresh.
+    """
+    top = logits.detach().argmax(class_dim, keepdim=True)
+    log_total = torch.logsumexp(logits, class_dim, keepdim=True)
+    log_total_without_top = torch.logsumexp(
+        logits.scatter(class_dim, top, lowest(logits)), class_dim, keepdim=True
+    )
+    probability = torch.exp(logits - log_total).scatter(class_dim, top, 0.0)
+    return (log_total + torch.log1p(-probability)).scatter(class_dim, top, log_total_without_top)

@@ -1,0 +1,776 @@
+"""Losses on the angles between features and class vectors: margins, and scales that are computed.
+
+They take the cosines; a scale makes logits of them. Margins and angles are in radians. A cosine of
+-inf masks its class; where that is the true one, the losses with a margin at the angle may be
+finite. On the CPU these and ArcGrad refuse logits in place of cosines, which the two that only
+scale cosines, CosFace and AdaCos, take as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, overload
+
+import torch
+from torch import Tensor
+
+from gdlib.functional._arguments import (
+    Reduction,
+    broadcasts,
+    check_annealing,
+    check_classes,
+    check_multiple,
+    check_number,
+    check_tensor,
+    compute_in,
+    readable,
+    softplus,
+    tensor_by_keyword,
+)
+from gdlib.functional._reduction import Batch
+
+_LARGEST = 1.05  # a cosine after rounding to bfloat16
+_NEAR_AN_END = 0.99
+
+
+def arccos(cosine: Tensor) -> Tensor:
+    r"""Compute the angle of a cosine, in radians, with a finite gradient everywhere.
+
+    The value is that of :func:`torch.arccos`, and 0 or π for what rounding has put outside [-1, 1].
+    The gradient is :math:`-1/\sqrt{1 - x^2}` up to the type's epsilon away from ±1, and 0 nearer to
+    ±1 than that.
+
+    Args:
+        cosine: values in [-1, 1], of any shape and floating type; float16 and bfloat16 are computed
+            in float32.
+
+    Example:
+        >>> cosine = torch.tensor([1.0, 0.0, -1.0], requires_grad=True)
+        >>> angle = arccos(cosine)
+        >>> angle.detach(), torch.autograd.grad(angle.sum(), cosine)
+        (tensor([0.0000, 1.5708, 3.1416]), (tensor([ 0., -1.,  0.]),))
+    """
+    if cosine.dtype in (torch.float16, torch.bfloat16):
+        return arccos(cosine.float()).to(cosine.dtype)
+    edge = 1 - torch.finfo(cosine.dtype).eps
+    inside = cosine.clamp(-edge, edge)
+    # near the ends 1 - x² has lost its digits, which (1 - x)(1 + x) has kept
+    sine = torch.sqrt((1 - inside) * (1 + inside))
+    angle = torch.where(
+        inside.detach().abs() > _NEAR_AN_END, torch.atan2(sine, inside), torch.arccos(inside)
+    )
+    exact = torch.arccos(cosine.detach().clamp(-1, 1))
+    return angle + (exact - angle.detach())
+
+
+@tensor_by_keyword("scale", 2)
+def arcface_cross_entropy(
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor = 64.0,
+    margin: float | Tensor = 0.5,
+    *,
+    monotone: bool = True,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Compute ArcFace: cross-entropy after a margin has been added to the angle of the true class.
+
+    .. math::
+
+        J = -\log \frac{e^{s\, \psi(\theta_c)}}
+          {e^{s\, \psi(\theta_c)} + \sum_{i \neq c} e^{s \cos \theta_i}},
+        \qquad \psi(\theta) = \cos(\theta + m)
+
+    ``margin=0`` is the cross-entropy of ``scale * cosine``. Beyond :math:`\theta = \pi - m` the
+    printed :math:`\psi` rises again. With ``monotone=True`` it is :math:`\cos\theta - m \sin m`
+    there, as in the public implementations ("easy margin" off); it falls everywhere, with a jump at
+    the border. ``monotone=False`` is the formula as printed.
+
+    Args:
+        cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
+            C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
+        target: class indices (int64 or uint8) of the shape of the logits without their class
+            dimension, or class probabilities (floating) of their shape.
+        scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices: one value
+            for each sample.
+        margin: :math:`m \ge 0` in radians, as ``scale``. The original has s = 64, m = 0.5;
+            ArcGrad's comparison s = 20, m = 0.1.
+        monotone: keep the true logit falling up to :math:`\theta = \pi`.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
+            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
+            of tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
+        TypeError: for a tensor as scale that is not given by keyword.
+
+    Example:
+        A true class at 60 degrees counts as one at 90 degrees, so that both logits are equal:
+
+        >>> cosine, labels = torch.tensor([[0.5, 0.0]]), torch.tensor([0])
+        >>> loss = arcface_cross_entropy(cosine, labels, scale=2.0, margin=math.pi / 6)
+        >>> round(loss.item(), 4)
+        0.6931
+
+    References:
+        *ArcFace* (Deng et al., CVPR 2019), eq. 3; *ArcGrad*, eq. 8.
+    """
+    batch = _of_cosines(
+        cosine,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    scale = batch.parameter("scale", scale, "> 0")
+    margin = batch.parameter("margin", margin, ">= 0")
+    true = batch.true(batch.values)
+    angle = arccos(true)
+    moved = torch.cos(angle + margin)
+    if monotone:
+        sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
+        moved = torch.where(angle + margin < math.pi, moved, true - margin * sine)
+    return batch.reduce(softplus(batch.gap(scale * batch.values, scale * moved)))
+
+
+@tensor_by_keyword("scale", 2)
+def cosface_cross_entropy(
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor = 64.0,
+    margin: float | Tensor = 0.35,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Compute CosFace, or AM-Softmax: a margin is taken from the cosine of the true class.
+
+    .. math::
+
+        J = -\log \frac{e^{s (\cos\theta_c - m)}}
+          {e^{s (\cos\theta_c - m)} + \sum_{i \neq c} e^{s \cos \theta_i}}
+
+    It is :func:`gdlib.functional.soft_margin_cross_entropy` of ``scale * cosine`` with the margin
+    :math:`s m`, and so gradient decay with :math:`\beta = e^{-s m}`. ``margin=0`` is the
+    cross-entropy of ``scale * cosine``.
+
+    Args:
+        cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
+            C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
+        target: class indices (int64 or uint8) of the shape of the logits without their class
+            dimension, or class probabilities (floating) of their shape.
+        scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices.
+        margin: :math:`m \ge 0`, in units of the cosine, as ``scale``. The defaults are CosFace's;
+            AM-Softmax has s = 30, m = 0.35.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
+            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
+            of tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
+        TypeError: for a tensor as scale that is not given by keyword.
+
+    Example:
+        >>> cosine, labels = torch.tensor([[0.5, 0.0]]), torch.tensor([0])
+        >>> loss = cosface_cross_entropy(cosine, labels, scale=2.0, margin=0.5)
+        >>> round(loss.item(), 4)  # 0.5 - 0.5: two equal logits
+        0.6931
+
+    References:
+        *CosFace* (Wang et al., CVPR 2018), eq. 4; *Additive Margin Softmax for Face Verification*
+        (Wang et al., 2018).
+    """
+    batch = Batch(
+        cosine,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    scale = batch.parameter("scale", scale, "> 0")
+    margin = batch.parameter("margin", margin, ">= 0")
+    return batch.reduce(softplus(batch.gap(scale * batch.values) + scale * margin))
+
+
+def sphereface_cross_entropy(
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor = 1.0,
+    margin: int = 4,
+    *,
+    annealing: float = 0.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Compute A-Softmax (SphereFace): the angle of the true class is multiplied by a whole number.
+
+    .. math::
+
+        J = -\log \frac{e^{s\, \psi(\theta_c)}}
+          {e^{s\, \psi(\theta_c)} + \sum_{i \neq c} e^{s \cos \theta_i}}, \qquad
+        \psi(\theta) = (-1)^k \cos(m \theta) - 2k
+        \quad \text{for } \theta \in \bigl[\tfrac{k\pi}{m}, \tfrac{(k+1)\pi}{m}\bigr]
+
+    :math:`\psi` falls from 1 to :math:`1 - 2m` without a jump. In the original :math:`s` is the
+    norm of the sample's features, which are not normalised: give ``features.norm(dim=1)``, and
+    gradients flow into it. ``margin=1`` is the cross-entropy of ``scale * cosine``.
+
+    Args:
+        cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
+            C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
+        target: class indices (int64 or uint8) of the shape of the logits without their class
+            dimension, or class probabilities (floating) of their shape.
+        scale: :math:`s \ge 0`, a number or a tensor that broadcasts to the class indices.
+        margin: :math:`m`, a whole number >= 1; the original's is 4.
+        annealing: :math:`\lambda \ge 0`; the true logit is :math:`s (\lambda \cos\theta +
+            \psi(\theta)) / (1 + \lambda)`. The original lets it fall during training, from 1000 or
+            so to 5 or so; 0 is the loss as defined.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
+            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
+            of tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
+
+    Example:
+        Twice 60 degrees is 120 degrees, and the logits are -1 and -2:
+
+        >>> cosine, labels = torch.tensor([[0.5, -1.0]]), torch.tensor([0])
+        >>> loss = sphereface_cross_entropy(cosine, labels, scale=2.0, margin=2)
+        >>> round(loss.item(), 4)
+        0.3133
+
+    References:
+        *SphereFace* (Liu et al., CVPR 2017); the annealing is that of *Large-Margin Softmax* (Liu
+        et al., ICML 2016).
+    """
+    check_multiple(margin)
+    check_annealing(annealing)
+    batch = _of_cosines(
+        cosine,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    scale = batch.parameter("scale", scale, ">= 0")
+    true = scale * _annealed(batch.true(batch.values), margin, annealing)
+    return batch.reduce(softplus(batch.gap(scale * batch.values, true)))
+
+
+def l_softmax_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    norms: Tensor,
+    margin: int = 4,
+    *,
+    annealing: float = 0.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Compute L-Softmax: as A-Softmax, but with the norms of the class vectors kept.
+
+    .. math::
+
+        J = -\log \frac{e^{\lVert w_c \rVert \lVert h \rVert \psi(\theta_c)}}
+          {e^{\lVert w_c \rVert \lVert h \rVert \psi(\theta_c)}
+          + \sum_{i \neq c} e^{\lVert w_i \rVert \lVert h \rVert \cos \theta_i}}
+
+    with :math:`\psi` of :func:`sphereface_cross_entropy` and logits :math:`z_i = w_i^T h = \lVert
+    w_i \rVert \lVert h \rVert \cos \theta_i` of a layer without bias. ``margin=1`` is the
+    cross-entropy of ``input``.
+
+    Args:
+        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
+            floating type. float16 and bfloat16 are computed in float32; the result has the type of
+            the input, or float32 under autocast, as PyTorch's own losses do.
+        target: class indices (int64 or uint8) of the shape of the logits without their class
+            dimension, or class probabilities (floating) of their shape.
+        norms: :math:`\lVert w_i \rVert \lVert h \rVert`, of a shape that broadcasts to that of
+            ``input``; :class:`gdlib.heads.NormedLinear` makes both. Where it is 0 the angle counts
+            as a right one.
+        margin: :math:`m`, a whole number >= 1.
+        annealing: :math:`\lambda \ge 0`, as in :func:`sphereface_cross_entropy`.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
+            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
+            of tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
+
+    Example:
+        The true class is at 60 degrees; the logits become -1 and -2:
+
+        >>> logits, norms = torch.tensor([[1.0, -2.0]]), torch.tensor([[2.0, 2.0]])
+        >>> loss = l_softmax_cross_entropy(logits, torch.tensor([0]), norms, margin=2)
+        >>> round(loss.item(), 4)
+        0.3133
+
+    References:
+        *Large-Margin Softmax Loss for Convolutional Neural Networks* (Liu et al., ICML 2016), eq.
+        4-6; *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 6, where
+        :math:`\psi` is left open beyond the first interval.
+    """
+    check_multiple(margin)
+    check_annealing(annealing)
+    if not isinstance(norms, Tensor) or not broadcasts(norms.shape, input.shape):
+        given = list(norms.shape) if isinstance(norms, Tensor) else type(norms).__name__
+        raise ValueError(
+            f"norms must be a tensor that broadcasts to input of shape {list(input.shape)}; "
+            f"got {given}"
+        )
+
+    batch = Batch(
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    lengths = batch.true(norms.to(batch.values).expand(input.shape))
+    true_cosine = torch.where(
+        lengths > 0, batch.true(batch.values) / torch.where(lengths > 0, lengths, 1.0), 0.0
+    )
+    return batch.reduce(
+        softplus(batch.gap(batch.values, lengths * _annealed(true_cosine, margin, annealing)))
+    )
+
+
+def adacos_cross_entropy(
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor | None = None,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Compute AdaCos: the cross-entropy of ``scale * cosine``.
+
+    .. math:: J = -\log \bigl(e^{s \cos\theta_c} / \sum_j e^{s \cos\theta_j}\bigr)
+
+    Without a ``scale`` it is fixed AdaCos. Dynamic AdaCos takes that of :func:`adacos_scale`, as
+    :class:`gdlib.losses.AdaCosLoss` does.
+
+    Args:
+        cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
+            C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
+        target: class indices (int64 or uint8) of the shape of the logits without their class
+            dimension, or class probabilities (floating) of their shape.
+        scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None
+            for :func:`adacos_fixed_scale`.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
+            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
+            of tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
+
+    Example:
+        >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
+        >>> round(adacos_cross_entropy(cosine, labels).item(), 4)  # two classes: always log 2
+        0.6931
+        >>> round(adacos_cross_entropy(cosine, labels, scale=2.0).item(), 4)  # log(1 + exp(-2))
+        0.1269
+
+    References:
+        *AdaCos* (Zhang et al., CVPR 2019); *ArcGrad*, eq. 7 with the scale of eq. 10.
+    """
+    batch = Batch(
+        cosine,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    if scale is None:
+        scale = adacos_fixed_scale(max(2, batch.classes))
+    scale = batch.parameter("scale", scale, "> -inf")
+    return batch.reduce(softplus(batch.gap(scale * batch.values)))
+
+
+def adacos_fixed_scale(classes: int) -> float:
+    r"""Compute the fixed scale of AdaCos, where its dynamic scale starts too.
+
+    .. math:: s = \sqrt 2 \log(C - 1)
+
+    For two classes it is 0: every logit is 0, the loss is the constant log 2, and nothing is
+    learnt. Give the losses a ``minimum_scale`` to guard against it; ``adacos_fixed_scale(3)`` is
+    the smallest published scale that learns.
+
+    Args:
+        classes: C >= 2.
+
+    Raises:
+        ValueError: for fewer than two classes.
+
+    Example:
+        >>> [round(adacos_fixed_scale(classes), 4) for classes in (2, 3, 10)]
+        [0.0, 0.9803, 3.1073]
+
+    References:
+        *AdaCos* (Zhang et al., CVPR 2019), the fixed scale; *ArcGrad*, eq. 10, first line.
+    """
+    check_classes(classes)
+    return math.sqrt(2) * math.log(classes - 1)
+
+
+@torch.no_grad()
+def adacos_scale(
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor,
+    *,
+    ignore_index: int = -100,
+    minimum_scale: float | None = None,
+) -> Tensor:
+    r"""Compute the next scale of dynamic AdaCos, from a batch and the scale before.
+
+    .. math::
+
+        s' = \frac{\log B}{\cos\bigl(\min(\pi/4,\, \theta_{\mathrm{med}})\bigr)}, \qquad
+        B = \frac{1}{N} \sum_n \sum_{j \neq c_n} e^{s \cos \theta_{n,j}}
+
+    :math:`\theta_{\mathrm{med}}` is the median of the angles :math:`\theta_{n, c_n}` to the true
+    classes; of an even number the lower of the two in the middle. ArcGrad's eq. 10 writes
+    :math:`\theta_{\mathrm{mod}}` for it. No gradient flows.
+
+    Args:
+        cosine: ``[N, C]``, or ``[R, N, C]`` for R runs, each with a scale of its own.
+        target: class indices ``[N]`` or ``[R, N]``.
+        scale: s, a number, or ``[R]``.
+        ignore_index: class index whose samples count for nothing.
+        minimum_scale: a lower bound that the paper does not have; None for none. Where the wrong
+            cosines are negative, B falls below 1 and the published scale below 0, which would turn
+            the loss around.
+
+    Returns:
+        The scale, of the shape ``[]`` or ``[R]``; where no sample counts, or one is NaN, the scale
+        before.
+
+    Raises:
+        ValueError: for shapes that do not fit, and for a class index outside ``[0, C)``.
+
+    Example:
+        B is 2 and the median angle is 0, which gives log 2:
+
+        >>> cosine = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+        >>> round(adacos_scale(cosine, torch.tensor([0, 1]), scale=3.0).item(), 4)
+        0.6931
+
+    References:
+        *AdaCos*, the dynamic scale; *ArcGrad*, eq. 10, second line.
+    """
+    statistics = adacos_statistics(cosine, target, scale, ignore_index=ignore_index)
+    return adacos_next_scale(statistics, minimum_scale)
+
+
+class AdaCosStatistics(NamedTuple):
+    """What the next scale needs to know of a batch, and the scale before."""
+
+    log_total: Tensor  # log of the sum of e^(s cos θ) over samples and wrong classes, [] or [R]
+    counted: Tensor  # samples, [] or [R]
+    angle: Tensor  # to the true class, NaN for a sample that does not count, [N] or [R, N]
+    before: Tensor  # the scale, [] or [R]
+
+
+@torch.no_grad()
+def adacos_statistics(
+    cosine: Tensor, target: Tensor, scale: float | Tensor, *, ignore_index: int
+) -> AdaCosStatistics:
+    """Reduce a batch to what the next scale of AdaCos depends on; as :func:`adacos_scale`."""
+    if cosine.ndim not in (2, 3) or target.shape != cosine.shape[:-1] or target.is_floating_point():
+        raise ValueError(
+            "expected cosines [N, C] or [R, N, C] with class indices [N] or [R, N]; "
+            f"got {list(cosine.shape)} and {list(target.shape)}"
+        )
+    cosine, _ = compute_in(cosine)
+    before = torch.as_tensor(scale, dtype=cosine.dtype, device=cosine.device)
+    runs = cosine.shape[:-2]
+    if before.ndim and before.shape != runs:
+        raise ValueError(
+            f"scale must be a number or have the shape {list(runs)}; got {list(before.shape)}"
+        )
+    before = before.expand(runs)
+    batch = Batch.of_shape(
+        (len(target), cosine.shape[-1], *target.shape[1:]),
+        cosine.dtype,
+        target,
+        ignore_index=ignore_index,
+    )
+    valid, index = batch.valid, batch.index.unsqueeze(-1)
+    powers = (
+        (before[..., None, None] * cosine)
+        .scatter(-1, index, -math.inf)
+        .masked_fill(~valid.unsqueeze(-1), -math.inf)
+    )
+    log_total = torch.logsumexp(powers.flatten(-2), -1)
+    angle = arccos(cosine.gather(-1, index).squeeze(-1)).masked_fill(~valid, math.nan)
+    return AdaCosStatistics(log_total, valid.sum(-1), angle, before)
+
+
+@torch.no_grad()
+def adacos_next_scale(statistics: AdaCosStatistics, minimum_scale: float | None) -> Tensor:
+    """Compute the next scale of AdaCos from the statistics of a batch."""
+    log_total, counted, angle, before = statistics
+    log_mean = log_total - torch.log(counted.to(log_total))
+    median = torch.nanmedian(angle, -1).values if angle.shape[-1] else before
+    after = log_mean / torch.cos(median.clamp(max=math.pi / 4))
+    if minimum_scale is not None:
+        after = after.clamp(min=minimum_scale)
+    return torch.where((counted > 0) & after.isfinite(), after, before)
+
+
+def arcgrad_cross_entropy(
+    cosine: Tensor,
+    target: Tensor,
+    scale: float | Tensor | None = None,
+    *,
+    gap: float | Tensor | None = None,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Compute ArcGrad: cross-entropy of the negative scaled angles.
+
+    .. math:: J = -\log \frac{e^{-s \theta_c}}{\sum_j e^{-s \theta_j}}
+
+    There is no margin. For each gap :math:`\theta_j - \theta_c` one scale gives the largest
+    gradient. Give either ``scale`` or ``gap``.
+
+    Args:
+        cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
+            C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
+        target: class indices (int64 or uint8) of the shape of the logits without their class
+            dimension, or class probabilities (floating) of their shape.
+        scale: :math:`s > 0` in 1/radian, a number or a tensor that broadcasts to the class indices.
+            Table I has 30 and 5, CIFAR 10.
+        gap: instead of a scale, the gap in radians, > 0, that :func:`arcgrad_scale` makes it from.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Returns:
+        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
+
+    Raises:
+        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
+            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
+            of tensors are looked at only where that costs no device synchronisation: on the CPU,
+            outside ``torch.compile`` and ``torch.func`` transforms.
+
+    Example:
+        >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
+        >>> loss = arcgrad_cross_entropy(cosine, labels, scale=2.0)
+        >>> round(loss.item(), 4)  # log(1 + exp(-2 * pi / 2))
+        0.0423
+
+    References:
+        *ArcGrad*, eq. 11 and 19.
+    """
+    if (scale is None) == (gap is None):
+        raise ValueError("give either scale or gap, and not both")
+    batch = _of_cosines(
+        cosine,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    if gap is not None:
+        scale = arcgrad_scale(gap, batch.classes)
+    assert scale is not None
+    scale = batch.parameter("scale", scale, "> 0")
+    angles = (-scale * arccos(batch.values)).masked_fill(batch.values == -math.inf, -math.inf)
+    return batch.reduce(softplus(batch.gap(angles)))
+
+
+@overload
+def arcgrad_scale(gap: float, classes: int) -> float: ...
+@overload
+def arcgrad_scale(gap: Tensor, classes: int) -> Tensor: ...
+@overload
+def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor: ...
+def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
+    r"""Compute the scale that gives ArcGrad the largest gradient at a given gap.
+
+    .. math:: s = \frac{1 + W\bigl((C - 1)/e\bigr)}{\tilde m}
+
+    maximises :math:`s A / (1 + A)` over s, where :math:`A = (C - 1) e^{-s \tilde m}`. W is
+    Lambert's function. The paper's eq. 16 and 17 have the wrong sign in the exponent, and eq. 17
+    lacks the factor s; eq. 19 is right.
+
+    Args:
+        gap: :math:`\tilde m > 0`, mean of the smallest :math:`\theta_j - \theta_c` of each sample,
+            in radians; a number or a tensor.
+        classes: C >= 2.
+
+    Returns:
+        The scale in 1/radian, a number or a tensor as ``gap``.
+
+    Raises:
+        ValueError: for a gap that is not positive, and for fewer than two classes.
+
+    Example:
+        >>> round(arcgrad_scale(math.radians(84), classes=3), 2)
+        1.0
+        >>> round(arcgrad_scale(math.radians(2.1), classes=3), 1)
+        39.9
+
+    References:
+        *ArcGrad*, eq. 13-19.
+    """
+    return _best_product(classes) / _positive("gap", gap)
+
+
+@overload
+def arcgrad_gap(scale: float, classes: int) -> float: ...
+@overload
+def arcgrad_gap(scale: Tensor, classes: int) -> Tensor: ...
+@overload
+def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor: ...
+def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor:
+    r"""Compute the gap for which no other scale gives ArcGrad a larger gradient than this one.
+
+    .. math:: \tilde m = \frac{1 + W\bigl((C - 1)/e\bigr)}{s}
+
+    Scale and gap change places in :func:`arcgrad_scale`.
+
+    Args:
+        scale: :math:`s > 0` in 1/radian, a number or a tensor.
+        classes: C >= 2.
+
+    Returns:
+        The gap in radians, a number or a tensor as ``scale``.
+
+    Raises:
+        ValueError: for a scale that is not positive, and for fewer than two classes.
+
+    Example:
+        The paper prints 84 and 2 degrees:
+
+        >>> [round(math.degrees(arcgrad_gap(scale, classes=3)), 1) for scale in (1, 40)]
+        [83.8, 2.1]
+
+    References:
+        *ArcGrad*, eq. 13-19.
+    """
+    return _best_product(classes) / _positive("scale", scale)
+
+
+def _positive(name: str, value: float | Tensor) -> float | Tensor:
+    """Check a number or a tensor of any shape."""
+    if not isinstance(value, Tensor):
+        return check_number(name, value, "> 0")
+    check_tensor(name, value, "> 0")
+    return value
+
+
+def _of_cosines(
+    cosine: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Batch:
+    """Check the arguments of a loss of angles; logits in place of cosines have no angle."""
+    batch = Batch(
+        cosine,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    if readable(batch.values) and batch.values.numel() and batch.values.amax() > _LARGEST:
+        largest = batch.values.masked_fill(~batch.valid.unsqueeze(batch.dim), 0.0).amax().item()
+        if largest > _LARGEST:
+            raise ValueError(
+                f"cosines must lie in [-1, 1], got {largest:.4g}; "
+                "gdlib.heads.CosineLinear makes them, in place of logits"
+            )
+    return batch
+
+
+def _annealed(cosine: Tensor, multiple: int, annealing: float) -> Tensor:
+    """Mix ψ(θ) with cos θ."""
+    angle = arccos(cosine)
+    interval = torch.floor(angle.detach() * (multiple / math.pi)).clamp(max=multiple - 1)
+    falling = (1 - 2 * torch.remainder(interval, 2)) * torch.cos(multiple * angle) - 2 * interval
+    return falling if annealing == 0 else (annealing * cosine + falling) / (1 + annealing)
+
+
+def _best_product(classes: int) -> float:
+    """Compute 1 + W((C - 1)/e), the u > 1 with (u - 1) e^u = C - 1.
+
+    Newton's method is applied to w + log w = log((C - 1)/e), where w = u - 1.
+    """
+    check_classes(classes)
+    goal, w = math.log(classes - 1) - 1, 0.5
+    for _ in range(50):
+        step = (w + math.log(w) - goal) / (1 + 1 / w)
+        w = max(w - step, w / 10)
+        if abs(step) <= 1e-15 * w:
+            break
+    return 1 + w

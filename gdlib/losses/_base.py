@@ -1,0 +1,92 @@
+"""What all losses have in common as modules: the options, the checks, the state, the logits."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from gdlib.functional import Reduction
+from gdlib.functional._arguments import (
+    check_ignore_index,
+    check_label_smoothing,
+    check_reduction,
+    check_weight,
+)
+
+Check = Callable[[Any], object]
+"""Refuses a value by a ValueError or a TypeError that says what to do."""
+
+_OPTIONS: Mapping[str, Check] = {
+    "weight": check_weight,
+    "ignore_index": check_ignore_index,
+    "reduction": check_reduction,
+    "label_smoothing": check_label_smoothing,
+}
+
+
+class Loss(nn.Module, ABC):
+    """Keep the hyperparameters and the options of a loss; abstract.
+
+    Values are checked when the module is made and when an attribute is set. A number is a part of
+    the module that a copy or a pickle keeps and ``state_dict`` does not, as in PyTorch's own
+    losses. A tensor is a buffer: it is in ``state_dict``, and ``.to()`` moves and converts it. A
+    number that is set where a tensor was is put into a tensor of that shape, type and device. A
+    :class:`torch.nn.Parameter` is learnt; what is learnt is set through its ``data``.
+    """
+
+    weight: Tensor | None
+    ignore_index: int
+    reduction: Reduction
+
+    _checks: ClassVar[Mapping[str, Check]] = {}  # of the hyperparameters, in the order of `repr`
+
+    def __init__(self, weight: Tensor | None, ignore_index: int, reduction: Reduction) -> None:
+        super().__init__()
+        check_weight(weight)
+        self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
+        self.reduction = reduction
+
+    def __setattr__(self, name: str, value: Tensor | nn.Module) -> None:
+        check = self._checks.get(name) or _OPTIONS.get(name)
+        if check is not None and "_buffers" in self.__dict__:
+            check(value)
+            value = self._as_state(name, value)
+        super().__setattr__(name, value)
+
+    def _as_state(self, name: str, value: Any) -> Any:
+        """Make a tensor a buffer, and keep a number in the tensor that is there."""
+        if isinstance(value, nn.Parameter):
+            self._buffers.pop(name, None)
+            return value
+        if name in self._parameters:
+            raise TypeError(
+                f"{name} is learnt; set it by {name}.data.fill_(...), or delete it first: "
+                f"del loss.{name}"
+            )
+        before = self._buffers.get(name)
+        if isinstance(value, Tensor):
+            if name not in self._buffers:
+                if name in self.__dict__:
+                    delattr(self, name)
+                self.register_buffer(name, value)
+        elif isinstance(before, Tensor) and value is not None:
+            return torch.full_like(before, value)
+        elif name in self._buffers and value is not None:
+            del self._buffers[name]
+        return value
+
+    def logits(self, input: Tensor) -> Tensor:
+        """Return what the predicted probabilities are the softmax of.
+
+        They are logits without any margin, of the shape of the input.
+        """
+        return input
+
+    def extra_repr(self) -> str:
+        """Name the hyperparameters that shape the loss."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in [*self._checks, "reduction"])

@@ -1,0 +1,106 @@
+"""The cross-entropy with probability-dependent gradient decay as a module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from gdlib import functional
+from gdlib.functional import Reduction
+from gdlib.functional._arguments import hyperparameter, over_classes, tensor_by_keyword
+from gdlib.losses._base import Loss
+
+
+class GDCrossEntropyLoss(Loss):
+    r"""Apply the cross-entropy with probability-dependent gradient decay.
+
+    .. math:: J = \log\left(e^{\ell} + \beta - 1\right), \qquad \ell = -\log p_c
+
+    It is a drop-in for :class:`torch.nn.CrossEntropyLoss`; as a function it is
+    :func:`gdlib.functional.gd_cross_entropy`, which has the sources.
+
+    The attribute ``beta`` may be set between steps, for example from a schedule of
+    :mod:`gdlib.schedules`. ``torch.compile`` compiles for the first value of a β that is a Python
+    float, and once more for all others; with ``dynamic=False``, and for numbers of other types, it
+    compiles anew for each value, unless β is a tensor. Set it outside of what is compiled.
+
+    Args:
+        beta: the gradient-decay factor :math:`\beta > 0`; a number, a tensor that broadcasts to the
+            class indices, or a :class:`torch.nn.Parameter`, which is learnt. A tensor goes by
+            keyword.
+        temperature: :math:`\tau > 0`, by which the logits are divided, as ``beta``.
+        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
+            by the sum of the factors used.
+        ignore_index: class index whose samples count for nothing; only for class indices.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+
+    Raises:
+        ValueError: for a value outside its bounds, when the module is made and when an
+            attribute is set; for a batch that does not fit, as the function.
+
+    Shape:
+        Logits ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]`` and class indices without the class
+        dimension, or class probabilities with it, to a scalar; to the shape of the class indices
+        for ``reduction="none"``.
+
+    Example:
+        >>> import torch
+        >>> loss_fn = GDCrossEntropyLoss(beta=0.1)
+        >>> loss = loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
+        >>> round(loss.item(), 4)
+        -1.4467
+        >>> loss_fn.beta = 1.0  # between steps
+        >>> round(loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)
+        0.1269
+    """
+
+    beta: float | Tensor
+    temperature: float | Tensor
+    label_smoothing: float
+
+    _checks = {
+        "beta": hyperparameter("beta", "> 0"),
+        "temperature": hyperparameter("temperature", "> 0"),
+    }
+
+    @tensor_by_keyword("beta", 1)
+    def __init__(
+        self,
+        beta: float | Tensor = 1.0,
+        *,
+        temperature: float | Tensor = 1.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(weight, ignore_index, reduction)
+        self.beta = beta
+        self.temperature = temperature
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss of a batch from its logits and its labels."""
+        return functional.gd_cross_entropy(
+            input,
+            target,
+            beta=self.beta,
+            temperature=self.temperature,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
+
+    if TYPE_CHECKING:  # a checker of types sees what a call takes
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as :meth:`forward`."""
+            ...
+
+    def logits(self, input: Tensor) -> Tensor:
+        """Return the logits over τ, of which the probabilities are the softmax."""
+        logits: Tensor = input / over_classes(self.temperature, input)
+        return logits

@@ -1,0 +1,227 @@
+"""Faults in a user's code: what types can say is flagged by type checkers, the rest raises when a loss is made."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from gdlib import functional, losses
+
+HEAD = """\
+from __future__ import annotations
+
+import torch
+
+from gdlib import GDCrossEntropyLoss, functional, losses
+
+logits, labels = torch.zeros(4, 3), torch.tensor([0, 1, 2, 0])
+"""
+
+# A line of a user, and whether types can say that it is wrong. Each raises too, when it is run.
+FAULTS = [
+    ("GDCrossEntropyLoss(betta=0.1)", True),
+    ('GDCrossEntropyLoss(beta="0.1")', True),
+    ("GDCrossEntropyLoss(beta=None)", True),
+    ('GDCrossEntropyLoss(reduction="avg")', True),
+    ('GDCrossEntropyLoss(0.1, label_smoothing="a")', True),
+    ("GDCrossEntropyLoss(0.1, 2.0)", True),
+    ("GDCrossEntropyLoss(weight=[1.0, 2.0, 3.0])", True),
+    ("GDCrossEntropyLoss(ignore_index=0.5)", True),
+    ('GDCrossEntropyLoss().beta = "a"', True),
+    ('GDCrossEntropyLoss().reduction = "average"', True),
+    ("GDCrossEntropyLoss()(logits)", True),
+    ("GDCrossEntropyLoss()(logits, labels, labels)", True),
+    ("GDCrossEntropyLoss(beta=-1.0)", False),
+    ("GDCrossEntropyLoss(beta=0.0)", False),
+    ('GDCrossEntropyLoss(beta=float("nan"))', False),
+    ("GDCrossEntropyLoss(torch.ones(3))", False),
+    ("GDCrossEntropyLoss(label_smoothing=2.0)", False),
+    ("GDCrossEntropyLoss(weight=torch.ones(3, 3))", False),
+    ("GDCrossEntropyLoss().beta = -1.0", False),
+    ("GDCrossEntropyLoss(temperature=torch.tensor([1.0, 0.0]))", False),
+    ("losses.SoftMarginLoss()", True),
+    ("losses.SoftMarginLoss(margin=1j)", True),
+    ("losses.ModifiedCrossEntropyLoss(margin=1.0)", True),
+    ("losses.FocalLoss(gama=2.0)", True),
+    ("losses.FocalLoss(gamma=-2.0)", False),
+    ("losses.GeneralizedCrossEntropyLoss(q=1.5)", False),
+    ("losses.Poly1CrossEntropyLoss(epsilon=-2.0)", False),
+    ("losses.NegativeProbabilityLoss(0.5)", True),
+    ("losses.MultiClassHingeLoss(label_smoothing=0.1)", True),
+    ('losses.LargeMarginLoss(divergence="p_u")', True),
+    ("losses.LargeMarginLoss(reg_lambda=-0.3)", False),
+    ('losses.ArcFaceLoss(monotone="yes")', True),
+    ("losses.ArcFaceLoss(scale=0.0)", False),
+    ("losses.CosFaceLoss(margin=-0.1)", False),
+    ("losses.SphereFaceLoss(margin=2.5)", True),
+    ("losses.SphereFaceLoss(margin=0)", False),
+    ("losses.LSoftmaxLoss()(logits, labels)", True),
+    ("losses.LSoftmaxLoss(annealing=-1.0)", False),
+    ("losses.ArcGradLoss()", False),
+    ("losses.ArcGradLoss(scale=1.0, gap=1.0)", False),
+    ("losses.AdaCosLoss()", True),
+    ("losses.AdaCosLoss(classes=1)", False),
+    ('losses.AdaCosLoss(3, minimum_scale="small")', True),
+    ("losses.CenterLoss()(logits, labels)", True),
+    ("losses.CenterLoss(label_smoothing=0.1)", True),
+    ('losses.GaussianMixtureLoss(margin="wide")', True),
+    ("losses.GaussianMixtureLoss(likelihood_weight=-0.1)", False),
+    ("functional.gd_cross_entropy(logits, labels, betta=0.1)", True),
+    ('functional.gd_cross_entropy(logits, labels, reduction="avg")', True),
+    ("functional.soft_margin_cross_entropy(logits, labels)", True),
+    ("functional.multi_class_hinge(logits, labels, label_smoothing=0.1)", True),
+    ('functional.arcgrad_cross_entropy(logits, labels, scale="a")', True),
+    ("functional.l_softmax_cross_entropy(logits, labels, margin=2)", True),
+    ("functional.gd_from_nll(0.5, 0.1)", True),
+    ("functional.linear_gd_cross_entropy(logits, labels)", True),
+    ("functional.generalized_cross_entropy(logits, labels, q=2.0)", False),
+]
+
+CORRECT = """\
+loss_fn = GDCrossEntropyLoss(beta=0.1, weight=torch.ones(3), reduction="sum")
+loss_fn.beta = 0.5
+loss_fn.beta = torch.tensor(0.5)
+value: torch.Tensor = loss_fn(logits, labels)
+detached: torch.Tensor = value.detach()
+losses.LSoftmaxLoss(2, annealing=lambda step: 5.0 / (1 + step))(logits, labels, norms=logits + 1)
+losses.ArcGradLoss(gap=0.5).logits(logits / 2).softmax(1)
+scale: float = functional.arcgrad_scale(0.5, classes=3)
+focal: torch.Tensor = functional.focal_cross_entropy(logits, labels, gamma=torch.tensor(2.0))
+"""
+
+
+@pytest.fixture(scope="module")
+def user_code(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[int], set[int]]:
+    """A file with every fault on a line of its own; the lines to be flagged, and the others."""
+    lines = HEAD.splitlines()
+    flagged, others = set(), set()
+    for code, static in FAULTS:
+        lines.append(code)
+        (flagged if static else others).add(len(lines))
+    for code in CORRECT.splitlines():
+        lines.append(code)
+        others.add(len(lines))
+    path = tmp_path_factory.mktemp("user") / "user_code.py"
+    path.write_text("\n".join(lines) + "\n")
+    return path, flagged, others
+
+
+def hold(found: set[int], user_code: tuple[Path, set[int], set[int]]) -> None:
+    path, flagged, others = user_code
+    lines = path.read_text().splitlines()
+    assert [lines[line - 1] for line in sorted(flagged - found)] == [], "not flagged"
+    assert [lines[line - 1] for line in sorted(others & found)] == [], "flagged without a fault"
+
+
+def test_there_are_forty_and_every_class_has_one() -> None:
+    assert len(FAULTS) >= 40
+    text = " ".join(code for code, _ in FAULTS)
+    classes = [name for name in losses.__all__ if name != "Loss"]
+    assert [name for name in classes if f"{name}(" not in text] == []
+
+
+def test_mypy_flags_what_types_can_say(root: Path, user_code) -> None:
+    path, *_ = user_code
+    command = [
+        *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--output=json"),
+        *("--cache-dir", str(path.parent / "cache"), str(path)),
+    ]
+    done = subprocess.run(
+        command, cwd=path.parent, env={"MYPYPATH": str(root)}, capture_output=True, text=True
+    )
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    found = {
+        row["line"]
+        for row in rows
+        if Path(row["file"]).name == path.name and row["severity"] == "error"
+    }
+    assert found, done.stdout + done.stderr
+    hold(found, user_code)
+
+
+def test_pyright_flags_what_types_can_say(root: Path, user_code) -> None:
+    pyright = shutil.which("pyright")
+    if pyright is None:
+        pytest.skip("pyright is not installed")
+    path, *_ = user_code
+    settings = {"include": [path.name], "extraPaths": [str(root)], "typeCheckingMode": "standard"}
+    (path.parent / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [pyright, "--pythonpath", sys.executable, "--outputjson"]
+    done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True)
+    rows = json.loads(done.stdout)["generalDiagnostics"]
+    found = {row["range"]["start"]["line"] + 1 for row in rows if row["severity"] == "error"}
+    hold(found, user_code)
+
+
+@pytest.mark.parametrize("code", [code for code, _ in FAULTS])
+def test_each_raises_with_a_message(code: str) -> None:
+    names: dict[str, object] = {}
+    exec(HEAD, names)
+    with pytest.raises((TypeError, ValueError)) as caught:
+        exec(code, names)
+    assert len(str(caught.value)) > 10
+
+
+def test_what_is_correct_runs() -> None:
+    names: dict[str, object] = {}
+    exec(HEAD.replace("zeros(4, 3)", "zeros(4, 3, requires_grad=True)"), names)
+    exec(CORRECT, names)
+
+
+class TestTheInterfaceIsWrittenOut:
+    @pytest.mark.parametrize("module", [functional, losses])
+    def test_no_signature_collects_arguments(self, module) -> None:
+        for name, thing in vars(module).items():
+            if name.startswith("_") or not (inspect.isfunction(thing) or inspect.isclass(thing)):
+                continue
+            if inspect.isclass(thing) and not issubclass(thing, losses.Loss):
+                continue
+            methods = [thing] if inspect.isfunction(thing) else [thing.__init__, thing.logits]
+            for method in methods:
+                kinds = {
+                    parameter.kind for parameter in inspect.signature(method).parameters.values()
+                }
+                collecting = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+                assert not kinds & collecting, (name, method)
+
+    def test_every_hyperparameter_of_a_class_is_annotated_and_checked(self) -> None:
+        for name in losses.__all__:
+            thing = getattr(losses, name)
+            annotated = {key for base in thing.__mro__ for key in inspect.get_annotations(base)}
+            for parameter in inspect.signature(thing).parameters:
+                if parameter not in ("classes", "runs", "process_group"):
+                    assert parameter in annotated, (name, parameter)
+
+    def test_an_editor_shows_the_arguments(self, root: Path) -> None:
+        jedi = pytest.importorskip("jedi")
+        project = jedi.Project(root)
+        for code, expected in (
+            ("from gdlib import losses\nlosses.FocalLoss(", "gamma: float | Tensor=2.0"),
+            ("import gdlib\ngdlib.functional.gd_cross_entropy(", "label_smoothing: float=0.0"),
+        ):
+            (signature,) = jedi.Script(code, project=project).get_signatures()
+            assert expected in signature.to_string()
+
+
+def test_a_command_line_builds_each_class() -> None:
+    jsonargparse = pytest.importorskip("jsonargparse")
+    needed = {"SoftMarginLoss": ["--margin=0.5"], "AdaCosLoss": ["--classes=3"]}
+    needed["ArcGradLoss"] = ["--scale=2.0"]
+    for name in losses.__all__:
+        if name == "Loss":
+            continue
+        parser = jsonargparse.ArgumentParser()
+        parser.add_class_arguments(getattr(losses, name), "loss", sub_configs=True)
+        given = [option.replace("--", "--loss.") for option in needed.get(name, [])]
+        made = parser.instantiate(
+            parser.parse_args([*given, "--loss.reduction=sum", "--loss.ignore_index=2"])
+        )
+        assert made.loss.reduction == "sum" and made.loss.ignore_index == 2
+        assert isinstance(made.loss, torch.nn.Module)
