@@ -17,6 +17,8 @@ from study import published, records
 from study.settings import TEMPLATES, OneOf, Setting, explanation
 
 _BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
+_NO_RECORD = "it has no record"
+_SHOWN = 20  # lines of records that will be replaced
 _NAMES = "use letters, digits, dots, hyphens and underscores"
 
 
@@ -77,8 +79,8 @@ class Job:
         """Say why the job is not done, by its record or another file; empty if it is.
 
         A job is done if its record is of its notebook and its setting, all defaults included, and
-        holds exactly the runs that were planned, each trained to its end
-        (:func:`study.records.load` refuses others). A parameter that the record does not know,
+        holds exactly the runs that were planned, each trained to its end. A file that
+        :func:`study.records.load` refuses counts as no record: its job is run again. A parameter that the record does not know,
         because it was added later, had its default. On which device it was measured and file times
         play no part.
         """
@@ -86,8 +88,10 @@ class Job:
         try:
             template, measured, runs = _measured(path, _stamp(path))
         except (FileNotFoundError, NotADirectoryError):
-            return "it has no record"
-        except (OSError, ValueError) as error:
+            return _NO_RECORD
+        except records.Unfit as error:
+            return f"it is refused: {str(error).partition('; delete it')[0]}"
+        except OSError as error:
             raise CampaignError(
                 str(error) if str(path) in str(error) else f"{path}: {error}"
             ) from error
@@ -112,6 +116,12 @@ class Job:
         """Say whether nothing is missing."""
         return not self.missing()
 
+    @property
+    def replaced(self) -> str:
+        """Say what is wrong with a record that is there and will be replaced; empty if there is none."""
+        reason = self.missing()
+        return "" if reason == _NO_RECORD else reason
+
 
 @dataclass(frozen=True)
 class Campaign:
@@ -135,11 +145,18 @@ class Plan:
         if not self.pending:
             return text + "; nothing to run"
         minutes = sum(job.minutes or 0 for job in self.pending)
-        return text + f"; {len(self.pending)} to run, about {minutes:.3g} minutes one after another"
+        text += f"; {len(self.pending)} to run, about {minutes:.3g} minutes one after another"
+        others = [f"  {job.id}: {reason}" for job in self.pending if (reason := job.replaced)]
+        more = [f"  and {len(others) - _SHOWN} more"] if len(others) > _SHOWN else []
+        return "\n".join([text, *others[:_SHOWN], *more])
 
 
 def plan(name: str, root: Path) -> Plan:
-    """Read and check ``campaigns/<name>.yml`` of the project ``root``: whatever would make a job fail is an error, and a damaged record."""
+    """Read and check ``campaigns/<name>.yml`` of the project ``root``.
+
+    Whatever would make a job fail is an error. A record that is damaged, or of something else,
+    counts as missing, and the plan says why.
+    """
     campaign = named(name, root)
     for template in {job.setting.template for job in campaign.jobs}:
         if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
