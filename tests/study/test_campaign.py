@@ -208,6 +208,34 @@ def test_numbers_in_scientific_notation_are_numbers(project: Path) -> None:
     assert campaigns.load(path).jobs[0].parameters == {"learning_rate": 0.001, "betas": [10.0, 0.5]}
 
 
+def bomb(place: str) -> str:
+    """A kilobyte of YAML whose aliases stand for ten to the twelfth values."""
+    levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 12))
+    return f"name: small\nextra: {{l0: &l0 [1]}}\n{levels}{place}\n"
+
+
+def test_numbers_are_what_everyone_reads(project: Path, subtests: pytest.Subtests) -> None:
+    """Not what YAML 1.1 takes for a number or for a truth."""
+    text = "name: small\nentries:\n- {{id: a, template: train, parameters: {{{}}}}}\n"
+    for value in ("0_3", "1:30", "010", "0x1f", "0b1", ".inf", ".nan", "1_0.5", "9" * 5000):
+        for name in ("epochs", "learning_rate"):
+            with subtests.test(name, value=value[:10]):
+                path = write(project, text.format(f"{name}: {value}"))
+                with pytest.raises(CampaignError, match=rf"{name}: Input should be .*\(str\)"):
+                    campaigns.load(path).jobs[0].setting.identity()
+    with subtests.test("yes"), pytest.raises(CampaignError, match="fused: Input should be a valid"):
+        campaigns.load(write(project, text.format("fused: yes"))).jobs[0].setting.identity()
+    for value in ("lm 0_3", "lm ٠٫٣", "lm 1:30"):
+        with subtests.test(value), pytest.raises(CampaignError, match="is no number"):
+            campaigns.load(write(project, text.format(f"loss: {value}"))).jobs[0].setting.identity()
+    path = write(project, text.format("epochs: 30, learning_rate: 1e-3, betas: [-0.5, .5, 1., 1]"))
+    assert campaigns.load(path).jobs[0].parameters == {
+        "epochs": 30,
+        "learning_rate": 0.001,
+        "betas": [-0.5, 0.5, 1.0, 1],
+    }
+
+
 WRONG_FILES: list[tuple[object, str]] = [
     ("name: small\nentries: [", "not a readable campaign file"),
     ("[" * 100_000, "not a readable campaign file"),
@@ -252,6 +280,15 @@ WRONG_FILES: list[tuple[object, str]] = [
         "more than 100,000 jobs",
     ),
     *((entry(id=name), "cannot name a file") for name in ("../a", "a b", "$(touch x)", ".a", "")),
+    *(
+        (bomb(place), "its aliases stand for more than 100,000 values")
+        for place in (
+            "title: *l11\nentries: [{id: a, template: train}]",
+            "entries: [{id: *l11, template: train}]",
+            "entries: [{id: a, template: train, each: {seeds: *l11}}]",
+        )
+    ),
+    ("name: small\nentries: &a [*a]\n", "its aliases stand for more than"),
     (entry(id="a" * 5000), "id: String should have at most 100 characters"),
 ]
 
@@ -304,6 +341,28 @@ WRONG_JOBS = [
         r"job a: betas\[1\]: Input should be greater than 0; got -1.0",
     ),
     (entry(parameters={"record": "x.json"}), "there is no parameter 'record'"),
+    (entry(parameters={"self": 1}), "there is no parameter 'self'"),
+    *(
+        (entry(parameters={name: value}), f"job a: {name}.*: Input should be|job a: .*{name}")
+        for name, value in (
+            ("hidden", [10**30]),
+            ("hidden", [100_000]),
+            ("batch_size", 10**15),
+            ("subset", 10**15),
+            ("validation_size", 10**15),
+            ("width", 1e9),
+            ("momentum", 2.0),
+            ("momentum", 1.0),
+            ("learning_rate", 1e300),
+            ("weight_decay", 1e300),
+            ("imbalance", 1e300),
+            ("test_every", 10**15),
+        )
+    ),
+    (
+        entry(parameters={"betas": list(range(1, 4001)), "seeds": list(range(4000))}),
+        "a job has at most 10,000 runs, and these would be 16,000,000",
+    ),
     (
         entry(template="curriculum", parameters={"loss": "softmax"}),
         "the notebook curriculum has no parameter 'loss'",
