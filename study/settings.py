@@ -43,6 +43,11 @@ PLACES = {
 _SEEDS = 2**31  # how many there are: what the batch order takes
 _ITEMS = 2**12  # of a list, at most
 _COLUMNS = 100  # of a line of a notebook
+_RUNS = 10_000  # of a job, at most
+_SAMPLES = 2**27  # of a data set, at most
+_TIMES = 2**20  # an epoch, a step or a repetition, at most
+
+_PLAIN_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?(inf|nan)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,16 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
+def _limit(runs: int) -> None:
+    """Refuse more runs than any job trains, before they are listed."""
+    if runs > _RUNS:
+        raise ValueError(f"a job has at most {_RUNS:,} runs, and these would be {runs:,}")
+
+
 def _loss(text: str) -> str:
+    for number in text.split()[1:]:
+        if not _PLAIN_NUMBER.fullmatch(number):  # float() would read 0_3 as 3
+            raise ValueError(f"loss {text!r}: {number!r} is no number; write it as 0.3 or 1e-3")
     parse(text)
     return text
 
@@ -95,10 +109,12 @@ _Share = Annotated[float, Field(gt=0, lt=1)]
 _Seed = Annotated[int, Field(ge=0, lt=_SEEDS)]
 
 # Parameters that several models have.
-Width = Annotated[Positive, Field(description="factor for the channels of an image network")]
+Width = Annotated[Positive, Field(le=64, description="factor for the channels of an image network")]
 Stem = Annotated[str, OneOf(models.STEMS), Field(description="how an image network begins")]
 Hidden = Annotated[
-    tuple[Count, ...], AList, Field(description="units of the hidden layers of the perceptron")
+    tuple[Annotated[Count, Field(le=2**16)], ...],
+    AList,
+    Field(max_length=200, description="units of the hidden layers of the perceptron"),
 ]
 Activation = Annotated[str, OneOf(models.ACTIVATIONS), Field(description="of the hidden layers")]
 Initialization = Annotated[
@@ -115,15 +131,19 @@ Seeds = Annotated[
     tuple[_Seed, ...], AList, Distinct, Field(description="seeds of initialisation and batch order")
 ]
 Epochs = Annotated[int, Field(gt=0, lt=2**20, description="passes over the training data")]
-BatchSize = Annotated[Count, Field(description="samples in a step")]
+BatchSize = Annotated[Count, Field(le=2**20, description="samples in a step")]
 Optimizer = Annotated[str, OneOf(OPTIMIZERS), Field(description="of the loss")]
-LearningRate = Annotated[Positive, Field(description="of the optimizer")]
+LearningRate = Annotated[Positive, Field(le=1000, description="of the optimizer")]
 Momentum = Annotated[
-    NotNegative, Field(description="heavy-ball momentum of SGD, first decay rate of Adam")
+    NotNegative,
+    Field(lt=1, description="heavy-ball momentum of SGD, first decay rate of Adam"),
 ]
-WeightDecay = Annotated[NotNegative, Field(description="coefficient of the L2 penalty")]
+WeightDecay = Annotated[NotNegative, Field(le=1000, description="coefficient of the L2 penalty")]
 TestEvery = Annotated[
-    Count, Field(description="epochs between two evaluations; the last epoch is always evaluated")
+    Count,
+    Field(
+        le=_TIMES, description="epochs between two evaluations; the last epoch is always evaluated"
+    ),
 ]
 Device = Annotated[
     str, OneOf(("cpu", "cuda", "auto")), Field(description="auto is a GPU where there is one")
@@ -157,7 +177,7 @@ class Setting(BaseModel):
     fixed: ClassVar[frozenset[str]] = frozenset()
     """Fields that the notebook does not offer."""
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -305,13 +325,19 @@ class Train(Setting):
         "unit"
     )
     input_scale: Annotated[
-        Positive, Field(description="factor for the normalised inputs of the perceptron")
+        Positive,
+        Field(le=1e6, description="factor for the normalised inputs of the perceptron"),
     ] = 1.0
-    validation_size: Annotated[int, Field(ge=0, description="training samples held out")] = 0
-    subset: Annotated[
-        int, Field(ge=0, description="training samples kept, as many of each class; 0 for all")
+    validation_size: Annotated[
+        int, Field(ge=0, le=_SAMPLES, description="training samples held out")
     ] = 0
-    imbalance: Annotated[float, Field(ge=1, allow_inf_nan=False, description=_IMBALANCE)] = 1.0
+    subset: Annotated[
+        int,
+        Field(
+            ge=0, le=_SAMPLES, description="training samples kept, as many of each class; 0 for all"
+        ),
+    ] = 0
+    imbalance: Annotated[float, Field(ge=1, le=1e6, description=_IMBALANCE)] = 1.0
     label_noise: Annotated[
         NotNegative, Field(lt=1, description="share of the training samples that get a wrong label")
     ] = 0.0
@@ -329,7 +355,7 @@ class Train(Setting):
     initialization: Initialization = "pytorch"
     first_weights: Annotated[
         Positive,
-        Field(description="factor for the initial weights of the perceptron's first layer"),
+        Field(le=1e6, description="factor for the initial weights of the perceptron's first layer"),
     ] = 1.0
     linear_features: LinearFeatures = False
     loss: Annotated[LossOfStack, Field(description=_LOSS)] = "gd"
@@ -372,7 +398,7 @@ class Train(Setting):
         Field(description="measure the angles between features, class centres and class vectors"),
     ] = False
     test_every: TestEvery = 1
-    train_every: Annotated[int, Field(ge=0, description=_BOTH)] = 5
+    train_every: Annotated[int, Field(ge=0, le=_TIMES, description=_BOTH)] = 5
     scale: Scale = "smoke"
 
     @model_validator(mode="after")
@@ -402,6 +428,8 @@ class Train(Setting):
             raise ValueError(
                 "feedbacks read confidence and accuracy on the validation split: set validation_size"
             )
+        of_seed = len(self.betas) + len(self.warmups) + len(self.feedbacks)
+        _limit(len(self.seeds) * len(self.temperatures) * of_seed)
         if not self.runs():
             raise ValueError(
                 "there is nothing to train: give at least one seed, one temperature, and one β or warm-up"
@@ -488,7 +516,11 @@ class Curriculum(Train):
     warmups: Warmups = ()
     followed: Annotated[
         int,
-        Field(ge=5, description="training samples whose confidence is followed, drawn with seed 0"),
+        Field(
+            ge=5,
+            le=_SAMPLES,
+            description="training samples whose confidence is followed, drawn with seed 0",
+        ),
     ] = 1000
 
 
@@ -505,7 +537,12 @@ class FeaturePlane(Train):
     epochs: Epochs = 60
     learning_rate: LearningRate = 0.02
     drawn: Annotated[
-        int, Field(ge=0, description="test samples whose features are kept for the figure")
+        int,
+        Field(
+            ge=0,
+            le=_SAMPLES,
+            description="test samples whose features are kept for the figure",
+        ),
     ] = 400
 
 
@@ -555,6 +592,7 @@ class CrossValidation(Setting):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        _limit(len(self.seeds) * len(self.datasets))
         if (highest := max(self.seeds)) >= _SEEDS // self.folds:
             raise ValueError(
                 f"with {self.folds} folds seeds are integers from 0 to {_SEEDS // self.folds - 1}; got {highest}"
@@ -592,19 +630,29 @@ class StepCost(Setting):
     stem: Stem = "cifar"
     classes: Annotated[int, Field(ge=2, le=100_000, description="number of classes")] = 10
     batch_size: BatchSize = 8
-    steps: Annotated[Count, Field(description="in a repetition, for each network and loss")] = 2
-    repetitions: Annotated[Count, Field(description="how often everything is measured")] = 3
+    steps: Annotated[
+        Count, Field(le=_TIMES, description="in a repetition, for each network and loss")
+    ] = 2
+    repetitions: Annotated[
+        Count, Field(le=_RUNS, description="how often everything is measured")
+    ] = 3
     first: Annotated[
         int,
         Field(
             ge=0,
+            le=_TIMES,
             description="number of the first repetition, for a measurement that adds to an earlier one",
         ),
     ] = 0
-    learning_rate: Annotated[Positive, Field(description="of Adam")] = 0.001
+    learning_rate: Annotated[Positive, Field(le=1000, description="of Adam")] = 0.001
     channels_last: ChannelsLast = False
     device: Device = "cpu"
     scale: Scale = "smoke"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _limit(len(self.models) * len(self.losses) * self.repetitions)
+        return self
 
     def planned(self) -> list[dict[str, Any]]:
         """List by which values the record knows each of its runs: network, loss, and repetition as the seed."""

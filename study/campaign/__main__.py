@@ -45,7 +45,8 @@ def main() -> None:
         match sys.argv[1:]:
             case ["plan", name]:
                 found = plan(name, Path.cwd())
-                print(found, *(f"  {job.id}: {job.missing()}" for job in found.pending), sep="\n")
+                missing = [f"  {job.id}: {job.missing()}" for job in found.pending]
+                print(str(found).partition("\n")[0], *missing, sep="\n")
             case ["run", name, job]:
                 _run(name, job)
             case _:

@@ -17,6 +17,9 @@ from study import ROOT, records
 from study.settings import TEMPLATES, OneOf, Setting, explanation
 
 _BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
+_NO_RECORD = "it has no record"
+_SHOWN = 20  # lines of records that will be replaced
+_NODES = 100_000  # of a campaign file, its aliases written out
 _NAMES = "use letters, digits, dots, hyphens and underscores"
 
 
@@ -77,8 +80,8 @@ class Job:
         """Say why the job is not done, by its record or another file; empty if it is.
 
         A job is done if its record is of its notebook and its setting, all defaults included, and
-        holds exactly the runs that were planned, each trained to its end
-        (:func:`study.records.load` refuses others). A parameter that the record does not know,
+        holds exactly the runs that were planned, each trained to its end. A file that
+        :func:`study.records.load` refuses counts as no record: its job is run again. A parameter that the record does not know,
         because it was added later, had its default. On which device it was measured and file times
         play no part.
         """
@@ -86,8 +89,10 @@ class Job:
         try:
             template, measured, runs = _measured(path, _stamp(path))
         except (FileNotFoundError, NotADirectoryError):
-            return "it has no record"
-        except (OSError, ValueError) as error:
+            return _NO_RECORD
+        except records.Unfit as error:
+            return f"it is refused: {str(error).partition('; delete it')[0]}"
+        except OSError as error:
             raise CampaignError(
                 str(error) if str(path) in str(error) else f"{path}: {error}"
             ) from error
@@ -112,6 +117,12 @@ class Job:
         """Say whether nothing is missing."""
         return not self.missing()
 
+    @property
+    def replaced(self) -> str:
+        """Say what is wrong with a record that is there and will be replaced; empty if there is none."""
+        reason = self.missing()
+        return "" if reason == _NO_RECORD else reason
+
 
 @dataclass(frozen=True)
 class Campaign:
@@ -135,11 +146,18 @@ class Plan:
         if not self.pending:
             return text + "; nothing to run"
         minutes = sum(job.minutes or 0 for job in self.pending)
-        return text + f"; {len(self.pending)} to run, about {minutes:.3g} minutes one after another"
+        text += f"; {len(self.pending)} to run, about {minutes:.3g} minutes one after another"
+        others = [f"  {job.id}: {reason}" for job in self.pending if (reason := job.replaced)]
+        more = [f"  and {len(others) - _SHOWN} more"] if len(others) > _SHOWN else []
+        return "\n".join([text, *others[:_SHOWN], *more])
 
 
 def plan(name: str, root: Path) -> Plan:
-    """Read and check ``campaigns/<name>.yml`` of the project ``root``: whatever would make a job fail is an error, and a damaged record."""
+    """Read and check ``campaigns/<name>.yml`` of the project ``root``.
+
+    Whatever would make a job fail is an error. A record that is damaged, or of something else,
+    counts as missing, and the plan says why.
+    """
     campaign = named(name, root)
     for template in {job.setting.template for job in campaign.jobs}:
         if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
@@ -226,7 +244,9 @@ def load(path: str | Path) -> Campaign:
         raise CampaignError(
             f"There is no campaign file {path}; the campaigns are: {there or 'none'}"
         ) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except CampaignError:
+        raise
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise CampaignError(
             f"{path} is not a readable campaign file: {str(error)[:500]}"
         ) from error
@@ -333,7 +353,21 @@ def _slug(key: str, value: Any) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with 1e-3 as a number, as everyone expects, and without silent double keys."""
+    """YAML with numbers as everyone writes them, without silent double keys, and of a bounded size.
+
+    Numbers are ``-3``, ``0.5``, ``1e-3``; what YAML 1.1 takes for one too is a text, which no
+    parameter takes for a number: ``0_3``, ``1:30``, ``010``, ``0x1f``, ``.inf``, a date.
+    """
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None and _size(node, {}) > _NODES:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"its aliases stand for more than {_NODES:,} values", node.start_mark
+            )
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -351,8 +385,24 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"),
-    list("-+0123456789"),
-)
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Count the values of a node with its aliases written out, without writing them out."""
+    if id(node) not in known:
+        known[id(node)] = _NODES  # of an alias that stands inside what it means
+        inner: list[yaml.Node] = []
+        if isinstance(node, yaml.SequenceNode):
+            inner = node.value
+        elif isinstance(node, yaml.MappingNode):
+            inner = [part for pair in node.value for part in pair]
+        known[id(node)] = 1 + sum(_size(part, known) for part in inner)
+    return known[id(node)]
+
+
+for _kind, _written in {
+    "null": "~|null|",
+    "bool": "true|false",
+    "int": "[-+]?(0|[1-9][0-9]{0,18})",
+    "float": r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?",
+    "merge": "<<",
+}.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"({_written})$"), None)

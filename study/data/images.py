@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import itertools
 import json
 import logging
 import os
@@ -32,15 +33,19 @@ _MODES = {
     "RGB": {"RGB", "L", "P", "RGBA", "CMYK"},
 }  # modes of Pillow with 8 bits that become the colours without loss
 
+_FORMATS = ("PNG", "JPEG")  # Pillow starts other programs for some of those that it knows
+_LEAST_SIDE = 2  # pixels
+
 _log = logging.getLogger("study.data")
 
 
 @dataclass(frozen=True)
 class Images:
-    """A set of images: its repository and folder on the hub, if it is there, its second split, and what the columns are called.
+    """A set of images: its repository and folder on the hub, its second split, and its columns.
 
     The colours are ``"L"``, grey; or ``"RGB"``, to which grey, palette and CMYK images are
-    converted.
+    converted. ``revision`` is a commit of the repository; without one the newest is taken, and the
+    checksums in the record say which files these were.
     """
 
     repository: str = ""
@@ -49,6 +54,7 @@ class Images:
     image: str = "image"
     label: str = "label"
     colours: str = "RGB"
+    revision: str | None = None
 
 
 IMAGES = {
@@ -66,10 +72,10 @@ def download(spec: Images) -> Path:
     from huggingface_hub import snapshot_download
 
     patterns = [f"{spec.config}/{split}-*.parquet" for split in ("train", spec.test_split)]
-    return (
-        Path(snapshot_download(spec.repository, repo_type="dataset", allow_patterns=patterns))
-        / spec.config
+    found = snapshot_download(
+        spec.repository, repo_type="dataset", revision=spec.revision, allow_patterns=patterns
     )
+    return Path(found) / spec.config
 
 
 def load_images(name: str, folder: Path, source: str) -> Dataset:
@@ -86,6 +92,12 @@ def load_images(name: str, folder: Path, source: str) -> Dataset:
         raise ValueError(
             f"the files of {folder} to train on and to test on hold {unlike}; take all of them from one copy"
         )
+    if absent := sorted(set(range(len(classes))) - set(train.labels.tolist())):
+        raise ValueError(
+            f"{folder}: there are no samples to train on of {len(absent)} of {len(classes)} classes, "
+            f"such as {classes[absent[0]]!r}; copy the files again"
+        )
+    _refuse_copies([file for part in files for file in part], spec)
     copy = "sha256 " + " ".join(one[:16] for part in sums for one in part)
     return Dataset(name, train, None, test, classes, source, copy)
 
@@ -108,6 +120,9 @@ def _shards(name: str, folder: Path, split: str) -> list[Path]:
         raise FileNotFoundError(
             f"{folder} holds no files {split}-*.parquet: the data set {name!r} is incomplete there"
         )
+    for file in files:
+        if not file.is_file():
+            raise ValueError(f"{file} is no file; delete it, and copy the file again")
     present = {file.name for file in files}
     known = {file for file in listed(folder) if re.fullmatch(rf"{split}-.*\.parquet", file)}
     shards = [
@@ -125,6 +140,37 @@ def _shards(name: str, folder: Path, split: str) -> list[Path]:
             f"{folder} holds {sorted(present)} where {wanted} are expected: files are missing, or some should not be there"
         )
     return files
+
+
+def _refuse_copies(files: Sequence[Path], spec: Images) -> None:
+    """Refuse two files of the same images, whatever their bytes: training on all twice, or testing on what was trained on."""
+    labels = []
+    for file in files:
+        with _opened(file, spec) as parquet:
+            labels.append(parquet.read(columns=[spec.label]).column(spec.label))
+    for (first, of_first), (second, of_second) in itertools.combinations(
+        zip(files, labels, strict=True), 2
+    ):
+        if len(of_first) != len(of_second) or not of_first.equals(of_second):
+            continue
+        images = []
+        for file in (first, second):
+            with _opened(file, spec) as parquet:
+                images.append(parquet.read(columns=[spec.image]).column(spec.image))
+        # the name that an image had may differ
+        if _contents(images[0]) == _contents(images[1]):
+            raise ValueError(
+                f"{first} and {second} hold the same images with the same labels; "
+                "take all files from one copy, each once"
+            )
+
+
+def _contents(images: pa.ChunkedArray) -> bytes:
+    """Compute a digest of the encoded images of a column."""
+    digest = hashlib.sha256()
+    for cell in images.combine_chunks().field("bytes"):
+        digest.update(hashlib.sha256(cell.as_py()).digest())
+    return digest.digest()
 
 
 def _decoded(
@@ -246,6 +292,9 @@ def _labels(files: Sequence[Path], spec: Images) -> tuple[NDArray[np.int64], tup
                 raise ValueError(
                     f"labels from {labels[-1].min()} to {labels[-1].max()} for {len(names[0])} classes"
                 )
+    twice = [name for name in names[0] if names[0].count(name) > 1]
+    if twice:
+        raise ValueError(f"{files[0]} names the class {twice[0]!r} twice; copy the file again")
     return np.concatenate(labels), names[0]
 
 
@@ -270,7 +319,9 @@ def _batches(files: Sequence[Path], spec: Images) -> Iterator[NDArray[np.uint8]]
 
 
 def _pixels(content: bytes, colours: str) -> NDArray[np.uint8]:
-    with Image.open(io.BytesIO(content)) as image:
+    with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+        if min(image.size) < _LEAST_SIDE:
+            raise ValueError(f"an image of {image.width} × {image.height} pixels")
         if image.mode not in _MODES[colours]:
             expected = ", ".join(sorted(_MODES[colours]))
             raise ValueError(

@@ -474,9 +474,7 @@ class TestEveryLoss:
             with pytest.raises(ValueError, match=message):
                 loss.call(arguments.pop("input"), arguments.pop("target"), **arguments)
         if not loss.smooths:
-            with pytest.raises(
-                TypeError, match="unexpected keyword argument 'label_smoothing'"
-            ):
+            with pytest.raises(TypeError, match="unexpected keyword argument 'label_smoothing'"):
                 loss.call(values, target, label_smoothing=0.1)
         with pytest.raises(
             TypeError,

@@ -3,7 +3,33 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from study.settings import Train
 
 experiment = partial(Train, warmups=(), seeds=(0,), epochs=10)
+
+
+def measured(accuracy: float = 0.5, epochs: int = 2) -> dict[str, Any]:
+    """What a run of ten samples to train on and five to test on leaves, as small as a record allows."""
+    curve = [0.1] * epochs + [accuracy]
+    return {
+        "metrics": {"test_accuracy": accuracy, "train_accuracy": accuracy},
+        "confidence_counts": [4, 6],
+        "reliability": {
+            "upper": [0.5, 1.0],
+            "count": [0, 5],
+            "confidence": [None, 0.7],
+            "accuracy": [None, accuracy],
+        },
+        "curves": {
+            "epoch": list(range(epochs + 1)),
+            "test_accuracy": curve,
+            "train_epoch": list(range(epochs + 1)),
+            "train_accuracy": curve,
+        },
+    }
+
+
+SAMPLES = {"train": 10, "valid": 0, "test": 5}
+"""Of what :func:`measured` tells."""

@@ -21,6 +21,7 @@ from study.campaign import CampaignError, Job
 from study.campaign.run import run
 from study.campaign.watch import Watch
 from study.settings import Train
+from tests.study.small import SAMPLES, measured
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -63,9 +64,19 @@ if pathlib.Path("slow").exists() and seeds == [1]:
     time.sleep(600)
 if pathlib.Path("broken").exists() and seeds == [1]:
     raise RuntimeError("broken on purpose")
-runs = [planned | {"metrics": {"test_accuracy": 0.5}} for planned in setting.planned()]
+bins = {"upper": [1.0], "count": [5], "confidence": [0.5], "accuracy": [0.5]}
+curves = {"epoch": [0, setting.epochs], "test_accuracy": [0.1, 0.5], "train_accuracy": [0.1, 0.5]}
+measured = {
+    "metrics": {"test_accuracy": 0.5, "train_accuracy": 0.5},
+    "confidence_counts": [10],
+    "reliability": bins,
+    "curves": curves,
+}
+runs = [planned | measured for planned in setting.planned()]
+data = {"name": setting.dataset, "source": "embedded", "copy": "x", "train": 10, "test": 5}
 done = {"epochs_done": setting.epochs, "wall_seconds": 0.1, "scale": setting.scale}
-records.Record("train", setting.model_dump(), {}, {}, runs, **done).write(record)
+model = {"name": setting.model, "parameters": 30}
+records.Record("train", setting.model_dump(), data, model, runs, **done).write(record)
 ```
 """.replace("CELL", Train.cell())
 
@@ -124,14 +135,15 @@ def jobs_of(project: Path) -> tuple[Job, ...]:
 
 def put_record(job: Job, **changes: Any) -> None:
     """A record as the job itself would write it, with changes of its content."""
-    runs = [planned | {"metrics": {"test_accuracy": 0.5}} for planned in job.setting.planned()]
+    runs = [planned | measured() for planned in job.setting.planned()]
     parameters = job.setting.model_dump()
+    data = {"name": parameters["dataset"], "source": "embedded", "copy": "x", **SAMPLES}
     content = {
         "schema": 1,
         "template": "train",
         "parameters": parameters,
-        "data": {},
-        "model": {},
+        "data": data,
+        "model": {"name": parameters["model"], "parameters": 30},
         "runs": runs,
         "epochs_done": 2,
     }
@@ -196,6 +208,34 @@ def test_numbers_in_scientific_notation_are_numbers(project: Path) -> None:
     assert campaigns.load(path).jobs[0].parameters == {"learning_rate": 0.001, "betas": [10.0, 0.5]}
 
 
+def bomb(place: str) -> str:
+    """A kilobyte of YAML whose aliases stand for ten to the twelfth values."""
+    levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 12))
+    return f"name: small\nextra: {{l0: &l0 [1]}}\n{levels}{place}\n"
+
+
+def test_numbers_are_what_everyone_reads(project: Path, subtests: pytest.Subtests) -> None:
+    """Not what YAML 1.1 takes for a number or for a truth."""
+    text = "name: small\nentries:\n- {{id: a, template: train, parameters: {{{}}}}}\n"
+    for value in ("0_3", "1:30", "010", "0x1f", "0b1", ".inf", ".nan", "1_0.5", "9" * 5000):
+        for name in ("epochs", "learning_rate"):
+            with subtests.test(name, value=value[:10]):
+                path = write(project, text.format(f"{name}: {value}"))
+                with pytest.raises(CampaignError, match=rf"{name}: Input should be .*\(str\)"):
+                    campaigns.load(path).jobs[0].setting.identity()
+    with subtests.test("yes"), pytest.raises(CampaignError, match="fused: Input should be a valid"):
+        campaigns.load(write(project, text.format("fused: yes"))).jobs[0].setting.identity()
+    for value in ("lm 0_3", "lm ٠٫٣", "lm 1:30"):
+        with subtests.test(value), pytest.raises(CampaignError, match="is no number"):
+            campaigns.load(write(project, text.format(f"loss: {value}"))).jobs[0].setting.identity()
+    path = write(project, text.format("epochs: 30, learning_rate: 1e-3, betas: [-0.5, .5, 1., 1]"))
+    assert campaigns.load(path).jobs[0].parameters == {
+        "epochs": 30,
+        "learning_rate": 0.001,
+        "betas": [-0.5, 0.5, 1.0, 1],
+    }
+
+
 WRONG_FILES: list[tuple[object, str]] = [
     ("name: small\nentries: [", "not a readable campaign file"),
     ("[" * 100_000, "not a readable campaign file"),
@@ -240,6 +280,15 @@ WRONG_FILES: list[tuple[object, str]] = [
         "more than 100,000 jobs",
     ),
     *((entry(id=name), "cannot name a file") for name in ("../a", "a b", "$(touch x)", ".a", "")),
+    *(
+        (bomb(place), "its aliases stand for more than 100,000 values")
+        for place in (
+            "title: *l11\nentries: [{id: a, template: train}]",
+            "entries: [{id: *l11, template: train}]",
+            "entries: [{id: a, template: train, each: {seeds: *l11}}]",
+        )
+    ),
+    ("name: small\nentries: &a [*a]\n", "its aliases stand for more than"),
     (entry(id="a" * 5000), "id: String should have at most 100 characters"),
 ]
 
@@ -292,6 +341,28 @@ WRONG_JOBS = [
         r"job a: betas\[1\]: Input should be greater than 0; got -1.0",
     ),
     (entry(parameters={"record": "x.json"}), "there is no parameter 'record'"),
+    (entry(parameters={"self": 1}), "there is no parameter 'self'"),
+    *(
+        (entry(parameters={name: value}), f"job a: {name}.*: Input should be|job a: .*{name}")
+        for name, value in (
+            ("hidden", [10**30]),
+            ("hidden", [100_000]),
+            ("batch_size", 10**15),
+            ("subset", 10**15),
+            ("validation_size", 10**15),
+            ("width", 1e9),
+            ("momentum", 2.0),
+            ("momentum", 1.0),
+            ("learning_rate", 1e300),
+            ("weight_decay", 1e300),
+            ("imbalance", 1e300),
+            ("test_every", 10**15),
+        )
+    ),
+    (
+        entry(parameters={"betas": list(range(1, 4001)), "seeds": list(range(4000))}),
+        "a job has at most 10,000 runs, and these would be 16,000,000",
+    ),
     (
         entry(template="curriculum", parameters={"loss": "softmax"}),
         "the notebook curriculum has no parameter 'loss'",
@@ -346,7 +417,7 @@ def test_a_record_of_something_else_is_not_the_jobs(
             {"parameters": {"learning_rate": 0.0501}},
             "measured with learning_rate 0.0501, not 0.1",
         ),  # a default that has changed
-        ({"runs": []}, "has 0 runs, not 2"),
+        ({"runs": []}, "runs: List should have at least 1 item"),
         ({"runs": [first]}, "has 1 runs, not 2"),
         ({"runs": [first, first]}, "run 2 of its record is not the planned one"),
         ({"runs": [first | {"seed": 3}, second]}, "run 1 of its record is not the planned one"),
@@ -372,19 +443,29 @@ def test_a_parameter_that_was_added_later_had_its_default(project: Path) -> None
     assert "label_noise 0.0, not 0.1" in jobs_of(project)[0].missing()
 
 
-def test_a_damaged_record_is_named(project: Path, subtests: pytest.Subtests) -> None:
+def test_a_damaged_record_counts_as_missing_and_the_plan_says_why(
+    project: Path, subtests: pytest.Subtests
+) -> None:
     job = jobs_of(project)[0]
     put_record(job)
     content = json.loads(job.record.read_text())
-    for changes in [
-        {"epochs_done": 1},
-        {"runs": [{"metrics": {"test_accuracy": 97}}]},
-        {"parameters": None},
+    (run,) = content["runs"]
+    for changes, reason in [
+        ({"epochs_done": 1}, "1 of 2 epochs were done"),
+        ({"runs": [run | {"metrics": {"test_accuracy": 97}}]}, "train_accuracy is missing"),
+        ({"parameters": None}, "parameters"),
     ]:
         job.record.write_text(json.dumps({**content, **changes}), encoding="utf-8")
-        with subtests.test(str(changes)), pytest.raises(CampaignError, match=r"a-seed0\.json"):
-            campaigns.plan("small", project)
+        with subtests.test(str(changes)):
+            plan = campaigns.plan("small", project)
+            assert job.id in [pending.id for pending in plan.pending]
+            assert "a-seed0: it is refused: " in str(plan)
+            assert "a-seed0.json is not a whole record" in str(plan)
+            assert reason in str(plan)
+            assert not job.done
+            assert coverage(project, "E3") == campaigns.Coverage(0, 2)
     job.record.unlink()
+    assert "refused" not in str(campaigns.plan("small", project))
     job.record.mkdir()
     with pytest.raises(CampaignError, match=r"a-seed0\.json"):
         campaigns.plan("small", project)
@@ -418,12 +499,14 @@ def test_what_did_not_change_is_not_read_again(
     put_record(third)
     assert coverage(project).done == 2
     opened: list[Path] = []
-    whole = Path.read_text
-    monkeypatch.setattr(
-        Path,
-        "read_text",
-        lambda self, *options, **named: (opened.append(self), whole(self, *options, **named))[1],
-    )
+    whole = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        opened.append(path)
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    monkeypatch.setattr(Path, "read_text", lambda path, **options: read_bytes(path).decode())
     assert coverage(project).done == 2 and campaigns.plan("small", project).done and opened == []
     put_record(third, parameters={"betas": [7.0, 8.0]})
     write(project, {**CAMPAIGN, "title": "Changed"})

@@ -248,7 +248,7 @@ class TestColour:
             return str(tmp_path / "snapshot")
 
         monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-        for name, repository, config, test_split, options in [
+        for name, repository, config, test_split, columns in [
             ("cifar10", "uoft-cs/cifar10", "plain_text", "test", {"image": "img"}),
             (
                 "cifar100",
@@ -261,18 +261,16 @@ class TestColour:
             ("tiny-imagenet", "zh-plus/tiny-imagenet", "data", "valid", {}),
         ]:
             with subtests.test(name):
-                train, test = write_set(tmp_path / "snapshot", config, test_split, **options)
+                train, test = write_set(tmp_path / "snapshot", config, test_split, **columns)
                 write_parquet(
                     tmp_path / "snapshot" / config / "extra-00000-of-00001.parquet", [b""], [7]
                 )  # SVHN has a third split
                 hub = data.load(name, normalization="none")
                 patterns = [f"{config}/train-*.parquet", f"{config}/{test_split}-*.parquet"]
-                assert (
-                    asked.pop()
-                    == (repository, {"repo_type": "dataset", "allow_patterns": patterns})
-                    and not asked
-                )
-                write_set(tmp_path / "data", name, test_split, **options)
+                options = {"repo_type": "dataset", "revision": None, "allow_patterns": patterns}
+                assert asked == [(repository, options)]
+                asked.clear()
+                write_set(tmp_path / "data", name, test_split, **columns)
                 local = data.load(name, normalization="none")
                 assert (hub.source, local.source, asked) == ("hub", "local", [])
                 for dataset in (hub, local):
@@ -290,7 +288,7 @@ class TestColour:
         for split in ("train", "test"):
             write_parquet(
                 tmp_path / "data" / "cifar100" / f"{split}-00000-of-00001.parquet",
-                list(pixels("", 3, 4, 4, 3)),
+                list(pixels(split, 3, 4, 4, 3)),
                 [2, 0, 1],
                 {
                     "info": {
@@ -472,6 +470,78 @@ class TestLayout:
         self.refused(
             tmp_path, "an image of mode 'I;16'; CMYK, L, P, RGB, RGBA expected", sixteen_bits, [0]
         )
+
+    def test_the_same_images_twice(self, tmp_path, subtests):
+        images, labels = list(pixels("train", 9, 6, 5, 3)), [0, 1, 2] * 3
+        place = tmp_path / "data" / "svhn"
+        test = place / "test-00000-of-00001.parquet"
+        with subtests.test("to train on and to test on"):
+            self.refused(
+                tmp_path,
+                "train-00000-.*parquet and .*test-00000-of-00001.parquet hold the same images",
+                images,
+                labels,
+            )
+        shutil.rmtree(place)
+        write_parquet(test, list(pixels("test", 4, 6, 5, 3)), [0, 1, 2, 0])
+        for shard in ("0", "1"):  # other bytes, since the column of another layout is there
+            write_parquet(
+                place / f"train-0000{shard}-of-00002.parquet", images, labels, more=[shard] * 9
+            )
+        with (
+            subtests.test("in two files"),
+            pytest.raises(
+                ValueError, match="train-00000-of-00002.parquet and .*train-00001-of-00002.parquet"
+            ),
+        ):
+            data.load("svhn")
+
+    def test_classes(self, tmp_path, subtests):
+        images = list(pixels("", 3, 6, 5, 3))
+        twice = class_names(names=["zero", "one", "one"])
+        with subtests.test("a name twice"):
+            self.refused(tmp_path, "test-.*names the class 'one' twice", images, [0, 1, 2], twice)
+        place = tmp_path / "data" / "svhn"
+        more = class_names(names=[*CLASSES, *"abc"])
+        for split, labels in (("train", [0, 1, 2] * 3), ("test", [0, 1, 2])):
+            for file in place.glob(f"{split}-*"):
+                file.unlink()
+            write_parquet(
+                place / f"{split}-00000-of-00001.parquet",
+                list(pixels(split, len(labels), 6, 5, 3)),
+                labels,
+                more,
+            )
+        with (
+            subtests.test("more names than classes"),
+            pytest.raises(ValueError, match="svhn.* of 3 of 6 classes, such as 'a'"),
+        ):
+            data.load("svhn")
+
+    def test_images_of_one_pixel(self, tmp_path):
+        self.refused(tmp_path, "an image of 1 × 1 pixels", list(pixels("", 3, 1, 1, 3)), [0, 1, 2])
+
+    def test_a_file_that_is_a_folder(self, tmp_path):
+        write_set(tmp_path / "data", "svhn")
+        file = tmp_path / "data" / "svhn" / "test-00000-of-00001.parquet"
+        file.unlink()
+        file.mkdir()
+        with pytest.raises(ValueError, match="test-00000-of-00001.parquet is no file"):
+            data.load("svhn")
+
+    def test_pillow_starts_no_other_program(self, tmp_path, monkeypatch):
+        """An EPS would be handed to Ghostscript."""
+
+        def start(*arguments: Any, **options: Any) -> None:
+            raise AssertionError("a program was started")
+
+        monkeypatch.setattr("subprocess.Popen", start)
+        stream = io.BytesIO()
+        Image.fromarray(pixels("", 1, 6, 5, 3)[0]).save(stream, format="EPS")
+        for content in (stream.getvalue(), encoded(pixels("", 1, 6, 5, 3)[0], "GIF")):
+            self.refused(
+                tmp_path, "test-.*parquet is damaged .*cannot identify image", [content], [0]
+            )
 
     def test_other_classes_in_the_second_file(self, folder):
         (folder / "SHA256SUMS").unlink()
@@ -728,6 +798,7 @@ class TestHub:
             {
                 "repository": "ylecun/mnist",
                 "repo_type": "dataset",
+                "revision": None,
                 "allow_patterns": ["mnist/train-*.parquet", "mnist/test-*.parquet"],
             }
         ]

@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 
 from study import records
 from study.records import Record
+from tests.study.small import SAMPLES, measured
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
-    ['[ 1,\n   2 ]  "quoted" \\', "{ [  ] }", "\u2028 β → ∞"]
-)
+FORBIDDEN = '<>&`$\\{}|[]"\u2028\u2029'
+"""What Markdown and HTML would read as theirs."""
+
+LETTERS = st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters=FORBIDDEN)
+TEXT = st.text(LETTERS, max_size=30) | st.sampled_from(["1,   2  (quoted)", "", "β → ∞"])
 PARAMETERS = st.dictionaries(
     TEXT,
     TEXT
@@ -46,9 +49,7 @@ def record(**changes: Any) -> Record:
             "name": "digits",
             "source": "embedded",
             "copy": "x",
-            "train": 10,
-            "valid": 0,
-            "test": 5,
+            **SAMPLES,
         },
         "model": {"name": "mlp", "parameters": 30},
         "runs": [
@@ -57,8 +58,7 @@ def record(**changes: Any) -> Record:
                 "beta": beta,
                 "temperature": 1.0,
                 "seed": 0,
-                "metrics": {"test_accuracy": accuracy},
-                "curves": {"epoch": [0, 1, 2], "test_accuracy": [0.1, 0.5, accuracy]},
+                **measured(accuracy),
             }
             for label, beta, accuracy in (("1", 1.0, 0.9), ("0.1", 0.1, 0.8))
         ],
@@ -86,17 +86,20 @@ class TestWriting:
     @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(PARAMETERS)
     def test_parameters_come_back_exactly(self, tmp_path, parameters):
-        # texts keep their blanks and brackets, numbers all their digits
+        # texts keep their blanks, numbers all their digits
+        names = {"dataset", "datasets", "model", "epochs", "decay", "method", "warmups"}
+        parameters = {name: parameters[name] for name in parameters if name not in names}
         path = record(parameters=parameters).write(tmp_path / "a.json")
         assert records.load(path).parameters == parameters
 
     def test_numbers_texts_arrays_and_tensors_are_json(self, tmp_path):
         # measured numbers have six digits; what is no number is null; a list of numbers is one line
         metrics = {
-            "a": 1 / 3,
+            "test_accuracy": 1 / 3,
+            "train_accuracy": np.float32(0.5),
+            "a": 1.23456789e-12,
             "b": 123456789.0,
-            "c": 1.23456789e-12,
-            "d": 7,
+            "c": 7,
             "nan": math.nan,
             "inf": math.inf,
             "np": np.float32("nan"),
@@ -113,43 +116,51 @@ class TestWriting:
             "tuple": (1, 2),
             "bool": np.bool_(True),
         }
-        path = record(runs=[{"diverged": True, "metrics": metrics, **more, **plain}]).write(
-            tmp_path / "a.json"
-        )
-        assert (
-            "NaN" not in path.read_text()
-            and "Infinity" not in path.read_text()
-            and '"array": [ 1.0, null ]' in path.read_text()
-        )
-        (run,) = records.load(path).runs
-        assert run.pop("metrics") == {
-            "a": 0.333333,
+        (first, _) = record().runs
+        run = first | {"diverged": True, "metrics": metrics, **more, **plain}
+        path = record(runs=[run]).write(tmp_path / "a.json")
+        text = path.read_text()
+        assert "NaN" not in text
+        assert "Infinity" not in text
+        assert '"array": [ 1.0, null ]' in text
+        (found,) = records.load(path).runs
+        assert found["metrics"] == {
+            "test_accuracy": 0.333333,
+            "train_accuracy": 0.5,
+            "a": 1.23457e-12,
             "b": 123457000.0,
-            "c": 1.23457e-12,
-            "d": 7,
+            "c": 7,
             "nan": None,
             "inf": None,
             "np": None,
         }
-        assert run == {
-            **{
-                "diverged": True,
-                "array": [1.0, None],
-                "tensor": [None, 2.0],
-                "nested": [[0.5, 0.25]],
-            },
-            **{"range": [0, 1, 2], "float": 0.5, "int": 3, "tuple": [1, 2], "bool": True},
+        assert {name: found[name] for name in (*more, *plain)} == {
+            "array": [1.0, None],
+            "tensor": [None, 2.0],
+            "nested": [[0.5, 0.25]],
+            "range": [0, 1, 2],
+            "float": 0.5,
+            "int": 3,
+            "tuple": [1, 2],
+            "bool": True,
         }
 
     def test_a_hundred_epochs_of_fifty_runs_are_small(self, tmp_path):
-        curves = {
-            name: [1 / (3 + epoch) for epoch in range(101)]
-            for name in ("test_accuracy", "test_cross_entropy", "train_accuracy")
-        }
-        path = record(runs=[{"schedule": "1", "metrics": {}, "curves": curves}] * 50).write(
-            tmp_path / "a.json"
-        )
+        (first, _) = record().runs
+        curve = [1 / (3 + epoch) for epoch in range(101)]
+        names = ("test_accuracy", "test_cross_entropy", "train_accuracy")
+        curves = {"epoch": list(range(101))} | dict.fromkeys(names, curve)
+        parameters = record().parameters | {"epochs": 100}
+        runs = [first | {"curves": curves}] * 50
+        path = record(runs=runs, epochs_done=100, parameters=parameters).write(tmp_path / "a.json")
         assert path.stat().st_size < 300_000
+
+    def test_what_is_no_record_is_not_written(self, tmp_path):
+        (first, second) = record().runs
+        for runs in ([], [first | {"metrics": {}}], [first, second | {"temperature": math.nan}]):
+            with pytest.raises(ValueError, match="what was measured is no record .*a.json"):
+                record(runs=runs).write(tmp_path / "a.json")
+        assert list(tmp_path.iterdir()) == []
 
     def test_what_json_does_not_know(self, tmp_path):
         with pytest.raises(TypeError, match="cannot hold an? object"):
@@ -237,11 +248,16 @@ class TestReading:
                 "temperature",
                 "seed",
                 "test_accuracy",
+                "train_accuracy",
+                "confidence_counts",
+                "reliability",
                 "curve_epoch",
                 "curve_test_accuracy",
+                "curve_train_epoch",
+                "curve_train_accuracy",
             ),
         }
-        assert table["curve_test_accuracy"].iloc[1] == [0.1, 0.5, 0.8]
+        assert table["curve_test_accuracy"].iloc[1] == [0.1, 0.1, 0.8]
         assert table["model_parameters"].tolist() == [30, 30] and table[
             "train_samples"
         ].tolist() == [10, 10]
@@ -256,13 +272,16 @@ class TestReading:
 
     def test_a_run_that_diverged_is_missing_not_an_error(self, tmp_path):
         runs = [
-            {
-                "schedule": label,
+            run
+            | {
                 "diverged": math.isnan(value),
-                "metrics": {"test_cross_entropy": value},
+                "metrics": run["metrics"] | {"test_cross_entropy": value},
+                "curves": run["curves"] | {"test_accuracy": [0.1, 0.5, value]},
             }
-            for label, value in (("1", math.nan), ("5", 0.5))
+            for run, value in zip(record().runs, (math.nan, 0.5), strict=True)
         ]
+        del runs[0]["confidence_counts"]  # nothing is told of its confidence
+        del runs[0]["reliability"]
         record(runs=runs).write(tmp_path / "a.json")
         record(runs=runs[:1]).write(tmp_path / "b.json")
         values = records.read(tmp_path)["test_cross_entropy"].astype(float)
@@ -293,8 +312,9 @@ class TestReading:
             "warmups": [[0.01, 0.1, 5], [0.01, 0.1, 10]],
             "epochs": 2,
         }
-        warmed = {"schedule": "warm-up 0.01→0.1", "beta": 0.1, "warmup_epochs": 10.0, "metrics": {}}
-        constant = {"schedule": "0.1", "beta": 0.1, "warmup_epochs": 0.0, "metrics": {}}
+        own = record().runs[0] | {"beta": 0.1}
+        warmed = own | {"schedule": "warm-up 0.01→0.1", "warmup_epochs": 10.0}
+        constant = own | {"schedule": "0.1", "warmup_epochs": 0.0}
         path = damaged(tmp_path, parameters=parameters, runs=[warmed, constant])
         before = path.read_bytes()
         table = records.read([path])
@@ -322,38 +342,139 @@ class TestReading:
                 records.read(tmp_path)
 
     def test_damaged(self, tmp_path, subtests):
-        cases = [
-            *(
-                {"schema": 0},
-                {"surplus": 1},
-                {"scale": "huge"},
-                {"parameters": None},
-                {"parameters": [1]},
-                {"template": None},
-            ),
-            *(
-                {"runs": None},
-                {"runs": [1]},
-                {"runs": [{}]},
-                {"epochs_done": 1},
-                {"epochs_done": "2"},
-                {"wall_seconds": -1},
-            ),
-            *(
-                {"runs": [{"metrics": {"test_accuracy": value}}]}
-                for value in (97, -0.1, "0.9", None)
-            ),
-            {"runs": [{"metrics": {"test_ece": None}}]},
+        cases: list[dict[str, Any]] = [
+            {"schema": 0},
+            {"surplus": 1},
+            {"scale": "huge"},
+            {"parameters": None},
+            {"parameters": [1]},
+            {"template": None},
+            {"template": "unknown"},
+            {"runs": None},
+            {"runs": []},
+            {"runs": [1]},
+            {"runs": [{}]},
+            {"epochs_done": 1},
+            {"epochs_done": "2"},
+            {"wall_seconds": -1},
+            {"data": {}},
+            {"data": {"name": "mnist", "source": "local", "copy": "x", **SAMPLES}},
+            {"data": {"name": "digits", "source": "local", "copy": "x", **SAMPLES, "train": 11}},
+            {"data": {"name": "digits", "source": "local", "copy": "x", **SAMPLES, "test": 6}},
+            {"model": {}},
+            {"model": {"name": "mlp", "parameters": 0}},
         ]
         for changes in cases:
             damaged(tmp_path, **changes)
             with (
                 subtests.test(str(changes)),
                 pytest.raises(
-                    ValueError, match="broken.json is not a whole record.*run its job again"
+                    records.Unfit, match="broken.json is not a whole record.*run its job again"
                 ),
             ):
                 records.read(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("changes", "reason"),
+        [
+            ({"metrics": {}}, "test_accuracy is missing"),
+            ({"metrics": {"train_accuracy": 0.5}}, "test_accuracy is missing"),
+            *(
+                ({"metrics": {"train_accuracy": 0.5, "test_accuracy": value}}, "test_accuracy")
+                for value in (97, -0.1, "0.9", None, True, [0.9], 10**400)
+            ),
+            *(
+                ({"metrics": {"train_accuracy": 0.5, "test_accuracy": 0.5, name: value}}, name)
+                for name, value in (
+                    ("test_ece", None),
+                    ("test_ece", 7),
+                    ("test_ece_link", -0.1),
+                    ("test_confidence", 2),
+                    ("test_cross_entropy", -1e-9),
+                    ("test_brier", 2.1),
+                    ("test_margin_bias", 10**400),
+                    ("w_inter", 4),
+                    ("<b>", 1),
+                    ("a b", 1),
+                )
+            ),
+            ({"curves": None}, "curves"),
+            ({"curves": {}}, "the curve epoch is missing"),
+            ({"curves": "0.1 0.5 0.9"}, "curves"),
+            ({"confidence_counts": None}, "confidence_counts"),
+            ({"confidence_counts": [4, 5]}, "confidence_counts is of 9 samples"),
+            ({"confidence_counts": [-1, 11]}, "confidence_counts"),
+            ({"reliability": {}}, "reliability"),
+            ({"beta": 0}, "beta"),
+            ({"beta": "1"}, "beta"),
+            ({"seed": -1}, "seed"),
+            ({"schedule": "`<script>alert(1)</script>`"}, "characters"),
+            ({"more": {"deep": [["<script>"]]}}, "characters"),
+        ],
+    )
+    def test_a_run_with_what_no_training_leaves(self, tmp_path, changes, reason):
+        first, second = record().runs
+        damaged(tmp_path, runs=[first, second | changes])
+        with pytest.raises(records.Unfit, match=f"is not a whole record .*{reason}"):
+            records.read(tmp_path)
+
+    @pytest.mark.parametrize(
+        "curve",
+        [
+            "0.1 0.5 0.9",
+            ["0.1", "0.5", "0.9"],
+            [0.1, 0.5],
+            [0.1, 0.5, 0.9, 0.9],
+            [0.1, None, 0.9],
+            [0.1, 0.5, 97],
+            [],
+            None,
+        ],
+    )
+    def test_a_run_with_a_curve_that_no_training_leaves(self, tmp_path, curve):
+        first, second = record().runs
+        curves = {**second["curves"], "test_accuracy": curve}
+        damaged(tmp_path, runs=[first, second | {"curves": curves}])
+        with pytest.raises(records.Unfit, match="test_accuracy"):
+            records.read(tmp_path)
+
+    @pytest.mark.parametrize("epochs", [[0, 1], [0, 1, 1], [0, 2, 1], [0, 1, 3]])
+    def test_curves_end_with_the_training(self, tmp_path, epochs):
+        first, second = record().runs
+        damaged(tmp_path, runs=[first, second | {"curves": {**second["curves"], "epoch": epochs}}])
+        with pytest.raises(records.Unfit, match="curve"):
+            records.read(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ('"scale": "smoke"', '"scale": "paper", "scale": "smoke"'),
+            ('"seed": 0', '"seed": 0, "seed": 0'),
+            ('"seed": 0', '"seed" : 0,"seed":0'),
+            ('"test_accuracy": 0.8', '"test_accuracy": NaN'),
+            ('"test_accuracy": 0.8', '"test_accuracy": 1e999'),
+            ('"device": "cpu"', '"device": "`<script>alert(1)</script>`"'),
+            ('"device": "cpu"', '"<img src=x onerror=alert(1)>": "cpu"'),
+            ('"device": "cpu"', r'"device": "\u003cscript>"'),
+        ],
+    )
+    def test_text_that_is_no_record(self, tmp_path, before, after):
+        path = record().write(tmp_path / "broken.json")
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, after))
+        with pytest.raises(records.Unfit, match="broken.json is not a whole record"):
+            records.read(tmp_path)
+
+    def test_json_of_another_hand_is_read(self, tmp_path):
+        path = record().write(tmp_path / "a.json")
+        text = path.read_text().replace('": ', '" : ')
+        path.write_text(text)
+        assert records.load(path) == record()
+
+    def test_every_record_of_the_repository_is_read(self):
+        paths = sorted(records.FOLDER.rglob("*.json"))
+        assert {records.load(path).template for path in paths} == set(records._FORMS)
 
 
 class TestEnvironment:
