@@ -193,6 +193,20 @@ def matched() -> pd.DataFrame:
     return pd.concat([images(), images(match_gradient=True)], ignore_index=True)
 
 
+def rates_on_cifar100() -> pd.DataFrame:
+    """Three learning rates of three β: at the chosen ones β = 5 and 50 are level, and B7 holds."""
+    runs = images(**FAST | {"dataset": "cifar100", "valid_accuracy": 0.8})
+    runs = runs[runs["schedule"].isin(["20", "5", "1"])]
+    schedule = runs["schedule"].replace({"20": "50"})
+    common = runs.assign(schedule=schedule, beta=schedule.astype(float))
+    level = 0.92 + 1e-4 * np.sin(np.arange(len(runs)))
+    learnt = 0.99 + 1e-4 * np.sin(np.arange(len(runs)))
+    at_best = {"learning_rate": 0.1, "valid_accuracy": 0.9, "train_accuracy": learnt}
+    best = common.assign(test_accuracy=level, **at_best)
+    third = common.assign(learning_rate=0.4, valid_accuracy=0.6)
+    return pd.concat([common, best, third], ignore_index=True)
+
+
 def feedback() -> pd.DataFrame:
     """A β that follows the confidence, at the common rate and at a matched one: B3 holds."""
     constant = images()
@@ -394,8 +408,11 @@ def trained(
                 "loss": loss,
                 "schedule": loss,
                 "test_accuracy": accuracy + (changes or {}).get(loss, 0.0) + common + noise,
+                # center loss has the best top-5 accuracy
+                "test_top5_accuracy": 0.95 + 0.02 * (loss == "center 0.02") + noise,
                 "wc_intra": INTRA[loss] + noise,
-                "w_inter": 1.7 - INTRA[loss] / 2 + noise,
+                "w_inter": (1.0 if loss == "adacos" else 1.7 - INTRA[loss] / 2) + noise,
+                "c_inter": 1.7 - INTRA[loss] / 2 + noise,
                 "curve_epoch": [0, 3, 6],
                 "curve_target_angle": [
                     3.0 - 2 * INTRA[loss],
