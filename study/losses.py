@@ -4,11 +4,14 @@ It imports no torch, because pages read it too; :mod:`study.objective` makes the
 """
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
+
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?(inf|nan)", re.ASCII)
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Finite, Field(gt=0)]
@@ -227,6 +230,10 @@ def parse(text: str) -> Loss:
             f"loss {text!r}: {name} has {len(expected)} numbers ({names}); got {len(numbers)}"
         )
     for number, value in zip(expected, numbers, strict=True):
+        if not _NUMBER.fullmatch(value):  # float() would read 0_3 as 3
+            raise ValueError(
+                f"loss {text!r}: {number.name}: {value!r} is no number; write it as 0.3 or 1e-3"
+            )
         try:
             values.append(TypeAdapter(number.type).validate_python(value))
         except ValidationError as error:

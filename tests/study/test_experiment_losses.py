@@ -31,7 +31,7 @@ NUMBERS = {
         "lgm": "0.3 0.1",
         "arcface": "20 0.1",
     },
-    **{"guarded-adacos": "0.98", "arcgrad": "10", "gce": "0.7", "poly1": "1"},
+    **{"guarded-adacos": "0.98", "arcgrad": "10", "gce": "0.7", "poly1": "1", "focal": "2"},
     **dict.fromkeys(CORRECTIONS, "0.1"),
 }
 TEXTS = [f"{name} {NUMBERS.get(name, '')}".strip() for name in LOSSES]
@@ -432,7 +432,7 @@ WRONG_TEXTS = {
     "arcgrid 5": "unknown loss 'arcgrid 5'; valid: softmax, label-smoothing lambda",
     "": "unknown loss ''",
     "arcface 20": r"arcface has 2 numbers \(scale, margin\); got 1",
-    "arcgrad ten": "scale: Input should be a valid number.*; got ten",
+    "arcgrad ten": "scale: 'ten' is no number; write it as 0.3",
     "arcgrad 0": "loss 'arcgrad 0': scale: Input should be greater than 0; got 0",
     "arcgrad inf": "scale: Input should be a finite number; got inf",
     "l-softmax 2.5": "margin: Input should be a valid integer.*; got 2.5",

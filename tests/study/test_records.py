@@ -239,6 +239,7 @@ class TestReading:
                 "wall_seconds",
                 "data_source",
                 "model_parameters",
+                "wrong_labels",
                 "train_samples",
                 "time",
             ),

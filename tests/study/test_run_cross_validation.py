@@ -260,6 +260,7 @@ class TestCrossValidation:
             "arcgrad": "5",
             "gce": "0.7",
             "poly1": "1",
+            "focal": "2",
             "gd": "0.1",
             "lm": "0.3",
             "lm-qu": "0.3",
