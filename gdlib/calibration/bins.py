@@ -88,7 +88,12 @@ class CalibrationBins:
 
 
 def calibration_bins(
-    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width"
+    probs: ArrayOrTensor,
+    labels: ArrayOrTensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+    *,
+    ignore_index: int = -100,
 ) -> CalibrationBins:
     r"""Sort samples by the confidence of the predicted class, and compare confidence with accuracy in each bin.
 
@@ -101,10 +106,12 @@ def calibration_bins(
       ties make edges coincide there are fewer bins than asked for, and none is empty.
 
     Args:
-        probs: class probabilities, shape ``[N, C]``, rows summing to 1.
-        labels: true class indices, integers in [0, C), shape ``[N]``.
+        probs: class probabilities, shape ``[N, C]`` or ``[N, C, d1, ...]``, that sum to 1 over the
+            classes.
+        labels: true class indices, integers in [0, C), shape ``[N]`` or ``[N, d1, ...]``.
         n_bins: number of bins B ≥ 1; the papers use 10.
         scheme: ``"width"`` or ``"mass"``.
+        ignore_index: class index whose samples count for nothing, as in the losses.
 
     Raises:
         ValueError: for no samples, shapes that do not fit, probabilities that are NaN, outside [0,
@@ -126,7 +133,7 @@ def calibration_bins(
         Guo, Pleiss, Sun and Weinberger, *On calibration of modern neural networks*, ICML 2017,
         section 2.
     """
-    p, y, dtype = predictions(probs, labels)
+    p, y, dtype = predictions(probs, labels, ignore_index)
     return bins_of(p.max(axis=1), p.argmax(axis=1) == y, n_bins, scheme, dtype)
 
 

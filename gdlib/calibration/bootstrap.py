@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gdlib.calibration import errors
 from gdlib.calibration.bins import CalibrationBins, bins_of
-from gdlib.calibration.inputs import ArrayOrTensor, IntArray, predictions
+from gdlib.calibration.inputs import ArrayOrTensor, IntArray, predictions, samples
 
 # Measures that need no more of a sample than its confidence and whether it is right: their
 # resamples do without the probabilities.
@@ -39,6 +39,7 @@ def bootstrap_calibration(
     resamples: int = 1_000,
     level: float = 0.95,
     seed: int = 0,
+    ignore_index: int = -100,
 ) -> CalibrationInterval:
     r"""Compute the basic bootstrap interval of a calibration measure, by resampling the test samples.
 
@@ -53,15 +54,17 @@ def bootstrap_calibration(
     samples, 95 % intervals held a true ECE of 0.11 in 95 % of cases, 0.02 in 83 %, 0 in 61 %.
 
     Args:
-        probs: class probabilities, shape ``[N, C]``, N ≥ 2.
-        labels: true class indices, shape ``[N]``.
+        probs: class probabilities, shape ``[N, C]`` or ``[N, C, d1, ...]``, of two samples at
+            least.
+        labels: true class indices, shape ``[N]`` or ``[N, d1, ...]``.
         measure: a function of probabilities and labels, such as
             :func:`classwise_calibration_error`; with options,
-            ``functools.partial(expected_calibration_error, n_bins=15)``. It gets two tensors on the
-            CPU if ``probs`` is one, else arrays.
+            ``functools.partial(expected_calibration_error, n_bins=15)``. It gets ``[N, C]`` and
+            ``[N]``, as two tensors on the CPU if ``probs`` is one, else as arrays.
         resamples: number of resamples.
         level: nominal coverage, between 0 and 1.
         seed: of the resampling; the same seed gives the same interval.
+        ignore_index: class index whose samples count for nothing, as in the losses.
 
     Raises:
         ValueError: as :func:`calibration_bins` and the measure; for one sample, a level outside (0,
@@ -82,14 +85,12 @@ def bootstrap_calibration(
         raise ValueError(f"resamples must be a whole number, at least 1, not {resamples!r}")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, such as 0.95, not {level}")
-    p, y, dtype = predictions(probs, labels)
+    p, y, dtype = predictions(probs, labels, ignore_index)
     if y.size < 2:
         raise ValueError("a bootstrap interval needs at least two samples, not 1")
-    given = (
-        (probs.detach().cpu(), torch.from_numpy(y))
-        if isinstance(probs, Tensor)
-        else (np.asarray(probs), y)
-    )
+    counted, _ = samples(probs, labels, ignore_index, "probs")
+    tensors = counted.detach().cpu(), torch.from_numpy(y)
+    given = tensors if isinstance(probs, Tensor) else (tensors[0].numpy(), y)
     estimate = float(measure(*given))
     if not math.isfinite(estimate):
         raise ValueError(f"the measure is {estimate}; an interval needs a finite one")

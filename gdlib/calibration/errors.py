@@ -12,7 +12,12 @@ from gdlib.calibration.inputs import ArrayOrTensor, predictions
 
 
 def expected_calibration_error(
-    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width"
+    probs: ArrayOrTensor,
+    labels: ArrayOrTensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+    *,
+    ignore_index: int = -100,
 ) -> float:
     r"""Compute the expected calibration error (ECE) of the predicted class, in [0, 1].
 
@@ -29,11 +34,16 @@ def expected_calibration_error(
     References:
         Guo et al. 2017, eq. 3; GD-2, section 4.2.
     """
-    return calibration_bins(probs, labels, n_bins, scheme).expected_error
+    return calibration_bins(probs, labels, n_bins, scheme, ignore_index=ignore_index).expected_error
 
 
 def maximum_calibration_error(
-    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width"
+    probs: ArrayOrTensor,
+    labels: ArrayOrTensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+    *,
+    ignore_index: int = -100,
 ) -> float:
     r"""Compute the maximum calibration error (MCE): the largest gap of a bin that is not empty, in [0, 1].
 
@@ -49,11 +59,16 @@ def maximum_calibration_error(
     References:
         Guo et al. 2017, eq. 5; GD-2, section 4.2.
     """
-    return calibration_bins(probs, labels, n_bins, scheme).maximum_error
+    return calibration_bins(probs, labels, n_bins, scheme, ignore_index=ignore_index).maximum_error
 
 
 def classwise_calibration_error(
-    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width"
+    probs: ArrayOrTensor,
+    labels: ArrayOrTensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+    *,
+    ignore_index: int = -100,
 ) -> float:
     r"""Compute the classwise calibration error: the ECE of every class against the rest, averaged over the classes, in [0, 1].
 
@@ -72,7 +87,7 @@ def classwise_calibration_error(
     References:
         Kull et al., *Beyond temperature scaling*, NeurIPS 2019, definition of classwise-ECE.
     """
-    p, y, dtype = predictions(probs, labels)
+    p, y, dtype = predictions(probs, labels, ignore_index)
     return float(
         np.mean(
             [
@@ -84,7 +99,12 @@ def classwise_calibration_error(
 
 
 def debiased_calibration_error(
-    probs: ArrayOrTensor, labels: ArrayOrTensor, n_bins: int = 10, scheme: Scheme = "width"
+    probs: ArrayOrTensor,
+    labels: ArrayOrTensor,
+    n_bins: int = 10,
+    scheme: Scheme = "width",
+    *,
+    ignore_index: int = -100,
 ) -> float:
     r"""Compute the root mean square calibration error without the part that is due to the finite number of samples, in [0, 1].
 
@@ -112,10 +132,12 @@ def debiased_calibration_error(
         Bröcker, *Estimating reliability and resolution of probability forecasts through
         decomposition of the empirical score*, Climate Dynamics 39 (2012) 655-667.
     """
-    return calibration_bins(probs, labels, n_bins, scheme).debiased_error
+    return calibration_bins(probs, labels, n_bins, scheme, ignore_index=ignore_index).debiased_error
 
 
-def negative_log_likelihood(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
+def negative_log_likelihood(
+    probs: ArrayOrTensor, labels: ArrayOrTensor, *, ignore_index: int = -100
+) -> float:
     r"""Compute the mean negative log-likelihood in nats, :math:`-\frac1N \sum_i \log p_{i, y_i} \ge 0`.
 
     It is infinite if a true class has probability 0. From logits,
@@ -126,12 +148,12 @@ def negative_log_likelihood(probs: ArrayOrTensor, labels: ArrayOrTensor) -> floa
         >>> round(negative_log_likelihood([[0.5, 0.5], [0.25, 0.75]], [0, 0]), 4)      # (log 2 + log 4) / 2
         1.0397
     """
-    p, y, _ = predictions(probs, labels)
+    p, y, _ = predictions(probs, labels, ignore_index)
     with np.errstate(divide="ignore"):
         return float((-np.log(p[np.arange(y.size), y])).mean())
 
 
-def brier_score(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
+def brier_score(probs: ArrayOrTensor, labels: ArrayOrTensor, *, ignore_index: int = -100) -> float:
     r"""Compute the Brier score, :math:`\frac1N \sum_i \sum_c (p_{i,c} - [y_i = c])^2`, summed over the classes: in [0, 2], 0 is perfect.
 
     Arguments and errors are those of :func:`calibration_bins`.
@@ -144,7 +166,7 @@ def brier_score(probs: ArrayOrTensor, labels: ArrayOrTensor) -> float:
         Brier, *Verification of forecasts expressed in terms of probability*, Monthly Weather Review
         78 (1950) 1-3.
     """
-    p, y, _ = predictions(probs, labels)
+    p, y, _ = predictions(probs, labels, ignore_index)
     errors = p.copy()
     errors[np.arange(y.size), y] -= 1
     return float((errors**2).sum(axis=1).mean())

@@ -86,32 +86,59 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
 
 
 def predictions(
-    probs: ArrayOrTensor, labels: ArrayOrTensor
+    probs: ArrayOrTensor, labels: ArrayOrTensor, ignore_index: int
 ) -> tuple[FloatArray, IntArray, torch.dtype]:
-    """Return probabilities as float64 ``[N, C]``, labels as int64 ``[N]``, and the type that the probabilities came in."""
-    tensor = to_tensor(probs, "probs")
+    """Return probabilities as float64 ``[N, C]`` and labels as int64 ``[N]`` of what counts.
+
+    Third is the type that the probabilities came in.
+    """
+    tensor, y = samples(probs, labels, ignore_index, "probs")
     p = tensor.detach().to("cpu", torch.float64)
-    if p.ndim != 2:
-        raise ValueError(f"probs must have the shape [N, C], not {list(p.shape)}")
     check_probabilities(p, "probs", floating_type(tensor))
-    return p.numpy(), class_indices(labels, p.shape, "probs"), floating_type(tensor)
+    return p.numpy(), y, floating_type(tensor)
 
 
-def class_indices(labels: ArrayOrTensor, shape: torch.Size, of: str) -> IntArray:
-    """Return labels as int64 ``[N]``, checked to go with predictions of the shape ``[N, C]``."""
-    samples, classes = shape
-    y = to_tensor(labels, "labels")
+def samples(
+    values: ArrayOrTensor, labels: ArrayOrTensor, ignore_index: int, of: str
+) -> tuple[Tensor, IntArray]:
+    """Return values ``[N, C]`` and class indices ``[N]`` of the samples that count.
+
+    Values may have further dimensions behind the classes, ``[N, C, d1, ...]`` with labels ``[N, d1,
+    ...]``, as in the losses.
+    """
+    tensor, y = to_tensor(values, of), to_tensor(labels, "labels")
+    if isinstance(ignore_index, bool) or not isinstance(ignore_index, int | np.integer):
+        raise ValueError(f"ignore_index must be a whole number; got {ignore_index!r}")
+    if tensor.ndim < 2 or tensor.numel() == 0:
+        raise ValueError(
+            f"{of} must have the shape [N, C] or [N, C, d1, ...] and not be empty, not "
+            f"{list(tensor.shape)}"
+        )
     if y.is_floating_point():
         raise ValueError(
-            f"labels must be class indices of an integer type, not {y.dtype}; for one-hot or soft labels, take argmax first"
+            f"labels must be class indices of an integer type, not {y.dtype}; for one-hot or soft "
+            "labels, take argmax first"
         )
-    if list(y.shape) != [samples]:
+    wanted = [tensor.shape[0], *tensor.shape[2:]]
+    if list(y.shape) != wanted:
+        behind = ""
+        if tensor.ndim > 2 and y.shape == tensor.shape[:-1]:
+            behind = f". The classes must be the second dimension: give {of}.movedim(-1, 1)"
         raise ValueError(
-            f"labels must have the shape [{samples}] to go with {of} {list(shape)}, not {list(y.shape)}"
+            f"labels must have the shape {wanted} to go with {of} {list(tensor.shape)}, not "
+            f"{list(y.shape)}{behind}"
         )
-    indices = y.detach().to("cpu", torch.int64).numpy()
+    classes = tensor.shape[1]
+    if tensor.ndim > 2:
+        tensor = tensor.movedim(1, -1).reshape(-1, classes)
+    indices = y.detach().to("cpu", torch.int64).reshape(-1)
+    counted = indices != ignore_index
+    if not counted.all():
+        tensor, indices = tensor[counted.to(tensor.device)], indices[counted]
+        if not len(indices):
+            raise ValueError(f"no sample counts: every label is ignore_index, {ignore_index}")
     if indices.min() < 0 or indices.max() >= classes:
         raise ValueError(
             f"labels must lie in [0, {classes}); they reach from {indices.min()} to {indices.max()}"
         )
-    return indices
+    return tensor, indices.numpy()

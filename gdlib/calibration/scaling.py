@@ -12,9 +12,9 @@ from gdlib.calibration.inputs import (
     ArrayOrTensor,
     TensorOrArray,
     check_finite,
-    class_indices,
     floating_type,
     like,
+    samples,
     to_tensor,
 )
 
@@ -78,18 +78,25 @@ class TemperatureScaling:
             raise NotFittedError(self)
         return self._temperature
 
-    def fit(self, logits: ArrayOrTensor, labels: ArrayOrTensor) -> Self:
-        """Choose T from the logits ``[N, C]`` and class indices ``[N]`` of a validation split; returns itself.
+    def fit(
+        self, logits: ArrayOrTensor, labels: ArrayOrTensor, *, ignore_index: int = -100
+    ) -> Self:
+        """Choose T from a validation split; returns itself.
+
+        Args:
+            logits: of shape ``[N, C]`` or ``[N, C, d1, ...]``.
+            labels: class indices ``[N]`` or ``[N, d1, ...]``.
+            ignore_index: class index whose samples count for nothing, as in the losses.
 
         Raises:
             ValueError: for no samples, shapes that do not fit, logits that are not finite, or
                 labels that are no integers or out of range.
         """
-        self._temperature = _best_temperature(*_logits_and_labels(logits, labels))
+        self._temperature = _best_temperature(*_logits_and_labels(logits, labels, ignore_index))
         return self
 
     def transform(self, logits: TensorOrArray) -> TensorOrArray:
-        """Divide logits ``[..., C]`` by T, in float64; gradients flow through it.
+        """Divide logits by T, in float64; gradients flow through it.
 
         Shape, kind (tensor or array) and device stay, and so does the type; but logits in float16
         or bfloat16 come back in float32, because rounding could change the predicted class.
@@ -149,9 +156,14 @@ class VectorScaling:
             raise NotFittedError(self)
         return self._fitted[1]
 
-    def fit(self, logits: ArrayOrTensor, labels: ArrayOrTensor) -> Self:
-        """Choose the weights and biases; arguments and errors are those of :meth:`TemperatureScaling.fit`."""
-        z, y, dtype = _logits_and_labels(logits, labels)
+    def fit(
+        self, logits: ArrayOrTensor, labels: ArrayOrTensor, *, ignore_index: int = -100
+    ) -> Self:
+        """Choose the weights and biases.
+
+        Arguments and errors are those of :meth:`TemperatureScaling.fit`.
+        """
+        z, y, dtype = _logits_and_labels(logits, labels, ignore_index)
         start, no_bias = (
             torch.ones_like(z[0]) / _best_temperature(z, y, dtype),
             torch.zeros_like(z[0]),
@@ -162,23 +174,25 @@ class VectorScaling:
         )  # the first of equals
         return self
 
-    def transform(self, logits: TensorOrArray) -> TensorOrArray:
-        """Multiply the logits by the weights and add the biases; as :meth:`TemperatureScaling.transform`, for the C classes of the fit."""
-        return _transformed(logits, self.weight, self.bias)
+    def transform(self, logits: TensorOrArray, *, dim: int = -1) -> TensorOrArray:
+        """Multiply the logits by the weights and add the biases.
+
+        As :meth:`TemperatureScaling.transform`, for the C classes of the fit.
+
+        Args:
+            logits: of shape ``[..., C]``, or with the classes elsewhere.
+            dim: the class dimension: 1 for ``[N, C, d1, ...]``, as in the losses.
+        """
+        return _transformed(logits, self.weight, self.bias, dim)
 
 
 def _logits_and_labels(
-    logits: ArrayOrTensor, labels: ArrayOrTensor
+    logits: ArrayOrTensor, labels: ArrayOrTensor, ignore_index: int
 ) -> tuple[Tensor, Tensor, torch.dtype]:
     """Return logits as float64 ``[N, C]`` and labels as int64 ``[N]`` on the CPU, and the type that the logits came in."""
-    tensor = to_tensor(logits, "logits")
-    if tensor.ndim != 2 or tensor.numel() == 0:
-        raise ValueError(
-            f"logits must have the shape [N, C] and not be empty, not {list(tensor.shape)}"
-        )
-    z = tensor.detach().to("cpu", torch.float64)
+    tensor, indices = samples(logits, labels, ignore_index, "logits")
+    z, y = tensor.detach().to("cpu", torch.float64), torch.from_numpy(indices)
     check_finite(z, "logits")
-    y = torch.from_numpy(class_indices(labels, z.shape, "logits"))
     if not torch.isfinite(z - z.gather(1, y[:, None])).all():
         raise ValueError("logits differ by more than float64 can hold")
     return z, y, _result_type(tensor)
@@ -199,16 +213,22 @@ def _scaled(z: Tensor, weight: Tensor | float, bias: Tensor | float) -> Tensor:
 
 
 def _transformed(
-    logits: TensorOrArray, weight: Tensor | float, bias: Tensor | float
+    logits: TensorOrArray, weight: Tensor | float, bias: Tensor | float, dim: int = -1
 ) -> TensorOrArray:
     """Return scaled logits in the shape, type, kind and device of the given ones, checked."""
     z = to_tensor(logits, "logits")
     classes = len(weight) if isinstance(weight, Tensor) else None
-    if z.ndim == 0 or classes not in (None, z.shape[-1]):
+    if z.ndim == 0 or not -z.ndim <= dim < z.ndim or classes not in (None, z.shape[dim]):
+        where = "[..., {}]" if dim == -1 else f"{{}} in dimension {dim}"
         raise ValueError(
-            f"logits must have the shape [..., {classes or 'C'}], as in fit, not {list(z.shape)}"
+            f"logits must have the shape {where.format(classes or 'C')}, as in fit, not "
+            f"{list(z.shape)}; dim names the class dimension"
         )
     check_finite(z, "logits")
+    if isinstance(weight, Tensor) and isinstance(bias, Tensor):
+        shape = [1] * z.ndim
+        shape[dim] = len(weight)
+        weight, bias = weight.reshape(shape), bias.reshape(shape)
     scaled: TensorOrArray = like(_scaled(z, weight, bias), logits, _result_type(z))
     if not torch.isfinite(torch.as_tensor(scaled)).all():
         raise ValueError(

@@ -40,14 +40,22 @@ _BY_HAND: dict[
 }
 
 
+_one_dnn: Callable[..., Tensor] | None = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+"""A product by oneDNN; a private part of PyTorch, and None where it has none."""
+
+
 def product(left: Tensor, right: Tensor) -> Tensor:
     """Multiply ``[M, K]`` by the transpose of ``[N, K]``, both contiguous.
 
     By oneDNN where PyTorch has it: it uses AVX-512 wherever that is, MKL only on processors of
     Intel, and a row of the left or the right gives the same bits among any others.
     """
-    if left.dtype is torch.float32 and torch.backends.mkldnn.is_available():
-        return cast(Tensor, torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], ""))
+    if (
+        _one_dnn is not None
+        and left.dtype is torch.float32
+        and torch.backends.mkldnn.is_available()
+    ):
+        return _one_dnn(left, right, None, "none", [], "")
     return left @ right.T
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
 
+from gdlib import calibration
 from gdlib.calibration import (
     bootstrap_calibration,
     brier_score,
@@ -498,11 +499,11 @@ class TestErrors:
             ([[math.nan, 1.0], [0.4, 0.6]], [0, 1], "finite; 1 values"),
             ([[math.inf, 0.0], [0.4, 0.6]], [0, 1], "finite"),
             (np.ma.masked_array(good, [[True, False], [False, False]]), [0, 1], "masked"),
-            ([0.9, 0.1], [0, 1], r"shape \[N, C\], not \[2\]"),
+            ([0.9, 0.1], [0, 1], r"shape \[N, C\] or .*, not \[2\]"),
             (0.5, 0, r"not \[\]"),
             ([], [], r"shape \[N, C\]"),
-            (np.empty((0, 3)), [], r"must not be empty; its shape is \[0, 3\]"),
-            (np.empty((3, 0)), [0, 0, 0], "must not be empty"),
+            (np.empty((0, 3)), [], r"not be empty, not \[0, 3\]"),
+            (np.empty((3, 0)), [0, 0, 0], "not be empty"),
             (np.array([["0.9", "0.1"]]), [0], "real numbers"),
             ([[0.9, None], [0.4, 0.6]], [0, 1], "real numbers"),
             (np.array([[1j, 0]]), [0], "real numbers"),
@@ -529,3 +530,64 @@ class TestErrors:
                     error(self.GOOD * 2, [0, 1, 0, 1], n_bins)
             with pytest.raises(ValueError, match="'width' or 'mass', not 'quantile'"):
                 error(self.GOOD * 2, [0, 1, 0, 1], scheme="quantile")
+
+
+class TestOneClassAxis:
+    """Probabilities and labels as the losses take them: classes second, further dimensions, ignored samples."""
+
+    MEASURES = (
+        calibration.expected_calibration_error,
+        calibration.maximum_calibration_error,
+        calibration.classwise_calibration_error,
+        calibration.debiased_calibration_error,
+        calibration.negative_log_likelihood,
+        calibration.brier_score,
+    )
+
+    def images(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        logits = torch.randn(6, 3, 4, 5, generator=generator)
+        labels = torch.randint(0, 3, (6, 4, 5), generator=generator)
+        labels[0], labels[2, 1, 3] = -100, -100
+        counted = labels != -100
+        rows = logits.movedim(1, -1)[counted]
+        return logits, labels, rows, labels[counted]
+
+    def test_measures(self) -> None:
+        logits, labels, rows, own = self.images()
+        for measure in self.MEASURES:
+            expected = measure(rows.softmax(1), own)
+            assert measure(logits.softmax(1), labels) == pytest.approx(expected, rel=1e-6)
+            marked = labels.where(labels != -100, 255)
+            found = measure(logits.softmax(1).numpy(), marked.numpy(), ignore_index=255)
+            assert found == pytest.approx(expected, rel=1e-6)
+
+    def test_intervals(self) -> None:
+        logits, labels, rows, own = self.images()
+        for measure in (calibration.expected_calibration_error, calibration.brier_score):
+            options = {"measure": measure, "resamples": 20}
+            found = calibration.bootstrap_calibration(logits.softmax(1), labels, **options)
+            expected = calibration.bootstrap_calibration(rows.softmax(1), own, **options)
+            assert found == pytest.approx(expected, rel=1e-6)
+
+    def test_scalings(self) -> None:
+        logits, labels, rows, own = self.images()
+        one = calibration.TemperatureScaling().fit(logits, labels)
+        assert one.temperature == calibration.TemperatureScaling().fit(rows, own).temperature
+        two, flat = (calibration.VectorScaling() for _ in range(2))
+        two.fit(logits, labels)
+        flat.fit(rows, own)
+        torch.testing.assert_close(two.weight, flat.weight, rtol=0, atol=0)
+        found = two.transform(logits, dim=1).movedim(1, -1)
+        torch.testing.assert_close(found, flat.transform(logits.movedim(1, -1)), rtol=0, atol=0)
+
+    def test_errors_say_what_to_do(self) -> None:
+        logits, labels, *_ = self.images()
+        with pytest.raises(ValueError, match=r"probs\.movedim\(-1, 1\)"):
+            calibration.brier_score(logits.movedim(1, -1).softmax(-1), labels)
+        with pytest.raises(ValueError, match="no sample counts"):
+            calibration.brier_score(logits.softmax(1), torch.full_like(labels, -100))
+        with pytest.raises(ValueError, match=r"labels must lie in \[0, 3\)"):
+            calibration.brier_score(logits.softmax(1), labels, ignore_index=2)
+        with pytest.raises(ValueError, match="dim names the class dimension"):
+            calibration.VectorScaling().fit(logits, labels).transform(logits)

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import HeadedMLP, ModuleStack, RunModel, StackedMLP
 from gdlib.schedules import Constant, LinearWarmup
-from gdlib.train import Loss, batch_order, batch_orders, loop, predict, train
+from gdlib.train import Loss, batch_order, batch_orders, loop, manual, predict, train
 from gdlib.train.loop import _read_from
 from gdlib.train.manual import ManualStep, product
 from gdlib.train.step import GraphedStep
@@ -1142,3 +1142,12 @@ class TestRecordedSteps:
             )
         for one, other in zip(plain.parameters(), graphed.parameters(), strict=True):
             assert torch.allclose(one, other, atol=1e-6)
+
+
+def test_without_the_private_product_of_one_dnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(shape, generator=generator) for shape in ((7, 33), (5, 33)))
+    expected = left.double() @ right.double().T
+    torch.testing.assert_close(product(left, right), expected.float())
+    monkeypatch.setattr(manual, "_one_dnn", None)
+    torch.testing.assert_close(product(left, right), expected.float())
