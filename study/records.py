@@ -555,8 +555,10 @@ def _commit() -> str | None:
     """The commit of the checkout, with ``+`` where the sources differ from it; outside a checkout ``GDLIB_COMMIT``, or None."""
 
     def git(*command: str) -> str:
+        # also in a clone of another user, without running what that one has set
+        trusted = ["-c", f"safe.directory={ROOT}", "-c", "core.fsmonitor=false"]
         return subprocess.run(
-            ["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=True
+            ["git", *trusted, "-C", str(ROOT), *command], capture_output=True, text=True, check=True
         ).stdout.strip()
 
     try:

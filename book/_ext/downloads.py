@@ -43,7 +43,8 @@ if not project.is_dir():
     assert REPOSITORY, "Open this notebook inside a clone of the project, or write its address or path behind REPOSITORY above."
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", REPOSITORY, str(project)], check=True)
 if find_spec("gdlib") is None or find_spec("myst_nb") is None:
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-e", f"{{project}}[book]"], check=True)
+    versions = ["-c", str(project / "constraints.txt")]  # those that the book was built with
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *versions, "-e", f"{{project}}[book]"], check=True)
 sys.path.insert(0, str(project))
 os.chdir(project / "{folder}")"""
 

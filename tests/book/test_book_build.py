@@ -201,6 +201,22 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
     ]
 
 
+def test_a_downloaded_notebook_installs_the_versions_of_the_book(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("gdlib", "study", "notebooks/theory"):
+        (tmp_path / folder).mkdir(parents=True)
+    asked: list[list[str]] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("subprocess.run", lambda command, **options: asked.append(command))
+    setup = downloads.SETUP.format(title="T", repository="", folder="notebooks/theory")
+    exec(setup, {})
+    (command,) = asked
+    assert command[-4:] == ["-c", str(tmp_path / "constraints.txt"), "-e", f"{tmp_path}[book]"]
+
+
 def test_a_table_that_is_too_wide_for_a_phone_is_stacked_there_with_its_headers() -> None:
     assert light_pages.fits(
         [["a b", "ccc"], ["dd", "e"]], 5 * 8 + 2 * 10, 8, 10
