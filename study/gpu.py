@@ -97,7 +97,10 @@ def fit(
     channels_last: bool = False,
     **options: Any,
 ) -> Tensor:
-    """Train a stack of ResNet18 on images that are on the device, with crops and flips; return all weights as one vector on the CPU."""
+    """Train a stack of ResNet18 on images that are on the device, with crops and flips.
+
+    Return all weights as one vector on the CPU.
+    """
     pixels, labels = data
     model = image_stack("resnet18", [0] * runs, classes=10, width=width).to(device, dtype)
     if channels_last:
@@ -177,7 +180,8 @@ class _Pace:
             rest, left = self.epochs - epoch, self.end - self.clock()
             if self.epoch_seconds * rest > left + self.more:
                 raise _Left(
-                    f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} seconds are left"
+                    f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} "
+                    f"seconds are left"
                 )
             if rest and self.epoch_seconds > left:
                 raise _Left(
@@ -196,7 +200,9 @@ def run_jobs(
     clock: Callable[[], float] = time.monotonic,
     failed: list[Job] | None = None,
 ) -> list[Job]:
-    """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now.
+    """Train jobs of the notebook ``train`` one after another until the time is over.
+
+    Return those that have their record now.
 
     ``more`` seconds follow in other commands, for a stack that goes on from its checkpoint. The
     folder ``into`` has the checkpoints, the records, and their archive. Jobs that fail are added

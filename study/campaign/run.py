@@ -20,7 +20,9 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def run(name: str, job_id: str, root: Path) -> Path:
-    """Run one job, unless its record is there: execute its notebook with the job's parameters, and keep the record if it is the job's.
+    """Run one job, unless its record is there.
+
+    Execute its notebook with the job's parameters, and keep the record if it is the job's.
 
     The executed notebook stays in ``build/<campaign>/<job>.ipynb``, also when it failed. Nothing is
     trained where the record cannot be written.

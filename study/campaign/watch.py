@@ -1,4 +1,7 @@
-"""What the jobs of a running campaign are doing: a bar in a terminal, else a line a minute for each; the reason when one fails."""
+"""What the jobs of a running campaign are doing.
+
+A bar in a terminal, else a line a minute for each; the reason when one fails.
+"""
 
 import re
 import select
@@ -74,7 +77,10 @@ class Watch(threading.Thread):
             self.bar.set_description_str(everything)
 
     def lines(self) -> list[str]:
-        """Write a line for each running job and one for all; the time left is what the campaign expects, at the pace so far."""
+        """Write a line for each running job and one for all.
+
+        The time left is what the campaign expects, at the pace so far.
+        """
         last = [(job, self._last_line(job)) for job in self.plan.pending]
         ended = [job for job, line in last if line.startswith((DONE, FAILED))]
         self.bar.n = len(ended)

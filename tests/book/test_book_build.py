@@ -1,4 +1,7 @@
-"""How the book is built: notebooks in forks of one process, and pages without what they do not use."""
+"""How the book is built.
+
+Notebooks in forks of one process, and pages without what they do not use.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ DRAWN = "import matplotlib.pyplot as plt\nplt.plot([1, 2]);"
 
 
 def run(folder: Path, *sources: list[str]) -> tuple[list[dict], list[nbformat.NotebookNode], str]:
-    """Execute notebooks of these cells; returns what was said of each, the notebooks, and what was written to stderr."""
+    """Execute notebooks of these cells.
+
+    Returns what was said of each, the notebooks, and what was written to stderr.
+    """
     paths = [folder / f"{number}.ipynb" for number in range(len(sources))]
     for path, cells in zip(paths, sources, strict=True):
         nbformat.write(

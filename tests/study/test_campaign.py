@@ -206,7 +206,8 @@ def test_a_campaign_expands_into_jobs(project: Path) -> None:
 def test_numbers_in_scientific_notation_are_numbers(project: Path) -> None:
     path = write(
         project,
-        "name: small\nentries:\n- {id: a, template: train, parameters: {learning_rate: 1e-3, betas: [1E+1, 5e-1]}}\n",
+        "name: small\nentries:\n- "
+        "{id: a, template: train, parameters: {learning_rate: 1e-3, betas: [1E+1, 5e-1]}}\n",
     )
     assert campaigns.load(path).jobs[0].parameters == {"learning_rate": 0.001, "betas": [10.0, 0.5]}
 
@@ -256,7 +257,8 @@ WRONG_FILES: list[tuple[object, str]] = [
     ({**CAMPAIGN, "name": "other"}, "must agree"),
     (
         {**CAMPAIGN, "entry": []},
-        "no key 'entry'; did you mean 'entries'[?] The valid names are: name, title, defaults, entries",
+        "no key 'entry'; did you mean 'entries'[?] The valid names are: name, title, defaults, "
+        "entries",
     ),
     ({**CAMPAIGN, 1: 2}, "no key 1"),
     ({"name": "small"}, "the key 'entries' is missing"),
@@ -308,7 +310,8 @@ def test_a_wrong_file_is_refused(project: Path, subtests: pytest.Subtests) -> No
 def test_an_anchor_may_be_changed_where_it_is_merged(project: Path) -> None:
     path = write(
         project,
-        "name: small\ndefaults: &d {epochs: 1, seeds: [0]}\nentries: [{id: a, template: train, parameters: {<<: *d, epochs: 2}}]",
+        "name: small\ndefaults: &d {epochs: 1, seeds: [0]}\nentries: "
+        "[{id: a, template: train, parameters: {<<: *d, epochs: 2}}]",
     )
     assert campaigns.load(path).jobs[0].setting.model_dump()["epochs"] == 2
 
@@ -325,7 +328,8 @@ def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Sub
 WRONG_JOBS = [
     (
         entry(template="tran"),
-        r"entry 1 \(a\): template: Input should be 'train', 'curriculum', .*; got 'tran'; did you mean 'train'[?]",
+        r"entry 1 \(a\): template: Input should be 'train', 'curriculum', .*; got 'tran'; did you "
+        r"mean 'train'[?]",
     ),
     (
         {**entry(template="cost"), "defaults": {}},
@@ -333,7 +337,8 @@ WRONG_JOBS = [
     ),
     (
         entry(parameters={"epoch": 3}),
-        "job a: there is no parameter 'epoch'; did you mean 'epochs'[?] The valid names are: dataset",
+        "job a: there is no parameter 'epoch'; did you mean 'epochs'[?] The valid names are: "
+        "dataset",
     ),
     (
         entry(parameters={"epochs": "3"}),
@@ -668,7 +673,8 @@ def test_a_terminal_shows_a_bar(project: Path, monkeypatch: pytest.MonkeyPatch) 
     watch.bar.close()
     last = terminal.getvalue().replace("\n", "\r").strip("\r ").split("\r")[-1]
     assert re.fullmatch(
-        r"small: 1 of 3 jobs ended, about .* minutes left \|[█#]{6}\S? *\| small/a-seed1: epoch 1 of 2, about 3 minutes left",
+        r"small: 1 of 3 jobs ended, about .* minutes left \|[█#]{6}\S? *\| small/a-seed1: epoch 1 "
+        r"of 2, about 3 minutes left",
         last,
     )
 

@@ -1,4 +1,7 @@
-"""The dress rehearsal of `make gpu` on a CPU: the check, small jobs, a clock that runs out, the archive."""
+"""The dress rehearsal of `make gpu` on a CPU.
+
+The check, small jobs, a clock that runs out, the archive.
+"""
 
 from __future__ import annotations
 
