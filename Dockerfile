@@ -17,3 +17,7 @@ COPY . .
 # where the Snakefile finds the project, whatever folder it runs in; one thread for each process; the commit, for the records
 ARG COMMIT
 ENV GDLIB_PROJECT=/project PYTHONPATH=/project OMP_NUM_THREADS=1 GDLIB_COMMIT=${COMMIT}
+
+# a job needs no rights; it writes into the project alone
+RUN useradd --create-home --uid 1000 reader && chown -R reader /project
+USER reader

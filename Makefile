@@ -21,11 +21,13 @@ MORE ?= 0
 GPU_CAMPAIGNS ?= cifar10-fast cifar100-fast cifar10
 GPU_INTO ?= build/gpu
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+# recipes read these from their environment: a shell never reads them as commands
+export CAMPAIGN INTO DATA MINUTES MORE GPU_CAMPAIGNS GPU_INTO
 # one torch thread in every process: contended loops are several times slower
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
 
-.PHONY: help venv book pdf test browser coverage lint format types reproduce bench gpu clean
+.PHONY: always help venv book pdf test browser coverage lint format types reproduce bench gpu clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
@@ -38,10 +40,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
-# Executed pages are kept from build to build by their own text alone, so what they read and import makes them stale.
-_build/.inputs: $(shell find gdlib study campaigns results book -type f -not -name '*.md' -not -name '*.pyc')
-	rm -rf _build/.jupyter_cache _build/.doctrees
-	mkdir -p $(@D) && touch $@
+# Executed pages are kept from build to build by their own text alone, so what they read and import
+# makes them stale. No name of a file reaches make, which would stumble over blanks and colons.
+_build/.inputs: always
+	@if [ ! -e $@ ] || [ -n "$$(find gdlib study campaigns results book -type f -not -name '*.md' \
+		-not -name '*.pyc' -newer $@ -print -quit)" ]; then \
+		rm -rf _build/.jupyter_cache _build/.doctrees; mkdir -p $(@D); touch $@; fi
 
 book: $(STAMP) _build/.inputs ## execute the notebooks and build the book; prints the address of its first page
 	$(BIN)/jupyter-book build . -n -W --keep-going
@@ -55,7 +59,7 @@ test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
 	$(BIN)/python -m pytest
 
 browser: ## puppeteer-core and axe-core, with which make test looks at the book in Chromium, where node and Chromium are
-	cd tests/book/browser && npm install --no-package-lock --no-audit --no-fund
+	cd tests/book/browser && npm ci --no-audit --no-fund --ignore-scripts
 
 coverage: $(STAMP) ## pytest with branch coverage of gdlib and study
 	$(BIN)/python -m pytest --cov --cov-report=term-missing
@@ -75,14 +79,14 @@ types: $(STAMP) ## mypy on gdlib
 	$(BIN)/mypy
 
 reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [CORES=2]
-	$(BIN)/snakemake --cores $(CORES) --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) --config campaign=$(CAMPAIGN)
+	$(BIN)/snakemake --cores $(CORES) --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) --config "campaign=$$CAMPAIGN"
 
 bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
-	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into $(INTO); done
-	@echo "== goals"; $(BIN)/python -m benchmarks.summary $(INTO)
+	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done
+	@echo "== goals"; $(BIN)/python -m benchmarks.summary "$$INTO"
 
 gpu: ## train what is missing on a GPU that is there for a while: make gpu DATA=data MINUTES=25 [MORE=0 GPU_CAMPAIGNS="cifar10-fast cifar10"]
-	GDLIB_DATA=$(DATA) $(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m study.gpu --minutes $(MINUTES) --more $(MORE) --into $(GPU_INTO) $(GPU_CAMPAIGNS)
+	GDLIB_DATA="$$DATA" $(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m study.gpu --minutes "$$MINUTES" --more "$$MORE" --into "$$GPU_INTO" $$GPU_CAMPAIGNS
 
 clean: ## remove what the commands made, except .venv and the records
 	rm -rf _build build .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov

@@ -25,7 +25,7 @@ if workflow.is_main_process:
     from study.campaign.watch import Watch
 
     try:
-        PLAN = plan(config.get("campaign", "quick"), Path.cwd())
+        PLAN = plan(str(config.get("campaign", "quick")), Path.cwd())
     except CampaignError as error:
         raise WorkflowError(str(error)) from None
     JOBS = PLAN.pending

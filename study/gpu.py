@@ -15,13 +15,14 @@ without TF32. The book's page "More machines" has a list of what to bring.
 """
 
 import argparse
+import fcntl
 import logging
 import math
-import shutil
 import sys
+import tarfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,7 @@ from torch import Tensor, nn
 
 from gdlib.models import image_stack
 from gdlib.train import train
-from study import run, settings
+from study import records, run, settings
 from study.campaign import CampaignError, Job, plan
 from study.data import augmentation
 from study.objective import GradientDecay
@@ -96,7 +97,10 @@ def fit(
     channels_last: bool = False,
     **options: Any,
 ) -> Tensor:
-    """Train a stack of ResNet18 on images that are on the device, with crops and flips; return all weights as one vector on the CPU."""
+    """Train a stack of ResNet18 on images that are on the device, with crops and flips.
+
+    Return all weights as one vector on the CPU.
+    """
     pixels, labels = data
     model = image_stack("resnet18", [0] * runs, classes=10, width=width).to(device, dtype)
     if channels_last:
@@ -176,7 +180,8 @@ class _Pace:
             rest, left = self.epochs - epoch, self.end - self.clock()
             if self.epoch_seconds * rest > left + self.more:
                 raise _Left(
-                    f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} seconds are left"
+                    f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} "
+                    f"seconds are left"
                 )
             if rest and self.epoch_seconds > left:
                 raise _Left(
@@ -193,11 +198,15 @@ def run_jobs(
     more: float = 0,
     device: str = "cpu",
     clock: Callable[[], float] = time.monotonic,
+    failed: list[Job] | None = None,
 ) -> list[Job]:
-    """Train jobs of the notebook ``train`` one after another until the time is over; return those that have their record now.
+    """Train jobs of the notebook ``train`` one after another until the time is over.
+
+    Return those that have their record now.
 
     ``more`` seconds follow in other commands, for a stack that goes on from its checkpoint. The
-    folder ``into`` has the checkpoints, the records, and their archive.
+    folder ``into`` has the checkpoints, the records, and their archive. Jobs that fail are added
+    to ``failed``.
     """
     end, done = clock() + seconds - _RESERVE, list[Job]()
     taken: dict[str, float] = {}  # seconds for an epoch of each kind of stack
@@ -227,15 +236,43 @@ def run_jobs(
             continue
         except Exception:
             _log.exception("%s: failed", job.id)
+            if failed is not None:
+                failed.append(job)
             continue
         finally:
             taken |= {kind: pace.epoch_seconds} if pace.epoch_seconds else {}
         done.append(job)
-        archive = shutil.make_archive(str(into / "partial"), "gztar", into / "records")
-        Path(archive).replace(into / "records.tar.gz")  # a cut leaves the one before
+        try:
+            _pack(into)
+        except OSError as error:  # the records are there, and the next one packs them too
+            _log.warning("%s cannot be written: %s", into / "records.tar.gz", error)
         (into / "checkpoints" / f"{setting.identity()}.pt").unlink(missing_ok=True)
         _log.info("%s: %.0f seconds are left", job.id, end - clock())
     return done
+
+
+def _pack(into: Path) -> None:
+    """Write the archive of the records anew; a cut leaves the one before."""
+    with (
+        records.whole(into / "records.tar.gz") as stream,
+        tarfile.open(fileobj=stream, mode="w:gz") as archive,
+    ):
+        for path in sorted((into / "records").rglob("*.json")):
+            archive.add(path, path.relative_to(into / "records").as_posix())
+
+
+@contextmanager
+def _alone(into: Path) -> Iterator[None]:
+    """Refuse a second command in the same folder, which would train the same jobs."""
+    into.mkdir(parents=True, exist_ok=True)
+    with (into / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"another command trains into {into}; name another folder with --into")
+        except OSError as error:
+            _log.warning("%s has no locks (%s); start one command at a time", into, error.strerror)
+        yield
 
 
 def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
@@ -267,6 +304,11 @@ def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("PyTorch finds no GPU here; --device cpu rehearses")
+    with _alone(options.into):
+        _main(options, root, started)
+
+
+def _main(options: argparse.Namespace, root: Path, started: float) -> None:
     try:
         jobs = [
             job for name in options.campaigns for job in plan(name, root).pending
@@ -298,13 +340,18 @@ def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
             )
         ]
     seconds = 60 * options.minutes - (time.monotonic() - started)
-    done = run_jobs(jobs, seconds, options.into, more=60 * options.more, device=options.device)
+    failed: list[Job] = []
+    done = run_jobs(
+        jobs, seconds, options.into, more=60 * options.more, device=options.device, failed=failed
+    )
     _log.info(
         "%d of %d missing jobs have their record now, in %s",
         len(done),
         missing,
         options.into / "records.tar.gz",
     )
+    if failed and not done:
+        sys.exit(f"{len(failed)} jobs failed, the first was {failed[0].id}, and none was trained")
 
 
 if __name__ == "__main__":

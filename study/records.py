@@ -103,7 +103,10 @@ def write_whole(path: str | os.PathLike[str], text: str) -> Path:
 
 @contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[BufferedRandom]:
-    """Write a file atomically, also where several machines write to one folder: it is there whole, or it is not there."""
+    """Write a file atomically, also where several machines write to one folder.
+
+    It is there whole, or it is not there.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{socket.gethostname()}.{uuid.uuid4().hex}.partial")
@@ -192,7 +195,10 @@ class _Run(TypedDict):
 
 
 class _Stacked(_Run):
-    """A run of a stack, with its curves; what is told of its confidence is not there where it diverged."""
+    """A run of a stack, with its curves.
+
+    What is told of its confidence is not there where it diverged.
+    """
 
     schedule: str
     beta: _Positive
@@ -298,7 +304,10 @@ def _parsed(content: bytes) -> dict[str, Any]:
 
 
 def _keys(value: Any) -> int:
-    """Count the keys in a value of JSON, and look at its texts; long lists of numbers are passed over."""
+    """Count the keys in a value of JSON, and look at its texts.
+
+    Long lists of numbers are passed over.
+    """
     if isinstance(value, dict):
         for key, inner in value.items():
             _look_at(key)
@@ -423,7 +432,9 @@ def _reason(error: Exception) -> str:
 
 
 def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any] | None = None) -> None:
-    """Find out before a training whether its record can be written to the path; an empty one is nowhere.
+    """Find out before a training whether its record can be written to the path.
+
+    An empty one is nowhere.
 
     With the training's parameters, the record of another training is refused: it would be
     overwritten.
@@ -436,14 +447,18 @@ def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any] | None = N
         and load(path).parameters != _plain(parameters, digits=17)
     ):
         raise ValueError(
-            f"{path} is the record of a training with other parameters; delete it, or name another file"
+            f"{path} is the record of a training with other parameters; delete it, or name another "
+            f"file"
         )
     write_whole(f"{path}.probe", "")
     Path(f"{path}.probe").unlink(missing_ok=True)
 
 
 def same(left: Any, right: Any) -> bool:
-    """Compare two values, one of which went through a record: 1 is 1.0, a tuple is a list, True is not 1, floats have six digits."""
+    """Compare two values, one of which went through a record.
+
+    1 is 1.0, a tuple is a list, True is not 1, floats have six digits.
+    """
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, bool) or isinstance(right, bool):
@@ -522,7 +537,10 @@ def _rows(record: Record) -> list[dict[str, Any]]:
 
 
 def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
-    """Say where and with what something is measured; on a GPU also whether float32 products are made in TF32, and how cuDNN chooses."""
+    """Say where and with what something is measured.
+
+    On a GPU also whether float32 products are made in TF32, and how cuDNN chooses.
+    """
     versions = {
         name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn", "pandas")
     }
@@ -553,11 +571,16 @@ def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout, with ``+`` where the sources differ from it; outside a checkout ``GDLIB_COMMIT``, or None."""
+    """The commit of the checkout, with ``+`` where the sources differ from it.
+
+    Outside a checkout ``GDLIB_COMMIT``, or None.
+    """
 
     def git(*command: str) -> str:
+        # also in a clone of another user, without running what that one has set
+        trusted = ["-c", f"safe.directory={ROOT}", "-c", "core.fsmonitor=false"]
         return subprocess.run(
-            ["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=True
+            ["git", *trusted, "-C", str(ROOT), *command], capture_output=True, text=True, check=True
         ).stdout.strip()
 
     try:
@@ -569,7 +592,10 @@ def _commit() -> str | None:
 
 
 def _plain(value: Any, digits: int = _DIGITS) -> Any:
-    """The same value in JSON's types; floats are rounded to six digits, and those that are no number become null."""
+    """The same value in JSON's types.
+
+    Floats are rounded to six digits, and those that are no number become null.
+    """
     if isinstance(value, Mapping):
         return {str(name): _plain(item, digits) for name, item in value.items()}
     if isinstance(value, (str, bool)) or value is None:

@@ -163,7 +163,10 @@ _LOSS = 'gd, with the β below; or another loss with its numbers, such as "arcfa
 
 
 class Setting(BaseModel):
-    """The flat values that a notebook's parameters set; the error for a wrong one names the parameter, the bound and what was given."""
+    """The flat values that a notebook's parameters set.
+
+    The error for a wrong one names the parameter, the bound and what was given.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -185,7 +188,9 @@ class Setting(BaseModel):
 
     @classmethod
     def from_parameters(cls, namespace: Mapping[str, Any]) -> Self:
-        """Pick the values, by name, out of a notebook's namespace: ``Train.from_parameters(globals())``.
+        """Pick the values, by name, out of a notebook's namespace.
+
+        ``Train.from_parameters(globals())``.
 
         A list may also come as papermill's ``-p`` delivers it from a command line: as text, ``-p
         betas "[1, 0.1]"``, or, for a list of one, as a number or a word, ``-p betas 0.1``.
@@ -210,7 +215,9 @@ class Setting(BaseModel):
 
     @classmethod
     def table(cls) -> list[dict[str, str]]:
-        """Describe each parameter: a row with ``name``, ``type``, ``default``, ``bounds`` and ``description``.
+        """Describe each parameter.
+
+        A row with ``name``, ``type``, ``default``, ``bounds`` and ``description``.
 
         Example:
             >>> [row for row in Train.table() if row["name"] == "betas"]  # doctest: +NORMALIZE_WHITESPACE
@@ -264,7 +271,9 @@ class Setting(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """One member of a stack; its label is the schedule in words, or the name of a loss other than gradient decay.
+    """One member of a stack.
+
+    Its label is the schedule in words, or the name of a loss other than gradient decay.
 
     ``warmup_epochs`` is over how many epochs β changes, 0 for a constant one.
     """
@@ -404,7 +413,8 @@ class Train(Setting):
             )
         if self.model != "mlp" and (self.input_scale != 1 or self.first_weights != 1):
             raise ValueError(
-                "input_scale and first_weights are for model='mlp'; image networks normalise their channels"
+                "input_scale and first_weights are for model='mlp'; image networks normalise their "
+                "channels"
             )
         if self.labels != data.CLEAN and (self.dataset != "cifar10" or self.label_noise):
             raise ValueError(
@@ -417,17 +427,20 @@ class Train(Setting):
             )
         if self.lr_schedule != "milestones" and self.milestones:
             raise ValueError(
-                f"milestones have no meaning with lr_schedule={self.lr_schedule!r}; leave them empty"
+                f"milestones have no meaning with lr_schedule={self.lr_schedule!r}; leave them "
+                f"empty"
             )
         if self.feedbacks and not self.validation_size:
             raise ValueError(
-                "feedbacks read confidence and accuracy on the validation split: set validation_size"
+                "feedbacks read confidence and accuracy on the validation split: set "
+                "validation_size"
             )
         of_seed = len(self.betas) + len(self.warmups) + len(self.feedbacks)
         _limit(len(self.seeds) * len(self.temperatures) * of_seed)
         if not self.runs():
             raise ValueError(
-                "there is nothing to train: give at least one seed, one temperature, and one β or warm-up"
+                "there is nothing to train: give at least one seed, one temperature, and one β or "
+                "warm-up"
             )
         if self.loss == "gd":
             return self
@@ -441,12 +454,16 @@ class Train(Setting):
             _check_head(self.loss)
         if self.cuda_graph and parse(self.loss).kind.keeps_state:
             raise ValueError(
-                f"loss={self.loss!r} remembers something from step to step: a step cannot be recorded, set cuda_graph=False"
+                f"loss={self.loss!r} remembers something from step to step: a step cannot be "
+                f"recorded, set cuda_graph=False"
             )
         return self
 
     def runs(self, steps_per_epoch: int = 1) -> list[Run]:
-        """List the members of the stack: for each seed, for each temperature, the constants, the warm-ups, and those with feedback."""
+        """List the members of the stack.
+
+        For each seed, for each temperature, the constants, the warm-ups, and those with feedback.
+        """
         schedules: list[tuple[Schedule, float]] = [(Constant(beta), 0.0) for beta in self.betas]
         schedules += [
             (LinearWarmup(start, end, epochs * steps_per_epoch), epochs)
@@ -590,7 +607,8 @@ class CrossValidation(Setting):
         _limit(len(self.seeds) * len(self.datasets))
         if (highest := max(self.seeds)) >= _SEEDS // self.folds:
             raise ValueError(
-                f"with {self.folds} folds seeds are integers from 0 to {_SEEDS // self.folds - 1}; got {highest}"
+                f"with {self.folds} folds seeds are integers from 0 to {_SEEDS // self.folds - 1}; "
+                f"got {highest}"
             )
         _check_head(self.loss)
         return self
@@ -650,7 +668,10 @@ class StepCost(Setting):
         return self
 
     def planned(self) -> list[dict[str, Any]]:
-        """List by which values the record knows each of its runs: network, loss, and repetition as the seed."""
+        """List by which values the record knows each of its runs.
+
+        Network, loss, and repetition as the seed.
+        """
         repetitions = range(self.first, self.first + self.repetitions)
         return [
             {"model": name, "loss": loss, "seed": seed}
@@ -681,7 +702,10 @@ def nearest(name: object, valid: Iterable[str]) -> str:
 
 
 def explanation(error: ValidationError, valid: Sequence[str], *, word: str = "parameter") -> str:
-    """Say in one line what is wrong with the first wrong value: its name, of those that are valid, what it must be, what was given."""
+    """Say in one line what is wrong with the first wrong value.
+
+    Its name, of those that are valid, what it must be, what was given.
+    """
     first = error.errors(include_url=False)[0]
     (name, *at), given = first["loc"] or ("",), first["input"]
     message = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")

@@ -43,7 +43,8 @@ if not project.is_dir():
     assert REPOSITORY, "Open this notebook inside a clone of the project, or write its address or path behind REPOSITORY above."
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", REPOSITORY, str(project)], check=True)
 if find_spec("gdlib") is None or find_spec("myst_nb") is None:
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-e", f"{{project}}[book]"], check=True)
+    versions = ["-c", str(project / "constraints.txt")]  # those that the book was built with
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *versions, "-e", f"{{project}}[book]"], check=True)
 sys.path.insert(0, str(project))
 os.chdir(project / "{folder}")"""
 
@@ -53,7 +54,8 @@ os.chdir(project / "{folder}")"""
 LABEL = re.compile(r"^(?:\([\w-]+\)=|\{[.#][^}\n]*\})(?:\n|\Z)", re.MULTILINE)
 LINK = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<label>[\w-]+)\)")
 BOX = re.compile(
-    r"^(?P<fence>`{3,}|:{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<title>.*)\n(?P<body>(?s:.*?))^(?P=fence)[ \t]*$",
+    r"^(?P<fence>`{3,}|:{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<title>.*)\n"
+    r"(?P<body>(?s:.*?))^(?P=fence)[ \t]*$",
     re.MULTILINE,
 )
 OPTION = re.compile(r"\A:([\w-]+):[ \t]*(.*)\n")
@@ -187,7 +189,10 @@ def _role(role: re.Match[str], names: Names) -> str:
 
 
 def executed(env: BuildEnvironment, docname: str) -> NotebookNode | None:
-    """The notebook of a page with its outputs, from the cache; None for a page that is none, or was not executed."""
+    """The notebook of a page with its outputs, from the cache.
+
+    None for a page that is none, or was not executed.
+    """
     path = Path(env.doc2path(docname))
     text = path.read_text(encoding="utf-8")
     reader = create_nb_reader(str(path), env.myst_config, env.mystnb_config, text)
@@ -218,7 +223,9 @@ def glued(notebook: NotebookNode) -> dict[str, str]:
 def portable(
     notebook: NotebookNode, names: Names, first_cell: str, macros: Mapping[str, str]
 ) -> NotebookNode:
-    """The notebook that is offered: with the cell that installs, readable text, and no output that Jupyter cannot show.
+    """The notebook that is offered.
+
+    With the cell that installs, readable text, and no output that Jupyter cannot show.
 
     Args:
         notebook: executed.
@@ -275,7 +282,10 @@ def offer_the_notebook(
 
 
 def address_of(config: Config) -> str:
-    """The one setting: ``repository: {url: ...}`` in _config.yml; empty as long as the project is nowhere."""
+    """The one setting: ``repository: {url: ...}`` in _config.yml.
+
+    Empty as long as the project is nowhere.
+    """
     return str(config["html_theme_options"].get("repository_url") or "").rstrip("/")
 
 
@@ -291,7 +301,10 @@ def follow_the_address(app: Sphinx, config: Config) -> None:
 def add_the_buttons(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
 ) -> None:
-    """Open a notebook in Colab or on Binder, where there is an address on GitHub: no button leads nowhere."""
+    """Open a notebook in Colab or on Binder, where there is an address on GitHub.
+
+    No button leads nowhere.
+    """
     site, _, project = address_of(app.config).rpartition("github.com/")
     if not site or "ipynb_source" not in context:
         return

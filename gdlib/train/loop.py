@@ -150,9 +150,8 @@ def train(
 
     Raises:
         TypeError: for a model that is no stack of runs.
-        ValueError: for numbers that make no training, and for a checkpoint that is damaged or
-            belongs to another training.
-        RuntimeError: for a checkpoint of a model of another shape.
+        ValueError: for numbers that make no training, and for a checkpoint that is damaged,
+            belongs to another training or is of a model of another shape.
 
     Example:
         >>> from gdlib.functional import gd_cross_entropy
@@ -516,16 +515,16 @@ def _resume(
         if hashlib.sha256(content[:-32]).digest() != content[-32:]:
             raise ValueError("its checksum differs")
         state = torch.load(io.BytesIO(content[:-32]), weights_only=True, map_location="cpu")
-        saved, *states, random, history = (
-            state[name] for name in ("identity", *parts, "random", "history")
-        )
+        _check_form(state, parts)
     except Exception as error:
+        reason = f"{type(error).__name__}: {error}".split("\n")[0][:200]
         raise ValueError(
-            f"the checkpoint {path} is damaged ({type(error).__name__}); delete it to start again"
+            f"the checkpoint {path} is damaged ({reason}); delete it to start again"
         ) from error
-    if saved != identity:
+    if state["identity"] != identity:
         raise ValueError(
-            f"the checkpoint {path} belongs to another training ({saved!r}, not {identity!r}); delete it or name another file"
+            f"the checkpoint {path} belongs to another training ({state['identity']!r}, "
+            f"not {identity!r}); delete it or name another file"
         )
     old = state.get("settings", settings)  # files of the first versions have none
     changed = [
@@ -535,9 +534,61 @@ def _resume(
     ]
     if changed:
         raise ValueError(
-            f"the checkpoint {path} was written with {'; '.join(changed)}; restore the old value or delete it to start again"
+            f"the checkpoint {path} was written with {'; '.join(changed)}; "
+            "restore the old value or delete it to start again"
         )
-    for part, own in zip(parts.values(), states, strict=True):
-        part.load_state_dict(own)
-    torch.set_rng_state(random)
-    return list(history)
+    try:
+        if state["rates"].keys() != parts["rates"].state_dict().keys():
+            raise ValueError("rates are those of another schedule")
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+            if isinstance(part, torch.optim.Optimizer):
+                _check_optimizer(part, epochs=len(state["history"]) - 1)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
+        raise ValueError(
+            f"the checkpoint {path} is damaged, or of a model of another shape ({reason}); "
+            "delete it to start again"
+        ) from error
+    torch.set_rng_state(state["random"])
+    return list(state["history"])
+
+
+def _check_form(state: Any, parts: Mapping[str, Any]) -> None:
+    """Refuse a state that no training wrote; that weights fit their model, the model itself says."""
+    if not isinstance(state, dict):
+        raise TypeError(f"a mapping is expected, not a {type(state).__name__}")
+    kinds = {"identity": str, "history": list, "random": Tensor} | dict.fromkeys(parts, dict)
+    for name, kind in kinds.items():
+        if not isinstance(state[name], kind):
+            raise TypeError(f"{name} is a {type(state[name]).__name__}")
+    if not isinstance(state.get("settings", {}), dict):
+        raise TypeError(f"settings is a {type(state['settings']).__name__}")
+    expected = torch.get_rng_state()
+    if state["random"].dtype != expected.dtype or state["random"].shape != expected.shape:
+        raise ValueError("random is no state of PyTorch's generator")
+    if not state["history"]:
+        raise ValueError("history is empty")
+    for epoch, entry in enumerate(state["history"]):
+        if not isinstance(entry, dict) or entry.get("epoch") != epoch:
+            raise ValueError(f"history has no entry of epoch {epoch}")
+        rate = entry["learning_rate"]
+        if not isinstance(rate, float) or not math.isfinite(rate):
+            raise ValueError(f"the learning rate of epoch {epoch} is no number")
+        for name in entry.keys() - {"epoch", "learning_rate"}:
+            if not isinstance(entry[name], Tensor):
+                raise TypeError(f"{name} of epoch {epoch} is a {type(entry[name]).__name__}")
+    if state["rates"]["last_epoch"] < len(state["history"]) - 1:
+        raise ValueError("rates and history are of different epochs")
+
+
+def _check_optimizer(optimizer: torch.optim.Optimizer, epochs: int) -> None:
+    """Refuse an optimizer that has forgotten its averages, or keeps some of another shape."""
+    group = optimizer.param_groups[0]
+    remembers = bool(group.get("momentum", 1))  # Adam has no entry of this name
+    if epochs and remembers and not optimizer.state:
+        raise ValueError("the optimizer's state is empty")
+    for parameter, values in optimizer.state.items():
+        for name, value in values.items():
+            if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
+                raise ValueError(f"{name} has the shape {list(value.shape)}")

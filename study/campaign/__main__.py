@@ -3,9 +3,11 @@
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -14,14 +16,27 @@ import study.campaign
 from study.campaign import CampaignError, plan
 from study.campaign.watch import DONE, FAILED, STARTED
 
+_AGAIN = 15.0  # seconds after which a kernel that goes on is interrupted again
+
 
 def _interrupt(*_: object) -> None:
-    """Interrupt the kernels, so that a training writes its checkpoint and ends."""
+    """Interrupt the kernels, so that a training writes its checkpoint and ends.
+
+    A kernel that is about to start loses a signal; it is interrupted again until it ends, with
+    enough time between two signals for a checkpoint.
+    """
     kernels = psutil.Process().children(recursive=True)
-    for kernel in kernels:
-        kernel.send_signal(signal.SIGINT)
     if not kernels:
         os._exit(1)
+    threading.Thread(target=_insist, args=(kernels,), daemon=True).start()
+
+
+def _insist(kernels: list[psutil.Process], every: float = _AGAIN) -> None:
+    while kernels:
+        for kernel in kernels:
+            with suppress(psutil.NoSuchProcess):
+                kernel.send_signal(signal.SIGINT)
+        _, kernels = psutil.wait_procs(kernels, timeout=every)
 
 
 def _run(campaign: str, job: str) -> None:

@@ -1,4 +1,7 @@
-"""A campaign file becomes a list of checked jobs; the one rule by which a job is done; how much is done."""
+"""A campaign file becomes a list of checked jobs.
+
+The one rule by which a job is done; how much is done.
+"""
 
 import functools
 import itertools
@@ -24,7 +27,10 @@ _NAMES = "use letters, digits, dots, hyphens and underscores"
 
 
 class CampaignError(ValueError):
-    """A campaign file or a record that cannot be used; the message names the file and says what to do."""
+    """A campaign file or a record that cannot be used.
+
+    The message names the file and says what to do.
+    """
 
 
 class _Entry(BaseModel):
@@ -65,12 +71,16 @@ class Job:
 
     @functools.cached_property
     def setting(self) -> Setting:
-        """Check what the job trains; an error names the job, what was given, what is valid, and the nearest match."""
+        """Check what the job trains.
+
+        An error names the job, what was given, what is valid, and the nearest match.
+        """
         kind = TEMPLATES[self.template]
         try:
             if fixed := kind.fixed & set(self.parameters):
                 raise ValueError(
-                    f"the notebook {self.template} has no parameter {min(fixed)!r}: {', '.join(kind.parameters())}"
+                    f"the notebook {self.template} has no parameter {min(fixed)!r}: "
+                    f"{', '.join(kind.parameters())}"
                 )
             return kind(**self.parameters)
         except ValueError as error:
@@ -119,7 +129,10 @@ class Job:
 
     @property
     def replaced(self) -> str:
-        """Say what is wrong with a record that is there and will be replaced; empty if there is none."""
+        """Say what is wrong with a record that is there and will be replaced.
+
+        Empty if there is none.
+        """
         reason = self.missing()
         return "" if reason == _NO_RECORD else reason
 
@@ -191,7 +204,9 @@ def coverage(jobs: Iterable[Job]) -> Coverage:
 
 
 def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame:
-    """Count the trainings for some rows of the claims ledger: a row for each campaign of a folder and each scale.
+    """Count the trainings for some rows of the claims ledger.
+
+    A row for each campaign of a folder and each scale.
 
     Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``, in MyST.
     A job that answers several rows counts once.
@@ -282,7 +297,8 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
     )  # _Loader is a SafeLoader
     if file.name != path.stem:
         raise CampaignError(
-            f"{path}: the name is {file.name!r}, but the file's name says {path.stem!r}; they must agree"
+            f"{path}: the name is {file.name!r}, but the file's name says {path.stem!r}; they must "
+            f"agree"
         )
     if not records.NAME.fullmatch(file.name):
         raise CampaignError(f"{path}: a campaign cannot be called {file.name[:100]!r}; {_NAMES}")
@@ -298,7 +314,8 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
         entry = _checked(_Entry, raw, where)
         if unknown := set(entry.answers) - ledger:
             raise CampaignError(
-                f"{where}: answers: the ledger has no row {min(unknown)!r}; its rows are: {', '.join(sorted(ledger))}"
+                f"{where}: answers: the ledger has no row {min(unknown)!r}; its rows are: "
+                f"{', '.join(sorted(ledger))}"
             )
         if twice := set(entry.each) & set(entry.parameters):
             raise CampaignError(
@@ -340,7 +357,10 @@ def _checked(kind: type[_Model], raw: Any, where: str) -> _Model:
 
 
 def _slug(key: str, value: Any) -> str:
-    """Write a value of ``each`` as a part of the job's name: seeds [0] is seed0, lr 0.01 is lr0.01; a text stands alone."""
+    """Write a value of ``each`` as a part of the job's name: seeds [0] is seed0, lr 0.01 is lr0.01.
+
+    A text stands alone.
+    """
     if isinstance(value, str):
         key = ""
     if isinstance(value, list) and len(value) == 1 and key.endswith("s"):

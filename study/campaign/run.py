@@ -1,5 +1,6 @@
 """One job: one papermill run of one notebook, by one process at a time."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -15,9 +16,13 @@ from study import records
 from study.campaign.plan import CampaignError, named
 from study.settings import nearest
 
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
+
 
 def run(name: str, job_id: str, root: Path) -> Path:
-    """Run one job, unless its record is there: execute its notebook with the job's parameters, and keep the record if it is the job's.
+    """Run one job, unless its record is there.
+
+    Execute its notebook with the job's parameters, and keep the record if it is the job's.
 
     The executed notebook stays in ``build/<campaign>/<job>.ipynb``, also when it failed. Nothing is
     trained where the record cannot be written.
@@ -64,7 +69,12 @@ def run(name: str, job_id: str, root: Path) -> Path:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Wait until no other process runs the job; the lock ends with its process, however that ends, and holds on NFS."""
+    """Wait until no other process runs the job.
+
+    The lock ends with its process, however that ends, and holds on NFS. Where the file system has
+    no locks, a line says so, and the job runs: a second process that ran it too would write the
+    same record.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
         try:
@@ -73,6 +83,14 @@ def _locked(path: Path) -> Iterator[None]:
             file.seek(0)
             print(f"waiting: {file.read().strip() or 'another process'} runs this job", flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            print(
+                f"warning: {path.parent} is on a file system without locks (flock: "
+                f"{error.strerror}); run this campaign from one machine, one command at a time",
+                flush=True,
+            )
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()

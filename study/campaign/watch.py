@@ -1,4 +1,7 @@
-"""What the jobs of a running campaign are doing: a bar in a terminal, else a line a minute for each; the reason when one fails."""
+"""What the jobs of a running campaign are doing.
+
+A bar in a terminal, else a line a minute for each; the reason when one fails.
+"""
 
 import re
 import select
@@ -36,7 +39,10 @@ class Watch(threading.Thread):
 
     def __init__(self, plan: Plan, root: Path) -> None:
         super().__init__(daemon=True)
-        self.plan, self.root, self.since = plan, root, time.time()
+        self.plan, self.root, self.since = plan, root, time.monotonic()
+        # What a log had before belongs to earlier attempts; file times of a server are not asked.
+        self.begin = {job.id: self._size(job) for job in plan.pending}
+        self.grown = {name: (size, self.since) for name, size in self.begin.items()}
         form = {"desc": plan.campaign.name, "unit": "", "bar_format": "{desc} |{bar:20}| {unit}"}
         self.bar: tqdm[Any] = tqdm(
             total=len(plan.pending), disable=not (plan.pending and sys.stderr.isatty()), **form
@@ -71,14 +77,17 @@ class Watch(threading.Thread):
             self.bar.set_description_str(everything)
 
     def lines(self) -> list[str]:
-        """Write a line for each running job and one for all; the time left is what the campaign expects, at the pace so far."""
+        """Write a line for each running job and one for all.
+
+        The time left is what the campaign expects, at the pace so far.
+        """
         last = [(job, self._last_line(job)) for job in self.plan.pending]
         ended = [job for job, line in last if line.startswith((DONE, FAILED))]
         self.bar.n = len(ended)
         expected, done = (
             sum(job.minutes or 1.0 for job in jobs) for jobs in (self.plan.pending, ended)
         )
-        left = (expected - done) * ((time.time() - self.since) / 60 / done if done else 1.0)
+        left = (expected - done) * ((time.monotonic() - self.since) / 60 / done if done else 1.0)
         failed = sum(line.startswith(FAILED) for _, line in last)
         running = [
             f"{job.campaign}/{job.id}: {line}" for job, line in last if line and job not in ended
@@ -87,26 +96,57 @@ class Watch(threading.Thread):
         return [*running, f"{self.plan.campaign.name}: {ends}, about {left:.3g} minutes left"]
 
     def failures(self) -> list[str]:
-        """Write a line for each job that failed, with the reason."""
-        ends = ((job, self._last_line(job)) for job in self.plan.pending)
-        return [
-            f"{job.campaign}/{job.id}: {last} (build/{job.campaign}/{job.id}.log)"
-            for job, last in ends
-            if last.startswith(FAILED)
-        ]
+        """Write a line for each job that was not done, with the reason, or the last that its log says.
+
+        A job that is killed says nothing at its end, and one that could not write its log nothing
+        at all.
+        """
+        told = []
+        for job in self.plan.pending:
+            last = self._last_line(job)
+            if last.startswith(DONE) or (not last.startswith(FAILED) and job.done):
+                continue
+            if not last.startswith(FAILED):
+                lines = [line.strip() for line in self._log(job) if line.strip()]
+                said = f"its last line is: {lines[-1][:300]}" if lines else "it has written no line"
+                last = f"ended without its record, perhaps killed; {said}"
+            told.append(f"{job.campaign}/{job.id}: {last} ({self._path(job, short=True)})")
+        return told
+
+    def _path(self, job: Job, *, short: bool = False) -> Path:
+        path = Path("build") / job.campaign / f"{job.id}.log"
+        return path if short else self.root / path
+
+    def _size(self, job: Job) -> int:
+        try:
+            return self._path(job).stat().st_size
+        except OSError:
+            return 0
+
+    def _log(self, job: Job) -> list[str]:
+        """Read the lines that a job's log got since the start."""
+        try:
+            with self._path(job).open("rb") as file:
+                file.seek(self.begin[job.id])
+                text = file.read().decode("utf-8", errors="replace")
+        except OSError:
+            return []
+        return text.replace("\r", "\n").split("\n")
 
     def _last_line(self, job: Job) -> str:
         """Find the last line of a job's log that says where it is, empty where nothing was written since the start."""
-        path = self.root / "build" / job.campaign / f"{job.id}.log"
-        if not path.exists() or path.stat().st_mtime < self.since - 1:
+        size, now = self._size(job), time.monotonic()
+        if size == self.begin[job.id]:
             return ""
-        lines = path.read_text(encoding="utf-8", errors="replace").replace("\r", "\n").split("\n")
+        if size < self.begin[job.id]:  # another file
+            self.begin[job.id] = 0
+        if size != self.grown[job.id][0]:
+            self.grown[job.id] = size, now
         said = next(
-            (line.strip()[:300] for line in reversed(lines) if _SAID.match(line.strip())), STARTED
+            (line.strip()[:300] for line in reversed(self._log(job)) if _SAID.match(line.strip())),
+            STARTED,
         )
-        silent = (time.time() - path.stat().st_mtime) / 60
-        return (
-            said
-            if said.startswith((DONE, FAILED)) or silent < _SILENT
-            else f"{said}; silent for {silent:.0f} minutes"
-        )
+        silent = (now - self.grown[job.id][1]) / 60
+        if said.startswith((DONE, FAILED)) or silent < _SILENT:
+            return said
+        return f"{said}; silent for {silent:.0f} minutes"

@@ -1,4 +1,6 @@
-"""Data sets by name: tensors to train on, to validate on and to test on, and the exact copy they came from.
+"""Data sets by name.
+
+Tensors to train on, to validate on and to test on, and the exact copy they came from.
 
 Three sources, tried in this order and never mixed silently:
 

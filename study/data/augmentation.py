@@ -26,7 +26,9 @@ crops at random before that.
 
 
 def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
-    """Draw the crops and flips of one step: ``[N, 3]`` on the CPU, with dy and dx from 0 to twice the padding, and 1 for a mirrored sample.
+    """Draw the crops and flips of one step.
+
+    ``[N, 3]`` on the CPU, with dy and dx from 0 to twice the padding, and 1 for a mirrored sample.
 
     The numbers come from a counter-based generator (Philox) under the key (seed, step). The first n
     samples of a step get the same ones whatever the size of the batch, and a sample is mirrored
@@ -80,7 +82,8 @@ def apply(images: Tensor, draws: Tensor, padding: int = 4) -> Tensor:
     *batch, channels, height, width = images.shape
     if images.ndim < 4 or list(draws.shape) != [*batch, 3]:
         raise ValueError(
-            f"images [..., C, H, W] need draws [..., 3]; got {list(images.shape)} and {list(draws.shape)}"
+            f"images [..., C, H, W] need draws [..., 3]; got {list(images.shape)} and "
+            f"{list(draws.shape)}"
         )
     padded = (
         F.pad(images, (padding, padding, padding, padding)).flatten(0, -4).flatten(2)

@@ -24,7 +24,10 @@ def local_folder() -> Path:
 
 
 def listed(folder: Path) -> dict[str, str]:
-    """Read the SHA-256 of a folder's files by name from the list ``SHA256SUMS`` beside the folder; empty where it names none of them."""
+    """Read the SHA-256 of a folder's files by name from the list ``SHA256SUMS`` beside the folder.
+
+    Empty where it names none of them.
+    """
     listing, sums = folder.parent / "SHA256SUMS", {}
     lines = (
         listing.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -49,6 +52,7 @@ def checksum(file: Path) -> str:
     known = listed(file.parent).get(file.name, found)
     if known != found:
         raise ValueError(
-            f"{file} is damaged: its SHA-256 is {found}, but SHA256SUMS says {known}; copy the file again"
+            f"{file} is damaged: its SHA-256 is {found}, but SHA256SUMS says {known}; copy the "
+            f"file again"
         )
     return found

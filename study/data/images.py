@@ -68,7 +68,10 @@ IMAGES = {
 
 
 def download(spec: Images) -> Path:
-    """Fetch the files of a set from the hub, or find them in the hub's own cache; returns their folder."""
+    """Fetch the files of a set from the hub, or find them in the hub's own cache.
+
+    Returns their folder.
+    """
     from huggingface_hub import snapshot_download
 
     patterns = [f"{spec.config}/{split}-*.parquet" for split in ("train", spec.test_split)]
@@ -79,7 +82,10 @@ def download(spec: Images) -> Path:
 
 
 def load_images(name: str, folder: Path, source: str) -> Dataset:
-    """Read the data set of a folder that holds its Parquet files: bytes, mapped from the cache where there is one."""
+    """Read the data set of a folder that holds its Parquet files.
+
+    Bytes, mapped from the cache where there is one.
+    """
     spec = IMAGES[name]
     files = [_shards(name, folder, split) for split in ("train", spec.test_split)]
     sums = [[checksum(file) for file in part] for part in files]
@@ -90,11 +96,13 @@ def load_images(name: str, folder: Path, source: str) -> Dataset:
     if classes != others or shapes[0] != shapes[1]:
         unlike = f"images of {shapes}" if classes == others else "different classes"
         raise ValueError(
-            f"the files of {folder} to train on and to test on hold {unlike}; take all of them from one copy"
+            f"the files of {folder} to train on and to test on hold {unlike}; take all of them "
+            f"from one copy"
         )
     if absent := sorted(set(range(len(classes))) - set(train.labels.tolist())):
         raise ValueError(
-            f"{folder}: there are no samples to train on of {len(absent)} of {len(classes)} classes, "
+            f"{folder}: there are no samples to train on of {len(absent)} of {len(classes)} "
+            f"classes, "
             f"such as {classes[absent[0]]!r}; copy the files again"
         )
     _refuse_copies([file for part in files for file in part], spec)
@@ -114,7 +122,10 @@ def image_paths(folder: Path, name: str) -> list[str]:
 
 
 def _shards(name: str, folder: Path, split: str) -> list[Path]:
-    """List the files of a split, ``split-00000-of-N.parquet`` and so on: all N, none twice, and those of ``SHA256SUMS`` if it names any."""
+    """List the files of a split, ``split-00000-of-N.parquet`` and so on.
+
+    All N, none twice, and those of ``SHA256SUMS`` if it names any.
+    """
     files = sorted(folder.glob(f"{split}-*.parquet"))
     if not files:
         raise FileNotFoundError(
@@ -137,13 +148,17 @@ def _shards(name: str, folder: Path, split: str) -> list[Path]:
     ):
         wanted = sorted(known) or f"{split}-00000-of-N.parquet and so on, N files"
         raise ValueError(
-            f"{folder} holds {sorted(present)} where {wanted} are expected: files are missing, or some should not be there"
+            f"{folder} holds {sorted(present)} where {wanted} are expected: files are missing, or "
+            f"some should not be there"
         )
     return files
 
 
 def _refuse_copies(files: Sequence[Path], spec: Images) -> None:
-    """Refuse two files of the same images, whatever their bytes: training on all twice, or testing on what was trained on."""
+    """Refuse two files of the same images, whatever their bytes.
+
+    Training on all twice, or testing on what was trained on.
+    """
     labels = []
     for file in files:
         with _opened(file, spec) as parquet:
@@ -176,7 +191,10 @@ def _contents(images: pa.ChunkedArray) -> bytes:
 def _decoded(
     files: Sequence[Path], checksums: Sequence[str], spec: Images
 ) -> tuple[Split, tuple[str, ...]]:
-    """Read the files of one split: images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes) with their labels, and the names of the classes.
+    """Read the files of one split.
+
+    Images ``[N, H, W]`` or ``[N, C, H, W]`` (bytes) with their labels, and the names of the
+    classes.
 
     Images are decoded batch by batch into a file of the cache, named after the checksums of the
     files they come from. It gets its name when it is complete, and every process writes one of its
@@ -283,14 +301,16 @@ def _labels(files: Sequence[Path], spec: Images) -> tuple[NDArray[np.int64], tup
             column = parquet.read(columns=[spec.label]).column(spec.label)
             if not pa.types.is_integer(column.type) or column.null_count:
                 raise ValueError(
-                    f"labels of type {column.type}, {column.null_count} of them missing; integers expected"
+                    f"labels of type {column.type}, {column.null_count} of them missing; integers "
+                    f"expected"
                 )
             labels.append(column.to_numpy().astype(np.int64))
             if len(column) == 0:
                 raise ValueError("it holds no samples; copy the file again")
             if not 0 <= labels[-1].min() <= labels[-1].max() < len(names[0]):
                 raise ValueError(
-                    f"labels from {labels[-1].min()} to {labels[-1].max()} for {len(names[0])} classes"
+                    f"labels from {labels[-1].min()} to {labels[-1].max()} for {len(names[0])} "
+                    f"classes"
                 )
     twice = [name for name in names[0] if names[0].count(name) > 1]
     if twice:
@@ -313,7 +333,8 @@ def _batches(files: Sequence[Path], spec: Images) -> Iterator[NDArray[np.uint8]]
                 shape = shape or images.shape[1:]
                 if images.shape[1:] != shape:
                     raise ValueError(
-                        f"images of shape {list(images.shape[1:])} after images of shape {list(shape)}"
+                        f"images of shape {list(images.shape[1:])} after images of shape "
+                        f"{list(shape)}"
                     )
                 yield images
 
@@ -325,7 +346,8 @@ def _pixels(content: bytes, colours: str) -> NDArray[np.uint8]:
         if image.mode not in _MODES[colours]:
             expected = ", ".join(sorted(_MODES[colours]))
             raise ValueError(
-                f"an image of mode {image.mode!r}; {expected} expected, with 8 bits for each channel"
+                f"an image of mode {image.mode!r}; {expected} expected, with 8 bits for each "
+                f"channel"
             )
         array = np.asarray(image if image.mode == colours else image.convert(colours))
     return array if array.ndim == 2 else array.transpose(2, 0, 1)

@@ -68,7 +68,8 @@ def load(
         )
     if subset != 0 and imbalance != 1:
         raise ValueError(
-            f"a subset is balanced or has a long tail; got subset={subset} and imbalance={imbalance}"
+            f"a subset is balanced or has a long tail; got subset={subset} and "
+            f"imbalance={imbalance}"
         )
     raw = _load_raw(name)
     clean = raw.train.labels.numpy()
@@ -114,8 +115,10 @@ def _folder(name: str) -> tuple[Path, str]:
         else:
             return downloaded, "hub"
     raise FileNotFoundError(
-        f"data set {name!r} is nowhere to be found: there is no folder {local}; {missing}. Set GDLIB_DATA to a folder that holds it as "
-        "Parquet files, or go online once so that it can be fetched from the hub; the embedded data set 'digits' always works"
+        f"data set {name!r} is nowhere to be found: there is no folder {local}; {missing}. Set "
+        f"GDLIB_DATA to a folder that holds it as "
+        "Parquet files, or go online once so that it can be fetched from the hub; the embedded "
+        "data set 'digits' always works"
     )
 
 

@@ -1,4 +1,7 @@
-"""Draws of samples: held out, kept, kept with a long tail, mislabelled (these with seed 0), and dealt out to folds."""
+"""Draws of samples.
+
+Held out, kept, kept with a long tail, mislabelled (these with seed 0), and dealt out to folds.
+"""
 
 from collections.abc import Sequence
 
@@ -12,7 +15,8 @@ def proportional(labels: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
     """Mark ``size`` of N samples, each class in proportion to its share as far as whole samples allow."""
     if not 0 <= size < len(labels):
         raise ValueError(
-            f"validation_size must lie in [0, {len(labels)}), the number of training samples; got {size}"
+            f"validation_size must lie in [0, {len(labels)}), the number of training samples; got "
+            f"{size}"
         )
     # Not scikit-learn's train_test_split, which holds out other samples than those of the committed
     # records.
@@ -26,7 +30,9 @@ def proportional(labels: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
 
 
 def balanced(labels: NDArray[np.int64], size: int, classes: int) -> NDArray[np.bool_]:
-    """Mark ``size`` samples, the same number of each class; where that is no whole number, some classes have one more.
+    """Mark ``size`` samples, the same number of each class.
+
+    Where that is no whole number, some classes have one more.
 
     Subsets are nested: a smaller one is part of a larger one.
     """
@@ -34,7 +40,8 @@ def balanced(labels: NDArray[np.int64], size: int, classes: int) -> NDArray[np.b
     largest = classes * int(counts.min())
     if not 0 < size <= largest:
         raise ValueError(
-            f"subset must lie in [0, {largest}]: {classes} classes, the smallest with {counts.min()} samples that are not held out; "
+            f"subset must lie in [0, {largest}]: {classes} classes, the smallest with "
+            f"{counts.min()} samples that are not held out; "
             f"got {size} (0 keeps all)"
         )
     generator = np.random.default_rng(0)
@@ -44,7 +51,9 @@ def balanced(labels: NDArray[np.int64], size: int, classes: int) -> NDArray[np.b
 
 
 def long_tailed(labels: NDArray[np.int64], imbalance: float, classes: int) -> NDArray[np.bool_]:
-    r"""Mark fewer samples of each class than of the one before: class c of C keeps :math:`\lfloor n\, \rho^{-c/(C-1)} \rfloor`.
+    r"""Mark fewer samples of each class than of the one before.
+
+    Class c of C keeps :math:`\lfloor n\, \rho^{-c/(C-1)} \rfloor`.
 
     n is the size of the smallest class, so that every class can give its share, and ρ ≥ 1 the
     imbalance, 10 or 100 as a rule (Y. Cui, M. Jia, T.-Y. Lin, Y. Song, S. Belongie, *Class-balanced
@@ -54,7 +63,8 @@ def long_tailed(labels: NDArray[np.int64], imbalance: float, classes: int) -> ND
     smallest = int(np.bincount(labels, minlength=classes).min())
     if classes < 2 or not 1 <= imbalance <= smallest:
         raise ValueError(
-            f"imbalance must lie in [1, {smallest}], the size of the smallest of two classes or more; got {imbalance}"
+            f"imbalance must lie in [1, {smallest}], the size of the smallest of two classes or "
+            f"more; got {imbalance}"
         )
     shares = float(imbalance) ** (-np.arange(classes) / (classes - 1))
     quota = np.floor(smallest * shares + 1e-9).astype(
@@ -64,7 +74,9 @@ def long_tailed(labels: NDArray[np.int64], imbalance: float, classes: int) -> ND
 
 
 def with_label_noise(labels: Tensor, share: float, *, classes: int) -> Tensor:
-    """Make a share of the labels wrong: exactly so many samples get one of the other classes, all equally likely (LM, section 4.2).
+    """Make a share of the labels wrong.
+
+    Exactly so many samples get one of the other classes, all equally likely (LM, section 4.2).
 
     Noise is nested: a label that is wrong with a smaller share is wrong, in the same way, with a
     larger one.
@@ -98,7 +110,9 @@ def folds(
     stratified: bool = True,
     groups: Tensor | Sequence[int] | None = None,
 ) -> Tensor:
-    """Deal the samples out to the folds of a cross-validation, at random; returns the fold of each, ``[N]``, from 0.
+    """Deal the samples out to the folds of a cross-validation, at random.
+
+    Returns the fold of each, ``[N]``, from 0.
 
     Without groups, the sizes of two folds differ by one at most; stratified, so do the numbers of
     each class in two folds. With groups, whose samples go into one fold (see
@@ -120,12 +134,14 @@ def folds(
     )
     if len(grouping) != len(classes):
         raise ValueError(
-            f"groups must have one number for each of the {len(classes)} samples; got {len(grouping)}"
+            f"groups must have one number for each of the {len(classes)} samples; got "
+            f"{len(grouping)}"
         )
     dealt = len(np.unique(grouping))
     if not 2 <= n_folds <= dealt:
         raise ValueError(
-            f"n_folds must lie in [2, {dealt}], the number of {'samples' if groups is None else 'groups'}; got {n_folds}"
+            f"n_folds must lie in [2, {dealt}], the number of "
+            f"{'samples' if groups is None else 'groups'}; got {n_folds}"
         )
     # Not scikit-learn's splitters: for every UCI set their folds differ from those that the
     # committed records were measured on.

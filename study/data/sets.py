@@ -1,4 +1,7 @@
-"""Loaded data sets: splits of inputs and labels, the normalisation of the inputs, and their origin."""
+"""Loaded data sets.
+
+Splits of inputs and labels, the normalisation of the inputs, and their origin.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ NORMALIZATIONS = ("unit", "standard", "none", "channel")
 
 @dataclass(frozen=True, eq=False)
 class Normalizer:
-    """A map of inputs to float32: (input − shift) / scale, with a shift and a scale that broadcast to one input.
+    """A map of inputs to float32.
+
+    (input − shift) / scale, with a shift and a scale that broadcast to one input.
 
     A batch that is normalised alone equals the same samples of the normalised whole, bit for bit.
     """
@@ -45,7 +50,8 @@ def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
     table, colour = inputs.ndim == 2, inputs.ndim == 4
     if table and normalization == "channel":
         raise ValueError(
-            "normalization 'channel' is for images, and these inputs are a table of features; valid: unit, standard, none"
+            "normalization 'channel' is for images, and these inputs are a table of features; "
+            "valid: unit, standard, none"
         )
     if normalization == "none":
         shift, scale = torch.tensor(0.0), torch.tensor(1.0)
@@ -71,7 +77,10 @@ def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
 
 
 def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute mean and standard deviation in float32; of bytes exactly but for the last rounding."""
+    """Compute mean and standard deviation in float32.
+
+    Of bytes exactly but for the last rounding.
+    """
     if values.dtype != torch.uint8:
         return values.double().mean().float(), values.double().std(correction=0).float()
     counts = torch.bincount(values.flatten(), minlength=256).tolist()
@@ -137,7 +146,8 @@ class Dataset:
         shape = self.train.inputs.shape
         if len(shape) not in (3, 4):
             raise ValueError(
-                f"only images [N, H, W] or [N, C, H, W] have channels; got inputs of shape {list(shape)}"
+                f"only images [N, H, W] or [N, C, H, W] have channels; got inputs of shape "
+                f"{list(shape)}"
             )
         return self.with_inputs(lambda images: images[:, None]) if len(shape) == 3 else self
 

@@ -1,4 +1,8 @@
-"""Tables of features: the 15 UCI sets of ArcGrad's Table II from the local folder, and three that scikit-learn brings along."""
+"""Tables of features.
+
+The 15 UCI sets of ArcGrad's Table II from the local folder, and three that scikit-learn brings
+along.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +51,9 @@ _WORDS = {"y": "1", "n": "0"}
 
 @dataclass(frozen=True)
 class Table:
-    """A whole table of features: float32 ``[N, D]``, as they are in the file, and class indices ``[N]``.
+    """A whole table of features.
+
+    Float32 ``[N, D]``, as they are in the file, and class indices ``[N]``.
 
     ``copy`` says which exact copy this is: a package version, or the checksum of the file.
     """
@@ -61,7 +67,10 @@ class Table:
 
 
 def table_names() -> list[str]:
-    """List the names that :func:`table` knows: those of scikit-learn, then the UCI sets in the order of ArcGrad's Table II."""
+    """List the names that :func:`table` knows.
+
+    Those of scikit-learn, then the UCI sets in the order of ArcGrad's Table II.
+    """
     return [*EMBEDDED_TABLES, *UCI]
 
 
@@ -92,9 +101,12 @@ def table(name: str, *, categorical: str = "codes") -> Table:
     file = local_folder() / f"{name}.csv"
     if not file.is_file():
         raise FileNotFoundError(
-            f"data set {name!r} is nowhere to be found: there is no file {file}. Set GDLIB_DATA to a folder that holds {name}.csv "
-            "(a header, the features, the column 'class' last). The UCI repository has the set, and so has OpenML "
-            "(sklearn.datasets.fetch_openml); the embedded tables iris, wine and breast_cancer always work"
+            f"data set {name!r} is nowhere to be found: there is no file {file}. Set GDLIB_DATA to "
+            f"a folder that holds {name}.csv "
+            "(a header, the features, the column 'class' last). The UCI repository has the set, "
+            "and so has OpenML "
+            "(sklearn.datasets.fetch_openml); the embedded tables iris, wine and breast_cancer "
+            "always work"
         )
     copy = f"sha256 {checksum(file)[:16]}"
     header, values, labels = _read(file)
@@ -102,7 +114,8 @@ def table(name: str, *, categorical: str = "codes") -> Table:
     counted = (*values.shape, len(class_names))
     if counted != _size(name):
         raise ValueError(
-            f"{file} is damaged: (samples, features, classes) are {counted}, not {_size(name)}; copy the file again"
+            f"{file} is damaged: (samples, features, classes) are {counted}, not {_size(name)}; "
+            f"copy the file again"
         )
     if (
         categorical == "one-hot"
@@ -125,7 +138,10 @@ def table(name: str, *, categorical: str = "codes") -> Table:
 
 
 def embedded_table(name: str) -> Table:
-    """Load a table that scikit-learn brings along; also ``digits``, whose images are rows of pixels then."""
+    """Load a table that scikit-learn brings along.
+
+    Also ``digits``, whose images are rows of pixels then.
+    """
     import sklearn
     from sklearn import datasets
 
@@ -159,13 +175,15 @@ def _read(file: Path) -> tuple[list[str], NDArray[np.float64], list[str]]:
     header, rows = cells.iloc[0].tolist(), cells[1:]
     if len(header) < 2 or header[-1] != "class" or rows.empty:
         raise ValueError(
-            f"{file} has another layout: a header with the features and then 'class', and rows, expected; got {header}"
+            f"{file} has another layout: a header with the features and then 'class', and rows, "
+            f"expected; got {header}"
         )
     features, labels = rows.iloc[:, :-1], rows.iloc[:, -1].fillna("")
     if "" in labels.values:
         line = (labels == "").idxmax() + 1
         raise ValueError(
-            f"{file} is damaged: line {line} has less than {len(header)} cells, or no class; copy the file again"
+            f"{file} is damaged: line {line} has less than {len(header)} cells, or no class; copy "
+            f"the file again"
         )
     values = features.replace(_WORDS).apply(pd.to_numeric, errors="coerce").to_numpy(float)
     wrong = np.argwhere(~(np.abs(values) <= np.finfo(np.float32).max))  # also NaN

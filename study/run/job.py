@@ -15,14 +15,20 @@ _log = logging.getLogger("study.run")
 
 
 class Progress:
-    """Log a line a minute: how much of ``total`` units is done, and how long the rest takes at this pace."""
+    """Log a line a minute.
+
+    How much of ``total`` units is done, and how long the rest takes at this pace.
+    """
 
     def __init__(self, total: int, unit: str) -> None:
         self.total, self.unit, self.said = total, unit, time.monotonic()
         self.start: tuple[int, float] | None = None
 
     def __call__(self, done: int) -> None:
-        """Say so many units are done; the first call may be in the middle, of a training that goes on."""
+        """Say so many units are done.
+
+        The first call may be in the middle, of a training that goes on.
+        """
         now = time.monotonic()
         first, started = self.start = self.start or (done, now)
         if now - self.said >= _EVERY and done > first:
@@ -32,7 +38,10 @@ class Progress:
 
 
 def device_of(name: str) -> torch.device:
-    """Find the device of this name, ``auto`` being a GPU where there is one; refuse a GPU that is not there."""
+    """Find the device of this name, ``auto`` being a GPU where there is one.
+
+    Refuse a GPU that is not there.
+    """
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError(
             "device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"

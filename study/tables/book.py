@@ -34,7 +34,10 @@ _NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\](\s*points)?|\s*%)?"
 
 @dataclass(frozen=True)
 class Table:
-    """A table that shows itself in a notebook and in the book; its cells and its caption are MyST text."""
+    """A table that shows itself in a notebook and in the book.
+
+    Its cells and its caption are MyST text.
+    """
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -66,7 +69,10 @@ class Table:
         return f"<table><caption>{html.escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def _classes(self) -> str:
-        """How the style sheet treats it on a narrow screen: ``wordy`` rows are stacked, ``keyed`` ones keep their first cell in view."""
+        """How the style sheet treats it on a narrow screen.
+
+        ``wordy`` rows are stacked, ``keyed`` ones keep their first cell in view.
+        """
         rows = [row for row in self.rows if not _heads(row)]
         if max((len(text) for row in rows for text in row), default=0) > _LONG_CELL:
             return "data-table wordy"
@@ -135,7 +141,8 @@ def table(
         unknown := [column for column in formats if column not in frame.columns]
     ):
         raise ValueError(
-            f"{name}: no column {unknown[0]!r} to format; the columns are {', '.join(map(str, frame.columns))}"
+            f"{name}: no column {unknown[0]!r} to format; the columns are "
+            f"{', '.join(map(str, frame.columns))}"
         )
     headings = frame[group].tolist() if group else []
     frame = frame.drop(columns=group) if group else frame
@@ -163,7 +170,9 @@ def table(
 
 
 def cell(value: Any, spec: str = "") -> str:
-    r"""Write one value as the text of a cell, with a true minus sign; a dash for a value that is not there.
+    r"""Write one value as the text of a cell, with a true minus sign.
+
+    A dash for a value that is not there.
 
     Without a number format, floats have up to four significant digits and counts a thin space
     between thousands.
@@ -190,7 +199,9 @@ def cell(value: Any, spec: str = "") -> str:
 
 
 def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
-    """Write mean ± standard deviation over seeds times a factor, such as 100; values that are not there (NaN) are left out.
+    """Write mean ± standard deviation over seeds times a factor, such as 100.
+
+    Values that are not there (NaN) are left out.
 
     Example:
         >>> mean_sd([0.970, 0.972, 0.974], scale=100), mean_sd([])
@@ -209,7 +220,9 @@ def cross(
     spec: str = ".2f",
     scale: float = 1.0,
 ) -> pd.DataFrame:
-    """Give one outcome of every setting, mean ± standard deviation over its runs: one column of the runs goes down, the other across.
+    """Give one outcome of every setting, mean ± standard deviation over its runs.
+
+    One column of the runs goes down, the other across.
 
     Example:
         >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "reading": ["relu", "relu", "tanh"], "accuracy": [0.97, 0.98, 0.96]})
@@ -225,7 +238,9 @@ def cross(
 def overview(
     runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]
 ) -> pd.DataFrame:
-    """Several outcomes of every setting, mean ± standard deviation over its runs: one row for each setting, in the order of the runs.
+    """Several outcomes of every setting, mean ± standard deviation over its runs.
+
+    One row for each setting, in the order of the runs.
 
     Args:
         runs: one row for each run.
@@ -254,7 +269,9 @@ def interval(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) 
 def difference(
     a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, scale: float = 1.0
 ) -> str:
-    """Paired difference a − b over seeds with its 95 % Student interval; bold where the interval excludes 0.
+    """Paired difference a − b over seeds with its 95 % Student interval.
+
+    Bold where the interval excludes 0.
 
     Example:
         >>> difference([3.0, 3.1, 3.2], [1.0, 1.2, 1.1], ".1f")
@@ -284,7 +301,10 @@ def _kept(values: Iterable[float], scale: float) -> list[float]:
 
 
 def _heads(row: Sequence[str]) -> bool:
-    """Whether a row is a heading of those below it: the first cell alone has a text, and the book lets it span the row."""
+    """Whether a row is a heading of those below it.
+
+    The first cell alone has a text, and the book lets it span the row.
+    """
     return len(row) > 1 and bool(row[0]) and not any(row[1:])
 
 
@@ -294,7 +314,9 @@ def _one_line(text: str) -> str:
 
 
 def _tagless(text: str) -> str:
-    """A text in one line that brings no tag and no template into the page; code, formulas and addresses stay.
+    """A text in one line that brings no tag and no template into the page.
+
+    Code, formulas and addresses stay.
 
     This is a second door: texts of campaigns and records come through
     :func:`study.records.verbatim`.

@@ -1,4 +1,7 @@
-"""How the book is built: notebooks in forks of one process, and pages without what they do not use."""
+"""How the book is built.
+
+Notebooks in forks of one process, and pages without what they do not use.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ DRAWN = "import matplotlib.pyplot as plt\nplt.plot([1, 2]);"
 
 
 def run(folder: Path, *sources: list[str]) -> tuple[list[dict], list[nbformat.NotebookNode], str]:
-    """Execute notebooks of these cells; returns what was said of each, the notebooks, and what was written to stderr."""
+    """Execute notebooks of these cells.
+
+    Returns what was said of each, the notebooks, and what was written to stderr.
+    """
     paths = [folder / f"{number}.ipynb" for number in range(len(sources))]
     for path, cells in zip(paths, sources, strict=True):
         nbformat.write(
@@ -199,6 +205,22 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
         str(tmp_path / "gdlib-book"),
         str(tmp_path / "gdlib-book" / "notebooks" / "theory"),
     ]
+
+
+def test_a_downloaded_notebook_installs_the_versions_of_the_book(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("gdlib", "study", "notebooks/theory"):
+        (tmp_path / folder).mkdir(parents=True)
+    asked: list[list[str]] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("subprocess.run", lambda command, **options: asked.append(command))
+    setup = downloads.SETUP.format(title="T", repository="", folder="notebooks/theory")
+    exec(setup, {})
+    (command,) = asked
+    assert command[-4:] == ["-c", str(tmp_path / "constraints.txt"), "-e", f"{tmp_path}[book]"]
 
 
 def test_a_table_that_is_too_wide_for_a_phone_is_stacked_there_with_its_headers() -> None:

@@ -1,4 +1,7 @@
-"""Texts of campaigns and records in a page of the book: twenty payloads, and no script comes out."""
+"""Texts of campaigns and records in a page of the book.
+
+Twenty payloads, and no script comes out.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def title(number: int) -> str:
 
 
 def letters(text: str) -> str:
-    """A text without white space and without what Sphinx sets nicer: quotes, dashes, dots, and a backslash before them."""
+    """A text without white space and without what Sphinx sets nicer.
+
+    Quotes, dashes, dots, and a backslash before them.
+    """
     return re.sub(r"[\s\\\\'\"‘’“”–—.…-]", "", text)
 
 
@@ -69,7 +75,10 @@ def campaigns(folder: Path) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
-    """A page with the parser and the settings of the book: the payloads as titles, as devices, and in bare cells."""
+    """A page with the parser and the settings of the book.
+
+    The payloads as titles, as devices, and in bare cells.
+    """
     folder = tmp_path_factory.mktemp("payloads")
     shown = [
         tables.table(campaigns(folder), "tab-titles", records.verbatim(title(0))),

@@ -786,7 +786,7 @@ class TestCheckpoint:
 
     def test_of_another_shape(self, tmp_path):
         fit(StackedMLP([4, 3], [0]), [1.0], blobs(20), checkpoint=tmp_path / "state.pt")
-        with pytest.raises(RuntimeError, match="size mismatch"):
+        with pytest.raises(ValueError, match="state.pt .*of another shape .*size mismatch"):
             fit(StackedMLP([4, 5], [0]), [1.0], blobs(20), checkpoint=tmp_path / "state.pt")
 
     def test_of_a_version_that_kept_no_numbers(self, tmp_path, monkeypatch):
@@ -865,6 +865,63 @@ class TestCheckpoint:
             path.write_bytes(content)
             with pytest.raises(ValueError, match="state.pt is damaged.*delete it to start again"):
                 self.interrupted(path, at=-1)
+
+    @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"settings": []},
+            {"settings": "x"},
+            {"identity": 3},
+            {"history": "x"},
+            {"history": []},
+            {"history": [1, 2, 3]},
+            {"history": [{"epoch": 0}]},
+            {"history": [{"epoch": 7, "beta": torch.ones(2), "learning_rate": 0.1}]},
+            {"history": [{"epoch": 0, "beta": torch.ones(2), "learning_rate": "x"}]},
+            {"history": [{"epoch": 0, "beta": 1.0, "learning_rate": 0.1}]},
+            {"optimizer": {}},
+            {"optimizer": None},
+            {"optimizer": {"state": {}, "param_groups": []}},
+            {"rates": {}},
+            {"rates": {"surplus": 1}},
+            {"random": "x"},
+            {"random": torch.zeros(3, dtype=torch.uint8)},
+            {"random": torch.zeros(5000)},
+            {"model": {}},
+            {"model": []},
+            {"model": {"weights.0": torch.zeros(1)}},
+        ],
+        ids=str,
+    )
+    def test_damaged_inside(self, tmp_path, optimizer, changes):
+        path = tmp_path / "state.pt"
+        self.interrupted(path, at=-1, epochs=2, optimizer=optimizer)
+        self.rewrite(path, lambda state: state | changes)
+        with pytest.raises(ValueError, match="state.pt is damaged.*delete it to start again"):
+            self.interrupted(path, at=-1, optimizer=optimizer)
+
+    def rewrite(self, path: Path, change: Any) -> None:
+        """Put another state into a checkpoint, with the checksum that belongs to it."""
+        content = path.read_bytes()[:-32]
+        loop._save(path, change(torch.load(io.BytesIO(content), weights_only=True)))
+
+    def test_an_optimizer_that_has_forgotten(self, tmp_path):
+        path = tmp_path / "state.pt"
+
+        def forget(state: dict[str, Any]) -> dict[str, Any]:
+            return state | {"optimizer": state["optimizer"] | {"state": {}}}
+
+        def bend(state: dict[str, Any]) -> dict[str, Any]:
+            state["optimizer"]["state"][0]["momentum_buffer"] = torch.zeros(1, 2)
+            return state
+
+        for change, reason in ((forget, "state is empty"), (bend, "the shape")):
+            self.interrupted(path, at=-1, epochs=2)
+            self.rewrite(path, change)
+            with pytest.raises(ValueError, match=f"state.pt is damaged.*{reason}"):
+                self.interrupted(path, at=-1)
+            path.unlink()
 
     def test_a_failing_disk_leaves_the_last_whole_one(self, tmp_path, monkeypatch):
         path = tmp_path / "state.pt"

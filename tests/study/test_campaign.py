@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -13,11 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
 from study import campaign as campaigns
 from study.campaign import CampaignError, Job
+from study.campaign import __main__ as command
 from study.campaign.run import run
 from study.campaign.watch import Watch
 from study.settings import Train
@@ -203,7 +206,8 @@ def test_a_campaign_expands_into_jobs(project: Path) -> None:
 def test_numbers_in_scientific_notation_are_numbers(project: Path) -> None:
     path = write(
         project,
-        "name: small\nentries:\n- {id: a, template: train, parameters: {learning_rate: 1e-3, betas: [1E+1, 5e-1]}}\n",
+        "name: small\nentries:\n- "
+        "{id: a, template: train, parameters: {learning_rate: 1e-3, betas: [1E+1, 5e-1]}}\n",
     )
     assert campaigns.load(path).jobs[0].parameters == {"learning_rate": 0.001, "betas": [10.0, 0.5]}
 
@@ -253,7 +257,8 @@ WRONG_FILES: list[tuple[object, str]] = [
     ({**CAMPAIGN, "name": "other"}, "must agree"),
     (
         {**CAMPAIGN, "entry": []},
-        "no key 'entry'; did you mean 'entries'[?] The valid names are: name, title, defaults, entries",
+        "no key 'entry'; did you mean 'entries'[?] The valid names are: name, title, defaults, "
+        "entries",
     ),
     ({**CAMPAIGN, 1: 2}, "no key 1"),
     ({"name": "small"}, "the key 'entries' is missing"),
@@ -305,7 +310,8 @@ def test_a_wrong_file_is_refused(project: Path, subtests: pytest.Subtests) -> No
 def test_an_anchor_may_be_changed_where_it_is_merged(project: Path) -> None:
     path = write(
         project,
-        "name: small\ndefaults: &d {epochs: 1, seeds: [0]}\nentries: [{id: a, template: train, parameters: {<<: *d, epochs: 2}}]",
+        "name: small\ndefaults: &d {epochs: 1, seeds: [0]}\nentries: "
+        "[{id: a, template: train, parameters: {<<: *d, epochs: 2}}]",
     )
     assert campaigns.load(path).jobs[0].setting.model_dump()["epochs"] == 2
 
@@ -322,7 +328,8 @@ def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Sub
 WRONG_JOBS = [
     (
         entry(template="tran"),
-        r"entry 1 \(a\): template: Input should be 'train', 'curriculum', .*; got 'tran'; did you mean 'train'[?]",
+        r"entry 1 \(a\): template: Input should be 'train', 'curriculum', .*; got 'tran'; did you "
+        r"mean 'train'[?]",
     ),
     (
         {**entry(template="cost"), "defaults": {}},
@@ -330,7 +337,8 @@ WRONG_JOBS = [
     ),
     (
         entry(parameters={"epoch": 3}),
-        "job a: there is no parameter 'epoch'; did you mean 'epochs'[?] The valid names are: dataset",
+        "job a: there is no parameter 'epoch'; did you mean 'epochs'[?] The valid names are: "
+        "dataset",
     ),
     (
         entry(parameters={"epochs": "3"}),
@@ -586,20 +594,70 @@ def test_what_is_said_while_jobs_run(project: Path) -> None:
     )
     (build / "a-seed1.log").write_text("starting\nepoch 1 of 2, about 3 minutes left\n\n")
     (build / "b.log").write_text("Traceback\nerror: RuntimeError: broken on purpose\n")
-    watch.since -= 60 - (time.time() - watch.since)  # 0.2 of the expected 0.3 minutes took one
+    watch.since = time.monotonic() - 60  # 0.2 of the expected 0.3 minutes took one
     everything = "small: 2 of 3 jobs ended, 1 failed, about 0.5 minutes left"
     assert watch.lines() == ["small/a-seed1: epoch 1 of 2, about 3 minutes left", everything]
+    broken = "small/b: error: RuntimeError: broken on purpose (build/small/b.log)"
+    killed = "small/a-seed1: ended without its record, perhaps killed; its last line is: "
     assert watch.failures() == [
-        "small/b: error: RuntimeError: broken on purpose (build/small/b.log)"
+        f"{killed}epoch 1 of 2, about 3 minutes left (build/small/a-seed1.log)",
+        broken,
     ]
-    os.utime(build / "a-seed1.log", (time.time() - 600, time.time() - 600))
-    watch.since -= 1000
+    size, _ = watch.grown["a-seed1"]
+    watch.grown["a-seed1"] = size, time.monotonic() - 600
     assert (
         watch.lines()[0]
         == "small/a-seed1: epoch 1 of 2, about 3 minutes left; silent for 10 minutes"
     )
-    os.utime(build / "b.log", (0, 0))  # of an earlier attempt
-    assert watch.failures() == []
+
+
+def test_file_times_of_a_server_play_no_part(project: Path) -> None:
+    """A clock that is behind once swallowed the progress, and the reasons of failures."""
+    build = project / "build" / "small"
+    build.mkdir(parents=True)
+    (build / "a-seed0.log").write_text("starting\nerror: of an earlier attempt\n")
+    watch = Watch(campaigns.plan("small", project), project)
+    nothing = "ended without its record, perhaps killed; it has written no line"
+    logs = [f"(build/small/{name}.log)" for name in ("a-seed0", "a-seed1", "b")]
+    assert watch.failures() == [
+        f"small/{name}: {nothing} {log}"
+        for name, log in zip(("a-seed0", "a-seed1", "b"), logs, strict=True)
+    ]
+    with (build / "a-seed0.log").open("a") as file:
+        file.write("starting\nerror: of this one\n")
+    (build / "b.log").write_text("starting\nepoch 1 of 2, about 3 minutes left\n")
+    for log in build.glob("*.log"):
+        os.utime(log, (0, 0))
+    assert watch.lines()[0] == "small/b: epoch 1 of 2, about 3 minutes left"
+    assert watch.failures()[0] == f"small/a-seed0: error: of this one {logs[0]}"
+
+
+def test_a_folder_without_locks_is_named_and_the_job_runs(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    assert run("small", "b", project).is_file()
+    said = capfd.readouterr().out
+    assert f"{project / 'build' / 'small'} is on a file system without locks" in said
+
+
+def test_a_kernel_that_loses_a_signal_gets_another() -> None:
+    deaf = (
+        "import signal, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, signal.SIG_DFL))\n"
+        "print('there', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"there\n"
+        begin = time.monotonic()
+        command._insist([psutil.Process(process.pid)], every=0.5)
+        assert time.monotonic() - begin < 10
+        assert not psutil.pid_exists(process.pid)
 
 
 def test_a_terminal_shows_a_bar(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -615,7 +673,8 @@ def test_a_terminal_shows_a_bar(project: Path, monkeypatch: pytest.MonkeyPatch) 
     watch.bar.close()
     last = terminal.getvalue().replace("\n", "\r").strip("\r ").split("\r")[-1]
     assert re.fullmatch(
-        r"small: 1 of 3 jobs ended, about .* minutes left \|[█#]{6}\S? *\| small/a-seed1: epoch 1 of 2, about 3 minutes left",
+        r"small: 1 of 3 jobs ended, about .* minutes left \|[█#]{6}\S? *\| small/a-seed1: epoch 1 "
+        r"of 2, about 3 minutes left",
         last,
     )
 

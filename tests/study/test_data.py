@@ -60,7 +60,8 @@ def test_what_is_unknown_or_does_not_go_together_is_refused(subtests):
         ),
         (
             {"as_bytes": True},
-            "'digits' holds no bytes; as_bytes is for cifar10, cifar10-jpeg, cifar100, mnist, svhn, tiny-imagenet",
+            "'digits' holds no bytes; as_bytes is for cifar10, cifar10-jpeg, cifar100, mnist, "
+            "svhn, tiny-imagenet",
         ),
         (
             {"name": "wine", "normalization": "channel"},

@@ -85,7 +85,10 @@ def write_parquet(
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """A local folder in the layout of the real one: training images in two files, one file to test on, and checksums."""
+    """A local folder in the layout of the real one.
+
+    Training images in two files, one file to test on, and checksums.
+    """
     return fill(tmp_path / "data")
 
 
@@ -225,7 +228,10 @@ class TestLocal:
 def write_set(
     root: Path, config: str, test_split: str = "test", **options: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Training and test images, 9 and 4 of them, of 6 by 5 pixels in colour; as the loader should give them."""
+    """Training and test images, 9 and 4 of them, of 6 by 5 pixels in colour.
+
+    As the loader should give them.
+    """
     train, test = pixels("train", 9, 6, 5, 3), pixels("test", 4, 6, 5, 3)
     write_parquet(
         root / config / "train-00000-of-00001-1359597a978bc4fa.parquet",

@@ -1,10 +1,14 @@
-"""The dress rehearsal of `make gpu` on a CPU: the check, small jobs, a clock that runs out, the archive."""
+"""The dress rehearsal of `make gpu` on a CPU.
+
+The check, small jobs, a clock that runs out, the archive.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,7 +62,8 @@ def test_the_whole_of_it(
     )
 
     monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, []))
-    gpu.main(["small", "--minutes", "10", "--device", "cpu", "--into", str(root / "out")], root)
+    with pytest.raises(SystemExit, match="1 jobs failed, the first was impossible"):
+        gpu.main(["small", "--minutes", "10", "--device", "cpu", "--into", str(root / "out")], root)
     assert "0 of 2 missing jobs" in caplog.text
 
     shutil.unpack_archive(
@@ -130,6 +135,40 @@ def test_a_job_is_trained_on_the_device_that_is_there(
     valuable, *_ = pending(root)
     assert gpu.run_jobs([valuable], 100, root / "out", device="cuda") == []
     assert asked == [("cuda", False)] and torch.backends.cudnn.allow_tf32
+
+
+def test_one_command_at_a_time_trains_into_a_folder(root: Path) -> None:
+    with gpu._alone(root / "out"), pytest.raises(SystemExit, match="another command trains into"):
+        gpu.main(["small", "--minutes", "1", "--device", "cpu", "--into", str(root / "out")], root)
+
+
+def test_a_command_whose_jobs_fail_fails(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train_stack(setting: Train, **options: object) -> records.Record:
+        raise RuntimeError("broken on purpose")
+
+    monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, []))
+    monkeypatch.setattr(gpu.run, "train_stack", train_stack)
+    with pytest.raises(SystemExit, match="jobs failed, the first was valuable"):
+        gpu.main(["small", "--minutes", "1", "--device", "cpu", "--into", str(root / "out")], root)
+
+
+def test_an_archive_that_cannot_be_written_ends_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    into = root / "out"
+    jobs = [replace(job, record=into / "records" / job.record.name) for job in pending(root)]
+    (into / "records.tar.gz" / "in the way").mkdir(parents=True)
+    (into / "records").mkdir()
+    (into / "records" / "a.json.other.partial").touch()
+    with caplog.at_level("WARNING"):
+        done = gpu.run_jobs(jobs[:1], 1000, into)
+    assert done == jobs[:1]
+    assert "records.tar.gz cannot be written" in caplog.text
+    (into / "records.tar.gz" / "in the way").rmdir()
+    (into / "records.tar.gz").rmdir()
+    gpu._pack(into)
+    with tarfile.open(into / "records.tar.gz") as archive:
+        assert archive.getnames() == [jobs[0].record.name]
 
 
 def test_a_device_that_computes_something_else_is_refused(

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -488,3 +489,17 @@ class TestEnvironment:
         assert (found["device"], found["precision"], found["threads"]) == ("cpu", "float32", 1)
         assert found["time"].endswith("+00:00")
         assert {"python", "platform", "commit"} <= set(found)
+
+    @pytest.mark.skipif(not hasattr(os, "chown") or os.geteuid() != 0, reason="needs to be root")
+    def test_the_commit_of_a_clone_of_another_user(self, tmp_path, monkeypatch):
+        git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a"]
+        (tmp_path / "a").touch()
+        for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "a"]):
+            subprocess.run([*git, *arguments], check=True)
+        for path in (tmp_path, tmp_path / ".git"):
+            os.chown(path, 12345, 12345)
+        monkeypatch.setattr(records, "ROOT", tmp_path)
+        monkeypatch.delenv("GDLIB_COMMIT", raising=False)
+        found = records.environment(device="cpu", precision="float32", threads=1)["commit"]
+        assert found is not None
+        assert len(found) == 12

@@ -35,7 +35,10 @@ NO_VERSION = "ERROR: No matching distribution found for numpy==99.0\n"
 
 @pytest.fixture
 def resolution(tmp_path: Path):
-    """Run the check with a Python of this answer; returns its status, what it says, and what pip's environment was."""
+    """Run the check with a Python of this answer.
+
+    Returns its status, what it says, and what pip's environment was.
+    """
     bash = Path("/bin/bash")
     if not bash.exists():
         pytest.skip("the check needs bash")

@@ -57,15 +57,18 @@ def test_every_parameter_refuses_wrong_types_and_what_is_beyond_its_bounds(monke
 SAID_OF_AN_EXPERIMENT: list[tuple[dict[str, Any], str]] = [
     (
         {"activation": "rely"},
-        r"activation: Input should be 'relu', 'tanh' or 'sigmoid'; got 'rely'; did you mean 'relu'\?",
+        r"activation: Input should be 'relu', 'tanh' or 'sigmoid'; got 'rely'; did you mean "
+        r"'relu'\?",
     ),
     (
         {"dataset": "minst"},
-        r"dataset: Input should be 'breast_cancer', .*'digits'.*; got 'minst'; did you mean 'mnist'\?",
+        r"dataset: Input should be 'breast_cancer', .*'digits'.*; got 'minst'; did you mean "
+        r"'mnist'\?",
     ),
     (
         {"epoch": 3},
-        r"no parameter 'epoch'; did you mean 'epochs'\? The valid names are: dataset, normalization, ",
+        r"no parameter 'epoch'; did you mean 'epochs'\? The valid names are: dataset, "
+        r"normalization, ",
     ),
     ({"betas": 0.1}, r"betas: Input should be a list; got 0.1 \(float\)"),
     ({"betas": [0.1, -1.0]}, r"betas\[1\]: Input should be greater than 0; got -1.0"),
