@@ -31,7 +31,7 @@ NUMBERS = {
         "lgm": "0.3 0.1",
         "arcface": "20 0.1",
     },
-    **{"guarded-adacos": "0.98", "arcgrad": "10", "gce": "0.7", "poly1": "1"},
+    **{"guarded-adacos": "0.98", "arcgrad": "10", "gce": "0.7", "poly1": "1", "focal": "2"},
     **dict.fromkeys(CORRECTIONS, "0.1"),
 }
 TEXTS = [f"{name} {NUMBERS.get(name, '')}".strip() for name in LOSSES]
