@@ -225,7 +225,10 @@ def effects(left: Key, right: Key, dataset: str) -> tuple[Effect, ...]:
                 setting in wanted or str(setting).partition(" ")[0] in wanted
             )
             if meant and name.partition(", ")[2] == dataset.partition(", ")[2]:
-                key, best = (paper, name, model), min if "ece" in metric else max
+                key, best = (
+                    (paper, name, model),
+                    min if metric.startswith(("test_ece", "test_mce")) else max,
+                )
                 side[key] = best(value, side.get(key, value))
     found = defaultdict(list)
     for paper, name, model in sides[0].keys() & sides[1].keys():

@@ -69,7 +69,7 @@ def _wrong(variant: Variant) -> Variant:
 
 def _of_people(variant: Variant) -> Variant:
     """Leave out the labels that the data set comes with."""
-    return variant.where(variant.runs["labels"] != "clean")
+    return variant.where(variant.runs["labels"] != "clean", "people's labels")
 
 
 def _end(amount: str, other: str, which: str) -> Choice:
