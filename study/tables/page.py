@@ -89,6 +89,8 @@ class Page:
         older = found["variant"].isin(replaced(self.claims, settled)) & found["scale"].ne("paper")
         shown = in_order(found if some else found[~few & ~older])
         counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
+        under_way = found["variant"].map(on_fast) & ~found["variant"].isin(settled)
+        counted = counted.mask(under_way, " (under way)")
         return shown.assign(variant=shown["variant"] + counted.where(few, "")[shown.index])
 
     def answer(self, claim: str = "") -> Markdown:
