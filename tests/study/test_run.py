@@ -260,12 +260,12 @@ class TestDivergence:
         assert "NaN" not in found.write(tmp_path / "a.json").read_text()
         assert records.read([tmp_path / "a.json"])["diverged"].tolist() == [True, False]
 
-    def test_a_learning_rate_of_a_million(self, tmp_path):
+    def test_a_learning_rate_of_a_thousand(self, tmp_path):
         found = train_stack(
             experiment(
                 betas=[5.0, 0.01],
                 activation="relu",
-                learning_rate=1e6,
+                learning_rate=1e3,
                 epochs=3,
                 normalization="none",
             )
