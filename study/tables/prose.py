@@ -83,7 +83,7 @@ def written(value: Any, spec: str = "") -> str:
         ends = [f"{end:{spec or f'{signs}.1f'}}" for end in (min(value), max(value))]
         return signed((" to " if signs else "–").join(dict.fromkeys(ends)))
     if isinstance(value, numbers.Integral) and not spec:
-        return cell(int(value)) if abs(value) >= _LARGE else signed(str(int(value)))
+        return cell(int(value)) if abs(int(value)) >= _LARGE else signed(str(int(value)))
     if isinstance(value, numbers.Real) or hasattr(value, "item"):  # of NumPy or of PyTorch
         _present([float(value)])
         return signed(format(float(value), spec or ".1f"))
