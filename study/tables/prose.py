@@ -20,6 +20,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,7 @@ MIME = "application/x.gdlib.numbers-of-prose+json"
 """The type of the output that carries the numbers of a page."""
 
 
+_PLAIN = re.compile(r"(?:[^\W_]|[ ,.;()%+=±→−-])+")  # means nothing in MyST
 _LARGE = 10_000  # from here on a sentence has a thin space between thousands
 
 
@@ -71,7 +73,7 @@ def written(value: Any, spec: str = "") -> str:
     if isinstance(value, str):
         if value == MISSING:
             raise Missing("the number is missing")
-        return verbatim(value)
+        return value if _PLAIN.fullmatch(value) else verbatim(value)
     if isinstance(value, Means):
         return value.written(spec)
     if isinstance(value, Interval):
@@ -154,13 +156,12 @@ class Means:
     """A metric of a method: its mean in each variant, in the unit in which it is written.
 
     Attributes:
-        by_variant: the means over the seeds.
-        by_run: the values behind them, or the differences seed by seed.
-        minus: whether they are differences.
+        by_variant: the means over the seeds, or of the differences seed by seed.
+        by_run: the values behind them, each with the one that is subtracted, 0 if none is.
     """
 
     by_variant: Mapping[str, float]
-    by_run: tuple[tuple[float, float], ...]  # with what was subtracted, 0 if nothing was
+    by_run: tuple[tuple[float, float], ...]
 
     def written(self, spec: str = "") -> str:
         """Write the mean of one variant, or the smallest and the largest of several."""
@@ -168,6 +169,10 @@ class Means:
         _present(values)
         ends = [cell(float(format(end, spec or ".1f")), spec or ".1f") for end in _ends(values)]
         return " to ".join(dict.fromkeys(ends))
+
+    def each(self, spec: str = "") -> Words:
+        """Write the value of every run, such as ``0.41, 0.52``."""
+        return Words(", ".join(written(own - other, spec) for own, other in self.by_run))
 
     @property
     def interval(self) -> Interval:
