@@ -18,10 +18,12 @@ from study.tables.book import (
     table,
 )
 from study.tables.page import Page, closed
+from study.tables.prose import Numbers
 from study.tables.runs import differences, leads, span
 
 __all__ = [
     "MISSING",
+    "Numbers",
     "Page",
     "Table",
     "bold",
