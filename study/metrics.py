@@ -40,8 +40,13 @@ _LIST = (
     Metric("train_accuracy", "training accuracy", share=True, higher=True),
     Metric("valid_accuracy", "accuracy on images held out", share=True, higher=True),
     Metric("early_accuracy", "test accuracy, first quarter of the epochs", share=True, higher=True),
+    Metric("test_accuracy_link", "test accuracy, decided by the link", share=True, higher=True),
     Metric("test_ece", "test ECE", share=True, higher=False),
+    Metric("test_ece_link", "test ECE after the link", share=True, higher=False),
+    Metric("test_ece_temperature", "test ECE after a temperature", share=True, higher=False),
+    Metric("test_ece_vector", "test ECE after vector scaling", share=True, higher=False),
     Metric("test_mce", "test MCE", share=True, higher=False),
+    Metric("test_confidence", "test confidence", share=True),
     Metric("overconfidence", "test confidence − accuracy", share=True),
     Metric("train_confidence", "training confidence", share=True),
     Metric("test_cross_entropy", "test cross-entropy", higher=False),
@@ -70,11 +75,11 @@ _LIST = (
 )
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _LIST}
-"""Every metric that a claim compares, by the name of its column."""
+"""Every metric that a claim compares or a sentence names, by the name of its column."""
 
 
 def metric(name: str) -> Metric:
-    """Find a metric by the name of its column; one that no claim compares is its own title.
+    """Find a metric by the name of its column; one that is not in the list is its own title.
 
     Example:
         >>> metric("test_ece").title, metric("test_ece").factor

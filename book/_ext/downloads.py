@@ -2,7 +2,7 @@
 
 A downloaded notebook is the executed one. Its first cell fetches and installs what it needs, and
 its text is Markdown that any Jupyter shows: references, citations and numbers that the page
-computes are written out, boxes and labels of MyST are not left as code.
+computes stand in it, boxes and labels of MyST are not left as code.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import prose
 from docutils.nodes import make_id
-from jupyter_cache import get_cache
-from myst_nb.core.read import create_nb_reader
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -25,7 +24,6 @@ from sphinx.environment import BuildEnvironment
 BRANCH = (
     "notebooks"  # of the repository; .github/workflows/book.yml puts there what this module writes
 )
-NEVER_SHOWN = "application/papermill.record/"
 
 SETUP = """\
 # {title}: a page of an executable book. This cell finds the project, or fetches it, and installs what is missing.
@@ -65,15 +63,9 @@ TITLED = re.compile(r"(?s)(?P<text>.*\S)\s*<(?P<target>[^<>]+)>")
 
 @dataclass(frozen=True)
 class Names:
-    """What the labels of the book stand for, and the values that a page computed.
-
-    Attributes:
-        env: the book as Sphinx has read it.
-        values: the glued outputs of the page, as plain text.
-    """
+    """What the labels of the book stand for; ``env`` is the book as Sphinx has read it."""
 
     env: BuildEnvironment
-    values: Mapping[str, str]
 
     def title(self, label: str) -> str:
         """The title of a section, a figure or a table."""
@@ -126,12 +118,6 @@ class Names:
             told.append(f"{several}, {year}" if brackets else f"{several} ({year})")
         return f"({'; '.join(told)})" if brackets else ", ".join(told)
 
-    def value(self, text: str) -> str:
-        """A glued value, with the format that follows its name."""
-        key, _, form = text.rpartition("::")[2].partition(":")
-        value = self.values.get(key, key).strip("'\"")
-        return format(float(value), form) if form else value
-
 
 def readable(text: str, names: Names) -> str:
     """Markdown of MyST as Markdown that any Jupyter shows."""
@@ -179,8 +165,6 @@ def _role(role: re.Match[str], names: Names) -> str:
         return shown.replace("%s", number.rpartition(" ")[2]) if shown else number
     if name.startswith("cite"):
         return names.citation(target, brackets=name == "cite:p")
-    if name.startswith("glue"):
-        return names.value(text)
     found = {"ref": names.title, "doc": names.title, "eq": names.equation, "prf:ref": names.proof}
     return shown or found.get(name, str)(target)
 
@@ -188,44 +172,12 @@ def _role(role: re.Match[str], names: Names) -> str:
 # -- notebooks -------------------------------------------------------------------------------------
 
 
-def executed(env: BuildEnvironment, docname: str) -> NotebookNode | None:
-    """The notebook of a page with its outputs, from the cache.
-
-    None for a page that is none, or was not executed.
-    """
-    path = Path(env.doc2path(docname))
-    text = path.read_text(encoding="utf-8")
-    reader = create_nb_reader(str(path), env.myst_config, env.mystnb_config, text)
-    if reader is None:
-        return None
-    try:
-        return get_cache(env.mystnb_config.execution_cache_path).merge_match_into_notebook(
-            reader.read(text)
-        )[1]
-    except KeyError:
-        return None
-
-
-def glued(notebook: NotebookNode) -> dict[str, str]:
-    """The values that a notebook glued, as plain text."""
-    outputs = [
-        output
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if "scrapbook" in output.get("metadata", {})
-    ]
-    books = [(output.metadata.scrapbook, output.data) for output in outputs]
-    return {
-        book["name"]: str(data.get(f"{book['mime_prefix']}text/plain", "")) for book, data in books
-    }
-
-
 def portable(
     notebook: NotebookNode, names: Names, first_cell: str, macros: Mapping[str, str]
 ) -> NotebookNode:
     """The notebook that is offered.
 
-    With the cell that installs, readable text, and no output that Jupyter cannot show.
+    With the cell that installs and readable text.
 
     Args:
         notebook: executed.
@@ -237,13 +189,8 @@ def portable(
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = readable(cell.source, names)
-        elif cell.cell_type == "code":
-            cell.outputs = [
-                output
-                for output in cell.outputs
-                if not any(mime.startswith(NEVER_SHOWN) for mime in output.get("data", {}))
-            ]
-        cells.append(cell)
+        if prose.TAG not in cell.metadata.get("tags", []):  # its answers are in the sentences
+            cells.append(cell)
     first = next((cell for cell in cells if cell.cell_type == "markdown"), None)
     if first is not None and macros:
         defined = "".join(
@@ -263,7 +210,7 @@ def offer_the_notebook(
     if (
         app.builder.name != "html"
         or pagename not in app.env.found_docs
-        or (notebook := executed(app.env, pagename)) is None
+        or (notebook := prose.executed(app.env, pagename)) is None
     ):
         return
     address = address_of(app.config)
@@ -274,7 +221,7 @@ def offer_the_notebook(
     macros = app.config.mathjax3_config.get("tex", {}).get("macros", {})
     target = Path(app.outdir) / "_sources" / f"{pagename}.ipynb"
     target.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(portable(notebook, Names(app.env, glued(notebook)), first_cell, macros), target)
+    nbformat.write(portable(notebook, Names(app.env), first_cell, macros), target)
     context["ipynb_source"] = f"{pagename}.ipynb"
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import prose
 from docutils import nodes
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
-from myst_nb.core.read import create_nb_reader
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -30,7 +30,10 @@ from sphinx.util.logging import getLogger
 LOGGER = getLogger(__name__)
 
 # What a page can show besides its own text. A change in any of these executes every notebook again.
-SOURCES = ("gdlib/**/*.py", "study/**/*.py", "campaigns/*.yml", "results/**/*", "constraints.txt")
+SOURCES = (
+    *("gdlib/**/*.py", "study/**/*.py", "campaigns/*.yml", "claims/*.yml", "book/answers.yml"),
+    *("results/**/*", "constraints.txt"),
+)
 
 
 def state_of(root: Path) -> str:
@@ -72,12 +75,10 @@ def notebooks_to_run(
     """Yield those of the pages that are notebooks and are not in the cache, as myst-nb reads them."""
     cache = get_cache(env.mystnb_config.execution_cache_path)
     for docname in docnames:
-        path = Path(env.doc2path(docname))
-        text = path.read_text(encoding="utf-8")
-        reader = create_nb_reader(str(path), env.myst_config, env.mystnb_config, text)
-        if reader is None:
+        text = Path(env.doc2path(docname)).read_text(encoding="utf-8")
+        notebook = prose.read(env, docname, prose.asking(text))
+        if notebook is None:
             continue
-        notebook = reader.read(text)
         if notebook.metadata.get("mystnb", {}).get("execution_mode") == "off":
             continue
         try:

@@ -66,12 +66,12 @@ class Ledger:
         return {
             "all": str(sum(row["verdict"] != "**answered**" for row in rows)),
             "papers": str(len(theirs)),
-            "papers-outcomes": outcomes.summary(theirs),
+            "papers_outcomes": outcomes.summary(theirs),
             "own": str(len(ours)),
-            "own-outcomes": outcomes.summary(ours),
+            "own_outcomes": outcomes.summary(ours),
             "proved": str(len(proofs)),
-            "by-proof": ", ".join(by_proof),
-            "not-run": str(sum(row["verdict"] == "**not run**" for row in rows)),
+            "by_proof": ", ".join(by_proof),
+            "not_run": str(sum(row["verdict"] == "**not run**" for row in rows)),
             "comparisons": str(len(self.comparisons)),
             "raw": str((self.comparisons["p"] < 0.05).sum()),
             "holm": str((self.comparisons["p (Holm)"] < 0.05).sum()),
@@ -100,7 +100,7 @@ class Ledger:
         same = sum(words.get(claim) == word for claim, word in again.verdicts.items())
         return {
             "recomputed": str(sum(row in theirs for row in ours)),
-            "recomputed-claims": str(same),
+            "recomputed_claims": str(same),
         }
 
     # --- tables ---

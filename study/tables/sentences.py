@@ -3,42 +3,18 @@
 Those on a claim stand in its file, the answers to all in ``book/answers.yml``.
 
 Each names what it was written for. Where the records do not give that any more it is not shown, and
-a test names it. A number in double braces is computed from the records (a Jinja expression).
+a test names it. The numbers in double braces are :mod:`study.tables.prose`.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
-from jinja2 import Environment, StrictUndefined
 
 from study import ROOT
 from study.claims import Verdict, ledger
-from study.statistics import Interval
-from study.tables.book import signed
+from study.tables import prose
 from study.tables.runs import short
-
-
-def shown(value: Any) -> Any:
-    """Write a number with one digit, and of several the smallest and the largest; a text stays as it is.
-
-    Example:
-        >>> shown([1.26, 2.0, -1.0]), shown([22.04, 38.0]), shown(-0.5), shown(Interval(1.0, 0.5, 1.5)), shown("a")
-        ('−1.0 to +2.0', '22.0–38.0', '−0.5', '+1.0 [+0.5, +1.5]', 'a')
-    """
-    if isinstance(value, Interval):
-        return signed(f"{value:+.1f}")
-    if isinstance(value, list):
-        signs = "+" if min(value) < 0 else ""
-        return signed(
-            (" to " if signs else "–").join(
-                dict.fromkeys(f"{end:{signs}.1f}" for end in (min(value), max(value)))
-            )
-        )
-    return signed(f"{value:.1f}") if isinstance(value, float) else value
-
-
-_JINJA = Environment(undefined=StrictUndefined, finalize=shown)
 
 
 def written() -> dict[str, dict[str, str]]:
@@ -62,17 +38,16 @@ def finding(verdict: Verdict) -> str:
         }
         for part in verdict.parts
     }
-    return _JINJA.from_string(found.text).render(means)
+    return prose.render(found.text, means)
 
 
 def answers(numbers: Mapping[str, Any]) -> dict[str, str]:
-    """Fill the answers of the first page, in MyST, with :func:`study.tables.measured.numbers`; those that no longer hold are left out."""
-    entries = {
-        question: entry
-        for question, entry in written().items()
-        if _JINJA.compile_expression(entry["holds"])(**numbers)
-    }
+    """Fill the answers of the first page, in MyST; those that no longer hold are left out.
+
+    ``numbers`` are those of :func:`study.tables.measured.numbers`.
+    """
     return {
-        question: _JINJA.from_string(entry["answer"]).render(**numbers)
-        for question, entry in entries.items()
+        question: prose.render(entry["answer"], numbers)
+        for question, entry in written().items()
+        if prose.holds(entry["holds"], numbers)
     }

@@ -21,6 +21,7 @@ sys.path.insert(0, str(EXTENSIONS))
 
 import downloads  # noqa: E402
 import light_pages  # noqa: E402
+import prose  # noqa: E402
 import run_pages  # noqa: E402
 
 DRAWN = "import matplotlib.pyplot as plt\nplt.plot([1, 2]);"
@@ -119,7 +120,6 @@ class Names:
 
     title = number = proof = staticmethod("<{}>".format)
     equation = staticmethod("({})".format)
-    value = staticmethod("*{}*".format)
 
     @staticmethod
     def citation(keys: str, *, brackets: bool) -> str:
@@ -141,7 +141,7 @@ a \\\\ b
 ```
 ````
 :::{note}
-{cite:t}`k` and {cite:p}`l`: {glue:text}`v:.2f`, {py:func}`~gdlib.functional.f`, {term}`word`
+{cite:t}`k` and {cite:p}`l`: {py:func}`~gdlib.functional.f`, {term}`word`
 :::
 """
     expected = """# Title
@@ -157,7 +157,7 @@ a \\\\ b
 $$
 **Note**
 
-k False and l True: *v:.2f*, `f`, word
+k False and l True: `f`, word
 """
     assert downloads.readable(myst, Names()) == expected  # type: ignore[arg-type]
 
@@ -170,18 +170,18 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
             "language_info": {"name": "python"},
         }
     )
-    glue = nbformat.v4.new_output(
-        "display_data", {"application/papermill.record/text/plain": "1"}, metadata={"scrapbook": {}}
-    )
+    output = nbformat.v4.new_output("display_data", {"text/plain": "1"})
+    asking = nbformat.v4.new_code_cell("2", metadata={"tags": ["remove-cell", prose.TAG]})
     source.cells = [
         nbformat.v4.new_markdown_cell("(sec-a)=\n# T"),
-        nbformat.v4.new_code_cell("1", outputs=[glue], execution_count=3),
+        nbformat.v4.new_code_cell("1", outputs=[output], execution_count=3),
+        asking,
     ]
     setup = downloads.SETUP.format(title="T", repository="", folder="notebooks/theory")
     notebook = downloads.portable(source, Names(), setup, {"R": "x"})  # type: ignore[arg-type]
     nbformat.validate(notebook)
     assert [cell.source for cell in notebook.cells] == [setup, "$\\newcommand{\\R}{x}$\n\n# T", "1"]
-    assert notebook.cells[2].outputs == [] and notebook.cells[2].execution_count == 3
+    assert notebook.cells[2].outputs == [output] and notebook.cells[2].execution_count == 3
 
     command = [sys.executable, "-c", f"{setup}\nprint(sys.path[0], os.getcwd())"]
     here = subprocess.run(

@@ -15,7 +15,7 @@ from bs4 import BeautifulSoup, Tag
 from study import claims, headline, metrics, published, statistics
 from study.claims import Finding, Part, Verdict
 from study.claims.load import Found
-from study.tables import Page, measured, outcomes, sentences
+from study.tables import Page, measured, outcomes, prose, sentences
 from tests.study import made_up
 
 FAST = made_up.FAST | {"subset": 0}
@@ -117,7 +117,7 @@ def test_numbers_count_intervals_setting_by_setting() -> None:
     assert numbers["confidence"]["link"] == pytest.approx([0.5], abs=0.1)
     assert numbers["raw"] == pytest.approx([0.4], abs=0.05)
     assert numbers["temperature"] == pytest.approx([2.5], abs=0.1)
-    assert sentences.shown(numbers["chosen_rates"][0]) == "0.0 [−2.5, +2.5]"
+    assert prose.written(numbers["chosen_rates"][0]) == "0.0 [−2.5, +2.5]"
     assert numbers["chosen_rates_mnist"] == []
     assert max(numbers["small_step"]) < 0 < min(numbers["large_step"])
 
