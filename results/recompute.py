@@ -44,6 +44,7 @@ REDUCED = r"((?:cifar10|tiny-imagenet)-reduced/(?:augmented|plain))(?:-warmup)?-
 KINDS = {
     "feature-plane": ([r"mnist/feature-plane-(\w+-\w+)-seed"], 5),
     "curriculum": ([r"mnist/curriculum-(\w+-\w+)-seed"], 5),
+    "conflict": ([r"mnist-conflict/(linear|perceptron)"], 5),
     "grid": ([r"mnist/((?:relu|tanh|sigmoid)-(?:unit|none|standard))-seed"], 5),
     "temperature": ([r"(mnist)(?:-edges)?/temperature-"], 5),
     "link": ([r"mnist-edges/link-(\w+-\w+)-seed"], 5),

@@ -202,6 +202,65 @@ def difficulty_groups(final_confidence: Tensor) -> Tensor:
     return rank * _GROUPS // len(final_confidence)
 
 
+def product_with_average(inputs: Tensor, labels: Tensor) -> Tensor:
+    r"""Multiply each input ``[N, D]``, with a 1 for the bias, by what all pull at the first step, ``[N]``.
+
+    At zero weights the negative gradient of every loss of the gradient-decay family has one
+    direction, :math:`A_c = \sum_{n: c_n = c} x_n - \frac{1}{C-1} \sum_{n: c_n \neq c} x_n` for the
+    row of class c. The product is :math:`b_n = \frac1N (A_{c_n} \cdot x_n - \frac{1}{C-1}
+    \sum_{j \neq c_n} A_j \cdot x_n)`: how fast the log-odds of the true class begin to grow. With
+    two classes it is twice the product of the signed sample with the average of the signed samples.
+    A sample with a negative product is *in conflict with the average*.
+
+    Example:
+        Three samples of two classes on a line; the last one lies on the side of the other class:
+
+        >>> product_with_average(torch.tensor([[2.0], [-1.0], [1.0]]), torch.tensor([0, 1, 1]))
+        tensor([ 2.0000,  2.0000, -0.6667], dtype=torch.float64)
+    """
+    classes = int(labels.max()) + 1
+    if classes < 2:
+        raise ValueError("two classes or more expected; all labels are 0")
+    x = torch.cat([inputs.double(), torch.ones(len(inputs), 1, dtype=torch.float64)], 1)
+    signs = torch.full((len(x), classes), -1.0 / (classes - 1), dtype=torch.float64)
+    signs[torch.arange(len(x)), labels] = 1.0
+    pull = signs.T @ x / len(x)
+    return ((x @ pull.T) * signs).sum(1)
+
+
+def conflict_summaries(confidences: Tensor, conflict: Tensor) -> list[dict[str, Any]]:
+    """Summarise when samples in conflict ``[N]`` (bool) are learnt, and the others, of ``[R, E, N]``.
+
+    ``conflict_late`` is the share of pairs, of one sample in conflict and one of the others, in
+    which that in conflict is learnt later; a tie counts one half. ``conflict_delay`` is the mean
+    epoch at which those in conflict are learnt over that of the others, ``others_epoch``. Where
+    either sort is missing, or the others are learnt before the first epoch, there are only the
+    counts.
+    """
+    epochs = confidences.shape[1]
+    kept = []
+    for learnt in epoch_learnt(confidences):
+        late, others = (
+            torch.bincount(learnt[chosen], minlength=epochs + 1).double()
+            for chosen in (conflict, ~conflict)
+        )
+        summary: dict[str, Any] = {
+            "conflict_share": conflict.double().mean().item(),
+            "conflict_epoch_learnt_counts": late.long().tolist(),
+        }
+        if late.sum() > 0 and others[1:].sum() > 0:
+            earlier = others.cumsum(0) - others / 2  # others learnt before, and half of the ties
+            number = torch.arange(epochs + 1, dtype=torch.float64)
+            mean_late, mean_others = ((number * c).sum() / c.sum() for c in (late, others))
+            summary |= {
+                "conflict_late": ((late * earlier).sum() / late.sum() / others.sum()).item(),
+                "conflict_delay": (mean_late / mean_others).item(),
+                "others_epoch": mean_others.item(),
+            }
+        kept.append(summary)
+    return kept
+
+
 def confidence_summaries(
     confidences: Tensor, seeds: Sequence[int], betas: Sequence[float]
 ) -> list[dict[str, Any]]:

@@ -23,6 +23,8 @@ from gdlib.calibration.errors import debiased_calibration_error as debiased_cali
 from gdlib.calibration.errors import expected_calibration_error as expected_calibration_error
 from gdlib.calibration.errors import maximum_calibration_error as maximum_calibration_error
 from gdlib.calibration.errors import negative_log_likelihood as negative_log_likelihood
+from gdlib.calibration.link import BetaForConfidence as BetaForConfidence
+from gdlib.calibration.link import beta_for_confidence as beta_for_confidence
 from gdlib.calibration.link import beta_link as beta_link
 from gdlib.calibration.link import inverse_beta_link as inverse_beta_link
 from gdlib.calibration.scaling import NotFittedError as NotFittedError

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -15,6 +18,7 @@ from gdlib.calibration.inputs import (
 )
 
 _BISECTIONS = 60  # halvings of [0, 1]; float64 has 53 bits
+_SMALLEST_BETA, _LARGEST_BETA = 1e-8, 1e8  # between which beta_for_confidence looks
 
 
 def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
@@ -104,6 +108,97 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
             low, high = torch.where(too_large, low, middle), torch.where(too_large, middle, high)
         p = others(high).scatter(-1, where, high)
         return like(p / p.sum(dim=-1, keepdim=True), probs)
+
+
+class BetaForConfidence(NamedTuple):
+    """A factor β and two numbers between which the exact one lies."""
+
+    beta: float
+    """The geometric mean of the two."""
+    lower: float
+    """At this β the mean confidence is larger than wanted."""
+    upper: float
+    """At this β the mean confidence is smaller than wanted."""
+
+
+def beta_for_confidence(
+    probs: TensorOrArray, confidence: float, *, tolerance: float = 1e-9
+) -> BetaForConfidence:
+    r"""Find the factor β for which the perfect minimiser has a given mean confidence.
+
+    The confidence of the minimiser at an input is the largest entry of
+    :func:`inverse_beta_link`. Wherever the true probabilities :math:`\pi` are positive and not
+    uniform it strictly falls with β, so that each attainable mean belongs to one β. It is found by
+    bisection in :math:`\log\beta`, between 1e-8 and 1e8. As :math:`\beta \to \infty` the minimiser
+    keeps :math:`p_c \propto \sqrt{\pi_c}`, with two classes half of the log-odds: means below that
+    are out of reach.
+
+    The exact β lies between ``lower`` and ``upper``. At both the mean confidence was found to lie
+    on its side of the wanted one by more than its rounding error, for which
+    :math:`4\,(1 + 1/\beta)` units of the last place of 1 are allowed: at least four times the
+    largest error seen against 60 digits.
+
+    Args:
+        probs: true probabilities :math:`\pi` of the inputs, shape ``[..., C]``: a tensor or an
+            array of any floating type.
+        confidence: the mean confidence that is wanted.
+        tolerance: relative accuracy of β at which the bisection ends. Where the confidence hardly
+            depends on β, rounding keeps ``lower`` and ``upper`` further apart.
+
+    Returns:
+        β, and the two numbers between which the exact one lies.
+
+    Raises:
+        ValueError: if ``probs`` are no probabilities, if ``tolerance`` is not positive, or if no β
+            from 1e-8 to 1e8 has this mean confidence; the message has the range that is attained.
+
+    Example:
+        >>> import torch
+        >>> found = beta_for_confidence(torch.tensor([[0.9, 0.1]], dtype=torch.float64), 0.95)
+        >>> round(found.beta, 6)      # 0.9 : 0.1 = 0.95 (1 + 19 β) : 0.05 (19 + β)
+        0.431818
+        >>> found.lower < 152 / 352 < found.upper
+        True
+
+    References:
+        Derived in the theory chapter on calibration; not in the papers.
+    """
+    pi, _ = _link_arguments(probs, 1.0)
+    if not (math.isfinite(tolerance) and tolerance > 0):
+        raise ValueError(f"tolerance must be positive, not {tolerance}")
+
+    def mean(beta: float) -> float:
+        return float(inverse_beta_link(pi, beta).amax(dim=-1).mean())
+
+    def rounding(beta: float) -> float:
+        return 4 * torch.finfo(torch.float64).eps * (1 + 1 / beta)
+
+    lower, upper = _SMALLEST_BETA, _LARGEST_BETA
+    most, least = mean(lower) - rounding(lower), mean(upper) + rounding(upper)
+    if most <= least:
+        raise ValueError(
+            "the mean confidence does not depend on beta, as every row of probs is uniform over "
+            f"its classes that are not 0; it is {mean(1.0):.6g}"
+        )
+    if not least < confidence < most:
+        raise ValueError(
+            f"confidence must lie between {least:.6g} (beta = {upper:g}) and {most:.6g} (beta = "
+            f"{lower:g}), which these probs attain; it is {confidence}"
+        )
+    too_large = upper  # at lower the mean is surely larger than wanted, here it may not be
+    while too_large / lower > 1 + tolerance / 2:
+        middle = math.sqrt(lower * too_large)
+        if mean(middle) - rounding(middle) > confidence:
+            lower = middle
+        else:
+            too_large = middle
+    width = tolerance / 2
+    while lower * (1 + width) < upper:  # to the first place where it is surely smaller
+        further = lower * (1 + width)
+        if mean(further) + rounding(further) < confidence:
+            upper = further
+        width *= 2
+    return BetaForConfidence(math.sqrt(lower * upper), lower, upper)
 
 
 def _link_arguments(

@@ -275,7 +275,10 @@ def _mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         found["setting"] = list(
             zip(found["beta"].astype(float), found["temperature"].astype(float), strict=True)
         )
-    return found.assign(variant=found["activation"] + "-" + found["normalization"])
+    variant = found["activation"] + "-" + found["normalization"]
+    if kind == "conflict":
+        variant = variant.mask(found["hidden"].map(len) == 0, "linear")
+    return found.assign(variant=variant)
 
 
 def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -540,6 +543,7 @@ _KINDS: Mapping[str, tuple[Callable[[pd.DataFrame, str], pd.DataFrame], str, int
     ),  # every β and both warm-ups
     "feature-plane": (_mnist_runs, "activation", 5, "mnist/feature-plane"),
     "curriculum": (_mnist_runs, "activation", 5, "mnist/curriculum"),
+    "conflict": (_mnist_runs, "activation", 5, "mnist-conflict/"),  # with the average
     "temperature": (_mnist_runs, "activation", 5, "mnist(-edges)?/temperature"),
     "warmup-length": (_mnist_runs, "activation", 5, "mnist/warmup-length"),
     "step": (

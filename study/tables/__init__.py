@@ -19,7 +19,7 @@ from study.tables.book import (
 )
 from study.tables.page import Page, closed
 from study.tables.prose import Numbers
-from study.tables.runs import differences, leads, span
+from study.tables.runs import differences, leads
 
 __all__ = [
     "MISSING",
@@ -33,4 +33,4 @@ __all__ = [
     "difference",
     "differences",
 ]
-__all__ += ["interval", "leads", "mean_sd", "overview", "span", "table"]
+__all__ += ["interval", "leads", "mean_sd", "overview", "table"]

@@ -150,39 +150,6 @@ def leads(
     return pd.DataFrame(rows, columns=["panel", "schedule", "label", "mean", "low", "high"])
 
 
-def span(
-    runs: pd.DataFrame,
-    column: str,
-    schedule: str,
-    *,
-    minus: str | None = None,
-    spec: str = ".1f",
-    scale: float = 100.0,
-) -> str:
-    """Give an outcome of a schedule in all variants, for a sentence: its mean in one, or the smallest and the largest mean.
-
-    ``minus`` is a schedule to subtract, seed by seed.
-
-    Example:
-        >>> runs = pd.DataFrame({"variant": list("abab"), "schedule": list("1122"), "seed": 0, "accuracy": [0.9, 0.8, 0.7, 0.9]})
-        >>> span(runs, "accuracy", "1"), span(runs, "accuracy", "2", minus="1"), span(runs[:0], "accuracy", "1")
-        ('80.0 to 90.0', '−20.0 to 10.0', '–')
-    """
-    if runs.empty or column not in runs:
-        return MISSING
-    values = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=column).reindex(
-        columns=[*{schedule, minus or schedule}]
-    )
-    wanted = (values[schedule] if minus is None else values[schedule] - values[minus]).dropna()
-    means = (scale * wanted).groupby(level=0).mean()
-    if means.empty:
-        return MISSING
-    ends = [
-        cell(float(format(end, spec)) + 0.0, spec) for end in (means.min(), means.max())
-    ]  # not −0.0
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
-
-
 # --- the size of the step ---
 
 

@@ -35,3 +35,7 @@ def test_a_name_in_prose_gets_its_value_in_one_cell(page: Path) -> None:
             )
     assert names
     assert {name: times[name] for name in names} == dict.fromkeys(names, 1)
+
+
+def test_no_page_glues() -> None:
+    assert not [page for page in PAGES if "glue" in page.read_text(encoding="utf-8")]

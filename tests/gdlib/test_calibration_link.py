@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 import torch
 from scipy import optimize
 
-from gdlib.calibration import beta_link, inverse_beta_link
+from gdlib.calibration import beta_for_confidence, beta_link, inverse_beta_link
 from tests.each import each
 
 BETAS = [1e-6, 1e-3, 0.01, 0.1, 0.4999, 0.5, 0.7, 1.0, 2.0, 5.0, 50.0, 1e6]
@@ -141,3 +142,99 @@ class TestDigits:
             found = inverse_beta_link(pi, beta)
             torch.testing.assert_close(found, limit, rtol=1e-12, atol=0)
             torch.testing.assert_close(beta_link(found, beta), pi, rtol=1e-12, atol=0)
+
+
+def exact_confidence(pi: list[float], beta: mpmath.mpf) -> mpmath.mpf:
+    """The confidence of the minimiser to 60 digits, by bisection in the odds of its top class.
+
+    With m the most probable class and x = p_m (1 + (β − 1) p_m), every other p_c is the smaller
+    root of p_c (1 + (β − 1) p_c) = x π_c / π_m.
+    """
+    top = max(range(len(pi)), key=pi.__getitem__)
+    ratios = [mpmath.mpf(one) / pi[top] for c, one in enumerate(pi) if c != top]
+    b = beta - 1
+    low, high = -mpmath.log(len(pi)), mpmath.mpf(200)  # log-odds
+    for _ in range(210):
+        middle = (low + high) / 2
+        p, rest = 1 / (1 + mpmath.exp(-middle)), 1 / (1 + mpmath.exp(middle))
+        x = p * (1 + b * p)
+        roots = [2 * x * r / (1 + mpmath.sqrt(max(0, 1 + 4 * b * x * r))) for r in ratios]
+        low, high = (low, middle) if sum(roots) > rest else (middle, high)
+    return 1 / (1 + mpmath.exp(-low))
+
+
+def exact_mean(pi: torch.Tensor, beta: float) -> mpmath.mpf:
+    rows = [exact_confidence(row, mpmath.mpf(beta)) for row in pi.tolist()]
+    return sum(rows) / len(rows)
+
+
+def nearly_level(away: float) -> torch.Tensor:
+    """Two classes, and three of which two are nearly level: what rounding harms most."""
+    pair = [0.5 + away, 0.5 - away]
+    return torch.tensor([[*pair, 0.0], [0.45 + away, 0.45 - away, 0.1]], dtype=torch.float64)
+
+
+class TestBetaForConfidence:
+    @each("beta", [1e-7, 0.07, 1.0, 1e5])
+    def test_the_exact_beta_lies_between_the_two(self, beta: float) -> None:
+        """By the mean confidence at both to 60 digits, which falls with β."""
+        with mpmath.workdps(60):
+            for pi in (simplex(2, 4, seed=5), nearly_level(1e-3)):
+                pi = pi / pi.sum(1, keepdim=True)
+                wanted = float(exact_mean(pi, beta))
+                found = beta_for_confidence(pi, wanted)
+                assert found.lower < found.beta < found.upper
+                assert exact_mean(pi, found.lower) > wanted > exact_mean(pi, found.upper)
+                assert found.upper / found.lower < 1 + 1e-8 + 1e-8 / beta
+
+    @each("away", [0.0, 1e-12, 1e-6, 1e-3])
+    def test_the_rounding_that_is_allowed_for_is_four_times_what_is_seen(self, away: float) -> None:
+        with mpmath.workdps(60):
+            for beta in (1e-8, 1e-6, 1e-3, 1.0, 1e8):
+                for row in nearly_level(away):
+                    exact = exact_confidence(row.tolist(), mpmath.mpf(beta))
+                    error = abs(mpmath.mpf(float(inverse_beta_link(row, beta).max())) - exact)
+                    assert 4 * error <= 4 * 2.0**-52 * (1 + 1 / beta), (beta, row)
+
+    def test_half_of_the_log_odds_remain(self) -> None:
+        pi = torch.tensor([[0.9, 0.1]], dtype=torch.float64)
+        found = beta_for_confidence(pi, 0.75 + 1e-7)  # √0.9 / (√0.9 + √0.1) = 3/4
+        assert found.beta > 1e5
+        with pytest.raises(
+            ValueError, match=r"between 0\.75 \(beta = 1e\+08\) and 1 .*it is 0\.74"
+        ):
+            beta_for_confidence(pi, 0.74)
+
+    @each("wanted", [0.1, 0.75, 1.0, 2.0, math.nan, -math.inf])
+    def test_what_no_beta_attains(self, wanted: float) -> None:
+        with pytest.raises(ValueError, match=f"which these probs attain; it is {wanted}"):
+            beta_for_confidence([[0.9, 0.1], [0.9, 0.1]], wanted)
+
+    @each("probs", [[[0.25] * 4], [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]])
+    def test_rows_without_a_choice(self, probs) -> None:
+        mean = np.max(probs, 1).mean()
+        with pytest.raises(ValueError, match=f"does not depend on beta.* it is {mean:g}"):
+            beta_for_confidence(probs, 0.3)
+
+    def test_uniform_rows_among_others_are_no_obstacle(self) -> None:
+        pi = torch.tensor([[0.5, 0.5], [0.9, 0.1]], dtype=torch.float64)
+        found = beta_for_confidence(pi, (0.5 + 0.95) / 2)
+        assert found.lower < 152 / 352 < found.upper
+
+    def test_any_shape_and_kind(self) -> None:
+        pi = simplex(6, 3, seed=7)
+        alone = beta_for_confidence(pi, 0.8)
+        assert beta_for_confidence(pi.reshape(2, 3, 3), 0.8).beta == pytest.approx(alone.beta)
+        assert beta_for_confidence(pi.numpy(), 0.8) == alone
+
+    def test_a_wider_tolerance_is_a_wider_pair(self) -> None:
+        pi = simplex(6, 3, seed=7)
+        fine, coarse = (beta_for_confidence(pi, 0.8, tolerance=t) for t in (1e-9, 0.1))
+        assert coarse.lower <= fine.lower < fine.upper <= coarse.upper
+        for tolerance in (0.0, -1.0, math.nan, math.inf):
+            with pytest.raises(ValueError, match="tolerance must be positive"):
+                beta_for_confidence(pi, 0.8, tolerance=tolerance)
+
+    def test_what_are_no_probabilities(self) -> None:
+        with pytest.raises(ValueError, match="sum to 1"):
+            beta_for_confidence([0.5, 0.6], 0.7)

@@ -166,6 +166,21 @@ def curriculum() -> pd.DataFrame:
     return runs.assign(group_confidence=groups, never_learnt=never)
 
 
+def conflict() -> pd.DataFrame:
+    """Runs with the epochs at which samples in conflict with the average are learnt: B8 holds."""
+    runs = mnist().assign(
+        record="perceptron.json", campaign="mnist-conflict", hidden=[[50, 20]] * 50
+    )
+    runs = runs[runs["schedule"].isin(["1", "0.1", "0.01", "0.001"])]
+    small = runs["schedule"] == "0.001"
+    noise = 0.001 * np.sin(np.arange(len(runs)))
+    return runs.assign(
+        conflict_late=np.where(small, 0.9, 0.7) + noise,
+        conflict_delay=np.where(small, 5.0, 2.0) + noise,
+        others_epoch=np.where(small, 1.0, 2.0) + noise,
+    )
+
+
 def many_classes() -> pd.DataFrame:
     """Runs on CIFAR-100, with both warm-ups: E8, E16, E17 and E18 hold."""
     runs = images(**FAST | {"dataset": "cifar100", "epochs": 8})

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gdlib.functional import gd_cross_entropy
 from study import measures
 
 
@@ -82,3 +83,54 @@ class TestSummaries:
                 assert found[run, sample].item() == pytest.approx(
                     torch.softmax(logits[run, sample], 0)[labels[sample]].item(), rel=1e-6
                 )
+
+
+class TestConflict:
+    @pytest.mark.parametrize("classes", [2, 3, 10])
+    def test_the_product_is_the_first_growth_of_the_log_odds(self, classes):
+        """By autograd, at zero weights; for every β up to a positive factor."""
+        generator = torch.Generator().manual_seed(classes)
+        x = torch.randn(30, 4, generator=generator, dtype=torch.float64)
+        labels = torch.arange(30) % classes
+        labels[:5] = 0  # classes of unequal size
+        found = measures.product_with_average(x, labels)
+        with_bias = torch.cat([x, torch.ones(30, 1, dtype=torch.float64)], 1)
+        for beta in (1e-3, 1.0, 20.0):
+            weights = torch.zeros(classes, 5, dtype=torch.float64, requires_grad=True)
+            gd_cross_entropy(with_bias @ weights.T, labels, beta).backward()
+            growth = with_bias @ -weights.grad.T  # of the logits
+            true = growth.gather(1, labels[:, None]).squeeze(1)
+            of_the_odds = true - (growth.sum(1) - true) / (classes - 1)
+            pull = (1 - 1 / classes) / (1 + (beta - 1) / classes)  # G at zero
+            assert torch.allclose(of_the_odds / pull, found)
+
+    def test_two_classes_are_the_signed_samples(self):
+        x = torch.tensor([[2.0], [-1.0], [1.0]], dtype=torch.float64)
+        signed = torch.tensor([[2.0, 1.0], [1.0, -1.0], [-1.0, -1.0]], dtype=torch.float64)
+        found = measures.product_with_average(x, torch.tensor([0, 1, 1]))
+        assert torch.allclose(found, 2 * signed @ signed.mean(0))
+
+    def test_one_class_has_nobody_to_be_in_conflict_with(self):
+        with pytest.raises(ValueError, match="two classes or more"):
+            measures.product_with_average(torch.ones(3, 1), torch.zeros(3, dtype=torch.int64))
+
+    @settings(max_examples=30)
+    @given(st.integers(0, 1000))
+    def test_the_share_of_pairs_against_a_loop(self, seed):
+        generator = torch.Generator().manual_seed(seed)
+        confidences = torch.rand(2, 5, 9, generator=generator)
+        conflict = torch.arange(9) < 4
+        learnt = measures.epoch_learnt(confidences)
+        for run, found in enumerate(measures.conflict_summaries(confidences, conflict)):
+            late, others = learnt[run, :4].tolist(), learnt[run, 4:].tolist()
+            pairs = [(a > b) + (a == b) / 2 for a in late for b in others]
+            assert found["conflict_late"] == pytest.approx(sum(pairs) / 20)
+            assert found["others_epoch"] == pytest.approx(sum(others) / 5)
+            delay = (sum(late) / 4) / (sum(others) / 5)
+            assert found["conflict_delay"] == pytest.approx(delay)
+            assert found["conflict_share"] == pytest.approx(4 / 9)
+            assert found["conflict_epoch_learnt_counts"] == [late.count(e) for e in range(6)]
+
+    def test_with_one_sort_of_samples_there_is_no_share(self):
+        (found,) = measures.conflict_summaries(torch.rand(1, 3, 4), torch.zeros(4, dtype=bool))
+        assert set(found) == {"conflict_share", "conflict_epoch_learnt_counts"}
