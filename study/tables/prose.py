@@ -246,7 +246,7 @@ class Numbers:
         wide = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=metric)
         for side in sides:
             if side not in wide:
-                raise Missing(f"no {metric} of {side!r}; there are {', '.join(wide.columns)}")
+                raise Missing(f"no {metric} of {side!r}; there are {', '.join(wide.columns) or 'none'}")
         wide = metric_named(metric).factor * wide[sides].dropna()
         own, other = wide[sides[0]], wide[sides[1]] if minus is not None else 0.0 * wide[sides[0]]
         means = (own - other).groupby(level=0).mean()
