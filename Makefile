@@ -12,6 +12,9 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c '
 	2>/dev/null && { echo $$p; break; }; done)
 
 CAMPAIGN ?= quick
+# which jobs of it, by name or pattern; and whether they are trained anew, beside the records
+ONLY ?=
+FRESH ?=
 # where `make bench` writes its numbers; results/benchmarks replaces those that the book shows
 INTO ?= build/benchmarks
 # what `make gpu` trains, for how many minutes now and later, from which data, and where its archive goes
@@ -22,7 +25,7 @@ GPU_CAMPAIGNS ?= cifar10-fast cifar100-fast cifar10
 GPU_INTO ?= build/gpu
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # recipes read these from their environment: a shell never reads them as commands
-export CAMPAIGN INTO DATA MINUTES MORE GPU_CAMPAIGNS GPU_INTO
+export CAMPAIGN ONLY FRESH INTO DATA MINUTES MORE GPU_CAMPAIGNS GPU_INTO
 # one torch thread in every process: contended loops are several times slower
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
@@ -78,8 +81,10 @@ format: $(STAMP) ## let ruff put code and notebooks into shape
 types: $(STAMP) ## mypy on gdlib
 	$(BIN)/mypy
 
-reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [CORES=2]
-	$(BIN)/snakemake --cores $(CORES) --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) --config "campaign=$$CAMPAIGN"
+reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [ONLY='relu-*' FRESH=1 CORES=2]; FRESH trains it anew and compares
+	status=0; $(BIN)/snakemake --cores $(CORES) --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) \
+		--config "campaign=$$CAMPAIGN" "only=$$ONLY" "fresh=$$FRESH" || status=$$?; \
+	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; fi; exit $$status
 
 bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
 	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done

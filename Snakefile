@@ -18,14 +18,19 @@ from snakemake.exceptions import WorkflowError
 JOBS = ()
 INVOCATION = uuid.uuid4().hex[:12]
 PROJECT = os.environ.get("GDLIB_PROJECT", os.getcwd())  # a container has it in its image
-DONE = "build/{campaign}/done/{invocation}/{job}"
+# With --config fresh=1 everything is trained anew, in a folder of its own; with only=PATTERN the jobs of these names alone.
+FRESH, ONLY = bool(config.get("fresh")), str(config.get("only") or "")
+BUILD = "build/fresh" if FRESH else "build"
+DONE = BUILD + "/{campaign}/done/{invocation}/{job}"
 BROUGHT, COPY = bool(config.get("collect")), "build/{campaign}/brought/{invocation}/{job}.json"
 if workflow.is_main_process:
     from study.campaign import CampaignError, plan
     from study.campaign.watch import Watch
 
     try:
-        PLAN = plan(str(config.get("campaign", "quick")), Path.cwd())
+        if FRESH and BROUGHT:
+            raise CampaignError("a campaign is trained anew in a shared folder alone: leave out collect")
+        PLAN = plan(str(config.get("campaign", "quick")), Path.cwd(), only=ONLY, fresh=FRESH)
     except CampaignError as error:
         raise WorkflowError(str(error)) from None
     JOBS = PLAN.pending
@@ -63,11 +68,12 @@ rule job:
         mem_mb=MEGABYTES,
         gres=GRES,
     params:
+        anew="fresh" if FRESH else "",
         also=lambda job, output: f'&& cp results/records/{job.campaign}/{job.job}.json "$here"/{output}' if BROUGHT else "",
     shell:
-        "here=$PWD && cd {PROJECT:q} && mkdir -p build/{wildcards.campaign:q} &&"
+        "here=$PWD && cd {PROJECT:q} && mkdir -p {BUILD}/{wildcards.campaign:q} &&"
         " OMP_NUM_THREADS=1 PYTHONPATH={workflow.basedir:q} {sys.executable:q} -m study.campaign run"
-        " {wildcards.campaign:q} {wildcards.job:q} >> build/{wildcards.campaign:q}/{wildcards.job:q}.log 2>&1 {params.also}"
+        " {wildcards.campaign:q} {wildcards.job:q} {params.anew} >> {BUILD}/{wildcards.campaign:q}/{wildcards.job:q}.log 2>&1 {params.also}"
 
 
 if BROUGHT:
@@ -87,7 +93,7 @@ if BROUGHT:
 
 def end():
     """Remove what belongs to this invocation alone."""
-    for folder in Path("build").glob(f"*/*/{INVOCATION}"):
+    for folder in Path(BUILD).glob(f"*/*/{INVOCATION}"):
         shutil.rmtree(folder, ignore_errors=True)
 
 

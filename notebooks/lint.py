@@ -1,5 +1,7 @@
 """Ruff over the code of the notebooks, which are MyST Markdown: python notebooks/lint.py [--write].
 
+Their prose is held to ``words.yml`` (``prose.py``).
+
 Ruff reads a notebook cell by cell, with rules of its own for the last line of a cell; so the files
 are converted to .ipynb, and only the code of cells that changed is put back. (`jupytext --pipe`
 would write captions and headers anew.)
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+import prose
 
 ROOT = Path(__file__).resolve().parent.parent
 # A notebook needs no docstrings: its prose stands between the cells. Captions in the cells are
@@ -70,7 +73,7 @@ def main(write: bool) -> int:
             put_back(source, target)
     if any(failed) and not write:
         print("notebooks: `make format` repairs what can be repaired", file=sys.stderr)
-    return int(any(failed))
+    return int(any(failed) or (not write and prose.main([])))
 
 
 if __name__ == "__main__":

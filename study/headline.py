@@ -8,33 +8,41 @@ import pandas as pd
 
 from study import ROOT, claims
 from study.figures.play import still
-from study.tables import Page, measured, outcomes, sentences
+from study.tables import Page, install, measured, outcomes, sentences
 
 README, PICTURE = ROOT / "README.md", ROOT / "book" / "_static" / "headline.svg"
 
 
 def readme(page: Page, settings: pd.DataFrame) -> str:
-    """Give README.md with the answers of the first page, without their links, and the count of the outcomes between its two marks."""
+    """Give README.md with what is written between its marks.
+
+    These are the answers of the first page, without their links, with the count of the outcomes,
+    and the line that installs the package.
+    """
     decided = claims.verdicts(page.records)
     answers = sentences.answers(measured.numbers(settings, decided["B1"], decided["B4"]))
-    lines = [
-        "MNIST with the papers' network; CIFAR-10 and CIFAR-100 reduced, with a small network and fewer epochs:",
-        "",
-    ]
-    lines += [
-        re.sub(r"{ref}`([^<`]+?) <[^>`]+>`", r"\1", f"- **{question}** {answer}")
-        for question, answer in answers.items()
-    ]
     run = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
     theirs = [verdict for verdict in run if not outcomes.is_own(verdict)]
-    ours = [verdict for verdict in run if outcomes.is_own(verdict)]
-    counted = (
-        f"We tested {len(theirs)} claims of the papers: {outcomes.summary(theirs)}."
-        f" And {len(ours)} of our own: {outcomes.summary(ours)}."
-    )
-    before, begin, rest = README.read_text(encoding="utf-8").partition("<!-- headline:begin -->\n")
-    _, end, after = rest.partition("<!-- headline:end -->")
-    return "\n".join([before + begin, *lines, "", counted, "", end + after])
+    lines = [
+        *(_without_links(f"- **{question}** {answer}") for question, answer in answers.items()),
+        "",
+        "Measured on MNIST with the papers' network, and on CIFAR-10 and CIFAR-100 with a small"
+        f" one. Of the papers' claims we tested {len(theirs)}. {outcomes.tally(theirs)}",
+    ]
+    text = README.read_text(encoding="utf-8")
+    text = _between(text, "headline", "\n".join(lines))
+    return _between(text, "install", f"```bash\n{install.command()}\n```")
+
+
+def _without_links(text: str) -> str:
+    return re.sub(r"{ref}`([^<`]+?) <[^>`]+>`", r"\1", text)
+
+
+def _between(text: str, name: str, content: str) -> str:
+    """Put content between the marks of this name."""
+    before, begin, rest = text.partition(f"<!-- {name}:begin -->\n")
+    _, end, after = rest.partition(f"<!-- {name}:end -->")
+    return f"{before}{begin}\n{content}\n\n{end}{after}"
 
 
 def picture(settings: pd.DataFrame) -> str:

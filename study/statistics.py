@@ -8,7 +8,8 @@ significant digit of it.
 """
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +37,15 @@ class MeanSd:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its 95 % interval."""
+    """An estimate with its 95 % interval.
+
+    Where an end that is not 0 would be written as 0, all numbers get another decimal or two, so
+    that the side on which it lies is seen.
+
+    Example:
+        >>> f"{Interval(0.3, 0.1, 0.5):+.1f}", f"{Interval(0.3, 0.04, 0.5):+.1f}"
+        ('+0.3 [+0.1, +0.5]', '+0.30 [+0.04, +0.50]')
+    """
 
     estimate: float
     low: float
@@ -59,6 +68,7 @@ class Interval:
     def __format__(self, spec: str) -> str:
         sign, spec = ("+", spec[1:]) if spec.startswith("+") else ("", spec)
         spec = sign + _number_format(spec, (self.high - self.low) / 2)
+        spec = _telling(spec, (self.low, self.high))
         return f"{self.estimate:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
 
@@ -276,6 +286,18 @@ def _around(estimate: float, error: float, freedom: float) -> Interval:
     """Student's interval around an estimate with this standard error."""
     half = float(stats.t.ppf((1 + LEVEL) / 2, freedom) * error)
     return Interval(estimate, estimate - half, estimate + half)
+
+
+def _telling(spec: str, ends: Iterable[float]) -> str:
+    """Add decimals to a fixed format until no end that is not 0 is written as 0."""
+    fixed = re.fullmatch(r"(\+?)\.(\d+)f", spec)
+    if not fixed:
+        return spec
+    decimals = int(fixed[2])
+    hidden = (
+        next((more for more in range(3) if round(end, decimals + more)), 0) for end in ends if end
+    )
+    return f"{fixed[1]}.{decimals + max(hidden, default=0)}f"
 
 
 def _number_format(spec: str, spread: float) -> str:

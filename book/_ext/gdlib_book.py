@@ -197,9 +197,10 @@ class Modules(SphinxDirective):
 def add_the_script(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
 ) -> None:
-    """Load the script of the figure to play with on the pages that have one."""
-    if 'class="play"' in context.get("body", ""):
-        app.add_js_file("play.js", loading_method="defer")
+    """Load the scripts of the figures to play with on the pages that have one."""
+    for name in ("play", "fifths"):
+        if f'class="{name}"' in context.get("body", ""):
+            app.add_js_file(f"{name}.js", loading_method="defer")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

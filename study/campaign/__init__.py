@@ -7,18 +7,22 @@ A campaign is a YAML file; each of its jobs is one run of one notebook and leave
     title: GD-1 Table 1 and Figures 4-7, at the paper's scale
     defaults: {dataset: mnist, epochs: 100}
     entries:
-      - id: relu answers: [E3, E4, E5]                  # rows of the claims ledger template: train
-        # notebooks/experiments/train.md parameters: {activation: relu} each: {seeds: [[0], [1],
-        [2]]}         # one job for every value; several keys: for every combination minutes: 2
-        # expected time of one job memory: 4000                           # expected memory of one
-        job in MB
+      - id: relu
+        answers: [E3, E4, E5]              # rows of the claims ledger
+        template: train                    # notebooks/experiments/train.md
+        parameters: {activation: relu}
+        each: {seeds: [[0], [1], [2]]}     # one job for every value, or every combination
+        minutes: 2                         # expected time of one job
+        memory: 4000                       # expected memory of one job in MB
 
 A job is *done* when its record is exactly what was planned (:meth:`Job.missing`). From the root of
 the project::
 
-    python -m study.campaign plan mnist              # what is done, what is to be run; stops at the
-    first mistake in the file python -m study.campaign run mnist relu-seed0    # one job (the
-    Snakefile calls this)
+    python -m study.campaign plan mnist                    # what is done, what is to be run
+    python -m study.campaign plan mnist 'relu-*'           # of these jobs alone
+    python -m study.campaign run mnist relu-unit-seed0     # one job, as the Snakefile calls it
+    python -m study.campaign run mnist relu-unit-seed0 fresh   # anew, in a folder of its own
+    python -m study.campaign agree mnist 'relu-*'          # what was trained anew, beside the records
 """
 
 from study.campaign.plan import (

@@ -14,6 +14,7 @@ import psutil
 
 import study.campaign
 from study.campaign import CampaignError, plan
+from study.campaign.agreement import agreement, told
 from study.campaign.watch import DONE, FAILED, STARTED
 
 _AGAIN = 15.0  # seconds after which a kernel that goes on is interrupted again
@@ -39,7 +40,7 @@ def _insist(kernels: list[psutil.Process], every: float = _AGAIN) -> None:
         _, kernels = psutil.wait_procs(kernels, timeout=every)
 
 
-def _run(campaign: str, job: str) -> None:
+def _run(campaign: str, job: str, *, fresh: bool) -> None:
     from study.campaign.run import run  # the notebooks' tools take seconds to import
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -50,20 +51,33 @@ def _run(campaign: str, job: str) -> None:
     with (
         ThreadPoolExecutor() as pool
     ):  # in the main thread the notebook's client would take the signal and kill the kernel
-        print(pool.submit(run, campaign, job, Path.cwd()).result())
+        print(pool.submit(run, campaign, job, Path.cwd(), fresh=fresh).result())
     print(f"{DONE}{(time.monotonic() - started) / 60:.2f} minutes")
+
+
+def _agree(name: str, only: str) -> int:
+    """Print how what was trained anew agrees; the exit status is 1 where something differs."""
+    committed = plan(name, Path.cwd()).campaign.jobs
+    fresh = plan(name, Path.cwd(), only=only, fresh=True).campaign.jobs
+    agreements = [agreement(job, committed) for job in fresh]
+    print(told(agreements))
+    return int(any(one.outcome == "different" for one in agreements))
 
 
 def main() -> None:
     """Plan a campaign, or run one of its jobs; the last line says how it ended."""
     try:
         match sys.argv[1:]:
-            case ["plan", name]:
-                found = plan(name, Path.cwd())
+            case ["plan", name, *only]:
+                found = plan(name, Path.cwd(), only=",".join(only))
                 missing = [f"  {job.id}: {job.missing()}" for job in found.pending]
                 print(str(found).partition("\n")[0], *missing, sep="\n")
             case ["run", name, job]:
-                _run(name, job)
+                _run(name, job, fresh=False)
+            case ["run", name, job, "fresh"]:
+                _run(name, job, fresh=True)
+            case ["agree", name, *only]:
+                sys.exit(_agree(name, ",".join(only)))
             case _:
                 sys.exit(study.campaign.__doc__)
     except CampaignError as error:

@@ -3,12 +3,13 @@
 The one rule by which a job is done; how much is done.
 """
 
+import fnmatch
 import functools
 import itertools
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -23,6 +24,8 @@ _BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
 _NO_RECORD = "it has no record"
 _SHOWN = 20  # lines of records that will be replaced
 _NODES = 100_000  # of a campaign file, its aliases written out
+FRESH = Path("build") / "fresh"
+"""Where campaigns are trained anew."""
 _NAMES = "use letters, digits, dots, hyphens and underscores"
 
 
@@ -57,7 +60,11 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Job:
-    """One run of one notebook, the ``template``; ``record`` is where its record is, ``minutes`` and MB of ``memory`` are expected."""
+    """One run of one notebook, the ``template``.
+
+    ``record`` is where its record is, ``minutes`` and MB of ``memory`` are expected. A ``fresh`` job
+    has folders of its own, whatever the repository has.
+    """
 
     campaign: str
     id: str
@@ -68,6 +75,17 @@ class Job:
     answers: tuple[str, ...] = ()
     minutes: float | None = None
     memory: int | None = None
+    fresh: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where its logs and checkpoints are, below the root of the project."""
+        return FRESH / self.campaign if self.fresh else Path("build") / self.campaign
+
+    def again(self, root: Path) -> "Job":
+        """Give the job that trains the same anew and leaves the committed record alone."""
+        record = root / FRESH / self.campaign / "records" / self.record.name
+        return replace(self, record=record, fresh=True)
 
     @functools.cached_property
     def setting(self) -> Setting:
@@ -155,7 +173,8 @@ class Plan:
     pending: tuple[Job, ...]
 
     def __str__(self) -> str:
-        text = f"{self.campaign.name}: {len(self.done)} of {len(self.campaign.jobs)} jobs have their record"
+        where = ", trained anew" if any(job.fresh for job in self.campaign.jobs) else ""
+        text = f"{self.campaign.name}{where}: {len(self.done)} of {len(self.campaign.jobs)} jobs have their record"
         if not self.pending:
             return text + "; nothing to run"
         minutes = sum(job.minutes or 0 for job in self.pending)
@@ -165,22 +184,51 @@ class Plan:
         return "\n".join([text, *others[:_SHOWN], *more])
 
 
-def plan(name: str, root: Path) -> Plan:
+def plan(name: str, root: Path, *, only: str = "", fresh: bool = False) -> Plan:
     """Read and check ``campaigns/<name>.yml`` of the project ``root``.
 
     Whatever would make a job fail is an error. A record that is damaged, or of something else,
     counts as missing, and the plan says why.
+
+    Args:
+        name: the campaign.
+        root: the project.
+        only: names or patterns of jobs, such as ``"relu-*,tanh-unit-seed0"``; empty for all.
+        fresh: whether everything is trained anew, in a folder of its own.
     """
-    campaign = named(name, root)
+    campaign = chosen(named(name, root), only)
     for template in {job.setting.template for job in campaign.jobs}:
         if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
             raise CampaignError(
                 f"campaign {name}: there is no notebook notebooks/experiments/{template}.md"
             )
+    if fresh:
+        campaign = replace(campaign, jobs=tuple(job.again(root) for job in campaign.jobs))
     done, pending = (
         tuple(job for job in campaign.jobs if job.done is there) for there in (True, False)
     )
     return Plan(campaign, done, pending)
+
+
+def chosen(campaign: Campaign, only: str) -> Campaign:
+    """Keep the jobs of a campaign whose names match one of some patterns, separated by commas."""
+    patterns = [pattern for pattern in re.split(r"[,\s]+", only) if pattern]
+    if not patterns:
+        return campaign
+    for pattern in patterns:
+        if not fnmatch.filter([job.id for job in campaign.jobs], pattern):
+            shown = ", ".join(job.id for job in campaign.jobs[:_SHOWN])
+            more = ", …" if len(campaign.jobs) > _SHOWN else ""
+            raise CampaignError(
+                f"campaign {campaign.name}: no job matches {pattern[:100]!r}; its jobs are:"
+                f" {shown}{more}"
+            )
+    kept = tuple(
+        job
+        for job in campaign.jobs
+        if any(fnmatch.fnmatchcase(job.id, pattern) for pattern in patterns)
+    )
+    return replace(campaign, jobs=kept)
 
 
 @dataclass(frozen=True)

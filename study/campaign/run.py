@@ -19,10 +19,11 @@ from study.settings import nearest
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
-def run(name: str, job_id: str, root: Path) -> Path:
+def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
     """Run one job, unless its record is there.
 
-    Execute its notebook with the job's parameters, and keep the record if it is the job's.
+    Execute its notebook with the job's parameters, and keep the record if it is the job's. A
+    ``fresh`` one is trained anew in a folder of its own.
 
     The executed notebook stays in ``build/<campaign>/<job>.ipynb``, also when it failed. Nothing is
     trained where the record cannot be written.
@@ -31,8 +32,8 @@ def run(name: str, job_id: str, root: Path) -> Path:
     jobs = {job.id: job for job in named(name, root).jobs}
     if job_id not in jobs:
         raise CampaignError(f"campaign {name} has no job {job_id[:100]!r}{nearest(job_id, jobs)}")
-    job = jobs[job_id]
-    build = root / "build" / name
+    job = jobs[job_id].again(root) if fresh else jobs[job_id]
+    build = root / job.folder
     with _locked(build / f"{job_id}.lock"):
         if job.done:
             return job.record

@@ -114,7 +114,7 @@ class Watch(threading.Thread):
         return told
 
     def _path(self, job: Job, *, short: bool = False) -> Path:
-        path = Path("build") / job.campaign / f"{job.id}.log"
+        path = job.folder / f"{job.id}.log"
         return path if short else self.root / path
 
     def _size(self, job: Job) -> int:

@@ -6,15 +6,16 @@ so that the figures can be read without colour. Variants of what the papers leav
 and losses have a colour, a marker and a line of their own, and are drawn where β is an axis.
 """
 
-from study.figures.against import after_training, against, beside
+from study.figures.against import after_training, against, along, beside
 from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
-from study.figures.curves import curves, difficulty_groups, single_samples
+from study.figures.curves import curves, difficulty_groups, easiest_and_hardest, single_samples
 from study.figures.planes import angle_slices, feature_planes
 from study.figures.style import (
     beta_color,
     beta_label,
     beta_linestyle,
     not_run,
+    order_colors,
     reading_styles,
     schedule_label,
     schedule_style,
@@ -25,6 +26,7 @@ __all__ = [
     "accuracy_against_calibration",
     "after_training",
     "against",
+    "along",
     "angle_slices",
     "beside",
     "beta_color",
@@ -34,8 +36,10 @@ __all__ += [
     "beta_linestyle",
     "curves",
     "difficulty_groups",
+    "easiest_and_hardest",
     "feature_planes",
     "not_run",
+    "order_colors",
     "reading_styles",
 ]
 __all__ += [

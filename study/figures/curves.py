@@ -5,11 +5,18 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from study.figures.style import LINES, not_run, one_legend, panels, schedule_label, schedule_style
+from study.figures.style import (
+    LINES,
+    not_run,
+    one_legend,
+    order_colors,
+    panels,
+    schedule_label,
+    schedule_style,
+)
 
 _FIFTHS = ("1 (hardest)", "2", "3", "4", "5 (easiest)")
 
@@ -24,6 +31,7 @@ def curves(
     panel: str | Sequence[str] = (),
     columns: int = 2,
     height: float = 2.7,
+    width: float = 0.0,
     each: bool = False,
     log: Literal["", "x", "y"] = "",
     ylim: tuple[float, float] | None = None,
@@ -45,6 +53,7 @@ def curves(
             one scale.
         columns: of the grid of panels.
         height: of a panel, in inches.
+        width: of a panel; as the columns have it if it is 0.
         each: whether every seed has a line of its own.
         log: the axis that is logarithmic.
         ylim: the ends of the vertical one.
@@ -58,6 +67,7 @@ def curves(
         panel,
         columns,
         height=height if panel else 3.3,
+        width=width,
         xlabel=xlabel,
         ylabel=ylabel,
         sharey=True,
@@ -65,9 +75,7 @@ def curves(
     names = list(map(str, dict.fromkeys(table[line])))
     looks: dict[str, Any] = {
         name: {"label": name, "color": shade, "linestyle": LINES[place % 4]}
-        for place, (name, shade) in enumerate(
-            zip(names, sns.color_palette("viridis", len(names)), strict=True)
-        )
+        for place, (name, shade) in enumerate(zip(names, order_colors(len(names)), strict=True))
     }
     if line == "schedule":
         looks = {name: {"label": schedule_label(name)} | schedule_style(name) for name in names}
@@ -100,6 +108,36 @@ def curves(
         ncols=3 if line == "schedule" else min(6, len(names)),
     )
     return figure
+
+
+def easiest_and_hardest(table: pd.DataFrame, column: str = "group_confidence") -> Figure:
+    """Draw the mean confidence of the easiest and of the hardest fifth, one line a schedule.
+
+    A panel for each of the two, below each other, so that schedules are compared within a panel
+    (GD-1 figure 5 has a panel for each schedule). The epochs are on a logarithmic scale, because
+    most of it happens in the first ten.
+
+    Args:
+        table: runs of one variant.
+        column: ``"group_confidence"``, the fifths of each run's own last confidence, or
+            ``"reference_group_confidence"``, the same samples in every run.
+    """
+    shown = {"easiest fifth": -1, "hardest fifth": 0}
+    parts = [
+        table.assign(fifth=name, curve_confidence=[groups[place] for groups in table[column]])
+        for name, place in shown.items()
+    ]
+    return curves(
+        pd.concat(parts, ignore_index=True),
+        "confidence",
+        ylabel="confidence",
+        panel="fifth",
+        columns=1,
+        width=4.6,
+        height=2.3,
+        log="x",
+        ylim=(0, 1.02),
+    )
 
 
 def difficulty_groups(table: pd.DataFrame, column: str = "group_confidence") -> Figure:

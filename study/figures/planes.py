@@ -4,50 +4,57 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
-from study.figures.style import MARKERS, not_run, one_legend, panels, schedule_style
+from study.figures.style import not_run, panels, schedule_style
 
 FloatArray = NDArray[np.float64]
 
+# of ten classes; none so light that it is lost on white, or turned on a dark page
+_CLASSES = (
+    *("#0173b2", "#c77f00", "#029e73", "#c45500", "#b565a7"),
+    *("#a0703c", "#d0689f", "#777777", "#8a8a00", "#3a93c9"),
+)
 _OVERLAP = 1.6  # height of the tallest slice, in distances between two slices
 
 
 def feature_planes(table: pd.DataFrame) -> Figure:
-    """Draw two-dimensional features of test samples, first seed, a panel for each variant and schedule (GD-1 figure 1, GD-2 figure 1)."""
+    """Draw two-dimensional features of test samples, first seed, a panel for each variant and schedule (GD-1 figure 1, GD-2 figure 1).
+
+    The number of a class stands at the median of its samples.
+    """
     first = table[table["seed"] == table["seed"].min()]
     figure, found = panels(
-        first, ("variant", "schedule"), height=2.2, xlabel="feature 1", ylabel="feature 2"
+        first,
+        ("variant", "schedule"),
+        height=2.4,
+        width=2.3,
+        xlabel="feature 1",
+        ylabel="feature 2",
     )
-    shades = sns.color_palette("colorblind", 10)
     for ax, runs in found:
         x, y, classes = (np.array(runs["points"].iloc[0][name]) for name in ("x", "y", "label"))
         for index in np.unique(classes):
-            look = {
-                "color": shades[index % 10],
-                "marker": MARKERS[index % 10],
-                "s": 11,
-                "alpha": 0.8,
-                "linewidths": 0.4,
-            }
-            ax.scatter(x[classes == index], y[classes == index], label=str(index), **look)
+            own = classes == index
+            ax.scatter(x[own], y[own], color=_CLASSES[index % 10], s=7, alpha=0.6, linewidths=0)
+            ax.text(
+                np.median(x[own]),
+                np.median(y[own]),
+                str(index),
+                ha="center",
+                va="center",
+                fontweight="bold",
+                fontsize="large",
+                path_effects=[withStroke(linewidth=3, foreground="white")],
+            )
         ax.locator_params(nbins=3)
         ticks = [tick for tick in ax.get_xticks() if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]
         ax.set_xticks(
             [tick for tick in ticks if tick or not ticks[0] < 0 < ticks[-1]]
         )  # three would run into one another
         ax.tick_params(labelsize="small", pad=1)
-    one_legend(
-        figure,
-        [found[0][0]],
-        title="class",
-        ncols=10,
-        handletextpad=0.1,
-        columnspacing=0.8,
-        markerscale=1.5,
-    )
     return figure
 
 

@@ -21,9 +21,9 @@ from study.losses import LOSSES, loss_name
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for
 # the common colour deficiencies
 _SMALL = LinearSegmentedColormap.from_list(
-    "small beta", ["#9ecae1", "#4292c6", "#08519c", "#5e3c99"]
+    "small beta", ["#74b3d8", "#3d8cc4", "#08519c", "#5e3c99"]
 )
-_LARGE = LinearSegmentedColormap.from_list("large beta", ["#fdb863", "#e66101", "#8c2d04"])
+_LARGE = LinearSegmentedColormap.from_list("large beta", ["#f0a030", "#e66101", "#8c2d04"])
 _WARMUPS = ("#009e73", "#cc79a7", "#7f7f00")
 
 # a variant of MNIST has the marker of its activation, and the colour and the line of its pixels; no
@@ -35,6 +35,8 @@ _PIXELS = {
     "pixels 0 to 255": ("#aa3377", ":"),
 }
 _SHADES = ("#444444", "#117733", "#aa3377", "#999933", "#44aa99", "#882255", "#888888", "#cc6677")
+# An order, from dark to light: no end is lost, neither on white nor turned on a dark page
+_ORDER = LinearSegmentedColormap.from_list("order", sns.color_palette("viridis", 101)[:66])
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*", "h", "p", "d", "8")
 LINES = ("-", "--", "-.", ":")
 
@@ -68,6 +70,11 @@ def beta_color(beta: float) -> str:
     if position < 0:
         return to_hex(_SMALL(min(1.0, -position / 3.0)))
     return to_hex(_LARGE(min(1.0, position / 1.7)))
+
+
+def order_colors(count: int) -> list[str]:
+    """Give so many colours from dark to light, for what has an order and is no β."""
+    return [to_hex(_ORDER(place / max(count - 1, 1))) for place in range(count)]
 
 
 def beta_linestyle(beta: float) -> str:
@@ -178,6 +185,7 @@ def panels(
     columns: int = 2,
     *,
     height: float,
+    width: float = 0.0,
     xlabel: str = "",
     ylabel: str = "",
     **shared: bool,
@@ -185,16 +193,15 @@ def panels(
     """Make a panel for each value of a column, or each pair of values of two; each with its title and the rows of the table that it shows.
 
     The panels are in the order of the table. With two columns of which both have several values,
-    the second one changes along a row.
+    the second one changes along a row. The ``width`` of a panel is in inches.
     """
     there = [name for name in ([by] if isinstance(by, str) else by) if name in table]
     by = [name for name in there if table[name].nunique() > 1] or there[:1]
     values = [list(dict.fromkeys(table[name])) for name in by]
     keys = list(itertools.product(*values))
     columns = len(values[1]) if len(by) > 1 else min(columns, len(keys))
-    figure, axes = grid(
-        len(keys), columns, width=7.0 / columns if columns > 1 else 6.2, height=height, **shared
-    )
+    usual = 7.0 / columns if columns > 1 else 6.2
+    figure, axes = grid(len(keys), columns, width=width or usual, height=height, **shared)
     found = []
     for index, (ax, key) in enumerate(zip(axes, keys, strict=False)):
         ax.set_title(

@@ -32,6 +32,12 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """Data sets, and how the names of their variants begin."""
 
+_WORDS = (
+    "none",
+    *("one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+)
 _TABLES = {
     "A2": "AG, Table I",
     "A5": "AG, Table VII",
@@ -49,6 +55,44 @@ def summary(verdicts: Iterable[Verdict]) -> str:
     """Count the claims by their outcome, such as ``"1 supported, 4 unresolved"``."""
     found = Counter(verdict.verdict for verdict in verdicts)
     return ", ".join(f"{found[word]} {word}" for word in VERDICTS if found[word])
+
+
+def tally(verdicts: Iterable[Verdict]) -> str:
+    """Say how many claims have which outcome, a sentence each.
+
+    Example: ``"Four are supported, one in part. Two are contradicted."``
+    """
+    found = Counter(verdict.verdict for verdict in verdicts)
+    supported, partly = found["supported"], found["partly supported"]
+    said = []
+    if supported:
+        in_part = f", {_number(partly)} in part" if partly else ""
+        said.append(f"{_number(supported)} {_be(supported)} supported{in_part}")
+    elif partly:
+        said.append(f"{_number(partly)} {_be(partly)} supported in part")
+    if mixed := found["mixed"]:
+        hold, fail = ("holds", "fails") if mixed == 1 else ("hold", "fail")
+        said.append(f"{_number(mixed)} {hold} in some settings and {fail} in others")
+    if against := found["contradicted"]:
+        said.append(f"{_number(against)} {_be(against)} contradicted")
+    if still := found["unresolved"]:
+        said.append(f"{_number(still)} {'stays' if still == 1 else 'stay'} open")
+    if outside := found["outside the premise"]:
+        speak = "speaks" if outside == 1 else "speak"
+        said.append(
+            f"{_number(outside)} {speak} of networks that have learnt their training images,"
+            " which ours had not"
+        )
+    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in said)
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _number(count: int) -> str:
+    """Write a count in words, up to twenty."""
+    return _WORDS[count] if count < len(_WORDS) else str(count)
 
 
 def is_own(verdict: Verdict) -> bool:
@@ -110,12 +154,39 @@ def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
     return {outcome: found[outcome] for outcome in MARKS if found[outcome]}
 
 
-def matrix(verdicts: Sequence[Verdict]) -> HTML:
+def matrix(verdicts: Sequence[Verdict], first: Sequence[str] = ()) -> HTML:
     """Draw the matrix of some claims, for a page in a folder of the book.
 
     Its cells are links to the page that shows the claim, as its file says; the ledger, if it does not. A cell under the mouse or with the focus lists its findings, each with its
     effect, the interval and the papers' own effect. On a phone each claim is one line.
+
+    Args:
+        verdicts: those to show.
+        first: claims that are seen at once; the others are closed, and open with a click. Without
+            them all are seen.
     """
+    if not first:
+        return HTML(_table(verdicts, "tab-outcomes", _legend()))
+    by_claim = {verdict.claim: verdict for verdict in verdicts}
+    opened = [by_claim.pop(claim) for claim in first if claim in by_claim]
+    text = _table(opened, "tab-outcomes", _legend())
+    if by_claim:
+        summary = f"<summary>The other claims ({len(by_claim)})</summary>"
+        title = '<span class="visually-hidden">The other claims</span>'
+        others = _table(list(by_claim.values()), "tab-outcomes-others", title)
+        text += f'<details class="outcomes">{summary}{others}</details>'
+    return HTML(text)
+
+
+def _legend() -> str:
+    marks = ", ".join(
+        f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items()
+    )
+    return f"Comparisons {marks}; an empty cell: not run."
+
+
+def _table(verdicts: Sequence[Verdict], name: str, caption: str) -> str:
+    """Write a row for each claim; data sets that none of them was run on are left out."""
     by_column: list[dict[str, list[tuple[str, Finding]]]] = [
         {column: [] for column in _COLUMNS} for _ in verdicts
     ]
@@ -141,21 +212,15 @@ def matrix(verdicts: Sequence[Verdict]) -> HTML:
         address = f"../{_pages()[label]}#{label}"
         size = scale(verdict).removesuffix(" runs").removeprefix("the ")
         # on a phone, where .all is shown and .word is not, the scale stands behind the name
-        about = f'<small>{verdict.claim}<span class="all">, {size}</span></small>'
-        name = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> {about}</th>'
+        about = f'<small class="all">{size}</small>'
+        claimed = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> {about}</th>'
         outcome = f'<span class="word">{verdict.verdict}<br><small>{size}</small></span><span class="all">{_marks(verdict.deciding)}</span>'
         cells = "".join(
             _cell(f"{verdict.claim}, {column}", columns[column], address) for column in shown
         )
-        rows.append(f"<tr>{name}<td>{outcome}</td>{cells}</tr>")
-    legend = ", ".join(
-        f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items()
-    )
-    caption = f"Findings {legend}; – not run: each one part in one variant."
+        rows.append(f"<tr>{claimed}<td>{outcome}</td>{cells}</tr>")
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return HTML(
-        f'<table class="outcomes" id="tab-outcomes"><caption>{caption}</caption>{body}</table>'
-    )
+    return f'<table class="outcomes" id="{name}"><caption>{caption}</caption>{body}</table>'
 
 
 def effects(found: Finding) -> tuple[str, str]:
@@ -174,7 +239,7 @@ def effects(found: Finding) -> tuple[str, str]:
 def _cell(name: str, found: Sequence[tuple[str, Finding]], address: str) -> str:
     """The marks of some findings, with a line for each: the variant, what is compared, the effects, ours and the papers'."""
     if not found:
-        return '<td class="none">–<span class="visually-hidden"> not run</span></td>'
+        return '<td class="none"><span class="visually-hidden">not run</span></td>'
     lines = []
     for part, one in found:
         each = ("{}: {} (papers: {})".format(leaf.text, *effects(leaf)) for leaf in one.leaves())

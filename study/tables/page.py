@@ -204,8 +204,9 @@ class Page:
         campaigns = campaign.coverage_table(ROOT / "campaigns", self.claims)
         contents: list[str | Table] = [
             "In a clone of the repository ({ref}`how to re-run <sec-rerun>`). The first command"
-            " trains small networks on embedded data in seconds. The second one repeats one of the"
-            " jobs that decide, whatever has a record; its minutes are for one core."
+            " trains small networks on embedded data in seconds. The second one trains one of the jobs"
+            " that decide anew, in a folder of its own, and says whether the record comes out"
+            " again; its minutes are for one core."
         ]
         for claim in self.verdicts:
             if jobs := rerun.deciding(claim):
@@ -215,14 +216,14 @@ class Page:
                     f"**{claim}**, small:",
                     f"```bash\n{rerun.command(job.template, rerun.small(claim, job))}\n```",
                     f"**{claim}**, one of {len(jobs)} jobs{minutes}:",
-                    f"```bash\n{rerun.command(job.template, job.parameters)}\n```",
+                    f"```bash\n{rerun.anew(job)}\n```",
                 ]
         commands = "\n".join(
             f"make reproduce CAMPAIGN={name.strip('`')}"
             for name in dict.fromkeys(campaigns["campaign"])
         )
         contents += [
-            "Whole campaigns run what is missing; what has a record is not run again:",
+            "Whole campaigns run what is missing; with `FRESH=1` behind it, everything anew:",
             f"```bash\n{commands}\n```",
         ]
         caption = (

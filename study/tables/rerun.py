@@ -95,3 +95,12 @@ def command(template: str, parameters: Mapping[str, Any]) -> str:
     )
     notebook = f"jupytext --to ipynb -o - notebooks/experiments/{template}.md"
     return f"{notebook} |\n  papermill - run.ipynb -y {shlex.quote(values.strip())}"
+
+
+def anew(job: Job) -> str:
+    """Write the line that trains one job of a campaign anew and compares it with its record.
+
+    Where there is no record yet, it trains the missing one.
+    """
+    fresh = " FRESH=1" if job.done else ""
+    return f"make reproduce CAMPAIGN={job.campaign} ONLY={job.id}{fresh}"

@@ -21,6 +21,7 @@ import yaml
 from study import campaign as campaigns
 from study.campaign import CampaignError, Job
 from study.campaign import __main__ as command
+from study.campaign.agreement import agreement, told
 from study.campaign.run import run
 from study.campaign.watch import Watch
 from study.settings import Train
@@ -762,6 +763,100 @@ def test_an_interrupted_campaign_goes_on_where_it_was(project: Path) -> None:
 
 
 # -- the campaigns of the project ------------------------------------------------------------------
+
+
+# -- anew ------------------------------------------------------------------------------------------
+
+
+def test_jobs_are_chosen_by_name_or_pattern(project: Path) -> None:
+    for only, expected in (
+        ("", ["a-seed0", "a-seed1", "b"]),
+        ("b", ["b"]),
+        ("a-*", ["a-seed0", "a-seed1"]),
+        ("b,*seed1", ["a-seed1", "b"]),
+    ):
+        found = campaigns.plan("small", project, only=only)
+        assert [job.id for job in found.pending] == expected, only
+    with pytest.raises(
+        CampaignError, match="no job matches 'c'; its jobs are: a-seed0, a-seed1, b"
+    ):
+        campaigns.plan("small", project, only="b,c")
+
+
+def test_a_fresh_job_leaves_the_committed_record_alone(project: Path) -> None:
+    first, *_ = jobs_of(project)
+    put_record(first)
+    before = first.record.read_bytes()
+    (fresh, *_) = campaigns.plan("small", project, fresh=True).pending
+    assert fresh.record == project / "build" / "fresh" / "small" / "records" / "a-seed0.json"
+    assert run("small", "a-seed0", project, fresh=True) == fresh.record
+    assert first.record.read_bytes() == before
+    assert fresh.done
+    assert not (project / "build" / "small").exists(), "nor its logs and checkpoints"
+    assert "small, trained anew: 1 of 3" in str(campaigns.plan("small", project, fresh=True))
+
+
+def shifted(job: Job, **metrics: float) -> None:
+    """The record that the job has, with other metrics in every run."""
+    content = json.loads(job.record.read_text(encoding="utf-8"))
+    for found in content["runs"]:
+        found["metrics"] |= metrics
+    job.record.write_text(json.dumps(content), encoding="utf-8")
+
+
+def test_what_was_trained_anew_is_equal_within_the_deviation_or_different(project: Path) -> None:
+    seeds = {"each": {"seeds": [[0], [1], [2], [3]]}, "parameters": {"betas": [1]}}
+    write(project, {**entry(**seeds), "defaults": CAMPAIGN["defaults"]})
+    committed = jobs_of(project)
+    for job, accuracy in zip(committed, (0.50, 0.52, 0.54, 0.56), strict=True):
+        put_record(job)
+        shifted(job, test_accuracy=accuracy)
+    again = committed[0].again(project)
+
+    missing = agreement(again, committed)
+    assert (missing.outcome, missing.why) == ("not compared", "the new record: it has no record")
+    put_record(again)
+    shifted(again, test_accuracy=0.50)
+    assert str(agreement(again, committed)) == "a-seed0: equal"
+    # the deviation of the four is 2.58 points, and three errors of a difference of two are 10.95
+    for accuracy, outcome in ((0.60, "within the seeds' deviation"), (0.62, "different")):
+        shifted(again, test_accuracy=accuracy)
+        found = agreement(again, committed)
+        assert found.outcome == outcome
+        points = round(100 * (accuracy - 0.5))
+        assert found.why == f"1: test accuracy +{points} points, the seeds' deviation is 2.58"
+    for job in committed[2:]:
+        job.record.unlink()
+    few = agreement(again, committed)
+    assert few.outcome == "different"
+    assert few.why.endswith("2 seeds are too few for a deviation")
+    committed[0].record.unlink()
+    assert agreement(again, committed).why == "the committed record: it has no record"
+    lines = told([few, missing]).splitlines()
+    assert lines[0].startswith("a-seed0: different (")
+    bars = {line.split("|")[0].strip(): line.split("|")[1] for line in lines[2:]}
+    assert bars["different"].strip() == 10 * "█"
+    assert bars["equal"].strip() == ""
+
+
+def test_snakemake_trains_anew_and_the_records_agree(project: Path) -> None:
+    for job in jobs_of(project):
+        run("small", job.id, project)
+    done = snakemake(project, "fresh=1", "only=a-*")
+    assert done.returncode == 0, done.stderr
+    assert "small, trained anew: 0 of 2 jobs have their record; 2 to run" in done.stderr
+    told_of = subprocess.run(
+        [sys.executable, "-m", "study.campaign", "agree", "small", "a-*"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+    )
+    assert told_of.returncode == 0, told_of.stderr
+    assert told_of.stdout.splitlines()[:2] == ["a-seed0: equal", "a-seed1: equal"]
+    assert not list((project / "build").glob("fresh/*/done/*"))
+    shifted(jobs_of(project)[0].again(project), test_accuracy=0.4)
+    again = [sys.executable, "-m", "study.campaign", "agree", "small", "a-*"]
+    assert subprocess.run(again, cwd=project, capture_output=True).returncode == 1
 
 
 def test_the_campaigns_of_the_project_are_valid(subtests: pytest.Subtests) -> None:

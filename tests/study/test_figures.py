@@ -168,7 +168,7 @@ class TestCurves:
     def test_a_panel_for_each_schedule_and_variant(self):
         for draw in (figures.difficulty_groups, figures.single_samples, figures.feature_planes):
             figure = draw(followed("ReLU"))
-            assert titles(figure) == SCHEDULES and figure.legends
+            assert titles(figure) == SCHEDULES
             figure.canvas.draw()
         assert titles(figures.difficulty_groups(followed("ReLU", "tanh")))[:2] == [
             "β = 0.1, ReLU",
@@ -186,8 +186,59 @@ class TestCurves:
             "5 (easiest)",
         ]
 
+    def test_the_number_of_a_class_stands_in_its_middle(self):
+        (ax, *_) = figures.feature_planes(followed("ReLU")).axes
+        middle = {text.get_text(): text.get_position() for text in ax.texts}
+        assert middle == {"0": (0.0, 0.0), "1": (1.5, 0.75)}
+
+    def test_schedules_are_compared_within_the_panels_of_the_easiest_and_the_hardest_fifth(self):
+        figure = figures.easiest_and_hardest(followed("ReLU"))
+        assert titles(figure) == ["easiest fifth", "hardest fifth"]
+        assert names(figure) == SCHEDULES
+        easiest, hardest = (ax.get_lines() for ax in figure.axes)
+        # the epoch 0 is not on the logarithmic axis
+        np.testing.assert_allclose(easiest[0].get_xydata(), [[1, 0.5], [2, 0.9]])
+        assert len(easiest) == len(hardest) == 3
+        first = pd.DataFrame(followed("ReLU").iloc[:1])
+        first["group_confidence"] = [[[0.1, 0.2, 0.3], [0, 0, 0], [0.5, 0.6, 0.7]]]
+        values = [ax.get_lines()[0].get_ydata() for ax in figures.easiest_and_hardest(first).axes]
+        np.testing.assert_allclose(values, [[0.6, 0.7], [0.2, 0.3]])
+
+    def test_an_order_has_colours_that_can_be_read_on_white_and_on_black(self):
+        for count in (1, 5, 12):
+            colors = figures.order_colors(count)
+            assert len(set(colors)) == count
+            for one in colors:
+                light = sum(
+                    weight * (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
+                    for weight, part in zip((0.2126, 0.7152, 0.0722), to_rgb(one), strict=True)
+                )
+                assert 1.05 / (light + 0.05) > 2.5, "beside white"
+
 
 # --- outcomes against beta ---
+
+
+def test_differences_along_an_axis_have_a_line_a_beta_and_a_panel_each():
+    rows = [
+        {"activation": activation, "rate": rate, "seed": seed, "beta": beta, "setting": beta}
+        | {"errors": 100 + 10 * seed + sign * (1 - beta) * rate + seed * beta}
+        for activation, sign in (("ReLU", 1000), ("tanh", -1000))
+        for rate in (0.01, 0.1)
+        for beta in (1.0, 0.1, 0.5)
+        for seed in range(3)
+    ]
+    table = pd.DataFrame(rows)
+    figure = figures.along(table, "errors", x="rate", panel="activation", label="errors", linear=10)
+    assert titles(figure) == ["ReLU", "tanh"]
+    assert names(figure) == ["β = 0.5", "β = 0.1"]
+    (half, *_), (tenth, *_) = figure.axes[0].containers
+    np.testing.assert_allclose(half.get_ydata(), [5 - 0.5, 50 - 0.5])
+    np.testing.assert_allclose(tenth.get_ydata(), [9 - 0.9, 90 - 0.9])
+    assert tenth.get_color() == figures.beta_color(0.1)
+    assert titles(figures.along(table[:0], "errors", x="rate", panel="activation", label="")) == [
+        ""
+    ]
 
 
 def bins(seed: int) -> dict:

@@ -58,7 +58,7 @@ def test_a_page_shows_the_sentence_that_was_written_for_the_verdict() -> None:
     runs = pd.concat(both, ignore_index=True)
     level = 0.9 + 0.01 * runs["seed"]
     text = Page("E6", found=runs.assign(test_accuracy=level)).answer().data
-    assert text.startswith("{.answer}\nA small network on all of CIFAR-10 does not tell β = 0.1")
+    assert text.startswith("{.answer}\nβ = 0.1 is as accurate as β = 1 on all of CIFAR-10")
     assert "The difference is 0.0 points" in text
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ from bs4 import BeautifulSoup, Tag
 from study import claims, headline, metrics, published, statistics
 from study.claims import Finding, Part, Verdict
 from study.claims.load import Found
-from study.tables import Page, measured, outcomes, prose, sentences
+from study.tables import Page, install, measured, outcomes, prose, sentences
 from tests.study import made_up
 
 FAST = made_up.FAST | {"subset": 0}
@@ -220,7 +221,7 @@ def test_the_matrix_has_mark_word_effect_and_link() -> None:
     assert link(one) == "../notebooks/evidence/accuracy.html#sec-e4"
     assert text(one, "th a") == claims.ledger()["E4"].short
     assert text(one, ".word") == "mixed papers' scale"
-    assert text(one, "th small") == "E4 , papers' scale"
+    assert text(one, "th small") == "papers' scale"
     assert text(one, "td .all") == "✓1 met ✗1 contradicted ○1 unresolved"
     lines = [line.get_text() for line in one.select(".more > span")]
     assert lines[0] == (
@@ -228,8 +229,28 @@ def test_the_matrix_has_mark_word_effect_and_link() -> None:
         " +2.0 [−0.5, +4.5] points (papers: GD-2: +0.2)"
     )
     assert [line.split()[0] for line in lines] == ["✓", "✗", "○"]
-    assert other.select("td")[-1].get_text() == "– not run"
+    assert other.select("td")[-1].get_text() == "not run"
     assert text(other, ".word") == "not run"
+
+
+def test_some_claims_are_seen_at_once_and_the_others_are_closed() -> None:
+    several = [
+        verdict("E4", a=(finding("tanh-unit", "met"),)),
+        verdict("E6", a=(finding("cifar10, fast, plain", "met"),)),
+        verdict("E5", a=(finding("relu-none", "met"),)),
+    ]
+    found = BeautifulSoup(outcomes.matrix(several, first=["E5", "E4"]).data, "html.parser")
+    seen, closed = found.select("table")
+    assert [text(row, "th a") for row in seen.select("tbody tr")] == [
+        claims.ledger()[claim].short for claim in ("E5", "E4")
+    ]
+    columns = [cell.get_text() for cell in seen.select("thead th")]
+    assert columns == ["claim", "outcome", "MNIST"], "nothing that none of them was run on"
+    assert closed.find_parent("details")
+    assert text(found.select_one("details"), "summary") == "The other claims (1)"
+    assert len(closed.select("tbody tr")) == 1
+    whole = BeautifulSoup(outcomes.matrix(several, first=["E4", "E5", "E6"]).data, "html.parser")
+    assert not whole.select("details")
 
 
 def test_a_claim_without_a_page_leads_to_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,6 +290,21 @@ def test_claims_are_counted_by_their_outcome_in_the_order_of_the_words() -> None
     counted = outcomes.summary([against, met, met, verdict("E4", a=())])
     assert counted == "2 supported, 1 contradicted, 1 not run"
     assert outcomes.summary([]) == ""
+
+
+def test_a_tally_says_each_outcome_in_a_sentence() -> None:
+    met, open_, against = (
+        verdict("E4", a=(finding("u", word),)) for word in ("met", "unresolved", "contradicted")
+    )
+    both = verdict("E4", a=(finding("u", "met"), finding("v", "contradicted")))
+    partly = verdict("E4", a=(finding("u", "met"), finding("v", "unresolved")))
+    assert outcomes.tally([met, met, partly, both]) == (
+        "Two are supported, one in part. One holds in some settings and fails in others."
+    )
+    assert outcomes.tally([open_, against, against]) == "Two are contradicted. One stays open."
+    assert outcomes.tally([partly, met]) == "One is supported, one in part."
+    assert outcomes.tally([partly]) == "One is supported in part."
+    assert outcomes.tally([open_] * 21) == "21 stay open."
 
 
 def test_the_scale_of_a_verdict_in_words() -> None:
@@ -341,6 +377,19 @@ def told(
 
 
 # --- README.md ---
+
+
+def test_the_package_is_installed_from_its_address_once_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "ROOT", tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "some-name"\n', encoding="utf-8")
+    config = tmp_path / "_config.yml"
+    config.write_text('repository:\n  url: ""\n', encoding="utf-8")
+    assert install.command().startswith("pip install . ")
+    config.write_text("repository:\n  url: https://example.org/a/b/\n", encoding="utf-8")
+    line = 'pip install "some-name @ git+https://example.org/a/b"'
+    assert install.command() == line
 
 
 def test_the_picture_carries_the_hash_of_its_numbers() -> None:

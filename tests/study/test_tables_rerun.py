@@ -1,13 +1,16 @@
-"""The commands of "Run it again": every claim's are valid, and the small one really is small."""
+"""The commands of "Run it again": every claim's are valid, and the small one is small and runs."""
 
 from __future__ import annotations
 
 import shlex
 
+import jupytext
+import papermill
 import pytest
 import yaml
 
-from study import claims
+from study import ROOT, claims, records
+from study.campaign import plan
 from study.settings import TEMPLATES
 from study.tables import rerun
 
@@ -19,11 +22,46 @@ def test_the_lines_of_a_claim_give_the_parameters_back(claim):
     jobs = rerun.deciding(claim)
     assert jobs, f"no campaign answers {claim}"
     job = jobs[0]
-    for parameters in (dict(job.parameters), rerun.small(claim, job)):
-        words = shlex.split(rerun.command(job.template, parameters))
-        given = yaml.safe_load(words[words.index("-y") + 1])
-        assert given == yaml.safe_load(yaml.safe_dump(parameters))
-        TEMPLATES[job.template](**given)
+    parameters = rerun.small(claim, job)
+    words = shlex.split(rerun.command(job.template, parameters))
+    given = yaml.safe_load(words[words.index("-y") + 1])
+    assert given == yaml.safe_load(yaml.safe_dump(parameters))
+    TEMPLATES[job.template](**given)
+
+
+@pytest.mark.parametrize("claim", ANSWERED)
+def test_the_line_that_trains_a_job_anew_names_one_job(claim):
+    job = rerun.deciding(claim)[0]
+    words = dict(word.split("=") for word in shlex.split(rerun.anew(job))[2:])
+    (planned,) = plan(words["CAMPAIGN"], ROOT, only=words["ONLY"]).campaign.jobs
+    assert planned.id == job.id
+    assert ("FRESH" in words) == job.done
+
+
+def shape(claim: str) -> tuple[str, str]:
+    """What of a claim's small line can fail in a way of its own: the notebook and the loss."""
+    job = rerun.deciding(claim)[0]
+    return job.template, str(rerun.small(claim, job))
+
+
+LINES = list({shape(claim): claim for claim in reversed(ANSWERED)}.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", LINES)
+def test_the_small_line_runs_to_its_end_and_leaves_its_record(claim, tmp_path):
+    job = rerun.deciding(claim)[0]
+    written = tmp_path / "run.json"
+    papermill.execute_notebook(
+        jupytext.read(ROOT / "notebooks" / "experiments" / f"{job.template}.md"),
+        tmp_path / "run.ipynb",
+        parameters=rerun.small(claim, job) | {"record": str(written)},
+        kernel_name="python3",
+        cwd=ROOT,
+        progress_bar=False,
+    )
+    planned = TEMPLATES[job.template](**rerun.small(claim, job)).planned()
+    assert len(records.load(written).runs) == len(planned)
 
 
 @pytest.mark.parametrize("claim", ANSWERED)

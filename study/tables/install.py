@@ -1,0 +1,21 @@
+"""The line that installs the package, as the reader of a page can type it."""
+
+import tomllib
+
+import yaml
+
+from study import ROOT
+
+
+def command() -> str:
+    """Write the line: from the address of the repository, or in a clone where there is none.
+
+    The address is ``repository: {url: ...}`` in ``_config.yml``, the name that of
+    ``pyproject.toml``.
+    """
+    book = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    address = str(book["repository"]["url"] or "").rstrip("/")
+    if not address:
+        return "pip install .   # in a clone of this repository"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return f'pip install "{project["name"]} @ git+{address}"'
