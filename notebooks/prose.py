@@ -18,7 +18,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 FIRST_PAGES = ("README.md", "book/welcome.md", "book/idea.md", "book/use-the-loss.md")
 """What a reader sees before any word of this book was defined."""
-FOLDERS = ("book",)
+FOLDERS = ("book", "notebooks")
 _FOR_WHO_BUILDS = "\n## Two commands"  # the rest of README.md
 
 _FENCE = re.compile(r"\s*(`{3,}|:{3,}|~{3,})(.*)")
