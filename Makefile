@@ -27,7 +27,7 @@ export CAMPAIGN INTO DATA MINUTES MORE GPU_CAMPAIGNS GPU_INTO
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
 
-.PHONY: always help venv book pdf test browser coverage lint format types reproduce bench gpu clean
+.PHONY: always help venv book pdf test browser coverage compat ecosystem lint format types reproduce bench gpu clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
@@ -63,6 +63,12 @@ browser: ## puppeteer-core and axe-core, with which make test looks at the book 
 
 coverage: $(STAMP) ## pytest with branch coverage of gdlib and study
 	$(BIN)/python -m pytest --cov --cov-report=term-missing
+
+compat: ## the tests of gdlib with the oldest and the newest PyTorch, in environments under build/compat
+	PYTHON="$(PYTHON)" .ci/compat
+
+ecosystem: ## the recipes with Lightning, skorch, Transformers and timm, in an environment under build/ecosystem
+	PYTHON="$(PYTHON)" .ci/ecosystem
 
 lint: $(STAMP) ## ruff over code and notebooks, and which module may import which
 	$(BIN)/lint-imports --no-cache --no-logo
