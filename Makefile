@@ -26,6 +26,10 @@ export CAMPAIGN INTO DATA MINUTES MORE GPU_CAMPAIGNS GPU_INTO
 # one torch thread in every process: contended loops are several times slower
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
+# Jupyter, IPython and the hub keep files in the home of a user; one of a container may have none
+ifeq ($(HOME),)
+export HOME := $(CURDIR)/build/home
+endif
 
 .PHONY: always help venv book pdf test browser coverage compat ecosystem lint format types reproduce bench gpu clean
 
@@ -44,7 +48,7 @@ $(STAMP): pyproject.toml constraints.txt
 # makes them stale. No name of a file reaches make, which would stumble over blanks and colons.
 _build/.inputs: always
 	@if [ ! -e $@ ] || [ -n "$$(find gdlib study campaigns results book -type f -not -name '*.md' \
-		-not -name '*.pyc' -newer $@ -print -quit)" ]; then \
+		-not -name '*.pyc' -not -path 'results/records/quick/*' -newer $@ -print -quit)" ]; then \
 		rm -rf _build/.jupyter_cache _build/.doctrees; mkdir -p $(@D); touch $@; fi
 
 book: $(STAMP) _build/.inputs ## execute the notebooks and build the book; prints the address of its first page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sysconfig
@@ -122,6 +123,20 @@ def test_nobody_is_told_to_install_another_project() -> None:
             continue
         found = name.search(path.read_text(encoding="utf-8", errors="replace"))
         assert not found, f"{path.relative_to(ROOT)}: {found.group()}; it is gradient-decay"
+
+
+@pytest.mark.parametrize("home", [None, "/somewhere"])
+def test_a_user_without_a_home_gets_one_from_make(home: str | None) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "HOME"}
+    environment |= {} if home is None else {"HOME": home}
+    done = subprocess.run(
+        ["make", "-s", "--eval=home: ; @echo $$HOME", "home"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == (home or str(ROOT / "build" / "home")), done.stderr
 
 
 # -- what is kept ----------------------------------------------------------------------------------
