@@ -9,7 +9,7 @@ FROM python:3.11-slim
 
 ARG PIP_EXTRA_INDEX_URL PLUGINS
 WORKDIR /project
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml setup.py _config.yml constraints.txt README.md LICENSE ./
 COPY gdlib gdlib
 RUN python -m pip install --no-cache-dir --disable-pip-version-check -c constraints.txt -e ".[workflow]" ${PLUGINS}
 COPY . .

@@ -21,9 +21,11 @@ import io
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,30 @@ class Client(AsyncKernelClient):
         return self.kernel.is_alive()
 
 
+def end_with(parent: int) -> None:
+    """Let this process end, within a second or so, when the one that started it is gone.
+
+    Otherwise a page would go on for minutes after ``timeout`` or an out-of-memory killer ended the
+    build, which is told to nobody further down.
+    """
+
+    def look(*_: object) -> None:
+        if os.getppid() != parent:
+            raise SystemExit("the build that asked for these pages has ended")
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)  # a fork has a timer of its own
+
+
+async def as_long_as(parent: int, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work, and cancel it if the process that asked for it is gone."""
+    task = asyncio.ensure_future(work)
+    while not (await asyncio.wait([task], timeout=1.0))[0]:
+        if os.getppid() != parent:
+            task.cancel()
+    await task
+
+
 async def talk(
     notebook: nbformat.NotebookNode, timeout: int, kernel: Forked, info: dict[str, Any]
 ) -> None:
@@ -133,9 +159,10 @@ def execute(notebook: nbformat.NotebookNode, timeout: int, folder: str) -> None:
     file, info = write_connection_file(
         f"{folder}/kernel.json", key=os.urandom(16).hex().encode(), **place
     )
+    parent = os.getppid()
     kernel = Forked(file)  # before this process has a socket or a thread
     try:
-        asyncio.run(talk(notebook, timeout, kernel, info))
+        asyncio.run(as_long_as(parent, talk(notebook, timeout, kernel, info)))
     finally:
         kernel.kill()
 
@@ -174,6 +201,8 @@ def main() -> None:
     """Keep as many pages running as there are workers."""
     workers, timeout = int(sys.argv[1]), int(sys.argv[2])
     jobs: list[dict[str, Any]] = [json.loads(line) for line in sys.stdin]
+    if hasattr(signal, "setitimer"):
+        end_with(os.getppid())
     if FORK:
         warm([Path(job["notebook"]) for job in jobs])
     running: dict[int, tuple[dict[str, Any], float]] = {}

@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pandas as pd
@@ -83,6 +86,48 @@ def test_notebooks_run_at_once_each_in_a_process_of_its_own(tmp_path: Path) -> N
         2,
     ] and "execution" not in notebooks[1].cells[0].metadata
     assert not stderr, "nothing but the progress is shown"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not run_pages.FORK, reason="kernels are forked on Linux alone")
+def test_no_kernel_outlives_the_build_that_was_killed(tmp_path: Path) -> None:
+    psutil = pytest.importorskip("psutil")
+    nbformat.write(
+        nbformat.v4.new_notebook(
+            cells=[
+                nbformat.v4.new_code_cell(
+                    "import pathlib, time; pathlib.Path('begun').touch(); time.sleep(300)"
+                )
+            ]
+        ),
+        tmp_path / "long.ipynb",
+    )
+    job = json.dumps({"notebook": str(tmp_path / "long.ipynb"), "cwd": str(tmp_path)})
+    # a build that starts run_pages.py, as Sphinx does, and is then killed
+    build = (
+        "import subprocess, sys; process = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE,"
+        f" text=True); process.stdin.write({job!r}); process.stdin.close(); process.wait()"
+    )
+    pages = [sys.executable, str(EXTENSIONS / "run_pages.py"), "2", "600"]
+    process = psutil.Popen([sys.executable, "-c", build, *pages], cwd=ROOT)
+    wait_until((tmp_path / "begun").exists)
+    (main,) = process.children()
+    (worker,) = main.children()
+    (kernel,) = worker.children()
+    process.kill()
+    process.wait()
+    wait_until(lambda: not any(map(alive, [main, worker, kernel])))
+
+
+def alive(process: Any) -> bool:
+    return process.is_running() and process.status() != "zombie"
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 180.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.2)
 
 
 def test_a_sheet_keeps_the_rules_of_the_classes_that_are_there() -> None:
