@@ -126,14 +126,24 @@ class StackedMLP(RunModel):
                 hidden = self.activation(hidden)
         return hidden
 
+    def check_inputs(self, inputs: Tensor, layer: int = 0) -> None:
+        """Refuse inputs of a layer that are not ``[S, N, in]`` with S a divisor of R.
+
+        Raises:
+            ValueError: for such inputs.
+        """
+        width = self.weights[layer].shape[1]
+        groups = inputs.shape[0] if inputs.ndim == 3 else 0
+        if not groups or self.runs % groups or inputs.shape[2] != width:
+            raise ValueError(
+                f"inputs of shape {list(inputs.shape)} do not fit {self.runs} runs of a layer "
+                f"with {width} inputs: expected [S, N, {width}] with S a divisor of {self.runs}"
+            )
+
     def _layer(self, layer: int, inputs: Tensor) -> Tensor:
         weight, bias = self.weights[layer], self.biases[layer]  # (R, in, out), (R, out)
-        groups, samples, width = inputs.shape if inputs.ndim == 3 else (0, 0, 0)
-        if not groups or self.runs % groups or width != weight.shape[1]:
-            raise ValueError(
-                f"inputs of shape {list(inputs.shape)} do not fit {self.runs} runs of a layer with {weight.shape[1]} inputs: expected "
-                f"[S, N, {weight.shape[1]}] with S a divisor of {self.runs}"
-            )
+        self.check_inputs(inputs, layer)
+        groups, samples, width = inputs.shape
         shared = self.runs // groups
         if shared > 1:
             inputs = (
