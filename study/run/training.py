@@ -235,7 +235,7 @@ def _measure(
     last = epoch == setting.epochs
     tested = last or epoch % setting.test_every == 0
     fits = setting.train_every and (epoch <= 10 or epoch % setting.train_every == 0)
-    measured = {}
+    measured: dict[str, Tensor] = {}
     if tested:
         measured |= scores(evaluation.logits(dataset.test), dataset.test.labels, "test")
     if tested and (last or fits):
