@@ -63,6 +63,11 @@ class ModuleStack(RunModel):
         outputs = self._each(lambda copy, batch: copy(batch), inputs)
         if isinstance(outputs[0], Tensor):
             return torch.stack(outputs)
+        if not isinstance(outputs[0], (tuple, list)):
+            raise TypeError(
+                "a module must return a tensor, or a tuple of them; got "
+                f"{type(outputs[0]).__name__}"
+            )
         return tuple(torch.stack(one) for one in zip(*outputs, strict=True))
 
     def features(self, inputs: Tensor) -> Tensor:

@@ -205,9 +205,12 @@ class LossOfEachRun(Objective):
         for loss in self.each:
             if not isinstance(loss, losses.GDCrossEntropyLoss):
                 return None
-            if isinstance(loss.beta, Tensor) and loss.beta.ndim:
-                return None
-            values.append(float(loss.beta))
+            beta = loss.beta
+            if isinstance(beta, Tensor):
+                if beta.ndim:
+                    return None
+                beta = beta.item()
+            values.append(float(beta))
         return values
 
 
