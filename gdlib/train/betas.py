@@ -3,18 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from gdlib.train.objective import Objective
 
 BetaSchedule = Callable[[int], float | Sequence[float]] | Sequence[Callable[[int], float]]
 """Maps an optimiser step, counted from 0, to one β for all runs or to one for each; or a sequence
 with a schedule for each run, which maps a step to its β."""
 
 
-class Betas:
+class Betas(Protocol):
+    """The β of the steps of R runs.
+
+    Attributes:
+        known: whether the loss has a β, for the history to tell.
+    """
+
+    known: bool
+
+    def of_steps(self, steps: Sequence[int]) -> Tensor:
+        """Return the β of these steps for each run, ``[steps, R]``."""
+        ...
+
+    def follow(self, measured: Mapping[str, Tensor]) -> None:
+        """Take note of what was measured after an epoch."""
+        ...
+
+
+class OwnBetas:
+    """The β that the loss has itself; of a loss that has none, 1, which nothing heeds."""
+
+    def __init__(self, objective: Objective, runs: int) -> None:
+        self.objective, self.runs = objective, runs
+        self.known = objective.betas(runs) is not None
+
+    def of_steps(self, steps: Sequence[int]) -> Tensor:
+        """Return the β as it is now for each step and run, ``[steps, R]``."""
+        now = self.objective.betas(self.runs) or [1.0] * self.runs
+        return torch.tensor(now).expand(len(steps), -1)
+
+    def follow(self, measured: Mapping[str, Tensor]) -> None:
+        """Do nothing."""
+
+
+class ScheduledBetas:
     """Ask a schedule for the β of the steps, and tell it what is measured.
 
     A schedule with a method ``update`` follows what is measured, and so has a state. Its method
@@ -30,6 +66,8 @@ class Betas:
             several runs would share.
         TypeError: for a schedule that has ``update`` and no ``reset``.
     """
+
+    known = True
 
     def __init__(self, schedule: BetaSchedule, runs: int) -> None:
         self.runs = runs
@@ -72,7 +110,7 @@ class Betas:
         return values.reshape(len(rows), -1).expand(-1, self.runs)
 
     def follow(self, measured: Mapping[str, Tensor]) -> None:
-        """Hand on what was measured: all of it to a schedule of all runs, of each run to its own."""
+        """Hand on what was measured: all to a schedule of all runs, of each run to its own."""
         if self.of_all is not None and hasattr(self.of_all, "update"):
             self.of_all.update(measured)
         for run, one in enumerate(self.of_each):

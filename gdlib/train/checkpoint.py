@@ -173,7 +173,10 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
 
 
 def _check_form(state: Any, parts: Mapping[str, Any]) -> None:
-    """Refuse a state that no training wrote; that weights fit their model, the model itself says."""
+    """Refuse a state that no training wrote.
+
+    That weights fit their model, the model itself says.
+    """
     if not isinstance(state, dict):
         raise TypeError(f"a mapping is expected, not a {type(state).__name__}")
     kinds = {"identity": str, "history": list, "random": Tensor} | dict.fromkeys(parts, dict)

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 from gdlib.models import ModuleStack, RunModel
-from gdlib.train.betas import Betas, BetaSchedule
+from gdlib.train.betas import Betas, BetaSchedule, OwnBetas, ScheduledBetas
 from gdlib.train.checkpoint import GeneratorState, Keeper
 from gdlib.train.manual import ManualStep
 from gdlib.train.objective import LossFunction, Objective, RunLoss, objective_of
@@ -108,7 +108,7 @@ def train(
         >>> fast = Optimisation(learning_rate=1.0)
         >>> data, five = (inputs, labels), Batches(size=5)
         >>> history = train(
-        ...     model, GDCrossEntropyLoss(beta=0.1), data, epochs=20, optimisation=fast, batches=five
+        ...     model, GDCrossEntropyLoss(0.1), data, epochs=20, optimisation=fast, batches=five
         ... )
         >>> (predict(model, inputs).argmax(1) == labels).float().mean()
         tensor(1.)
@@ -137,7 +137,9 @@ def train(
     stack = model if isinstance(model, RunModel) else ModuleStack([model])
     device = device_of(stack)
     objective = objective_of(loss, stack.runs, scheduled=schedule is not None)
-    betas = None if schedule is None else Betas(schedule, stack.runs)
+    betas: Betas = OwnBetas(objective, stack.runs)
+    if schedule is not None:
+        betas = ScheduledBetas(schedule, stack.runs)
     source = source_of(data, batches, stack.runs, device)
 
     graphed = execution.cuda_graph and can_be_graphed(source)
@@ -163,42 +165,38 @@ def train(
     if graphed and isinstance(source, TensorSource):
         steps = GraphedStep(source, take_step)
 
-    parts = _parts(model, objective, optimizer, rates, source)
+    if isinstance(checkpoint, (str, os.PathLike)):
+        checkpoint = Checkpoint(checkpoint)
     kept = Keeper(
-        _checkpoint(checkpoint), _settings(optimisation, batches, execution, source, epochs), parts
+        checkpoint,
+        _settings(optimisation, batches, execution, source, epochs),
+        _parts(model, objective, optimizer, rates, source),
     )
     history = kept.restore()
-    if betas is not None:
-        for past in history:  # what the schedule had seen before the interruption
-            betas.follow({name: past[name] for name in past if name not in _ENTRIES})
+    for past in history:  # what the schedule had seen before the interruption
+        betas.follow({name: past[name] for name in past if name not in _ENTRIES})
     if isinstance(rate, Tensor):
         read_from(rate, optimizer)
-    if isinstance(take_step, ManualStep):
-        take_step.load()
 
     try:
         for epoch in _epochs(len(history), epochs, progress):
+            step = epoch * source.steps  # the first one after this epoch
             if epoch > 0:
                 model.train()
                 objective.train(True)
-                first = (epoch - 1) * source.steps
-                table = _table(betas, objective, range(first, first + source.steps), stack.runs)
-                if isinstance(take_step, ManualStep):
-                    take_step.check(table)
-                steps.begin(epoch, table)
+                steps.begin(epoch, betas.of_steps(range(step - source.steps, step)))
                 for number in range(source.steps):
                     steps.do(number)
-                    if per_step or number == source.steps - 1:
+                    if per_step:
                         rates.step()
-                if isinstance(take_step, ManualStep):
-                    take_step.store()
+                steps.end()
+                if not per_step:
+                    rates.step()
             measured = _measured(measure, model, objective, epoch)
-            if betas is not None:
-                betas.follow(measured)
+            betas.follow(measured)
             entry: dict[str, Any] = {"epoch": epoch}
-            if betas is not None or objective.betas(stack.runs) is not None:
-                following = [epoch * source.steps]
-                entry["beta"] = _table(betas, objective, following, stack.runs)[0]
+            if betas.known:
+                entry["beta"] = betas.of_steps([step])[0]
             entry["learning_rate"] = float(rates.get_last_lr()[0])
             history.append(entry | measured)
             kept.keep(history)
@@ -354,22 +352,6 @@ def _settings(
     else:
         settings["epochs"] = epochs
     return settings
-
-
-def _checkpoint(given: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
-    return given if given is None or isinstance(given, Checkpoint) else Checkpoint(given)
-
-
-def _table(
-    betas: Betas | None, objective: Objective, steps: range | list[int], runs: int
-) -> Tensor:
-    """Return the β of these steps for each run, ``[steps, R]``.
-
-    Without a schedule they are those of the loss; of a loss that has none, 1.
-    """
-    if betas is not None:
-        return betas.of_steps(steps)
-    return torch.tensor(objective.betas(runs) or [1.0] * runs).expand(len(steps), -1)
 
 
 def _measured(

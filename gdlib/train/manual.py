@@ -73,7 +73,7 @@ class ManualStep:
 
     With few units in a layer, a step by autograd is mostly calls and allocations. Here the buffers
     are made once, and parameters, gradients and momenta are three rows of one array, which lives
-    here while steps are done; :meth:`store` hands it to the model and its optimizer.
+    here during an epoch, at the end of which :meth:`end` hands it to the model and its optimizer.
 
     A run in a stack computes what it computes alone, bit for bit, under the conditions of
     :class:`gdlib.models.StackedMLP`: every sum over samples or classes is made run by run, and
@@ -158,7 +158,6 @@ class ManualStep:
         )
         self.buffers: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
         self.checked = torch.empty(0)
-        self.load()
 
     def _views(self, blocks: Sequence[Tensor]) -> list[View]:
         """Make views of one block of numbers for each parameter."""
@@ -177,20 +176,16 @@ class ManualStep:
             return View(used.mT, used)
         return View(block.view(shape), block.view(shape))
 
-    def check(self, betas: Tensor) -> None:
-        """Refuse, as the loss itself would, a β or a τ that is not finite and positive.
+    def begin(self, betas: Tensor) -> None:
+        """Begin an epoch: take the parameters and the momenta from the model and the optimizer.
 
         Args:
-            betas: of the steps of an epoch, ``[steps, R]``.
-        """
-        if not torch.equal(betas, self.checked):
-            for row in torch.aminmax(betas, dim=0):
-                for name, value in zip(("beta", "temperature"), self.decay(row), strict=True):
-                    check_parameter(name, value, "> 0", row.shape)
-            self.checked = betas
+            betas: of the steps of the epoch, ``[steps, R]``.
 
-    def load(self) -> None:
-        """Take the parameters and the momenta from the model and the optimizer."""
+        Raises:
+            ValueError: as of the loss itself, for a β or a τ that is not finite and positive.
+        """
+        self._check(betas)
         for parameter, value, momentum in zip(
             self.parameters, self.values, self.momenta, strict=True
         ):
@@ -200,9 +195,16 @@ class ManualStep:
                 if remembered is not None:
                     _copy(remembered, momentum)
 
+    def _check(self, betas: Tensor) -> None:
+        if not torch.equal(betas, self.checked):
+            for row in torch.aminmax(betas, dim=0):
+                for name, value in zip(("beta", "temperature"), self.decay(row), strict=True):
+                    check_parameter(name, value, "> 0", row.shape)
+            self.checked = betas
+
     @torch.no_grad()
-    def store(self) -> None:
-        """Hand the parameters to the model and the momenta to the optimizer."""
+    def end(self) -> None:
+        """End an epoch: hand the parameters to the model and the momenta to the optimizer."""
         for parameter, value, momentum in zip(
             self.parameters, self.values, self.momenta, strict=True
         ):
@@ -222,8 +224,8 @@ class ManualStep:
         return self.buffers[samples]
 
     @torch.no_grad()
-    def __call__(self, inputs: Tensor, labels: Tensor, beta: Tensor) -> None:
-        """Do one step with inputs ``[S, B, D]``, labels ``[R, B]`` and β ``[R]``."""
+    def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
+        """Do one step with inputs ``[S, B, D]``, targets ``[R, B]`` and β ``[R]``."""
         if inputs.shape[-1] != self.width or inputs.ndim != 3:
             self.layers.check_inputs(inputs)
         outputs, gradients = self._buffers(inputs.shape[1])
@@ -262,7 +264,7 @@ class ManualStep:
         if len(biases) > self.last:
             logits.add_(biases[self.last].unsqueeze(2))
 
-        signal = self._loss_backward(logits, labels.unsqueeze(1), beta)
+        signal = self._loss_backward(logits, targets.unsqueeze(1), beta)
         torch.bmm(signal, hidden, out=weights_grad[-1])
         if len(biases) > self.last:
             torch.sum(signal, 2, out=biases_grad[self.last])

@@ -14,7 +14,7 @@ from gdlib import losses
 from gdlib.functional import gd_cross_entropy
 
 BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
-"""Maps the β of a step, ``[R]``, to the β and the τ of a gradient decay, each ``[R]`` or a number."""
+"""Maps the β of a step, ``[R]``, to β and τ of a gradient decay, each ``[R]`` or a number."""
 
 LossFunction = Callable[..., Tensor]
 """Maps outputs ``[N, C]`` of a model and targets ``[N]`` to the loss of each sample ``[N]``, or to
@@ -47,7 +47,7 @@ class Objective(ABC):
 
     @abstractmethod
     def beta_and_temperature(self) -> BetaAndTemperature | None:
-        """Return β and τ of a loss whose gradient is that of the gradient decay; None for others."""
+        """Return β and τ of a loss whose gradient is that of gradient decay; None for others."""
 
     @abstractmethod
     def betas(self, runs: int) -> list[float] | None:

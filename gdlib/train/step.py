@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,6 @@ from gdlib.models import RunModel
 from gdlib.train.objective import Objective
 from gdlib.train.options import PRECISIONS
 from gdlib.train.source import Source, Tables, TensorSource
-
-TakeStep = Callable[[Tensor, Tensor, Tensor], None]
-"""Does a step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
 
 _log = logging.getLogger("gdlib.train")
 
@@ -80,6 +77,12 @@ class Step:
         self.max_grad_norm, self.precision, self.cached = max_grad_norm, precision, cached
         self.check_targets = check_targets if objective.ignore_index is not None else None
 
+    def begin(self, betas: Tensor) -> None:
+        """Begin an epoch with the β of each step, ``[steps, R]``."""
+
+    def end(self) -> None:
+        """End an epoch."""
+
     def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
         """Do one step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
         outputs = self._forward(inputs)  # (R, B, C)
@@ -112,6 +115,22 @@ class Step:
             check_targets(outputs.shape[2], ignored)
 
 
+class TakeStep(Protocol):
+    """One step, by autograd or by hand."""
+
+    def begin(self, betas: Tensor) -> None:
+        """Begin an epoch with the β of each step, ``[steps, R]``."""
+        ...
+
+    def end(self) -> None:
+        """End an epoch: model and optimizer have what was learnt in it."""
+        ...
+
+    def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
+        """Do one step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
+        ...
+
+
 class Steps:
     """Take the batches of a source to a step, one by one."""
 
@@ -120,11 +139,16 @@ class Steps:
 
     def begin(self, epoch: int, betas: Tensor) -> None:
         """Begin an epoch, counted from 1, with the β of each step, ``[steps, R]``."""
+        self.take_step.begin(betas)
         self.source.begin(epoch, betas)
 
     def do(self, number: int) -> None:
         """Do the step of this number, from 0; the steps of an epoch come in turn."""
         self.take_step(*self.source.batch(number))
+
+    def end(self) -> None:
+        """End the epoch."""
+        self.take_step.end()
 
 
 class GraphedStep:
@@ -151,6 +175,7 @@ class GraphedStep:
 
     def begin(self, epoch: int, betas: Tensor) -> None:
         """Begin an epoch, counted from 1, with the β of each step, ``[steps, R]``."""
+        self.take_step.begin(betas)
         self.source.begin(epoch, betas)
         self._hold(self.source.tables)
 
@@ -173,6 +198,10 @@ class GraphedStep:
             self._warm_up(number)
         else:
             self._single(number)
+
+    def end(self) -> None:
+        """End the epoch."""
+        self.take_step.end()
 
     def _hold(self, tables: Tables) -> None:
         if not hasattr(self, "held"):
