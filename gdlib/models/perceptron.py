@@ -15,7 +15,10 @@ from gdlib.models.runs import RunModel
 
 
 class _Tanh(torch.autograd.Function):
-    """tanh with a backward pass of single operations: PyTorch's fused one rounds by the place of a run in the stack."""
+    """tanh with a backward pass of single operations.
+
+    PyTorch's fused one rounds by the place of a run in the stack.
+    """
 
     @staticmethod
     def forward(ctx: Any, input: Tensor) -> Tensor:
@@ -49,7 +52,9 @@ INITIALIZATIONS = ("pytorch", "xavier", "he")
 
 
 class StackedMLP(RunModel):
-    """R multilayer perceptrons in stacked parameters: weights ``[R, in, out]``, biases ``[R, out]``.
+    """R multilayer perceptrons in stacked parameters.
+
+    Weights are ``[R, in, out]``, biases ``[R, out]``.
 
     On a CPU with one thread a run in a stack computes what it computes alone, bit for bit, where
     matrix products do not depend on where in memory a run lies: with MKL for whole batches at the
@@ -152,7 +157,11 @@ class StackedMLP(RunModel):
         return torch.baddbmm(bias.unsqueeze(1), inputs, weight)  # (R, N, out)
 
     def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before."""
+        """Scale the gradients of each run to a norm of at most ``max_norm``.
+
+        Returns:
+            The R norms from before.
+        """
         gradients = [
             parameter.grad for parameter in self.parameters() if parameter.grad is not None
         ]
@@ -171,7 +180,10 @@ class StackedMLP(RunModel):
 def _initial_layers(
     sizes: Sequence[int], seed: int, initialization: str
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Draw weights ``[in, out]`` and biases ``[out]`` of one run, layer by layer from its own generator."""
+    """Draw weights ``[in, out]`` and biases ``[out]`` of one run, layer by layer.
+
+    They come from a generator of the run.
+    """
     generator = torch.Generator().manual_seed(seed)
     weights, biases = [], []
     for width, units in zip(sizes[:-1], sizes[1:], strict=True):
