@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import StackedMLP
 from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup
-from gdlib.train import train
 from tests.each import each
+from tests.flat import train
 
 VALUES = st.floats(1e-6, 1e6)
 
