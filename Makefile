@@ -50,7 +50,7 @@ $(STAMP): pyproject.toml constraints.txt
 # Executed pages are kept from build to build by their own text alone, so what they read and import
 # makes them stale. No name of a file reaches make, which would stumble over blanks and colons.
 _build/.inputs: always
-	@if [ ! -e $@ ] || [ -n "$$(find gdlib study campaigns results book -type f -not -name '*.md' \
+	@if [ ! -e $@ ] || [ -n "$$(find gdlib study campaigns claims results book -type f -not -name '*.md' \
 		-not -name '*.pyc' -not -path 'results/records/quick/*' -newer $@ -print -quit)" ]; then \
 		rm -rf _build/.jupyter_cache _build/.doctrees; mkdir -p $(@D); touch $@; fi
 
