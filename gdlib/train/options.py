@@ -134,7 +134,7 @@ class Execution:
             weights and the loss stay in float32.
         manual_backward: where it can, do the steps of perceptrons by a backward pass written by
             hand, to rounding the same. It can on a CPU, with SGD, on tensors, for a
-            :class:`gdlib.GDCrossEntropyLoss` whose options are those of PyTorch, and for a
+            :class:`gdlib.losses.GDCrossEntropyLoss` whose options are those of PyTorch, and for a
             :class:`RunLoss` that says so.
         fused: let the optimiser update all parameters in one kernel; on a CPU this changes last
             bits.
