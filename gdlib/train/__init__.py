@@ -8,7 +8,8 @@ Example:
     >>> import torch
     >>> from gdlib import GDCrossEntropyLoss
     >>> from gdlib.train import Batches, Optimisation, predict, train
-    >>> inputs = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
+    >>> generator = torch.manual_seed(0)
+    >>> inputs = torch.randn(200, 4)
     >>> labels = (inputs.sum(1) > 0).long()
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
     >>> history = train(
@@ -27,6 +28,7 @@ from gdlib.train.betas import BetaSchedule as BetaSchedule
 from gdlib.train.loop import predict as predict
 from gdlib.train.loop import train as train
 from gdlib.train.objective import LossFunction as LossFunction
+from gdlib.train.objective import Objective as Objective
 from gdlib.train.objective import RunLoss as RunLoss
 from gdlib.train.options import LR_SCHEDULES as LR_SCHEDULES
 from gdlib.train.options import OPTIMIZERS as OPTIMIZERS

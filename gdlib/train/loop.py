@@ -69,10 +69,10 @@ def train(
         epochs: number of passes over the data.
         optimisation: learning rate, momentum and all that moves the weights.
         batches: size and order of the batches. A DataLoader has its own.
-        schedule: the β of a :class:`gdlib.GDCrossEntropyLoss` or a :class:`RunLoss`, in the place
-            of the loss's own, which stays as it is. It maps an optimiser step, counted from 0, to
-            one β for all runs or to one for each; or it is a sequence of schedules, one for each
-            run. For a β that changes from epoch to epoch, divide the step by the steps of an
+        schedule: the β of a :class:`gdlib.losses.GDCrossEntropyLoss` or a :class:`RunLoss`, in the
+            place of the loss's own, which stays as it is. It maps an optimiser step, counted from
+            0, to one β for all runs or to one for each; or it is a sequence of schedules, one for
+            each run. For a β that changes from epoch to epoch, divide the step by the steps of an
             epoch: ``lambda step: warmup(step // steps)``. A method ``update`` of a schedule is
             called with what ``measure`` returned, of its run if it has one, before the next epoch
             begins, so that β can follow what is measured, as with
@@ -102,6 +102,7 @@ def train(
         A plain module, with the β of the loss:
 
         >>> from gdlib import GDCrossEntropyLoss
+        >>> generator = torch.manual_seed(0)
         >>> inputs = torch.linspace(-1, 1, 20)[:, None]
         >>> labels = (inputs[:, 0] > 0).long()
         >>> model = nn.Linear(1, 2)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor, nn
 
 OPTIMIZERS = ("sgd", "adam")
@@ -77,9 +78,9 @@ class Optimisation:
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "momentum", "weight_decay"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise ValueError(f"{name} must be finite and >= 0, got {value}")
+            value: object = getattr(self, name)
+            if not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be finite and >= 0, got {value!r}")
         _check_name("optimizer", self.optimizer, OPTIMIZERS)
         _check_name("lr_schedule", self.lr_schedule, LR_SCHEDULES)
         if self.max_grad_norm is not None and not self.max_grad_norm > 0:
@@ -121,8 +122,7 @@ class Batches:
     draws: Draws | None = None
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"size of a batch must be >= 1, got {self.size}")
+        _check_count("size of a batch", self.size)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Execution:
             weights and the loss stay in float32.
         manual_backward: where it can, do the steps of perceptrons by a backward pass written by
             hand, to rounding the same. It can on a CPU, with SGD, on tensors, for a
-            :class:`gdlib.GDCrossEntropyLoss` whose options are those of PyTorch, and for a
+            :class:`gdlib.losses.GDCrossEntropyLoss` whose options are those of PyTorch, and for a
             :class:`RunLoss` that says so.
         fused: let the optimiser update all parameters in one kernel; on a CPU this changes last
             bits.
@@ -185,13 +185,17 @@ class Checkpoint:
     identity: str = ""
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise ValueError(f"every must be >= 1 epochs between two checkpoints, got {self.every}")
+        _check_count("every, the epochs between two checkpoints,", self.every)
         if os.path.isdir(self.path):
             raise ValueError(
                 f"a checkpoint is a file, and {os.fspath(self.path)} is a directory; "
                 f"name a file in it, such as {os.path.join(self.path, 'state.pt')}"
             )
+
+
+def _check_count(what: str, count: object) -> None:
+    if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 1:
+        raise ValueError(f"{what} must be a whole number >= 1, got {count!r}")
 
 
 def _check_name(what: str, name: str, valid: Sequence[str]) -> None:

@@ -245,6 +245,9 @@ def can_be_graphed(source: Source) -> bool:
     if device.type != "cuda":
         _log.info("a %s has no CUDA graphs: the steps are done one by one", device.type)
         return False
+    if device != source.device:
+        _log.info("data and model are on two devices: the steps are done one by one")
+        return False
     return True
 
 

@@ -1,4 +1,7 @@
-"""What a training step costs with one loss and with another: the losses take turns, so that they share whatever the machine does."""
+"""What a training step costs with one loss and with another.
+
+The losses take turns, so that they share whatever the machine does.
+"""
 
 import time
 from collections.abc import Callable

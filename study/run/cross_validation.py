@@ -1,4 +1,7 @@
-"""Cross-validation of one loss on many small tables: all runs and all folds of a table are one stack."""
+"""Cross-validation of one loss on many small tables.
+
+All runs and all folds of a table are one stack.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +21,7 @@ from study.settings import CrossValidation
 
 
 def cross_validate(setting: CrossValidation) -> records.Record:
-    """Train every run and every fold of every table, table by table, and measure the accuracy on the fold that was left out.
+    """Train every run and every fold of every table, and measure on the fold that was left out.
 
     The training parts of two folds may differ in size. An epoch takes from each as many samples as
     the smallest has, drawn anew without replacement, so that all runs of a stack do the same number
@@ -181,7 +184,9 @@ def _accuracies(
 
 
 def order_of_parts(parts: Sequence[Tensor], seeds: Sequence[int]) -> Callable[[int], Tensor]:
-    """Draw the samples of each epoch, ``[S, n]``, for runs that train on different parts of a table; n is the size of the smallest.
+    """Draw the samples of each epoch, ``[S, n]``, of runs with different parts of a table.
+
+    n is the size of the smallest part.
 
     Example:
         >>> order = order_of_parts([torch.tensor([0, 1, 2]), torch.tensor([5, 6])], seeds=[0, 1])

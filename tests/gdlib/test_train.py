@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import HeadedMLP, ModuleStack, RunModel, StackedMLP
 from gdlib.schedules import Constant, LinearWarmup
-from gdlib.train import RunLoss, batch_order, batch_orders, checkpoint, manual, predict
+from gdlib.train import RunLoss, batch_order, batch_orders, checkpoint, loop, manual, predict
 from gdlib.train.manual import ManualStep, product
 from gdlib.train.step import GraphedStep
 from gdlib.train.update import read_from
@@ -567,8 +567,11 @@ class TestScheduleAndHistory:
     def test_refused(self):
         for change, message in [
             ({"epochs": -1}, "epochs must be >= 0"),
-            ({"batch_size": 0}, "size of a batch must be >= 1, got 0"),
-            ({"checkpoint": "state.pt", "checkpoint_every": 0}, "every must be >= 1 epochs"),
+            ({"batch_size": 0}, "size of a batch must be a whole number >= 1, got 0"),
+            (
+                {"checkpoint": "state.pt", "checkpoint_every": 0},
+                "every, the epochs .*, must be a whole number >= 1",
+            ),
             ({"order_seeds": []}, "divide the 2 runs"),
             ({"order_seeds": [0, 1, 2]}, "divide the 2 runs"),
             (
@@ -1111,7 +1114,7 @@ class TestRecordedSteps:
             made.append(graphed)
             return graphed._body
 
-        monkeypatch.setattr("gdlib.train.loop.can_be_graphed", lambda source: True)
+        monkeypatch.setattr(loop, "can_be_graphed", lambda source: True)
         monkeypatch.setattr(GraphedStep, "_warm_up", warm_up)
         monkeypatch.setattr(GraphedStep, "_recorded", recorded)
         return made

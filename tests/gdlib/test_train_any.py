@@ -1,4 +1,4 @@
-"""The trainer as a stranger meets it: any module, any loss, any data; what does not fit is named."""
+"""The trainer as a stranger meets it: any module, loss and data; what does not fit is named."""
 
 from __future__ import annotations
 
@@ -611,7 +611,7 @@ class TestTheLastBatch:
 
 
 class TestLabels:
-    """The step by hand once took what autograd refused, and broke off with raw errors of PyTorch."""
+    """The step by hand once took what autograd refused, and broke off with errors of PyTorch."""
 
     BOTH = [Execution(manual_backward=True), Execution(manual_backward=False)]
 
@@ -762,9 +762,14 @@ class TestOptions:
         [
             (lambda: Optimisation(-1.0), "learning_rate must be finite and >= 0"),
             (lambda: Optimisation(0.1, lr_schedule="cosine"), "valid: milestones, exponential"),
-            (lambda: Batches(0), "size of a batch must be >= 1, got 0"),
+            (lambda: Optimisation("fast"), "learning_rate must be finite and >= 0, got 'fast'"),
+            (lambda: Batches(0), "size of a batch must be a whole number >= 1, got 0"),
+            (lambda: Batches(2.5), "size of a batch must be a whole number >= 1, got 2.5"),
             (lambda: Execution("half"), "unknown precision 'half'; valid: float32, bfloat16"),
-            (lambda: Checkpoint("state.pt", every=0), "every must be >= 1 epochs"),
+            (
+                lambda: Checkpoint("state.pt", every=0),
+                "every, the epochs .*, must be a whole number",
+            ),
         ],
     )
     def test_are_checked_when_they_are_made(self, make, message):
