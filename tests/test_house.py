@@ -139,6 +139,24 @@ def test_a_user_without_a_home_gets_one_from_make(home: str | None) -> None:
     assert done.stdout.strip() == (home or str(ROOT / "build" / "home")), done.stderr
 
 
+def test_the_workflow_runs_actions_of_one_commit_without_credentials() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text())
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"] if "uses" in step]
+    assert steps
+    for step in steps:
+        action, _, commit = step["uses"].partition("@")
+        assert re.fullmatch("[0-9a-f]{40}", commit), f"{step['uses']}: a tag can be moved"
+        if action == "actions/checkout":
+            assert step["with"]["persist-credentials"] is False
+    assert workflow["permissions"] == {"contents": "read"}
+
+
+def test_the_image_runs_as_no_root() -> None:
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER")]
+    assert users and users[-1] != "root"
+
+
 # -- what is kept ----------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ notebook, seconds, and the error, or null.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import base64
 import contextlib
 import importlib
@@ -115,6 +116,8 @@ def end_with(parent: int) -> None:
 
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)  # a fork has a timer of its own
+    # the interpreter drops its handlers when it ends; the next alarm would then kill it
+    atexit.register(signal.setitimer, signal.ITIMER_REAL, 0.0)
 
 
 async def as_long_as(parent: int, work: Coroutine[Any, Any, None]) -> None:
