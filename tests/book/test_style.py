@@ -13,13 +13,15 @@ from study import ROOT
 
 
 @pytest.fixture(scope="module")
-def prose() -> ModuleType:
+def words() -> ModuleType:
     """The script, which is in no package."""
-    spec = importlib.util.spec_from_file_location("prose", ROOT / "notebooks" / "prose.py")
+    spec = importlib.util.spec_from_file_location(
+        "notebooks_words", ROOT / "notebooks" / "words.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["prose"] = module
+    sys.modules["notebooks_words"] = module
     spec.loader.exec_module(module)
     return module
 
@@ -58,8 +60,8 @@ echo "cannot tell"
 """
 
 
-def test_prose_is_what_a_reader_reads(prose: ModuleType) -> None:
-    assert prose.paragraphs(PAGE) == [
+def test_prose_is_what_a_reader_reads(words: ModuleType) -> None:
+    assert words.paragraphs(PAGE) == [
         "# A heading",
         "A shown text and 0 points. *Two* sentences, e.g. this one.",
         "Its confidence less accuracy is x.",
@@ -68,33 +70,33 @@ def test_prose_is_what_a_reader_reads(prose: ModuleType) -> None:
     ]
 
 
-def test_a_page_is_measured_in_words(prose: ModuleType) -> None:
-    longest, mean = prose.measure(PAGE)
+def test_a_page_is_measured_in_words(words: ModuleType) -> None:
+    longest, mean = words.measure(PAGE)
     assert longest == 11
     assert mean == pytest.approx((6 + 5 + 6 + 3 + 7) / 5)
 
 
-def test_every_word_finds_what_it_is_like(prose: ModuleType) -> None:
-    for word in prose.words():
+def test_every_word_finds_what_it_is_like(words: ModuleType) -> None:
+    for word in words.words():
         assert word.word.search(word.like), word.like
         assert not word.word.search(word.instead), f"{word.like} is replaced by itself"
 
 
 def test_a_word_is_named_with_its_page(
-    prose: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = prose.words()
-    monkeypatch.setattr(prose, "words", lambda: words)
-    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    listed = words.words()
+    monkeypatch.setattr(words, "words", lambda: listed)
+    monkeypatch.setattr(words, "ROOT", tmp_path)
     first = tmp_path / "README.md"
     first.write_text("A variant.\n\n## Two commands\n\nA variant.\n", encoding="utf-8")
-    (found,) = prose.banned(first)
+    (found,) = words.banned(first)
     assert found.startswith("README.md: …A variant.…")
     later = tmp_path / "later.md"
     later.write_text(PAGE + "\nA variant.\n", encoding="utf-8")
-    (found,) = prose.banned(later)
+    (found,) = words.banned(later)
     assert "confidence less accuracy" in found
 
 
-def test_the_pages_do_without_these_words(prose: ModuleType) -> None:
-    assert [line for path in prose.pages() for line in prose.banned(path)] == []
+def test_the_pages_do_without_these_words(words: ModuleType) -> None:
+    assert [line for path in words.pages() for line in words.banned(path)] == []

@@ -1,7 +1,7 @@
 """The prose of the pages: words that it does without, and how dense it is.
 
-``python notebooks/prose.py`` names the words of ``words.yml`` that stand on a page;
-``python notebooks/prose.py --measure [PAGE...]`` prints, page by page, the longest paragraph and
+``python notebooks/words.py`` names the words of ``words.yml`` that stand on a page;
+``python notebooks/words.py --measure [PAGE...]`` prints, page by page, the longest paragraph and
 the mean length of a sentence, in words.
 """
 
