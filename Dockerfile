@@ -5,11 +5,13 @@
 #
 # PIP_EXTRA_INDEX_URL, as a build argument, names an index with PyTorch's builds for CPUs, which are smaller; PLUGINS are further packages,
 # such as Snakemake's plugin for the storage that brings the records back.
-FROM python:3.11-slim
+# BASE takes the place of the base image, by its digest for instance: --build-arg BASE=python:3.11-slim@sha256:...
+ARG BASE=python:3.11-slim
+FROM ${BASE}
 
 ARG PIP_EXTRA_INDEX_URL PLUGINS
 WORKDIR /project
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml setup.py _config.yml constraints.txt README.md LICENSE ./
 COPY gdlib gdlib
 RUN python -m pip install --no-cache-dir --disable-pip-version-check -c constraints.txt -e ".[workflow]" ${PLUGINS}
 COPY . .

@@ -29,8 +29,12 @@ export CAMPAIGN ONLY FRESH INTO DATA MINUTES MORE GPU_CAMPAIGNS GPU_INTO
 # one torch thread in every process: contended loops are several times slower
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
+# Jupyter, IPython and the hub keep files in the home of a user; one of a container may have none
+ifeq ($(HOME),)
+export HOME := $(CURDIR)/build/home
+endif
 
-.PHONY: always help venv book pdf test browser coverage lint format types reproduce bench gpu clean
+.PHONY: always help venv book pdf test browser coverage compat ecosystem lint format types reproduce bench gpu clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
@@ -46,8 +50,8 @@ $(STAMP): pyproject.toml constraints.txt
 # Executed pages are kept from build to build by their own text alone, so what they read and import
 # makes them stale. No name of a file reaches make, which would stumble over blanks and colons.
 _build/.inputs: always
-	@if [ ! -e $@ ] || [ -n "$$(find gdlib study campaigns results book -type f -not -name '*.md' \
-		-not -name '*.pyc' -newer $@ -print -quit)" ]; then \
+	@if [ ! -e $@ ] || [ -n "$$(find gdlib study campaigns claims results book -type f -not -name '*.md' \
+		-not -name '*.pyc' -not -path 'results/records/quick/*' -newer $@ -print -quit)" ]; then \
 		rm -rf _build/.jupyter_cache _build/.doctrees; mkdir -p $(@D); touch $@; fi
 
 book: $(STAMP) _build/.inputs ## execute the notebooks and build the book; prints the address of its first page
@@ -66,6 +70,12 @@ browser: ## puppeteer-core and axe-core, with which make test looks at the book 
 
 coverage: $(STAMP) ## pytest with branch coverage of gdlib and study
 	$(BIN)/python -m pytest --cov --cov-report=term-missing
+
+compat: ## the tests of gdlib with the oldest and the newest PyTorch, in environments under build/compat
+	PYTHON="$(PYTHON)" .ci/compat
+
+ecosystem: ## the recipes with Lightning, skorch, Transformers and timm, in an environment under build/ecosystem
+	PYTHON="$(PYTHON)" .ci/ecosystem
 
 lint: $(STAMP) ## ruff over code and notebooks, and which module may import which
 	$(BIN)/lint-imports --no-cache --no-logo

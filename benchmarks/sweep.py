@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from benchmarks.measuring import arguments, compared, finish, take_turns
 from gdlib import GDCrossEntropyLoss
 from gdlib.models import StackedMLP
-from gdlib.train import train
+from gdlib.train import Batches, Optimisation, RunLoss, train
 from study.objective import GradientDecay
 
 BETAS = [5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.01, 0.005, 0.001]
@@ -29,17 +29,14 @@ OPTIONS = {"momentum": 0.9, "weight_decay": 1e-4}
 
 def stacked(inputs: Tensor, labels: Tensor) -> None:
     model = StackedMLP([784, 50, 20, 10], seeds=[0] * len(BETAS))
-    loss_fn = GradientDecay([1.0] * len(BETAS))
     train(
         model,
-        loss_fn,
-        lambda step: BETAS,
-        inputs,
-        labels,
+        RunLoss(GradientDecay([1.0] * len(BETAS))),
+        (inputs, labels),
         epochs=1,
-        batch_size=BATCH,
-        learning_rate=1e-3,
-        **OPTIONS,
+        optimisation=Optimisation(1e-3, **OPTIONS),
+        batches=Batches(BATCH),
+        schedule=lambda step: BETAS,
     )
 
 

@@ -25,7 +25,7 @@ from benchmarks.measuring import Row, arguments, compared, finish, take_turns
 from gdlib import functional
 from gdlib.losses import AdaCosLoss
 from gdlib.models import HeadedMLP
-from gdlib.train import train
+from gdlib.train import Batches, Execution, Optimisation, RunLoss, train
 from study.losses import parse
 from study.objective import StackLoss
 from study.run import order_of_parts
@@ -94,22 +94,15 @@ class Stack:
             start = model.state_dict()
             model, loss_fn = self.compiled  # type: ignore[assignment]
             model.load_state_dict(start)
-        order, beta = order_of_parts(self.parts, range(len(self.parts))), [1.0] * len(self.parts)
-        options = {
-            "epochs": self.epochs,
-            "batch_size": BATCH,
-            "learning_rate": 0.1,
-            "momentum": 0.9,
-        }
+        order = order_of_parts(self.parts, range(len(self.parts)))
         train(
             model,
-            loss_fn,
-            lambda step: beta,
-            self.inputs,
-            self.labels,
-            order=order,
-            manual_backward=self.compiled is None,
-            **options,
+            RunLoss(loss_fn),
+            (self.inputs, self.labels),
+            epochs=self.epochs,
+            optimisation=Optimisation(0.1, momentum=0.9),
+            batches=Batches(BATCH, order=order),
+            execution=Execution(manual_backward=self.compiled is None),
         )
 
 

@@ -14,4 +14,4 @@ from gdlib import schedules as schedules
 from gdlib import train as train
 from gdlib.losses import GDCrossEntropyLoss as GDCrossEntropyLoss
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

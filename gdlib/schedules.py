@@ -149,8 +149,19 @@ class ConfidenceFeedback:
         """Return β since the last update, whatever the step."""
         return math.exp(self._log_beta)
 
+    def reset(self) -> None:
+        """Forget all updates: β is the start again.
+
+        :func:`gdlib.train.train` calls it before a training.
+        """
+        self._sum = 0.0
+        self._log_beta = math.log(self.start)
+
     def update(self, measured: Mapping[str, float]) -> None:
-        """Read ``valid_confidence``, the mean of the largest probabilities, and ``valid_accuracy`` of the same held-out samples."""
+        """Read ``valid_confidence`` and ``valid_accuracy`` of the same held-out samples.
+
+        The confidence is the mean of the largest probabilities.
+        """
         try:
             gap = float(measured["valid_confidence"]) - float(measured["valid_accuracy"])
         except (

@@ -32,7 +32,8 @@ import torch
 from torch import Tensor, nn
 
 from gdlib.models import image_stack
-from gdlib.train import train
+from gdlib.schedules import Constant
+from gdlib.train import Batches, Execution, Measure, Optimisation, RunLoss, train
 from study import records, run, settings
 from study.campaign import CampaignError, Job, plan
 from study.data import augmentation
@@ -56,13 +57,7 @@ _TOLERANCES = {torch.float64: 1e-8, torch.float32: 0.1}
 _RATE = float(
     torch.tensor(0.01)
 )  # a recorded step holds its learning rate in float32; so does what it is compared with
-_OPTIONS: dict[str, Any] = {
-    "epochs": 1,
-    "learning_rate": _RATE,
-    "momentum": 0.9,
-    "weight_decay": 1e-4,
-    "max_grad_norm": 3.0,
-}
+_OPTIMISATION = Optimisation(_RATE, momentum=0.9, weight_decay=1e-4, max_grad_norm=3.0)
 _BETAS, _TEMPERATURES = [5.0, 1.0, 0.1], [1.0, 2.0, 0.5]
 _SIZES = {
     "dataset",
@@ -95,7 +90,9 @@ def fit(
     runs: int = 3,
     dtype: torch.dtype = torch.float32,
     channels_last: bool = False,
-    **options: Any,
+    epochs: int = 1,
+    measure: Measure | None = None,
+    **switches: Any,
 ) -> Tensor:
     """Train a stack of ResNet18 on images that are on the device, with crops and flips.
 
@@ -113,8 +110,17 @@ def fit(
         return augmentation.apply(batch, cast(Tensor, draws)).to(dtype) / 127.5 - 1
 
     betas, temperatures = (_BETAS * runs)[:runs], (_TEMPERATURES * runs)[:runs]
-    options = _OPTIONS | {"batch_size": batch_size, "prepare": prepare, "draws": draws} | options
-    train(model, GradientDecay(temperatures), lambda step: betas, pixels, labels, **options)
+    train(
+        model,
+        RunLoss(GradientDecay(temperatures)),
+        (pixels, labels),
+        epochs=epochs,
+        optimisation=_OPTIMISATION,
+        batches=Batches(batch_size, prepare=prepare, draws=draws),
+        schedule=[Constant(beta) for beta in betas],
+        execution=Execution(**switches),
+        measure=measure,
+    )
     return _weights(model)
 
 

@@ -31,6 +31,8 @@ from typing_extensions import TypedDict  # that of typing, with Python 3.12 and 
 from study import ROOT
 
 FOLDER = ROOT / "results" / "records"
+REHEARSAL = "quick"
+"""The campaign that rehearses every template; its records are in no clone and on no page."""
 
 _Scale = Literal["paper", "reduced", "smoke"]
 SCALES = get_args(_Scale)
@@ -477,8 +479,9 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
 
     Its columns are the parameters of the job, what the run is known by, the metrics, the curves as
     lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder) and others of the whole
-    record. A damaged record, a file that no job is called after, and the copy of another are
-    refused by name.
+    record. The sub-folder of the rehearsal campaign is left out, so that a page is the same in
+    every clone; named itself, it is read. A damaged record, a file that no job is called after, and
+    the copy of another are refused by name.
     """
     if isinstance(source, (str, os.PathLike)):
         folder = Path(source)
@@ -486,7 +489,11 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
             raise FileNotFoundError(
                 f"there is no folder of records {folder}; `make reproduce CAMPAIGN=...` writes one"
             )
-        paths: list[Path] = sorted(folder.rglob("*.json"))
+        paths: list[Path] = sorted(
+            path
+            for path in folder.rglob("*.json")
+            if REHEARSAL not in path.relative_to(folder).parts[:-1]
+        )
     else:
         paths = [Path(path) for path in source]
     contents: dict[str, Path] = {}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import matplotlib
-
-matplotlib.use("agg")
-
 import pytest
 import torch
 from hypothesis import settings
+
+if find_spec("matplotlib") is not None:  # the tests of gdlib do without it
+    import matplotlib
+
+    matplotlib.use("agg")
 
 ROOT = Path(__file__).resolve().parent.parent
 

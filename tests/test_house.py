@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sysconfig
@@ -56,7 +57,7 @@ def test_every_dependency_is_pinned_within_its_range() -> None:
         *(line for extra in project()["optional-dependencies"].values() for line in extra),
     ]
     for requirement in map(Requirement, wanted):
-        if requirement.name == "gdlib":
+        if requirement.name == project()["name"]:
             assert requirement.extras <= set(project()["optional-dependencies"])
             continue
         pin = pins().get(canonicalize_name(requirement.name))
@@ -100,6 +101,60 @@ def test_the_version_is_one() -> None:
 
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert gdlib.__version__ == project()["version"] == str(citation["version"])
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\d\S*)", changes, re.MULTILINE)[0] == gdlib.__version__
+    welcome = (ROOT / "book" / "welcome.md").read_text(encoding="utf-8")
+    assert re.findall(r"version = \{(.*)\}", welcome) == [gdlib.__version__]
+
+
+def test_the_address_of_the_repository_has_one_setting() -> None:
+    settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert project()["dynamic"] == ["urls"] and "urls" not in project()  # setup.py reads it
+    assert citation.get("repository-code", "") == settings["repository"]["url"], (
+        "CITATION.cff: `repository-code` is the `repository: url` of _config.yml, where that is set"
+    )
+
+
+def test_nobody_is_told_to_install_another_project() -> None:
+    name = re.compile(r"""pip install [^\n#]*(?<![\w./-])gdlib(?![\w/-])""")
+    for path in kept():
+        if path == Path(__file__) or path.suffix in {".png", ".ico"}:
+            continue
+        found = name.search(path.read_text(encoding="utf-8", errors="replace"))
+        assert not found, f"{path.relative_to(ROOT)}: {found.group()}; it is gradient-decay"
+
+
+@pytest.mark.parametrize("home", [None, "/somewhere"])
+def test_a_user_without_a_home_gets_one_from_make(home: str | None) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "HOME"}
+    environment |= {} if home is None else {"HOME": home}
+    done = subprocess.run(
+        ["make", "-s", "--eval=home: ; @echo $$HOME", "home"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == (home or str(ROOT / "build" / "home")), done.stderr
+
+
+def test_the_workflow_runs_actions_of_one_commit_without_credentials() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text())
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"] if "uses" in step]
+    assert steps
+    for step in steps:
+        action, _, commit = step["uses"].partition("@")
+        assert re.fullmatch("[0-9a-f]{40}", commit), f"{step['uses']}: a tag can be moved"
+        if action == "actions/checkout":
+            assert step["with"]["persist-credentials"] is False
+    assert workflow["permissions"] == {"contents": "read"}
+
+
+def test_the_image_runs_as_no_root() -> None:
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER")]
+    assert users and users[-1] != "root"
 
 
 # -- what is kept ----------------------------------------------------------------------------------

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
+import logging
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,28 +16,32 @@ import nbformat
 import prose
 from docutils import nodes
 from jupyter_cache import get_cache
-from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
+from jupyter_cache.executors import load_executor
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.logging import getLogger
 
-LOGGER = getLogger(__name__)
+PROGRESS = logging.getLogger(__name__)
+PROGRESS.setLevel(logging.INFO)  # the executor tells of each page that it begins and ends
 
 # What a page can show besides its own text. A change in any of these executes every notebook again.
 SOURCES = (
     *("gdlib/**/*.py", "study/**/*.py", "campaigns/*.yml", "claims/*.yml", "book/answers.yml"),
-    *("results/**/*", "constraints.txt"),
+    *("results/**/*", "constraints.txt", "_config.yml", "pyproject.toml"),
 )
+# No page reads the records of the rehearsal: study.records.read leaves them out.
+NOT_READ = "results/records/quick/*"
 
 
 def state_of(root: Path) -> str:
     """A hash of the names and contents of everything that the notebooks read."""
     digest = hashlib.sha256()
     for path in sorted(
-        {path for pattern in SOURCES for path in root.glob(pattern) if path.is_file()}
+        path
+        for path in {path for pattern in SOURCES for path in root.glob(pattern)}
+        if path.is_file() and not path.match(NOT_READ)
     ):
         digest.update(
             path.relative_to(root).as_posix().encode()
@@ -61,6 +62,11 @@ def key_the_cache(app: Sphinx, config: Config) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     )  # study is used where it lies
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # all cores have pages to do
+    quiet = Path(app.outdir).parent / ".ipython/profile_default/ipython_kernel_config.py"
+    quiet.parent.mkdir(parents=True, exist_ok=True)
+    quiet.write_text("c.IPKernelApp.log_level = 'ERROR'\nc.HistoryManager.enabled = False\n")
+    os.environ["IPYTHONDIR"] = str(quiet.parents[1])  # no history, no warning for each page
     caches = Path(app.outdir).parent / ".jupyter_cache"
     current = caches / state_of(root)
     for other in caches.glob("*"):
@@ -74,7 +80,7 @@ def notebooks_to_run(
 ) -> Iterator[tuple[str, NotebookNode]]:
     """Yield those of the pages that are notebooks and are not in the cache, as myst-nb reads them."""
     cache = get_cache(env.mystnb_config.execution_cache_path)
-    for docname in docnames:
+    for docname in sorted(docnames):
         text = Path(env.doc2path(docname)).read_text(encoding="utf-8")
         notebook = prose.read(env, docname, prose.asking(text))
         if notebook is None:
@@ -91,83 +97,22 @@ def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -
     """Execute the notebooks among the pages that are about to be read, one on each core, and put them into the cache.
 
     Sphinx would execute them one after another. A page that fails is left to it: it says which cell
-    it was. The slowest pages of the last time come first.
+    it was.
     """
-    notebooks = dict(notebooks_to_run(env, docnames))
-    if not notebooks or not hasattr(os, "fork"):  # Windows
-        return
-    times = Path(app.outdir).parent / ".page-seconds.json"
-    known: dict[str, float] = json.loads(times.read_text()) if times.is_file() else {}
-    expected = {
-        docname: known.get(docname, sum(known.values()) / len(known) if known else 1.0)
-        for docname in notebooks
-    }
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    command = [
-        sys.executable,
-        str(Path(__file__).with_name("run_pages.py")),
-        str(cores),
-        str(env.mystnb_config.execution_timeout),
-    ]
     cache = get_cache(env.mystnb_config.execution_cache_path)
     with tempfile.TemporaryDirectory() as folder:
-        pages = {
-            f"{folder}/{number}.ipynb": docname
-            for number, docname in enumerate(sorted(expected, key=lambda name: -expected[name]))
-        }
-        for path, docname in pages.items():
-            nbformat.write(notebooks[docname], path)
-        jobs = [
-            json.dumps({"notebook": path, "cwd": str(Path(env.doc2path(docname)).parent)})
-            for path, docname in pages.items()
-        ]
-        start = time.monotonic()
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=app.srcdir
-        ) as process:
-            assert process.stdin is not None and process.stdout is not None
-            process.stdin.write("\n".join(jobs))
-            process.stdin.close()
-            for line in process.stdout:
-                result = json.loads(line)
-                docname = pages[result["notebook"]]
-                notebook = notebooks.pop(docname)
-                outcome = f"failed: {(result['error'] or '').strip().rpartition(chr(10))[2][:200]}"
-                if result["error"] is None:
-                    keep(
-                        cache,
-                        env.doc2path(docname),
-                        notebook,
-                        nbformat.read(result["notebook"], as_version=4),
-                        result["seconds"],
-                    )
-                    known[docname], outcome = result["seconds"], f"{result['seconds']:.0f} s"
-                rest = sum(expected[name] for name in notebooks)
-                left = (time.monotonic() - start) * rest / max(sum(expected.values()) - rest, 1e-9)
-                done = f"page {len(pages) - len(notebooks)} of {len(pages)}: {docname} ({outcome})"
-                LOGGER.info(f"{done}; about {left // 60:.0f}:{left % 60:02.0f} left")
-    times.write_text(json.dumps(known, indent=1))
-
-
-def keep(
-    cache: JupyterCacheAbstract,
-    path: str,
-    notebook: NotebookNode,
-    executed: NotebookNode,
-    seconds: float,
-) -> None:
-    """Put the outputs of an executed notebook into the cache, under the notebook as myst-nb reads it."""
-    notebook.metadata["language_info"] = executed.metadata["language_info"]
-    for cell, ran in zip(notebook.cells, executed.cells, strict=True):
-        if cell.cell_type == "code":
-            cell.update(outputs=ran.outputs, execution_count=ran.execution_count)
-    cache.cache_notebook_bundle(
-        CacheBundleIn(notebook, path, data={"execution_seconds": seconds}),
-        check_validity=False,
-        overwrite=True,
-    )
+        pages = []
+        for docname, notebook in notebooks_to_run(env, docnames):
+            path = Path(folder, f"{docname}.ipynb")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            nbformat.write(notebook, path)
+            pages.append(cache.add_nb_to_project(str(path)).uri)
+        if not pages:
+            return
+        executor = load_executor("local-parallel", cache, PROGRESS)
+        executor.run_and_cache(filter_uris=pages, timeout=env.mystnb_config.execution_timeout)
+        for page in pages:
+            cache.remove_nb_from_project(page)
 
 
 class Modules(SphinxDirective):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import importlib.util
+import io
 import re
 import shutil
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from fontTools import subset
 from myst_nb.sphinx_ import HideCodeCellNode, depart_HideCellInput
+from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
@@ -396,6 +398,18 @@ def trim_the_styles(out: Path) -> None:
     keep_the_icons(static, codes)
 
 
+def shrink(picture: Path) -> None:
+    """Store a picture with a palette of 256 colours where that is smaller: drawings have few, and become a third."""
+    with Image.open(picture) as image:
+        if image.mode == "P":
+            return
+        buffer = io.BytesIO()
+        palette = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        palette.save(buffer, "png", optimize=True)
+    if buffer.tell() < picture.stat().st_size:
+        picture.write_bytes(buffer.getvalue())
+
+
 def draw_the_card(target: Path, title: str) -> None:
     """Draw the picture that is shown where somebody sends a link to the book."""
     from matplotlib.figure import Figure
@@ -433,6 +447,8 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
     static = Path(app.outdir) / "_static"
     copy_mathjax(static)
     trim_the_styles(Path(app.outdir))
+    for picture in Path(app.outdir, "_images").glob("*.png"):
+        shrink(picture)
     make_pdf.offer(Path(app.outdir), app.config.root_doc)
     if app.config.html_baseurl:
         draw_the_card(static / "social.png", app.config.project)

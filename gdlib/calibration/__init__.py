@@ -1,4 +1,6 @@
-r"""Compare predicted probabilities with frequencies: bins, calibration errors, proper scores, post-hoc scaling, and the β link.
+r"""Compare predicted probabilities with frequencies.
+
+There are bins, calibration errors, proper scores, post-hoc scaling, and the β link.
 
 **Bins.** A bin is an interval (lo, hi]; a value of exactly 0 belongs to the first bin, exactly 1 to
 the last (Guo et al. 2017). The edges of equal-width bins are the floating-point numbers nearest to

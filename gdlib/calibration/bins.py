@@ -24,7 +24,9 @@ Scheme = Literal["width", "mass"]
 
 @dataclass(frozen=True, eq=False)
 class CalibrationBins:
-    """The contents of a reliability diagram, each of the shape ``[B]``: edges (lower, upper], samples, their mean confidence and accuracy.
+    """The contents of a reliability diagram, each of the shape ``[B]``.
+
+    They are edges (lower, upper], samples, their mean confidence and accuracy.
 
     Confidence and accuracy are NaN where a bin is empty.
     """
@@ -42,7 +44,10 @@ class CalibrationBins:
 
     @property
     def gap(self) -> FloatArray:
-        """Confidence minus accuracy in each bin; positive is over-confident, NaN where the bin is empty."""
+        """Confidence minus accuracy in each bin.
+
+        Positive is over-confident; it is NaN where the bin is empty.
+        """
         return self.confidence - self.accuracy
 
     @property
@@ -69,7 +74,8 @@ class CalibrationBins:
         measured = self.count > 1
         if not measured.any():
             raise ValueError(
-                f"no bin holds two of the {self.n} samples: the sampling error cannot be estimated; ask for fewer bins"
+                f"no bin holds two of the {self.n} samples: the sampling error cannot be "
+                "estimated; ask for fewer bins"
             )
         count, gap, accuracy = self.count[measured], self.gap[measured], self.accuracy[measured]
         return float((count * (gap**2 - accuracy * (1 - accuracy) / (count - 1))).sum() / self.n)
@@ -95,7 +101,7 @@ def calibration_bins(
     *,
     ignore_index: int = -100,
 ) -> CalibrationBins:
-    r"""Sort samples by the confidence of the predicted class, and compare confidence with accuracy in each bin.
+    r"""Compare confidence with accuracy in bins of the confidence of the predicted class.
 
     The prediction is :math:`\hat y = \arg\max_c p_c` (the first class in a tie), its confidence is
     :math:`\max_c p_c`.
@@ -140,7 +146,9 @@ def calibration_bins(
 def confidence_histogram(
     true_class_probability: ArrayOrTensor, edges: Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 ) -> IntArray:
-    r"""Count the samples whose true-class probability lies in each interval: Table 1 of the gradient-decay papers.
+    r"""Count the samples whose true-class probability lies in each interval.
+
+    This is Table 1 of the gradient-decay papers.
 
     The intervals are (lo, hi]; the first edge belongs to the first interval, a value above the last
     edge by rounding to the last.
@@ -168,7 +176,8 @@ def confidence_histogram(
     values, dtype = tensor.detach().to("cpu", torch.float64).numpy(), floating_type(tensor)
     if values.ndim == 0 or values.size == 0:
         raise ValueError(
-            f"true_class_probability must hold at least one sample, shape [N] or [R, N], not {list(values.shape)}"
+            "true_class_probability must hold at least one sample, shape [N] or [R, N], not "
+            f"{list(values.shape)}"
         )
     bounds = _in_precision(edges, dtype)
     if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
@@ -176,7 +185,8 @@ def confidence_histogram(
     rounding = 4 * torch.finfo(dtype).eps * abs(bounds[-1])
     if not ((values >= bounds[0]) & (values <= bounds[-1] + rounding)).all():  # also catches NaN
         raise ValueError(
-            f"true_class_probability must lie within the edges [{edges[0]}, {edges[-1]}]; it reaches from {values.min()} to {values.max()}"
+            f"true_class_probability must lie within the edges [{edges[0]}, {edges[-1]}]; it "
+            f"reaches from {values.min()} to {values.max()}"
         )
     counts = [
         np.bincount(_bin_of(row, bounds[1:]), minlength=bounds.size - 1)
@@ -212,10 +222,13 @@ def bins_of(
 
 
 def _bin_of(values: FloatArray, upper: FloatArray) -> IntArray:
-    """Find the first upper edge that is not below the value; rounding may leave a value just above the last one."""
+    """Find the first upper edge that is not below the value.
+
+    Rounding may leave a value just above the last one.
+    """
     return np.minimum(np.searchsorted(upper, values, side="left"), upper.size - 1)
 
 
 def _in_precision(edges: Sequence[float] | FloatArray, dtype: torch.dtype) -> FloatArray:
-    """Round edges to the type of the values, in float64: see the docstring of :mod:`gdlib.calibration`."""
+    """Round edges to the type of the values, in float64: see :mod:`gdlib.calibration`."""
     return torch.tensor(edges, dtype=torch.float64).to(dtype).to(torch.float64).numpy()

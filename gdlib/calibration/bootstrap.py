@@ -24,7 +24,7 @@ _OF_BINS: dict[Callable[..., float], Callable[[CalibrationBins], float]] = {
 
 
 class CalibrationInterval(NamedTuple):
-    """A calibration measure with a bootstrap interval: a tuple of the measure of the samples, the lower and the upper end."""
+    """A calibration measure of the samples, and both ends of its bootstrap interval."""
 
     estimate: float
     low: float
@@ -41,7 +41,9 @@ def bootstrap_calibration(
     seed: int = 0,
     ignore_index: int = -100,
 ) -> CalibrationInterval:
-    r"""Compute the basic bootstrap interval of a calibration measure, by resampling the test samples.
+    r"""Compute the basic bootstrap interval of a calibration measure.
+
+    The test samples are drawn again, with replacement.
 
     With :math:`\hat\theta` the measure and :math:`q_\alpha` the quantiles of the resampled
     measures, the interval is :math:`[\, 2\hat\theta - q_{1-\alpha/2},\; 2\hat\theta - q_{\alpha/2}
@@ -73,7 +75,8 @@ def bootstrap_calibration(
     Example:
         >>> import numpy as np
         >>> confidence = np.linspace(0.6, 0.99, 500)
-        >>> probs, labels = np.stack([confidence, 1 - confidence], 1), np.arange(500) % 2      # right half of the time
+        >>> probs = np.stack([confidence, 1 - confidence], 1)
+        >>> labels = np.arange(500) % 2  # right half of the time
         >>> ece = bootstrap_calibration(probs, labels)
         >>> print(f"{ece.estimate:.3f} [{ece.low:.2f}, {ece.high:.2f}]")
         0.297 [0.25, 0.34]

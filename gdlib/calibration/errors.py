@@ -45,7 +45,9 @@ def maximum_calibration_error(
     *,
     ignore_index: int = -100,
 ) -> float:
-    r"""Compute the maximum calibration error (MCE): the largest gap of a bin that is not empty, in [0, 1].
+    r"""Compute the maximum calibration error (MCE), in [0, 1].
+
+    It is the largest gap of a bin that is not empty.
 
     .. math:: \mathrm{MCE} = \max_b \bigl| \mathrm{acc}_b - \mathrm{conf}_b \bigr| \ge \mathrm{ECE}
 
@@ -70,9 +72,14 @@ def classwise_calibration_error(
     *,
     ignore_index: int = -100,
 ) -> float:
-    r"""Compute the classwise calibration error: the ECE of every class against the rest, averaged over the classes, in [0, 1].
+    r"""Compute the classwise calibration error, in [0, 1].
 
-    .. math:: \frac1C \sum_{c=1}^C \sum_b \frac{n_{b,c}}{N} \bigl| \mathrm{freq}_{b,c} - \bar p_{b,c} \bigr|
+    It is the ECE of every class against the rest, averaged over the classes.
+
+    .. math::
+
+        \frac1C \sum_{c=1}^C \sum_b \frac{n_{b,c}}{N}
+        \bigl| \mathrm{freq}_{b,c} - \bar p_{b,c} \bigr|
 
     where the samples are binned by :math:`p_c`, :math:`\bar p_{b,c}` is its mean in a bin and
     :math:`\mathrm{freq}_{b,c}` the share of samples whose label is c. Arguments and errors are
@@ -106,7 +113,9 @@ def debiased_calibration_error(
     *,
     ignore_index: int = -100,
 ) -> float:
-    r"""Compute the root mean square calibration error without the part that is due to the finite number of samples, in [0, 1].
+    r"""Compute the root mean square calibration error, debiased, in [0, 1].
+
+    The part that is due to the finite number of samples is taken out.
 
     The accuracy of a bin is off by chance, and a calibration error counts that as miscalibration:
     that of a perfectly calibrated network is positive, and grows with the number of bins. Here the
@@ -124,7 +133,8 @@ def debiased_calibration_error(
         Two of four are right at a confidence of 0.6: such a gap of 0.1 is less than chance gives.
 
         >>> probs, labels = [[0.6, 0.4]] * 4, [0, 0, 1, 1]
-        >>> round(expected_calibration_error(probs, labels), 12), debiased_calibration_error(probs, labels)
+        >>> error = expected_calibration_error(probs, labels)
+        >>> round(error, 12), debiased_calibration_error(probs, labels)
         (0.1, 0.0)
 
     References:
@@ -138,14 +148,17 @@ def debiased_calibration_error(
 def negative_log_likelihood(
     probs: ArrayOrTensor, labels: ArrayOrTensor, *, ignore_index: int = -100
 ) -> float:
-    r"""Compute the mean negative log-likelihood in nats, :math:`-\frac1N \sum_i \log p_{i, y_i} \ge 0`.
+    r"""Compute the mean negative log-likelihood in nats.
+
+    .. math:: -\frac1N \sum_i \log p_{i, y_i} \ge 0
 
     It is infinite if a true class has probability 0. From logits,
     :func:`torch.nn.functional.cross_entropy` is the more accurate way to the same number. Arguments
     and errors are those of :func:`calibration_bins`.
 
     Example:
-        >>> round(negative_log_likelihood([[0.5, 0.5], [0.25, 0.75]], [0, 0]), 4)      # (log 2 + log 4) / 2
+        >>> probs = [[0.5, 0.5], [0.25, 0.75]]
+        >>> round(negative_log_likelihood(probs, [0, 0]), 4)  # (log 2 + log 4) / 2
         1.0397
     """
     p, y, _ = predictions(probs, labels, ignore_index)
@@ -154,7 +167,9 @@ def negative_log_likelihood(
 
 
 def brier_score(probs: ArrayOrTensor, labels: ArrayOrTensor, *, ignore_index: int = -100) -> float:
-    r"""Compute the Brier score, :math:`\frac1N \sum_i \sum_c (p_{i,c} - [y_i = c])^2`, summed over the classes: in [0, 2], 0 is perfect.
+    r"""Compute the Brier score, summed over the classes: in [0, 2], 0 is perfect.
+
+    .. math:: \frac1N \sum_i \sum_c (p_{i,c} - [y_i = c])^2
 
     Arguments and errors are those of :func:`calibration_bins`.
 

@@ -1,4 +1,4 @@
-"""Input of all functions of this package: arrays or tensors of any floating type, checked, in float64."""
+"""Input of all functions here: arrays or tensors of any floating type, checked, in float64."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
 
 
 def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
-    """Make a tensor of real numbers; Python floats become float64, arrays and tensors keep their type."""
+    """Make a tensor of real numbers.
+
+    Python floats become float64, arrays and tensors keep their type.
+    """
     if not isinstance(values, Tensor):
         if np.ma.is_masked(values):
             raise ValueError(
@@ -64,24 +67,27 @@ def check_finite(values: Tensor, name: str) -> None:
     """Raise a ValueError unless all values are finite."""
     if not torch.isfinite(values).all():
         raise ValueError(
-            f"{name} must be finite; {int((~torch.isfinite(values)).sum())} values are NaN or infinite"
+            f"{name} must be finite; {int((~torch.isfinite(values)).sum())} values are NaN or "
+            "infinite"
         )
 
 
 def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
-    """Raise a ValueError unless the rows of ``p`` (float64) are probabilities, up to the rounding of ``dtype``."""
+    """Refuse rows of ``p``, float64, that are not probabilities up to the rounding of ``dtype``."""
     if p.ndim == 0 or p.numel() == 0:
         raise ValueError(f"{name} must not be empty; its shape is {list(p.shape)}")
     check_finite(p, name)
     tolerance = max(1e-4, 2 * torch.finfo(dtype).eps)
     if p.min() < 0 or p.max() > 1 + tolerance:
         raise ValueError(
-            f"{name} must lie in [0, 1]; it reaches from {p.min():.6g} to {p.max():.6g}. For logits, apply softmax first"
+            f"{name} must lie in [0, 1]; it reaches from {p.min():.6g} to {p.max():.6g}. For "
+            "logits, apply softmax first"
         )
     deviation = (p.sum(dim=-1) - 1).abs().max()
     if deviation > tolerance:
         raise ValueError(
-            f"{name} must sum to 1 over the last dimension; the largest deviation is {deviation:.6g}"
+            f"{name} must sum to 1 over the last dimension; the largest deviation is "
+            f"{deviation:.6g}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The β link: from the softmax of a network trained with gradient decay to the probabilities that it stands for, and back."""
+"""The β link: from a softmax trained with gradient decay to what it stands for, and back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SMALLEST_BETA, _LARGEST_BETA = 1e-8, 1e8  # between which beta_for_confidence l
 
 
 def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
-    r"""Compute the class probabilities that a softmax trained with the gradient-decay loss stands for.
+    r"""Compute the probabilities that a softmax trained with the gradient-decay loss stands for.
 
     The gradient-decay loss with factor β is a proper composite loss: for the true probabilities
     :math:`\pi`, the expected loss is least at the softmax p with
@@ -61,7 +61,9 @@ def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> Tensor
 
 
 def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
-    r"""Find the softmax p at which the expected gradient-decay loss is least for true probabilities :math:`\pi`.
+    r"""Find the softmax p that true probabilities :math:`\pi` lead to.
+
+    At p the expected gradient-decay loss is least.
 
     The inverse of :func:`beta_link`. With :math:`f(p) = p (1 + (\beta - 1) p)`, m the most probable
     class and :math:`r_c = \pi_c / \pi_m`, the other classes follow from :math:`t = p_m`,
@@ -204,7 +206,7 @@ def beta_for_confidence(
 def _link_arguments(
     probs: Tensor | FloatArray, beta: float | Tensor | FloatArray
 ) -> tuple[Tensor, Tensor]:
-    """Return probabilities in float64, shape ``[..., C]``, and β in float64 with a class dimension to broadcast."""
+    """Return probabilities ``[..., C]`` and β with a class dimension to broadcast, in float64."""
     tensor = to_tensor(probs, "probs")
     p = tensor.to(torch.float64)
     check_probabilities(p.detach(), "probs", floating_type(tensor))
@@ -215,5 +217,6 @@ def _link_arguments(
         return p, b.expand(p.shape[:-1]).unsqueeze(-1)
     except RuntimeError:
         raise ValueError(
-            f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, that of probs without classes"
+            f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, that of probs "
+            "without classes"
         ) from None

@@ -1,4 +1,7 @@
-"""Post-hoc calibration: temperature and vector scaling, fitted on a validation split by convex minimisation in float64."""
+"""Post-hoc calibration: temperature and vector scaling, fitted on a validation split.
+
+The fit is a convex minimisation in float64.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,15 @@ _ITERATIONS = 200  # of Newton's method; about ten are used
 
 
 class NotFittedError(ValueError, AttributeError):
-    """Raised by a scaling that has not been fitted; scikit-learn's error of this name has the same bases."""
+    """Raised by a scaling that has not been fitted.
+
+    The error of this name in scikit-learn has the same bases.
+    """
 
     def __init__(self, scaling: object) -> None:
         super().__init__(
-            f"{type(scaling).__name__} is not fitted yet; call fit(logits, labels) with a validation split first"
+            f"{type(scaling).__name__} is not fitted yet; call fit(logits, labels) with a "
+            "validation split first"
         )
 
 
@@ -47,10 +54,10 @@ class TemperatureScaling:
     predicted class does not change.
 
     The NLL of the validation split is never raised: T = 1 is kept unless the scaled logits, in the
-    type that :meth:`transform` returns, have a lower NLL. T is bounded: where the true class always has the
-    largest logit, it stops where the NLL is 10⁻¹² nats; where the logits tell less than nothing
-    about the class, at about 10⁹ times the largest difference between the logit of the true class
-    and another.
+    type that :meth:`transform` returns, have a lower NLL. T is bounded: where the true class always
+    has the largest logit, it stops where the NLL is 10⁻¹² nats; where the logits tell less than
+    nothing about the class, at about 10⁹ times the largest difference between the logit of the true
+    class and another.
 
     Example:
         Three quarters of the samples are right, so the best logits differ by log 3; the given ones
@@ -112,7 +119,10 @@ class TemperatureScaling:
 class VectorScaling:
     r"""Give each class a scale and a bias, chosen on a validation split.
 
-    .. math:: \min_{w, b \in \mathbb{R}^C} \; -\frac1N \sum_i \log \operatorname{softmax}(w \odot z_i + b)_{y_i}
+    .. math::
+
+        \min_{w, b \in \mathbb{R}^C} \;
+        -\frac1N \sum_i \log \operatorname{softmax}(w \odot z_i + b)_{y_i}
 
     The NLL is convex in (w, b). Newton's method with backtracking starts from the fitted
     temperature: w = 1/T, b = 0. Other than temperature scaling, it can change the predicted class,
@@ -189,7 +199,10 @@ class VectorScaling:
 def _logits_and_labels(
     logits: ArrayOrTensor, labels: ArrayOrTensor, ignore_index: int
 ) -> tuple[Tensor, Tensor, torch.dtype]:
-    """Return logits as float64 ``[N, C]`` and labels as int64 ``[N]`` on the CPU, and the type that the logits came in."""
+    """Return logits as float64 ``[N, C]`` and labels as int64 ``[N]`` on the CPU.
+
+    Return the type that the logits came in, too.
+    """
     tensor, indices = samples(logits, labels, ignore_index, "logits")
     z, y = tensor.detach().to("cpu", torch.float64), torch.from_numpy(indices)
     check_finite(z, "logits")
@@ -254,7 +267,10 @@ def _best_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
 
 
 def _minimal_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
-    """Minimise the convex NLL by Newton's method as a function of the inverse temperature, within a bracket of its slope's sign."""
+    """Minimise the convex NLL as a function of the inverse temperature by Newton's method.
+
+    The steps stay within a bracket of the sign of its slope.
+    """
     difference = z - z.gather(1, y[:, None])
     spread = float(difference.abs().max())
     if spread == 0:
@@ -288,7 +304,10 @@ def _minimal_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
 
 
 def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the weights and biases with the least NLL plus ridge, from weights ``start`` and no bias."""
+    """Find the weights and biases with the least NLL plus ridge.
+
+    The search starts from weights ``start`` and no bias.
+    """
     samples, classes = z.shape
     centre, spread = z.mean(0), z.std(0, correction=0)
     # A column without spread says nothing: its weight stays as it is.
@@ -332,7 +351,10 @@ def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _hessian(p: Tensor, x: Tensor) -> Tensor:
-    """Compute the second derivatives of the NLL in (weights, biases), shape ``[2C, 2C]``, with the ridge."""
+    """Compute the second derivatives of the NLL and the ridge in (weights, biases).
+
+    Their shape is ``[2C, 2C]``.
+    """
     samples, classes = p.shape
     inner = torch.cat([p * x, p], 1)  # (N, 2C)
     hessian = -(inner.T @ inner) / samples
@@ -348,7 +370,10 @@ def _hessian(p: Tensor, x: Tensor) -> Tensor:
 
 
 def _solve(hessian: Tensor, gradient: Tensor) -> Tensor:
-    """Find Newton's direction; a Hessian that rounding left indefinite is raised until it is positive definite."""
+    """Find Newton's direction.
+
+    A Hessian that rounding left indefinite is raised until it is positive definite.
+    """
     raised = 0.0
     while True:
         factor, failed = torch.linalg.cholesky_ex(

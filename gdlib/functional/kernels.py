@@ -1,6 +1,7 @@
 r"""The gradient-decay loss as one Triton kernel, for logits of many classes on a GPU.
 
-It needs the package ``triton``, which comes with the optional dependencies ``[triton]``.
+It needs the package ``triton``, which comes with the optional dependencies
+``gradient-decay[triton]``.
 
 A row is read once to reduce it to :math:`r = \log \sum_{i \neq c} e^{z_i}`, without the true class,
 so that :math:`1 - p_c` keeps its digits, and once more to write its gradient; rows of less than

@@ -1,4 +1,4 @@
-"""Last layers that margin losses need, on a stack of perceptrons and on image networks, and the class vectors in them."""
+"""Last layers that margin losses need, on perceptrons and image networks, and class vectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MLP_HEADS = ("linear", "cosine")
 
 
 class HeadedMLP(RunModel):
-    r"""R multilayer perceptrons with a last layer of logits or of cosines, and by default without bias.
+    r"""R multilayer perceptrons with a last layer of logits or of cosines, without bias by default.
 
     With ``head="linear"`` the logits are :math:`w_i^T h`, with ``"cosine"`` they are
     :math:`\cos\theta_i = w_i^T h / (\lVert w_i \rVert \lVert h \rVert)`, where h are the features
@@ -84,7 +84,10 @@ class HeadedMLP(RunModel):
         self.with_features = with_features
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Compute logits or cosines ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R), with the features behind them if asked for."""
+        """Compute logits or cosines ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R).
+
+        The features stand behind them if asked for.
+        """
         features, weight = self.features(inputs), self.layers.weights[-1]  # (R, N, in), (R, in, C)
         if self.head == "cosine":
             output = heads.cosines(features, weight)
@@ -102,7 +105,11 @@ class HeadedMLP(RunModel):
         return self.layers.features(inputs)
 
     def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before."""
+        """Scale the gradients of each run to a norm of at most ``max_norm``.
+
+        Returns:
+            The R norms from before.
+        """
         return self.layers.clip_gradients(max_norm)
 
 
@@ -206,5 +213,6 @@ def class_vectors(model: RunModel) -> Tensor:
             ]
         )
     raise TypeError(
-        f"{type(model).__name__} has no last layer that is known here; valid: perceptrons and image networks of gdlib.models"
+        f"{type(model).__name__} has no last layer that is known here; valid: perceptrons and "
+        "image networks of gdlib.models"
     )

@@ -1,4 +1,4 @@
-"""Image networks: their common form, the six of the papers and a small one, and a stack of runs of any of them."""
+"""Image networks: their common form, those of the papers, a small one, and stacks of them."""
 
 from __future__ import annotations
 
@@ -57,11 +57,12 @@ class ImageNetwork(nn.Module):
 def resnet18(
     classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> ImageNetwork:
-    """Make the residual network with 18 layers: four stages of 2, 2, 2, 2 basic blocks with 64, 128, 256, 512 channels.
+    """Make the residual network with 18 layers.
 
-    A basic block is two 3×3 convolutions; the stages after the first begin with stride 2. Where a
-    block changes the shape, its shortcut is a 1×1 convolution with batch normalisation (option B of
-    He et al. 2016, sec. 3.3), else the identity.
+    Four stages have 2, 2, 2, 2 basic blocks with 64, 128, 256, 512 channels. A basic block is two
+    3×3 convolutions; the stages after the first begin with stride 2. Where a block changes the
+    shape, its shortcut is a 1×1 convolution with batch normalisation (option B of He et al. 2016,
+    sec. 3.3), else the identity.
 
     Args:
         classes: number of classes.
@@ -92,10 +93,9 @@ def resnet18(
 def resnet34(
     classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> ImageNetwork:
-    """Make the residual network with 34 layers (He et al.
+    """Make the residual network with 34 layers: :func:`resnet18` with 3, 4, 6, 3 blocks.
 
-    2016, table 1): :func:`resnet18` with 3, 4, 6, 3 blocks.
-
+    It is in table 1 of He et al. (2016).
     The papers on gradient decay call it "ResNet35" in their tables of accuracies and "ResNet34" in
     those of calibration.
 
@@ -109,13 +109,12 @@ def resnet34(
 def resnet50(
     classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> ImageNetwork:
-    """Make the residual network with 50 layers (He et al.
+    """Make the residual network with 50 layers: 3, 4, 6, 3 bottleneck blocks.
 
-    2016, table 1): 3, 4, 6, 3 bottleneck blocks.
-
-    A bottleneck block is a 1×1, a 3×3 and a 1×1 convolution with 64, 64, 256 channels in the first
-    stage, doubled from stage to stage. The stride 2 is in the 3×3 convolution, where most later
-    work has it; He et al. had it in the first 1×1. Arguments as of :func:`resnet18`.
+    It is in table 1 of He et al. (2016). A bottleneck block is a 1×1, a 3×3 and a 1×1 convolution
+    with 64, 64, 256 channels in the first stage, doubled from stage to stage. The stride 2 is in
+    the 3×3 convolution, where most later work has it; He et al. had it in the first 1×1. Arguments
+    as of :func:`resnet18`.
 
     Example:
         >>> sum(parameter.numel() for parameter in resnet50(classes=10).parameters())
@@ -127,7 +126,7 @@ def resnet50(
 def vgg16(
     classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> ImageNetwork:
-    """Make configuration D of Simonyan & Zisserman (2015, table 1) in the form that is usual for small images.
+    """Make configuration D of Simonyan & Zisserman (2015, table 1), as is usual for small images.
 
     Thirteen 3×3 convolutions with biases in five stages of 2, 2, 3, 3, 3 layers with 64, 128, 256,
     512, 512 channels; 2×2 max pooling with stride 2 ends each stage. Two points differ from the
@@ -196,7 +195,9 @@ def mobilenet_v1(
 def conv13(
     classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> ImageNetwork:
-    """Make the network of 13 layers that was usual on CIFAR-100, which ends in a mean over the positions and a linear layer.
+    """Make the network of 13 layers that was usual on CIFAR-100.
+
+    It ends in a mean over the positions and a linear layer.
 
     Three 3×3 convolutions with 128 channels and three with 256, each group with 2×2 max pooling and
     dropout of 1/2 behind it; then 512 channels by 3×3 without padding, 256 and 128 by 1×1. A batch
@@ -205,7 +206,8 @@ def conv13(
     the bit. Arguments as of :func:`resnet18`; the stem has no meaning here.
 
     Example:
-        >>> sum(parameter.numel() for parameter in conv13(classes=100).parameters())      # the published 3.1 million
+        >>> network = conv13(classes=100)  # the published 3.1 million
+        >>> sum(parameter.numel() for parameter in network.parameters())
         3133412
 
     References:
@@ -228,7 +230,9 @@ def conv13(
 
 
 class FastNetwork(ImageNetwork):
-    """Small image network: whitening filters, three convolutional blocks, the maximum over the positions, one linear layer.
+    """Small image network: whitening filters, three blocks, the maximum, one linear layer.
+
+    The blocks are convolutional, the maximum is over the positions.
 
     The first layer is a fixed 2×2 convolution: the whitening filters of 2×2 patches and their
     negatives, 24 for colour images, random until :meth:`whiten` computes them from training images.
@@ -265,12 +269,17 @@ class FastNetwork(ImageNetwork):
         return cast(Tensor, self.body.get_parameter("whitening.weight"))
 
     def features(self, images: Tensor) -> Tensor:
-        """Return the inputs of the linear layer, ``[N, D]``: the largest value over the positions of each channel."""
+        """Return the inputs of the linear layer, ``[N, D]``.
+
+        They are the largest value over the positions of each channel.
+        """
         positions: Tensor = self.body(images)  # (N, D, h, w)
         return positions.amax((2, 3))
 
     def whiten(self, images: Tensor) -> None:
-        """Set the filters of the first layer so that their outputs on these images are uncorrelated and have variance 1.
+        """Set the filters of the first layer by these images.
+
+        Their outputs on them are then uncorrelated and have variance 1.
 
         Args:
             images: normalised training images ``[N, C, H, W]``; the first 5,000 are used.
@@ -295,7 +304,9 @@ class FastNetwork(ImageNetwork):
 def fast(
     classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> FastNetwork:
-    """Make a small network with 32, 64 and 256 channels, for two CPU cores; no paper on gradient decay has it.
+    """Make a small network with 32, 64 and 256 channels, for two CPU cores.
+
+    No paper on gradient decay has it.
 
     At 32×32 pixels an image costs 27.5 million multiply-adds, a twentieth of ResNet18. Whitening
     filters and their negatives and maximum pooling over all positions are habits of the CIFAR-10
@@ -377,7 +388,8 @@ def _check_form(classes: int, width: float, stem: str, channels: int) -> None:
         raise ValueError(f"unknown stem {stem!r}; valid: {', '.join(STEMS)}")
     if not (width > 0 and math.isfinite(width)):
         raise ValueError(
-            f"width multiplies the numbers of channels: it must be a finite number > 0; got {width!r}"
+            "width multiplies the numbers of channels: it must be a finite number > 0; "
+            f"got {width!r}"
         )
     if classes < 1 or channels < 1:
         raise ValueError(
@@ -386,7 +398,10 @@ def _check_form(classes: int, width: float, stem: str, channels: int) -> None:
 
 
 def _scaled(units: int, width: float) -> int:
-    """Round ``units · width`` to the nearest multiple of 4 (a tie goes to the even multiple), and to at least 8."""
+    """Round ``units · width`` to the nearest multiple of 4, and to at least 8.
+
+    A tie goes to the even multiple.
+    """
     # At least 8: with fewer input channels in channels_last, the backward pass of a 1×1 convolution
     # of stride 2, as in the shortcuts of the residual networks, writes past its memory on a CPU
     # without AVX-512 (oneDNN in torch 2.13) and ends the process.
@@ -414,7 +429,10 @@ def _rectified(
 
 
 class _Residual(nn.Module):
-    """Residual block ``relu(branch(x) + shortcut(x))``; the shortcut is a projection where the shape changes."""
+    """Residual block ``relu(branch(x) + shortcut(x))``.
+
+    The shortcut is a projection where the shape changes.
+    """
 
     def __init__(self, branch: list[nn.Module], inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

@@ -15,7 +15,10 @@ from gdlib.models.runs import RunModel
 
 
 class _Tanh(torch.autograd.Function):
-    """tanh with a backward pass of single operations: PyTorch's fused one rounds by the place of a run in the stack."""
+    """tanh with a backward pass of single operations.
+
+    PyTorch's fused one rounds by the place of a run in the stack.
+    """
 
     @staticmethod
     def forward(ctx: Any, input: Tensor) -> Tensor:
@@ -49,7 +52,9 @@ INITIALIZATIONS = ("pytorch", "xavier", "he")
 
 
 class StackedMLP(RunModel):
-    """R multilayer perceptrons in stacked parameters: weights ``[R, in, out]``, biases ``[R, out]``.
+    """R multilayer perceptrons in stacked parameters.
+
+    Weights are ``[R, in, out]``, biases ``[R, out]``.
 
     On a CPU with one thread a run in a stack computes what it computes alone, bit for bit, where
     matrix products do not depend on where in memory a run lies: with MKL for whole batches at the
@@ -126,14 +131,24 @@ class StackedMLP(RunModel):
                 hidden = self.activation(hidden)
         return hidden
 
+    def check_inputs(self, inputs: Tensor, layer: int = 0) -> None:
+        """Refuse inputs of a layer that are not ``[S, N, in]`` with S a divisor of R.
+
+        Raises:
+            ValueError: for such inputs.
+        """
+        width = self.weights[layer].shape[1]
+        groups = inputs.shape[0] if inputs.ndim == 3 else 0
+        if not groups or self.runs % groups or inputs.shape[2] != width:
+            raise ValueError(
+                f"inputs of shape {list(inputs.shape)} do not fit {self.runs} runs of a layer "
+                f"with {width} inputs: expected [S, N, {width}] with S a divisor of {self.runs}"
+            )
+
     def _layer(self, layer: int, inputs: Tensor) -> Tensor:
         weight, bias = self.weights[layer], self.biases[layer]  # (R, in, out), (R, out)
-        groups, samples, width = inputs.shape if inputs.ndim == 3 else (0, 0, 0)
-        if not groups or self.runs % groups or width != weight.shape[1]:
-            raise ValueError(
-                f"inputs of shape {list(inputs.shape)} do not fit {self.runs} runs of a layer with {weight.shape[1]} inputs: expected "
-                f"[S, N, {weight.shape[1]}] with S a divisor of {self.runs}"
-            )
+        self.check_inputs(inputs, layer)
+        groups, samples, width = inputs.shape
         shared = self.runs // groups
         if shared > 1:
             inputs = (
@@ -142,7 +157,11 @@ class StackedMLP(RunModel):
         return torch.baddbmm(bias.unsqueeze(1), inputs, weight)  # (R, N, out)
 
     def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradients of each run to a norm of at most ``max_norm``; return the R norms from before."""
+        """Scale the gradients of each run to a norm of at most ``max_norm``.
+
+        Returns:
+            The R norms from before.
+        """
         gradients = [
             parameter.grad for parameter in self.parameters() if parameter.grad is not None
         ]
@@ -161,7 +180,10 @@ class StackedMLP(RunModel):
 def _initial_layers(
     sizes: Sequence[int], seed: int, initialization: str
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Draw weights ``[in, out]`` and biases ``[out]`` of one run, layer by layer from its own generator."""
+    """Draw weights ``[in, out]`` and biases ``[out]`` of one run, layer by layer.
+
+    They come from a generator of the run.
+    """
     generator = torch.Generator().manual_seed(seed)
     weights, biases = [], []
     for width, units in zip(sizes[:-1], sizes[1:], strict=True):

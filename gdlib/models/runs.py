@@ -25,7 +25,11 @@ class RunModel(nn.Module, ABC):
 
     @abstractmethod
     def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradients of each run to a Euclidean norm of at most ``max_norm``; return the R norms from before."""
+        """Scale the gradients of each run to a Euclidean norm of at most ``max_norm``.
+
+        Returns:
+            The R norms from before.
+        """
 
 
 class ModuleStack(RunModel):
@@ -51,21 +55,31 @@ class ModuleStack(RunModel):
             raise ValueError("modules is empty: give one module for each run")
         self.runs = len(self.copies)
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Compute logits ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R)."""
-        return torch.stack(self._each(lambda copy, batch: copy(batch), inputs))
+    def forward(self, inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
+        """Compute outputs ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R).
+
+        Of modules that return several tensors, such as cosines and features, each is stacked.
+        """
+        outputs = self._each(lambda copy, batch: copy(batch), inputs)
+        if isinstance(outputs[0], Tensor):
+            return torch.stack(outputs)
+        if not isinstance(outputs[0], (tuple, list)):
+            raise TypeError(
+                "a module must return a tensor, or a tuple of them; got "
+                f"{type(outputs[0]).__name__}"
+            )
+        return tuple(torch.stack(one) for one in zip(*outputs, strict=True))
 
     def features(self, inputs: Tensor) -> Tensor:
         """Return the inputs of the last layer, from modules that have a method ``features``."""
         if not all(hasattr(copy, "features") for copy in self.copies):
             raise TypeError(
-                f"{type(self.copies[0]).__name__} does not expose the inputs of its last layer: give it a method `features`"
+                f"{type(self.copies[0]).__name__} does not expose the inputs of its last layer: "
+                "give it a method `features`"
             )
         return torch.stack(self._each(lambda copy, batch: cast(Any, copy).features(batch), inputs))
 
-    def _each(
-        self, function: Callable[[nn.Module, Tensor], Tensor], inputs: Tensor
-    ) -> list[Tensor]:
+    def _each(self, function: Callable[[nn.Module, Tensor], Any], inputs: Tensor) -> list[Any]:
         """Call the function for each module with its batch."""
         groups = inputs.shape[0]
         if not groups or self.runs % groups:
@@ -74,11 +88,9 @@ class ModuleStack(RunModel):
         pairs = [(copy, inputs[run // shared]) for run, copy in enumerate(self.copies)]
         if not (inputs.is_cuda and torch.cuda.is_current_stream_capturing()):
             return [function(*pair) for pair in pairs]
-        here, streams, outputs = (
-            torch.cuda.current_stream(),
-            [torch.cuda.Stream() for _ in pairs],
-            [],
-        )
+        here = torch.cuda.current_stream()
+        streams = [torch.cuda.Stream() for _ in pairs]
+        outputs = []
         for stream, pair in zip(streams, pairs, strict=True):
             stream.wait_stream(here)
             with torch.cuda.stream(stream):
@@ -88,7 +100,10 @@ class ModuleStack(RunModel):
         return outputs
 
     def clip_gradients(self, max_norm: float) -> Tensor:
-        """Do as there; a norm that is not finite makes that run's gradients useless and leaves the others alone."""
+        """Scale the gradients of each run to a norm of at most ``max_norm``.
+
+        A norm that is not finite makes that run's gradients useless and leaves the others alone.
+        """
         return torch.stack(
             [nn.utils.clip_grad_norm_(copy.parameters(), max_norm) for copy in self.copies]
         )

@@ -1,306 +1,220 @@
-"""Epochs, batches, checkpoints, and the logits of a trained model."""
+"""Epochs, from the first to the last, and the outputs of a trained model."""
 
 from __future__ import annotations
 
-import copy
-import functools
-import hashlib
-import io
 import logging
-import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
-from gdlib.models import RunModel
+from gdlib.models import ModuleStack, RunModel
+from gdlib.train.betas import Betas, BetaSchedule, OwnBetas, ScheduledBetas
+from gdlib.train.checkpoint import GeneratorState, Keeper
 from gdlib.train.manual import ManualStep
-from gdlib.train.step import (
-    Feed,
-    GraphedStep,
-    Loss,
-    Prepare,
-    Step,
-    Tables,
-    autocast,
-    can_be_graphed,
-)
-
-OPTIMIZERS = ("sgd", "adam")
-LR_SCHEDULES = ("milestones", "exponential", "one-cycle")
-
-Measure = Callable[[RunModel, int], Mapping[str, Tensor]]
-"""Called with the model and the number of finished epochs; returns tensors whose first dimension is R."""
-
-Order = Callable[[int], Tensor]
-"""Maps the number of an epoch, from 1, to the indices ``[S, n]`` of its samples; n is the same in every epoch."""
-
-Draws = Callable[[int], Tensor]
-"""Maps the number of an epoch, from 1, to random numbers ``[S, n, ...]`` on the CPU, one row for each sample in the epoch's order."""
+from gdlib.train.objective import LossFunction, Objective, RunLoss, objective_of
+from gdlib.train.options import Batches, Checkpoint, Execution, Measure, Optimisation
+from gdlib.train.source import Source, TensorSource, source_of
+from gdlib.train.step import GraphedStep, Step, Steps, autocast, can_be_graphed, outputs_of
+from gdlib.train.update import optimizer_of, rates_of, read_from
 
 _ENTRIES = ("epoch", "beta", "learning_rate")  # of the history, beside what is measured
-_LAST_SHARE = 1e-3  # of the learning rate, in the last epoch of an exponential decay
-_ORDERS = (
-    1 << 32
-)  # what tells the key of an order from others of a seed, such as those of an augmentation
 _log = logging.getLogger("gdlib.train")
 
 
 def train(
-    model: RunModel,
-    loss_fn: Loss,
-    schedule: Callable[[int], float | Sequence[float]] | Sequence[Callable[[int], float]],
-    inputs: Tensor,
-    labels: Tensor,
+    model: nn.Module,
+    loss: RunLoss | LossFunction | list[LossFunction] | nn.ModuleList,
+    data: tuple[Tensor, Tensor] | Dataset[Any] | DataLoader[Any],
     *,
     epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    optimizer: str = "sgd",
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
-    lr_schedule: str = "milestones",
-    milestones: Sequence[int] = (),
-    max_grad_norm: float | None = None,
-    order_seeds: Sequence[int] = (0,),
-    order: Order | None = None,
-    prepare: Prepare | None = None,
-    draws: Draws | None = None,
-    precision: str = "float32",
-    manual_backward: bool = True,
-    fused: bool = False,
-    cuda_graph: bool = False,
+    optimisation: Optimisation,
+    batches: Batches = Batches(),  # noqa: B008  (frozen)
+    schedule: BetaSchedule | None = None,
+    execution: Execution = Execution(),  # noqa: B008  (frozen)
     measure: Measure | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 1,
-    identity: str = "",
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> list[dict[str, Any]]:
-    """Train a stack of runs by stochastic gradient descent, in place.
+    r"""Train a model, or a stack of runs, by stochastic gradient descent, in place.
 
-    The objective is the mean over the samples of a batch and the sum over the runs, so that every
-    run gets the gradient that it would get alone. The last batch of an epoch is smaller where the
-    batch size does not divide the number of samples. A run that diverges goes on, beside the
+    A step goes down the gradient of
+
+    .. math:: \sum_{r=1}^{R} \frac{1}{B} \sum_{n=1}^{B} J_{r,n},
+
+    the mean over the B samples of a batch and the sum over the R runs, so that every run gets the
+    gradient that it would get alone; a plain module is one run. A loss that returns one number for
+    a batch gives it in the place of the mean. The last batch of an epoch is smaller where the size
+    of the batches does not divide the number of samples. A run that diverges goes on, beside the
     others, and a warning is logged at the end. The model is left in evaluation if there is a
-    ``measure``, in training otherwise.
+    ``measure``, in training otherwise, and so is a loss that is a module.
 
     Args:
-        model: a stack of R runs.
-        loss_fn: per-sample loss of logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]``.
-        schedule: maps an optimiser step, counted from 0, to one β for each run, or to one for all;
-            or a sequence of schedules, one for each run. A method ``update`` of a schedule is
+        model: a module that maps inputs ``[B, ...]`` to outputs ``[B, C]``, or to several outputs;
+            or a stack of R runs (:class:`gdlib.models.RunModel`).
+        loss: maps outputs and targets to the loss of each sample ``[B]``, or to one number: a loss
+            of :mod:`gdlib.losses` or of PyTorch, or a function. Further outputs of the model come
+            as further arguments, ``loss(outputs[0], targets, *outputs[1:])``. Parameters of a loss
+            are trained, without weight decay; its buffers are kept in a checkpoint. For a stack:
+            one loss, of which every run gets a copy if it is a module; a list with a loss for each
+            run; or a :class:`RunLoss`, which computes all runs at once.
+        data: inputs ``[N, ...]`` and targets ``[N, ...]``; or a Dataset or a DataLoader of such
+            pairs. Targets are class indices of any integer type, or whatever the loss takes.
+            Batches go to the device of the model; data on it need not travel.
+        epochs: number of passes over the data.
+        optimisation: learning rate, momentum and all that moves the weights.
+        batches: size and order of the batches. A DataLoader has its own.
+        schedule: the β of a :class:`gdlib.losses.GDCrossEntropyLoss` or a :class:`RunLoss`, in the
+            place of the loss's own, which stays as it is. It maps an optimiser step, counted from
+            0, to one β for all runs or to one for each; or it is a sequence of schedules, one for
+            each run. For a β that changes from epoch to epoch, divide the step by the steps of an
+            epoch: ``lambda step: warmup(step // steps)``. A method ``update`` of a schedule is
             called with what ``measure`` returned, of its run if it has one, before the next epoch
             begins, so that β can follow what is measured, as with
-            :class:`gdlib.schedules.ConfidenceFeedback`.
-        inputs: training inputs ``[N, ...]``, on the device of the model.
-        labels: class indices ``[N]``, on the same device.
-        epochs: number of passes over the data.
-        batch_size: samples in a step.
-        learning_rate: step size.
-        optimizer: ``"sgd"``, or ``"adam"`` with its second decay rate at 0.999.
-        momentum: heavy-ball momentum of SGD; the first decay rate of Adam, whose usual value is
-            0.9.
-        weight_decay: coefficient of the L2 penalty that is added to the gradient.
-        lr_schedule: of the learning rate. ``"milestones"``: see there. ``"exponential"``: by the
-            same factor after every epoch, down to a thousandth in the last one. ``"one-cycle"``:
-            from step to step up to ``learning_rate`` and down to nothing, while the momentum goes
-            from 0.95 to 0.85 and back, whatever ``momentum`` says
-            (:class:`torch.optim.lr_scheduler.OneCycleLR`).
-        milestones: after these numbers of finished epochs the learning rate is divided by ten.
-        max_grad_norm: limit for the gradient norm of each run; None for no limit.
-        order_seeds: S seeds for :func:`batch_order`, S a divisor of R; runs ``r // (R // S)`` share
-            one.
-        order: instead of seeds, the samples of each epoch, for runs that do not train on the same
-            ones. It must depend on the epoch only.
-        prepare: makes of a batch, and of the numbers drawn for it or None, what the model sees; by
-            default the batch itself.
-        draws: random numbers for ``prepare``, such as the places of crops. They must depend on the
-            epoch only.
-        precision: ``"float32"``, or ``"bfloat16"`` for a model that runs under autocast; the
-            weights and the loss stay in float32.
-        manual_backward: where it can, do the steps of perceptrons by a backward pass written by
-            hand, to rounding the same. It can if ``loss_fn`` has an attribute
-            ``beta_and_temperature``, a function from the β of a step to the β and the τ of its
-            gradient decay.
-        fused: let the optimiser update all parameters in one kernel; on a CPU this changes last
-            bits.
-        cuda_graph: record one step on the GPU and replay it. On another device the steps are done
-            one by one, and the log says so.
+            :class:`gdlib.schedules.ConfidenceFeedback`; ``reset`` is called at the start.
+        execution: precision, and ways to be faster.
         measure: called before the first epoch and after each one; what it returns goes into the
             history, under names of its own.
-        checkpoint: a file that keeps the state between epochs. If it exists, training goes on from
-            there and ends in the same weights, bit for bit, as without the interruption (CPU, one
-            thread). It is left in place at the end.
-        checkpoint_every: epochs between two checkpoints. The end, and an exception such as an
-            interruption, write the last whole epoch.
-        identity: describes model, data, loss and ``schedule``. A checkpoint with another identity
-            is refused, and so is one with another learning rate or any other hyperparameter;
-            ``epochs`` alone may grow, where the learning rate falls at milestones.
+        checkpoint: a file that keeps the state between epochs, by which an interrupted training
+            goes on. A file of another learning rate or any other hyperparameter is refused;
+            ``epochs`` alone may grow, where the learning rate falls at milestones. The state of
+            PyTorch's generator on the CPU is kept, and that of a DataLoader, but not those of
+            Python, NumPy, a GPU or workers that stay from epoch to epoch.
         progress: show a bar (terminal, notebook) or log one line for each epoch (anywhere else).
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` (the β
-        of the next step, ``[R]``), ``learning_rate`` and what ``measure`` returned.
+        of the next step, ``[R]``, where the loss has one), ``learning_rate`` and what ``measure``
+        returned, as tensors.
 
     Raises:
-        TypeError: for a model that is no stack of runs.
-        ValueError: for numbers that make no training, and for a checkpoint that is damaged,
-            belongs to another training or is of a model of another shape.
+        TypeError: for a model, a loss or data of a kind that is not known.
+        ValueError: for numbers that make no training, for labels that the model has no output for,
+            and for a checkpoint that is damaged, belongs to another training or is of a model of
+            another shape.
 
     Example:
-        >>> from gdlib.functional import gd_cross_entropy
-        >>> from gdlib.models import StackedMLP
-        >>> def loss_fn(logits, labels, beta):
-        ...     return gd_cross_entropy(logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none")
+        A plain module, with the β of the loss:
+
+        >>> from gdlib import GDCrossEntropyLoss
+        >>> generator = torch.manual_seed(0)
         >>> inputs = torch.linspace(-1, 1, 20)[:, None]
         >>> labels = (inputs[:, 0] > 0).long()
-        >>> model = StackedMLP([1, 2], seeds=[0, 0])              # two runs that differ in β only
-        >>> history = train(model, loss_fn, lambda step: (1.0, 0.1), inputs, labels, epochs=20, batch_size=5, learning_rate=1.0)
-        >>> (predict(model, inputs).argmax(2) == labels).float().mean(1)
+        >>> model = nn.Linear(1, 2)
+        >>> fast = Optimisation(learning_rate=1.0)
+        >>> data, five = (inputs, labels), Batches(size=5)
+        >>> history = train(
+        ...     model, GDCrossEntropyLoss(0.1), data, epochs=20, optimisation=fast, batches=five
+        ... )
+        >>> (predict(model, inputs).argmax(1) == labels).float().mean()
+        tensor(1.)
+
+        Two runs that differ in β only, as one stack:
+
+        >>> from gdlib.models import StackedMLP
+        >>> from gdlib.schedules import Constant
+        >>> stack = StackedMLP([1, 2], seeds=[0, 0])
+        >>> history = train(
+        ...     stack,
+        ...     GDCrossEntropyLoss(),
+        ...     data,
+        ...     epochs=20,
+        ...     optimisation=fast,
+        ...     batches=five,
+        ...     schedule=[Constant(1.0), Constant(0.1)],
+        ... )
+        >>> (predict(stack, inputs).argmax(2) == labels).float().mean(1)
         tensor([1., 1.])
     """
-    if not isinstance(model, RunModel):
-        raise TypeError(
-            f"model must be a stack of runs, such as gdlib.models.ModuleStack([model]); got {type(model).__name__}"
+    if epochs < 0:
+        raise ValueError(f"epochs must be >= 0, got {epochs}")
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module; got {type(model).__name__}")
+    stack = model if isinstance(model, RunModel) else ModuleStack([model])
+    device = device_of(stack)
+    objective = objective_of(loss, stack.runs, scheduled=schedule is not None)
+    betas: Betas = OwnBetas(objective, stack.runs)
+    if schedule is not None:
+        betas = ScheduledBetas(schedule, stack.runs)
+    source = source_of(data, batches, stack.runs, device)
+
+    graphed = execution.cuda_graph and can_be_graphed(source)
+    per_step = optimisation.lr_schedule == "one-cycle"
+    if per_step and graphed:
+        raise ValueError(
+            "lr_schedule='one-cycle' changes the momentum in every step, unseen by a recorded "
+            "step: set cuda_graph=False"
         )
-    if order is None:
-
-        def order(epoch: int) -> Tensor:
-            return batch_orders(order_seeds, epoch, [len(inputs)] * len(order_seeds))
-
-        groups, samples = len(order_seeds), len(inputs)
-    else:
-        order = functools.lru_cache(maxsize=1)(order)  # its shape is asked for first
-        groups, samples = order(1).shape
-    settings: dict[str, Any] = {
-        "samples": samples,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "optimizer": optimizer,
-    }
-    settings |= {
-        "momentum": momentum,
-        "weight_decay": weight_decay,
-        "max_grad_norm": max_grad_norm,
-        "precision": precision,
-    }
-    settings |= {"order_seeds": list(order_seeds), "lr_schedule": lr_schedule}
-    settings |= (
-        {"milestones": list(milestones)} if lr_schedule == "milestones" else {"epochs": epochs}
+    rate: float | Tensor = optimisation.learning_rate
+    if graphed:
+        rate = torch.tensor(rate, device=device)  # from here a recorded step reads it
+    optimizer = optimizer_of(
+        optimisation,
+        list(model.parameters()),
+        objective.parameters(),
+        rate=rate,
+        fused=execution.fused or graphed or None,
     )
-    _check(model.runs, groups, inputs, labels, epochs, checkpoint_every, settings)
-    if prepare is None and not inputs.isfinite().all():
-        raise ValueError(
-            "inputs must be finite; they hold NaN or infinity, and there is no prepare that could mend them"
-        )
-    device = inputs.device
-    graphed = cuda_graph and can_be_graphed(device)
-    rate = (
-        torch.tensor(learning_rate, device=device) if graphed else learning_rate
-    )  # a recorded step reads the learning rate from memory
-    update = _optimizer(optimizer, model, rate, momentum, weight_decay, fused or graphed or None)
-    steps_per_epoch = -(-samples // batch_size)
-    if lr_schedule == "one-cycle" and graphed:
-        raise ValueError(
-            "lr_schedule='one-cycle' changes the momentum in every step, unseen by a recorded step: set cuda_graph=False"
-        )
-    rates = _rates(lr_schedule, update, milestones, learning_rate, epochs, steps_per_epoch)
-    shared = model.runs // groups
-    take_step: Step | ManualStep
-    if manual_backward and precision == "float32" and ManualStep.serves(model, loss_fn, update):
-        take_step = ManualStep(model, loss_fn, update, groups=groups, max_grad_norm=max_grad_norm)
-    else:
-        take_step = Step(
-            model,
-            loss_fn,
-            update,
-            max_grad_norm=max_grad_norm,
-            precision=precision,
-            cached=not graphed,
-        )
-    feed = Feed(take_step, inputs, prepare, batch_size)
-    do_step = GraphedStep(feed) if graphed else feed
-    parts: dict[str, Any] = {"model": model, "optimizer": update, "rates": rates}
-    parts |= {"loss": loss_fn} if isinstance(loss_fn, torch.nn.Module) else {}
-    history = _resume(checkpoint, identity, settings, parts)
-    beta_of = schedule if callable(schedule) else lambda step: [of_run(step) for of_run in schedule]
-    for entry in history:  # what the schedule had seen before the interruption
-        _follow(schedule, {name: value for name, value in entry.items() if name not in _ENTRIES})
-    if isinstance(rate, Tensor):
-        _read_from(rate, update)
-    if isinstance(take_step, ManualStep):
-        take_step.load()
+    rates = rates_of(optimisation, optimizer, epochs=epochs, steps=source.steps)
+    take_step = _step_of(stack, objective, optimizer, source, optimisation, execution, graphed)
+    steps: Steps | GraphedStep = Steps(source, take_step)
+    if graphed and isinstance(source, TensorSource):
+        steps = GraphedStep(source, take_step)
 
-    unsaved: dict[str, Any] | None = None  # the state of the last epoch, where no file has it
+    if isinstance(checkpoint, (str, os.PathLike)):
+        checkpoint = Checkpoint(checkpoint)
+    kept = Keeper(
+        checkpoint,
+        _settings(optimisation, batches, execution, source, epochs),
+        _parts(model, objective, optimizer, rates, source),
+    )
+    history = kept.restore()
+    for past in history:  # what the schedule had seen before the interruption
+        betas.follow({name: past[name] for name in past if name not in _ENTRIES})
+    if isinstance(rate, Tensor):
+        read_from(rate, optimizer)
+
     try:
         for epoch in _epochs(len(history), epochs, progress):
+            step = epoch * source.steps  # the first one after this epoch
             if epoch > 0:
                 model.train()
-                indices = order(epoch).to(device)  # (S, n)
-                expected = (
-                    labels[indices] if shared == 1 else labels[indices].repeat_interleave(shared, 0)
-                )  # (R, n)
-                betas = _betas(
-                    beta_of,
-                    range((epoch - 1) * steps_per_epoch, epoch * steps_per_epoch),
-                    model.runs,
-                ).to(device)  # (steps, R)
-                if isinstance(take_step, ManualStep):
-                    take_step.check(betas)
-                tables = Tables(
-                    indices, expected, betas, draws(epoch).to(device) if draws is not None else None
-                )
-                for step in range(steps_per_epoch):
-                    do_step(tables, step)
-                    if lr_schedule == "one-cycle" or step == steps_per_epoch - 1:
+                objective.train(True)
+                steps.begin(epoch, betas.of_steps(range(step - source.steps, step)))
+                for number in range(source.steps):
+                    steps.do(number)
+                    if per_step:
                         rates.step()
-                if isinstance(take_step, ManualStep):
-                    take_step.store()
-            measured: Mapping[str, Tensor] = {}
-            if measure is not None:
-                model.eval()
-                measured = {name: value.cpu() for name, value in measure(model, epoch).items()}
-                if not measured.keys().isdisjoint(_ENTRIES):
-                    raise ValueError(
-                        f"measure must leave {', '.join(_ENTRIES)} to the history; it returned {', '.join(measured)}"
-                    )
-            _follow(schedule, measured)
-            beta, rate_now = (
-                _betas(beta_of, [epoch * steps_per_epoch], model.runs)[0],
-                float(rates.get_last_lr()[0]),
-            )
-            history.append({"epoch": epoch, "beta": beta, "learning_rate": rate_now, **measured})
-            if checkpoint is not None:
-                states = copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
-                unsaved = {
-                    "identity": identity,
-                    "settings": settings,
-                    **states,
-                    "random": torch.get_rng_state(),
-                    "history": list(history),
-                }
-                if epoch % checkpoint_every == 0:
-                    _save(checkpoint, unsaved)
-                    unsaved = None
+                steps.end()
+                if not per_step:
+                    rates.step()
+            measured = _measured(measure, model, objective, epoch)
+            betas.follow(measured)
+            entry: dict[str, Any] = {"epoch": epoch}
+            if betas.known:
+                entry["beta"] = betas.of_steps([step])[0]
+            entry["learning_rate"] = float(rates.get_last_lr()[0])
+            history.append(entry | measured)
+            kept.keep(history)
     finally:
-        if checkpoint is not None and unsaved is not None:
-            _save(checkpoint, unsaved)
-    if not all(parameter.isfinite().all() for parameter in model.parameters()):
+        kept.write()
+    learnt = [*model.parameters(), *objective.parameters()]
+    if not all(parameter.isfinite().all() for parameter in learnt):
         _log.warning(
-            "a run has diverged: there are weights that are not finite; a smaller learning_rate or a max_grad_norm may help"
+            "a run has diverged: there are weights that are not finite; a smaller learning_rate "
+            "or a max_grad_norm may help"
         )
     return history
 
 
 @torch.no_grad()
 def predict(
-    model: RunModel,
+    model: nn.Module,
     inputs: Tensor,
     *,
     batch_size: int = 2_000,
@@ -308,287 +222,183 @@ def predict(
     prepare: Callable[[Tensor], Tensor] | None = None,
     precision: str = "float32",
 ) -> Tensor:
-    """Compute logits ``[R, N, C]`` of inputs ``[N, ...]`` that all runs share, in float32 at least; the model's mode is kept.
+    """Compute the outputs of inputs ``[N, ...]``, in float32 at least; the model's mode is kept.
 
     Args:
-        model: a stack of R runs.
-        inputs: inputs ``[N, ...]``.
+        model: a module, or a stack of R runs, which share the inputs.
+        inputs: inputs ``[N, ...]``; they go to the device of the model batch by batch.
         batch_size: samples at a time.
-        features: return the inputs of the last layer, ``[R, N, D]``, instead of the logits.
+        features: return the inputs of the last layer instead, from a model that has a method
+            ``features``.
         prepare: makes of a batch ``[B, ...]`` what the model sees; by default the batch itself.
-        precision: as in :func:`train`.
-    """
-    mode = model.training
-    model.eval()
-    forward = model.features if features else model
-    outputs = []
-    try:
-        with autocast(inputs.device, precision):
-            for batch in inputs.split(batch_size):
-                output = forward((batch if prepare is None else prepare(batch))[None])
-                outputs.append(output.float() if output.dtype == torch.bfloat16 else output)
-    finally:
-        model.train(mode)
-    return torch.cat(outputs, dim=1)
+        precision: as in :class:`Execution`.
 
-
-def batch_order(seed: int, epoch: int, samples: int) -> Tensor:
-    """Draw the order of the samples in an epoch, ``[N]``: a permutation that depends on the seed and the epoch only.
+    Returns:
+        The outputs ``[N, C]``, of a stack ``[R, N, C]``; of a model with several outputs the first.
+        Features ``[N, D]`` or ``[R, N, D]``.
 
     Raises:
-        ValueError: for a seed outside [0, 2**31) or an epoch outside [0, 2**20).
+        ValueError: for an unknown precision, and for inputs that do not fit the model.
 
     Example:
-        >>> sorted(batch_order(seed=0, epoch=1, samples=4).tolist())
-        [0, 1, 2, 3]
+        >>> predict(nn.Linear(4, 3), torch.zeros(5, 4)).shape
+        torch.Size([5, 3])
     """
-    return batch_orders([seed], epoch, [samples])[0]
+    stack = model if isinstance(model, RunModel) else ModuleStack([model])
+    device = device_of(stack)
+    forward = stack.features if features else stack
+    mode = model.training
+    model.eval()
+    outputs = []
+    try:
+        with autocast(device, precision):
+            for batch in inputs.split(batch_size):
+                batch = batch.to(device)
+                if prepare is not None:
+                    batch = prepare(batch)
+                outputs.append(outputs_of(forward, batch[None])[0])
+    finally:
+        model.train(mode)
+    together = torch.cat(outputs, dim=1)
+    return together if isinstance(model, RunModel) else together[0]
 
 
-def batch_orders(seeds: Sequence[int], epoch: int, samples: Sequence[int]) -> Tensor:
-    """Return the first n of :func:`batch_order` for each seed and number of samples, ``[S, n]``; n is the smallest of these numbers.
-
-    PyTorch's generator keeps 32 bits of a seed, which hold an epoch below 2**20 and a seed below
-    2**12. Two larger seeds would share their orders, so those come from NumPy's Philox generator,
-    whose key holds both whole.
-    """
-    generator, length, orders = torch.Generator(), min(samples), []
-    for seed, size in zip(seeds, samples, strict=True):
-        if not (0 <= seed < 2**31 and 0 <= epoch < 2**20):
-            raise ValueError(
-                f"a batch order needs a seed in [0, {2**31}) and an epoch in [0, {2**20}); got seed {seed}, epoch {epoch}"
-            )
-        if seed < 2**12:
-            order = torch.randperm(size, generator=generator.manual_seed((seed << 20) + epoch))
-        else:
-            key = np.array([_ORDERS + seed, epoch], dtype=np.uint64)
-            order = torch.from_numpy(
-                np.random.Generator(np.random.Philox(key=key)).permutation(size)
-            )
-        orders.append(order if size == length else order[:length])
-    return torch.stack(orders)
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of a model: of its first parameter or buffer; the CPU without any."""
+    for tensor in [*model.parameters(), *model.buffers()]:
+        return tensor.device
+    return torch.device("cpu")
 
 
-def _check(
-    runs: int,
-    groups: int,
-    inputs: Tensor,
-    labels: Tensor,
-    epochs: int,
-    checkpoint_every: int,
-    settings: dict[str, Any],
-) -> None:
-    if len(inputs) != len(labels) or len(inputs) == 0:
-        raise ValueError(
-            f"inputs and labels must hold the same number of samples, at least one; got {len(inputs)} and {len(labels)}"
-        )
-    batch_size, limit = settings["batch_size"], settings["max_grad_norm"]
-    if epochs < 0 or batch_size < 1 or checkpoint_every < 1:
-        raise ValueError(
-            f"epochs must be >= 0, batch_size and checkpoint_every >= 1; got {epochs}, {batch_size} and {checkpoint_every}"
-        )
-    for name in ("learning_rate", "momentum", "weight_decay"):
-        if not 0 <= settings[name] < math.inf:
-            raise ValueError(f"{name} must be finite and >= 0, got {settings[name]}")
-    if limit is not None and not limit > 0:
-        raise ValueError(f"max_grad_norm must be > 0, or None for no limit; got {limit}")
-    if not groups or runs % groups:
-        raise ValueError(
-            f"order_seeds must be as many as divide the {runs} runs, got {groups}; so must the rows of an order"
-        )
-
-
-def _betas(
-    schedule: Callable[[int], float | Sequence[float]], steps: Sequence[int], runs: int
-) -> Tensor:
-    """Return the β of these steps for each run, ``[steps, R]``."""
-    rows = np.array([schedule(step) for step in steps])  # several times faster than a list
-    if rows.shape[1:] not in ((), (runs,)):
-        raise ValueError(
-            f"schedule must return one β for each of the {runs} runs, or a number for all; got shape {list(rows.shape[1:])}"
-        )
-    return (
-        torch.tensor(rows, dtype=torch.get_default_dtype()).reshape(len(rows), -1).expand(-1, runs)
-    )
-
-
-def _follow(schedule: Any, measured: Mapping[str, Tensor]) -> None:
-    """Hand what was measured to the method ``update`` of a schedule, or what was measured of each run to that of its own schedule."""
-    for run, each in enumerate([schedule] if callable(schedule) else schedule):
-        if hasattr(each, "update"):
-            each.update(
-                measured
-                if each is schedule
-                else {name: values[run] for name, values in measured.items()}
-            )
-
-
-def _optimizer(
-    name: str,
-    model: RunModel,
-    rate: float | Tensor,
-    momentum: float,
-    weight_decay: float,
-    fused: bool | None,
-) -> torch.optim.Optimizer:
-    if name == "sgd":
-        return torch.optim.SGD(
-            model.parameters(), lr=rate, momentum=momentum, weight_decay=weight_decay, fused=fused
-        )
-    if name != "adam":
-        raise ValueError(f"unknown optimizer {name!r}; valid: {', '.join(OPTIMIZERS)}")
-    decays, recordable = (momentum, 0.999), isinstance(rate, Tensor)
-    return torch.optim.Adam(
-        model.parameters(),
-        lr=rate,
-        betas=decays,
-        weight_decay=weight_decay,
-        fused=fused,
-        capturable=recordable,
-    )
-
-
-def _rates(
-    name: str,
+def _step_of(
+    stack: RunModel,
+    objective: Objective,
     optimizer: torch.optim.Optimizer,
-    milestones: Sequence[int],
-    learning_rate: float,
-    epochs: int,
-    steps: int,
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """Make the schedule of the learning rate, which takes a step after every epoch, or, as one cycle, after every step."""
-    schedulers = torch.optim.lr_scheduler
-    if name == "milestones":
-        return schedulers.MultiStepLR(optimizer, milestones=list(milestones), gamma=0.1)
-    if name == "exponential":
-        return schedulers.ExponentialLR(optimizer, gamma=_LAST_SHARE ** (1 / max(epochs - 1, 1)))
-    if name == "one-cycle":
-        return schedulers.OneCycleLR(
-            optimizer, max_lr=learning_rate, total_steps=max(epochs * steps, 1)
+    source: Source,
+    optimisation: Optimisation,
+    execution: Execution,
+    graphed: bool,
+) -> Step | ManualStep:
+    """Choose between a step by hand and one by autograd."""
+    by_hand = (
+        execution.manual_backward
+        and execution.precision == "float32"
+        and isinstance(source, TensorSource)
+        and ManualStep.serves(stack, objective, optimizer)
+        and ManualStep.takes(source.targets, objective)
+    )
+    if not by_hand:
+        return Step(
+            stack,
+            objective,
+            optimizer,
+            max_grad_norm=optimisation.max_grad_norm,
+            precision=execution.precision,
+            cached=not graphed,
+            check_targets=source.check_targets,
         )
-    raise ValueError(f"unknown lr_schedule {name!r}; valid: {', '.join(LR_SCHEDULES)}")
+    step = ManualStep(
+        stack,
+        objective,
+        optimizer,
+        groups=source.groups,
+        max_grad_norm=optimisation.max_grad_norm,
+    )
+    if objective.ignore_index is not None:
+        source.check_targets(step.classes, objective.ignore_index)
+    return step
+
+
+def _parts(
+    model: nn.Module,
+    objective: Objective,
+    optimizer: torch.optim.Optimizer,
+    rates: torch.optim.lr_scheduler.LRScheduler,
+    source: Source,
+) -> dict[str, Any]:
+    """Name what has a state that a checkpoint keeps."""
+    parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "rates": rates}
+    module = objective.module()
+    if module is not None:
+        parts["loss"] = module
+    generators = source.generators()
+    if generators:
+        parts["generators"] = GeneratorState(generators)
+    return parts
+
+
+def _settings(
+    optimisation: Optimisation,
+    batches: Batches,
+    execution: Execution,
+    source: Source,
+    epochs: int,
+) -> dict[str, Any]:
+    """List the numbers that decide a training, by which a checkpoint knows it."""
+    settings = {
+        "samples": source.samples,
+        "batch_size": batches.size,
+        "learning_rate": optimisation.learning_rate,
+        "optimizer": optimisation.optimizer,
+        "momentum": optimisation.momentum,
+        "weight_decay": optimisation.weight_decay,
+        "max_grad_norm": optimisation.max_grad_norm,
+        "precision": execution.precision,
+        "order_seeds": list(batches.seeds),
+        "drop_last": batches.drop_last,
+        "lr_schedule": optimisation.lr_schedule,
+    }
+    if optimisation.lr_schedule == "milestones":
+        settings["milestones"] = list(optimisation.milestones)
+    else:
+        settings["epochs"] = epochs
+    return settings
+
+
+def _measured(
+    measure: Measure | None, model: nn.Module, objective: Objective, epoch: int
+) -> dict[str, Tensor]:
+    """Call ``measure``, with model and loss in evaluation, and make tensors of its numbers."""
+    if measure is None:
+        return {}
+    model.eval()
+    objective.train(False)
+    found = measure(model, epoch)
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        raise TypeError(
+            "measure must return a dictionary of names and numbers, or None; it returned a "
+            f"{type(found).__name__}"
+        )
+    if not found.keys().isdisjoint(_ENTRIES):
+        raise ValueError(
+            f"measure must leave {', '.join(_ENTRIES)} to the history; it returned "
+            f"{', '.join(found)}"
+        )
+    return {name: _as_tensor(name, value) for name, value in found.items()}
+
+
+def _as_tensor(name: str, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value.detach().cpu()
+    try:
+        exact = torch.float64 if isinstance(value, float) else None  # as Python has it
+        return torch.as_tensor(value, dtype=exact)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"measure must return numbers or tensors; {name} is a {type(value).__name__}"
+        ) from error
 
 
 def _epochs(first: int, last: int, progress: bool) -> Iterator[int]:
-    """Count from ``first`` to ``last``, with a bar in a terminal or a notebook, and a line for each epoch in a log."""
+    """Count from ``first`` to ``last``.
+
+    With a bar in a terminal or a notebook, and a line for each epoch in a log.
+    """
     interactive = sys.stderr.isatty() or "ipykernel" in sys.modules
-    for epoch in tqdm(
-        range(first, last + 1), desc="epochs", disable=not (progress and interactive)
-    ):
+    numbers = range(first, last + 1)
+    for epoch in tqdm(numbers, desc="epochs", disable=not (progress and interactive)):
         yield epoch
         if progress and not interactive:
             _log.info("epoch %d of %d", epoch, last)
-
-
-def _read_from(rate: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """Let the optimizer read its learning rate from this tensor again: a loaded state has put another one in its place."""
-    for group in optimizer.param_groups:
-        rate.copy_(torch.as_tensor(group["lr"]))
-        group["lr"] = rate
-
-
-def _save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Write a state, and the SHA-256 of its bytes behind it: a flipped bit of a weight would otherwise pass for a weight."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    content = io.BytesIO()
-    torch.save(state, content)
-    try:
-        partial.write_bytes(content.getvalue() + hashlib.sha256(content.getbuffer()).digest())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _resume(
-    path: str | os.PathLike[str] | None,
-    identity: str,
-    settings: dict[str, Any],
-    parts: dict[str, Any],
-) -> list[dict[str, Any]]:
-    """Restore a checkpoint if there is one; return its history, from epoch 0."""
-    if path is None or not Path(path).exists():
-        return []
-    try:
-        content = Path(path).read_bytes()
-        if hashlib.sha256(content[:-32]).digest() != content[-32:]:
-            raise ValueError("its checksum differs")
-        state = torch.load(io.BytesIO(content[:-32]), weights_only=True, map_location="cpu")
-        _check_form(state, parts)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}".split("\n")[0][:200]
-        raise ValueError(
-            f"the checkpoint {path} is damaged ({reason}); delete it to start again"
-        ) from error
-    if state["identity"] != identity:
-        raise ValueError(
-            f"the checkpoint {path} belongs to another training ({state['identity']!r}, "
-            f"not {identity!r}); delete it or name another file"
-        )
-    old = state.get("settings", settings)  # files of the first versions have none
-    changed = [
-        f"{name}={old.get(name)!r}, not {value!r}"
-        for name, value in settings.items()
-        if old.get(name) != value
-    ]
-    if changed:
-        raise ValueError(
-            f"the checkpoint {path} was written with {'; '.join(changed)}; "
-            "restore the old value or delete it to start again"
-        )
-    try:
-        if state["rates"].keys() != parts["rates"].state_dict().keys():
-            raise ValueError("rates are those of another schedule")
-        for name, part in parts.items():
-            part.load_state_dict(state[name])
-            if isinstance(part, torch.optim.Optimizer):
-                _check_optimizer(part, epochs=len(state["history"]) - 1)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
-        raise ValueError(
-            f"the checkpoint {path} is damaged, or of a model of another shape ({reason}); "
-            "delete it to start again"
-        ) from error
-    torch.set_rng_state(state["random"])
-    return list(state["history"])
-
-
-def _check_form(state: Any, parts: Mapping[str, Any]) -> None:
-    """Refuse a state that no training wrote; that weights fit their model, the model itself says."""
-    if not isinstance(state, dict):
-        raise TypeError(f"a mapping is expected, not a {type(state).__name__}")
-    kinds = {"identity": str, "history": list, "random": Tensor} | dict.fromkeys(parts, dict)
-    for name, kind in kinds.items():
-        if not isinstance(state[name], kind):
-            raise TypeError(f"{name} is a {type(state[name]).__name__}")
-    if not isinstance(state.get("settings", {}), dict):
-        raise TypeError(f"settings is a {type(state['settings']).__name__}")
-    expected = torch.get_rng_state()
-    if state["random"].dtype != expected.dtype or state["random"].shape != expected.shape:
-        raise ValueError("random is no state of PyTorch's generator")
-    if not state["history"]:
-        raise ValueError("history is empty")
-    for epoch, entry in enumerate(state["history"]):
-        if not isinstance(entry, dict) or entry.get("epoch") != epoch:
-            raise ValueError(f"history has no entry of epoch {epoch}")
-        rate = entry["learning_rate"]
-        if not isinstance(rate, float) or not math.isfinite(rate):
-            raise ValueError(f"the learning rate of epoch {epoch} is no number")
-        for name in entry.keys() - {"epoch", "learning_rate"}:
-            if not isinstance(entry[name], Tensor):
-                raise TypeError(f"{name} of epoch {epoch} is a {type(entry[name]).__name__}")
-    if state["rates"]["last_epoch"] < len(state["history"]) - 1:
-        raise ValueError("rates and history are of different epochs")
-
-
-def _check_optimizer(optimizer: torch.optim.Optimizer, epochs: int) -> None:
-    """Refuse an optimizer that has forgotten its averages, or keeps some of another shape."""
-    group = optimizer.param_groups[0]
-    remembers = bool(group.get("momentum", 1))  # Adam has no entry of this name
-    if epochs and remembers and not optimizer.state:
-        raise ValueError("the optimizer's state is empty")
-    for parameter, values in optimizer.state.items():
-        for name, value in values.items():
-            if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
-                raise ValueError(f"{name} has the shape {list(value.shape)}")

@@ -1,23 +1,25 @@
-"""One optimiser step of a stack of perceptrons, with the backward pass written out: no graph, few allocations, one vector of parameters."""
+"""One optimiser step of a stack of perceptrons, with the backward pass written out.
+
+There is no graph, there are few allocations, and all parameters lie in one vector.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from gdlib.functional._arguments import check_parameter
 from gdlib.models import ACTIVATIONS, HeadedMLP, RunModel, StackedMLP
+from gdlib.train.objective import BetaAndTemperature, Objective
 
 _WIDE = (64, 16)  # inputs and units from which on one product for all runs is faster
 # numbers in two vectors of AVX-512: no block begins, and the whole does not end, in the middle of
 # one
 _ALIGNED = 32
-
-BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
 
 # In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient
 # by the derivative and spends the outputs.
@@ -59,12 +61,19 @@ def product(left: Tensor, right: Tensor) -> Tensor:
     return left @ right.T
 
 
+class View(NamedTuple):
+    """A block of numbers in two shapes, over the same memory."""
+
+    seen: Tensor  # with the dimensions of its parameter, the runs in groups where they share
+    used: Tensor  # as the products use it
+
+
 class ManualStep:
-    r"""Forward, loss, backward, clipping, update; what :class:`gdlib.train.step.Step` does, to rounding.
+    r"""Forward, loss, backward, clipping, update: a :class:`gdlib.train.step.Step`, to rounding.
 
     With few units in a layer, a step by autograd is mostly calls and allocations. Here the buffers
     are made once, and parameters, gradients and momenta are three rows of one array, which lives
-    here while steps are done; :meth:`store` hands it to the model and its optimizer.
+    here during an epoch, at the end of which :meth:`end` hands it to the model and its optimizer.
 
     A run in a stack computes what it computes alone, bit for bit, under the conditions of
     :class:`gdlib.models.StackedMLP`: every sum over samples or classes is made run by run, and
@@ -74,28 +83,26 @@ class ManualStep:
     ``[R, C, H]``: with few classes these products are two to three times faster.
 
     Args:
-        model: a stack that :meth:`serves`, as the loss and the optimizer.
-        loss_fn: its ``beta_and_temperature`` is used.
+        model: a stack that :meth:`serves`, as the objective and the optimizer.
+        objective: its ``beta_and_temperature`` is used.
         optimizer: its learning rate, momentum and weight decay are read at each step.
         groups: S, how many groups of runs share a batch.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
+
+    Attributes:
+        classes: C.
     """
 
     @staticmethod
-    def serves(model: RunModel, loss_fn: object, optimizer: torch.optim.Optimizer) -> bool:
-        """Say whether this computes what autograd would: perceptrons with a hidden layer and logits, on a CPU, SGD, gradient-decay loss.
+    def serves(model: RunModel, objective: Objective, optimizer: torch.optim.Optimizer) -> bool:
+        """Say whether this computes what autograd would.
 
-        A loss whose gradient is that of :func:`gdlib.functional.gd_cross_entropy` of the model's
-        outputs says so by an attribute ``beta_and_temperature``: a function from the β of a step,
-        ``[R]``, to the β and the τ of the loss, each ``[R]`` or a number.
+        It does for perceptrons with a hidden layer and logits, on a CPU, by SGD, with the loss of
+        a gradient decay and nothing learnt but the perceptrons.
         """
-        plain = not isinstance(model, HeadedMLP) or (
-            model.head == "linear" and not model.with_features
-        )
-        layers = model.layers if isinstance(model, HeadedMLP) else model
+        layers = _layers(model)
         return (
-            plain
-            and isinstance(layers, StackedMLP)
+            layers is not None
             and len(layers.weights) > 1
             and layers.activation in _BY_HAND
             and all(
@@ -104,114 +111,128 @@ class ManualStep:
             )
             and type(optimizer) is torch.optim.SGD
             and not optimizer.defaults["fused"]
-            and callable(getattr(loss_fn, "beta_and_temperature", None))
+            and objective.beta_and_temperature() is not None
+            and not objective.parameters()
+        )
+
+    @staticmethod
+    def takes(targets: Tensor, objective: Objective) -> bool:
+        """Say whether all targets ``[N]`` are class indices, none of them to be ignored."""
+        return (
+            targets.ndim == 1
+            and targets.dtype == torch.int64
+            and objective.ignore_index is not None
+            and not bool((targets == objective.ignore_index).any())
         )
 
     def __init__(
         self,
         model: RunModel,
-        loss_fn: object,
+        objective: Objective,
         optimizer: torch.optim.Optimizer,
         *,
         groups: int,
         max_grad_norm: float | None,
     ) -> None:
-        layers = cast(StackedMLP, model.layers if isinstance(model, HeadedMLP) else model)
-        self.decay = cast(BetaAndTemperature, cast(Any, loss_fn).beta_and_temperature)
+        self.layers = cast(StackedMLP, _layers(model))
+        self.decay = cast(BetaAndTemperature, objective.beta_and_temperature())
         self.optimizer, self.max_grad_norm = optimizer, max_grad_norm
         optimizer.zero_grad()
         # nothing to update; a scheduler of the learning rate warns where its optimizer never steps
         optimizer.step()
         self.runs, self.groups, self.shared = model.runs, groups, model.runs // groups
-        self.last = len(layers.weights) - 1
-        self.activate, self.activate_backward = _BY_HAND[layers.activation]
-        _, inputs, units = layers.weights[0].shape
-        self.wide = inputs >= _WIDE[0] and units >= _WIDE[1]
+        self.last = len(self.layers.weights) - 1
+        self.activate, self.activate_backward = _BY_HAND[self.layers.activation]
+        _, self.width, units = self.layers.weights[0].shape
+        self.classes = self.layers.weights[-1].shape[2]
+        self.wide = self.width >= _WIDE[0] and units >= _WIDE[1]
         self.active = [
-            not (layers.linear_features and layer == self.last - 1) for layer in range(self.last)
+            not (self.layers.linear_features and layer == self.last - 1)
+            for layer in range(self.last)
         ]
-        self.parameters = [*layers.weights, *layers.biases]
+        self.parameters = [*self.layers.weights, *self.layers.biases]
         sizes = [-(-parameter.numel() // _ALIGNED) * _ALIGNED for parameter in self.parameters]
-        self.flat = layers.weights[0].detach().new_zeros(3, sum(sizes))
-        # values, gradients and momenta, each as the parameters see them and as the products use
-        # them
-        rows = [row.split(sizes) for row in self.flat]
-        pairs = [
-            [
-                self._views(place, *one)
-                for place, one in enumerate(zip(self.parameters, row, strict=True))
-            ]
-            for row in rows
-        ]
-        self.seen, self.used = (
-            [[pair[which] for pair in row] for row in pairs] for which in (0, 1)
+        self.flat = self.layers.weights[0].detach().new_zeros(3, sum(sizes))
+        self.values, self.gradients, self.momenta = (
+            self._views(row.split(sizes)) for row in self.flat
         )
         self.buffers: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
         self.checked = torch.empty(0)
-        self.load()
 
-    def _views(self, place: int, parameter: nn.Parameter, block: Tensor) -> tuple[Tensor, Tensor]:
-        """Make of a block of numbers a view with the dimensions of the parameter but for groups, and the one that the products use."""
-        block, shape = block[: parameter.numel()], parameter.shape
+    def _views(self, blocks: Sequence[Tensor]) -> list[View]:
+        """Make views of one block of numbers for each parameter."""
+        return [
+            self._view(place, parameter, block[: parameter.numel()])
+            for place, (parameter, block) in enumerate(zip(self.parameters, blocks, strict=True))
+        ]
+
+    def _view(self, place: int, parameter: nn.Parameter, block: Tensor) -> View:
+        shape = parameter.shape
         if place == 0 and self.wide:
             used = block.view(self.groups, self.shared * shape[2], shape[1])  # (S, R/S * H, D)
-            return used.unflatten(1, (self.shared, shape[2])).mT, used
+            return View(used.unflatten(1, (self.shared, shape[2])).mT, used)
         if place == self.last:
             used = block.view(shape[0], shape[2], shape[1])  # (R, C, H)
-            return used.mT, used
-        return block.view(shape), block.view(shape)
+            return View(used.mT, used)
+        return View(block.view(shape), block.view(shape))
 
-    def _copy(self, row: int, place: int, source: Tensor) -> None:
-        self.seen[row][place].copy_(source.view_as(self.seen[row][place]))
+    def begin(self, betas: Tensor) -> None:
+        """Begin an epoch: take the parameters and the momenta from the model and the optimizer.
 
-    def check(self, betas: Tensor) -> None:
-        """Refuse, as the loss itself would, a β or a τ that is not finite and positive in one of the steps, ``[steps, R]``."""
+        Args:
+            betas: of the steps of the epoch, ``[steps, R]``.
+
+        Raises:
+            ValueError: as of the loss itself, for a β or a τ that is not finite and positive.
+        """
+        self._check(betas)
+        for parameter, value, momentum in zip(
+            self.parameters, self.values, self.momenta, strict=True
+        ):
+            _copy(parameter.detach(), value)
+            if parameter in self.optimizer.state:
+                remembered = self.optimizer.state[parameter].get("momentum_buffer")
+                if remembered is not None:
+                    _copy(remembered, momentum)
+
+    def _check(self, betas: Tensor) -> None:
         if not torch.equal(betas, self.checked):
             for row in torch.aminmax(betas, dim=0):
                 for name, value in zip(("beta", "temperature"), self.decay(row), strict=True):
                     check_parameter(name, value, "> 0", row.shape)
             self.checked = betas
 
-    def load(self) -> None:
-        """Take the parameters and the momenta from the model and the optimizer."""
-        for place, parameter in enumerate(self.parameters):
-            self._copy(0, place, parameter.detach())
-            momenta = (
-                self.optimizer.state[parameter].get("momentum_buffer")
-                if parameter in self.optimizer.state
-                else None
-            )
-            if momenta is not None:
-                self._copy(2, place, momenta)
-
     @torch.no_grad()
-    def store(self) -> None:
-        """Hand the parameters to the model and the momenta to the optimizer."""
-        for place, parameter in enumerate(self.parameters):
-            parameter.copy_(self.seen[0][place].reshape(parameter.shape))
+    def end(self) -> None:
+        """End an epoch: hand the parameters to the model and the momenta to the optimizer."""
+        for parameter, value, momentum in zip(
+            self.parameters, self.values, self.momenta, strict=True
+        ):
+            parameter.copy_(value.seen.reshape(parameter.shape))
             if self.optimizer.param_groups[0]["momentum"]:
-                self.optimizer.state[parameter]["momentum_buffer"] = (
-                    self.seen[2][place].reshape(parameter.shape).clone()
-                )
+                remembered = momentum.seen.reshape(parameter.shape).clone()
+                self.optimizer.state[parameter]["momentum_buffer"] = remembered
 
     def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor]]:
         """Make for a batch the layers' outputs and their gradients."""
         if samples not in self.buffers:
             new = functools.partial(torch.empty, dtype=self.flat.dtype)
             units = [parameter.shape[2] for parameter in self.parameters[: self.last]]
-            classes = self.parameters[self.last].shape[2]
-            outputs = [new(self.runs, samples, width) for width in units] + [
-                new(self.runs, classes, samples)
-            ]
+            outputs = [new(self.runs, samples, width) for width in units]
+            outputs.append(new(self.runs, self.classes, samples))
             self.buffers[samples] = outputs, [torch.empty_like(output) for output in outputs[:-1]]
         return self.buffers[samples]
 
     @torch.no_grad()
-    def __call__(self, inputs: Tensor, labels: Tensor, beta: Tensor) -> None:
-        """Do one step with inputs ``[S, B, D]``, labels ``[R, B]`` and β ``[R]``."""
+    def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
+        """Do one step with inputs ``[S, B, D]``, targets ``[R, B]`` and β ``[R]``."""
+        if inputs.shape[-1] != self.width or inputs.ndim != 3:
+            self.layers.check_inputs(inputs)
         outputs, gradients = self._buffers(inputs.shape[1])
-        weights, biases = self.used[0][: self.last + 1], self.used[0][self.last + 1 :]
-        weights_grad, biases_grad = self.used[1][: self.last + 1], self.used[1][self.last + 1 :]
+        used = [view.used for view in self.values]
+        used_grad = [view.used for view in self.gradients]
+        weights, biases = used[: self.last + 1], used[self.last + 1 :]
+        weights_grad, biases_grad = used_grad[: self.last + 1], used_grad[self.last + 1 :]
         by_run = (self.groups, self.shared, *outputs[0].shape[1:])
         if self.shared > 1 and not self.wide:
             inputs = inputs.unsqueeze(1).expand(-1, self.shared, -1, -1).flatten(0, 1)  # (R, B, D)
@@ -243,7 +264,7 @@ class ManualStep:
         if len(biases) > self.last:
             logits.add_(biases[self.last].unsqueeze(2))
 
-        signal = self._loss_backward(logits, labels.unsqueeze(1), beta)
+        signal = self._loss_backward(logits, targets.unsqueeze(1), beta)
         torch.bmm(signal, hidden, out=weights_grad[-1])
         if len(biases) > self.last:
             torch.sum(signal, 2, out=biases_grad[self.last])
@@ -288,7 +309,7 @@ class ManualStep:
     def _update(self) -> None:
         values, gradients, momenta = self.flat
         if self.max_grad_norm is not None:
-            seen = self.seen[1]
+            seen = [view.seen for view in self.gradients]
             norms = [
                 torch.linalg.vector_norm(gradient.reshape(self.runs, -1), dim=1).square()
                 for gradient in seen
@@ -305,3 +326,14 @@ class ManualStep:
         if group["momentum"]:
             gradients = momenta.mul_(group["momentum"]).add_(gradients)
         values.add_(gradients, alpha=-float(group["lr"]))
+
+
+def _layers(model: RunModel) -> StackedMLP | None:
+    """Return the layers of perceptrons whose outputs are logits; None for other models."""
+    if isinstance(model, HeadedMLP):
+        return model.layers if model.head == "linear" and not model.with_features else None
+    return model if isinstance(model, StackedMLP) else None
+
+
+def _copy(source: Tensor, view: View) -> None:
+    view.seen.copy_(source.view_as(view.seen))

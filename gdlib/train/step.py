@@ -1,32 +1,27 @@
-"""One optimiser step, done anew each time or recorded once and replayed; and what the steps of an epoch read."""
+"""One optimiser step, done anew each time or recorded once and replayed."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gdlib.models import RunModel
-
-PRECISIONS = ("float32", "bfloat16")
-
-Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Maps logits ``[R, N, C]``, class indices ``[R, N]`` and one β for each run ``[R]`` to the loss of every sample ``[R, N]``."""
-
-Prepare = Callable[[Tensor, Tensor | None], Tensor]
-"""Maps a batch ``[S, B, ...]`` as it lies in memory, and the random numbers drawn for it, to what the model sees: normalised, augmented."""
-
-TakeStep = Callable[[Tensor, Tensor, Tensor], None]
-"""Does a step with inputs ``[S, B, ...]``, labels ``[R, B]`` and β ``[R]``."""
+from gdlib.train.objective import Objective
+from gdlib.train.options import PRECISIONS
+from gdlib.train.source import Source, Tables, TensorSource
 
 _log = logging.getLogger("gdlib.train")
 
 
 def autocast(device: torch.device, precision: str, *, cached: bool = True) -> torch.autocast:
-    """Make the context in which a model runs: bfloat16 where PyTorch deems it safe, or nothing at all."""
+    """Make the context in which a model runs.
+
+    It is bfloat16 where PyTorch deems that safe, or nothing at all.
+    """
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; valid: {', '.join(PRECISIONS)}")
     return torch.autocast(
@@ -34,131 +29,159 @@ def autocast(device: torch.device, precision: str, *, cached: bool = True) -> to
     )
 
 
+def outputs_of(model: Callable[[Tensor], Any], inputs: Tensor) -> tuple[Tensor, ...]:
+    """Compute the outputs of a model, of float32 at least.
+
+    Raises:
+        TypeError: for outputs that are not tensors.
+    """
+    found = model(inputs)
+    outputs = (found,) if isinstance(found, Tensor) else found
+    if not isinstance(outputs, Sequence) or not all(isinstance(one, Tensor) for one in outputs):
+        raise TypeError(
+            f"a model must return a tensor, or a tuple of them; got {type(found).__name__}"
+        )
+    return tuple(one.float() if one.dtype == torch.bfloat16 else one for one in outputs)
+
+
 class Step:
     """One step by autograd: forward, loss, backward, clipping, update.
 
-    The objective is the mean over the samples and the sum over the runs. The loss is computed in
-    float32 at least, whatever the precision of the model. Arguments as of
-    :func:`gdlib.train.train`.
+    The loss is the sum over the runs of their means over the samples. It is computed in float32 at
+    least, whatever the precision of the model.
 
     Args:
+        model: a stack of R runs.
+        objective: the loss of each run.
+        optimizer: of the parameters of both.
+        max_grad_norm: limit for the gradient norm of each run; None for no limit.
+        precision: ``"float32"`` or ``"bfloat16"``.
         cached: let autocast keep the weights that it has cast; not where the step is recorded,
             which would keep those of the recording.
+        check_targets: called once, after the first forward pass, with the number of classes and
+            the index to be ignored.
     """
 
     def __init__(
         self,
         model: RunModel,
-        loss_fn: Loss,
+        objective: Objective,
         optimizer: torch.optim.Optimizer,
         *,
         max_grad_norm: float | None,
         precision: str = "float32",
         cached: bool = True,
+        check_targets: Callable[[int, int], None] | None = None,
     ) -> None:
-        autocast(
-            torch.device("cpu"), precision
-        )  # refuses one that it does not know before the first step
-        self.model, self.loss_fn, self.optimizer = model, loss_fn, optimizer
+        self.model, self.objective, self.optimizer = model, objective, optimizer
         self.max_grad_norm, self.precision, self.cached = max_grad_norm, precision, cached
+        self.check_targets = check_targets if objective.ignore_index is not None else None
 
-    def __call__(self, inputs: Tensor, labels: Tensor, beta: Tensor) -> None:
-        """Do one step with inputs ``[S, B, ...]``, labels ``[R, B]`` and β ``[R]``."""
-        with autocast(inputs.device, self.precision, cached=self.cached):
-            logits = self.model(inputs)  # (R, B, C)
-        losses = self.loss_fn(
-            logits.float() if logits.dtype == torch.bfloat16 else logits, labels, beta
-        )  # (R, B)
-        if losses.shape != labels.shape:
-            raise ValueError(
-                f"loss_fn must return the loss of every sample, {list(labels.shape)}; it returned {list(losses.shape)}"
-            )
+    def begin(self, betas: Tensor) -> None:
+        """Begin an epoch with the β of each step, ``[steps, R]``."""
+
+    def end(self) -> None:
+        """End an epoch."""
+
+    def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
+        """Do one step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
+        outputs = self._forward(inputs)  # (R, B, C)
+        if self.check_targets is not None:
+            self._check(outputs[0])
+        loss = self.objective(outputs, targets, beta)  # (R,)
         self.optimizer.zero_grad()
-        losses.mean(1).sum().backward()
+        loss.sum().backward()
         if self.max_grad_norm is not None:
             self.model.clip_gradients(self.max_grad_norm)
         self.optimizer.step()
 
+    def _forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
+        with autocast(inputs.device, self.precision, cached=self.cached):
+            try:
+                return outputs_of(self.model, inputs)
+            except ValueError as error:
+                if inputs.shape[1] == 1 and _normalises_batches(self.model):
+                    raise ValueError(
+                        "batch normalisation makes nothing of a batch of one sample, such as the "
+                        "last one of an epoch: leave it out by drop_last=True, or change the size "
+                        f"of the batches (PyTorch says: {error})"
+                    ) from error
+                raise
 
-class Tables(NamedTuple):
-    """Tables that the steps of an epoch read, on the device: nothing else goes there while they are done."""
-
-    indices: Tensor  # of the samples in their order, (S, n)
-    labels: Tensor  # (R, n)
-    betas: Tensor  # of each step, (steps, R)
-    draws: Tensor | None  # random numbers of each sample, (S, n, ...)
-
-    def of_step(self, number: int, size: int) -> Tables:
-        """Return the part of a step of the epoch, counted from 0."""
-        chosen = slice(number * size, (number + 1) * size)
-        draws = None if self.draws is None else self.draws[:, chosen]
-        return Tables(self.indices[:, chosen], self.labels[:, chosen], self.betas[number], draws)
-
-    def at(self, counter: Tensor, size: int) -> Tables:
-        """Return the part of a full step whose number ``[1]`` is on the device."""
-        chosen = counter * size + torch.arange(size, device=counter.device)
-        draws = None if self.draws is None else self.draws.index_select(1, chosen)
-        betas = self.betas.index_select(0, counter).squeeze(0)
-        return Tables(
-            self.indices.index_select(1, chosen), self.labels.index_select(1, chosen), betas, draws
-        )
+    def _check(self, outputs: Tensor) -> None:
+        check_targets, ignored = self.check_targets, self.objective.ignore_index
+        self.check_targets = None
+        if check_targets is not None and ignored is not None and outputs.ndim > 2:
+            check_targets(outputs.shape[2], ignored)
 
 
-class Feed:
-    """Gather a batch of ``batch_size`` of the inputs ``[N, ...]``, prepare it, and do a step with it."""
+class TakeStep(Protocol):
+    """One step, by autograd or by hand."""
 
-    def __init__(
-        self, take_step: TakeStep, inputs: Tensor, prepare: Prepare | None, batch_size: int
-    ) -> None:
-        self.take_step, self.inputs, self.prepare, self.batch_size = (
-            take_step,
-            inputs,
-            prepare,
-            batch_size,
-        )
+    def begin(self, betas: Tensor) -> None:
+        """Begin an epoch with the β of each step, ``[steps, R]``."""
+        ...
 
-    def __call__(self, tables: Tables, number: int) -> None:
-        """Do the step of this number, from 0, in the epoch of the tables."""
-        self.do(tables.of_step(number, self.batch_size))
+    def end(self) -> None:
+        """End an epoch: model and optimizer have what was learnt in it."""
+        ...
 
-    def do(self, part: Tables) -> None:
-        """Do the step of a part."""
-        batch = self.inputs.index_select(0, part.indices.flatten()).unflatten(
-            0, part.indices.shape
-        )  # (S, B, ...)
-        self.take_step(
-            batch if self.prepare is None else self.prepare(batch, part.draws),
-            part.labels,
-            part.betas,
-        )
+    def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
+        """Do one step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
+        ...
+
+
+class Steps:
+    """Take the batches of a source to a step, one by one."""
+
+    def __init__(self, source: Source, take_step: TakeStep) -> None:
+        self.source, self.take_step = source, take_step
+
+    def begin(self, epoch: int, betas: Tensor) -> None:
+        """Begin an epoch, counted from 1, with the β of each step, ``[steps, R]``."""
+        self.take_step.begin(betas)
+        self.source.begin(epoch, betas)
+
+    def do(self, number: int) -> None:
+        """Do the step of this number, from 0; the steps of an epoch come in turn."""
+        self.take_step(*self.source.batch(number))
+
+    def end(self) -> None:
+        """End the epoch."""
+        self.take_step.end()
 
 
 class GraphedStep:
-    """Steps that are recorded as one CUDA graph and replayed, so that the processor issues one launch instead of hundreds.
+    """Steps that are recorded as one CUDA graph and replayed.
 
-    The first steps, which let the libraries choose their kernels, are done one by one on a side
-    stream. Then a step is recorded, from the gathering of the batch to the update, and replayed:
-    the tables of the epoch lie in memory that stays, and a counter on the device says which part of
-    them is next. A smaller last batch is done by itself. If a step cannot be recorded, the log says
-    why and all are done one by one. The optimizer must read its learning rate from a tensor on the
-    device, or a schedule of it would have no effect.
+    The processor then issues one launch instead of hundreds. The first steps, which let the
+    libraries choose their kernels, are done one by one on a side stream. Then a step is recorded,
+    from the gathering of the batch to the update, and replayed: the tables of the epoch lie in
+    memory that stays, and a counter on the device says which part of them is next. A smaller last
+    batch is done by itself. If a step cannot be recorded, the log says why and all are done one by
+    one. The optimizer must read its learning rate from a tensor on the device, or a schedule of it
+    would have no effect.
     """
 
     WARM_UP = 3
     held: Tables  # of the epoch, in memory that stays
 
-    def __init__(self, feed: Feed) -> None:
-        self.feed = feed
+    def __init__(self, source: TensorSource, take_step: TakeStep) -> None:
+        self.source, self.take_step = source, take_step
         self.done = 0
-        self.counter = torch.zeros(1, dtype=torch.long, device=feed.inputs.device)
+        self.counter = torch.zeros(1, dtype=torch.long, device=source.inputs.device)
         self.replay: Callable[[], None] | None = None
         self.failed = False
 
-    def __call__(self, tables: Tables, number: int) -> None:
-        """Do the step of this number, from 0, in the epoch of the tables; the steps of an epoch come in turn."""
-        if number == 0:
-            self._hold(tables)
-        full = (number + 1) * self.feed.batch_size <= tables.indices.shape[1]
+    def begin(self, epoch: int, betas: Tensor) -> None:
+        """Begin an epoch, counted from 1, with the β of each step, ``[steps, R]``."""
+        self.take_step.begin(betas)
+        self.source.begin(epoch, betas)
+        self._hold(self.source.tables)
+
+    def do(self, number: int) -> None:
+        """Do the step of this number, from 0; the steps of an epoch come in turn."""
+        full = (number + 1) * self.source.size <= self.held.indices.shape[1]
         if full and self.replay is None and not self.failed and self.done >= self.WARM_UP:
             self.counter.fill_(number)
             try:
@@ -174,7 +197,11 @@ class GraphedStep:
         elif self.done < self.WARM_UP:
             self._warm_up(number)
         else:
-            self.feed(self.held, number)
+            self._single(number)
+
+    def end(self) -> None:
+        """End the epoch."""
+        self.take_step.end()
 
     def _hold(self, tables: Tables) -> None:
         if not hasattr(self, "held"):
@@ -184,8 +211,13 @@ class GraphedStep:
                 old.copy_(new)
         self.counter.zero_()
 
+    def _single(self, number: int) -> None:
+        part = self.held.of_step(number, self.source.size)
+        self.take_step(*self.source.gather(part))
+
     def _body(self) -> None:
-        self.feed.do(self.held.at(self.counter, self.feed.batch_size))
+        part = self.held.at(self.counter, self.source.size)
+        self.take_step(*self.source.gather(part))
         self.counter.add_(1)
 
     def _warm_up(self, number: int) -> None:
@@ -193,7 +225,7 @@ class GraphedStep:
             self.stream = torch.cuda.Stream()
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            self.feed(self.held, number)
+            self._single(number)
         torch.cuda.current_stream().wait_stream(self.stream)
         self.done += 1
 
@@ -204,9 +236,20 @@ class GraphedStep:
         return graph.replay
 
 
-def can_be_graphed(device: torch.device) -> bool:
-    """Say whether steps can be recorded on this device; if not, the log says so once."""
-    if device.type == "cuda":
-        return True
-    _log.info("a %s has no CUDA graphs: the steps are done one by one", device.type)
-    return False
+def can_be_graphed(source: Source) -> bool:
+    """Say whether steps can be recorded; if not, the log says why."""
+    if not isinstance(source, TensorSource):
+        _log.info("steps of a Dataset or a DataLoader are not recorded: they are done one by one")
+        return False
+    device = source.inputs.device
+    if device.type != "cuda":
+        _log.info("a %s has no CUDA graphs: the steps are done one by one", device.type)
+        return False
+    if device != source.device:
+        _log.info("data and model are on two devices: the steps are done one by one")
+        return False
+    return True
+
+
+def _normalises_batches(model: nn.Module) -> bool:
+    return any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in model.modules())

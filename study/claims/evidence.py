@@ -277,7 +277,7 @@ def _mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         )
     variant = found["activation"] + "-" + found["normalization"]
     if kind == "conflict":
-        variant = variant.mask(found["hidden"].map(len) == 0, "linear")
+        variant = variant.mask(found["hidden"].map(len) == 0, "linear model")
     return found.assign(variant=variant)
 
 

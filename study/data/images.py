@@ -35,6 +35,7 @@ _MODES = {
 
 _FORMATS = ("PNG", "JPEG")  # Pillow starts other programs for some of those that it knows
 _LEAST_SIDE = 2  # pixels
+_COMMIT = re.compile("[0-9a-f]{40}")
 
 _log = logging.getLogger("study.data")
 
@@ -44,8 +45,8 @@ class Images:
     """A set of images: its repository and folder on the hub, its second split, and its columns.
 
     The colours are ``"L"``, grey; or ``"RGB"``, to which grey, palette and CMYK images are
-    converted. ``revision`` is a commit of the repository; without one the newest is taken, and the
-    checksums in the record say which files these were.
+    converted. ``revision`` is a commit of the repository that is asked for; without one the newest
+    is taken. The record says which one that was, with the checksums of its files.
     """
 
     repository: str = ""
@@ -107,7 +108,22 @@ def load_images(name: str, folder: Path, source: str) -> Dataset:
         )
     _refuse_copies([file for part in files for file in part], spec)
     copy = "sha256 " + " ".join(one[:16] for part in sums for one in part)
+    if source == "hub" and _COMMIT.fullmatch(revision := folder.parent.name):
+        copy += f", revision {revision}"  # of the hub's cache: snapshots/<commit>/<folder>
     return Dataset(name, train, None, test, classes, source, copy)
+
+
+def _cache() -> Path:
+    """Return the folder of decoded images."""
+    if named := os.environ.get("GDLIB_CACHE"):
+        return Path(named)
+    try:
+        return Path.home() / ".cache" / "gdlib"
+    except RuntimeError as error:  # neither HOME nor an entry of this user, as in some containers
+        raise RuntimeError(
+            "decoded images are kept in the home of this user, who has none: set HOME, or set "
+            "GDLIB_CACHE to a folder for them"
+        ) from error
 
 
 def image_paths(folder: Path, name: str) -> list[str]:
@@ -207,10 +223,7 @@ def _decoded(
     """
     labels, class_names = _labels(files, spec)
     key = hashlib.sha256(" ".join([*checksums, spec.image, spec.colours]).encode()).hexdigest()[:24]
-    cached = (
-        Path(os.environ.get("GDLIB_CACHE") or Path.home() / ".cache" / "gdlib")
-        / f"{key}-images.npy"
-    )
+    cached = _cache() / f"{key}-images.npy"
     images = _mapped(cached)
     if images is None:
         try:

@@ -1,4 +1,7 @@
-"""What a training step costs with one loss and with another: the losses take turns, so that they share whatever the machine does."""
+"""What a training step costs with one loss and with another.
+
+The losses take turns, so that they share whatever the machine does.
+"""
 
 import time
 from collections.abc import Callable
@@ -8,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gdlib import models
+from gdlib.train import RunLoss
 from gdlib.train.step import Step
 from study import records
 from study.losses import parse
@@ -103,7 +107,7 @@ class _OneLoss:
         loss_fn, self.alone = (
             StackLoss(chosen, setting.classes, features=width).to(device) for _ in range(2)
         )
-        self.step = Step(self.model, loss_fn, optimizer, max_grad_norm=None)
+        self.step = Step(self.model, RunLoss(loss_fn), optimizer, max_grad_norm=None)
         self.head = cast(models.Head, cast(models.ImageNetwork, self.model.copies[0]).classifier)
         self.features = torch.randn(
             setting.batch_size, width, generator=torch.Generator().manual_seed(1)

@@ -1,14 +1,18 @@
-"""Cross-validation of one loss on many small tables: all runs and all folds of a table are one stack."""
+"""Cross-validation of one loss on many small tables.
+
+All runs and all folds of a table are one stack.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gdlib import models
-from gdlib.train import batch_orders, train
+from gdlib.train import Batches, Optimisation, RunLoss, batch_orders, train
 from study import data, records
 from study.losses import parse
 from study.objective import StackLoss
@@ -17,7 +21,7 @@ from study.settings import CrossValidation
 
 
 def cross_validate(setting: CrossValidation) -> records.Record:
-    """Train every run and every fold of every table, table by table, and measure the accuracy on the fold that was left out.
+    """Train every run and every fold of every table, and measure on the fold that was left out.
 
     The training parts of two folds may differ in size. An epoch takes from each as many samples as
     the smallest has, drawn anew without replacement, so that all runs of a stack do the same number
@@ -92,38 +96,30 @@ def _stack(
         **setting.model_dump(include={"activation", "initialization", "linear_features"}),
     )
     normalized = (table.features - shift) / scale  # (R, N, D)
-    parts = {"test": held_out, "train": ~held_out}
-
-    @torch.no_grad()
-    def measure(model: models.RunModel, epoch: int) -> Mapping[str, Tensor]:
-        if epoch % setting.test_every and epoch != setting.epochs:
-            return {}
-        outputs = model(normalized)[..., :classes]
-        right = outputs.argmax(2) == table.labels
-        accuracies = {
-            f"{name}_accuracy": (right & part).sum(1) / part.sum(1) for name, part in parts.items()
-        }
-        return accuracies | {"diverged": ~torch.isfinite(outputs).flatten(1).all(1)}
-
     history = train(
         model,
-        StackLoss(chosen, classes, runs=model.runs, features=setting.hidden[-1]),
-        lambda step: [1.0] * model.runs,
-        table.features,
-        table.labels,
-        **setting.model_dump(
-            include={
-                "epochs",
-                "batch_size",
-                "learning_rate",
-                "optimizer",
-                "momentum",
-                "weight_decay",
-            }
+        RunLoss(StackLoss(chosen, classes, runs=model.runs, features=setting.hidden[-1])),
+        (table.features, table.labels),
+        epochs=setting.epochs,
+        optimisation=Optimisation(
+            setting.learning_rate,
+            optimizer=setting.optimizer,
+            momentum=setting.momentum,
+            weight_decay=setting.weight_decay,
         ),
-        order=order,
-        prepare=lambda batch, draws: (batch - shift) / scale,
-        measure=measure,
+        batches=Batches(
+            setting.batch_size,
+            order=order,
+            prepare=partial(_normalized, shift=shift, scale=scale),
+        ),
+        measure=partial(
+            _accuracies,
+            setting,
+            inputs=normalized,
+            labels=table.labels,
+            held_out=held_out,
+            classes=classes,
+        ),
     )
     measured = [entry for entry in history if "test_accuracy" in entry]
     curves = {
@@ -149,8 +145,48 @@ def _stack(
     ]
 
 
+def _normalized(batch: Tensor, draws: Tensor | None, *, shift: Tensor, scale: Tensor) -> Tensor:
+    """Normalise a batch ``[R, B, D]``, each run by the numbers of its own training part."""
+    return (batch - shift) / scale
+
+
+@torch.no_grad()
+def _accuracies(
+    setting: CrossValidation,
+    model: nn.Module,
+    epoch: int,
+    *,
+    inputs: Tensor,
+    labels: Tensor,
+    held_out: Tensor,
+    classes: int,
+) -> Mapping[str, Tensor]:
+    """Measure the accuracies of each run on what was held out of its training, and on the rest.
+
+    Args:
+        setting: says after which epochs.
+        model: the stack.
+        epoch: number of finished epochs.
+        inputs: all samples, as each run sees them, ``[R, N, D]``.
+        labels: their classes, ``[N]``.
+        held_out: whether a sample is held out, ``[R, N]``.
+        classes: C, the first outputs of the model.
+    """
+    if epoch % setting.test_every and epoch != setting.epochs:
+        return {}
+    outputs = model(inputs)[..., :classes]
+    right = outputs.argmax(2) == labels
+    return {
+        "test_accuracy": (right & held_out).sum(1) / held_out.sum(1),
+        "train_accuracy": (right & ~held_out).sum(1) / (~held_out).sum(1),
+        "diverged": ~torch.isfinite(outputs).flatten(1).all(1),
+    }
+
+
 def order_of_parts(parts: Sequence[Tensor], seeds: Sequence[int]) -> Callable[[int], Tensor]:
-    """Draw the samples of each epoch, ``[S, n]``, for runs that train on different parts of a table; n is the size of the smallest.
+    """Draw the samples of each epoch, ``[S, n]``, of runs with different parts of a table.
+
+    n is the size of the smallest part.
 
     Example:
         >>> order = order_of_parts([torch.tensor([0, 1, 2]), torch.tensor([5, 6])], seeds=[0, 1])

@@ -57,7 +57,10 @@ def name_of(device: torch.device) -> str:
 def record_of(
     setting: Setting, started: float, device: torch.device, **content: Any
 ) -> records.Record:
-    """Make the record of a setting's job that began at ``started``; ``content`` is what was measured."""
+    """Make the record of a setting's job.
+
+    It began at ``started``; ``content`` is what was measured.
+    """
     values = setting.model_dump()
     where = {
         "device": name_of(device),

@@ -5,16 +5,17 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gdlib import models
 from gdlib.schedules import ConfidenceFeedback, Schedule
-from gdlib.train import predict, train
+from gdlib.train import Batches, Checkpoint, Execution, Optimisation, RunLoss, predict, train
 from study import data, records
 from study.data import augmentation
 from study.data.images import IMAGES
@@ -29,17 +30,8 @@ from study.measures import (
 )
 from study.objective import Balanced, GradientDecay, StackLoss
 from study.run.job import Progress, device_of, record_of
-from study.settings import Train
+from study.settings import Run, Train
 
-_OF_THE_LOOP = {
-    "epochs",
-    "batch_size",
-    "learning_rate",
-    "optimizer",
-    "momentum",
-    "weight_decay",
-    "lr_schedule",
-} | {*("precision", "fused", "cuda_graph")}
 _IMAGES_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # in an evaluation
 
 MeasureRuns = Callable[[models.RunModel, data.Dataset, int], Mapping[str, Tensor]]
@@ -61,7 +53,10 @@ def train_stack(
     finish: Finish | None = None,
     checkpoint_dir: str = "",
 ) -> records.Record:
-    """Train the stack of a setting and make its record; nothing is written but the checkpoint, by which an interrupted job goes on."""
+    """Train the stack of a setting and make its record.
+
+    Nothing is written but the checkpoint, by which an interrupted job goes on.
+    """
     started = time.perf_counter()
     device = device_of(setting.device)
     if device.type == "cuda":
@@ -70,147 +65,41 @@ def train_stack(
     steps_per_epoch = math.ceil(len(dataset.train) / setting.batch_size)
     runs = setting.runs(steps_per_epoch)
     model = _model(setting, dataset, [member.seed for member in runs]).to(device)
-    for network in model.copies if isinstance(model, models.ModuleStack) else []:
-        if isinstance(network, models.FastNetwork):
-            network.whiten(dataset.normalize(dataset.train.inputs[:5_000]))
+    _whiten(model, dataset)
     if setting.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-    def normalize(images: Tensor) -> Tensor:
-        """Make of images ``[..., C, H, W]`` what the model sees."""
-        inputs = dataset.normalize(images)
-        return (
-            inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs)
-            if setting.channels_last
-            else inputs
-        )
-
-    def draws(epoch: int) -> Tensor:
-        form = len(dataset.train), setting.batch_size
-        return augmentation.draw_epoch(
-            setting.augmentation, *form, seeds=setting.seeds, epoch=epoch
-        )
-
-    def prepare(images: Tensor, draws: Tensor | None) -> Tensor:
-        """Augment the batch ``[S, B, C, H, W]`` of each seed, then normalise it."""
-        if draws is not None:
-            images = augmentation.apply(images, draws, augmentation.PADDING[setting.augmentation])
-        return normalize(images)
-
     counts = torch.bincount(dataset.train.labels.cpu(), minlength=dataset.classes)
-    objective: GradientDecay | StackLoss
-    if setting.loss == "gd":
-        objective = GradientDecay(
-            [member.temperature for member in runs], match_gradient=setting.match_gradient
-        )
-    else:
-        shape = {"runs": model.runs, "features": models.class_vectors(model).shape[2]}
-        objective = StackLoss(parse(setting.loss), dataset.classes, counts=counts, **shape).to(
-            device
-        )
-    of_images, form = setting.model != "mlp", dict[str, Any]()
-    if of_images:
-        form = {
-            "prepare": normalize,
-            "precision": setting.precision,
-            "batch_size": _IMAGES_AT_A_TIME[device.type],
-        }
-
-    def features(split: data.Split) -> Tensor:
-        return predict(model, split.inputs, features=True, **form)
-
-    def logits(split: data.Split) -> Tensor:
-        """Compute what the loss, and so the probability of a run, is made of."""
-        return objective.logits(predict(model, split.inputs, **form))
-
+    objective = _objective(setting, runs, model, counts)
+    if isinstance(objective, StackLoss):
+        objective.to(device)
+    evaluation = Evaluation(setting, dataset, model, objective, device)
     progress = Progress(setting.epochs, "epoch")
-
-    def measure_all(model: models.RunModel, epoch: int) -> dict[str, Tensor]:
-        progress(epoch)
-        measured = {}
-        last = epoch == setting.epochs
-        if last or epoch % setting.test_every == 0:
-            measured = scores(logits(dataset.test), dataset.test.labels, "test")
-        if measured and (
-            last or (setting.train_every and (epoch <= 10 or epoch % setting.train_every == 0))
-        ):
-            measured |= scores(logits(dataset.train), dataset.train.labels, "train")
-        if setting.feedbacks and dataset.valid is not None:
-            held_out = logits(dataset.valid)
-            measured["valid_confidence"] = torch.softmax(held_out, 2).amax(2).double().mean(1)
-            measured["valid_accuracy"] = (
-                (held_out.argmax(2) == dataset.valid.labels).double().mean(1)
-            )
-        if measured and setting.angles:
-            measured |= target_angles(
-                features(dataset.train), dataset.train.labels, models.class_vectors(model).detach()
-            )
-        return measured | dict(measure(model, dataset, epoch) if measure is not None else {})
 
     with _sigterm_interrupts():
         history = train(
             model,
-            objective,
-            [
-                _held(member.schedule, steps_per_epoch if setting.schedule_unit == "epoch" else 1)
-                for member in runs
-            ],
-            dataset.train.inputs,
-            dataset.train.labels,
-            **setting.model_dump(include=_OF_THE_LOOP),
-            milestones=[round(share * setting.epochs) for share in setting.milestones],
-            max_grad_norm=setting.max_grad_norm or None,
-            order_seeds=setting.seeds,
-            prepare=prepare if of_images else None,
-            draws=draws if setting.augmentation != "none" else None,
-            measure=measure_all,
-            checkpoint=Path(checkpoint_dir) / f"{setting.identity()}.pt"
-            if checkpoint_dir
-            else None,
-            checkpoint_every=1 if of_images else 10,  # an epoch of images takes minutes
-            identity=f"{setting.template} {setting.identity()}, data {dataset.copy}",
+            RunLoss(objective),
+            (dataset.train.inputs, dataset.train.labels),
+            epochs=setting.epochs,
+            optimisation=_optimisation(setting),
+            batches=_batches(setting, dataset),
+            schedule=[_schedule(setting, member, steps_per_epoch) for member in runs],
+            execution=Execution(
+                precision=setting.precision, fused=setting.fused, cuda_graph=setting.cuda_graph
+            ),
+            measure=partial(_measure, evaluation, progress, measure),
+            checkpoint=_checkpoint(setting, dataset, checkpoint_dir),
         )
 
-    final = final_measures(dataset, logits, [member.schedule(math.inf) for member in runs])
-    if isinstance(model, models.StackedMLP):
-        for name, values in first_layer(model, setting.activation, dataset.train.inputs).items():
-            for of_run, value in zip(final, values.tolist(), strict=True):
-                of_run["metrics"][name] = value
-    if setting.imbalance != 1:
-        own = getattr(objective, "loss", None)
-        rules = [
-            own
-            if isinstance(own, Balanced)
-            else Balanced("", run.schedule(math.inf), counts).to(device)
-            for run in runs
-        ]
-        add_class_accuracies(
-            final, logits(dataset.test), dataset.test.labels, [rule.decide for rule in rules]
-        )
-    if setting.angles:
-        add_angles(
-            final,
-            history,
-            features(dataset.train),
-            dataset.train.labels,
-            models.class_vectors(model).detach(),
-        )
+    final = _final(evaluation, runs, counts, history)
     added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
-    sizes = {
-        "train": len(dataset.train),
-        "valid": len(dataset.valid or ()),
-        "test": len(dataset.test),
-    }
+    parameters = sum(parameter.numel() for parameter in model.parameters()) // model.runs
     return record_of(
         setting,
         started,
         device,
-        data={"name": dataset.name, "source": dataset.source, "copy": dataset.copy, **sizes}
-        | ({"wrong_labels": dataset.wrong_labels} if dataset.wrong_labels else {}),
-        model={
-            "name": setting.model,
-            "parameters": sum(parameter.numel() for parameter in model.parameters()) // model.runs,
-        },
+        data=_described(dataset),
+        model={"name": setting.model, "parameters": parameters},
         runs=[
             member.values() | {**final[index], "curves": _curves(history, index), **added[index]}
             for index, member in enumerate(runs)
@@ -219,17 +108,231 @@ def train_stack(
     )
 
 
-def _held(schedule: Schedule, every: int) -> Schedule:
-    """Let β change every so many steps only; feedback changes with what is measured after each epoch."""
-    return (
-        schedule
-        if isinstance(schedule, ConfidenceFeedback)
-        else lambda step: schedule(step - step % every)
+@dataclass(frozen=True)
+class Evaluation:
+    """A stack and its data, as they are measured: a whole split at a time, without augmentation."""
+
+    setting: Train
+    dataset: data.Dataset
+    model: models.RunModel
+    objective: GradientDecay | StackLoss
+    device: torch.device
+
+    def logits(self, split: data.Split) -> Tensor:
+        """Compute what the loss, and so the probability of a run, is made of, ``[R, N, C]``."""
+        return self.objective.logits(self._predict(split))
+
+    def features(self, split: data.Split) -> Tensor:
+        """Compute the inputs of the last layer, ``[R, N, D]``."""
+        return self._predict(split, features=True)
+
+    def class_vectors(self) -> Tensor:
+        """Return the vectors of the last layer that stand for the classes, ``[R, C, D]``."""
+        return models.class_vectors(self.model).detach()
+
+    def _predict(self, split: data.Split, *, features: bool = False) -> Tensor:
+        if self.setting.model == "mlp":
+            return predict(self.model, split.inputs, features=features)
+        return predict(
+            self.model,
+            split.inputs,
+            features=features,
+            prepare=partial(_normalized, self.setting, self.dataset),
+            precision=self.setting.precision,
+            batch_size=_IMAGES_AT_A_TIME[self.device.type],
+        )
+
+
+def _normalized(setting: Train, dataset: data.Dataset, images: Tensor) -> Tensor:
+    """Make of images ``[..., C, H, W]`` what the model sees."""
+    inputs = dataset.normalize(images)
+    if not setting.channels_last:
+        return inputs
+    return inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs)
+
+
+def _augmented(
+    setting: Train, dataset: data.Dataset, images: Tensor, draws: Tensor | None
+) -> Tensor:
+    """Augment the batch ``[S, B, C, H, W]`` of each seed, then normalise it."""
+    if draws is not None:
+        images = augmentation.apply(images, draws, augmentation.PADDING[setting.augmentation])
+    return _normalized(setting, dataset, images)
+
+
+def _draws(setting: Train, samples: int, epoch: int) -> Tensor:
+    """Draw the crops and flips of an epoch, ``[S, N, 3]``."""
+    return augmentation.draw_epoch(
+        setting.augmentation, samples, setting.batch_size, seeds=setting.seeds, epoch=epoch
     )
 
 
+def _batches(setting: Train, dataset: data.Dataset) -> Batches:
+    """Say which samples a step sees, and how images are augmented and normalised."""
+    if setting.model == "mlp":
+        prepare = None
+    else:
+        prepare = partial(_augmented, setting, dataset)
+    if setting.augmentation == "none":
+        draws = None
+    else:
+        draws = partial(_draws, setting, len(dataset.train))
+    return Batches(setting.batch_size, seeds=setting.seeds, prepare=prepare, draws=draws)
+
+
+def _optimisation(setting: Train) -> Optimisation:
+    return Optimisation(
+        setting.learning_rate,
+        optimizer=setting.optimizer,
+        momentum=setting.momentum,
+        weight_decay=setting.weight_decay,
+        lr_schedule=setting.lr_schedule,
+        milestones=[round(share * setting.epochs) for share in setting.milestones],
+        max_grad_norm=setting.max_grad_norm or None,
+    )
+
+
+def _checkpoint(setting: Train, dataset: data.Dataset, folder: str) -> Checkpoint | None:
+    if not folder:
+        return None
+    return Checkpoint(
+        Path(folder) / f"{setting.identity()}.pt",
+        every=10 if setting.model == "mlp" else 1,  # an epoch of images takes minutes
+        identity=f"{setting.template} {setting.identity()}, data {dataset.copy}",
+    )
+
+
+def _objective(
+    setting: Train, runs: Sequence[Run], model: models.RunModel, counts: Tensor
+) -> GradientDecay | StackLoss:
+    """Make the loss of the stack.
+
+    Args:
+        setting: names it.
+        runs: members of the stack.
+        model: the stack.
+        counts: training samples of each class.
+    """
+    if setting.loss == "gd":
+        temperatures = [member.temperature for member in runs]
+        return GradientDecay(temperatures, match_gradient=setting.match_gradient)
+    features = models.class_vectors(model).shape[2]
+    return StackLoss(
+        parse(setting.loss), len(counts), counts=counts, runs=model.runs, features=features
+    )
+
+
+def _measure(
+    evaluation: Evaluation,
+    progress: Progress,
+    more: MeasureRuns | None,
+    model: nn.Module,
+    epoch: int,
+) -> dict[str, Tensor]:
+    """Measure the stack after an epoch: the test set, and what the setting asks for beside it."""
+    setting, dataset = evaluation.setting, evaluation.dataset
+    progress(epoch)
+    last = epoch == setting.epochs
+    tested = last or epoch % setting.test_every == 0
+    fits = setting.train_every and (epoch <= 10 or epoch % setting.train_every == 0)
+    measured: dict[str, Tensor] = {}
+    if tested:
+        measured |= scores(evaluation.logits(dataset.test), dataset.test.labels, "test")
+    if tested and (last or fits):
+        measured |= scores(evaluation.logits(dataset.train), dataset.train.labels, "train")
+    if setting.feedbacks and dataset.valid is not None:
+        measured |= _confidence(evaluation.logits(dataset.valid), dataset.valid.labels)
+    if measured and setting.angles:
+        features = evaluation.features(dataset.train)
+        measured |= target_angles(features, dataset.train.labels, evaluation.class_vectors())
+    if more is not None:
+        measured |= more(evaluation.model, dataset, epoch)
+    return measured
+
+
+def _confidence(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    """Measure what a feedback follows, on the samples held out."""
+    return {
+        "valid_confidence": torch.softmax(logits, 2).amax(2).double().mean(1),
+        "valid_accuracy": (logits.argmax(2) == labels).double().mean(1),
+    }
+
+
+def _final(
+    evaluation: Evaluation, runs: Sequence[Run], counts: Tensor, history: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Measure each run after the last epoch, for its record."""
+    setting, dataset = evaluation.setting, evaluation.dataset
+    betas = [member.schedule(math.inf) for member in runs]
+    final = final_measures(dataset, evaluation.logits, betas)
+    if isinstance(evaluation.model, models.StackedMLP):
+        layer = first_layer(evaluation.model, setting.activation, dataset.train.inputs)
+        for name, values in layer.items():
+            for of_run, value in zip(final, values.tolist(), strict=True):
+                of_run["metrics"][name] = value
+    if setting.imbalance != 1:
+        rules = [_rule(evaluation, beta, counts).decide for beta in betas]
+        logits = evaluation.logits(dataset.test)
+        add_class_accuracies(final, logits, dataset.test.labels, rules)
+    if setting.angles:
+        features = evaluation.features(dataset.train)
+        vectors = evaluation.class_vectors()
+        add_angles(final, history, features, dataset.train.labels, vectors)
+    return final
+
+
+def _rule(evaluation: Evaluation, beta: float, counts: Tensor) -> Balanced:
+    """Return what decides for the balanced error: the loss itself, or a plain gradient decay."""
+    objective = evaluation.objective
+    if isinstance(objective, StackLoss) and isinstance(objective.loss, Balanced):
+        return objective.loss
+    return Balanced("", beta, counts).to(evaluation.device)
+
+
+def _described(dataset: data.Dataset) -> dict[str, Any]:
+    """Say for a record which data these are."""
+    described: dict[str, Any] = {
+        "name": dataset.name,
+        "source": dataset.source,
+        "copy": dataset.copy,
+        "train": len(dataset.train),
+        "valid": len(dataset.valid or ()),
+        "test": len(dataset.test),
+    }
+    if dataset.wrong_labels:
+        described["wrong_labels"] = dataset.wrong_labels
+    return described
+
+
+def _whiten(model: models.RunModel, dataset: data.Dataset) -> None:
+    """Fit the first layer of small image networks to the first images."""
+    if not isinstance(model, models.ModuleStack):
+        return
+    for network in model.copies:
+        if isinstance(network, models.FastNetwork):
+            network.whiten(dataset.normalize(dataset.train.inputs[:5_000]))
+
+
+def _schedule(setting: Train, member: Run, steps_per_epoch: int) -> Schedule:
+    """Return the schedule of a run, over steps; by epoch, β changes with the first step of each.
+
+    Feedback changes with what is measured after each epoch.
+    """
+    if setting.schedule_unit == "step" or isinstance(member.schedule, ConfidenceFeedback):
+        return member.schedule
+    return partial(_at_first_step, member.schedule, steps_per_epoch)
+
+
+def _at_first_step(schedule: Schedule, steps_per_epoch: int, step: float) -> float:
+    """Return the value at the first step of the epoch of this step."""
+    return schedule(step - step % steps_per_epoch)
+
+
 def _load(setting: Train) -> data.Dataset:
-    """Load the data as the model takes them: rows of numbers, or images as they lie in their files, to be normalised batch by batch."""
+    """Load the data as the model takes them.
+
+    They are rows of numbers, or images as they lie in their files, to be normalised batch by batch.
+    """
     options = setting.model_dump(
         include={"normalization", "validation_size", "subset", "imbalance", "labels"}
     )
@@ -250,36 +353,49 @@ def _load(setting: Train) -> data.Dataset:
 
 
 def _model(setting: Train, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
-    chosen = parse(setting.loss).kind if setting.loss != "gd" else None
-    last: dict[str, Any] = (
-        {"with_features": chosen.with_features, "bias": setting.classifier_bias}
-        if chosen is not None
-        else {}
-    )
+    """Make the stack: perceptrons or image networks, with the last layer that the loss needs."""
     if setting.model == "mlp":
-        sizes = [dataset.train.inputs.shape[1], *setting.hidden, dataset.classes]
-        form: dict[str, Any] = setting.model_dump(
-            include={"activation", "initialization", "linear_features"}
+        return _perceptrons(setting, dataset, seeds)
+    stack = models.image_stack(
+        setting.model,
+        seeds,
+        classes=dataset.classes,
+        width=setting.width,
+        stem=setting.stem,
+        channels=dataset.train.inputs.shape[1],
+    )
+    if setting.loss == "gd":
+        return stack
+    kind = parse(setting.loss).kind
+    return models.with_heads(
+        stack, kind.head, bias=setting.classifier_bias, with_features=kind.with_features
+    )
+
+
+def _perceptrons(setting: Train, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
+    sizes = [dataset.train.inputs.shape[1], *setting.hidden, dataset.classes]
+    options = setting.model_dump(include={"activation", "initialization", "linear_features"})
+    if setting.loss != "gd":
+        kind = parse(setting.loss).kind
+        return models.HeadedMLP(
+            sizes,
+            seeds,
+            head=kind.head,
+            with_features=kind.with_features,
+            bias=setting.classifier_bias,
+            **options,
         )
-        if chosen is None:
-            perceptrons = models.StackedMLP(sizes, seeds=seeds, **form)
-            with torch.no_grad():
-                perceptrons.weights[0].mul_(setting.first_weights)
-            return perceptrons
-        return models.HeadedMLP(sizes, seeds, head=chosen.head, **last, **form)
-    channels = dataset.train.inputs.shape[1]
-    form = {
-        "classes": dataset.classes,
-        "width": setting.width,
-        "stem": setting.stem,
-        "channels": channels,
-    }
-    stack = models.image_stack(setting.model, seeds, **form)
-    return stack if chosen is None else models.with_heads(stack, chosen.head, **last)
+    perceptrons = models.StackedMLP(sizes, seeds=seeds, **options)
+    with torch.no_grad():
+        perceptrons.weights[0].mul_(setting.first_weights)
+    return perceptrons
 
 
 def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]:
-    """List what is one number for each run in the history, and when it was measured; a constant β is left out."""
+    """List what is one number for each run in the history, and when it was measured.
+
+    A constant β is left out.
+    """
     history = [entry for entry in history if "test_accuracy" in entry]
     trained = [entry["epoch"] for entry in history if "train_accuracy" in entry]
     curves: dict[str, list[float]] = {

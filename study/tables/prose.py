@@ -39,7 +39,7 @@ MIME = "application/x.gdlib.numbers-of-prose+json"
 """The type of the output that carries the numbers of a page."""
 
 
-_PLAIN = re.compile(r"(?:[^\W_]|[ ,.;()%+=±→−-])+")  # means nothing in MyST
+_PLAIN = re.compile(r"(?:[^\W_]|[ ,.;()%+=±×→−-])+")  # means nothing in MyST
 _LARGE = 10_000  # from here on a sentence has a thin space between thousands
 
 
@@ -71,8 +71,8 @@ def written(value: Any, spec: str = "") -> str:
     if isinstance(value, Words):
         return value
     if isinstance(value, str):
-        if value == MISSING:
-            raise Missing("the number is missing")
+        if value in ("", MISSING):
+            raise Missing("it is empty")
         return value if _PLAIN.fullmatch(value) else verbatim(value)
     if isinstance(value, Means):
         return value.written(spec)
@@ -246,7 +246,9 @@ class Numbers:
         wide = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=metric)
         for side in sides:
             if side not in wide:
-                raise Missing(f"no {metric} of {side!r}; there are {', '.join(wide.columns)}")
+                raise Missing(
+                    f"no {metric} of {side!r}; there are {', '.join(wide.columns) or 'none'}"
+                )
         wide = metric_named(metric).factor * wide[sides].dropna()
         own, other = wide[sides[0]], wide[sides[1]] if minus is not None else 0.0 * wide[sides[0]]
         means = (own - other).groupby(level=0).mean()

@@ -10,7 +10,7 @@ import pandas as pd
 from study import claims, figures, published
 from study.claims import Variant
 from study.published import Setting
-from study.tables.book import MISSING, bold, cell, difference, mean_sd, signed
+from study.tables.book import MISSING, bold, difference, mean_sd, signed
 
 ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
 BOTH = "pixels 0 to 255 (both)"

@@ -9,6 +9,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import yaml
 
+from study import records
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -46,6 +48,19 @@ def test_a_change_gives_another_cache(extension: ModuleType, tmp_path: Path, cha
     (tmp_path / "README.md").write_text("no page shows this")
     path.with_name("other" + path.suffix).rename(path)
     assert extension.state_of(tmp_path) == second
+
+
+def test_a_rehearsal_leaves_the_pages_as_they_are(extension: ModuleType, tmp_path: Path) -> None:
+    kept = tmp_path / records.FOLDER.relative_to(ROOT) / "mnist" / "a.json"
+    rehearsed = kept.parent.with_name(records.REHEARSAL) / "b.json"
+    for path in (kept, rehearsed):
+        path.parent.mkdir(parents=True)
+    kept.write_text("{}")
+    before = extension.state_of(tmp_path)
+    rehearsed.write_text("{}")
+    assert extension.state_of(tmp_path) == before
+    assert rehearsed.relative_to(tmp_path).match(extension.NOT_READ)
+    assert f"-not -path '{extension.NOT_READ}'" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_caches_of_other_states_are_dropped(extension: ModuleType, tmp_path: Path) -> None:

@@ -10,6 +10,13 @@ from pathlib import Path
 import jupytext
 import pytest
 from jinja2 import Environment, meta
+from myst_nb.core.read import read_myst_markdown_notebook
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from sphinx.errors import ExtensionError
+
+from study.records import verbatim
+from study.tables import prose as numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -39,3 +46,68 @@ def test_a_name_in_prose_gets_its_value_in_one_cell(page: Path) -> None:
 
 def test_no_page_glues() -> None:
     assert not [page for page in PAGES if "glue" in page.read_text(encoding="utf-8")]
+
+
+TEXT = """# Page
+
+β is {{ beta }}, the ratio {{ ratio | format(".2f") }}.
+
+```{code-cell} ipython3
+beta, text = 0.1, "{{ beta }}"
+```
+
+Again {{ beta }}.
+"""
+
+
+def executed(names: dict[str, object], text: str, monkeypatch: pytest.MonkeyPatch) -> NotebookNode:
+    """The notebook of a page whose last cell ran with these variables."""
+    shown: list[dict[str, object]] = []
+    monkeypatch.setattr(numbers, "display", lambda data, raw: shown.append(data))
+    numbers.publish(names, prose.expressions(text))
+    notebook = read_myst_markdown_notebook(prose.asking(text))
+    notebook.cells[-1].outputs = [new_output("display_data", shown[0])]
+    return notebook
+
+
+def filled(names: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The text of the page as Sphinx reads it."""
+    notebook = executed(names, TEXT, monkeypatch)
+    monkeypatch.setattr(prose, "read", lambda env, docname, text: notebook)
+    monkeypatch.setattr(prose, "from_cache", lambda env, notebook: notebook)
+    return prose.filled(None, "a/page", TEXT)  # type: ignore[arg-type]
+
+
+def test_numbers_take_the_place_of_their_expressions_and_code_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = filled({"beta": 0.1, "ratio": 2.0}, monkeypatch)
+    assert "β is 0.1, the ratio 2.00." in text
+    assert "Again 0.1." in text
+    assert 'beta, text = 0.1, "{{ beta }}"' in text
+    cells = read_myst_markdown_notebook(text).cells
+    assert cells[-1].source == read_myst_markdown_notebook(prose.asking(TEXT)).cells[-1].source
+    assert cells[-1].metadata.tags == ["remove-cell", prose.TAG]
+
+
+@pytest.mark.parametrize(
+    "names, told",
+    [
+        ({"beta": 0.1}, "{{ ratio | format(\".2f\") }}: UndefinedError: 'ratio' is undefined"),
+        ({"beta": float("nan"), "ratio": 1.0}, "{{ beta }}: Missing: the number is nan"),
+        ({"beta": None, "ratio": 1.0}, "{{ beta }}: Missing: NoneType is no number; got None"),
+        ({"beta": "–", "ratio": 1.0}, "{{ beta }}: Missing: it is empty"),
+        ({"beta": [], "ratio": 1.0}, "{{ beta }}: Missing: there are no numbers"),
+    ],
+)
+def test_a_number_that_is_gone_stops_the_build_with_page_and_expression(
+    names: dict[str, object], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ExtensionError, match="a/page: numbers of the prose are missing") as error:
+        filled(names, monkeypatch)
+    assert told in str(error.value)
+
+
+def test_a_text_from_a_record_is_shown_letter_by_letter() -> None:
+    assert numbers.render("{{ text }}", {"text": "<script>`x`"}) == verbatim("<script>`x`")
+    assert numbers.render("{{ text }}", {"text": "5 (CIFAR-10, plain)"}) == "5 (CIFAR-10, plain)"

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None,
-    reason="triton is not installed: pip install gdlib[triton]",
+    reason="triton is not installed: pip install gradient-decay[triton]",
 )
 
 COMPARED = """

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import conv13, fast, image_stack
-from gdlib.train import train
+from tests.flat import train
 
 
 def images(number: int, seed: int = 0, channels: int = 3) -> torch.Tensor:

@@ -25,8 +25,9 @@ from gdlib.models import (
     resnet18,
     vgg16,
 )
-from gdlib.train import predict, train
+from gdlib.train import predict
 from tests.each import each
+from tests.flat import train
 
 NAMES = ["mobilenet_v1", "resnet18", "resnet34", "resnet50", "vgg16"]  # of the papers
 TINY = {"classes": 5, "width": 0.125}

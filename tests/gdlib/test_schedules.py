@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import StackedMLP
 from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup
-from gdlib.train import train
 from tests.each import each
-from tests.study.small import experiment
+from tests.flat import train
 
 VALUES = st.floats(1e-6, 1e6)
 
@@ -190,31 +189,3 @@ class TestConfidenceFeedback:
             with pytest.raises(ValueError, match="must be"):
                 ConfidenceFeedback(*numbers)
         assert str(ConfidenceFeedback(1, 10, 5)) == "feedback 1, 10, 5"
-
-
-class TestInAnExperiment:
-    def test_a_warmup_is_given_in_epochs_and_counts_steps(self):
-        (run,) = experiment(betas=[], warmups=[[0.01, 0.1, 2]]).runs(steps_per_epoch=5)
-        assert [run.schedule(step) for step in (0, 5, 10, 11)] == pytest.approx(
-            [0.01, 0.055, 0.1, 0.1]
-        )
-        assert run.schedule(10) == 0.1
-        assert (run.beta, run.warmup_epochs, run.label) == (0.1, 2.0, "warm-up 0.01→0.1")
-
-    def test_feedback_needs_held_out_samples_and_each_run_has_its_own(self):
-        with pytest.raises(ValueError, match="set validation_size"):
-            experiment(feedbacks=[[1, 10, 10]])
-        setting = experiment(
-            betas=[1], feedbacks=[[0.5, 10, 10]], seeds=[0, 1], validation_size=100, epochs=7
-        )
-        constant, first, _, second = setting.runs()
-        first.schedule.update(measured(0.9, 0.5))
-        assert (
-            first.schedule(0) > 0.5
-            and second.schedule(0) == pytest.approx(0.5)
-            and constant.beta == 1.0
-        )
-        assert (first.beta, first.warmup_epochs, first.label) == (0.5, 7.0, "feedback 0.5, 10, 10")
-        assert first.values() == second.values() | {
-            "seed": 0
-        }  # what the plan compares is not what was measured

@@ -22,11 +22,12 @@ from torch.nn import functional as F
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import HeadedMLP, ModuleStack, RunModel, StackedMLP
 from gdlib.schedules import Constant, LinearWarmup
-from gdlib.train import Loss, batch_order, batch_orders, loop, manual, predict, train
-from gdlib.train.loop import _read_from
+from gdlib.train import RunLoss, batch_order, batch_orders, checkpoint, loop, manual, predict
 from gdlib.train.manual import ManualStep, product
 from gdlib.train.step import GraphedStep
+from gdlib.train.update import read_from
 from tests.each import each
+from tests.flat import train
 
 # MKL's matrix products give the same bits for the same numbers wherever they lie in memory only if
 # it is asked to, and never for layers of one unit. Sizes whose matrices fill whole vectors, such as
@@ -34,7 +35,7 @@ from tests.each import each
 REPRODUCIBLE = {"MKL_CBWR": "AUTO", "OMP_NUM_THREADS": "1"}
 
 
-def gd_loss(temperatures: list[float], *, by_hand: bool = True) -> Loss:
+def gd_loss(temperatures: list[float], *, by_hand: bool = True) -> Any:
     """Gradient decay with a τ for each run; unless ``by_hand``, without saying so to the trainer."""
     tau = torch.tensor(temperatures)
 
@@ -342,13 +343,10 @@ class TestByHand:
             (StackedMLP([4, 5, 3], [0]), gd_loss([1.0], by_hand=False), torch.optim.SGD),
             (StackedMLP([4, 5, 3], [0]), gd_loss([1.0]), torch.optim.Adam),
         ]:
-            assert not ManualStep.serves(model, loss, optimizer(model.parameters()))
+            assert not ManualStep.serves(model, RunLoss(loss), optimizer(model.parameters()))
         known = StackedMLP([4, 5, 3], [0])
-        assert ManualStep.serves(known, gd_loss([1.0]), torch.optim.SGD(known.parameters(), lr=0.1))
-
-    def test_a_class_that_does_not_exist(self):
-        with pytest.raises(RuntimeError, match="out of bounds"):
-            fit(StackedMLP([4, 5, 3], [0]), [1.0], (torch.zeros(10, 4), torch.full((10,), 3)))
+        optimizer = torch.optim.SGD(known.parameters(), lr=0.1)
+        assert ManualStep.serves(known, RunLoss(gd_loss([1.0])), optimizer)
 
 
 class TestAgainstAPlainLoop:
@@ -569,8 +567,11 @@ class TestScheduleAndHistory:
     def test_refused(self):
         for change, message in [
             ({"epochs": -1}, "epochs must be >= 0"),
-            ({"batch_size": 0}, "batch_size and checkpoint_every >= 1"),
-            ({"checkpoint_every": 0}, "checkpoint_every"),
+            ({"batch_size": 0}, "size of a batch must be a whole number >= 1, got 0"),
+            (
+                {"checkpoint": "state.pt", "checkpoint_every": 0},
+                "every, the epochs .*, must be a whole number >= 1",
+            ),
             ({"order_seeds": []}, "divide the 2 runs"),
             ({"order_seeds": [0, 1, 2]}, "divide the 2 runs"),
             (
@@ -618,9 +619,9 @@ class TestScheduleAndHistory:
                 batch_size=10,
                 learning_rate=0.1,
             )
-        with pytest.raises(TypeError, match=r"ModuleStack\(\[model\]\); got Linear"):
+        with pytest.raises(TypeError, match=r"model must be a torch.nn.Module; got function"):
             train(
-                nn.Linear(4, 3),
+                lambda inputs: inputs,
                 gd_loss([1.0]),
                 Constant(1),
                 *blobs(20),
@@ -708,11 +709,14 @@ class TestCheckpoint:
         """It once saw the entries of the history as well."""
 
         class Watching(Constant):
+            def reset(self):
+                seen.clear()
+
             def update(self, measured):
                 seen.append({name: value.tolist() for name, value in measured.items()})
 
+        seen: list[dict[str, Any]] = []
         for epochs in (2, 4):
-            seen: list[dict[str, Any]] = []
             settings = {
                 "epochs": epochs,
                 "batch_size": 10,
@@ -791,10 +795,10 @@ class TestCheckpoint:
 
     def test_of_a_version_that_kept_no_numbers(self, tmp_path, monkeypatch):
         straight, _ = self.interrupted(tmp_path / "straight.pt", at=-1)
-        save = loop._save
+        save = checkpoint.save
         monkeypatch.setattr(
-            loop,
-            "_save",
+            checkpoint,
+            "save",
             lambda path, state: save(
                 path, {name: state[name] for name in state if name != "settings"}
             ),
@@ -904,7 +908,7 @@ class TestCheckpoint:
     def rewrite(self, path: Path, change: Any) -> None:
         """Put another state into a checkpoint, with the checksum that belongs to it."""
         content = path.read_bytes()[:-32]
-        loop._save(path, change(torch.load(io.BytesIO(content), weights_only=True)))
+        checkpoint.save(path, change(torch.load(io.BytesIO(content), weights_only=True)))
 
     def test_an_optimizer_that_has_forgotten(self, tmp_path):
         path = tmp_path / "state.pt"
@@ -1103,14 +1107,14 @@ class TestRecordedSteps:
         made: list[GraphedStep] = []
 
         def warm_up(graphed: GraphedStep, number: int) -> None:
-            graphed.feed(graphed.held, number)
+            graphed._single(number)
             graphed.done += 1
 
         def recorded(graphed: GraphedStep) -> Any:
             made.append(graphed)
             return graphed._body
 
-        monkeypatch.setattr("gdlib.train.loop.can_be_graphed", lambda device: True)
+        monkeypatch.setattr(loop, "can_be_graphed", lambda source: True)
         monkeypatch.setattr(GraphedStep, "_warm_up", warm_up)
         monkeypatch.setattr(GraphedStep, "_recorded", recorded)
         return made
@@ -1147,7 +1151,7 @@ class TestRecordedSteps:
         straight = self.fitted(**self.OPTIONS)
         self.fitted(**self.OPTIONS | {"epochs": 2, "checkpoint": path})
         resumed = self.fitted(**self.OPTIONS | {"checkpoint": path})
-        places = [graphed.feed.take_step.optimizer.param_groups[0]["lr"] for graphed in recordings]
+        places = [graphed.take_step.optimizer.param_groups[0]["lr"] for graphed in recordings]
         assert all(
             isinstance(rate, Tensor) and rate.item() == pytest.approx(value)
             for rate, value in zip(places, (1e-3, 1e-2, 1e-3), strict=True)
@@ -1162,7 +1166,7 @@ class TestRecordedSteps:
         state["param_groups"][0]["lr"] = torch.tensor(0.01)
         optimizer.load_state_dict(state)
         assert optimizer.param_groups[0]["lr"] is not rate  # what the mend is for
-        _read_from(rate, optimizer)
+        read_from(rate, optimizer)
         assert optimizer.param_groups[0]["lr"] is rate and rate.item() == pytest.approx(0.01)
 
     def test_that_cannot_be_recorded_are_done_one_by_one(self, recordings, monkeypatch, caplog):

@@ -10,8 +10,9 @@ import torch
 from torch.nn import functional as F
 
 from gdlib.models import RunModel, StackedMLP
-from gdlib.train import train
+from gdlib.train import loop
 from tests.each import each
+from tests.flat import train
 
 
 class Stop(Exception):
@@ -94,7 +95,7 @@ class TestOneCycle:
         )
 
     def test_a_recorded_step_is_refused(self, monkeypatch):
-        monkeypatch.setattr("gdlib.train.loop.can_be_graphed", lambda device: True)
+        monkeypatch.setattr(loop, "can_be_graphed", lambda source: True)
         with pytest.raises(ValueError, match="one-cycle' changes the momentum in every step"):
             fitted(lr_schedule="one-cycle", cuda_graph=True)
 

@@ -809,10 +809,26 @@ class TestHub:
             }
         ]
 
+    def test_the_record_names_the_revision(self, hub, tmp_path, monkeypatch):
+        fetched = tmp_path / "snapshots" / ("0123456789abcdef" * 3)[:40]
+        shutil.copytree(tmp_path / "snapshot", fetched)
+        monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(fetched))
+        copy = data.load("mnist").copy
+        assert copy.startswith("sha256 ") and copy.endswith(f", revision {fetched.name}")
+
     def test_an_incomplete_copy_is_not_called_offline(self, hub, tmp_path):
         # an OSError from reading what was fetched was once reported as an unreachable hub
         (tmp_path / "snapshot" / "mnist" / "test-00000-of-00001.parquet").unlink()
         with pytest.raises(FileNotFoundError, match=r"holds no files test-\*.parquet"):
+            data.load("mnist")
+
+    def test_a_user_without_a_home_is_told_what_to_set(self, hub, monkeypatch):
+        def home() -> Path:
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.delenv("GDLIB_CACHE")
+        monkeypatch.setattr(Path, "home", home)
+        with pytest.raises(RuntimeError, match="set HOME, or set GDLIB_CACHE"):
             data.load("mnist")
 
     def test_offline_says_what_to_do(self, monkeypatch):

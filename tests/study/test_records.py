@@ -294,6 +294,14 @@ class TestReading:
         (tmp_path / f"b.json.{os.getpid()}.partial").write_text('{"schema"')
         assert len(records.read(tmp_path)) == 2
 
+    def test_a_rehearsal_is_read_by_its_own_name_alone(self, tmp_path):
+        (tmp_path / records.REHEARSAL).mkdir()
+        (tmp_path / "mnist").mkdir()
+        record().write(tmp_path / "mnist" / "a.json")
+        record(wall_seconds=7.0).write(tmp_path / records.REHEARSAL / "b.json")
+        assert set(records.read(tmp_path)["campaign"]) == {"mnist"}
+        assert set(records.read(tmp_path / records.REHEARSAL)["record"]) == {"b.json"}
+
     def test_no_folder(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="no folder of records.*nowhere"):
             records.read(tmp_path / "nowhere")

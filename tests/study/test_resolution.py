@@ -19,7 +19,7 @@ case "$*" in
 esac
 """
 CONFLICT = """\
-ERROR: Cannot install gdlib because these package versions have conflicting dependencies.
+ERROR: Cannot install gradient-decay because these package versions have conflicting dependencies.
 The conflict is caused by:
     torch 2.13.0 depends on triton==3.7.1; platform_system == "Linux"
     The user requested (constraint) triton==3.6.0
@@ -76,7 +76,7 @@ def test_a_version_that_does_not_exist_fails_the_check(resolution) -> None:
 
 
 def test_versions_that_can_be_had_pass(resolution) -> None:
-    status, said, _ = resolution(0, "Would install gdlib-0.1.0 torch-2.13.0\n")
+    status, said, _ = resolution(0, "Would install gradient_decay-1.0.0 torch-2.13.0\n")
     assert status == 0
     assert "finds versions" in said
 

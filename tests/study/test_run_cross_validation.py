@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gdlib.models import MLP_HEADS, HeadedMLP, StackedMLP
-from gdlib.train import batch_order, train
+from gdlib.train import batch_order
+from gdlib.train import train as train_grouped
 from study import data, records
 from study.losses import LOSSES, parse
 from study.objective import CORRECTIONS, StackLoss
 from study.run import cross_validate, order_of_parts
 from study.settings import CrossValidation
+from tests.flat import train
 
 QUICK = {"datasets": ["iris"], "folds": 3, "seeds": [0], "epochs": 4, "hidden": [8]}
 
@@ -293,7 +295,7 @@ class TestCrossValidation:
         models_seen = {}
 
         def spy(model, *arguments, **options):
-            history = train(model, *arguments, **options)
+            history = train_grouped(model, *arguments, **options)
             models_seen[len(models_seen)] = [
                 parameter.detach().clone() for parameter in model.parameters()
             ]

@@ -9,7 +9,7 @@ import pytest
 
 from study import claims, tables
 from study.campaign.plan import Job
-from study.tables import Page
+from study.tables import Page, prose
 from study.tables.runs import in_order, short
 from tests.study.made_up import FAST, images, mnist
 
@@ -159,11 +159,17 @@ def test_an_outcome_for_a_sentence_pairs_by_seed() -> None:
         for seed in (0, 1)
     ]
     runs = pd.DataFrame(rows)
-    assert tables.span(runs, "x", "5", scale=1) == "1.0"
-    assert tables.span(runs, "x", "20", minus="5", scale=1) == "−0.2"
+    numbers = tables.Numbers(runs)
+    assert prose.written(numbers.x(5)) == "1.0"
+    assert prose.written(numbers.x(20, minus=5)) == "−0.2"
     unequal = runs[(runs["schedule"] == "5") | (runs["seed"] == 1)]
-    assert tables.span(unequal, "x", "20", minus="5", scale=1) == "−0.2"
-    assert tables.span(runs, "y", "5") == tables.span(runs, "x", "1") == tables.MISSING
+    assert prose.written(tables.Numbers(unequal).x(20, minus=5)) == "−0.2"
+    with pytest.raises(prose.Missing, match="no metric 'y'"):
+        numbers.y(5)
+    with pytest.raises(prose.Missing, match="no x of '1'; there are 20, 5"):
+        numbers.x(1)
+    with pytest.raises(prose.Missing, match="no x of '5'"):
+        prose.written(tables.Numbers(runs.assign(x=float("nan"))).x(5))
 
 
 def test_what_can_be_opened_holds_tables() -> None:

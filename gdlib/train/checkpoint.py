@@ -1,0 +1,219 @@
+"""The file by which a training goes on: written whole, read with suspicion."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from gdlib.train.options import Checkpoint
+
+History = list[dict[str, Any]]
+
+_ABSENT = {"drop_last": False}  # what files say that were written before there was a choice
+
+
+class Part(Protocol):
+    """What has a state: a model, an optimizer, a schedule of the learning rate, a loss."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state."""
+        ...
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> object:
+        """Take a state."""
+        ...
+
+
+class GeneratorState:
+    """The states of generators of random numbers, by name."""
+
+    def __init__(self, generators: Mapping[str, torch.Generator]) -> None:
+        self.generators = generators
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states."""
+        return {name: generator.get_state() for name, generator in self.generators.items()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Set the generators to these states."""
+        if state_dict.keys() != self.generators.keys():
+            raise ValueError("the DataLoader has other generators")
+        for name, generator in self.generators.items():
+            generator.set_state(state_dict[name])
+
+
+class Keeper:
+    """Keep the state of a training in a file, and restore it.
+
+    Args:
+        checkpoint: where and how often; None to keep nothing.
+        settings: the numbers that decide the training; a file with others is refused.
+        parts: what has a state, by name.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint | None,
+        settings: Mapping[str, Any],
+        parts: Mapping[str, Any],
+    ) -> None:
+        self.checkpoint, self.settings, self.parts = checkpoint, dict(settings), dict(parts)
+        self.unsaved: dict[str, Any] | None = None  # the state of the last epoch, if no file has it
+
+    def keep(self, history: History) -> None:
+        """Take the state after an epoch, and write it if it is its turn."""
+        if self.checkpoint is None:
+            return
+        states = copy.deepcopy({name: part.state_dict() for name, part in self.parts.items()})
+        self.unsaved = {
+            "identity": self.checkpoint.identity,
+            "settings": self.settings,
+            **states,
+            "random": torch.get_rng_state(),
+            "history": list(history),
+        }
+        if history[-1]["epoch"] % self.checkpoint.every == 0:
+            self.write()
+
+    def write(self) -> None:
+        """Write the state of the last epoch, if no file has it."""
+        if self.checkpoint is not None and self.unsaved is not None:
+            save(self.checkpoint.path, self.unsaved)
+            self.unsaved = None
+
+    def restore(self) -> History:
+        """Restore the state of the file if there is one; return its history, from epoch 0.
+
+        Raises:
+            ValueError: for a file that is damaged, or belongs to another training.
+        """
+        if self.checkpoint is None or not Path(self.checkpoint.path).exists():
+            return []
+        path = self.checkpoint.path
+        state = self._read(path)
+        self._check_training(path, self.checkpoint.identity, state)
+        try:
+            if state["rates"].keys() != self.parts["rates"].state_dict().keys():
+                raise ValueError("rates are those of another schedule")
+            for name, part in self.parts.items():
+                part.load_state_dict(state[name])
+                if isinstance(part, torch.optim.Optimizer):
+                    _check_optimizer(part, epochs=len(state["history"]) - 1)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
+            raise ValueError(
+                f"the checkpoint {path} is damaged, or of a model of another shape ({reason}); "
+                "delete it to start again"
+            ) from error
+        torch.set_rng_state(state["random"])
+        return list(state["history"])
+
+    def _read(self, path: str | os.PathLike[str]) -> dict[str, Any]:
+        try:
+            content = Path(path).read_bytes()
+            if hashlib.sha256(content[:-32]).digest() != content[-32:]:
+                raise ValueError("its checksum differs")
+            state = torch.load(io.BytesIO(content[:-32]), weights_only=True, map_location="cpu")
+            _check_form(state, self.parts)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".split("\n")[0][:200]
+            raise ValueError(
+                f"the checkpoint {path} is damaged ({reason}); delete it to start again"
+            ) from error
+        checked: dict[str, Any] = state
+        return checked
+
+    def _check_training(
+        self, path: str | os.PathLike[str], identity: str, state: Mapping[str, Any]
+    ) -> None:
+        """Refuse the state of another training."""
+        if state["identity"] != identity:
+            raise ValueError(
+                f"the checkpoint {path} belongs to another training ({state['identity']!r}, "
+                f"not {identity!r}); delete it or name another file"
+            )
+        old = state.get("settings", self.settings)  # files of the first versions have none
+        old = _ABSENT | old
+        changed = [
+            f"{name}={old.get(name)!r}, not {value!r}"
+            for name, value in self.settings.items()
+            if old.get(name) != value
+        ]
+        if changed:
+            raise ValueError(
+                f"the checkpoint {path} was written with {'; '.join(changed)}; "
+                "restore the old value or delete it to start again"
+            )
+
+
+def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+    """Write a state, and the SHA-256 of its bytes behind it.
+
+    A flipped bit of a weight would otherwise pass for a weight.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    content = io.BytesIO()
+    torch.save(state, content)
+    try:
+        partial.write_bytes(content.getvalue() + hashlib.sha256(content.getbuffer()).digest())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _check_form(state: Any, parts: Mapping[str, Any]) -> None:
+    """Refuse a state that no training wrote.
+
+    That weights fit their model, the model itself says.
+    """
+    if not isinstance(state, dict):
+        raise TypeError(f"a mapping is expected, not a {type(state).__name__}")
+    kinds = {"identity": str, "history": list, "random": Tensor} | dict.fromkeys(parts, dict)
+    for name, kind in kinds.items():
+        if not isinstance(state[name], kind):
+            raise TypeError(f"{name} is a {type(state[name]).__name__}")
+    if not isinstance(state.get("settings", {}), dict):
+        raise TypeError(f"settings is a {type(state['settings']).__name__}")
+    expected = torch.get_rng_state()
+    if state["random"].dtype != expected.dtype or state["random"].shape != expected.shape:
+        raise ValueError("random is no state of PyTorch's generator")
+    _check_history(state["history"])
+    if state["rates"]["last_epoch"] < len(state["history"]) - 1:
+        raise ValueError("rates and history are of different epochs")
+
+
+def _check_history(history: list[Any]) -> None:
+    if not history:
+        raise ValueError("history is empty")
+    for epoch, entry in enumerate(history):
+        if not isinstance(entry, dict) or entry.get("epoch") != epoch:
+            raise ValueError(f"history has no entry of epoch {epoch}")
+        rate = entry["learning_rate"]
+        if not isinstance(rate, float) or not math.isfinite(rate):
+            raise ValueError(f"the learning rate of epoch {epoch} is no number")
+        for name in entry.keys() - {"epoch", "learning_rate"}:
+            if not isinstance(entry[name], Tensor):
+                raise TypeError(f"{name} of epoch {epoch} is a {type(entry[name]).__name__}")
+
+
+def _check_optimizer(optimizer: torch.optim.Optimizer, epochs: int) -> None:
+    """Refuse an optimizer that has forgotten its averages, or keeps some of another shape."""
+    group = optimizer.param_groups[0]
+    remembers = bool(group.get("momentum", 1))  # Adam has no entry of this name
+    if epochs and remembers and not optimizer.state:
+        raise ValueError("the optimizer's state is empty")
+    for parameter, values in optimizer.state.items():
+        for name, value in values.items():
+            if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
+                raise ValueError(f"{name} has the shape {list(value.shape)}")

@@ -1,0 +1,304 @@
+"""What a training minimises: for each run, the mean of its loss over the samples of a batch."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gdlib import losses
+from gdlib.functional import gd_cross_entropy
+
+BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
+"""Maps the β of a step, ``[R]``, to β and τ of a gradient decay, each ``[R]`` or a number."""
+
+LossFunction = Callable[..., Tensor]
+"""Maps outputs ``[N, C]`` of a model and targets ``[N]`` to the loss of each sample ``[N]``, or to
+one number for all. It may be a module; further outputs of a model come as further arguments."""
+
+
+class Objective(ABC):
+    """The loss of each run, with what the trainer has to know of it; abstract.
+
+    Attributes:
+        ignore_index: the class index of samples that do not count, where targets are class
+            indices; None where it is not known what targets are.
+    """
+
+    ignore_index: int | None
+
+    @abstractmethod
+    def __call__(self, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
+        """Compute the loss of each run, ``[R]``.
+
+        Args:
+            outputs: of the model, ``[R, N, ...]`` each.
+            targets: ``[R, N, ...]``.
+            beta: ``[R]``.
+        """
+
+    @abstractmethod
+    def module(self) -> nn.Module | None:
+        """Return the module with the parameters and the buffers of the loss; None without any."""
+
+    @abstractmethod
+    def beta_and_temperature(self) -> BetaAndTemperature | None:
+        """Return β and τ of a loss whose gradient is that of gradient decay; None for others."""
+
+    @abstractmethod
+    def betas(self, runs: int) -> list[float] | None:
+        """Return the β of each run where no schedule gives it; None for losses without a β."""
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Return what is learnt beside the model."""
+        module = self.module()
+        return [] if module is None else list(module.parameters())
+
+    def train(self, mode: bool) -> None:
+        """Set a loss that is a module to training or to evaluation."""
+        module = self.module()
+        if module is not None:
+            module.train(mode)
+
+
+class RunLoss(Objective):
+    r"""Mark a loss that computes all runs of a stack at once, and takes the β of each.
+
+    Parameters of a loss that is a module are trained, its buffers are kept in a checkpoint. A loss
+    whose gradient with respect to the outputs is that of :func:`gdlib.functional.gd_cross_entropy`
+    may say so by an attribute ``beta_and_temperature``, a function from the β of a step, ``[R]``,
+    to β and τ of the loss, each ``[R]`` or a number; the trainer then computes the gradient by
+    hand where it can.
+
+    Args:
+        loss: maps outputs ``[R, N, C]``, class indices ``[R, N]`` and β ``[R]`` to the loss of
+            every sample ``[R, N]``.
+
+    Example:
+        >>> def decayed(logits, labels, beta):
+        ...     return gd_cross_entropy(
+        ...         logits.movedim(2, 1), labels, beta=beta[:, None], reduction="none"
+        ...     )
+        >>> loss = RunLoss(decayed)
+        >>> logits, labels = torch.zeros(2, 5, 2), torch.zeros(2, 5, dtype=torch.long)
+        >>> loss([logits], labels, torch.tensor([1.0, 3.0]))  # log 2 and log 4
+        tensor([0.6931, 1.3863])
+    """
+
+    ignore_index = -100
+
+    def __init__(self, loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+        if not callable(loss):
+            raise TypeError(f"loss must be a function of outputs, labels and β; got {loss!r}")
+        self.loss = loss
+
+    def __call__(self, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
+        """Compute the mean loss of each run, ``[R]``."""
+        if len(outputs) != 1:
+            raise ValueError(
+                f"a RunLoss takes one output of a model, and this model returns {len(outputs)}; "
+                "join them by torch.cat"
+            )
+        values = self.loss(outputs[0], targets, beta)  # (R, N)
+        if values.shape != targets.shape:
+            raise ValueError(
+                f"a RunLoss must return the loss of every sample, {list(targets.shape)}; it "
+                f"returned {list(values.shape)}"
+            )
+        return values.mean(1)
+
+    def module(self) -> nn.Module | None:
+        """Return the loss, if it is a module."""
+        return self.loss if isinstance(self.loss, nn.Module) else None
+
+    def beta_and_temperature(self) -> BetaAndTemperature | None:
+        """Return the attribute of this name of the loss."""
+        found: BetaAndTemperature | None = getattr(self.loss, "beta_and_temperature", None)
+        return found
+
+    def betas(self, runs: int) -> list[float] | None:
+        """Return 1 for each run."""
+        return [1.0] * runs
+
+
+class LossOfEachRun(Objective):
+    """A loss in the form of PyTorch for each run, called with the outputs and targets of the run.
+
+    Args:
+        each: one loss for each run.
+        scheduled: take β from the schedule; all losses are then GDCrossEntropyLoss.
+    """
+
+    def __init__(self, each: Sequence[LossFunction], *, scheduled: bool) -> None:
+        self.each = list(each)
+        self.scheduled = scheduled
+        self.modules = nn.ModuleList(one for one in self.each if isinstance(one, nn.Module))
+        self.ignore_index = _ignored(self.each)
+
+    def __call__(self, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
+        """Compute the loss of each run, ``[R]``: what it returns, or the mean of that."""
+        return torch.stack(
+            [
+                self._of_run(run, [output[run] for output in outputs], targets[run], beta[run])
+                for run in range(len(self.each))
+            ]
+        )
+
+    def _of_run(self, run: int, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
+        loss = self.each[run]
+        first, *further = outputs
+        if isinstance(loss, losses.CenterLoss) and not further:
+            raise ValueError(
+                "CenterLoss needs features and centres: let the model return both, "
+                "(features, centers), or write a loss that keeps the centres"
+            )
+        if self.scheduled and isinstance(loss, losses.GDCrossEntropyLoss):
+            value = gd_cross_entropy(
+                first,
+                targets,
+                beta=beta,
+                temperature=loss.temperature,
+                weight=loss.weight,
+                ignore_index=loss.ignore_index,
+                reduction=loss.reduction,
+                label_smoothing=loss.label_smoothing,
+            )
+        else:
+            value = loss(first, targets, *further)
+        if not isinstance(value, Tensor):
+            raise TypeError(f"loss must return a tensor; it returned a {type(value).__name__}")
+        if value.ndim == 0:
+            return value
+        if len(value) != len(targets):
+            raise ValueError(
+                f"loss must return one number, or one for each of the {len(targets)} samples; it "
+                f"returned the shape {list(value.shape)}"
+            )
+        return value.mean()
+
+    def module(self) -> nn.Module | None:
+        """Return the losses that are modules, if they have parameters or buffers."""
+        return self.modules if self.modules.state_dict() else None
+
+    def train(self, mode: bool) -> None:
+        """Set all losses that are modules to training or to evaluation."""
+        self.modules.train(mode)
+
+    def beta_and_temperature(self) -> BetaAndTemperature | None:
+        """Return β and τ where all losses are gradient decays without further options."""
+        temperatures = []
+        for loss in self.each:
+            if not isinstance(loss, losses.GDCrossEntropyLoss) or not _is_plain(loss):
+                return None
+            temperatures.append(float(loss.temperature))
+        same = len(set(temperatures)) == 1
+        temperature = temperatures[0] if same else torch.tensor(temperatures)
+        return lambda beta: (beta, temperature)
+
+    def betas(self, runs: int) -> list[float] | None:
+        """Return the β of each loss, if each has a single one."""
+        values = []
+        for loss in self.each:
+            if not isinstance(loss, losses.GDCrossEntropyLoss):
+                return None
+            beta = loss.beta
+            if isinstance(beta, Tensor):
+                if beta.ndim:
+                    return None
+                beta = beta.item()
+            values.append(float(beta))
+        return values
+
+
+def objective_of(loss: Any, runs: int, *, scheduled: bool) -> Objective:
+    """Make the objective of a training.
+
+    Args:
+        loss: a :class:`RunLoss`, a loss in the form of PyTorch, or a sequence with one for each
+            run. Of a module without parameters every run of a stack gets a copy, so that what it
+            remembers is the run's own.
+        runs: R.
+        scheduled: whether a schedule gives the β of each step.
+
+    Raises:
+        TypeError: for what is no function.
+        ValueError: for a loss that does not fit the runs, or that has no β to be scheduled.
+    """
+    if isinstance(loss, RunLoss):
+        return loss
+    each = _of_runs(loss, runs)
+    for one in each:
+        if not callable(one):
+            raise TypeError(
+                "loss must be a function of outputs and targets, such as GDCrossEntropyLoss(); "
+                f"got {one!r}"
+            )
+        if scheduled and type(one) is not losses.GDCrossEntropyLoss:
+            raise ValueError(
+                f"schedule gives β, and {_name(one)} takes none; GDCrossEntropyLoss does, and a "
+                "RunLoss"
+            )
+        if (
+            scheduled
+            and isinstance(one, losses.GDCrossEntropyLoss)
+            and isinstance(one.beta, nn.Parameter)
+        ):
+            raise ValueError("beta is learnt, so there can be no schedule of it; leave one out")
+        if isinstance(one, losses.AdaCosLoss) and one.scale.ndim:
+            raise ValueError(
+                "leave the argument runs of AdaCosLoss out: every run gets a loss of its own"
+            )
+    return LossOfEachRun(each, scheduled=scheduled)
+
+
+def _of_runs(loss: Any, runs: int) -> list[LossFunction]:
+    if isinstance(loss, (Sequence, nn.ModuleList)):
+        each = list(loss)
+        if len(each) != runs:
+            raise ValueError(
+                f"give one loss for each of the {runs} runs, or one for all; got {len(each)}"
+            )
+        return each
+    if runs == 1:
+        return [loss]
+    if not isinstance(loss, nn.Module):
+        return [loss] * runs
+    if list(loss.parameters()):
+        raise ValueError(
+            f"{_name(loss)} has parameters, which {runs} runs cannot share; give a loss for each "
+            f"run: [copy.deepcopy(loss) for _ in range({runs})]"
+        )
+    return [copy.deepcopy(loss) for _ in range(runs)]
+
+
+def _ignored(each: Sequence[LossFunction]) -> int | None:
+    """Return the index that all losses ignore; None for losses whose targets are not known."""
+    known = (losses.Loss, nn.CrossEntropyLoss, nn.NLLLoss)
+    found = {
+        loss.ignore_index
+        for loss in each
+        if isinstance(loss, known) and not isinstance(loss, losses.CenterLoss)
+    }
+    if len(found) != 1 or not all(isinstance(loss, known) for loss in each):
+        return None
+    return found.pop()
+
+
+def _is_plain(loss: losses.GDCrossEntropyLoss) -> bool:
+    """Say whether nothing but β and τ, which are numbers, shapes the loss of a sample."""
+    return (
+        type(loss) is losses.GDCrossEntropyLoss
+        and not isinstance(loss.beta, Tensor)
+        and not isinstance(loss.temperature, Tensor)
+        and loss.weight is None
+        and loss.label_smoothing == 0
+        and loss.reduction != "sum"
+    )
+
+
+def _name(loss: Any) -> str:
+    return getattr(loss, "__name__", type(loss).__name__)

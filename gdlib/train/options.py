@@ -1,0 +1,203 @@
+"""What a training is given beside model, loss and data: small frozen groups of numbers."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor, nn
+
+OPTIMIZERS = ("sgd", "adam")
+LR_SCHEDULES = ("milestones", "exponential", "one-cycle")
+PRECISIONS = ("float32", "bfloat16")
+
+Prepare = Callable[[Tensor, Tensor | None], Tensor]
+"""Makes what the model sees, normalised or augmented, of a batch ``[S, B, ...]`` as it lies in
+memory and of the random numbers drawn for it."""
+
+Order = Callable[[int], Tensor]
+"""Maps the number of an epoch, from 1, to the indices ``[S, n]`` of its samples.
+
+n is the same in every epoch.
+"""
+
+Draws = Callable[[int], Tensor]
+"""Maps the number of an epoch, from 1, to random numbers ``[S, n, ...]`` on the CPU.
+
+There is one row for each sample, in the order of the epoch.
+"""
+
+Measure = Callable[[nn.Module, int], Mapping[str, Tensor | float] | None]
+"""Called with the model and the number of finished epochs; what it returns goes into the history.
+
+Of a stack of R runs a value is a tensor whose first dimension is R.
+"""
+
+
+@dataclass(frozen=True)
+class Optimisation:
+    """How the weights are updated: by stochastic gradient descent or Adam.
+
+    Args:
+        learning_rate: step size.
+        optimizer: ``"sgd"``, or ``"adam"`` with its second decay rate at 0.999.
+        momentum: heavy-ball momentum of SGD; the first decay rate of Adam, whose usual value is
+            0.9.
+        weight_decay: coefficient of the L2 penalty that is added to the gradient. Parameters of
+            the loss have none.
+        lr_schedule: of the learning rate. ``"milestones"``: see there. ``"exponential"``: by the
+            same factor after every epoch, down to a thousandth in the last one. ``"one-cycle"``:
+            from step to step up to ``learning_rate`` and down to nothing, while the momentum goes
+            from 0.95 to 0.85 and back, whatever ``momentum`` says
+            (:class:`torch.optim.lr_scheduler.OneCycleLR`).
+        milestones: after these numbers of finished epochs the learning rate is divided by ten.
+        max_grad_norm: limit for the Euclidean norm of the gradient of each run's model; None for
+            no limit.
+
+    Raises:
+        ValueError: for an unknown name, and for a number that makes no training.
+
+    Example:
+        >>> Optimisation(0.1, momentum=0.9, milestones=[10, 15]).optimizer
+        'sgd'
+        >>> Optimisation(learning_rate=-0.1)
+        Traceback (most recent call last):
+        ValueError: learning_rate must be finite and >= 0, got -0.1
+    """
+
+    learning_rate: float
+    optimizer: str = "sgd"
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    lr_schedule: str = "milestones"
+    milestones: Sequence[int] = ()
+    max_grad_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "momentum", "weight_decay"):
+            value: object = getattr(self, name)
+            if not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be finite and >= 0, got {value!r}")
+        _check_name("optimizer", self.optimizer, OPTIMIZERS)
+        _check_name("lr_schedule", self.lr_schedule, LR_SCHEDULES)
+        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
+            raise ValueError(
+                f"max_grad_norm must be > 0, or None for no limit; got {self.max_grad_norm}"
+            )
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Which samples a step sees, and how they reach the model.
+
+    Args:
+        size: samples in a step.
+        drop_last: leave out the last batch of an epoch where it would be smaller. Batch
+            normalisation makes nothing of a batch of one sample.
+        seeds: S seeds for :func:`batch_order`, S a divisor of the R runs; runs ``r // (R // S)``
+            share one, and so their batches.
+        order: instead of seeds, the samples of each epoch, for runs that do not train on the same
+            ones. It must depend on the epoch only.
+        prepare: makes of a batch, and of the numbers drawn for it or None, what the model sees; by
+            default the batch itself.
+        draws: random numbers for ``prepare``, such as the places of crops. They must depend on the
+            epoch only.
+
+    Raises:
+        ValueError: for a size below 1.
+
+    Example:
+        >>> Batches(size=64, seeds=[3]).drop_last
+        False
+    """
+
+    size: int = 128
+    drop_last: bool = False
+    seeds: Sequence[int] = (0,)
+    order: Order | None = None
+    prepare: Prepare | None = None
+    draws: Draws | None = None
+
+    def __post_init__(self) -> None:
+        _check_count("size of a batch", self.size)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How the steps are computed. Nothing that changes results by more than rounding is a default.
+
+    Args:
+        precision: ``"float32"``, or ``"bfloat16"`` for a model that runs under autocast; the
+            weights and the loss stay in float32.
+        manual_backward: where it can, do the steps of perceptrons by a backward pass written by
+            hand, to rounding the same. It can on a CPU, with SGD, on tensors, for a
+            :class:`gdlib.losses.GDCrossEntropyLoss` whose options are those of PyTorch, and for a
+            :class:`RunLoss` that says so.
+        fused: let the optimiser update all parameters in one kernel; on a CPU this changes last
+            bits.
+        cuda_graph: record one step on the GPU and replay it. On another device, or where data come
+            from a Dataset or a DataLoader, the steps are done one by one, and the log says so.
+
+    Raises:
+        ValueError: for an unknown precision.
+
+    Example:
+        >>> Execution(precision="bfloat16", fused=True).cuda_graph
+        False
+    """
+
+    precision: str = "float32"
+    manual_backward: bool = True
+    fused: bool = False
+    cuda_graph: bool = False
+
+    def __post_init__(self) -> None:
+        _check_name("precision", self.precision, PRECISIONS)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where the state of a training is kept between epochs.
+
+    If the file exists, training goes on from there and ends in the same weights, bit for bit, as
+    without the interruption (CPU, one thread). It is left in place at the end.
+
+    Args:
+        path: the file.
+        every: epochs between two writes. The end, and an exception such as an interruption, write
+            the last whole epoch.
+        identity: describes model, data, loss and schedule. A file with another identity is
+            refused.
+
+    Raises:
+        ValueError: for ``every`` below 1, and for a path that is a directory.
+
+    Example:
+        >>> Checkpoint("state.pt", every=5).identity
+        ''
+    """
+
+    path: str | os.PathLike[str]
+    every: int = 1
+    identity: str = ""
+
+    def __post_init__(self) -> None:
+        _check_count("every, the epochs between two checkpoints,", self.every)
+        if os.path.isdir(self.path):
+            raise ValueError(
+                f"a checkpoint is a file, and {os.fspath(self.path)} is a directory; "
+                f"name a file in it, such as {os.path.join(self.path, 'state.pt')}"
+            )
+
+
+def _check_count(what: str, count: object) -> None:
+    if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 1:
+        raise ValueError(f"{what} must be a whole number >= 1, got {count!r}")
+
+
+def _check_name(what: str, name: str, valid: Sequence[str]) -> None:
+    if name not in valid:
+        raise ValueError(f"unknown {what} {name!r}; valid: {', '.join(valid)}")
