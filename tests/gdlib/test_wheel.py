@@ -39,6 +39,7 @@ loader = DataLoader(TensorDataset(torch.nn.functional.one_hot(labels, 3) + 0.1 *
 batches = [batch for epoch in range(5) for batch in loader]
 model = torch.nn.Linear(3, 3)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+new_inputs = loader.dataset.tensors[0]
 start = torch.nn.functional.cross_entropy(model(loader.dataset.tensors[0]), labels).item()
 """
 AFTER = """
@@ -46,6 +47,7 @@ import gdlib
 assert gdlib.calibration and gdlib.heads and gdlib.models and gdlib.schedules and gdlib.train  # imported with the package
 end = torch.nn.functional.cross_entropy(model(loader.dataset.tensors[0]), loader.dataset.tensors[1]).item()
 assert end < 0.7 * start, (start, end)
+assert len(history) == 21 and (predictions == loader.dataset.tensors[1]).float().mean() > 0.9
 print(gdlib.__file__)
 """
 ABSENT = {
@@ -185,12 +187,14 @@ def test_the_sdist_holds_the_package_and_its_tests(distributions: Path, tmp_path
 def test_the_lines_of_the_readme_run_where_it_alone_is_installed(
     wheel: Path, tmp_path: Path, name: str
 ) -> None:
-    (lines, *_) = re.findall(
+    blocks = re.findall(
         r"^```python\n(.*?)^```",
         (ROOT / name).read_text(encoding="utf-8"),
         re.DOTALL | re.MULTILINE,
     )
-    assert "gdlib" in lines and len(lines.splitlines()) <= 12
+    assert len(blocks) == 2, "with the reader's own loop, and with the trainer"
+    assert all("gdlib" in block and len(block.splitlines()) <= 14 for block in blocks)
+    lines = "".join(f"inputs, labels = loader.dataset.tensors\n{block}" for block in blocks)
     place = tmp_path / "installed"
     subprocess.run(
         [*PIP, "install", "--quiet", "--no-deps", "--no-index", "--target", str(place), str(wheel)],
