@@ -5,6 +5,7 @@ Each needs its library and is skipped elsewhere: `make ecosystem` has them all.
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,18 @@ def follow(*names: str, **given: Any) -> dict[str, Any]:
     return given
 
 
+def library(name: str) -> Any:
+    """Import a library, or skip the test and say why."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"the recipe was not run: {error}")
+    except RuntimeError as error:  # torchvision registers its operators when it is imported
+        if "torchvision" not in str(error):
+            raise
+        pytest.skip(f"the recipe was not run: this torchvision is of another PyTorch ({error})")
+
+
 @pytest.fixture
 def samples() -> tuple[torch.Tensor, torch.Tensor]:
     torch.manual_seed(0)
@@ -57,7 +70,7 @@ class TestLightning:
 
     @pytest.fixture
     def lightning(self) -> Any:
-        return pytest.importorskip("lightning", reason="Lightning is not installed")
+        return library("lightning")
 
     def trainer(self, lightning: Any, folder: Path, **options: Any) -> Any:
         quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
@@ -130,7 +143,7 @@ class TestLightning:
 class TestSkorch:
     @pytest.fixture
     def followed(self, samples: Any) -> dict[str, Any]:
-        pytest.importorskip("skorch", reason="skorch is not installed")
+        library("skorch")
         torch.manual_seed(0)
         features, labels = samples
         return follow(
@@ -165,8 +178,8 @@ class TestSkorch:
 class TestTransformers:
     @pytest.fixture
     def transformers(self) -> Any:
-        pytest.importorskip("accelerate", reason="accelerate is not installed")
-        return pytest.importorskip("transformers", reason="Transformers is not installed")
+        library("accelerate")
+        return library("transformers")
 
     def arguments(self, transformers: Any, folder: Path, accumulated: int) -> Any:
         return transformers.TrainingArguments(
@@ -250,7 +263,7 @@ class TestTransformers:
 
 class TestTimm:
     def test_mixed_labels(self) -> None:
-        pytest.importorskip("timm", reason="timm is not installed")
+        library("timm")
         torch.manual_seed(0)
         images, labels = torch.randn(8, 3, 4, 4), torch.randint(10, (8,))
         network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 10))
@@ -265,9 +278,7 @@ class TestAskedElsewhere:
     def test_a_confidence_of_one_is_in_the_last_bin(self) -> None:
         probabilities, labels = torch.tensor([[0.05, 0.95], [0.0, 1.0]]), torch.tensor([1, 0])
         assert expected_calibration_error(probabilities, labels) == pytest.approx(0.475)
-        torchmetrics = pytest.importorskip(
-            "torchmetrics", reason="the bin of torchmetrics was not looked at: it is not installed"
-        )
+        torchmetrics = library("torchmetrics")
         theirs = torchmetrics.functional.classification.binary_calibration_error(
             probabilities[:, 1], labels, n_bins=10, norm="l1"
         )
