@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import prose
+import prose_numbers
 from docutils.nodes import make_id
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
@@ -189,7 +189,9 @@ def portable(
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = readable(cell.source, names)
-        if prose.TAG not in cell.metadata.get("tags", []):  # its answers are in the sentences
+        if prose_numbers.TAG not in cell.metadata.get(
+            "tags", []
+        ):  # its answers are in the sentences
             cells.append(cell)
     first = next((cell for cell in cells if cell.cell_type == "markdown"), None)
     if first is not None and macros:
@@ -210,7 +212,7 @@ def offer_the_notebook(
     if (
         app.builder.name != "html"
         or pagename not in app.env.found_docs
-        or (notebook := prose.executed(app.env, pagename)) is None
+        or (notebook := prose_numbers.executed(app.env, pagename)) is None
     ):
         return
     address = address_of(app.config)

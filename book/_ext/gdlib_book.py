@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import prose
+import prose_numbers
 from docutils import nodes
 from jupyter_cache import get_cache
 from jupyter_cache.executors import load_executor
@@ -82,7 +82,7 @@ def notebooks_to_run(
     cache = get_cache(env.mystnb_config.execution_cache_path)
     for docname in sorted(docnames):
         text = Path(env.doc2path(docname)).read_text(encoding="utf-8")
-        notebook = prose.read(env, docname, prose.asking(text))
+        notebook = prose_numbers.read(env, docname, prose_numbers.asking(text))
         if notebook is None:
             continue
         if notebook.metadata.get("mystnb", {}).get("execution_mode") == "off":

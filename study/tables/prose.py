@@ -6,7 +6,7 @@ page it sees the variables of the page's cells as they are at its end; in a find
 of its claim, in an answer those of :func:`study.tables.measured.numbers`. :class:`Numbers` asks the
 runs of a page. Any other variable is a number too: ``{{ ratio | format(".2f") }}``.
 
-How a page gets them (``book/_ext/prose.py``): the build adds one cell to the page's end, which asks
+How a page gets them (``book/_ext/prose_numbers.py``): the build adds one cell to the page's end, which asks
 for the expressions of its prose (:func:`publish`). So they are a part of the code that the cache of
 executions is keyed on. Before Sphinx reads the page, the answers take the places of the braces, in
 the book and in the notebooks that it offers. A number that is not there stops the build with the

@@ -129,9 +129,8 @@ def leaves_a_reference_open(name: str) -> Iterator[str]:
     )
     if "??" in prose:
         yield "??"
-    yield from re.findall(
-        r"\{(?:ref|eq|numref|cite|cite:[tp]|prf:ref|glue(?::\w+)?|doc|term)\}.{0,40}", prose
-    )
+    yield from re.findall(r"\{\{ .{0,40}", prose)
+    yield from re.findall(r"\{(?:ref|eq|numref|cite|cite:[tp]|prf:ref|doc|term)\}.{0,40}", prose)
     yield from (
         str(tag)[:200] for tag in text.select(".problematic, .system-message, .xref.missing")
     )

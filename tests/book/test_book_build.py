@@ -21,7 +21,7 @@ sys.path.insert(0, str(EXTENSIONS))
 
 import downloads  # noqa: E402
 import light_pages  # noqa: E402
-import prose  # noqa: E402
+import prose_numbers  # noqa: E402
 
 
 def test_a_drawing_is_stored_with_a_palette_and_once(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
         }
     )
     output = nbformat.v4.new_output("display_data", {"text/plain": "1"})
-    asking = nbformat.v4.new_code_cell("2", metadata={"tags": ["remove-cell", prose.TAG]})
+    asking = nbformat.v4.new_code_cell("2", metadata={"tags": ["remove-cell", prose_numbers.TAG]})
     source.cells = [
         nbformat.v4.new_markdown_cell("(sec-a)=\n# T"),
         nbformat.v4.new_code_cell("1", outputs=[output], execution_count=3),

@@ -39,7 +39,7 @@ kernelspec:
 cannot = "beyond the noise"
 ```
 
-A {ref}`shown text <sec-y>` and {glue:text}`a-number` points. *Two* sentences, e.g. this one.
+A {ref}`shown text <sec-y>` and {{ a_number }} points. *Two* sentences, e.g. this one.
 
 ```{prf:theorem} A name
 :label: t

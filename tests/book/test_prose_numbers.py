@@ -21,17 +21,19 @@ from study.tables import prose as numbers
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
-import prose  # noqa: E402
+import prose_numbers  # noqa: E402
 
 PAGES = sorted([*(ROOT / "notebooks").rglob("*.md"), *(ROOT / "book").glob("*.md")])
-WITH_NUMBERS = [page for page in PAGES if prose.expressions(page.read_text(encoding="utf-8"))]
+WITH_NUMBERS = [
+    page for page in PAGES if prose_numbers.expressions(page.read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.parametrize("page", WITH_NUMBERS, ids=lambda page: page.stem)
 def test_a_name_in_prose_gets_its_value_in_one_cell(page: Path) -> None:
     """Expressions see the variables as the last cell leaves them, so that a second value would be taken for the first."""
     text = page.read_text(encoding="utf-8")
-    asked = " ".join(f"{{{{ {expression} }}}}" for expression in prose.expressions(text))
+    asked = " ".join(f"{{{{ {expression} }}}}" for expression in prose_numbers.expressions(text))
     names = meta.find_undeclared_variables(Environment().parse(asked))
     times: Counter[str] = Counter()
     for cell in jupytext.read(page).cells:
@@ -64,8 +66,8 @@ def executed(names: dict[str, object], text: str, monkeypatch: pytest.MonkeyPatc
     """The notebook of a page whose last cell ran with these variables."""
     shown: list[dict[str, object]] = []
     monkeypatch.setattr(numbers, "display", lambda data, raw: shown.append(data))
-    numbers.publish(names, prose.expressions(text))
-    notebook = read_myst_markdown_notebook(prose.asking(text))
+    numbers.publish(names, prose_numbers.expressions(text))
+    notebook = read_myst_markdown_notebook(prose_numbers.asking(text))
     notebook.cells[-1].outputs = [new_output("display_data", shown[0])]
     return notebook
 
@@ -73,9 +75,9 @@ def executed(names: dict[str, object], text: str, monkeypatch: pytest.MonkeyPatc
 def filled(names: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> str:
     """The text of the page as Sphinx reads it."""
     notebook = executed(names, TEXT, monkeypatch)
-    monkeypatch.setattr(prose, "read", lambda env, docname, text: notebook)
-    monkeypatch.setattr(prose, "from_cache", lambda env, notebook: notebook)
-    return prose.filled(None, "a/page", TEXT)  # type: ignore[arg-type]
+    monkeypatch.setattr(prose_numbers, "read", lambda env, docname, text: notebook)
+    monkeypatch.setattr(prose_numbers, "from_cache", lambda env, notebook: notebook)
+    return prose_numbers.filled(None, "a/page", TEXT)  # type: ignore[arg-type]
 
 
 def test_numbers_take_the_place_of_their_expressions_and_code_stays(
@@ -86,8 +88,10 @@ def test_numbers_take_the_place_of_their_expressions_and_code_stays(
     assert "Again 0.1." in text
     assert 'beta, text = 0.1, "{{ beta }}"' in text
     cells = read_myst_markdown_notebook(text).cells
-    assert cells[-1].source == read_myst_markdown_notebook(prose.asking(TEXT)).cells[-1].source
-    assert cells[-1].metadata.tags == ["remove-cell", prose.TAG]
+    assert (
+        cells[-1].source == read_myst_markdown_notebook(prose_numbers.asking(TEXT)).cells[-1].source
+    )
+    assert cells[-1].metadata.tags == ["remove-cell", prose_numbers.TAG]
 
 
 @pytest.mark.parametrize(
