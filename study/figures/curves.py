@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from study.figures.style import LINES, not_run, one_legend, panels, schedule_label, schedule_style
+from study.metrics import metric
 
 _FIFTHS = ("1 (hardest)", "2", "3", "4", "5 (easiest)")
 
@@ -86,7 +87,7 @@ def curves(
                 )
                 ax.fill_between(epochs[shown], *band, color=look["color"], alpha=0.18, linewidth=0)
         ax.set(yscale="log" if log == "y" else "linear", ylim=ylim)
-        if y.endswith("accuracy"):
+        if metric(y).is_accuracy:
             ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}")
         if log == "x":
             ax.set_xscale("log")
