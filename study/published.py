@@ -16,22 +16,29 @@ from typing import Any
 import pandas as pd
 
 from study import ROOT
-from study.losses import loss_name as loss_name
+from study.methods import Method
+from study.methods import method_name as loss_name
+from study.methods import method_name as setting_name
+from study.variants import DATASETS
 
-Setting = float | str | tuple[float, float]
-"""What a run was trained with: a constant β, the name of a loss or of a warm-up, or a pair (β, τ)."""
-Key = tuple[str, Setting | frozenset[Setting]]
-"""A metric of one setting, or of the best of several."""
+__all__ = [
+    "DATASETS",
+    "METRICS",
+    "POST_HOC",
+    "Effect",
+    "Key",
+    "effects",
+    "loss_name",
+    "method",
+    "printed",
+    "setting_name",
+    "table",
+    "tables",
+    "written",
+]
 
-DATASETS: Mapping[str, str] = {
-    "mnist": "MNIST",
-    "svhn": "SVHN",
-    "cifar10": "CIFAR-10",
-    "cifar10-jpeg": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "tiny-imagenet": "Tiny-ImageNet",
-}
-"""What the papers' tables call a data set of :mod:`study.data`."""
+Key = tuple[str, Method | frozenset[Method]]
+"""A metric of one method, or of the best of several."""
 
 # The tables' names in those of the records. A loss without its numbers in the paper has the numbers
 # that this book chose.
@@ -47,29 +54,34 @@ METRICS = {
     "excess_time": ("excess", 0.01),
 } | {name: (name, 1.0) for name in ("w_inter", "wc_intra")}
 POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
-# by what the tables call them, and by divergence or paper where that says more; numbers in braces
-# are columns
-_METHODS = {
-    "warm-up": "warm-up {beta_start:g}→{beta_end:g}",
-    "softmax": "softmax",
-    "super-symmetric classifier": "super-symmetry",
-    "label smoothing": "label-smoothing {reg_lambda:g}",
-    "LM regulariser": "lm {reg_lambda:g}",
-    "LM regulariser, u_q": "lm-uq {reg_lambda:g}",
-    "LM regulariser, q_u": "lm-qu {reg_lambda:g}",
-    "multi-class hinge": "hinge",
-    "modified softmax": "modified",
-    "modified softmax + LM regulariser": "modified-lm {reg_lambda:g}",
-    "LGM": "lgm 0.3 0.1",
-    "L-Softmax": "l-softmax 2",
-    "A-Softmax": "a-softmax 4",
-    "center loss": "center 0.02",
-    "center loss, GD-2": "center 0.003",
-    "M-Softmax": "m-softmax 0.5",
-    "ArcFace": "arcface 20 0.1",
-    "AdaCos": "adacos",
-    "ArcGrad": "arcgrad {s:g}",
+# By what the tables call them, and by divergence or paper where that says more: a loss with its
+# numbers, or a loss and the columns that have its numbers.
+_METHODS: Mapping[str, tuple[str, ...]] = {
+    "warm-up": ("warm-up", "beta_start", "beta_end"),
+    "softmax": ("softmax",),
+    "super-symmetric classifier": ("super-symmetry",),
+    "label smoothing": ("label-smoothing", "reg_lambda"),
+    "LM regulariser": ("lm", "reg_lambda"),
+    "LM regulariser, u_q": ("lm-uq", "reg_lambda"),
+    "LM regulariser, q_u": ("lm-qu", "reg_lambda"),
+    "multi-class hinge": ("hinge",),
+    "modified softmax": ("modified",),
+    "modified softmax + LM regulariser": ("modified-lm", "reg_lambda"),
+    "LGM": ("lgm 0.3 0.1",),
+    "L-Softmax": ("l-softmax 2",),
+    "A-Softmax": ("a-softmax 4",),
+    "center loss": ("center 0.02",),
+    "center loss, GD-2": ("center 0.003",),
+    "M-Softmax": ("m-softmax 0.5",),
+    "ArcFace": ("arcface 20 0.1",),
+    "AdaCos": ("adacos",),
+    "ArcGrad": ("arcgrad", "s"),
 }
+_ARCGRAD_S = 10.0  # where the paper does not say it, in its Table VI
+_MODELS = {"ResNet35": "ResNet34"}
+_ERRORS = ("test_ece", "test_mce")
+_SMALLER_IS_BETTER = {error + after for error in _ERRORS for after in ("", *POST_HOC.values())}
+_PLAIN = {"CIFAR-10+": "CIFAR-10", "CIFAR-100+": "CIFAR-100"}  # with augmentation
 _ELSEWHERE = 3  # other data sets whose effects may stand for one that the papers do not print
 _CONDITIONS = {
     "train_fraction": "{:g} of the samples",
@@ -119,25 +131,14 @@ def table(paper: str, number: int | str) -> pd.DataFrame:
     )
 
 
-def setting_name(setting: Setting) -> str:
-    """Name a setting for a sentence.
-
-    Example:
-        >>> setting_name(0.1), setting_name((0.01, 2.0)), setting_name("lm 0.3")
-        ('β = 0.1', 'β = 0.01 with τ = 2', 'LM, λ = 0.3')
-    """
-    if isinstance(setting, tuple):
-        return f"β = {setting[0]:g} with τ = {setting[1]:g}"
-    return loss_name(setting) if isinstance(setting, str) else f"β = {setting:g}"
-
-
 @functools.cache
 def printed() -> pd.DataFrame:
-    """List every outcome that the papers print for a setting that a run of the book can have, in the names and units of the records.
+    """List every number that the papers print for a method that a run of the book can have.
 
-    Fewer samples, wrong labels and fewer epochs stand after the data set. The columns are
-    ``paper``, ``dataset``, ``model``, ``setting`` (see :data:`Setting`), ``metric`` (such as
-    ``test_ece``), ``value`` (accuracies as shares) and ``source`` (such as ``AG, Table I``).
+    Names and units are those of the records. The columns are ``paper``, ``dataset``, ``condition``
+    (fewer samples, wrong labels or fewer epochs, in words), ``epochs`` (0 where they are the usual
+    ones), ``model``, ``method``, ``metric`` (such as ``test_ece``), ``value`` (accuracies as
+    shares) and ``source`` (such as ``AG, Table I``).
     """
     rows = []
     for listed in tables().itertuples():
@@ -146,32 +147,30 @@ def printed() -> pd.DataFrame:
             metric, factor = METRICS.get(str(row["metric"]), ("", 1.0))
             if metric == "lost":
                 metric = {"[0, 0.2]": "lost", "(0.8, 1]": "sure"}.get(str(row["interval"]), "")
-            trained, after = setting(row)
+            trained, after = method(row)
             if not metric or trained is None or row["value"] != row["value"]:
                 continue
-            value = (
-                1 - row["value"] / 100 if row["metric"] == "error_rate" else row["value"] * factor
-            )
-            model = str(row["model"]).replace("ResNet35", "ResNet34")
-            conditions = (
+            error = row["metric"] == "error_rate"
+            value = 1 - row["value"] / 100 if error else row["value"] * factor
+            conditions = [
                 words.format(row[name])
                 for name, words in _CONDITIONS.items()
                 if row.get(name, 0) > 0
-            )
+            ]
             rows.append(
-                (
-                    row["paper"],
-                    ", ".join([row["dataset"], *conditions]),
-                    model,
-                    trained,
-                    metric + after,
-                    round(value, 6),
-                    source,
-                )
+                {
+                    "paper": row["paper"],
+                    "dataset": row["dataset"],
+                    "condition": ", ".join(conditions),
+                    "epochs": float(row["epochs"]) if row.get("epochs", 0) > 0 else 0.0,
+                    "model": _MODELS.get(str(row["model"]), str(row["model"])),
+                    "method": trained,
+                    "metric": metric + after,
+                    "value": round(value, 6),
+                    "source": source,
+                }
             )
-    return pd.DataFrame(
-        rows, columns=["paper", "dataset", "model", "setting", "metric", "value", "source"]
-    )
+    return pd.DataFrame(rows)
 
 
 @dataclass(frozen=True)
@@ -201,61 +200,83 @@ def written(effects: Iterable[Effect], factor: float = 1.0) -> str:
 
 
 @functools.cache
-def effects(left: Key, right: Key, dataset: str) -> tuple[Effect, ...]:
-    """Look up the papers' own difference of two settings, each a metric and a setting.
+def effects(left: Key, right: Key, dataset: str, condition: str = "") -> tuple[Effect, ...]:
+    """Look up the papers' own difference of two methods, each with a metric.
 
-    Of a set of settings it is the best that the papers have, network by network. Where they print
+    Of a set of methods it is the best that the papers have, network by network. Where they print
     the two for up to three other data sets only, those come instead; nothing where no paper prints
-    both. After a comma the data set has a condition, which theirs must have too.
+    both. Their condition must be the one that is asked for.
 
     Example:
-        >>> written(effects(("test_accuracy", 0.1), ("test_accuracy", 1.0), "CIFAR-10"))
+        >>> def accuracy(method): return ("test_accuracy", Method.parse(method))
+        >>> written(effects(accuracy(0.1), accuracy(1), "CIFAR-10"))
         'GD-1: +0.001 … +0.012; GD-2: +0.002 … +0.007'
-        >>> written(effects(("test_accuracy", "lm 0.9"), ("test_accuracy", "lm 0.1"), "CIFAR-10"))
+        >>> written(effects(accuracy("lm 0.9"), accuracy("lm 0.1"), "CIFAR-10"))
         'LM, CIFAR-100: +0.0134'
-        >>> half = "CIFAR-10, 0.5 of the samples"
-        >>> written(effects(("test_accuracy", "lm 0.3"), ("test_accuracy", "softmax"), half))
+        >>> half = "0.5 of the samples"
+        >>> written(effects(accuracy("lm 0.3"), accuracy("softmax"), "CIFAR-10", half))
         'LM, CIFAR-100, 0.5 of the samples: +0.0081'
     """
-    sides: list[dict[tuple[str, str, str], float]] = [{}, {}]
-    for paper, name, model, setting, metric, value, _ in printed().itertuples(index=False):
-        for side, (asked, one) in zip(sides, (left, right), strict=True):
-            wanted = one if isinstance(one, frozenset) else {one}
-            meant = metric == asked and (
-                setting in wanted or str(setting).partition(" ")[0] in wanted
-            )
-            if meant and name.partition(", ")[2] == dataset.partition(", ")[2]:
-                key, best = (
-                    (paper, name, model),
-                    min if metric.startswith(("test_ece", "test_mce")) else max,
-                )
-                side[key] = best(value, side.get(key, value))
+    first, second = (_best(key, condition) for key in (left, right))
     found = defaultdict(list)
-    for paper, name, model in sides[0].keys() & sides[1].keys():
-        difference = sides[0][paper, name, model] - sides[1][paper, name, model]
+    for paper, name, model in first.keys() & second.keys():
+        difference = first[paper, name, model] - second[paper, name, model]
         found[paper, name].append(round(difference, 6))
-    here = {key: values for key, values in found.items() if key[1].removesuffix("+") == dataset}
+    here = {key: values for key, values in found.items() if _PLAIN.get(key[1], key[1]) == dataset}
     told = here or (found if len(found) <= _ELSEWHERE else {})
     return tuple(
-        Effect(paper, "" if name == dataset else name, min(values), max(values))
+        Effect(paper, _elsewhere(name, condition, dataset), min(values), max(values))
         for (paper, name), values in sorted(told.items())
     )
 
 
-def setting(row: Mapping[Any, Any]) -> tuple[Setting | None, str]:
+@functools.cache
+def _best(key: Key, condition: str) -> dict[tuple[str, str, str], float]:
+    """The best number of some methods, by paper, data set and network."""
+    metric, asked = key
+    wanted = asked if isinstance(asked, frozenset) else {asked}
+    best = min if metric in _SMALLER_IS_BETTER else max
+    found: dict[tuple[str, str, str], float] = {}
+    for where, of_metric, trained, value in _printed_under(condition):
+        if of_metric == metric and any(one.includes(trained) for one in wanted):
+            found[where] = best(value, found.get(where, value))
+    return found
+
+
+@functools.cache
+def _printed_under(
+    condition: str,
+) -> tuple[tuple[tuple[str, str, str], str, Method, float], ...]:
+    """What is printed under a condition: paper, data set and network; metric; method; number."""
+    rows = printed()[printed()["condition"] == condition]
+    where = rows[["paper", "dataset", "model"]].itertuples(index=False, name=None)
+    return tuple(zip(where, rows["metric"], rows["method"], rows["value"].tolist(), strict=True))
+
+
+def _elsewhere(name: str, condition: str, dataset: str) -> str:
+    """The data set of an effect with its condition; empty where it is the one that was asked for."""
+    return "" if name == dataset else ", ".join(filter(None, [name, condition]))
+
+
+def method(row: Mapping[Any, Any]) -> tuple[Method | None, str]:
     """Tell what a row of a table was trained with, and what was done after training, as the metrics of the records say it."""
-    method = str(row["method"])
-    if method in POST_HOC:
-        return 1.0, POST_HOC[method]
-    if method == "GD-softmax":
-        return float(str(row["beta"])), ""
-    template = _METHODS.get(
-        f"{method}, {row.get('divergence') or row['paper']}", _METHODS.get(method, "nan")
-    )
-    name = template.format_map(defaultdict(lambda: math.nan, row)).replace(
-        "arcgrad nan", "arcgrad 10"
-    )  # its Table VI does not say s
-    return None if "nan" in name else name, ""
+    name = str(row["method"])
+    if name in POST_HOC:
+        return Method.of_beta(1.0), POST_HOC[name]
+    if name == "GD-softmax":
+        return Method.of_beta(float(str(row["beta"]))), ""
+    with_more = f"{name}, {row.get('divergence') or row['paper']}"
+    template, *columns = _METHODS.get(with_more, _METHODS.get(name, ("",)))
+    numbers = [float(row.get(column, math.nan)) for column in columns]
+    if not template or any(map(math.isnan, numbers)) and template != "arcgrad":
+        return None, ""
+    if template == "arcgrad" and math.isnan(numbers[0]):
+        numbers = [_ARCGRAD_S]
+    if template == "warm-up":
+        return Method("gd", tuple(numbers), "warm-up"), ""
+    if columns:
+        return Method(template, tuple(numbers)), ""
+    return Method.parse(template), ""
 
 
 def _read(name: str) -> pd.DataFrame:

@@ -29,6 +29,7 @@ from pydantic_core import from_json
 from typing_extensions import TypedDict  # that of typing, with Python 3.12 and later
 
 from study import ROOT
+from study.methods import Method
 
 FOLDER = ROOT / "results" / "records"
 REHEARSAL = "quick"
@@ -541,6 +542,20 @@ def _rows(record: Record) -> list[dict[str, Any]]:
         curves = {f"curve_{name}": values for name, values in run.get("curves", {}).items()}
         rows.append(job | own | dict(run.get("metrics", {})) | curves)
     return rows
+
+
+def methods(runs: pd.DataFrame) -> pd.Series[Any]:
+    """Read what each run was trained with, from the columns by which its record knows it.
+
+    This is the one place where a label of a record becomes a :class:`study.methods.Method`.
+    """
+    known = [name for name in ("loss", "schedule", "beta") if name in runs]
+    rows = [
+        tuple(None if value != value else value for value in row)
+        for row in zip(*(runs[name] for name in known), strict=True)
+    ]
+    each = {row: Method.of_run(dict(zip(known, row, strict=True))) for row in dict.fromkeys(rows)}
+    return pd.Series([each[row] for row in rows], runs.index, dtype=object)
 
 
 def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference a − b of two settings, unit by unit, and the interval of its mean."""
+    """The difference a − b of two methods, unit by unit, and the interval of its mean."""
 
     values: tuple[float, ...]
     interval: Interval
@@ -129,7 +129,7 @@ def t_interval(values: ArrayLike) -> Interval:
 
 
 def paired_difference(a: ArrayLike, b: ArrayLike) -> Difference:
-    """Compute the mean difference of two settings that were run with the same units, in one order.
+    """Compute the mean difference of two methods that were run with the same units, in one order.
 
     Its interval is Student's, of the differences.
     """
@@ -141,6 +141,18 @@ def paired_difference(a: ArrayLike, b: ArrayLike) -> Difference:
         )
     differences = first - second
     return Difference(tuple(differences.tolist()), t_interval(differences), first.size - 1)
+
+
+def without_interval(differences: ArrayLike) -> Difference:
+    """Average differences of printed numbers, of which each side has one; the interval is NaN.
+
+    Example:
+        >>> without_interval([0.5, 1.5]).interval
+        Interval(estimate=1.0, low=nan, high=nan)
+    """
+    values = _checked(differences, at_least=1)
+    mean = float(values.mean())
+    return Difference(tuple(values.tolist()), Interval(mean, math.nan, math.nan), 0)
 
 
 def independent_difference(values: ArrayLike, sides: Sequence[tuple[float, Spread]]) -> Difference:

@@ -5,13 +5,11 @@ one way). The outcome is *met*, *contradicted* or *unresolved*, by where the 95 
 against the part's own threshold.
 """
 
-from study.claims.compare import Finding, Outcome, Variant
+from study.claims.compare import Finding, Outcome, VariantRuns
 from study.claims.evidence import (
     ARCGRAD,
-    FAST,
     complete,
     least_seeds,
-    on_fast,
     planned,
     runs_of,
 )
@@ -26,7 +24,16 @@ from study.claims.paper_tables import (
     won,
 )
 from study.claims.rules import at_chosen_rate
-from study.claims.verdicts import VERDICTS, Part, Verdict, findings, seeds_needed, verdicts
+from study.claims.verdicts import (
+    VERDICTS,
+    Part,
+    Verdict,
+    deciding,
+    findings,
+    seeds_needed,
+    verdicts,
+)
+from study.variants import FAST, Variant
 
 __all__ = [
     "ARCGRAD",
@@ -40,17 +47,18 @@ __all__ = [
     "Outcome",
     "Part",
     "Variant",
+    "VariantRuns",
     "Verdict",
     "accuracies",
     "at_chosen_rate",
     "changes",
     "complete",
+    "deciding",
     "distance_to_table_1",
     "distance_to_table_i",
     "findings",
     "least_seeds",
     "ledger",
-    "on_fast",
     "paper_table_i",
     "planned",
     "runs_of",

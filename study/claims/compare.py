@@ -17,12 +17,10 @@ import numpy as np
 import pandas as pd
 
 from study import metrics, published, statistics
+from study.methods import Method
 from study.metrics import Metric
-from study.published import Setting
 from study.statistics import FloatArray
-
-Method = Setting
-"""What runs were trained with: a constant β, the name of a loss or a warm-up, or a pair (β, τ)."""
+from study.variants import PERCEPTRON, Variant
 
 Outcome = Literal["met", "contradicted", "unresolved"]
 How = Literal["compared", "all", "any", "provided"]
@@ -45,7 +43,7 @@ class Finding:
     It is a comparison with its difference, or a combination of others.
     """
 
-    variant: str
+    variant: Variant
     outcome: Outcome
     text: str  # the comparison in words
     difference: statistics.Difference | None = None
@@ -56,12 +54,18 @@ class Finding:
     corrected: float = math.nan
     against_zero: bool = True  # whether the threshold is 0
     paper: tuple[published.Effect, ...] = ()  # the papers' own effects, where they print both sides
-    scale: str = ""  # of the runs
+    scales: tuple[str, ...] = ()  # of the runs
     # a finding of older runs, of another scope than the claim's or outside its premise is only shown
     decides: bool = True
     outside: bool = False  # the claim's premise does not hold in the variant
+    methods: str = ""  # the two that are compared, in words, and of which runs
     how: How = "compared"
     components: tuple[Finding, ...] = ()
+
+    @property
+    def scale(self) -> str:
+        """The scales of its runs, such as ``"paper, reduced"``."""
+        return ", ".join(self.scales)
 
     def leaves(self) -> Iterator[Finding]:
         """List the comparisons that it is made of; itself, if it is one."""
@@ -114,7 +118,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Term:
-    """The runs of one setting in a comparison: the metric of each, and the square of its weight."""
+    """The runs of one method in a comparison: the metric of each, and the square of its weight."""
 
     metric: str
     numbers: pd.Series[float]
@@ -126,7 +130,7 @@ class Term:
 class Values:
     """A number for each unit, with a name, and the runs that it comes from.
 
-    ``key`` if the papers may print it: a metric of one setting, or of the best of some.
+    ``key`` if the papers may print it: a metric of one method, or of the best of some.
     """
 
     numbers: pd.Series[float]
@@ -135,26 +139,27 @@ class Values:
     terms: tuple[Term, ...] = ()
 
 
-# a number is a constant β, a text a loss or a warm-up; None is a setting that was not run
+# None is a method that was not run
 Side = Method | Values | None
 
-# what tells settings apart beside their name, where a variant has several of it
+# what tells the runs of a method apart, where a variant has several of it
 _ARMS = ("learning_rate", "momentum", "matched", "arm", "samples", "epochs", "label_noise")
-_UNLIKE = 4.0  # times the median deviation: such a setting has a deviation of its own
+_UNLIKE = 4.0  # times the median deviation: such a group has a deviation of its own
 
 
 @dataclass(frozen=True)
-class Variant:
-    """The runs of one variant, or a part of them, with the rules that can be asked of it."""
+class VariantRuns:
+    """The runs of one variant, or a part of them, with what can be asked of them."""
 
-    name: str  # such as relu-unit
-    # with ``setting`` (a number for a constant β, otherwise a label), the metrics, and ``unit``
+    variant: Variant
+    # with ``method``, the metrics, and ``unit``
     runs: pd.DataFrame
     seeds: int = 2  # how many units a comparison needs to decide
     unit: str = "seed"  # what two values share; "title" for data sets, "fold" for folds
     # whether "the best of" and "each of" speak of the rivals that were run, instead of waiting
     some: bool = False
     resampled: float = 0.0  # test over training samples, where the units are folds of one data set
+    printed: bool = False  # the numbers of a paper: one of each method, and no interval
     words: str = ""  # the part of the runs that is meant
     whole: pd.DataFrame | None = None  # all runs of the variant, where ``runs`` is a part of them
 
@@ -172,82 +177,78 @@ class Variant:
         runs = self.all_runs
         if "model" not in runs or "step_seconds" in runs:
             return False
-        return bool((runs["model"].notna() & (runs["model"] != "mlp")).all())
+        return bool((runs["model"].notna() & (runs["model"] != PERCEPTRON)).all())
 
     @property
     def learnt(self) -> float:
         """The training accuracy at β = 1, the mean over its seeds; NaN without such runs."""
-        return float(self.having("train_accuracy", 1.0).mean())
+        return float(self.having("train_accuracy", Method.of_beta(1.0)).mean())
 
     @property
-    def scale(self) -> str:
-        """The scale of the runs, such as ``"reduced"``."""
-        return ", ".join(sorted(set(self.runs.get("scale", []))))
+    def scales(self) -> tuple[str, ...]:
+        """The scales of the runs."""
+        return tuple(sorted(set(self.runs.get("scale", []))))
 
-    # --- parts of the runs, settings, and sides of a comparison ---
+    # --- parts of the runs, methods, and sides of a comparison ---
 
-    def where(self, kept: pd.Series[bool], words: str = "") -> Variant:
+    def where(self, kept: pd.Series[bool], words: str = "") -> VariantRuns:
         """Take some of the runs."""
         return replace(self, runs=self.runs[kept], words=words, whole=self.all_runs)
 
-    def at(self, words: str = "", **values: float | str) -> Variant:
+    def at(self, words: str = "", **values: float | str) -> VariantRuns:
         """Take the runs that have these values in their columns."""
         return self.where(self.runs[list(values)].eq(pd.Series(values)).all(axis=1), words)
 
-    def having(self, metric: str, setting: Method | None) -> pd.Series[float]:
-        """Take the metric of one setting, unit by unit."""
+    def having(self, metric: str, method: Method | None) -> pd.Series[float]:
+        """Take the metric of one method, unit by unit."""
         if metric not in self.runs:
             return pd.Series(dtype=float)
-        here = [other == setting for other in self.runs["setting"]]
+        here = [other == method for other in self.runs["method"]]
         return pd.Series(
             self.runs[metric].to_numpy()[here], self.runs[self.unit].to_numpy()[here], dtype=float
         ).dropna()
 
     def of(self, metric: str, side: Side, name: str = "") -> Values:
-        """Take a metric of one setting, by name; a side that has its values stays as it is."""
+        """Take a metric of one method, by name; a side that has its values stays as it is."""
         if isinstance(side, Values):
             return side
         if side is None:
             return Values(pd.Series(dtype=float), "")
         numbers = self.having(metric, side)
-        here = self.runs.index[[other == side for other in self.runs["setting"]]]
+        here = self.runs.index[[other == side for other in self.runs["method"]]]
         term = Term(metric, numbers, frozenset(here))
-        return Values(numbers, name or published.setting_name(side), (metric, side), (term,))
+        key = (metric, side) if isinstance(side, Method) else None
+        return Values(numbers, name or str(side), key, (term,))
 
     def means(self, metric: str) -> dict[Method, float]:
-        """Average a metric for each setting that has all its seeds."""
+        """Average a metric for each method that has all its seeds."""
         values = {
-            setting: self.having(metric, setting) for setting in dict.fromkeys(self.runs["setting"])
+            method: self.having(metric, method) for method in dict.fromkeys(self.runs["method"])
         }
         return {
-            setting: float(found.mean())
-            for setting, found in values.items()
+            method: float(found.mean())
+            for method, found in values.items()
             if len(found) >= self.seeds
         }
 
-    def best_of(self, *settings: Method, by: str = "test_accuracy") -> Values | None:
-        """Take the setting with the largest mean; a loss without its numbers stands for all of them.
+    def best_of(self, *methods: Method, by: str = "test_accuracy") -> Values | None:
+        """Take the method with the largest mean; a loss without its numbers stands for all of them.
 
         None as long as one was not run, unless the variant speaks of ``some``.
         """
         means = self.means(by)
-        found = [
-            [name for name in means if asked in (name, str(name).partition(" ")[0])]
-            for asked in settings
-        ]
-        best = (
-            max(sum(found, []), key=means.__getitem__, default=None)
-            if self.some or all(found)
-            else None
-        )
-        return None if best is None else replace(self.of(by, best), key=(by, frozenset(settings)))
+        found = [[one for one in means if asked.includes(one)] for asked in methods]
+        if not self.some and not all(found):
+            return None
+        best = max(sum(found, []), key=means.__getitem__, default=None)
+        return None if best is None else replace(self.of(by, best), key=(by, frozenset(methods)))
 
     # --- comparisons of two sides, or of one with 0 ---
 
     def larger(self, metric: str, *sides: Side, by: float = 0.0) -> Finding | None:
         """Met if the interval of the first side minus the second lies above ``by``, contradicted if it lies below.
 
-        The metric is that of the settings; of a side that has its values it is the name alone.
+        The metric is that of the methods; of a side that has its values it is the name alone.
         """
         return self._compared(
             metric,
@@ -287,9 +288,11 @@ class Variant:
         values = [self.of(metric, side) for side in sides]
         names = [side.name for side in values]
         if any(side.numbers.index.has_duplicates for side in values):
-            raise ValueError(f"{self.name}: {' or '.join(names)} has two runs of one {self.unit}")
+            raise ValueError(
+                f"{self.variant}: {' or '.join(names)} has two runs of one {self.unit}"
+            )
         numbers = pd.concat([side.numbers for side in values], axis=1).dropna().to_numpy().T
-        if numbers.shape[1] < max(2, self.seeds):
+        if numbers.shape[1] < (1 if self.printed else max(2, self.seeds)):
             return None
         a, b = numbers if len(numbers) == 2 else (numbers[0], 0 * numbers[0])
         difference = self._difference(a, b, [term for side in values for term in side.terms])
@@ -306,22 +309,23 @@ class Variant:
         thresholds = against if outcome == "contradicted" else met
         ends = [end for region in thresholds for end in region if math.isfinite(end)]
         compared = metrics.metric(metric)
-        text = f"{compared}, {' against '.join(names)}{words}"
+        methods = ", ".join(filter(None, [f"{' against '.join(names)}{words}", self.words]))
         keys = [side.key for side in values if side.key]
         paper: tuple[published.Effect, ...] = ()
         if len(keys) == 2 and "dataset" in self.runs:
             where = published.DATASETS.get(str(self.runs["dataset"].iloc[0]), "")
-            paper = published.effects(*keys, ", ".join(filter(None, [where, self.words])))
+            paper = published.effects(*keys, where, self.words)
         return Finding(
-            self.name,
+            self.variant,
             outcome,
-            ", ".join(filter(None, [text, self.words])),
+            f"{compared}, {methods}",
             difference,
             compared,
             p_value=max(map(difference.p_value, ends)),
             against_zero=not any(ends),
             paper=paper,
-            scale=self.scale,
+            methods=methods,
+            scales=self.scales,
         )
 
     def interval(self, metric: str, first: Method, second: Method) -> statistics.Interval | None:
@@ -338,6 +342,8 @@ class Variant:
         nothing, so that their deviation is pooled; everything else is paired, and so is what comes
         from the same networks.
         """
+        if self.printed:
+            return statistics.without_interval(a - b)
         if self.resampled:
             return statistics.resampled_difference(a, b, self.resampled)
         runs = [term.runs for term in terms]
@@ -348,14 +354,15 @@ class Variant:
         return statistics.independent_difference(a - b, sides)
 
     def _spread(self, term: Term, units: int) -> statistics.Spread:
-        """Estimate the variance of a single run of a setting.
+        """Estimate the variance of a single run of a method.
 
-        It is pooled over the settings of the variant that have as many units, but for those that
+        It is pooled over the methods of the variant that have as many units, but for those that
         deviate by more than :data:`_UNLIKE` times the median; such a one has its own.
         """
         runs = self.all_runs
-        by = [runs[name].astype(str) for name in ("setting", *_ARMS) if name in runs]
-        groups = [group.dropna() for _, group in runs.groupby(by, dropna=False)[term.metric]]
+        by = [runs["method"], *(runs[name].astype(str) for name in _ARMS if name in runs)]
+        of_each = runs.groupby(by, dropna=False, sort=False)[term.metric]
+        groups = [group.dropna() for _, group in of_each]
         groups = [group for group in groups if len(group) >= max(2, units)]
         limit = _UNLIKE * float(np.median([group.std() for group in groups])) if groups else 0.0
         if term.numbers.std() > limit:
@@ -379,7 +386,7 @@ class Variant:
         if len(found) == 1:
             return found[0]
         outcome = combined(how, [finding.outcome for finding in found])
-        return Finding(self.name, outcome, text, scale=self.scale, how=how, components=found)
+        return Finding(self.variant, outcome, text, scales=self.scales, how=how, components=found)
 
     def provided(self, premise: Finding | None, finding: Finding | None) -> Finding | None:
         """As the second says where the first is met; unresolved elsewhere."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
-from study import statistics
+from study import records, statistics
 from study.claims.paper_tables import ARCGRAD_OTHERS, TABLE_I, paper_table_i, won
-
-FAST = "fast"
-"""The network that reaches real accuracy on two CPU cores."""
+from study.methods import Method
+from study.variants import FAST, LINEAR, PERCEPTRON, Variant
 
 PEOPLE = "cifar10n"
 """The campaign with labels as people gave them; its recipe has another precision."""
@@ -24,30 +23,42 @@ RIVALS = ("a-softmax 4", "center 0.003")
 ARCGRAD = "arcgrad 10"
 """ArcGrad with the paper's number for images."""
 
-WARMUP, WARMUP_OF_GD1 = "warm-up 0.1→1", "warm-up 1→5"
 WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP = (
     "momentum 0.9",
     "no momentum",
     "no momentum, ten times the learning rate",
 )
-# What was planned on FAST: settings, and seeds of each. Where a plan was made larger later, the
+# What was planned on FAST: methods, and seeds of each. Where a plan was made larger later, the
 # largest that is complete counts, with its seeds alone.
-_EVERY_BETA_OF_10 = (20.0, 5.0, 1.0, 0.1, 0.01, WARMUP)
-_PLANS: Mapping[tuple[str, str], Sequence[tuple[tuple[float | str, ...], int]]] = {
-    ("cifar10", "crops and flips"): [(_EVERY_BETA_OF_10, 5)],
-    ("cifar100", "crops and flips"): [(_EVERY_BETA_OF_10, 5)],
-    ("cifar10", "plain"): [(_EVERY_BETA_OF_10, 5), ((20.0, 1.0, 0.1, WARMUP), 3)],
-    ("cifar100", "plain"): [((50.0, 20.0, 5.0, 1.0, 0.1, WARMUP, WARMUP_OF_GD1), 5)],
-}
+Plan = tuple[tuple[Method, ...], int]
 
-_LOSSES_OF_LM = "(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm|l-softmax|lgm)( |$)"
+
+def _methods(*values: float | str) -> tuple[Method, ...]:
+    return tuple(map(Method.parse, values))
+
+
+_WARMUP, _WARMUP_OF_GD1 = "warm-up 0.1→1", "warm-up 1→5"
+_EVERY_BETA_OF_10 = _methods(20, 5, 1, 0.1, 0.01, _WARMUP)
+_PLANS: Mapping[tuple[str, bool], Sequence[Plan]] = {  # by data set, and whether augmented
+    ("cifar10", True): [(_EVERY_BETA_OF_10, 5)],
+    ("cifar100", True): [(_EVERY_BETA_OF_10, 5)],
+    ("cifar10", False): [(_EVERY_BETA_OF_10, 5), (_methods(20, 1, 0.1, _WARMUP), 3)],
+    ("cifar100", False): [(_methods(50, 20, 5, 1, 0.1, _WARMUP, _WARMUP_OF_GD1), 5)],
+}
+_MATCHED = _methods(5, 0.1)
+_PLAIN = Method.of_beta(1.0)
+_SOFTMAX = Method.parse("softmax")
+
+_LOSSES_OF_LM = frozenset(
+    ("lm", "lm-qu", "lm-uq", "label-smoothing", "super-symmetry", "hinge")
+    + ("modified", "modified-lm", "l-softmax", "lgm")
+)  # and softmax
 
 
 def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Select the runs of one kind, each with its ``variant``, its ``setting`` and the columns that the criteria speak of.
+    """Select the runs of one kind, each with its ``variant``, its ``method`` and the columns that claims speak of.
 
-    A setting is the number of a constant β, or the label of a warm-up or a loss; where the
-    temperature varies it is the pair (β, τ).
+    Where the temperature varies it is part of the method.
     """
     if kind not in _KINDS:
         raise ValueError(f"unknown kind {kind!r}; valid: {', '.join(_KINDS)}")
@@ -63,57 +74,61 @@ def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     return select(runs[wanted], kind)
 
 
-def least_seeds(kind: str, variant: str = "") -> int:
+def by_variant(runs: pd.DataFrame) -> Iterator[tuple[Variant, pd.DataFrame]]:
+    """Go through the variants, sorted, each with its runs."""
+    for variant, group in runs.groupby("variant") if not runs.empty else ():
+        yield cast(Variant, variant), group
+
+
+def least_seeds(kind: str, variant: Variant | None = None) -> int:
     """Tell how many seeds a variant needs to decide anything.
 
     Five on MNIST, three with image networks, but five with crops and flips on the small networks of
     real accuracy where β alone differs; ten cross-validations of tables, and ten tables; five
     repetitions of a time. A kind that has variants of MNIST beside those of image networks needs
-    the name of the variant.
+    the variant.
     """
     select, _, seeds, _ = _KINDS[kind]
-    many = select is _image_runs and kind != "margins" and on_fast(variant) and ", crops" in variant
-    return max(seeds, 5) if many or variant.startswith("mnist") else seeds
-
-
-def on_fast(variant: str) -> bool:
-    """Tell by its name if a variant is one of :data:`FAST`."""
-    return f", {FAST}, " in variant
+    if variant is None:
+        return seeds
+    many = select is _image_runs and kind != "margins" and variant.on_fast and variant.augmented
+    return max(seeds, 5) if many or variant.dataset == "mnist" else seeds
 
 
 def complete(runs: pd.DataFrame, kind: str) -> bool:
-    """Tell if a variant of :data:`FAST` has every setting with every seed that were planned."""
+    """Tell if a variant of :data:`FAST` has every method with every seed that were planned."""
     if kind == "matched":
-        return _has(runs[runs["matched"]], (5.0, 0.1), _plan(runs)[1])
+        return _has(runs[runs["matched"]], _MATCHED, _plan(runs)[1])
     return kind not in _EVERY_BETA or _has(runs, *_plan(runs))
 
 
-def planned(runs: pd.DataFrame, kind: str, variant: str) -> tuple[pd.DataFrame, int]:
+def planned(runs: pd.DataFrame, kind: str, variant: Variant) -> tuple[pd.DataFrame, int]:
     """Keep the seeds of a variant that its plan has, and tell how many a comparison needs.
 
     Of several plans it is the largest that is complete; the runs beyond it wait.
     """
-    if kind not in _EVERY_BETA or not on_fast(variant):
+    if kind not in _EVERY_BETA or not variant.on_fast:
         return runs, least_seeds(kind, variant)
-    settings, seeds = _plan(runs)
-    largest, *_ = _PLANS.get(_place(runs), [((), 0)])
-    kept = runs if (settings, seeds) == largest else runs[runs["seed"] < seeds]
+    methods, seeds = _plan(runs)
+    largest, *_ = _plans(runs)
+    kept = runs if (methods, seeds) == largest else runs[runs["seed"] < seeds]
     return kept, max(seeds, 2)
 
 
-def _place(runs: pd.DataFrame) -> tuple[str, str]:
-    return str(runs["dataset"].iloc[0]), str(_augmentation(runs).iloc[0])
+def _plans(runs: pd.DataFrame) -> Sequence[Plan]:
+    one = runs.iloc[0]
+    return _PLANS.get((str(one["dataset"]), one["augmentation"] != "none"), [((), 0)])
 
 
-def _plan(runs: pd.DataFrame) -> tuple[tuple[float | str, ...], int]:
+def _plan(runs: pd.DataFrame) -> Plan:
     """Find the largest plan that the runs of a variant fulfil; the smallest, if they fulfil none."""
-    plans = _PLANS.get(_place(runs), [((), 0)])
+    plans = _plans(runs)
     return next((plan for plan in plans if _has(runs, *plan)), plans[-1])
 
 
-def _has(runs: pd.DataFrame, settings: Sequence[float | str], seeds: int) -> bool:
-    there = runs.groupby(runs["setting"].astype(str))["seed"].nunique()
-    return bool(settings) and all(there.get(str(setting), 0) >= seeds for setting in settings)
+def _has(runs: pd.DataFrame, methods: Sequence[Method], seeds: int) -> bool:
+    there = runs.groupby("method")["seed"].nunique()
+    return bool(methods) and all(there.get(method, 0) >= seeds for method in methods)
 
 
 # --- what the kinds share ---
@@ -126,7 +141,7 @@ def _named(runs: pd.DataFrame, pattern: str) -> pd.Series[bool]:
 
 def _image_networks(runs: pd.DataFrame) -> pd.DataFrame:
     """Keep the runs of image networks at more than the smallest scale."""
-    return runs[runs["model"].notna() & (runs["model"] != "mlp") & (runs["scale"] != "smoke")]
+    return runs[runs["model"].notna() & (runs["model"] != PERCEPTRON) & (runs["scale"] != "smoke")]
 
 
 def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
@@ -138,15 +153,13 @@ def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _prepared(runs: pd.DataFrame) -> pd.DataFrame:
-    """Copy the runs, without empty columns, and add ``setting`` and the columns of :data:`_DERIVED`."""
+    """Copy the runs, without empty columns, and add ``method`` and the columns of :data:`_DERIVED`."""
     found = runs.dropna(axis=1, how="all").copy()
     if found.empty:
         return found
-    label = (found["schedule"] if "schedule" in found else found["loss"]).astype(object)
-    of_beta = (found["loss"] == "gd") & ~label.astype(str).str.startswith(("warm-up", "feedback"))
-    found["setting"] = (
-        label.mask(of_beta, found["beta"].astype(float)) if "beta" in found else label
-    )
+    found["method"] = records.methods(found)
+    if "schedule" not in found:
+        found["schedule"] = found["method"].map(lambda method: method.label)
     for name, (formula, *columns) in _DERIVED.items():
         if set(columns) <= set(found):
             rows = zip(*(found[column] for column in columns), strict=True)
@@ -218,26 +231,33 @@ _DERIVED: Mapping[str, tuple[Any, ...]] = {  # name: formula, and the columns th
 }
 
 
-def _augmentation(runs: pd.DataFrame) -> pd.Series[str]:
-    """Name the augmentation of each run."""
-    return runs["augmentation"].replace(
-        {"none": "plain", "crop-flip": "crops and flips", "crop2-flip": "crops and flips"}
-    )
+_FIELDS: Mapping[str, str] = {"network": "model", "device": "measured_on"}
+_RECIPE = ("dataset", "network", "width", "augmentation")
+"""The fields of a variant that image networks have in common."""
 
 
-def _recipe(runs: pd.DataFrame) -> pd.Series[str]:
-    """Name data set, network (with its width, where that is not the usual one) and augmentation of each run."""
-    width = runs["width"].map(lambda width: f"×{width:g}" if width != 1 else "").astype(object)
-    return runs["dataset"] + ", " + runs["model"] + width + ", " + _augmentation(runs)
+def _variants(
+    runs: pd.DataFrame, *fields: str, **more: Iterable[Any] | str | bool
+) -> pd.Series[Any]:
+    """Make the variant of each run from its columns, and from further values."""
+    columns = {name: runs[_FIELDS.get(name, name)] for name in fields} | {
+        name: [values] * len(runs) if isinstance(values, str | bool) else values
+        for name, values in more.items()
+    }
+    rows = list(zip(*columns.values(), strict=True))
+    each = {row: Variant(**dict(zip(columns, row, strict=True))) for row in dict.fromkeys(rows)}
+    return pd.Series([each[row] for row in rows], runs.index, dtype=object)
+
+
+def _whole(numbers: pd.Series[Any], meant: pd.Series[bool] | None = None) -> list[int]:
+    """Numbers as integers; 0 for those that are not meant, and for missing ones."""
+    kept = numbers if meant is None else numbers.where(meant, 0)
+    return [int(number) if number > 0 else 0 for number in kept]
 
 
 def at_usual_rate(runs: pd.DataFrame) -> pd.Series[bool]:
-    """Tell for each run if it has the learning rate that most settings of its variant were run with."""
-    counts = (
-        runs.assign(setting=runs["setting"].astype(str))
-        .groupby(["variant", "learning_rate"])["setting"]
-        .nunique()
-    )
+    """Tell for each run if it has the learning rate that most methods of its variant were run with."""
+    counts = runs.groupby(["variant", "learning_rate"])["method"].nunique()
     usual = {
         variant: of_variant.droplevel(0).idxmax()
         for variant, of_variant in counts.groupby("variant")
@@ -253,7 +273,7 @@ def _beside(runs: pd.DataFrame, marked: pd.Series[bool]) -> pd.DataFrame:
 def _without_lonely(runs: pd.DataFrame) -> pd.DataFrame:
     """Leave out the variants of :data:`FAST` in which softmax has no other loss beside it."""
     return runs[
-        (runs["model"] != FAST) | (runs.groupby("variant")["setting"].transform("nunique") > 1)
+        (runs["model"] != FAST) | (runs.groupby("variant")["method"].transform("nunique") > 1)
     ]
 
 
@@ -272,13 +292,11 @@ def _mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         )
         found = found[usual].assign(units=found["hidden"].map(lambda hidden: hidden[0]))
     if kind == "temperature":
-        found["setting"] = list(
-            zip(found["beta"].astype(float), found["temperature"].astype(float), strict=True)
-        )
-    variant = found["activation"] + "-" + found["normalization"]
-    if kind == "conflict":
-        variant = variant.mask(found["hidden"].map(len) == 0, "linear model")
-    return found.assign(variant=variant)
+        taus = zip(found["method"], found["temperature"], strict=True)
+        found["method"] = [method.at(tau) for method, tau in taus]
+    networks = [PERCEPTRON if hidden else LINEAR for hidden in found["hidden"]]
+    about = {"dataset": "mnist", "network": networks}
+    return found.assign(variant=_variants(found, "activation", "normalization", **about))
 
 
 def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -290,47 +308,40 @@ def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found = _prepared(_image_networks(runs[compared & ~runs["diverged"].astype(bool)]))
     if found.empty:
         return found
-    sizes = [
-        (f", {images:,.0f} images" if images > 0 else "") + f", {epochs:.0f} epochs"
-        if scale == "reduced"
-        else ""
-        for scale, images, epochs in zip(
-            found["scale"], found["subset"], found["epochs"], strict=True
-        )
-    ]
-    found["variant"] = _recipe(found) + pd.Series(sizes, found.index, dtype=object)
-    found["matched"], fast = found["match_gradient"].astype(bool), found["model"] == FAST
+    reduced, fast = found["scale"] == "reduced", found["model"] == FAST
     constant_rate = (found["milestones"].map(len) == 0) & (found["lr_schedule"] != "one-cycle")
+    found["matched"] = found["match_gradient"].astype(bool)
+    found["variant"] = _variants(
+        found,
+        *_RECIPE,
+        images=_whole(found["subset"], reduced),
+        epochs=_whole(found["epochs"], reduced),
+        constant_rate=constant_rate if kind == "oscillation" else False,
+    )
     if kind == "oscillation":
-        found["variant"] += np.where(constant_rate, ", constant learning rate", "")
         return _oscillations(found[~found["matched"] & (constant_rate | ~fast)])
     if kind == "tuned":
         found = found[fast & ~found["matched"] & ~constant_rate]
         return found[found.groupby("variant")["learning_rate"].transform("nunique") > 1]
     found = found[(found["momentum"] == 0.9) & ~constant_rate & (~fast | at_usual_rate(found))]
-    follows = found["schedule"].str.startswith("feedback")
+    follows = pd.Series([one.schedule == "feedback" for one in found["method"]], found.index, bool)
     if kind == "feedback":
-        return _beside(found[follows | (found["setting"] == 1.0)], follows)
+        return _beside(found[follows | (found["method"] == _PLAIN)], follows)
     found = found[~follows]
     if kind == "matched":
         return _beside(found, found["matched"])
     found = found[~found["matched"]]
-    return (
-        _beside(found, found["setting"].isin(RIVALS))
-        if kind == "margins"
-        else found[found["dataset"].str.match(_KINDS[kind][3])]
-    )
+    if kind == "margins":
+        return _beside(found, found["method"].isin(_methods(*RIVALS)))
+    return found[found["dataset"].str.match(_KINDS[kind][3])]
 
 
 def _long_tailed_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Runs on classes of unequal size; what corrects for it, or the β that does not, is the setting."""
+    """Runs on classes of unequal size; what corrects for it, or the β that does not, is the method."""
     found = _prepared(_image_networks(runs[~runs["diverged"].astype(bool)]))
     if found.empty:
         return found
-    sizes = found["imbalance"].map(", sizes {:g} : 1".format) + found["learning_rate"].map(
-        ", learning rate {:g}".format
-    )
-    return found.assign(variant=_recipe(found) + sizes)
+    return found.assign(variant=_variants(found, *_RECIPE, "imbalance", "learning_rate"))
 
 
 def _runs_of_people(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -338,7 +349,7 @@ def _runs_of_people(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found = _prepared(_image_networks(runs[~runs["diverged"].astype(bool)]))
     if found.empty:
         return found
-    return found.assign(variant=_recipe(found) + ", labels " + found["labels"])
+    return found.assign(variant=_variants(found, *_RECIPE, "labels"))
 
 
 def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
@@ -380,37 +391,29 @@ def _uci_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     )
     if found.empty:
         return found
-    units = found["hidden"].map(lambda hidden: f", {hidden[0]} units")
-    found["variant"] = (
-        found["normalization"]
-        + ", "
-        + found["optimizer"]
-        + " "
-        + found["learning_rate"].map("{:g}".format)
-        + units
+    decays = ("weight_decay",) if "weight_decay" in found else ()
+    units = found["hidden"].map(lambda hidden: hidden[0])
+    found["variant"] = _variants(
+        found, "normalization", "optimizer", "learning_rate", *decays, units=units
     )
-    if "weight_decay" in found:
-        found["variant"] += found["weight_decay"].map(
-            lambda decay: f", weight decay {decay:g}" if decay > 0 else ""
-        )
     found["depth"] = found["hidden"].map(len) + 1
     return _one_row_for_each_data_set(found) if kind == "uci-tables" else found
 
 
 def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
     """The complete variants, with mean accuracies, ``wins`` (ties share one) and ``negative_rank`` among the methods of Table I."""
-    runs = runs[runs["setting"].isin(TABLE_I)]
+    runs = runs[runs["method"].isin(TABLE_I)]
     together = runs["duplicates_together"].astype(bool)
     runs = runs[together | ~runs["title"].isin(runs.loc[together, "title"])]
     frames = [runs.iloc[:0]]
-    for variant, group in runs.groupby("variant"):
+    for variant, group in by_variant(runs):
         counts = group.pivot_table(
-            index="title", columns="setting", values="seed", aggfunc="nunique"
+            index="title", columns="method", values="seed", aggfunc="nunique"
         )
         if counts.shape == paper_table_i().shape and (counts >= least_seeds("uci-tables")).all(
             axis=None
         ):
-            scores = group.pivot_table(index="title", columns="setting", values="test_accuracy")[
+            scores = group.pivot_table(index="title", columns="method", values="test_accuracy")[
                 list(TABLE_I)
             ]
             columns = {
@@ -421,7 +424,10 @@ def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
             frames.append(
                 pd.DataFrame(columns)
                 .reset_index()
-                .assign(variant=variant, scale=", ".join(sorted(set(group["scale"]))))
+                .assign(
+                    variant=pd.Series([variant] * len(columns["wins"]), dtype=object),
+                    scale=", ".join(sorted(set(group["scale"]))),
+                )
             )
     return pd.concat(frames[1:] or frames, ignore_index=True)
 
@@ -436,18 +442,18 @@ def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     runs = _image_networks(_with_softmax(runs))
     of_paper = (runs["model"] == FAST) | (runs["lr_schedule"] == "exponential")
-    found = _prepared(runs[of_paper & runs["loss"].str.match(_LOSSES_OF_LM)])
+    found = _prepared(runs[of_paper & _of_large_margin(runs)])
     if found.empty:
         return found
     same = [found[name] for name in ("dataset", "model", "width", "augmentation", "epochs")]
     found["share"] = found["train_samples"] / found.groupby(same)["train_samples"].transform("max")
-    sizes = zip(found["train_samples"], found["epochs"], found["label_noise"], strict=True)
-    size = [
-        f", {n:,.0f} images, {epochs:.0f} epochs"
-        + (f", {100 * x:g} % wrong labels" if x > 0 else "")
-        for n, epochs, x in sizes
-    ]
-    found["variant"] = _recipe(found) + pd.Series(size, found.index)
+    found["variant"] = _variants(
+        found,
+        *_RECIPE,
+        images=_whole(found["train_samples"]),
+        epochs=_whole(found["epochs"]),
+        wrong_labels=found["label_noise"],
+    )
     found = found[at_usual_rate(found)]
     points = found["curve_train_margin_bias"].map(
         lambda curve: len(curve) if isinstance(curve, list) else 0
@@ -458,7 +464,14 @@ def _large_margin_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     if kind == "large-margin":
         return _without_lonely(found[~degraded])
     elsewhere = degraded.groupby([values[found.index] for values in same]).transform("any")
-    return found[elsewhere & found["loss"].str.match(r"(softmax|lm \S+)$")]
+    shown = [method.is_plain or method.loss == "lm" for method in found["method"]]
+    return found[elsewhere & pd.Series(shown, found.index, bool)]
+
+
+def _of_large_margin(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Tell for each run if its loss is one of LM's tables, or softmax."""
+    own = [Method.parse(loss).loss in _LOSSES_OF_LM for loss in runs["loss"]]
+    return pd.Series(own, runs.index) | (runs["loss"] == "softmax")
 
 
 def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -466,7 +479,7 @@ def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     runs = runs[
         (runs["scale"] != "smoke")
         & ~runs["diverged"].astype(bool)
-        & ((runs["model"] != "mlp") | (kind != "angular-images"))
+        & ((runs["model"] != PERCEPTRON) | (kind != "angular-images"))
     ]
     on_images = (
         (runs["model"] == FAST)
@@ -477,29 +490,32 @@ def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found = _prepared(runs[on_images | _named(runs, "angular(-reduced|-mnist)?/(?!reading)")])
     if found.empty:
         return found
-    found["variant"] = _recipe(found).mask(
-        found["model"] == "mlp", found["dataset"] + ", perceptron"
-    )
-    found["samples"], found["epochs"] = (
-        found["train_samples"].astype(int),
-        found["epochs"].astype(int),
-    )
+    found["samples"] = found["train_samples"].astype(int)
+    found["epochs"] = found["epochs"].astype(int)
+    found["variant"] = _angular_variants(found)
     if kind == "angular-cuts":
-        most = (
-            found["subset"]
-            .mask(found["subset"] <= 0, np.inf)
-            .groupby(found["variant"])
-            .transform("max")
-        )
-        return found.assign(
-            variant=found["variant"]
-            + most.map(lambda images: f", up to {images:,.0f} images" if images < np.inf else "")
-        )
+        most = found["subset"].mask(found["subset"] <= 0, np.inf)
+        most = most.groupby(found["variant"]).transform("max")
+        images = _whole(most, most < np.inf)
+        return found.assign(variant=_angular_variants(found, images, images_at_most=True))
     for name in ("epochs", "samples"):
         found = found[found[name] == found.groupby("variant")[name].transform("max")]
-    return found.assign(
-        variant=found["variant"]
-        + found["subset"].map(lambda images: f", {images:,.0f} images" if images > 0 else "")
+    return found.assign(variant=_angular_variants(found, _whole(found["subset"])))
+
+
+def _angular_variants(
+    runs: pd.DataFrame, images: Sequence[int] = (), *, images_at_most: bool = False
+) -> pd.Series[Any]:
+    """Make the variants; those of the perceptron have neither width nor augmentation."""
+    perceptron = runs["model"] == PERCEPTRON
+    return _variants(
+        runs,
+        "dataset",
+        "network",
+        width=runs["width"].mask(perceptron, 1.0),
+        augmentation=runs["augmentation"].mask(perceptron, ""),
+        images=images or [0] * len(runs),
+        images_at_most=images_at_most,
     )
 
 
@@ -508,14 +524,8 @@ def _cost_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     found = _prepared(runs[runs["step_seconds"].notna() & (runs["scale"] != "smoke")])
     if found.empty:
         return found
-    width = found["width"].map(lambda width: f"×{width:g}" if width != 1 else "full width")
-    found["variant"] = (
-        found["measured_on"]
-        + ", "
-        + width
-        + ", batches of "
-        + found["batch_size"].astype(int).astype(str)
-    )
+    sizes = _whole(found["batch_size"])
+    found["variant"] = _variants(found, "device", "width", batch_size=sizes)
     plain = found[found["loss"] == "softmax"].set_index(["variant", "model", "seed"])
     beside = plain.reindex(pd.MultiIndex.from_frame(found[["variant", "model", "seed"]]))
     found["excess"] = (

@@ -18,15 +18,13 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from study import ROOT
+from study.methods import Method
 
 FOLDER = ROOT / "claims"
 """A file for each claim."""
 
 OWN = "project"
 """The ``paper`` of a claim that is our own."""
-
-Method = float | str
-"""A constant β, or the name of a loss or a warm-up with its numbers."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,15 @@ class _Content(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
+OneMethod = Annotated[Method, BeforeValidator(Method.parse)]
+"""A number for a constant β, or the label of a warm-up or a loss."""
+
+
 class Side(_Content):
     """One side of a comparison: a method, or what its first key that is set says."""
 
-    method: Method | None = None
-    best_of: Annotated[tuple[Method, ...], Field(alias="best of")] = ()
+    method: OneMethod | None = None
+    best_of: Annotated[tuple[OneMethod, ...], Field(alias="best of")] = ()
     by: str = "test_accuracy"  # the metric of the best
     smallest: str = ""  # the constant β with the smallest mean of this metric
     largest: Literal["", "beta"] = ""  # the largest constant β that was run
@@ -113,6 +115,7 @@ class Comparison(_Content):
             raise ValueError(f"give one of {', '.join(ways)}; there are {given or 'none'}")
         if bool(self.compare) != (self.want is not None):
             raise ValueError("compare needs want, and want needs compare")
+        _ = self.sides, self.methods  # an unknown key or method is an error of the file
         return self
 
     @property
@@ -124,6 +127,11 @@ class Comparison(_Content):
     def sides(self) -> tuple[Side, ...]:
         """The sides that are compared; a single one is compared with 0."""
         return tuple(Side.model_validate(_side(side)) for side in self.compare[1:])
+
+    @functools.cached_property
+    def methods(self) -> tuple[Method, ...]:
+        """The methods along which means rise."""
+        return tuple(map(Method.parse, self.rising[1:]))
 
 
 class Part(Comparison):

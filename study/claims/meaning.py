@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from study.claims.compare import Finding, Method, Values, Variant, average, minus, times
+from study.claims.compare import Finding, Values, VariantRuns, average, minus, times
 from study.claims.load import Comparison, Part, Side
 from study.claims.rules import CHOICES, RULES, rising
 from study.losses import LOSSES
+from study.methods import Method
 
 
-def ask(part: Part, variant: Variant) -> Finding | None:
+def ask(part: Part, variant: VariantRuns) -> Finding | None:
     """Ask one variant; None as long as a run that the part needs is missing."""
     found = _asked(part, variant)
     return found.only_shown() if found and part.shown_only else found
 
 
-def _asked(comparison: Comparison, variant: Variant) -> Finding | None:
+def _asked(comparison: Comparison, variant: VariantRuns) -> Finding | None:
     variant = _chosen(variant, comparison.at, comparison.among, comparison.words)
     if comparison.rule:
         return RULES[comparison.rule](variant)
     if comparison.rising:
-        metric, *methods = comparison.rising
-        return rising(variant, str(metric), *map(_method, methods))
+        return rising(variant, str(comparison.rising[0]), *comparison.methods)
     if comparison.all:
         return variant.all_of(*(_asked(one, variant) for one in comparison.all))
     if comparison.any:
@@ -35,7 +35,7 @@ def _asked(comparison: Comparison, variant: Variant) -> Finding | None:
     return _compared(comparison, variant)
 
 
-def _compared(comparison: Comparison, variant: Variant) -> Finding | None:
+def _compared(comparison: Comparison, variant: VariantRuns) -> Finding | None:
     metric, want = comparison.metric, comparison.want
     assert want is not None  # the model of the file holds it
     sides = [values(side, metric, variant) for side in comparison.sides]
@@ -50,7 +50,7 @@ def _compared(comparison: Comparison, variant: Variant) -> Finding | None:
     return variant.differs(metric, *sides, margin=want.bound)
 
 
-def values(side: Side, metric: str, variant: Variant) -> Values | None:
+def values(side: Side, metric: str, variant: VariantRuns) -> Values | None:
     """Take one side of a comparison out of the runs of a variant; None where it was not run."""
     variant = _chosen(variant, side.at, side.among)
     metric = side.metric or metric
@@ -66,49 +66,44 @@ def values(side: Side, metric: str, variant: Variant) -> Values | None:
             else times(side.times, found, f"{side.times:g} × ({found.name})")
         )
     if side.best_of:
-        return variant.best_of(*map(_method, side.best_of), by=side.by)
+        return variant.best_of(*side.best_of, by=side.by)
     if side.average:
         return _average(side, metric, variant)
     if side.smallest:
         return _smallest(side.smallest, metric, variant)
     if side.largest:
-        constant = [one for one in variant.means(metric) if isinstance(one, float)]
-        return variant.of(metric, max(constant)) if constant else None
-    assert side.method is not None
-    return variant.of(metric, _method(side.method), side.name)
+        constant = {one.beta: one for one in variant.means(metric) if one.beta is not None}
+        return variant.of(metric, constant[max(constant)]) if constant else None
+    return variant.of(metric, side.method, side.name)
 
 
-def _smallest(by: str, metric: str, variant: Variant) -> Values | None:
+def _smallest(by: str, metric: str, variant: VariantRuns) -> Values | None:
     """Take the constant β with the smallest mean of a metric, beside the best of them in papers."""
-    means = {
-        method: mean for method, mean in variant.means(by).items() if isinstance(method, float)
-    }
+    means = {one: mean for one, mean in variant.means(by).items() if one.beta is not None}
     if not means:
         return None
     best = min(means, key=means.__getitem__)
     return replace(variant.of(metric, best), key=(metric, frozenset(means)))
 
 
-def _average(side: Side, metric: str, variant: Variant) -> Values:
+def _average(side: Side, metric: str, variant: VariantRuns) -> Values:
     """Average a loss over the numbers that it and the others were run with."""
-    there = [str(name).partition(" ") for name in variant.runs["setting"]]
-    of_loss = [{number for loss, _, number in there if loss == kind} for kind in side.over]
-    shared = sorted(set.intersection(*of_loss), key=float)
-    columns = [variant.of(metric, f"{side.average} {number}") for number in shared]
+    there = set(variant.runs["method"])
+    of_loss = [{method.numbers for method in there if method.loss == loss} for loss in side.over]
+    shared = sorted(set.intersection(*of_loss))
+    columns = [variant.of(metric, Method(side.average, numbers)) for numbers in shared]
     of_several = "mean over " if len(shared) > 1 else ""
-    name = f"{LOSSES[side.average].title}, {of_several}λ = {', '.join(shared)}"
+    written = ", ".join(f"{number:g}" for numbers in shared for number in numbers)
+    name = f"{LOSSES[side.average].title}, {of_several}λ = {written}"
     return average(columns, name)
 
 
-def _chosen(variant: Variant, at: Mapping[str, Any], among: str, words: str = "") -> Variant:
+def _chosen(
+    variant: VariantRuns, at: Mapping[str, Any], among: str, words: str = ""
+) -> VariantRuns:
     """Take a part of the runs, by columns and by a named choice."""
     if among:
         variant = CHOICES[among](variant)
     if at:
         variant = variant.at(variant.words, **at)
     return replace(variant, words=words) if words else variant
-
-
-def _method(value: Method) -> Method:
-    """A number is a constant β."""
-    return float(value) if isinstance(value, int) else value

@@ -6,29 +6,32 @@ import numpy as np
 import pandas as pd
 
 from study import published
+from study.methods import Method
 
 ARCGRAD_OTHERS = ("softmax", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
 """The losses that ArcGrad is compared with, with the paper's numbers."""
 
-TABLE_I = (*ARCGRAD_OTHERS, "arcgrad 30", "arcgrad 5")
+TABLE_I = tuple(map(Method.parse, (*ARCGRAD_OTHERS, "arcgrad 30", "arcgrad 5")))
 """The methods of Table I."""
 
+_SOFTMAX = TABLE_I[0]
 _EPOCHS_CONSIDERED = (10, 20, 50)
 
 
 def paper_table_i() -> pd.DataFrame:
     """Read the accuracies that the paper's Table I prints, in per cent: data sets by the paper's names, methods by ours."""
     printed = published.table("AG", 1).query("metric == 'accuracy'")
-    settings = [str(published.setting(row)[0]) for row in printed.to_dict("records")]
-    return printed.assign(setting=settings).pivot_table(
-        index="dataset", columns="setting", values="value", sort=False
+    methods = [published.method(row)[0] for row in printed.to_dict("records")]
+    of_rows = pd.Series(methods, printed.index, dtype=object)
+    return printed.assign(method=of_rows).pivot_table(
+        index="dataset", columns="method", values="value", sort=False
     )[list(TABLE_I)]
 
 
 def accuracies(runs: pd.DataFrame) -> pd.DataFrame:
     """Average test accuracy over all runs and folds, in per cent: data sets by the paper's names, in its order, and methods."""
     means = 100 * runs.pivot_table(
-        index="title", columns="setting", values="test_accuracy", sort=False
+        index="title", columns="method", values="test_accuracy", sort=False
     )
     return means.loc[[name for name in paper_table_i().index if name in means.index]]
 
@@ -41,7 +44,7 @@ def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
     with fewer epochs.
     """
     curves = (
-        runs[runs["setting"] == "softmax"]
+        runs[runs["method"] == _SOFTMAX]
         .drop(columns="epochs", errors="ignore")
         .rename(columns={"curve_epoch": "epochs"})
     )
@@ -52,7 +55,7 @@ def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
         index=["variant", "epochs"], columns="title", values="curve_test_accuracy"
     )
     distance = (
-        (means - paper_table_i()["softmax"]).abs().mean(axis=1).rename("distance").reset_index()
+        (means - paper_table_i()[_SOFTMAX]).abs().mean(axis=1).rename("distance").reset_index()
     )
     seen = distance[distance["epochs"].isin(_EPOCHS_CONSIDERED)]
     return seen.sort_values(["distance", "epochs"], kind="stable", ignore_index=True)
@@ -75,19 +78,19 @@ def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
     (total variation); counts are means over the seeds.
     """
     theirs = {
-        beta: column / column.sum()
+        Method.of_beta(float(str(beta))): column / column.sum()
         for beta, column in published.table("GD-2", 1).groupby("beta", sort=False)["value"]
     }
     distances = {}
     for variant, runs in grid.groupby("variant"):
+        counts = runs["confidence_counts"]
         ours = {
-            beta: np.mean(runs.loc[runs["setting"] == beta, "confidence_counts"].tolist(), axis=0)
-            for beta in theirs
+            method: np.mean(counts[runs["method"] == method].tolist(), axis=0) for method in theirs
         }
         distances[str(variant)] = np.mean(
             [
-                0.5 * np.abs(ours[beta] / ours[beta].sum() - share).sum()
-                for beta, share in theirs.items()
+                0.5 * np.abs(ours[method] / ours[method].sum() - share).sum()
+                for method, share in theirs.items()
             ]
         )
     return pd.Series(distances, name="distance", dtype=float).sort_values()

@@ -10,50 +10,53 @@ from dataclasses import replace
 from itertools import pairwise
 
 from study import statistics
-from study.claims.compare import Finding, Method, Outcome, Variant
-from study.claims.evidence import FAST, at_usual_rate
+from study.claims.compare import Finding, Outcome, VariantRuns
+from study.claims.evidence import at_usual_rate
 from study.claims.paper_tables import TABLE_I
+from study.methods import Method
+from study.variants import FAST
 
-Choice = Callable[[Variant], Variant]
-Rule = Callable[[Variant], Finding | None]
+Choice = Callable[[VariantRuns], VariantRuns]
+_PLAIN, _SMALLEST = Method.of_beta(1.0), Method.of_beta(0.001)
+
+Rule = Callable[[VariantRuns], Finding | None]
 
 
 # --- parts of the runs ---
 
 
-def at_chosen_rate(variant: Variant) -> Variant:
+def at_chosen_rate(variant: VariantRuns) -> VariantRuns:
     """Take the runs of each method with the learning rate that the validation split chooses.
 
     It is the rate of the largest mean validation accuracy, over the seeds of all rates that have
     three or more.
     """
-    method = variant.runs["setting"].astype(str)
     chosen = {}
-    for name, runs in variant.runs.groupby(method):
+    for method, runs in variant.runs.groupby("method"):
         by_rate = runs.pivot(index="seed", columns="learning_rate", values="valid_accuracy")
         tried = by_rate.dropna(axis=1, thresh=3).dropna()
         if tried.shape[1] >= 3 and len(tried) >= 3:
-            chosen[name] = tried.mean().idxmax()
-    kept = variant.runs["learning_rate"] == method.map(chosen)
+            chosen[method] = tried.mean().idxmax()
+    kept = variant.runs["learning_rate"] == variant.runs["method"].map(chosen)
     return variant.where(kept, "chosen learning rates")
 
 
-def _usual_rate(variant: Variant) -> Variant:
+def _usual_rate(variant: VariantRuns) -> VariantRuns:
     return variant.where(at_usual_rate(variant.runs))
 
 
-def _matched(variant: Variant) -> Variant:
+def _matched(variant: VariantRuns) -> VariantRuns:
     """Take the runs with a matched rate, and β = 1, for which matching changes nothing."""
-    kept = variant.runs["matched"] == (variant.runs["setting"] != 1.0)
+    kept = variant.runs["matched"] == (variant.runs["method"] != _PLAIN)
     return variant.where(kept, "matched learning rate")
 
 
-def _not_known_before(variant: Variant) -> Variant:
+def _not_known_before(variant: VariantRuns) -> VariantRuns:
     """Leave out older reduced runs, which were known when these criteria were written."""
     return variant.where((variant.runs["model"] == FAST) | (variant.runs["scale"] == "paper"))
 
 
-def _half(variant: Variant) -> Variant:
+def _half(variant: VariantRuns) -> VariantRuns:
     """Take the runs with half of the samples and right labels.
 
     LM's 25,000 of 50,000 are more than half of the 45,000 that are not held out.
@@ -62,12 +65,12 @@ def _half(variant: Variant) -> Variant:
     return variant.where(half, "0.5 of the samples")
 
 
-def _wrong(variant: Variant) -> Variant:
+def _wrong(variant: VariantRuns) -> VariantRuns:
     noise = variant.runs["label_noise"]
     return variant.where(noise > 0, f"{noise.max():g} of the labels wrong")
 
 
-def _of_people(variant: Variant) -> Variant:
+def _of_people(variant: VariantRuns) -> VariantRuns:
     """Leave out the labels that the data set comes with."""
     return variant.where(variant.runs["labels"] != "clean", "people's labels")
 
@@ -78,7 +81,7 @@ def _end(amount: str, other: str, which: str) -> Choice:
     They are taken at the largest amount of the other that has several of it.
     """
 
-    def choice(variant: Variant) -> Variant:
+    def choice(variant: VariantRuns) -> VariantRuns:
         runs = variant.runs
         several = runs.groupby(other)[amount].nunique() > 1
         full = runs[other] == several[several].index.max()
@@ -108,7 +111,7 @@ CHOICES: Mapping[str, Choice] = {
 # --- rules ---
 
 
-def rising(variant: Variant, metric: str, *methods: Method) -> Finding | None:
+def rising(variant: VariantRuns, metric: str, *methods: Method) -> Finding | None:
     """Ask whether the means rise from method to method.
 
     Met if they do; contradicted if a step down is beyond its interval.
@@ -126,56 +129,56 @@ def rising(variant: Variant, metric: str, *methods: Method) -> Finding | None:
     return replace(steps, outcome=outcome, text=text, how="compared", components=())
 
 
-def _same_confidence(variant: Variant) -> Finding | None:
+def _same_confidence(variant: VariantRuns) -> Finding | None:
     """Compare lost samples of β = 0.01 at τ = 1 with the nearest temperature at β = 1.
 
     Nearest is the one whose mean training confidence is nearest; they must be the same within
     0.001.
     """
     means = variant.means("train_confidence")
-    small = (0.01, 1.0)
+    small = Method.of_beta(0.01, 1.0)
     if small not in means:
         return None
-    usual = [pair for pair in means if isinstance(pair, tuple) and pair[0] == 1.0]
-    nearest = min(usual, key=lambda pair: abs(means[pair] - means[small]), default=None)
+    usual = [one for one in means if one.is_plain and one.temperature is not None]
+    nearest = min(usual, key=lambda one: abs(means[one] - means[small]), default=None)
     return variant.provided(
         variant.within(0.001, "train_confidence", small, nearest),
         variant.differs("lost", small, nearest),
     )
 
 
-def _best_pair(variant: Variant) -> Finding | None:
+def _best_pair(variant: VariantRuns) -> Finding | None:
     """Compare the best pair (β, τ) with the best β at τ = 1 and with the best τ at β = 1.
 
     Each is chosen by mean validation accuracy.
     """
     means = variant.means("valid_accuracy")
-    pairs = [pair for pair in means if isinstance(pair, tuple)]
+    pairs = [one for one in means if one.temperature is not None]
 
-    def best(kept: Callable[[tuple[float, float]], bool]) -> Method | None:
+    def best(kept: Callable[[Method], bool]) -> Method | None:
         return max(filter(kept, pairs), key=means.__getitem__, default=None)
 
     both = best(lambda pair: True)
-    alone = (best(lambda pair: pair[1] == 1.0), best(lambda pair: pair[0] == 1.0))
+    alone = (best(lambda pair: pair.temperature == 1.0), best(lambda pair: pair.is_plain))
     return variant.all_of(*(variant.larger("test_accuracy", both, one) for one in alone))
 
 
-def _share_at_each_rate(variant: Variant) -> Finding | None:
+def _share_at_each_rate(variant: VariantRuns) -> Finding | None:
     """Compare the shares of errors that are lost at every rate at which two seeds have errors."""
     at_each = [
         variant.at(f"rate {rate:g}", learning_rate=rate, input_scale=1.0, first_weights=1.0)
         for rate in (0.001, 0.01, 0.03, 0.1)
     ]
     for part in at_each:
-        if any(len(part.having("errors", beta)) < variant.seeds for beta in (0.001, 1.0)):
+        if any(len(part.having("errors", beta)) < variant.seeds for beta in (_SMALLEST, _PLAIN)):
             return None
-    findings = [replace(part, seeds=2).larger("lost_share", 0.001, 1.0) for part in at_each]
+    findings = [replace(part, seeds=2).larger("lost_share", _SMALLEST, _PLAIN) for part in at_each]
     return replace(variant, some=True).all_of(*findings)
 
 
-def _ranks_ahead(variant: Variant) -> Finding | None:
+def _ranks_ahead(variant: VariantRuns) -> Finding | None:
     """Ask Nemenyi's test: the mean rank difference plus and minus the critical difference."""
-    found = variant.larger("negative_rank", "arcgrad 5", "softmax")
+    found = variant.larger("negative_rank", TABLE_I[-1], _PLAIN)
     if found is None or found.difference is None:
         return None
     limit = statistics.critical_difference(len(TABLE_I), found.difference.n)

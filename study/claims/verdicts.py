@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from study import published, records, statistics
-from study.claims.compare import Finding, Outcome, Variant
-from study.claims.evidence import complete, on_fast, planned, runs_of
+from study.claims.compare import Finding, Outcome, VariantRuns
+from study.claims.evidence import by_variant, complete, planned, runs_of
 from study.claims.load import ledger
 from study.claims.meaning import ask
+from study.variants import Variant
 
 VERDICTS: Mapping[str, str] = {
     "supported": "its primary part is met in every variant that decides",
@@ -63,7 +64,7 @@ class Part:
             return "outside the premise"
         return "shown only" if self.findings else "not run"
 
-    def names(self, outcome: Outcome) -> list[str]:
+    def variants(self, outcome: Outcome) -> list[Variant]:
         """List the variants that decide and have this outcome."""
         return [finding.variant for finding in self.deciding if finding.outcome == outcome]
 
@@ -107,9 +108,14 @@ class Verdict:
 
     @property
     def scale(self) -> str:
-        """The scale of the runs behind it, such as ``"reduced"``; empty without runs."""
-        scales = {scale for finding in self.deciding for scale in finding.scale.split(", ")}
-        return ", ".join(sorted(filter(None, scales)))
+        """The scales of the runs behind it, such as ``"paper, reduced"``; empty without runs."""
+        return ", ".join(self.scales)
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The scales of the runs behind it."""
+        scales = {scale for finding in self.deciding for scale in finding.scales}
+        return tuple(sorted(scales))
 
     @property
     def seeds(self) -> int:
@@ -130,19 +136,16 @@ class Verdict:
 
 def _told_apart(part: Part) -> str:
     """Tell what separates the variants in which a part is met from those that contradict it."""
-    met, against = part.names("met"), part.names("contradicted")
-    fields_met, fields_against = (
-        zip(*map(_fields, names), strict=False) for names in (met, against)
+    met, against = part.variants("met"), part.variants("contradicted")
+    parts_met, parts_against = (
+        zip(*(variant.parts for variant in variants), strict=False) for variants in (met, against)
     )
-    for with_met, with_against in zip(fields_met, fields_against, strict=False):
+    for with_met, with_against in zip(parts_met, parts_against, strict=False):
         if not set(with_met) & set(with_against):
             ours, others = (", ".join(sorted(set(one))) for one in (with_met, with_against))
             return f"{part.id}: met with {ours}, contradicted with {others}"
-    return f"{part.id}: met in {'; '.join(met)}, contradicted in {'; '.join(against)}"
-
-
-def _fields(variant: str) -> list[str]:
-    return variant.split(", ") if ", " in variant else variant.split("-")
+    names_met, names_against = ("; ".join(map(str, variants)) for variants in (met, against))
+    return f"{part.id}: met in {names_met}, contradicted in {names_against}"
 
 
 def verdicts(
@@ -159,23 +162,23 @@ def verdicts(
     asked = claims if claims is not None else [name for name in ledger() if ledger()[name].parts]
 
     @functools.cache
-    def of_kind(kind: str) -> list[Variant]:
+    def of_kind(kind: str) -> list[VariantRuns]:
         return list(variants(runs_of(measured, kind), kind))
 
     return {claim: _decided(claim, _parts(claim, of_kind)) for claim in asked}
 
 
-def _parts(claim: str, of_kind: Callable[[str], Iterable[Variant]]) -> tuple[Part, ...]:
+def _parts(claim: str, of_kind: Callable[[str], Iterable[VariantRuns]]) -> tuple[Part, ...]:
     """Ask the variants of each kind what they say of a claim; outside its premise it is shown."""
     written = ledger()[claim]
     parts = []
     for letter, part in written.parts.items():
         findings = []
-        for variant in of_kind(part.runs):
-            found = ask(part, variant)
+        for runs in of_kind(part.runs):
+            found = ask(part, runs)
             if found is None:
                 continue
-            holds = not written.premise or variant.learnt >= written.premise
+            holds = not written.premise or runs.learnt >= written.premise
             findings.append(found if holds else found.only_shown(outside=True))
         parts.append(Part(letter, part.sentence, tuple(findings)))
     return tuple(parts)
@@ -201,19 +204,20 @@ def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
 
 def _counted(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Let what is out of a claim's scope, and older runs that were replaced, be shown only."""
-    names = (finding.variant for part in parts for finding in part.findings)
-    everywhere = replaced((claim,), names)
+    there = (finding.variant for part in parts for finding in part.findings)
+    everywhere = replaced((claim,), there)
 
     def counted(part: Part) -> Part:
         in_part = claim in _REPLACED_IN_PARTS and any(
-            on_fast(finding.variant) for finding in part.findings
+            finding.variant.on_fast for finding in part.findings
         )
 
         def shown(finding: Finding) -> Finding:
-            data, fast = finding.variant.partition(", ")[0], on_fast(finding.variant)
-            older = finding.variant in everywhere or (in_part and data in _FAMILY and not fast)
-            off_scope = claim in _SCOPE and data not in _SCOPE[claim]
-            if off_scope or (older and "paper" not in finding.scale):
+            variant = finding.variant
+            beside_fast = in_part and variant.dataset in _FAMILY and not variant.on_fast
+            older = variant in everywhere or beside_fast
+            off_scope = claim in _SCOPE and variant.dataset not in _SCOPE[claim]
+            if off_scope or (older and "paper" not in finding.scales):
                 return finding.only_shown()
             return finding
 
@@ -222,19 +226,19 @@ def _counted(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return tuple(map(counted, parts))
 
 
-def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
+def variants(runs: pd.DataFrame, kind: str) -> Iterator[VariantRuns]:
     """List the variants that are not under way, so that no outcome changes with each record.
 
-    With :data:`FAST` all planned settings have all planned seeds, and others that were begun are
+    With :data:`FAST` all planned methods have all planned seeds, and others that were begun are
     left out until they have enough. In the studies of step and long tail every arm that was begun
     has enough. Folds are the units where ten-fold cross-validations of one data set are repeated.
     """
-    for name, group in runs.groupby("variant") if not runs.empty else ():
-        fast = on_fast(str(name))
+    for variant, group in by_variant(runs):
+        fast = variant.on_fast
         unit = "title" if kind == "uci-tables" else "seed"
-        group, least = planned(group, kind, str(name))
-        arms = ["setting", "arm"] if fast else _ARMS
-        by = [group[column].astype(str) for column in arms if column in group]
+        group, least = planned(group, kind, variant)
+        arms = ["method", "arm"] if fast else _ARMS
+        by = [group[column] for column in arms if column in group]
         enough = group[unit].groupby(by, dropna=False).transform("nunique") >= least
         if kind in ("step", "long-tailed") and not enough.all():
             continue
@@ -242,32 +246,43 @@ def variants(runs: pd.DataFrame, kind: str) -> Iterator[Variant]:
         if fast and not (len(counted) and complete(counted, kind)):
             continue
         if kind == "uci-layers":
-            yield Variant(str(name), _folds(counted), least, "fold", resampled=_FOLD)
+            yield VariantRuns(variant, _folds(counted), least, "fold", resampled=_FOLD)
         else:
-            yield Variant(str(name), counted, least, unit, some=fast)
+            yield VariantRuns(variant, counted, least, unit, some=fast)
 
 
-_ARMS = ["setting", "learning_rate", "input_scale", "first_weights"]
+_ARMS = ["method", "learning_rate", "input_scale", "first_weights"]
 _FOLD = 1 / 9  # test over training samples with ten folds
 
 
 def _folds(runs: pd.DataFrame) -> pd.DataFrame:
     """Take cross-validations apart into their folds, which methods with the same seed share."""
     each = runs.explode("fold_accuracies", ignore_index=True)
-    number = each.groupby(["seed", "setting", "depth"]).cumcount()
+    number = each.groupby(["seed", "method", "depth"]).cumcount()
     fold = each["seed"].astype(str) + "/" + number.astype(str)
     return each.assign(fold=fold, test_accuracy=each["fold_accuracies"].astype(float))
 
 
-def replaced(claims: Iterable[str], variants: Iterable[str]) -> set[str]:
-    """List the variants of older runs that do not decide such claims, since a network at real accuracy does on the same kind of data."""
-    names = set(variants) if set(claims) & set(_REPLACED) else set()
-    family = {name: _FAMILY.get(name.partition(", ")[0], "") for name in names}
+def deciding(runs: pd.DataFrame, kind: str, claims: Iterable[str]) -> list[Variant]:
+    """List the variants of a kind that are not under way and decide such claims."""
+    there = {one.variant: one for one in variants(runs_of(runs, kind), kind)}
+    older = replaced(claims, there)
+    return [
+        variant for variant, one in there.items() if variant not in older or "paper" in one.scales
+    ]
+
+
+def replaced(claims: Iterable[str], variants: Iterable[Variant]) -> set[Variant]:
+    """List the variants of older runs that do not decide such claims.
+
+    A network at real accuracy does instead, on the same kind of data.
+    """
+    there = set(variants) if set(claims) & set(_REPLACED) else set()
+    newer = {_FAMILY.get(variant.dataset, "") for variant in there if variant.on_fast}
     return {
-        name
-        for name in names
-        if not on_fast(name)
-        and family[name] in {family[other] for other in names if on_fast(other)}
+        variant
+        for variant in there
+        if not variant.on_fast and _FAMILY.get(variant.dataset, "") in newer
     }
 
 
@@ -278,7 +293,7 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
     Holm's method over the comparisons of the claim that decide, and by sign flips.
     """
     rows = [
-        {"claim": claim, "part": part, "variant": leaf.variant, "compared": leaf.text}
+        {"claim": claim, "part": part, "variant": str(leaf.variant), "compared": leaf.text}
         | {"mean": found.mean, "low": found.interval.low, "high": found.interval.high}
         | {"pairs": found.n, "outcome": leaf.outcome, "decides": leaf.decides}
         | {"outside": leaf.outside, "notes": ", ".join(leaf.notes)}
@@ -298,19 +313,18 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
     """
 
     @functools.cache
-    def first_seeds(kind: str) -> list[Variant]:
+    def first_seeds(kind: str) -> list[VariantRuns]:
         found = []
-        selected = runs_of(runs, kind)
-        for name, group in selected.groupby("variant") if len(selected) else ():
-            if on_fast(str(name)):
-                found.append(Variant(str(name), group[group["seed"] < 3], 3, some=True))
+        for variant, group in by_variant(runs_of(runs, kind)):
+            if variant.on_fast:
+                found.append(VariantRuns(variant, group[group["seed"] < 3], 3, some=True))
         return found
 
     tables = [one for one in decided if one.claim not in ("A2", "A3")]  # whose units are no seeds
     listed = [
         row
         for row in _comparisons(tables)
-        if row[2].outcome == "unresolved" and not on_fast(row[2].variant)
+        if row[2].outcome == "unresolved" and not row[2].variant.on_fast
     ]
     for claim, written in ledger().items():
         if written.parts:
@@ -323,7 +337,7 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
         deviation = found.error * math.sqrt(found.n)
         ends = [abs(end) for effect in leaf.paper for end in (effect.low, effect.high)]
         printed = sorted(filter(None, ends))
-        about = {"part": f"{claim} {letter}", "variant": leaf.variant, "compared": leaf.text}
+        about = {"part": f"{claim} {letter}", "variant": str(leaf.variant), "compared": leaf.text}
         rows.append(
             about
             | {"seeds": found.n, "deviation": deviation}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from study import published, statistics
-from study.claims.compare import Variant
+from study.claims.compare import VariantRuns
 from study.figures.style import (
     MARKERS,
     grid,
@@ -23,7 +23,9 @@ from study.figures.style import (
     schedule_label,
     schedule_style,
 )
+from study.methods import Method
 from study.statistics import Interval
+from study.variants import Variant
 
 Outcome = tuple[str, float, Literal["difference", "log", "count"] | None]
 """The label of an axis, a factor, and whether the outcome is drawn minus that of β = 1, or on an axis that is logarithmic (with a 0)."""
@@ -76,7 +78,8 @@ def against(
     )
     styles = reading_styles(dict.fromkeys(map(str, table[line])))
     seeds = table.groupby(line)["seed"].nunique()
-    uneven = seeds.nunique() > 1 and not any("seeds)" in str(name) for name in seeds.index)
+    told = "counted" in table and table["counted"].any()  # behind their names
+    uneven = seeds.nunique() > 1 and not told
     labels = {
         name: schedule_label(str(name)) + (f" ({number})" if uneven else "")
         for name, number in seeds.items()
@@ -111,7 +114,7 @@ def against(
         if name and index < len(names):
             ax.set_title(in_lines(name), fontsize="small")
         _axis(ax, x, titled=index >= len(axes) - columns)
-        if how == "difference" or column.startswith("overconfidence"):
+        if how == "difference" or column == "overconfidence":
             ax.axhline(0, color="0.3", linewidth=0.9, zorder=0)
     for ax in axes:
         if ax.get_yscale() == "symlog":
@@ -260,11 +263,11 @@ def _lines_of(
     here = papers["dataset"].isin(runs["dataset"].map(published.DATASETS)) & (
         papers["metric"] == metric
     )
-    constant = papers[
-        here & papers["setting"].map(lambda setting: isinstance(setting, float))
-    ].astype({"setting": float})
-    for (paper, *_), series in constant.groupby(["paper", "dataset", "model"], sort=False):
-        yield str(paper), series.set_index("setting")[["value"]].sort_index().T
+    here &= papers["condition"].eq("") & papers["paper"].isin(list(_PAPERS))
+    constant = papers[here].assign(beta=papers["method"].map(lambda method: method.beta))
+    groups = constant.dropna(subset="beta").groupby(["paper", "dataset", "model"], sort=False)
+    for (paper, *_), series in groups:
+        yield str(paper), series.set_index("beta")[["value"]].sort_index().T
 
 
 def _relative(values: pd.DataFrame, how: str | None) -> pd.DataFrame:
@@ -287,12 +290,14 @@ def _means(runs: pd.DataFrame, column: str, x: str) -> dict[float, Interval]:
 
 def _to_one(runs: pd.DataFrame, column: str) -> dict[float, Interval]:
     """Estimate the difference of each constant β to β = 1; nothing if there is no β = 1."""
-    variant = Variant("", runs.assign(setting=runs["beta"].astype(float)))
-    betas = [method for method in variant.means(column) if isinstance(method, float)]
-    found = {1.0: Interval(0.0, 0.0, 0.0)} if 1.0 in betas else {}
-    for beta in betas:
-        if beta != 1.0 and (interval := variant.interval(column, beta, 1.0)):
-            found[beta] = interval
+    variant = VariantRuns(Variant(), runs.assign(method=runs["beta"].map(Method.of_beta)))
+    methods, plain = list(variant.means(column)), Method.of_beta(1.0)
+    found = {1.0: Interval(0.0, 0.0, 0.0)} if plain in methods else {}
+    for method in methods:
+        if method.beta is None or method == plain:
+            continue
+        if interval := variant.interval(column, method, plain):
+            found[method.beta] = interval
     return dict(sorted(found.items()))
 
 

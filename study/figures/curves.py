@@ -17,6 +17,7 @@ from study.figures.style import (
     schedule_label,
     schedule_style,
 )
+from study.metrics import metric
 
 _FIFTHS = ("1 (hardest)", "2", "3", "4", "5 (easiest)")
 
@@ -94,7 +95,7 @@ def curves(
                 )
                 ax.fill_between(epochs[shown], *band, color=look["color"], alpha=0.18, linewidth=0)
         ax.set(yscale="log" if log == "y" else "linear", ylim=ylim)
-        if y.endswith("accuracy"):
+        if metric(y).is_accuracy:
             ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}")
         if log == "x":
             ax.set_xscale("log")

@@ -16,7 +16,8 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from study.losses import LOSSES, loss_name
+from study.methods import Method, method_name
+from study.variants import ACTIVATIONS, PIXELS
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for
 # the common colour deficiencies
@@ -24,16 +25,13 @@ _SMALL = LinearSegmentedColormap.from_list(
     "small beta", ["#74b3d8", "#3d8cc4", "#08519c", "#5e3c99"]
 )
 _LARGE = LinearSegmentedColormap.from_list("large beta", ["#f0a030", "#e66101", "#8c2d04"])
-_WARMUPS = ("#009e73", "#cc79a7", "#7f7f00")
+_WARMUPS = {0.001: "#009e73", 0.01: "#cc79a7"}  # by β at the start
+_OTHER_WARMUPS = "#7f7f00"
 
 # a variant of MNIST has the marker of its activation, and the colour and the line of its pixels; no
 # blue and no orange, which are for β
-_ACTIVATIONS = {"ReLU": "o", "tanh": "s", "sigmoid": "^"}
-_PIXELS = {
-    "pixels 0 to 1": ("#117733", "-"),
-    "standardised pixels": ("#666666", "--"),
-    "pixels 0 to 255": ("#aa3377", ":"),
-}
+_ACTIVATIONS = {"relu": "o", "tanh": "s", "sigmoid": "^"}
+_PIXELS = {"unit": ("#117733", "-"), "standard": ("#666666", "--"), "none": ("#aa3377", ":")}
 _SHADES = ("#444444", "#117733", "#aa3377", "#999933", "#44aa99", "#882255", "#888888", "#cc6677")
 # An order, from dark to light: no end is lost, neither on white nor turned on a dark page
 _ORDER = LinearSegmentedColormap.from_list("order", sns.color_palette("viridis", 101)[:66])
@@ -88,33 +86,24 @@ def beta_label(beta: float) -> str:
 
 
 def schedule_style(label: str) -> dict[str, str]:
-    """Give colour and line of a schedule by its label: those of β for a constant one, its own for a loss, dash-dotted for a warm-up."""
-    try:
-        return {"color": beta_color(float(label)), "linestyle": beta_linestyle(float(label))}
-    except ValueError:
-        if (loss := label.partition(" ")[0]) in LOSSES:
-            return {"color": LOSSES[loss].color, "linestyle": LOSSES[loss].line}
-        return {
-            "color": _WARMUPS[0]
-            if "0.001" in label
-            else _WARMUPS[1]
-            if "0.01" in label
-            else _WARMUPS[2],
-            "linestyle": "-.",
-        }
+    """Give colour and line of a method by its label: those of β for a constant one, its own for a loss, dash-dotted for a warm-up."""
+    method = Method.named(label)
+    if method is None or method.schedule != "constant":
+        start = method.numbers[0] if method else 0.0
+        return {"color": _WARMUPS.get(start, _OTHER_WARMUPS), "linestyle": "-."}
+    if method.beta is not None:
+        return {"color": beta_color(method.beta), "linestyle": beta_linestyle(method.beta)}
+    return {"color": method.kind.color, "linestyle": method.kind.line}
 
 
 def schedule_label(label: str) -> str:
-    """Write a schedule for a legend.
+    """Write a method for a legend, by its label.
 
     Example:
         >>> schedule_label("0.1"), schedule_label("warm-up 0.01→0.1"), schedule_label("lm 0.3")
         ('β = 0.1', 'warm-up 0.01→0.1', 'LM, λ = 0.3')
     """
-    try:
-        return beta_label(float(label))
-    except ValueError:
-        return loss_name(label)
+    return method_name(label)
 
 
 def in_lines(text: str) -> str:
@@ -139,15 +128,21 @@ def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """
     styles = {}
     for index, name in enumerate(names):
-        activation, _, pixels = name.partition(", ")
-        color, line = _PIXELS.get(pixels, (_SHADES[index % len(_SHADES)], LINES[index % 4]))
-        schedule = name.removeprefix("β = ")
-        known = schedule != name or name.partition(" ")[0] in LOSSES
-        look = schedule_style(schedule) if known else {"color": color, "linestyle": line}
-        styles[name] = look | {
-            "marker": _ACTIVATIONS.get(activation, MARKERS[index % len(MARKERS)])
-        }
+        by_place = {"color": _SHADES[index % len(_SHADES)], "linestyle": LINES[index % 4]}
+        look = schedule_style(name) if Method.named(name) else by_place
+        styles[name] = look | {"marker": MARKERS[index % len(MARKERS)]} | _of_mnist().get(name, {})
     return styles
+
+
+def _of_mnist() -> dict[str, dict[str, str]]:
+    """The looks of the variants of MNIST, and of their activations, by name."""
+    looks = {}
+    for activation, marker in _ACTIVATIONS.items():
+        looks[ACTIVATIONS[activation]] = {"marker": marker}
+        for pixels, (color, line) in _PIXELS.items():
+            name = f"{ACTIVATIONS[activation]}, {PIXELS[pixels]}"
+            looks[name] = {"marker": marker, "color": color, "linestyle": line}
+    return looks
 
 
 def grid(

@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from study import claims, published, statistics
-from study.claims import TABLE_I, Variant
+from study.claims import TABLE_I, VariantRuns
+from study.claims.evidence import by_variant
 from study.losses import LOSSES
+from study.methods import Method
 from study.statistics import MeanSd
 from study.tables.book import MISSING, bold, cell, mean_sd
-from study.tables.runs import leads, short
+from study.tables.runs import leads
+from study.variants import Variant
 
 PAPER = "paper"
 
@@ -59,7 +62,7 @@ _COMPARED = {  # a loss without its numbers stands for all of them
 
 
 def printed(*numbers: int) -> pd.DataFrame:
-    """Read the paper's tables, 1 to 4, in our names: ``source``, ``loss``, the error ``value`` in per cent and its ``sd``.
+    """Read the paper's tables, 1 to 4, in our names: ``source`` and its ``data``, ``loss``, the error ``value`` in per cent and its ``sd``.
 
     LGM and L-Softmax stand without numbers, because the paper gives none.
 
@@ -69,7 +72,8 @@ def printed(*numbers: int) -> pd.DataFrame:
     """
     rows = []
     for row in pd.concat([published.table("LM", number) for number in numbers]).to_dict("records"):
-        loss = str(published.setting(row)[0])
+        method = published.method(row)[0]
+        assert method is not None  # every loss of the paper is one of the book
         degraded = {
             "of the samples": row.get("train_fraction", 0),
             "% wrong labels": 100 * row.get("noise_rate", 0),
@@ -79,10 +83,9 @@ def printed(*numbers: int) -> pd.DataFrame:
             row["model"],
             *(f"{amount:g} {words}" for words, amount in degraded.items() if amount > 0),
         ]
-        rows.append(
-            (", ".join(parts), _without_numbers(loss), float(row["value"]), float(row["sd"]))
-        )
-    return pd.DataFrame(rows, columns=["source", "loss", "value", "sd"])
+        about = ", ".join(parts), row["dataset"], _without_numbers(method)
+        rows.append((*about, float(row["value"]), float(row["sd"])))
+    return pd.DataFrame(rows, columns=["source", "data", "loss", "value", "sd"])
 
 
 def divergences(runs: pd.DataFrame) -> pd.DataFrame:
@@ -92,7 +95,7 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
     sources = {
         f"{PAPER}, {_CIFAR_100}": {
             str(loss): cell(MeanSd(mean, sd, _RUNS), ".2f")
-            for loss, _, mean, sd in theirs.itertuples()
+            for loss, _, _, mean, sd in theirs.itertuples()
         }
     }
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
@@ -102,21 +105,18 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
         }
     rows = []
     for source, cells in sources.items():
-        strengths = {
-            loss.partition(" ")[2] for loss in cells if loss.partition(" ")[0] in DIVERGENCES
-        }
+        methods = map(Method.parse, cells)
+        strengths = {one.numbers[0] for one in methods if one.loss in DIVERGENCES}
         rows.append(
             {"source": source, "λ": "0 (softmax)"}
             | dict.fromkeys(DIVERGENCES.values(), cells.get("softmax", MISSING))
         )
-        for value in sorted(strengths, key=float):
-            rows.append(
-                {"source": source, "λ": value}
-                | {
-                    title: cells.get(f"{kind} {value}", MISSING)
-                    for kind, title in DIVERGENCES.items()
-                }
-            )
+        for value in sorted(strengths):
+            of_value = {
+                title: cells.get(Method(loss, (value,)).label, MISSING)
+                for loss, title in DIVERGENCES.items()
+            }
+            rows.append({"source": source, "λ": f"{value:g}"} | of_value)
     return pd.DataFrame(rows)
 
 
@@ -129,39 +129,32 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     of_paper = printed(1, 2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])
-    for source, of_source in of_paper.groupby("source", sort=False):
+    for (_, data), of_source in of_paper.groupby(["source", "data"], sort=False):
         found = {
             row["loss"]: MeanSd(row["value"], row["sd"], _RUNS)
             for row in of_source.to_dict("records")
         }
         for loss in found.keys() - {"softmax"}:
             welch = statistics.contrast([found["softmax"], found[loss]], [1, -1])
-            rows.append(
-                (
-                    loss,
-                    f"{PAPER}, {str(source).partition(', ')[0]}",
-                    welch.estimate,
-                    welch.low,
-                    welch.high,
-                )
-            )
+            ends = welch.estimate, welch.low, welch.high
+            rows.append((False, loss, f"{PAPER}, {data}", *ends))
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
-        rules = Variant(str(variant), of_variant)
-        ours = {}
-        for loss in sorted(
-            set(of_variant["loss"]) - {"softmax"}, key=list(of_variant["loss"]).count
-        ):  # most seeds last
-            if (lead := rules.larger("test_accuracy", loss, "softmax")) and lead.difference:
-                ours[_without_numbers(loss)] = lead.difference.interval
+        runs_of_variant, ours = VariantRuns(Variant(), of_variant), {}
+        softmax, counts = Method.parse("softmax"), of_variant["method"].value_counts()
+        for method in sorted(
+            set(of_variant["method"]) - {softmax}, key=lambda one: int(counts[one])
+        ):
+            lead = runs_of_variant.larger("test_accuracy", method, softmax)
+            if lead and lead.difference:  # of the method with most seeds, which comes last
+                ours[_without_numbers(method)] = lead.difference.interval.times(100)
         rows += [
-            (loss, f"ours, {variant}", 100 * own.estimate, 100 * own.low, 100 * own.high)
+            (True, loss, f"ours, {variant}", own.estimate, own.low, own.high)
             for loss, own in ours.items()
         ]
-    frame = pd.DataFrame(rows, columns=["loss", "source", "mean", "low", "high"])
+    frame = pd.DataFrame(rows, columns=["ours", "loss", "source", "mean", "low", "high"])
     frame = frame.assign(
         panel="", label=frame["loss"].map(_title), place=frame["loss"].map(in_order)
     )
-    frame["ours"] = ~frame["source"].str.startswith(PAPER)
     return frame.sort_values(["ours", "place"], kind="stable", ignore_index=True)
 
 
@@ -188,7 +181,7 @@ def as_printed() -> pd.DataFrame:
             [
                 mean
                 for (source, loss), mean in found.items()
-                if source == where and one in (loss, loss.split()[0])
+                if source == where and Method.parse(one).includes(Method.parse(loss))
             ]
             for one in both
         ]
@@ -208,14 +201,14 @@ def as_printed() -> pd.DataFrame:
 
 def in_order(loss: str) -> tuple[int, float]:
     """Give a sorting key: softmax first, then the order of the paper, the regulariser last; a loss with larger numbers later."""
-    kind, _, numbers = loss.partition(" ")
-    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER), float(
-        numbers.split()[0]
-    ) if numbers else 0.0
+    method = Method.parse(loss)
+    name = "softmax" if method.is_plain else method.loss
+    place = _ORDER.index(name) if name in _ORDER else len(_ORDER)
+    return place, method.numbers[0] if method.numbers else 0.0
 
 
-def _without_numbers(loss: str) -> str:
-    return kind if (kind := loss.partition(" ")[0]) in _NO_NUMBERS else loss
+def _without_numbers(method: Method) -> str:
+    return method.loss if method.loss in _NO_NUMBERS else method.label
 
 
 def _title(loss: str) -> str:
@@ -228,20 +221,19 @@ FREE, TOGETHER = "rows dealt out freely, as in the paper", "equal rows in one fo
 
 
 def table_i(runs: pd.DataFrame) -> pd.DataFrame:
-    """Show the accuracies of Table I in per cent: a row for each of ``folds``, ``source``, ``title`` and ``setting``."""
+    """Show the accuracies of Table I in per cent: a row for each of ``folds``, ``source``, ``title`` and ``method``, with its label as ``schedule``."""
     frames = [_long(claims.paper_table_i(), FREE, PAPER)]
     for kind, folds in {"uci": FREE, "uci-adam": FREE, "uci-tables": TOGETHER}.items():
         found = claims.runs_of(runs, kind)
-        for variant, group in (
-            found[found["setting"].isin(list(TABLE_I))].groupby("variant") if len(found) else ()
-        ):
-            frames.append(_long(claims.accuracies(group), folds, short(str(variant))))
+        known = found[found["method"].isin(TABLE_I)] if len(found) else found
+        for variant, group in by_variant(known):
+            frames.append(_long(claims.accuracies(group), folds, variant.short))
     return pd.concat(frames, ignore_index=True)
 
 
 def ahead(scores: pd.DataFrame) -> pd.DataFrame:
     """Accuracy of ArcGrad in Table I minus that of each other method, in points over the data sets, for :func:`study.figures.beside`."""
-    named = scores.rename(columns={"folds": "variant", "setting": "schedule"})
+    named = scores.rename(columns={"folds": "variant"})
     groups = named.groupby("source", sort=False)
     return pd.concat(
         [
@@ -263,7 +255,7 @@ def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
         title, number, spec = of_kind[kind]
         for folds, of_folds in scores.groupby("folds", sort=False):
             wide = of_folds.pivot_table(
-                index="title", columns=["source", "setting"], values="accuracy", sort=False
+                index="title", columns=["source", "method"], values="accuracy", sort=False
             )
             wide = pd.DataFrame(
                 {
@@ -272,7 +264,7 @@ def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
                 }
             )
             texts = wide.abs().map(f"{{:{spec}}}".format)
-            best = texts.where(wide.ne(wide.max()), "**" + texts + "**").rename(published.loss_name)
+            best = texts.where(wide.ne(wide.max()), "**" + texts + "**").rename(str)
             frames.append(best.rename_axis("method").reset_index().assign(of=f"{title}: {folds}"))
     return pd.concat(frames, ignore_index=True).fillna(MISSING)
 
@@ -281,6 +273,7 @@ def _long(wide: pd.DataFrame, folds: str, source: str) -> pd.DataFrame:
     frame = (
         wide.rename_axis("title")
         .reset_index()
-        .melt("title", var_name="setting", value_name="accuracy")
+        .melt("title", var_name="method", value_name="accuracy")
     )
-    return frame.assign(folds=folds, source=source)
+    labels = frame["method"].map(lambda method: method.label)
+    return frame.assign(schedule=labels, folds=folds, source=source)

@@ -7,14 +7,15 @@ from typing import Any
 import pandas as pd
 from IPython.display import HTML
 
-from study.claims import Variant, Verdict
-from study.claims.evidence import FAST
+from study.claims import VariantRuns, Verdict, deciding
+from study.methods import Method
 from study.tables.page import Page
+from study.variants import FAST, PERCEPTRON, Variant
 
 _LEAST = 3  # seeds
 _NETWORKS = {
-    "mlp": "the papers' network",
-    "fast": "a small network",
+    PERCEPTRON: "the papers' network",
+    FAST: "a small network",
     "resnet18": "a narrow ResNet18",
     "vgg16": "a narrow VGG16",
 }
@@ -58,25 +59,26 @@ def settings(page: Page) -> pd.DataFrame:
     runs = pd.concat(
         [
             images[fast],
-            grid.assign(variant="MNIST, " + grid["variant"], model="mlp"),
+            grid.assign(variant="MNIST, " + grid["variant"], model=PERCEPTRON),
             images[~fast],
         ]
     )
-    runs = runs[runs["setting"].map(lambda setting: isinstance(setting, float))]
+    runs = runs[runs["method"].map(lambda method: method.beta is not None)]
     runs = runs[runs.groupby(["variant", "beta"])["seed"].transform("nunique") >= _LEAST]
     curves = zip(runs["curve_epoch"], runs["curve_test_accuracy"], runs["epochs"], strict=True)
     runs["early"] = [
         float(pd.Series(accuracy, epochs).loc[1e-9 : last / 4].mean())
         for epochs, accuracy, last in curves
     ]
-    newest = Page("E6", "E8", found=page.records).runs("images")["variant"]
-    runs["decides"] = runs["variant"].isin(newest) | runs["variant"].str.startswith("MNIST")
+    newest = {variant.short for variant in deciding(page.records, "images", ("E6", "E8"))}
+    runs["decides"] = runs["variant"].isin(newest) | runs["model"].eq(PERCEPTRON)
     rows = []
     for name, own in runs.groupby("variant", sort=False):
         one = own.iloc[0]
         scale = "" if one["scale"] == "paper" else "reduced: "
         note = f"{scale}{_NETWORKS.get(one['model'], one['model'])}, {one['epochs']:.0f} epochs"
         about = {"setting": name, "note": note, "decides": one["decides"]}
+        about |= {"network": one["model"], "normalization": one["normalization"]}
         wide = 100 * own.pivot(index="seed", columns="beta", values=list(_MEANS.values())).astype(
             float
         )
@@ -84,7 +86,8 @@ def settings(page: Page) -> pd.DataFrame:
         for beta, of_beta in own.groupby("beta"):
             found: dict[str, Any] = {title: means[metric, beta] for title, metric in _MEANS.items()}
             for title, metric in (("gain", "test_accuracy"), ("early gain", "early")):
-                gain = Variant(str(name), own).interval(metric, float(str(beta)), 1.0)
+                beta_1, other = Method.of_beta(1.0), Method.of_beta(float(str(beta)))
+                gain = VariantRuns(Variant(), own).interval(metric, other, beta_1)
                 found[title] = gain.times(100) if gain else None
             rows.append(
                 about
@@ -133,6 +136,7 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
         key=lambda beta: min(gains[beta]),
     )
     linked, smallest = found[found["link"].notna()], by_beta[min(by_beta)]
+    of_raw_pixels = smallest["network"].eq(PERCEPTRON) & smallest["normalization"].eq("none")
     usual = linked[linked["beta"] == 1].set_index("setting")
     at_advised = linked[linked["beta"] == advised].assign(
         usual=lambda own: own["setting"].map(usual["ece"])
@@ -152,14 +156,11 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     }
     return told | {
         "settings": count,
-        "mnist": found.loc[found["setting"].str.startswith("MNIST"), "setting"].nunique(),
+        "mnist": found.loc[found["network"] == PERCEPTRON, "setting"].nunique(),
         "advised": advised,
         "smallest": min(by_beta),
         "confidence": at_advised[["ece", "link", "temperature", "usual"]].to_dict("list"),
-        "raw": [
-            gain.estimate
-            for gain in smallest.loc[smallest["setting"].str.endswith("pixels 0 to 255"), "gain"]
-        ],
+        "raw": [gain.estimate for gain in smallest.loc[of_raw_pixels, "gain"]],
         "temperature": usual["temperature"].tolist(),
         "chosen_rates": points.get("d", []),
         "chosen_rates_mnist": points.get("g", []),

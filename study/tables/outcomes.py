@@ -11,26 +11,28 @@ import pandas as pd
 from IPython.display import HTML
 
 from study import ROOT, claims, published, statistics
-from study.claims import OWN, VERDICTS, Finding, Outcome, Variant, Verdict
+from study.claims import OWN, VERDICTS, Finding, Outcome, VariantRuns, Verdict
 from study.claims.meaning import ask
 from study.statistics import Interval
 from study.tables.book import MISSING, signed
-from study.tables.runs import short
+from study.variants import Variant
 
 MARKS: Mapping[Outcome, str] = {"met": "✓", "contradicted": "✗", "unresolved": "○"}
 """The mark of each outcome of a finding."""
 SCALES: Mapping[str, str] = {"paper": "the papers' scale", "reduced": "reduced runs"}
 """What the scales of the records are called in a sentence."""
+_SHORT_SCALES = {"paper": "papers' scale", "reduced": "reduced"}
 
-_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "MNIST": ("relu-", "tanh-", "sigmoid-", "mnist"),
-    "CIFAR-10, small network": ("cifar10,",),
-    "CIFAR-100, small network": ("cifar100,",),
-    "CIFAR-10, few images": ("cifar10-jpeg,",),
-    "Tiny-ImageNet, few images": ("tiny-imagenet,",),
-    "small tables, cost": ("",),
+_DATA: Mapping[str, str] = {
+    "mnist": "MNIST",
+    "cifar10": "CIFAR-10, small network",
+    "cifar100": "CIFAR-100, small network",
+    "cifar10-jpeg": "CIFAR-10, few images",
+    "tiny-imagenet": "Tiny-ImageNet, few images",
 }
-"""Data sets, and how the names of their variants begin."""
+_OTHERS = "small tables, cost"
+_COLUMNS = (*_DATA.values(), _OTHERS)
+"""The columns of the matrix, by the data sets of the variants."""
 
 _WORDS = (
     "none",
@@ -48,7 +50,7 @@ _TABLES = {
 
 def scale(verdict: Verdict) -> str:
     """Name the scale of the runs behind a claim in words; empty without runs."""
-    return " and ".join(SCALES[name] for name in verdict.scale.split(", ") if name)
+    return " and ".join(SCALES[name] for name in verdict.scales)
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:
@@ -126,22 +128,17 @@ def _own(claim: str, part: str) -> Iterator[tuple[published.Effect, ...]]:
     """The papers' own effects in the comparisons of a part, by its rule, which takes the printed numbers for runs."""
     source = _TABLES[claim]
     printed = published.printed().query("source == @source")
-    scores = printed.pivot(index="dataset", columns="setting", values="value")
+    index = ["dataset", "epochs"]
+    scores = printed.pivot(index=index, columns="method", values="value")
     columns = {
         printed["metric"].iloc[0]: scores,
         "wins": claims.won(scores),
         "negative_rank": -statistics.ranks(scores),
     }
     runs = pd.DataFrame({name: table.stack() for name, table in columns.items()}).reset_index()
-    runs["epochs"], runs["samples"] = (
-        runs["dataset"].str.extract(r"(\d+) epochs")[0].astype(float),
-        0,
-    )
-    runs["model"], name = printed["model"].iloc[0].lower(), runs["dataset"].str.partition(", ")[0]
-    twice = pd.concat(
-        [runs.assign(unit=name + copy) for copy in "ab"]
-    )  # for an interval, of which nothing is told
-    found = ask(claims.ledger()[claim].parts[part], Variant(source, twice, unit="unit"))
+    runs["samples"], runs["model"] = 0, printed["model"].iloc[0].lower()
+    rows = VariantRuns(Variant(source), runs, seeds=1, unit="dataset", printed=True)
+    found = ask(claims.ledger()[claim].parts[part], rows)
     for leaf in found.leaves() if found else ():
         if leaf.difference:
             mean = round(leaf.difference.mean, 4)
@@ -194,11 +191,7 @@ def _table(verdicts: Sequence[Verdict], name: str, caption: str) -> str:
         for letter, finding in (
             (part.id, finding) for part in verdict.parts for finding in part.deciding
         ):
-            column = next(
-                name
-                for name, beginnings in _COLUMNS.items()
-                if finding.variant.startswith(beginnings)
-            )
+            column = _DATA.get(finding.variant.dataset, _OTHERS)
             columns[column].append((letter, finding))
     shown = [column for column in _COLUMNS if any(columns[column] for columns in by_column)]
     head = "".join(f'<th scope="col">{column}</th>' for column in ("claim", "outcome", *shown))
@@ -210,7 +203,7 @@ def _table(verdicts: Sequence[Verdict], name: str, caption: str) -> str:
         if label not in _pages():
             raise ValueError(f"no page has the label {label!r}")
         address = f"../{_pages()[label]}#{label}"
-        size = scale(verdict).removesuffix(" runs").removeprefix("the ")
+        size = " and ".join(_SHORT_SCALES[name] for name in verdict.scales)
         # on a phone, where .all is shown and .word is not, the scale stands behind the name
         about = f'<small class="all">{size}</small>'
         claimed = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> {about}</th>'
@@ -246,7 +239,7 @@ def _cell(name: str, found: Sequence[tuple[str, Finding]], address: str) -> str:
         told = "; ".join(each).replace(f" (papers: {MISSING})", "")
         mark = f'<span class="{one.outcome}">{MARKS[one.outcome]} {one.outcome}</span>'
         lines.append(
-            f"<span>{mark} <b>{part}</b> {html.escape(f'{short(one.variant)}: {signed(told)}')}</span>"
+            f"<span>{mark} <b>{part}</b> {html.escape(f'{one.variant.short}: {signed(told)}')}</span>"
         )
     hidden = f'<span class="visually-hidden">{html.escape(name)}: </span>'
     return f'<td><a href="{address}">{hidden}{_marks(one for _, one in found)}<span class="more">{"".join(lines)}</span></a></td>'

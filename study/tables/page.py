@@ -16,12 +16,12 @@ from pandas.api.types import is_numeric_dtype
 
 from study import ROOT, campaign, claims, figures, records
 from study.claims import Finding, Verdict
-from study.claims.evidence import FAST, on_fast
 from study.claims.verdicts import replaced, variants
 from study.tables import rerun, sentences
 from study.tables.book import MISSING, Table, cell, table
 from study.tables.outcomes import MARKS, SCALES, beside, counts, effects, scale
-from study.tables.runs import in_order, short
+from study.tables.runs import in_order
+from study.variants import FAST, PERCEPTRON, Variant
 
 _COLUMNS = {
     "training samples": ("train_samples", 1),
@@ -29,7 +29,7 @@ _COLUMNS = {
     "parameters, thousands": ("model_parameters", 1000),
 }
 _UNDER_WAY = (
-    "mlp",
+    PERCEPTRON,
     FAST,
 )  # networks that go on being trained; what is left of larger ones decides nothing any more, or waits for a GPU
 
@@ -75,23 +75,26 @@ class Page:
         """
         found = claims.runs_of(self.records, kind).reset_index(drop=True)
         if found.empty:
-            return found.reindex(columns=[*{**dict.fromkeys(found), "variant": 0, "setting": 0}])
-        settled = {variant.name for variant in variants(found, kind)}
-        least = found["variant"].map(lambda name: claims.least_seeds(kind, str(name)))
-        of_setting = found.groupby(["variant", found["setting"].astype(str)])[
+            return found.reindex(
+                columns=[*{**dict.fromkeys(found), "variant": 0, "method": 0, "schedule": 0}]
+            )
+        settled = {one.variant for one in variants(found, kind)}
+        least = found["variant"].map(lambda variant: claims.least_seeds(kind, variant))
+        of_method = found.groupby(["variant", "method"])[
             "seed" if "seed" in found else "title"
         ].transform("nunique")
-        most = of_setting.groupby(found["variant"]).transform("max")
-        seeds = of_setting.where(
-            found["variant"].map(on_fast), most
-        )  # on the small network each setting has its own plan
+        most = of_method.groupby(found["variant"]).transform("max")
+        fast = found["variant"].map(_on_fast)
+        seeds = of_method.where(fast, most)  # there each method has its own plan
         few = (seeds < least) | ~found["variant"].isin(settled)
         older = found["variant"].isin(replaced(self.claims, settled)) & found["scale"].ne("paper")
         shown = in_order(found if some else found[~few & ~older])
         counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
-        under_way = found["variant"].map(on_fast) & ~found["variant"].isin(settled)
+        under_way = fast & ~found["variant"].isin(settled)
         counted = counted.mask(under_way, " (under way)")
-        return shown.assign(variant=shown["variant"] + counted.where(few, "")[shown.index])
+        few = few[shown.index]
+        note = counted[shown.index].where(few, "")
+        return shown.assign(variant=shown["variant"] + note, counted=few)
 
     def answer(self, claim: str = "") -> Markdown:
         """Show what was found, then the claim with its place in the paper, then the tally."""
@@ -166,7 +169,7 @@ class Page:
             for title, (column, unit) in _COLUMNS.items():
                 if column in group and is_numeric_dtype(group[column]):
                     row[title] = _values(group[column] / unit)
-            row["seeds"] = _values(group.groupby(group["setting"].astype(str))["seed"].nunique())
+            row["seeds"] = _values(group.groupby("method")["seed"].nunique())
             rows.append(row | _at_one(group))
         caption = (
             "What was trained. Training accuracy and over-confidence (confidence minus accuracy on"
@@ -246,6 +249,10 @@ def closed(title: str, *contents: str | Table) -> str:
     return f"::::::{{dropdown}} {title}\n" + "\n\n".join(texts) + "\n::::::"
 
 
+def _on_fast(variant: Variant) -> bool:
+    return variant.on_fast
+
+
 def _values(column: pd.Series[Any]) -> str:
     ends = dict.fromkeys(
         cell(round(value)) for value in (column.min(), column.max()) if value == value
@@ -255,7 +262,7 @@ def _values(column: pd.Series[Any]) -> str:
 
 def _at_one(group: pd.DataFrame) -> dict[str, str]:
     """Give training accuracy and over-confidence at β = 1, in per cent and points."""
-    plain = group[[setting in (1.0, "softmax") for setting in group["setting"]]]
+    plain = group[[method.is_plain for method in group["method"]]]
     row = {}
     for title, column in (
         ("training accuracy, %", "train_accuracy"),
@@ -269,7 +276,7 @@ def _at_one(group: pd.DataFrame) -> dict[str, str]:
 def _told(one: Finding, *, whole: bool) -> dict[str, Any]:
     """Write a finding, or a comparison that it is made of, as a row of the table of criteria."""
     ours, papers = effects(one)
-    name = short(one.variant) if whole else f"– {one.text.partition(', ')[2]}"
+    name = one.variant.short if whole else f"– {one.methods}"
     outcome = ", ".join([f"{MARKS[one.outcome]} {one.outcome}", *one.notes])
     if one.outside:
         outcome = "(outside the premise)"

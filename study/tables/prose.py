@@ -180,7 +180,7 @@ class Means:
         if len(self.by_variant) != 1:
             raise ValueError(
                 "an interval is of one variant; these are "
-                f"{', '.join(self.by_variant)}: say which with where(variant=...)"
+                f"{', '.join(map(str, self.by_variant))}: say which with where(variant=...)"
             )
         own, other = zip(*self.by_run, strict=True)
         return paired_difference(own, other).interval

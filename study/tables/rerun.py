@@ -10,7 +10,8 @@ import yaml
 
 from study import ROOT, campaign
 from study.campaign import Job
-from study.claims.load import Comparison, Method, Side, ledger
+from study.claims.load import Comparison, Side, ledger
+from study.methods import Method
 from study.settings import TEMPLATES
 
 # what says which methods are compared, whatever the data
@@ -29,7 +30,7 @@ def compared(claim: str) -> list[Method]:
 def _named(comparison: Comparison) -> Iterator[Method]:
     for side in comparison.sides:
         yield from _of_side(side)
-    yield from comparison.rising[1:]
+    yield from comparison.methods
     for one in (*comparison.all, *comparison.any, *comparison.provided):
         yield from _named(one)
 
@@ -47,14 +48,14 @@ def deciding(claim: str) -> list[Job]:
 
     Those that train a method that the claim names come first, and of these those with a record.
     """
-    names = {f"{one:g}" if isinstance(one, int | float) else one for one in compared(claim)}
+    named = compared(claim)
     jobs = [job for one in campaign.load_all(ROOT / "campaigns") for job in one.jobs]
     answering = [job for job in jobs if claim in job.answers]
 
     def place(job: Job) -> tuple[bool, bool]:
-        planned = job.setting.planned()
-        trained = {str(run.get("schedule", run.get("loss", ""))) for run in planned}
-        return trained.isdisjoint(names), not job.done
+        labels = (run.get("schedule", run.get("loss")) for run in job.setting.planned())
+        trained = {Method.parse(label) for label in labels if label}
+        return not any(one.includes(other) for one in named for other in trained), not job.done
 
     return sorted(answering, key=place)
 
@@ -66,7 +67,7 @@ def small(claim: str, job: Job) -> dict[str, Any]:
     """
     kind = TEMPLATES[job.template]
     parameters = {name: job.parameters[name] for name in _METHODS if name in job.parameters}
-    betas = [one for one in compared(claim) if isinstance(one, int | float)]
+    betas = [one.beta for one in compared(claim) if one.beta is not None]
     if "betas" in parameters and len(betas) > 1:
         parameters |= {"betas": betas[:_BETAS], "loss": "gd"}
     if "seeds" in kind.model_fields:

@@ -7,40 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from study import claims, figures, published
-from study.claims import Variant
-from study.published import Setting
+from study import claims, published
+from study.claims import VariantRuns
+from study.methods import Method
 from study.tables.book import MISSING, bold, difference, mean_sd, signed
+from study.variants import ACTIVATIONS, PIXELS, Variant
 
-ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
 BOTH = "pixels 0 to 255 (both)"
 """The arm of :func:`arms` in which the rate and the first weights of the first layer are larger, as they are on raw pixels."""
 _FEW = 10  # errors, of which a share says nothing
-PIXELS = {"unit": "pixels 0 to 1", "none": "pixels 0 to 255", "standard": "standardised pixels"}
 
 
-def short(variant: str) -> str:
-    """Name a variant by its data and its augmentation; network and length stand once, where a page says what was run.
-
-    Example:
-        >>> short("cifar10-jpeg, resnet18×0.25, plain, 6,000 images, 20 epochs"), short("tanh-none")
-        ('CIFAR-10, 6,000 images, plain', 'tanh, pixels 0 to 255')
-    """
-    activation, _, pixels = variant.partition("-")
-    if activation in ACTIVATIONS and pixels in PIXELS:
-        return f"{ACTIVATIONS[activation]}, {PIXELS[pixels]}"
-    if " units" in variant:  # of a perceptron on small tables
-        return variant.partition(" units")[2].removeprefix(", ") or "no weight decay"
-    dataset, *rest = variant.split(", ")
-    kept = sorted(
-        (part for part in rest[1:] if not part.endswith(" epochs")),
-        key=lambda part: not part.endswith(" images"),
-    )
-    return (
-        ", ".join([published.DATASETS[dataset], *kept])
-        if rest and dataset in published.DATASETS
-        else variant
-    )
+def short(variant: Variant) -> str:
+    """Name a variant by its data and its augmentation; network and length stand once, where a page says what was run."""
+    return variant.short
 
 
 def in_order(runs: pd.DataFrame) -> pd.DataFrame:
@@ -58,34 +38,39 @@ def in_order(runs: pd.DataFrame) -> pd.DataFrame:
     )
     data = ordered["dataset"].map(published.DATASETS) if "dataset" in runs else ""
     return ordered.assign(
-        variant=ordered["variant"].map(list(map(short, place)).__getitem__), data=data
+        variant=ordered["variant"].map([variant.short for variant in place].__getitem__), data=data
     )
 
 
-def _place(variant: str) -> tuple[object, ...]:
-    activation, _, pixels = variant.partition("-")
-    if pixels in PIXELS:
-        return 0, list(PIXELS).index(pixels), list(ACTIVATIONS).index(activation)
-    return 1, ", fast," not in variant, variant
+def _place(variant: Variant) -> tuple[object, ...]:
+    if variant.activation:
+        pixels, activations = list(PIXELS), list(ACTIVATIONS)
+        return (
+            0,
+            pixels.index(variant.normalization),
+            activations.index(variant.activation),
+        )
+    return 1, not variant.on_fast, str(variant)
 
 
 def differences(
     runs: pd.DataFrame,
     metric: str,
     title: str,
-    settings: Sequence[Setting] = (),
+    methods: Sequence[Method | float | str] = (),
     *,
-    minus: Setting = 1.0,
+    minus: Method | float | str = 1.0,
     scale: float = 100.0,
     spec: str = ".1f",
 ) -> pd.DataFrame:
     """Compare one metric of several methods: its level, its difference to one of them, the papers'.
 
     Args:
-        runs: with ``variant``, ``setting``, ``dataset`` and ``seed``.
+        runs: with ``variant``, ``method``, ``dataset`` and ``seed``.
         metric: its column.
         title: what the level is called, with its unit.
-        settings: the methods that are shown, in this order; all, if none is named.
+        methods: those that are shown, in this order; all, if none is named. Where a page has put a
+            name of its own in their place, it is that.
         minus: the method that is subtracted.
         scale: a factor for all numbers, such as 100 for points.
         spec: their format.
@@ -94,23 +79,25 @@ def differences(
         A row for each variant and method; ``variant`` is for the heading of a group of rows.
     """
     rows = []
+    base = Method.parse(minus)
     known = runs[runs[metric].notna()] if metric in runs else runs[:0]
     for variant, group in known.groupby("variant", sort=False):
-        own = Variant(str(variant), group)
-        there = list(dict.fromkeys(group["setting"]))
+        own = VariantRuns(Variant(), group)
+        there = list(dict.fromkeys(group["method"]))
+        asked = [one if one in there else Method.parse(one) for one in methods]
         dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
-        for setting in filter(there.__contains__, settings or there):
-            found = own.interval(metric, setting, minus) if setting != minus else None
-            effects = published.effects((metric, setting), (metric, minus), dataset)
-            here = [effect for effect in effects if not effect.elsewhere and setting != minus]
+        for method in filter(there.__contains__, asked or there):
+            found = own.interval(metric, method, base) if method != base else None
+            here: list[published.Effect] = []
+            if isinstance(method, Method) and method != base:
+                effects = published.effects((metric, method), (metric, base), dataset)
+                here = [effect for effect in effects if not effect.elsewhere]
             rows.append(
                 {
                     "variant": variant,
-                    "trained with": published.setting_name(setting),
-                    title: mean_sd(own.having(metric, setting), spec, scale=scale),
-                    f"minus {published.setting_name(minus)}": (
-                        bold(found.times(scale), f"+{spec}") if found else MISSING
-                    ),
+                    "trained with": str(method),
+                    title: mean_sd(own.having(metric, method), spec, scale=scale),
+                    f"minus {base}": bold(found.times(scale), f"+{spec}") if found else MISSING,
                     "papers": signed(published.written(here, scale)) or MISSING,
                 }
             )
@@ -121,32 +108,32 @@ def differences(
 def leads(
     runs: pd.DataFrame, metric: str, minus: str, *, scale: float = 100.0, unit: str = "seed"
 ) -> pd.DataFrame:
-    """Compute the differences of every schedule to one of them in each variant.
+    """Compute the differences of every method to one of them in each variant.
 
     They are for :func:`study.figures.beside`.
 
     Args:
-        runs: with ``variant`` and ``schedule``.
+        runs: with ``variant`` and ``method``.
         metric: its column.
-        minus: the schedule that is subtracted.
+        minus: the method that is subtracted.
         scale: a factor, such as 100 for points.
         unit: the column of what two runs share.
 
     Returns:
-        A row for each variant (``panel``) and ``schedule``: its ``label``, and ``mean``, ``low`` and
-        ``high`` of the difference.
+        A row for each variant (``panel``) and method (``schedule`` is its label): its name as
+        ``label``, and ``mean``, ``low`` and ``high`` of the difference.
     """
     rows = []
+    base = Method.parse(minus)
     for variant, group in runs.groupby("variant", sort=False) if len(runs) else ():
-        own = Variant(str(variant), group.assign(setting=group["schedule"]), unit=unit)
-        methods = dict.fromkeys(group["schedule"])
-        for schedule in methods:
-            if schedule == minus or minus not in methods:
+        own = VariantRuns(Variant(), group, unit=unit)
+        methods = dict.fromkeys(group["method"])
+        for method in methods:
+            if method == base or base not in methods:
                 continue
-            if found := own.interval(metric, schedule, minus):
+            if found := own.interval(metric, method, base):
                 at = found.times(scale)
-                label = figures.schedule_label(schedule)
-                rows.append((variant, schedule, label, at.estimate, at.low, at.high))
+                rows.append((variant, method.label, str(method), at.estimate, at.low, at.high))
     return pd.DataFrame(rows, columns=["panel", "schedule", "label", "mean", "low", "high"])
 
 
@@ -179,8 +166,9 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
     )
     raw = (
         grid[
-            grid["variant"].isin(["relu-none", "tanh-none"])
-            & grid["setting"].isin(set(stepped["setting"]))
+            grid["normalization"].eq("none")
+            & grid["activation"].isin(["relu", "tanh"])
+            & grid["method"].isin(set(stepped["method"]))
         ]
         if len(grid)
         else grid

@@ -528,17 +528,17 @@ def table_i(
         for title in paper.index:
             for method in paper.columns:
                 accuracy = (
-                    paper.loc[title, method] + (changes or {}).get(method, 0.0)
+                    paper.loc[title, method] + (changes or {}).get(method.label, 0.0)
                 ) / 100 + generator.normal(0, 1e-4)
                 rows.append(
                     {
                         "campaign": campaign,
-                        "record": f"{method}.json",
+                        "record": f"{method.label}.json",
                         "scale": "paper",
                         "dataset": f"uci/{title}",
                         "title": title,
                         "classes": 2,
-                        "loss": method,
+                        "loss": method.label,
                         "seed": seed,
                         "normalization": "standard",
                         "optimizer": "sgd",

@@ -12,6 +12,7 @@ import pytest
 from study import claims, metrics, published
 from study.claims.evidence import RIVALS
 from study.claims.verdicts import variants
+from study.methods import Method
 from tests.study import made_up
 
 
@@ -22,7 +23,7 @@ def outcomes(claim: str, runs: pd.DataFrame) -> dict[str, str]:
 
 def networks(decided: claims.Verdict | claims.Part) -> set[str]:
     """The networks, such as "fast", of the variants that decide."""
-    return {finding.variant.split(", ")[1] for finding in decided.deciding}
+    return {finding.variant.parts[1] for finding in decided.deciding}
 
 
 def together(*runs: pd.DataFrame) -> pd.DataFrame:
@@ -318,9 +319,9 @@ def test_a_variant_within_the_premise_decides_beside_one_outside():
     outside = fast().assign(train_accuracy=0.95, test_ece=0.05)
     found = made_up.verdict("E11", together(within, outside))
     assert found.verdict == "supported"
-    assert {finding.variant.split(", ")[0] for finding in found.deciding} == {"cifar100"}
+    assert {finding.variant.dataset for finding in found.deciding} == {"cifar100"}
     shown = [one for part in found.parts for one in part.findings if not one.decides]
-    assert {one.variant.split(", ")[0] for one in shown} == {"cifar10"}
+    assert {one.variant.dataset for one in shown} == {"cifar10"}
 
 
 # --- networks at real accuracy ---
@@ -397,13 +398,13 @@ def test_the_plan_of_cifar_100_without_augmentation_has_both_warm_ups():
 
 def test_only_the_seeds_of_the_plan_count():
     four = fast(**PLAIN)
-    four = four[four["schedule"].isin(FOUR)].assign(variant="cifar10, fast, plain, 8 epochs")
-    four["setting"] = four["schedule"].map(lambda name: float(name) if name[0] < "a" else name)
-    kept, least = claims.planned(four, "images", "cifar10, fast, plain, 8 epochs")
+    four = four[four["schedule"].isin(FOUR)]
+    four = claims.runs_of(four, "images")
+    kept, least = claims.planned(four, "images", four["variant"].iloc[0])
     assert least == 3
     assert set(kept["seed"]) == {0, 1, 2}
     assert claims.complete(kept, "images")
-    assert not claims.complete(kept[kept["setting"] != 20.0], "images")
+    assert not claims.complete(kept[kept["schedule"] != "20"], "images")
 
 
 def test_falls_are_added_up_over_one_cycle():
@@ -553,8 +554,8 @@ def test_runs_of_two_sizes_are_two_variants():
     at_scale = made_up.images(scale="paper", subset=0, epochs=200)
     runs = together(made_up.images(), made_up.images(epochs=16), at_scale)
     name = "cifar10-jpeg, resnet18×0.25, plain"
-    sizes = claims.runs_of(runs, "cifar10").groupby("variant").size().to_dict()
-    assert sizes == {
+    sizes = claims.runs_of(runs, "cifar10").groupby("variant").size()
+    assert sizes.rename(str).to_dict() == {
         name: 18,
         f"{name}, 6,000 images, 8 epochs": 18,
         f"{name}, 6,000 images, 16 epochs": 18,
@@ -602,8 +603,8 @@ class TestTableI:
         printed = claims.paper_table_i()
         assert printed.shape == (15, 7)
         assert printed.notna().all(axis=None)
-        assert printed.mean().round(2)["softmax"] == pytest.approx(79.56, abs=0.01)
-        assert claims.won(printed).sum()["arcgrad 5"] >= 7  # the paper counts 7
+        assert printed.mean().round(2)[Method.parse("softmax")] == pytest.approx(79.56, abs=0.01)
+        assert claims.won(printed).sum()[Method.parse("arcgrad 5")] >= 7  # the paper counts 7
 
     def test_ties_share_a_win(self):
         scores = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, 1.0, 4.0]})
@@ -616,7 +617,7 @@ class TestTableI:
         distances = claims.distance_to_table_i(runs)
         assert set(distances["epochs"]) == {10, 20, 50}  # 30 was not to be looked at
         first = distances.iloc[0]
-        assert (first["variant"], first["epochs"]) == ("standard, sgd 0.1, 16 units", 20)
+        assert (str(first["variant"]), first["epochs"]) == ("standard, sgd 0.1, 16 units", 20)
         assert first["distance"] == pytest.approx(0.0, abs=0.01)
 
 
@@ -641,4 +642,4 @@ def test_every_metric_has_its_words():
     for name, metric in metrics.METRICS.items():
         assert metric.name == name
         assert metric.title[0].islower() or metric.title.startswith(("W", "C", "ECE"))
-    assert set(RIVALS) < set(published.printed()["setting"])
+    assert set(map(Method.parse, RIVALS)) < set(published.printed()["method"])

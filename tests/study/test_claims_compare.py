@@ -3,41 +3,47 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from study.claims import Finding, Variant
+from study.claims import Finding, VariantRuns
 from study.claims.compare import average, minus, times
 from study.claims.rules import rising
+from study.methods import Method
+from study.variants import Variant
 
+V = Variant("v")
+SMALL, PLAIN = Method.of_beta(0.1), Method.of_beta(1.0)
+HINGE, MODIFIED, ANY_LM = map(Method.parse, ("hinge", "modified", "lm"))
 IMAGE_NETWORK = {"model": "vgg16"}
 PERCEPTRON = {"model": "mlp"}
 
 
 def variant(
     columns: dict[str, str] = PERCEPTRON, seeds: int = 5, some: bool = False, **means: float
-) -> Variant:
+) -> VariantRuns:
     """A variant with one metric ``x``: "a" with mean 1 and so on, deviations of about 0.01."""
     generator = np.random.default_rng(1)
     rows = [
-        {"setting": name, "seed": seed, "x": mean + 0.01 * generator.normal()}
+        {"method": Method.named(name) or name, "seed": seed, "x": mean + 0.01 * generator.normal()}
         for name, mean in means.items()
         for seed in range(seeds)
     ]
-    return Variant("v", pd.DataFrame(rows).assign(**columns), 2, some=some)
+    return VariantRuns(V, pd.DataFrame(rows).assign(**columns), 2, some=some)
 
 
-def with_values(columns: dict[str, str], metric: str = "x", **values: list[float]) -> Variant:
+def with_values(columns: dict[str, str], metric: str = "x", **values: list[float]) -> VariantRuns:
     """A variant in which the methods have these numbers, seed by seed."""
     rows = [
-        {"setting": name, "seed": seed, metric: value}
+        {"method": name, "seed": seed, metric: value}
         for name, of_method in values.items()
         for seed, value in enumerate(of_method)
     ]
-    return Variant("v", pd.DataFrame(rows).assign(**columns), 2)
+    return VariantRuns(V, pd.DataFrame(rows).assign(**columns), 2)
 
 
 def interval(found: Finding | None) -> tuple[float, float]:
@@ -78,10 +84,10 @@ def test_an_interval_against_the_threshold_of_its_rule(rule, difference, outcome
 
 def test_too_few_units_and_runs_that_are_not_one_for_each_seed():
     one = variant(a=1, b=0)
-    assert Variant("v", one.runs, 6).larger("x", "a", "b") is None
+    assert VariantRuns(V, one.runs, 6).larger("x", "a", "b") is None
     assert one.larger("x", "a", "c") is None
     with pytest.raises(ValueError, match="two runs of one seed"):
-        Variant("v", pd.concat([one.runs, one.runs])).larger("x", "a", "b")
+        VariantRuns(V, pd.concat([one.runs, one.runs])).larger("x", "a", "b")
 
 
 # --- which estimator ---
@@ -106,7 +112,7 @@ def test_image_networks_are_independent_samples():
 
 def test_times_of_a_step_are_paired_although_they_are_of_image_networks():
     runs = with_values(IMAGE_NETWORK, a=A, b=B).runs
-    found = Variant("v", runs.assign(step_seconds=1.0)).larger("x", "a", "b")
+    found = VariantRuns(V, runs.assign(step_seconds=1.0)).larger("x", "a", "b")
     assert interval(found) == pytest.approx(tuple(stats.ttest_rel(A, B).confidence_interval()))
 
 
@@ -162,7 +168,7 @@ def test_an_average_of_two_methods_has_half_of_their_variance():
 def test_numbers_of_the_same_networks_are_paired_everywhere():
     runs = with_values(IMAGE_NETWORK, "test_ece", a=A, b=B).runs
     link = runs["test_ece"] - 0.01 + 0.0001 * np.arange(8) ** 2
-    v = Variant("v", runs.assign(test_ece_link=link))
+    v = VariantRuns(V, runs.assign(test_ece_link=link))
     found = v.smaller("test_ece", v.of("test_ece_link", "a", "after"), v.of("test_ece", "a"))
     expected = stats.ttest_rel(link[:4], A)
     assert interval(found) == pytest.approx(tuple(expected.confidence_interval()))
@@ -179,7 +185,7 @@ def test_numbers_of_the_same_networks_are_paired_everywhere():
 
 def test_folds_share_training_samples():
     v = with_values(PERCEPTRON, a=A, b=B)
-    found = Variant("v", v.runs, resampled=1 / 9).larger("x", "a", "b")
+    found = VariantRuns(V, v.runs, resampled=1 / 9).larger("x", "a", "b")
     d = np.subtract(A, B)
     half = stats.t.ppf(0.975, 3) * d.std(ddof=1) * math.sqrt(1 / 4 + 1 / 9)
     assert interval(found) == pytest.approx((d.mean() - half, d.mean() + half))
@@ -201,19 +207,21 @@ def test_what_an_unresolved_comparison_of_accuracies_tells(deviation, lead, note
     """Where the papers print 0.1 to 1.2 points (GD-1) and 0.2 to 0.7 (GD-2)."""
     shape = deviation * np.array([-1.0, 0.0, 1.0, -1.0, 1.0])
     rows = [
-        {"setting": beta, "seed": seed, "dataset": "cifar10"}
+        {"method": beta, "seed": seed, "dataset": "cifar10"}
         | {"test_accuracy": 0.9 + more, "test_ece": 0.9 + more}
-        for beta, values in ((0.1, lead + shape), (1.0, shape[::-1]))
+        for beta, values in ((SMALL, lead + shape), (PLAIN, shape[::-1]))
         for seed, more in enumerate(values)
     ]
-    v = Variant("v", pd.DataFrame(rows))
-    found = v.larger("test_accuracy", 0.1, 1.0)
+    v = VariantRuns(V, pd.DataFrame(rows))
+    found = v.larger("test_accuracy", SMALL, PLAIN)
     assert [effect.written() for effect in found.paper] == [
         "GD-1: +0.001 … +0.012",
         "GD-2: +0.002 … +0.007",
     ]
     assert found.notes == notes
-    assert "level" not in v.larger("test_ece", 0.1, 1.0).notes  # half a point of it is no little
+    assert (
+        "level" not in v.larger("test_ece", SMALL, PLAIN).notes
+    )  # half a point of it is no little
 
 
 # --- combinations, and parts of the runs ---
@@ -263,20 +271,22 @@ def test_means_that_rise(means, outcome):
 
 
 def test_the_best_of_waits_for_all_rivals_or_takes_those_that_were_run():
-    assert variant(b=0.5, c=0.6).best_of("b", "c", by="x").name == "c"
-    assert variant(b=0.5).best_of("b", "c", by="x") is None
-    assert variant(b=0.5, some=True).best_of("b", "c", by="x").name == "b"
-    several = variant(**{"b 1": 0.5, "b 2": 0.7, "bb 3": 0.9})
-    assert several.best_of("b", by="x").name == "b 2"  # whatever its numbers
+    both = variant(hinge=0.5, modified=0.6)
+    assert both.best_of(HINGE, MODIFIED, by="x").name == "modified loss"
+    assert variant(hinge=0.5).best_of(HINGE, MODIFIED, by="x") is None
+    assert variant(hinge=0.5, some=True).best_of(HINGE, MODIFIED, by="x").name == "hinge"
+    several = variant(**{"lm 1": 0.5, "lm 2": 0.7, "lm-qu 3": 0.9})
+    assert several.best_of(ANY_LM, by="x").name == "LM, λ = 2"  # whatever its numbers
     for some in (False, True):
         v = variant(a=1, low=0.5, some=some)
-        assert v.larger("x", "a", v.best_of("b", by="x")) is None
+        own = replace(v, runs=v.runs[v.runs["method"] == "a"].assign(method=SMALL))
+        assert own.larger("x", SMALL, own.best_of(ANY_LM, by="x")) is None
         assert bool(v.all_of(v.larger("x", "a", "low"), v.larger("x", "a", "high"))) == some
 
 
 def test_a_part_of_the_runs():
     v = variant(a=1, b=0)
-    v = Variant("v", v.runs.assign(rate=[0.1, 0.1, 0.1, 0.2, 0.2] * 2))
+    v = VariantRuns(V, v.runs.assign(rate=[0.1, 0.1, 0.1, 0.2, 0.2] * 2))
     part = v.at("rate 0.1", rate=0.1)
     found = part.larger("x", "a", "b")
     assert found.difference.n == 3
@@ -291,6 +301,6 @@ def test_a_part_of_the_runs_is_pooled_with_all_of_them():
     """Settings that differ in another column are several groups, each with its own mean."""
     half = with_values(IMAGE_NETWORK, a=A, b=B).runs.assign(learning_rate=0.1)
     other = half.assign(learning_rate=0.2, x=half["x"] + 0.5)
-    v = Variant("v", pd.concat([half, other], ignore_index=True))
+    v = VariantRuns(V, pd.concat([half, other], ignore_index=True))
     found = v.at(learning_rate=0.1).larger("x", "a", "b")
     assert found.difference.freedom == 12

@@ -75,7 +75,7 @@ def test_criteria_were_there_before_their_records() -> None:
         found = {}
         for variant in variants(claims.runs_of(runs, kind), kind):
             if "time" in variant.runs:  # the tables of Table I are means over records
-                found[variant.name] = pd.to_datetime(variant.runs["time"], utc=True)
+                found[variant.variant] = pd.to_datetime(variant.runs["time"], utc=True)
         return found
 
     late = set()

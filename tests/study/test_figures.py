@@ -14,8 +14,9 @@ from matplotlib.colors import to_rgb
 from statsmodels.stats.proportion import proportion_confint
 
 from gdlib.calibration import calibration_bins
-from study import figures, statistics, tables
+from study import figures, records, statistics, tables
 from study.losses import LOSSES
+from study.methods import Method
 
 BETAS = [0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
 SCHEDULES = ["β = 0.1", "β = 5", "warm-up 0.01→0.1"]
@@ -54,9 +55,7 @@ class TestColors:
             figures.schedule_style(label)["linestyle"] for label in ("0.1", "5", "warm-up 0.01→0.1")
         ] == ["-", "--", "-."]
         losses = [name for name in LOSSES if name != "gd"]
-        assert len({color(f"{name} 1") for name in losses}) == len(
-            losses
-        )  # one for each, whatever its numbers
+        assert len({color(name) for name in losses}) == len(losses)  # whatever its numbers
         assert color("lm 0.3") == color("lm 0.9")
         assert color("softmax") == figures.beta_color(1.0)
         assert figures.schedule_label("label-smoothing 0.1") == "label smoothing, λ = 0.1"
@@ -321,8 +320,8 @@ class TestAgainst:
         }
         papers = pd.DataFrame(
             [
-                printed | {"setting": setting, "value": value}
-                for setting, value in ((20.0, 0.015), (1.0, 0.087), ("w", 1))
+                printed | {"condition": "", "method": Method.parse(name), "value": value}
+                for name, value in ((20.0, 0.015), (1.0, 0.087), ("warm-up 0.1→1", 1))
             ]
         )
         figure = figures.against(both, OUTCOMES, panel="data", papers=papers)
@@ -398,6 +397,7 @@ class TestAgainst:
     ):
         table = runs(["other", "plain"])
         table = table[~((table["variant"] == "other") & (table["schedule"] == "20"))]
+        figure = table = table.assign(method=records.methods(table))
         figure = figures.beside(tables.leads(table, "overconfidence", "1"), xlabel="points")
         assert titles(figure) == ["other", "plain"] and not figure.legends
         marks = [

@@ -11,6 +11,7 @@ import pytest
 
 from study import published
 from study.losses import LOSSES
+from study.methods import Method
 
 ALL = [(row.paper, row.number) for row in published.tables().itertuples()]
 PRINTED_NUMBERS = {  # counted in the papers
@@ -257,9 +258,14 @@ def test_names_of_papers_and_tables() -> None:
             published.table("AG", number)
 
 
+beta = Method.of_beta
+
+
 class TestEffects:
     def test_the_range_over_the_networks_of_each_paper(self) -> None:
-        found = published.effects(("test_accuracy", 0.1), ("test_accuracy", 1.0), "CIFAR-10")
+        found = published.effects(
+            ("test_accuracy", beta(0.1)), ("test_accuracy", beta(1)), "CIFAR-10"
+        )
         assert found == (
             published.Effect("GD-1", "", 0.001, 0.012),
             published.Effect("GD-2", "", 0.002, 0.007),
@@ -269,35 +275,36 @@ class TestEffects:
         assert (found[0].low, found[0].high) == pytest.approx((own.min(), own.max()))
 
     def test_up_to_three_other_data_sets_stand_for_one_that_the_paper_does_not_print(self) -> None:
-        softmax = ("test_accuracy", "softmax")
-        found = published.effects(("test_accuracy", "modified"), softmax, "CIFAR-100")
+        softmax = ("test_accuracy", Method.parse("softmax"))
+        found = published.effects(("test_accuracy", Method.parse("modified")), softmax, "CIFAR-100")
         assert [effect.elsewhere for effect in found] == ["CIFAR-10", "ImageNet", "SVHN"]
         assert published.written(found) == (
             "LM, CIFAR-10: +0.0005; LM, ImageNet: +0.0029 … +0.0073; LM, SVHN: +0.0004"
         )
-        many = published.effects(("test_accuracy", "m-softmax 0.5"), softmax, "SVHN")
+        many = published.effects(("test_accuracy", Method.parse("m-softmax 0.5")), softmax, "SVHN")
         assert many == ()  # 17 are too many
 
     def test_the_best_of_several_is_that_of_each_network(self) -> None:
         """The largest accuracy, and the smallest calibration error."""
-        betas: frozenset[published.Setting] = frozenset([5.0, 0.1])
+        betas = frozenset([beta(5), beta(0.1)])
         for metric, best in (("test_accuracy", "max"), ("test_ece", "min")):
-            found = published.effects((metric, betas), (metric, 1.0), "CIFAR-100")
+            found = published.effects((metric, betas), (metric, beta(1)), "CIFAR-100")
             printed = published.printed().query("dataset == 'CIFAR-100' and metric == @metric")
-            table = printed.pivot_table(index=["paper", "model"], columns="setting", values="value")
-            lead = (table[[5.0, 0.1]].agg(best, axis=1) - table[1.0]).dropna().groupby("paper")
+            table = printed.pivot_table(index=["paper", "model"], columns="method", values="value")
+            lead = (table[list(betas)].agg(best, axis=1) - table[beta(1)]).dropna().groupby("paper")
             assert [effect.paper for effect in found] == list(lead.groups)
             assert [effect.low for effect in found] == pytest.approx(lead.min().tolist())
             assert [effect.high for effect in found] == pytest.approx(lead.max().tolist())
 
-    def test_a_condition_behind_the_comma_must_be_theirs(self) -> None:
-        sides = ("test_accuracy", "lm 0.3"), ("test_accuracy", "softmax")
-        half = published.effects(*sides, "CIFAR-100, 0.5 of the samples")
+    def test_a_condition_must_be_theirs(self) -> None:
+        lm, softmax = Method.parse("lm 0.3"), Method.parse("softmax")
+        sides = ("test_accuracy", lm), ("test_accuracy", softmax)
+        half = published.effects(*sides, "CIFAR-100", "0.5 of the samples")
         assert published.written(half) == "LM: +0.0081"
-        assert published.effects(*sides, "CIFAR-100, with something else") == ()
+        assert published.effects(*sides, "CIFAR-100", "with something else") == ()
 
     def test_nothing_is_written_where_there_is_nothing(self) -> None:
-        assert published.effects(("no_metric", 0.1), ("no_metric", 1.0), "CIFAR-10") == ()
+        assert published.effects(("no_metric", beta(0.1)), ("no_metric", beta(1)), "CIFAR-10") == ()
         assert published.written(()) == ""
         assert published.Effect("AG, text", "", 0.034, 0.034).written(100) == "AG, text: +3.4"
 
@@ -324,9 +331,8 @@ class TestNamesOfLosses:
         ]
         for text in (
             "",
-            "0.1",
-            "warm-up 0.1→1",
-            "lm",
+            "tanh",
             "lm 0.3 4",
+            "lm x",
         ):  # what is no loss stays as it is
             assert published.loss_name(text) == text

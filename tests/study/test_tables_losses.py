@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from study import claims, published, tables
+from study.methods import Method
 from study.tables import loss_tables
 
 VARIANT = "CIFAR-10, 6,000 images, plain"
@@ -19,7 +20,7 @@ def runs() -> pd.DataFrame:
             {
                 "variant": VARIANT,
                 "loss": loss,
-                "setting": loss,
+                "method": Method.parse(loss),
                 "seed": seed,
                 "test_accuracy": accuracy + 0.01 * seed + small * seed,
             }
@@ -86,7 +87,12 @@ class TestLessSoftmax:
         one = (
             runs()
             .query("loss == 'l-softmax 2' and seed == 0")
-            .assign(loss="l-softmax 3", setting="l-softmax 3", model="fast", test_accuracy=0.9)
+            .assign(
+                loss="l-softmax 3",
+                method=Method.parse("l-softmax 3"),
+                model="fast",
+                test_accuracy=0.9,
+            )
         )
         both = runs().assign(model="fast")
         for table in (pd.concat([one, both]), pd.concat([both, one])):

@@ -11,6 +11,7 @@ from study import claims, tables
 from study.campaign.plan import Job
 from study.tables import Page, prose
 from study.tables.runs import in_order, short
+from study.variants import Variant
 from tests.study.made_up import FAST, images, mnist
 
 
@@ -20,15 +21,14 @@ def page() -> Page:
 
 
 def test_a_variant_has_a_short_name_and_its_place() -> None:
-    assert short("cifar10, fast, crops and flips, 12 epochs") == "CIFAR-10, crops and flips"
-    assert short("relu-standard") == "ReLU, standardised pixels"
-    assert short("Iris, with weight decay") == "Iris, with weight decay"
-    names = [
-        "tanh-none",
-        "cifar10-jpeg, resnet18×0.25, plain, 6,000 images, 20 epochs",
-        "cifar10, fast, plain, 12 epochs",
-        "relu-unit",
-    ]
+    flips = Variant("cifar10", "fast", augmentation="crop2-flip", epochs=12)
+    assert short(flips) == "CIFAR-10, crops and flips"
+    unit = Variant(activation="relu", normalization="unit")
+    assert short(unit) == "ReLU, pixels 0 to 1"
+    assert short(Variant("Iris, with weight decay")) == "Iris, with weight decay"
+    few = Variant("cifar10-jpeg", "resnet18", 0.25, "none", images=6000, epochs=20)
+    fast = Variant("cifar10", "fast", augmentation="none", epochs=12)
+    names = [Variant(activation="tanh", normalization="none"), few, fast, unit]
     runs = pd.DataFrame(
         {"variant": names * 2, "beta": [1.0] * 4 + [5.0] * 4, "seed": 0, "dataset": "cifar10-jpeg"}
     )
