@@ -257,8 +257,11 @@ def broadcasts(shape: torch.Size, to: torch.Size) -> bool:
     # by hand: torch.broadcast_shapes imports sympy, which takes seconds
     if len(shape) > len(to):
         return False
-    pairs = zip(reversed(shape), reversed(to), strict=False)
-    return all(own == 1 or own == other for own, other in pairs)
+    # a plain loop over indices, which the compiler of PyTorch 2.9 can follow
+    for back in range(1, len(shape) + 1):
+        if shape[-back] != 1 and shape[-back] != to[-back]:
+            return False
+    return True
 
 
 def compute_in(input: Tensor) -> tuple[Tensor, torch.dtype]:
