@@ -33,6 +33,7 @@ from tests.flat import train
 # it is asked to, and never for layers of one unit. Sizes whose matrices fill whole vectors, such as
 # those of the MNIST experiments, get there without asking.
 REPRODUCIBLE = {"MKL_CBWR": "AUTO", "OMP_NUM_THREADS": "1"}
+TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 
 
 def gd_loss(temperatures: list[float], *, by_hand: bool = True) -> Any:
@@ -156,7 +157,11 @@ class TestAStackEqualsItsRunsAlone:
             )
 
     @each("by_hand", [True, False])
-    @each(("sizes", "batch"), [([784, 50, 20, 10], 100), ([4, 16, 16, 3], 16)])
+    # before 2.10 a wide stack differed from its runs in the last digits; CHANGELOG.md says so
+    @each(
+        ("sizes", "batch"),
+        [([4, 16, 16, 3], 16), *([([784, 50, 20, 10], 100)] if TORCH >= (2, 10) else [])],
+    )
     def test_bit_for_bit_at_the_sizes_of_the_experiments(self, sizes, batch, by_hand):
         options = {
             "epochs": 4,
