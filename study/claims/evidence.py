@@ -154,9 +154,9 @@ def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _prepared(runs: pd.DataFrame) -> pd.DataFrame:
     """Copy the runs, without empty columns, and add ``method`` and the columns of :data:`_DERIVED`."""
+    if runs.empty:
+        return runs.copy()
     found = runs.dropna(axis=1, how="all").copy()
-    if found.empty:
-        return found
     found["method"] = records.methods(found)
     if "schedule" not in found:
         found["schedule"] = found["method"].map(lambda method: method.label)
@@ -294,8 +294,9 @@ def _mnist_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     if kind == "temperature":
         taus = zip(found["method"], found["temperature"], strict=True)
         found["method"] = [method.at(tau) for method, tau in taus]
-    networks = [PERCEPTRON if hidden else LINEAR for hidden in found["hidden"]]
-    about = {"dataset": "mnist", "network": networks}
+    about: dict[str, Any] = {"dataset": "mnist", "network": PERCEPTRON}
+    if kind == "conflict":
+        about["network"] = [PERCEPTRON if hidden else LINEAR for hidden in found["hidden"]]
     return found.assign(variant=_variants(found, "activation", "normalization", **about))
 
 

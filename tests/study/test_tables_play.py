@@ -17,6 +17,7 @@ from study import claims, headline, metrics, published, statistics
 from study.claims import Finding, Part, Verdict
 from study.claims.load import Found
 from study.tables import Page, install, measured, outcomes, prose, sentences
+from study.variants import Variant
 from tests.study import made_up
 
 FAST = made_up.FAST | {"subset": 0}
@@ -32,11 +33,19 @@ def made(*runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+VARIANTS = {
+    "tanh-unit": Variant("mnist", "mlp", activation="tanh", normalization="unit"),
+    "relu-none": Variant("mnist", "mlp", activation="relu", normalization="none"),
+    "cifar10, fast, plain": Variant("cifar10", "fast", augmentation="none"),
+}
+
+
 def finding(variant: str, outcome: claims.Outcome, **own: Any) -> Finding:
     """A comparison of accuracies with a difference of 2 points."""
     difference = statistics.paired_difference([0.01, 0.02, 0.03], [0.0, 0.0, 0.0])
-    about: dict[str, Any] = {"scale": "paper", "metric": metrics.metric("test_accuracy")} | own
-    return Finding(variant, outcome, "test accuracy, 0.1 against 1", difference, **about)
+    about: dict[str, Any] = {"scales": ("paper",), "metric": metrics.metric("test_accuracy")} | own
+    text = "test accuracy, 0.1 against 1"
+    return Finding(VARIANTS.get(variant, Variant(variant)), outcome, text, difference, **about)
 
 
 def verdict(claim: str, **parts: tuple[Finding, ...]) -> Verdict:
@@ -309,7 +318,9 @@ def test_a_tally_says_each_outcome_in_a_sentence() -> None:
 
 def test_the_scale_of_a_verdict_in_words() -> None:
     told = {
-        scale: outcomes.scale(verdict("E4", a=(finding("u", "met", scale=scale),)))
+        scale: outcomes.scale(
+            verdict("E4", a=(finding("u", "met", scales=tuple(scale.split(", "))),))
+        )
         for scale in ("paper", "reduced", "paper, reduced")
     }
     assert told == {
@@ -367,7 +378,7 @@ def told(
         one = finding("tanh-unit", "met", paper=known.get(part, ()))
         if part in several:
             components = (one,) * several[part]
-            one = Finding("tanh-unit", "met", "all of these", components=components)
+            one = Finding(one.variant, "met", "all of these", components=components)
         parts[part] = (one,)
     found = outcomes.beside(verdict(claim, **parts))
     return {
