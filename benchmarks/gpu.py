@@ -208,9 +208,8 @@ def main(given: Sequence[str] | None = None) -> None:
         return
     found, wrong = gpu.check("cuda")
     for name, distance in found.items():
-        print(
-            f"  {name}: {distance:.1e} of the way apart from a CPU{' (WRONG)' if name.rpartition(', ')[0] in wrong else ''}"
-        )
+        verdict = " (WRONG)" if name.rpartition(", ")[0] in wrong else ""
+        print(f"  {name}: {distance:.1e} of the way apart from a CPU{verdict}")
     torch.backends.cudnn.benchmark = True
     if not options.smoke:
         where = {"device": torch.cuda.get_device_name(), "precision": "as each row says"}

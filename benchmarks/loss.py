@@ -1,4 +1,6 @@
-"""P4, P5: the losses against PyTorch's cross-entropy and against a public library that has the same ones: time and memory, as ratios.
+"""P4, P5: the losses against PyTorch's cross-entropy and against a public library.
+
+The library has the same losses. Time and memory are given as ratios.
 
 Forward and backward pass. Times are processor times of one thread; all candidates take turns, and
 the median of the turns' ratios counts. An array that the allocator takes from the system anew costs
@@ -119,7 +121,10 @@ def backward_pass(loss_fn: Callable[..., Tensor], arguments: list[Tensor]) -> Pa
 
 
 def keep_memory() -> None:
-    """Let the allocator keep what it has taken from the system (glibc): after a first pass there are no page faults."""
+    """Let the allocator keep what it has taken from the system (glibc).
+
+    After a first pass there are no page faults.
+    """
     libc, no_mapping, trim = ctypes.CDLL(None), -4, -1
     if not (libc.mallopt(no_mapping, 0) and libc.mallopt(trim, 2**31 - 1)):
         raise OSError("the allocator of this system cannot be asked to keep its memory")
@@ -135,7 +140,10 @@ def faults() -> int:
 def turns_of_two(
     ours: str, theirs: str, shape: Shape, passes: int, turns: int, keep: bool
 ) -> dict[str, tuple[list[float], float]]:
-    """Seconds of a pass in each turn, and the median page faults of a pass, of both sides; to be called in a process of its own."""
+    """Seconds of a pass in each turn, and the median page faults of a pass, of both sides.
+
+    To be called in a process of its own.
+    """
     if keep:
         keep_memory()
     torch.set_num_threads(1)
@@ -185,7 +193,8 @@ def against_cross_entropy(
         scale=1e6,
         unit="µs",
         group=group,
-        remark=f"page faults of a pass: {counted[ours]:,} and {counted[theirs]:,}, {processes} processes",
+        remark=f"page faults of a pass: {counted[ours]:,} and {counted[theirs]:,}, "
+        f"{processes} processes",
     )
 
 
@@ -196,7 +205,10 @@ def resident_bytes(which: str) -> int:
 
 
 def extra_memory(name: str, shape: Shape) -> float:
-    """Bytes beyond those held before the pass, at the peak; to be called in a process of its own."""
+    """Bytes beyond those held before the pass, at the peak.
+
+    To be called in a process of its own.
+    """
     torch.set_num_threads(1)
     linear = name.startswith("linear")
     backward_pass(LOSSES[name], inputs((8, 20), linear))()
@@ -341,7 +353,8 @@ def main(given: Sequence[str] | None = None) -> None:
                     )
     except ImportError:
         print(
-            "  pytorch-metric-learning is not installed: no comparison with it (pip install pytorch-metric-learning)"
+            "  pytorch-metric-learning is not installed: no comparison with it"
+            " (pip install pytorch-metric-learning)"
         )
     finish("loss", rows, options)
 

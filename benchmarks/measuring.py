@@ -1,4 +1,8 @@
-"""What the benchmarks share: taking turns, rows that say which goal they answer, and the files that the closing table and the book read."""
+"""What the benchmarks share.
+
+They take turns, have rows that say which goal they answer, and write the files that the closing
+table and the book read.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +27,18 @@ KEPT = ROOT / "results" / "benchmarks"
 SCHEMA = 1
 
 GOALS: Mapping[str, str] = {
-    "P1": "a sweep on a small table against its trainings one by one: 50 times faster with softmax and gradient decay, 30 with any",
-    "P2": "a sweep over β on MNIST against its trainings one after another, batches shared: 4 times faster",
-    "P4": "the gradient-decay loss without page faults: 0.6 of F.cross_entropy's time at 1,000 classes, 0.4 at 32,000; a third the memory",
+    "P1": "a sweep on a small table against its trainings one by one: "
+    "50 times faster with softmax and gradient decay, 30 with any",
+    "P2": "a sweep over β on MNIST against its trainings one after another, batches shared: "
+    "4 times faster",
+    "P4": "the gradient-decay loss without page faults: "
+    "0.6 of F.cross_entropy's time at 1,000 classes, 0.4 at 32,000; a third the memory",
     "P5": "the gradient-decay loss of a small batch: 1.4 times the time of F.cross_entropy",
-    "P6": "200 epochs of ResNet18 on CIFAR-10 on one GPU: 150 seconds, and 3 times faster than an eager loop",
+    "P6": "200 epochs of ResNet18 on CIFAR-10 on one GPU: 150 seconds, "
+    "and 3 times faster than an eager loop",
     "P7": "ArcGrad's whole Table I, 10,500 trainings, on two cores: 15 minutes",
-    "P8": "the Triton kernel of the gradient-decay loss, forward and backward, on one GPU: 0.8 of the speed of a copy of the logits",
+    "P8": "the Triton kernel of the gradient-decay loss, forward and backward, on one GPU: "
+    "0.8 of the speed of a copy of the logits",
 }
 """The goals that a benchmark answers to, in words; their numbers are with the rows."""
 
@@ -82,12 +91,16 @@ class Row:
         """A row of a kind or of a goal that does not exist is an error of the script."""
         if self.kind not in KINDS or (self.goal and self.goal not in GOALS):
             raise ValueError(
-                f"no such kind or goal: {self.kind!r}, {self.goal!r}; valid: {', '.join([*KINDS, *GOALS])}"
+                f"no such kind or goal: {self.kind!r}, {self.goal!r}; "
+                f"valid: {', '.join([*KINDS, *GOALS])}"
             )
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met, with both numbers at two decimals, as they are printed; None without a goal."""
+        """Whether the goal is met; None without a goal.
+
+        Both numbers are compared at two decimals, as they are printed.
+        """
         if self.limit is None:
             return None
         value, limit = round(self.value, 2), round(self.limit, 2)
@@ -96,13 +109,15 @@ class Row:
     def __str__(self) -> str:
         """One line."""
         unit = " s" if self.kind == "seconds" else ""
-        text = f"{self.goal or '  '} {self.what}: {self.value:.2f}{unit} {'' if unit else self.kind}".rstrip()
+        text = f"{self.goal or '  '} {self.what}: {self.value:.2f}{unit}"
+        text = f"{text} {'' if unit else self.kind}".rstrip()
         text += f" ({self.low:.2f} to {self.high:.2f})" if self.repetitions > 1 else ""
         text += f" against {self.against}" if self.against else ""
         if self.ours is not None and self.theirs is not None:
             text += f"; {self.ours:.4g} and {self.theirs:.4g} {self.unit}"
         if self.limit is not None:
-            text += f"; goal {'≥' if KINDS[self.kind] else '≤'} {self.limit:.2f}{unit}: {'met' if self.met else 'MISSED'}"
+            text += f"; goal {'≥' if KINDS[self.kind] else '≤'} {self.limit:.2f}{unit}"
+            text += f": {'met' if self.met else 'MISSED'}"
         return text + (f" [{self.remark}]" if self.remark else "")
 
 
@@ -232,7 +247,10 @@ def finish(
 
 
 def write(folder: Path, content: Mapping[str, Any]) -> None:
-    """Write the file of a script; beside the rows it has what they mean: the goals in words, and the verdicts."""
+    """Write the file of a script.
+
+    Beside the rows it has what they mean: the goals in words, and the verdicts.
+    """
     rows = content["rows"]
     goals = {goal: words for goal, words in GOALS.items() if goal in {row.goal for row in rows}}
     told = [
@@ -257,7 +275,8 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.get("schema") != SCHEMA:
             raise ValueError(
-                f"{path.name} has schema {content.get('schema')!r}, expected {SCHEMA}: measure it again with `make bench`"
+                f"{path.name} has schema {content.get('schema')!r}, expected {SCHEMA}: "
+                "measure it again with `make bench`"
             )
         content["rows"] = [
             Row(**{name: value for name, value in row.items() if name != "met"})

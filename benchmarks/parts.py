@@ -26,7 +26,10 @@ TURNS = 7
 def products(
     runs: int, batch: int, sizes: Sequence[int], steps: int, *, shared: bool
 ) -> Callable[[], None]:
-    """The products of a step, without the one for the gradient of the inputs, which nothing asks for."""
+    """The products of a step.
+
+    The one for the gradient of the inputs, which nothing asks for, is left out.
+    """
     generator = torch.Generator().manual_seed(0)
     weights = [
         torch.rand(runs, *pair, generator=generator)
@@ -53,7 +56,10 @@ def products(
 
 
 class FirstLayer:
-    """The two products of a first layer of runs that share a batch: by MKL, one for each run, or by oneDNN, one for all."""
+    """The two products of a first layer of runs that share a batch.
+
+    They are computed by MKL, one for each run, or by oneDNN, one for all.
+    """
 
     def __init__(self, runs: int, batch: int, width: int, units: int) -> None:
         generator = torch.Generator().manual_seed(0)

@@ -80,7 +80,8 @@ def anew(folder: Path) -> Row:
     after = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in jobs(clone)}
     if done.returncode or set(after) != set(before):
         raise RuntimeError(
-            f"the campaign made {len(after)} of {len(before)} records; it ended with:\n{done.stderr[-1500:]}"
+            f"the campaign made {len(after)} of {len(before)} records; "
+            f"it ended with:\n{done.stderr[-1500:]}"
         )
     equal = sum(after[name]["runs"] == before[name]["runs"] for name in before)
     trainings = sum(

@@ -1,4 +1,6 @@
-"""The closing table of `make bench`: every goal, its limit, what was measured, and whether it is met.
+"""The closing table of `make bench`.
+
+It has every goal, its limit, what was measured, and whether it is met.
 
 python -m benchmarks.summary [FOLDER]       # of build/benchmarks, or of results/benchmarks for the
 kept numbers
@@ -39,7 +41,8 @@ def main(given: Sequence[str] | None = None) -> None:
     absent = [goal for goal in GOALS if goal not in {row.goal for row, _ in lines(measured)}]
     if absent:
         print(
-            f"not measured here: {', '.join(absent)} (P6 and P8 need a GPU: python -m benchmarks.gpu)"
+            f"not measured here: {', '.join(absent)}"
+            " (P6 and P8 need a GPU: python -m benchmarks.gpu)"
         )
     if any(content["smoke"] for content in measured.values()):
         print("these are numbers of a smoke run and worth nothing")

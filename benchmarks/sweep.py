@@ -1,4 +1,6 @@
-"""P2: a sweep over β as one stacked training, against the same runs one after another in a plain PyTorch loop.
+"""P2: a sweep over β as one stacked training.
+
+It is timed against the same runs one after another in a plain PyTorch loop.
 
 The network and batch of the MNIST experiments (784-50-20-10, batch 100), ten schedules on shared
 batches, random data of MNIST's shape. All three ways train the same runs and take turns. Times are

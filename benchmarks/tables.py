@@ -1,4 +1,6 @@
-"""P1: a cross-validation on a small table as one stacked training, against its trainings one after another in a plain PyTorch loop.
+"""P1: a cross-validation on a small table as one stacked training.
+
+It is timed against its trainings one after another in a plain PyTorch loop.
 
 A network 4-16-16-3 with batches of 16, ten epochs, as in ArcGrad's Table I: 100 trainings (ten runs
 of ten folds) in a stack, and a few of them one by one. Both ways do the same steps and take turns;
@@ -127,7 +129,10 @@ class Alone(nn.Module):
 
 
 class Loop:
-    """A few trainings of one method, one after another in a plain loop; compiled, all of them with the network that was compiled once."""
+    """A few trainings of one method, one after another in a plain loop.
+
+    Compiled, all of them use the network that was compiled once.
+    """
 
     def __init__(
         self, text: str, inputs: Tensor, labels: Tensor, *, epochs: int, compiled: bool = False
@@ -180,7 +185,8 @@ def measure(
         # no C++ compiler, or something that the compiler cannot do: said, and the rest goes on
         except Exception as error:
             print(
-                f"  {text}: not measured compiled ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
+                f"  {text}: not measured compiled"
+                f" ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
             )
     seconds = take_turns(ways, turns, rounds=rounds)
     steps = epochs * -(-SAMPLES // BATCH)

@@ -1,4 +1,7 @@
-"""The reproduction: settings, data, experiments, records, and what they say about the claims of the papers. Nothing in gdlib imports it."""
+"""The reproduction: settings, data, experiments, records.
+
+It has also what they say about the claims of the papers. Nothing in gdlib imports it.
+"""
 
 from pathlib import Path
 

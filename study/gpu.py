@@ -1,4 +1,6 @@
-"""Jobs of campaigns on a GPU that is there for a short while, without papermill, Snakemake or jupytext.
+"""Jobs of campaigns on a GPU that is there for a short while.
+
+They run without papermill, Snakemake or jupytext.
 
     python -m study.gpu --minutes 25 cifar10-fast cifar100-fast cifar10        # or: make gpu
     DATA=data MINUTES=25
@@ -127,7 +129,9 @@ def fit(
 def check(
     device: str, *, width: float = 0.25, batch_size: int = 100
 ) -> tuple[dict[str, float], list[str]]:
-    """Measure how far the weights after six steps, the last of a smaller batch, lie from those of a CPU in float64.
+    """Measure how far the weights after six steps lie from those of a CPU in float64.
+
+    The last step is of a smaller batch.
 
     Returns the distances in parts of the way that the weights have gone, NaN for a way that fails,
     and the names of the :data:`WAYS` with a distance that the order of sums does not explain.

@@ -54,7 +54,10 @@ def picture(settings: pd.DataFrame) -> str:
 
 
 def digest(settings: pd.DataFrame) -> str:
-    """Hash the numbers in the picture, which carries it: its lines may differ by a rounding from machine to machine."""
+    """Hash the numbers in the picture, which carries the hash.
+
+    The lines of the picture may differ by a rounding from machine to machine.
+    """
     first = settings[settings["setting"] == settings["setting"].iloc[0]]
     return hashlib.sha256(str(measured.play(first).data).encode()).hexdigest()[:16]
 

@@ -1,4 +1,6 @@
-"""The losses that are compared, by name: module, last layer, numbers, name on a page, colour and paper, in one table.
+"""The losses that are compared, by name, in one table.
+
+It has their module, last layer, numbers, name on a page, colour and paper.
 
 It imports no torch, because pages read it too; :mod:`study.objective` makes the losses.
 """
@@ -215,7 +217,10 @@ class Loss:
 
 @functools.cache
 def parse(text: str) -> Loss:
-    """Read the name of a loss and its numbers, such as ``"arcface 20 0.1"``; the error says what is valid."""
+    """Read the name of a loss and its numbers, such as ``"arcface 20 0.1"``.
+
+    The error says what is valid.
+    """
     name, *numbers = text.split() or [""]
     if name not in LOSSES:
         valid = ", ".join(
@@ -244,7 +249,9 @@ def parse(text: str) -> Loss:
 
 
 def loss_name(text: str) -> str:
-    """Name a loss with its numbers for a figure or a table; a text that is no loss comes back as it is.
+    """Name a loss with its numbers for a figure or a table.
+
+    A text that is no loss comes back as it is.
 
     Example:
         >>> loss_name("lm 0.3"), loss_name("arcface 20 0.1"), loss_name("softmax")

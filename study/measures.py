@@ -1,4 +1,7 @@
-"""Measures of a stack: scores, confidences, calibration before and after post-processing, single samples, distances and angles of features.
+"""Measures of a stack.
+
+They are scores, confidences, calibration before and after post-processing, single samples,
+distances and angles of features.
 
 Features have the shape ``[R, N, D]``, or ``[N, D]`` of one run; the runs share their labels
 ``[N]``. Distances and angles are computed in float64. Distances depend on the scale of the
@@ -27,7 +30,10 @@ _GROUPS = 5  # of samples, by their difficulty
 
 
 def scores(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
-    """Accuracy, plain cross-entropy and mean margin bias of every run, ``[R]``, from logits ``[R, N, C]``; with many classes top-5 too."""
+    """Compute the scores of every run, ``[R]``, from logits ``[R, N, C]``.
+
+    They are accuracy, plain cross-entropy and mean margin bias; with many classes top-5 too.
+    """
     correct = (logits.argmax(2) == labels).double().mean(1)
     cross_entropy = torch.stack([F.cross_entropy(run_logits, labels) for run_logits in logits])
     bias = torch.stack([margin_bias(run_logits, labels).double().mean() for run_logits in logits])
@@ -51,7 +57,9 @@ def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
 def final_measures(
     dataset: data.Dataset, scaled_logits: Callable[[data.Split], Tensor], betas: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """Measure the last epoch from the logits ``[R, N, C]`` over τ: scores, the training confidence (the papers' Table 1), calibration.
+    """Measure the last epoch from the logits ``[R, N, C]`` over τ.
+
+    Measured are scores, the training confidence (the papers' Table 1), and calibration.
 
     With a validation split, temperature and vector scaling are fitted on it, and their test metrics
     carry the suffixes ``_temperature`` and ``_vector``; those of the β link carry ``_link``.
@@ -107,7 +115,9 @@ def final_measures(
 def first_layer(
     perceptrons: models.StackedMLP, activation: str, inputs: Tensor
 ) -> dict[str, Tensor]:
-    """Measure what the first layer of each perceptron lets through of the training inputs ``[N, D]``.
+    """Measure what the first layer of each perceptron lets through of inputs ``[N, D]``.
+
+    The inputs are those of the training samples.
 
     ``saturated`` is the share of outputs, over samples and units, whose distance to an end of the
     activation is below half a percent of its range (tanh, sigmoid; 0 for ReLU), ``dead`` the share
@@ -132,7 +142,10 @@ def first_layer(
 
 
 def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suffix: str) -> None:
-    """Add the calibration of test probabilities to a run: errors, Brier score, and the bins by which a diagram can be drawn again."""
+    """Add the calibration of test probabilities to a run.
+
+    It is errors, Brier score, and the bins by which a diagram can be drawn again.
+    """
     run["metrics"] |= {
         f"test_confidence{suffix}": float(probabilities.amax(1).mean()),
         f"test_ece{suffix}": calibration.expected_calibration_error(probabilities, labels),
@@ -163,7 +176,10 @@ def add_class_accuracies(
     labels: Tensor,
     rules: Sequence[Callable[[Tensor], Tensor]],
 ) -> None:
-    """Add to each run the accuracy of each class, from logits ``[R, N, C]``: of the largest one, and (``_link``) of a rule for each run."""
+    """Add to each run the accuracy of each class, from logits ``[R, N, C]``.
+
+    It is that of the largest logit, and (``_link``) that of a rule for each run.
+    """
     of_class = F.one_hot(labels).double()  # (N, C)
     for run, of_run, rule in zip(final, logits, rules, strict=True):
         for suffix, chosen in (("", of_run.argmax(1)), ("_link", rule(of_run))):
@@ -176,12 +192,17 @@ def add_class_accuracies(
 
 
 def followed_samples(samples: int, count: int) -> Tensor:
-    """Choose ``count`` of the samples in ascending order: always the same ones, drawn with seed 0."""
+    """Choose ``count`` of the samples in ascending order.
+
+    They are always the same ones, drawn with seed 0.
+    """
     return torch.randperm(samples, generator=torch.Generator().manual_seed(0))[:count].sort().values
 
 
 def epoch_learnt(confidences: Tensor) -> Tensor:
-    """Find the first epoch after which the confidence exceeds 0.5, from ``[..., E, N]``; E for a sample that never does.
+    """Find the first epoch after which the confidence exceeds 0.5, from ``[..., E, N]``.
+
+    It is E for a sample that never does.
 
     Example:
         >>> epoch_learnt(torch.tensor([[0.1, 0.2], [0.6, 0.3], [0.9, 0.4]])).tolist()
@@ -192,7 +213,9 @@ def epoch_learnt(confidences: Tensor) -> Tensor:
 
 
 def difficulty_groups(final_confidence: Tensor) -> Tensor:
-    """Cut samples into five groups of (nearly) equal size by their last confidence ``[N]``, from 0, the hardest.
+    """Cut samples into five groups of (nearly) equal size by their last confidence ``[N]``.
+
+    The groups are counted from 0, the hardest.
 
     Example:
         >>> difficulty_groups(torch.tensor([0.9, 0.1, 0.5, 0.7, 0.3])).tolist()
@@ -203,7 +226,9 @@ def difficulty_groups(final_confidence: Tensor) -> Tensor:
 
 
 def product_with_average(inputs: Tensor, labels: Tensor) -> Tensor:
-    r"""Multiply each input ``[N, D]``, with a 1 for the bias, by what all pull at the first step, ``[N]``.
+    r"""Multiply each input ``[N, D]`` by what all pull at the first step, ``[N]``.
+
+    Each input is taken with a 1 for the bias.
 
     At zero weights the negative gradient of every loss of the gradient-decay family has one
     direction, :math:`A_c = \sum_{n: c_n = c} x_n - \frac{1}{C-1} \sum_{n: c_n \neq c} x_n` for the
@@ -229,7 +254,9 @@ def product_with_average(inputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def conflict_summaries(confidences: Tensor, conflict: Tensor) -> list[dict[str, Any]]:
-    """Summarise when samples in conflict ``[N]`` (bool) are learnt, and the others, of ``[R, E, N]``.
+    """Summarise when samples in conflict are learnt, and when the others are.
+
+    ``conflict`` is ``[N]`` (bool), ``confidences`` ``[R, E, N]``.
 
     ``conflict_late`` is the share of pairs, of one sample in conflict and one of the others, in
     which that in conflict is learnt later; a tie counts one half. ``conflict_delay`` is the mean
@@ -264,7 +291,9 @@ def conflict_summaries(confidences: Tensor, conflict: Tensor) -> list[dict[str, 
 def confidence_summaries(
     confidences: Tensor, seeds: Sequence[int], betas: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """Summarise the confidences of a stack ``[R, E, N]``, after 0 to E - 1 epochs, for the records of its runs.
+    """Summarise the confidences of a stack ``[R, E, N]`` for the records of its runs.
+
+    They were taken after 0 to E - 1 epochs.
 
     Samples are grouped by the run's own last confidence, and by that of the reference run: of the
     same seed, with β nearest to 1. The ``single_confidence`` is that of twelve samples, evenly
@@ -312,15 +341,19 @@ def _rounded(values: Tensor) -> list[list[float]]:
 
 
 def class_centres(features: Tensor, labels: Tensor, n_classes: int = 0) -> Tensor:
-    """Average the features of each class, ``[..., K, D]``; every one from 0 to the largest label, or to ``n_classes`` - 1, needs a sample.
+    """Average the features of each class, ``[..., K, D]``.
+
+    Every class from 0 to the largest label, or to ``n_classes`` - 1, needs a sample.
 
     Example:
-        >>> class_centres(torch.tensor([[-1.0, 0.0], [1.0, 0.0], [3.0, 4.0]]), torch.tensor([0, 0, 1])).tolist()
+        >>> features = torch.tensor([[-1.0, 0.0], [1.0, 0.0], [3.0, 4.0]])
+        >>> class_centres(features, torch.tensor([0, 0, 1])).tolist()
         [[0.0, 0.0], [3.0, 4.0]]
     """
     if labels.shape != features.shape[-2:-1]:
         raise ValueError(
-            f"labels must have the shape [{features.shape[-2]}] to go with features {list(features.shape)}, not {list(labels.shape)}"
+            f"labels must have the shape [{features.shape[-2]}] to go with features "
+            f"{list(features.shape)}, not {list(labels.shape)}"
         )
     count = labels.bincount(minlength=n_classes)
     if len(count) < 2 or not count.all():
@@ -332,7 +365,10 @@ def class_centres(features: Tensor, labels: Tensor, n_classes: int = 0) -> Tenso
 
 
 def distances(features: Tensor, labels: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
-    """Measure the mean distance of the samples of a class to its centre ``[..., K]``, and those between two centres ``[..., K (K - 1)]``.
+    """Measure mean distances to the centre of a class, and those between two centres.
+
+    The distance of the samples of a class to its centre is ``[..., K]``, those between two centres
+    are ``[..., K (K - 1)]``.
 
     Example:
         Two samples at distance 1 from their centre (0, 0), and a class of one sample at (3, 4):
@@ -349,14 +385,18 @@ def distances(features: Tensor, labels: Tensor, centres: Tensor) -> tuple[Tensor
 
 
 def angles_between(a: Tensor, b: Tensor) -> Tensor:
-    r"""Measure the angles in radians between every vector of ``a`` ``[..., I, D]`` and of ``b`` ``[..., J, D]``; NaN for a zero vector.
+    r"""Measure the angles in radians between every vector of ``a`` and of ``b``.
+
+    ``a`` is ``[..., I, D]``, ``b`` is ``[..., J, D]``; the angle is NaN for a zero vector.
 
     Computed as :math:`2 \operatorname{atan2}\bigl(\|u - v\|, \|u + v\|\bigr)` of the unit vectors,
     which is accurate near 0 and π, where :math:`\arccos(u \cdot v)` is not (W. Kahan, *How futile
     are mindless assessments of roundoff in floating-point computation?*, 2006, section 12).
 
     Example:
-        >>> angles_between(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [0.0, 1.0], [-3.0, 0.0]])).rad2deg().tolist()
+        >>> a = torch.tensor([[1.0, 0.0]])
+        >>> b = torch.tensor([[2.0, 0.0], [0.0, 1.0], [-3.0, 0.0]])
+        >>> angles_between(a, b).rad2deg().tolist()
         [[0.0, 90.0, 180.0]]
     """
     u, v = (
@@ -373,7 +413,9 @@ def pairs(matrix: Tensor) -> Tensor:
 
 
 def target_angles(features: Tensor, labels: Tensor, vectors: Tensor) -> dict[str, Tensor]:
-    """Measure the angles between the features ``[R, N, D]`` and the vectors ``[R, C, D]`` of their own classes.
+    """Measure the angles between features and the vectors of their own classes.
+
+    The features are ``[R, N, D]``, the vectors ``[R, C, D]``.
 
     ``target_angle`` is the mean in radians ``[R]``, ``target_angle_counts`` the number of samples
     between :data:`ANGLE_EDGES` ``[R, 36]``. A feature of length 0 counts as a right angle.
@@ -394,7 +436,10 @@ def add_angles(
     labels: Tensor,
     vectors: Tensor,
 ) -> None:
-    """Add to each run that did not diverge the angles between classes, and the histograms of the target angles after each evaluated epoch.
+    """Add to each run that did not diverge the angles of classes and of targets.
+
+    These are the angles between classes, and the histograms of the target angles after each
+    evaluated epoch.
 
     ``metrics`` get, in radians, ``w_inter`` (between two class vectors), ``c_inter`` (between two
     class centres) and ``wc_intra`` (between vector and centre of a class), each a mean over classes

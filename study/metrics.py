@@ -1,4 +1,7 @@
-"""What is measured: one list of metrics, each with its name, title and how its numbers are written."""
+"""What is measured: one list of metrics.
+
+Each has its name, title and how its numbers are written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a stack of runs minimises: gradient decay with a β for each run, or any other loss of the table."""
+"""What a stack of runs minimises.
+
+It is gradient decay with a β for each run, or any other loss of the table.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -98,7 +101,10 @@ class StackLoss(nn.Module):
 
 
 class _WithCenters(nn.Module):
-    """Cross-entropy plus the center loss; the centres start at 0 and follow the features as in the original, at a rate of 1/2."""
+    """Cross-entropy plus the center loss.
+
+    The centres start at 0 and follow the features as in the original, at a rate of 1/2.
+    """
 
     def __init__(self, classes: int, features: int, runs: int, factor: float) -> None:
         super().__init__()
@@ -122,7 +128,9 @@ CORRECTIONS = ("class-beta", "adjusted", "weighted")
 
 
 class Balanced(nn.Module):
-    r"""Gradient decay on classes of unequal shares :math:`\varrho_c`, with one of :data:`CORRECTIONS` for the balanced error, or with none.
+    r"""Gradient decay on classes of unequal shares :math:`\varrho_c`.
+
+    It has one of :data:`CORRECTIONS` for the balanced error, or none.
 
     They are a β for each class with :math:`1 + \beta_c \propto \varrho_c`, of which the smallest is
     given; logits :math:`z_c + \log\varrho_c` in the loss; weights proportional to
@@ -159,18 +167,26 @@ class Balanced(nn.Module):
         )
 
     def decide(self, logits: Tensor) -> Tensor:
-        """Choose for each sample the class that the link makes best for the balanced error, ``[N]``; it is right for every correction."""
+        """Choose for each sample the class that the link makes best for the balanced error.
+
+        The classes are ``[N]``; the choice is right for every correction.
+        """
         p = torch.softmax(logits + self.shift, 1)
         return (p * (1 - p + self.betas * p) / self.prior).argmax(1)
 
 
 def annealing(step: int) -> float:
-    """Weigh the plain cosine beside the changed one, as is usual with L-Softmax and A-Softmax; both papers say only that it falls."""
+    """Weigh the plain cosine beside the changed one.
+
+    The numbers are usual with L-Softmax and A-Softmax; both papers say only that the weight falls.
+    """
     return max(5.0, 1500.0 / (1 + 0.1 * step))
 
 
 class GradientDecay:
-    r"""The gradient-decay cross-entropy of a stack: logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]`` to losses ``[R, N]``.
+    r"""The gradient-decay cross-entropy of a stack.
+
+    It takes logits ``[R, N, C]``, labels ``[R, N]`` and β ``[R]`` to losses ``[R, N]``.
 
     Args:
         temperatures: τ of each run.
@@ -185,10 +201,12 @@ class GradientDecay:
 
     Example:
         >>> logits = torch.tensor([[[2.0, 0.0], [0.0, 0.5]]]).requires_grad_()
-        >>> loss = GradientDecay([1.0], match_gradient=True)(logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1]))
-        >>> loss.sum().backward()
+        >>> labels = torch.zeros(1, 2, dtype=torch.long)
+        >>> objective = GradientDecay([1.0], match_gradient=True)
+        >>> objective(logits, labels, torch.tensor([0.1])).sum().backward()
         >>> p = torch.softmax(logits.detach(), 2)[..., 0]
-        >>> torch.isclose(logits.grad[..., 0].sum(), (p - 1).sum())       # the sum that plain cross-entropy has
+        >>> plain = (p - 1).sum()       # the sum that plain cross-entropy has
+        >>> torch.isclose(logits.grad[..., 0].sum(), plain)
         tensor(True)
     """
 
@@ -224,7 +242,10 @@ class GradientDecay:
 
 
 def _matching_factor(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
-    """Divide the sum of the target gradients of plain cross-entropy by that of β, for each run ``[R]``."""
+    """Divide the sum of target gradients of plain cross-entropy by that of β.
+
+    The quotient is of each run, ``[R]``.
+    """
     log_p = torch.log_softmax(logits, 2).gather(2, labels.unsqueeze(2)).squeeze(2)
     p, rest = log_p.exp(), -torch.expm1(log_p)  # p_c and 1 - p_c, (R, N)
     decayed = rest / (rest + beta[:, None] * p)  # 1 + (β - 1) p without cancellation

@@ -91,7 +91,10 @@ _CONDITIONS = {
 
 
 def tables() -> pd.DataFrame:
-    """List the papers' tables: ``paper``, ``version``, ``number``, ``table`` (as printed, such as "IV"), ``file``, ``caption``, ``note``.
+    """List the papers' tables.
+
+    The columns are ``paper``, ``version``, ``number``, ``table`` (as printed, such as "IV"),
+    ``file``, ``caption`` and ``note``.
 
     Example:
         >>> tables().groupby("paper").size().to_dict()
@@ -101,7 +104,9 @@ def tables() -> pd.DataFrame:
 
 
 def table(paper: str, number: int | str) -> pd.DataFrame:
-    """Read one table of a paper ("GD-1", "GD-2", "LM", "AG") by its number or as printed ("IV"): a row for each printed number.
+    """Read one table of a paper: a row for each printed number.
+
+    The paper is "GD-1", "GD-2", "LM" or "AG"; the table is told by its number or as printed ("IV").
 
     There is a column for each setting of the table (such as ``interval``, ``reg_lambda`` or
     ``epochs``). ``beta``, ``value``, ``sd`` and those settings that are numbers are floats, NaN
@@ -118,9 +123,8 @@ def table(paper: str, number: int | str) -> pd.DataFrame:
         raise ValueError(f"no paper {paper!r}; there are {', '.join(index.paper.unique())}")
     rows = rows[(rows.number.astype(str) == str(number)) | (rows.table == str(number).upper())]
     if rows.empty:
-        raise ValueError(
-            f"no table {number!r} of {paper}; there are {', '.join(index.table[index.paper == paper.upper()])}"
-        )
+        valid = ", ".join(index.table[index.paper == paper.upper()])
+        raise ValueError(f"no table {number!r} of {paper}; there are {valid}")
     printed = _read(rows.file.iloc[0])
     frame = printed.drop(columns="setting").join(_settings(printed.setting))
     numbers = {name: pd.to_numeric(frame[name]).astype(float) for name in ("beta", "value", "sd")}
@@ -254,12 +258,18 @@ def _printed_under(
 
 
 def _elsewhere(name: str, condition: str, dataset: str) -> str:
-    """The data set of an effect with its condition; empty where it is the one that was asked for."""
+    """Name the data set of an effect with its condition.
+
+    The name is empty where it is the one that was asked for.
+    """
     return "" if name == dataset else ", ".join(filter(None, [name, condition]))
 
 
 def method(row: Mapping[Any, Any]) -> tuple[Method | None, str]:
-    """Tell what a row of a table was trained with, and what was done after training, as the metrics of the records say it."""
+    """Tell what a row of a table was trained with, and what was done afterwards.
+
+    Both are told as the metrics of the records say it; "afterwards" is after training.
+    """
     name = str(row["method"])
     if name in POST_HOC:
         return Method.of_beta(1.0), POST_HOC[name]
@@ -284,7 +294,10 @@ def _read(name: str) -> pd.DataFrame:
 
 
 def _settings(column: pd.Series[str]) -> pd.DataFrame:
-    """The text ``a=1; b=x`` of each row as columns a, b; a column becomes float if every entry is a number."""
+    """Turn the text ``a=1; b=x`` of each row into columns a, b.
+
+    A column becomes float if every entry is a number.
+    """
     pairs = [dict(part.split("=", 1) for part in text.split("; ") if part) for text in column]
     frame = pd.DataFrame(pairs, index=column.index, dtype=object)
     for name in frame:

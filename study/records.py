@@ -1,4 +1,7 @@
-"""Records: one JSON file for each job, with its parameters, data version, environment, metrics and curves."""
+"""Records: one JSON file for each job.
+
+It has the parameters, data version, environment, metrics and curves of the job.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,9 @@ def whole(path: str | os.PathLike[str]) -> Iterator[BufferedRandom]:
 
 
 def verbatim(text: object) -> str:
-    """Write a text of a campaign or a record so that Markdown, MyST and HTML show it letter by letter.
+    """Write a text so that Markdown, MyST and HTML show it letter by letter.
+
+    The text is of a campaign or a record.
 
     Whatever has a meaning there becomes a reference to its character, and the text is one line.
     Every such text goes through here before it becomes part of a page: titles, names, devices,
@@ -407,7 +412,10 @@ def _check(run: Mapping[str, Any], data: _Data, epochs: int, needed: Iterable[st
 
 
 def _check_curves(curves: Mapping[str, list[float | None]], epochs: int, diverged: bool) -> None:
-    """Refuse curves that are shorter than their epochs, do not end at the last one, or hold what no training leaves."""
+    """Refuse curves that no training leaves.
+
+    They are shorter than their epochs, do not end at the last one, or hold what no training leaves.
+    """
     for name in ("epoch", "test_accuracy", "train_accuracy"):
         if name not in curves:
             raise ValueError(f"the curve {name} is missing")
@@ -476,7 +484,9 @@ def same(left: Any, right: Any) -> bool:
 
 
 def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
-    """Read a folder of records with its sub-folders, or paths of records, as one table with a row for each run.
+    """Read a folder of records, or paths of records, as one table.
+
+    Sub-folders are read too. The table has a row for each run.
 
     Its columns are the parameters of the job, what the run is known by, the metrics, the curves as
     lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder) and others of the whole

@@ -36,7 +36,8 @@ from study.losses import NotNegative, Positive, parse
 
 PLACES = {
     "record": "file to write the record to; empty for none",
-    "checkpoint_dir": "folder for the checkpoint by which an interrupted run goes on; empty for none",
+    "checkpoint_dir": "folder for the checkpoint by which an interrupted run goes on; "
+    "empty for none",
 }
 """The parameters of every notebook that say where something is written, not what is measured."""
 
@@ -148,8 +149,14 @@ Scale = Annotated[
     str, OneOf(records.SCALES), Field(description="how the setting relates to the paper's")
 ]
 # Descriptions that would not fit on the line of their parameter.
-_NORMALIZATION = "of the inputs: unit ([0, 1]), standard (mean 0, deviation 1), channel (the same for each colour) or none"
-_IMBALANCE = "size of the first class over that of the last, the sizes between them falling exponentially; 1 for all samples"
+_NORMALIZATION = (
+    "of the inputs: unit ([0, 1]), standard (mean 0, deviation 1), "
+    "channel (the same for each colour) or none"
+)
+_IMBALANCE = (
+    "size of the first class over that of the last, "
+    "the sizes between them falling exponentially; 1 for all samples"
+)
 _LABELS = "whose labels CIFAR-10's training images have: the data set's, or people's"
 _LR_SCHEDULE = "how the learning rate falls: milestones, exponential (to a thousandth) or one-cycle"
 _MILESTONES = "shares of the epochs after which the learning rate falls to a tenth"
@@ -158,8 +165,14 @@ _BOTH = (
 )
 _FITTED = "of the features, fitted on the training part: as in the notebook train"
 _NOMINAL = "nominal features: codes (as in the file), or one-hot (a feature for each category)"
-_FEEDBACK = "β that follows held-out confidence minus accuracy, as [start, proportional gain, integral gain]"
-_LOSS = 'gd, with the β below; or another loss with its numbers, such as "arcface 20 0.1", with betas [1] and no warm-ups'
+_FEEDBACK = (
+    "β that follows held-out confidence minus accuracy, "
+    "as [start, proportional gain, integral gain]"
+)
+_LOSS = (
+    'gd, with the β below; or another loss with its numbers, such as "arcface 20 0.1", '
+    "with betas [1] and no warm-ups"
+)
 
 
 class Setting(BaseModel):
@@ -220,8 +233,10 @@ class Setting(BaseModel):
         A row with ``name``, ``type``, ``default``, ``bounds`` and ``description``.
 
         Example:
-            >>> [row for row in Train.table() if row["name"] == "betas"]  # doctest: +NORMALIZE_WHITESPACE
-            [{'name': 'betas', 'type': 'list[float]', 'default': '[5.0, 1.0, 0.1, 0.01]', 'bounds': 'each > 0',
+            >>> rows = Train.table()
+            >>> [row for row in rows if row["name"] == "betas"]  # doctest: +NORMALIZE_WHITESPACE
+            [{'name': 'betas', 'type': 'list[float]',
+              'default': '[5.0, 1.0, 0.1, 0.01]', 'bounds': 'each > 0',
               'description': 'constant gradient-decay factors'}]
         """
         rows, schemas = [], cls.model_json_schema()["properties"]
@@ -308,7 +323,9 @@ class Run:
 
 
 class Train(Setting):
-    """A stack of runs: one for each seed, each temperature and each schedule (constants and warm-ups); the notebook ``train``.
+    """A stack of runs; the notebook ``train``.
+
+    It has one run for each seed, each temperature and each schedule (constants and warm-ups).
 
     Runs that share a seed share the initialisation and the batch order, so that β is compared on
     common random numbers.
@@ -317,9 +334,9 @@ class Train(Setting):
         >>> setting = Train(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], seeds=[0, 1])
         >>> [(run.seed, run.label) for run in setting.runs()][:3]
         [(0, '1'), (0, '0.1'), (0, 'warm-up 0.01→0.1')]
-        >>> Train(activation="rely")
+        >>> Train(activation="rely")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: activation: Input should be 'relu', 'tanh' or 'sigmoid'; got 'rely'; did you mean 'relu'?
+        ValueError: activation: Input should be 'relu', 'tanh' or 'sigmoid'; ...did you mean 'relu'?
     """
 
     template: ClassVar[str] = "train"
@@ -614,7 +631,10 @@ class CrossValidation(Setting):
         return self
 
     def planned(self) -> list[dict[str, Any]]:
-        """List by which values the record knows each of its runs, which holds all folds of a seed."""
+        """List by which values the record knows each of its runs.
+
+        A run holds all folds of a seed.
+        """
         return [{"dataset": name, "seed": seed} for name in self.datasets for seed in self.seeds]
 
     @property
@@ -624,7 +644,10 @@ class CrossValidation(Setting):
 
 
 class StepCost(Setting):
-    """The time of a training step on random images of 3 × 32 × 32, with one loss and with another, by turns: the notebook ``cost``."""
+    """The time of a training step with one loss and with another, by turns.
+
+    The images are random, of 3 × 32 × 32. It is the setting of the notebook ``cost``.
+    """
 
     template: ClassVar[str] = "cost"
 
@@ -654,7 +677,8 @@ class StepCost(Setting):
         Field(
             ge=0,
             le=_TIMES,
-            description="number of the first repetition, for a measurement that adds to an earlier one",
+            description="number of the first repetition, "
+            "for a measurement that adds to an earlier one",
         ),
     ] = 0
     learning_rate: Annotated[Positive, Field(le=1000, description="of Adam")] = 0.001
@@ -710,7 +734,8 @@ def explanation(error: ValidationError, valid: Sequence[str], *, word: str = "pa
     (name, *at), given = first["loc"] or ("",), first["input"]
     message = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
     if name and name not in valid:
-        return f"there is no {word} {name!r}{nearest(name, valid) or '.'} The valid names are: {', '.join(valid)}"
+        hint = nearest(name, valid) or "."
+        return f"there is no {word} {name!r}{hint} The valid names are: {', '.join(valid)}"
     if first["type"] == "value_error":
         return f"{name}: {message}" if name else message
     if first["type"] == "missing" and not at:

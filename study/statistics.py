@@ -1,4 +1,6 @@
-"""Means over seeds with their 95 % intervals, and ranks over data sets: what the tables and the verdicts of the book rest on.
+"""Means over seeds with their 95 % intervals, and ranks over data sets.
+
+The tables and the verdicts of the book rest on them.
 
 The runs of one setting are few and paired: runs that share a seed share initialisation and batch
 order. So the statement about two settings is the mean of the paired differences with its Student-t
@@ -24,7 +26,10 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class MeanSd:
-    """A mean with the sample standard deviation (divisor n − 1) of its values; NaN for a single value."""
+    """A mean with the sample standard deviation (divisor n − 1) of its values.
+
+    The deviation is NaN for a single value.
+    """
 
     mean: float
     sd: float
@@ -213,7 +218,9 @@ def resampled_difference(a: ArrayLike, b: ArrayLike, share: float) -> Difference
 
 
 def contrast(means: Sequence[MeanSd], weights: Sequence[float]) -> Interval:
-    """Compute Welch's interval of a weighted sum of means of independent samples, from what a paper prints: mean ± standard deviation.
+    """Compute Welch's interval of a weighted sum of means of independent samples.
+
+    It needs only what a paper prints: mean ± standard deviation.
 
     B. L. Welch, *The generalization of Student's problem when several different population
     variances are involved*, Biometrika 34 (1947).
@@ -248,7 +255,9 @@ def holm(p_values: Sequence[float]) -> FloatArray:
 
 
 def pairs_needed(effect: float, sd: float) -> int | None:
-    """Count the pairs with which a paired t-test at 0.05 finds an effect four times out of five, if single differences deviate by ``sd``.
+    """Count the pairs with which a paired t-test at 0.05 finds an effect.
+
+    It finds it four times out of five, if single differences deviate by ``sd``.
 
     None if a thousand do not suffice.
 
@@ -263,7 +272,9 @@ def pairs_needed(effect: float, sd: float) -> int | None:
 
 
 def sign_flip_p(values: ArrayLike) -> float:
-    """Compute the two-sided p-value of paired differences, each as likely as its opposite; exact for up to 13 values.
+    """Compute the two-sided p-value of paired differences.
+
+    Each difference is as likely as its opposite; exact for up to 13 values.
 
     The smallest value that n differences can give is 2^(1 − n), so that five seeds cannot reach
     0.05; six can.
@@ -278,7 +289,10 @@ def sign_flip_p(values: ArrayLike) -> float:
 
 
 def ranks(scores: pd.DataFrame) -> pd.DataFrame:
-    """Rank the methods (columns) on each data set (row): the largest score has rank 1; ties, at six digits, share their mean."""
+    """Rank the methods (columns) on each data set (row).
+
+    The largest score has rank 1; ties, at six digits, share their mean.
+    """
     if not np.isfinite(scores).all(axis=None):
         raise ValueError("scores must be finite numbers")
     return scores.round(6).rank(axis=1, ascending=False)

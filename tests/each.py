@@ -1,4 +1,7 @@
-"""Cases of a test in a loop: one test that names the cases that fail, where ``pytest.mark.parametrize`` would make a test of each."""
+"""Cases of a test in a loop.
+
+One test names the cases that fail, where ``pytest.mark.parametrize`` would make a test of each.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from typing import Any
 
 
 def each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Any], Any]:
-    """Call a test, or every test of a class, for each of the values; arguments as of ``pytest.mark.parametrize``.
+    """Call a test, or every test of a class, for each of the values.
+
+    The arguments are those of ``pytest.mark.parametrize``.
 
     A folder ``tmp_path`` has one within it for each case.
     """

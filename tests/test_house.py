@@ -1,4 +1,7 @@
-"""The house: the descriptions of the environment agree, and nothing is kept that does not belong here. Imports: `make lint`."""
+"""The house: the descriptions of the environment agree.
+
+Nothing is kept that does not belong here. Imports: `make lint`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The notebooks that the pages offer for download, and the buttons that open them in Colab and on Binder.
+"""The notebooks that the pages offer for download.
+
+There are also the buttons that open them in Colab and on Binder.
 
 A downloaded notebook is the executed one. Its first cell fetches and installs what it needs, and
 its text is Markdown that any Jupyter shows: references, citations and numbers that the page
@@ -26,7 +28,8 @@ BRANCH = (
 )
 
 SETUP = """\
-# {title}: a page of an executable book. This cell finds the project, or fetches it, and installs what is missing.
+# {title}: a page of an executable book.
+# This cell finds the project, or fetches it, and installs what is missing.
 import os
 import subprocess
 import sys
@@ -35,14 +38,23 @@ from pathlib import Path
 
 REPOSITORY = "{repository}"  # the address of the project, or the path of a clone
 
-projects = [folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / "gdlib").is_dir() and (folder / "study").is_dir()]
+projects = [
+    folder
+    for folder in (Path.cwd(), *Path.cwd().parents)
+    if (folder / "gdlib").is_dir() and (folder / "study").is_dir()
+]
 project = projects[0] if projects else Path.cwd() / "gdlib-book"
 if not project.is_dir():
-    assert REPOSITORY, "Open this notebook inside a clone of the project, or write its address or path behind REPOSITORY above."
-    subprocess.run(["git", "clone", "--quiet", "--depth", "1", REPOSITORY, str(project)], check=True)
+    assert REPOSITORY, (
+        "Open this notebook inside a clone of the project, "
+        "or write its address or path behind REPOSITORY above."
+    )
+    clone = ["git", "clone", "--quiet", "--depth", "1", REPOSITORY, str(project)]
+    subprocess.run(clone, check=True)
 if find_spec("gdlib") is None or find_spec("myst_nb") is None:
     versions = ["-c", str(project / "constraints.txt")]  # those that the book was built with
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *versions, "-e", f"{{project}}[book]"], check=True)
+    install = [sys.executable, "-m", "pip", "install", "--quiet", *versions]
+    subprocess.run([*install, "-e", f"{{project}}[book]"], check=True)
 sys.path.insert(0, str(project))
 os.chdir(project / "{folder}")"""
 
@@ -239,7 +251,10 @@ def address_of(config: Config) -> str:
 
 
 def follow_the_address(app: Sphinx, config: Config) -> None:
-    """With an address, show the button of the repository, and take its GitHub pages for the address of the book."""
+    """With an address, show the button of the repository.
+
+    Take its GitHub pages for the address of the book.
+    """
     if address := address_of(config):
         config["html_theme_options"]["use_repository_button"] = True
         owner, _, name = address.removeprefix("https://github.com/").partition("/")

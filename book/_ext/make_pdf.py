@@ -1,4 +1,7 @@
-"""Print the book into one PDF with Chromium: ``python make_pdf.py _build`` after ``jupyter-book build . --builder singlehtml``."""
+"""Print the book into one PDF with Chromium.
+
+The call is ``python make_pdf.py _build`` after ``jupyter-book build . --builder singlehtml``.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ def offer(html: Path, first: str) -> None:
     page, pdf = html / f"{first}.html", html / NAME
     if page.is_file() and pdf.is_file():
         size = f"{pdf.stat().st_size / 1e6:.0f} MB"
-        link = f'<p class="pdf"><a href="{os.path.relpath(pdf, page.parent)}">The whole book as a PDF</a> ({size})</p>'
+        target = os.path.relpath(pdf, page.parent)
+        link = f'<p class="pdf"><a href="{target}">The whole book as a PDF</a> ({size})</p>'
         page.write_text(page.read_text(encoding="utf-8").replace(PLACE, link), encoding="utf-8")
 
 

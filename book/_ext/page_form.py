@@ -1,4 +1,7 @@
-"""The form of a page of evidence: its code stands in one closed place at the end; a row of a table that heads others spans it."""
+"""The form of a page of evidence.
+
+Its code stands in one closed place at the end; a row of a table that heads others spans it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from sphinx_design.shared import create_component
 
 
 def move_the_code(app: Sphinx, doctree: nodes.document) -> None:
-    """Take the code of all cells to the end of the page, in order; a cell without output leaves nothing behind."""
+    """Take the code of all cells to the end of the page, in order.
+
+    A cell without output leaves nothing behind.
+    """
     if not app.env.docname.startswith("notebooks/evidence/"):
         return
     sources = list(

@@ -42,7 +42,8 @@ def expressions(text: str) -> list[str]:
     r"""List what stands in double braces in the prose of a page, each once.
 
     Example:
-        >>> expressions("β is {{ beta }}.\n\n```{code-cell}\n'{{}}{{x}}'\n```\n{{ beta }} {{ two(\n1) }}")
+        >>> code = "```{code-cell}\n'{{}}{{x}}'\n```"
+        >>> expressions("β is {{ beta }}.\n\n" + code + "\n{{ beta }} {{ two(\n1) }}")
         ['beta', 'two( 1)']
     """
     return list(dict.fromkeys(map(in_one_line, EXPRESSION.findall(CELL.sub("", text)))))

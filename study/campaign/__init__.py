@@ -1,4 +1,6 @@
-"""Campaigns: a file of experiments becomes checked jobs, papermill runs, records, and a count of what is done.
+"""Campaigns: files of experiments.
+
+Such a file becomes checked jobs, papermill runs, records, and a count of what is done.
 
 A campaign is a YAML file; each of its jobs is one run of one notebook and leaves one record,
 ``results/records/<campaign>/<job>.json``::
@@ -22,7 +24,7 @@ the project::
     python -m study.campaign plan mnist 'relu-*'           # of these jobs alone
     python -m study.campaign run mnist relu-unit-seed0     # one job, as the Snakefile calls it
     python -m study.campaign run mnist relu-unit-seed0 fresh   # anew, in a folder of its own
-    python -m study.campaign agree mnist 'relu-*'          # what was trained anew, beside the records
+    python -m study.campaign agree mnist 'relu-*'   # what was trained anew, beside the records
 """
 
 from study.campaign.plan import (

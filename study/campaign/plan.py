@@ -62,8 +62,8 @@ class _File(BaseModel):
 class Job:
     """One run of one notebook, the ``template``.
 
-    ``record`` is where its record is, ``minutes`` and MB of ``memory`` are expected. A ``fresh`` job
-    has folders of its own, whatever the repository has.
+    ``record`` is where its record is, ``minutes`` and MB of ``memory`` are expected. A ``fresh``
+    job has folders of its own, whatever the repository has.
     """
 
     campaign: str
@@ -109,9 +109,9 @@ class Job:
 
         A job is done if its record is of its notebook and its setting, all defaults included, and
         holds exactly the runs that were planned, each trained to its end. A file that
-        :func:`study.records.load` refuses counts as no record: its job is run again. A parameter that the record does not know,
-        because it was added later, had its default. On which device it was measured and file times
-        play no part.
+        :func:`study.records.load` refuses counts as no record: its job is run again. A parameter
+        that the record does not know, because it was added later, had its default. On which device
+        it was measured and file times play no part.
         """
         path = (record or self.record).absolute()
         try:
@@ -174,7 +174,8 @@ class Plan:
 
     def __str__(self) -> str:
         where = ", trained anew" if any(job.fresh for job in self.campaign.jobs) else ""
-        text = f"{self.campaign.name}{where}: {len(self.done)} of {len(self.campaign.jobs)} jobs have their record"
+        done = f"{len(self.done)} of {len(self.campaign.jobs)}"
+        text = f"{self.campaign.name}{where}: {done} jobs have their record"
         if not self.pending:
             return text + "; nothing to run"
         minutes = sum(job.minutes or 0 for job in self.pending)
@@ -294,7 +295,9 @@ def _campaigns(folder: Path) -> list[Path]:
 
 
 def load(path: str | Path) -> Campaign:
-    """Read a campaign file and expand it into jobs, each with the file's parameters, then the entry's, then the value of ``each``.
+    """Read a campaign file and expand it into jobs.
+
+    Each has the file's parameters, then the entry's, then the value of ``each``.
 
     The records are those of ``results/records`` beside the file's folder. A file that did not
     change is not read again.

@@ -31,7 +31,9 @@ _SILENT = (
 
 
 class Watch(threading.Thread):
-    """Reports on the pending jobs of a plan while its process lives, and ends them when the process is asked to end (SIGTERM).
+    """Reports on the pending jobs of a plan while its process lives.
+
+    It ends the jobs when the process is asked to end (SIGTERM).
 
     Snakemake would wait for its jobs. The logs ``build/<campaign>/<job>.log`` tell of the jobs of a
     cluster too. Must be started in the main thread.
@@ -68,7 +70,10 @@ class Watch(threading.Thread):
                         child.terminate()
 
     def tell(self) -> None:
-        """Print a line for each running job and one for all, or move the bar, with the first of those lines behind it."""
+        """Print a line for each running job and one for all, or move the bar.
+
+        The bar has the first of those lines behind it.
+        """
         *running, everything = self.lines()
         if self.bar.disable:
             print(*running, everything, sep="\n", file=sys.stderr, flush=True)
@@ -96,7 +101,9 @@ class Watch(threading.Thread):
         return [*running, f"{self.plan.campaign.name}: {ends}, about {left:.3g} minutes left"]
 
     def failures(self) -> list[str]:
-        """Write a line for each job that was not done, with the reason, or the last that its log says.
+        """Write a line for each job that was not done, with the reason.
+
+        Without a reason it is the last line that its log says.
 
         A job that is killed says nothing at its end, and one that could not write its log nothing
         at all.
@@ -134,7 +141,10 @@ class Watch(threading.Thread):
         return text.replace("\r", "\n").split("\n")
 
     def _last_line(self, job: Job) -> str:
-        """Find the last line of a job's log that says where it is, empty where nothing was written since the start."""
+        """Find the last line of a job's log that says where it is.
+
+        It is empty where nothing was written since the start.
+        """
         size, now = self._size(job), time.monotonic()
         if size == self.begin[job.id]:
             return ""

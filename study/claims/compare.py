@@ -33,7 +33,10 @@ SMALL = 0.005
 """Half a percentage point of accuracy: a difference that lies within it is called level."""
 
 LEVEL = 0.05
-"""The p-value, corrected for the comparisons of its claim, below which one is met or contradicted."""
+"""The p-value below which a comparison is met or contradicted.
+
+It is corrected for the comparisons of its claim.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ class Finding:
     against_zero: bool = True  # whether the threshold is 0
     paper: tuple[published.Effect, ...] = ()  # the papers' own effects, where they print both sides
     scales: tuple[str, ...] = ()  # of the runs
-    # a finding of older runs, of another scope than the claim's or outside its premise is only shown
+    # a finding of older runs, of another scope than the claim's or outside its premise
+    # is only shown
     decides: bool = True
     outside: bool = False  # the claim's premise does not hold in the variant
     methods: str = ""  # the two that are compared, in words, and of which runs
@@ -246,7 +250,10 @@ class VariantRuns:
     # --- comparisons of two sides, or of one with 0 ---
 
     def larger(self, metric: str, *sides: Side, by: float = 0.0) -> Finding | None:
-        """Met if the interval of the first side minus the second lies above ``by``, contradicted if it lies below.
+        """Compare two sides; the first is to be larger.
+
+        Met if the interval of the first side minus the second lies above ``by``, contradicted if it
+        lies below.
 
         The metric is that of the methods; of a side that has its values it is the name alone.
         """
@@ -259,7 +266,11 @@ class VariantRuns:
         )
 
     def smaller(self, metric: str, *sides: Side, by: float = 0.0) -> Finding | None:
-        """Met if the interval of the first side minus the second lies below ``by``, contradicted if it lies above."""
+        """Compare two sides; the first is to be smaller.
+
+        Met if the interval of the first side minus the second lies below ``by``, contradicted if it
+        lies above.
+        """
         return self._compared(
             metric,
             sides,
@@ -269,13 +280,21 @@ class VariantRuns:
         )
 
     def differs(self, metric: str, *sides: Side, margin: float = 0.0) -> Finding | None:
-        """Met if the interval excludes 0; contradicted if it includes 0 and lies within the margin, if one was stated."""
+        """Compare two sides, which are to differ.
+
+        Met if the interval excludes 0; contradicted if it includes 0 and lies within the margin, if
+        one was stated.
+        """
         return self._compared(
             metric, sides, [(0.0, math.inf), (-math.inf, 0.0)], [(-margin, margin)]
         )
 
     def within(self, tolerance: float, metric: str, *sides: Side) -> Finding | None:
-        """Met if the interval lies within the tolerance of 0, contradicted if it lies outside on one side."""
+        """Compare two sides, which are to be close.
+
+        Met if the interval lies within the tolerance of 0, contradicted if it lies outside on one
+        side.
+        """
         outside = [(tolerance, math.inf), (-math.inf, -tolerance)]
         return self._compared(
             metric, sides, [(-tolerance, tolerance)], outside, f", within {tolerance:g} of 0"

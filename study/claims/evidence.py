@@ -1,4 +1,7 @@
-"""The runs that the criteria speak of: kinds of runs, their variants, and the columns beside the metrics of the records."""
+"""The runs that the criteria speak of.
+
+There are kinds of runs, their variants, and the columns beside the metrics of the records.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,9 @@ _LOSSES_OF_LM = frozenset(
 
 
 def runs_of(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Select the runs of one kind, each with its ``variant``, its ``method`` and the columns that claims speak of.
+    """Select the runs of one kind.
+
+    Each has its ``variant``, its ``method`` and the columns that claims speak of.
 
     Where the temperature varies it is part of the method.
     """
@@ -121,7 +126,10 @@ def _plans(runs: pd.DataFrame) -> Sequence[Plan]:
 
 
 def _plan(runs: pd.DataFrame) -> Plan:
-    """Find the largest plan that the runs of a variant fulfil; the smallest, if they fulfil none."""
+    """Find the largest plan that the runs of a variant fulfil.
+
+    It is the smallest, if they fulfil none.
+    """
     plans = _plans(runs)
     return next((plan for plan in plans if _has(runs, *plan)), plans[-1])
 
@@ -145,7 +153,10 @@ def _image_networks(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
-    """Call β = 1 on a network of :data:`FAST` softmax, for the losses that are compared with it there."""
+    """Call β = 1 on a network of :data:`FAST` softmax.
+
+    It is so called for the losses that are compared with it there.
+    """
     plain = (runs["loss"] == "gd") & (runs["model"] == FAST) & (runs["schedule"] == "1")
     return runs.assign(
         loss=runs["loss"].mask(plain, "softmax"), schedule=runs["schedule"].mask(plain, "softmax")
@@ -153,7 +164,10 @@ def _with_softmax(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _prepared(runs: pd.DataFrame) -> pd.DataFrame:
-    """Copy the runs, without empty columns, and add ``method`` and the columns of :data:`_DERIVED`."""
+    """Copy the runs, without empty columns.
+
+    Add ``method`` and the columns of :data:`_DERIVED`.
+    """
     if runs.empty:
         return runs.copy()
     found = runs.dropna(axis=1, how="all").copy()
@@ -177,7 +191,10 @@ def _early(epochs: list[int], curve: list[float | None]) -> float:
 
 
 def _each_epoch(curve: list[float], epochs: float) -> list[float]:
-    """The values after each epoch, without that before the first; nothing if it was not evaluated so often."""
+    """Give the values after each epoch, without that before the first.
+
+    There are none if it was not evaluated so often.
+    """
     return curve[-int(epochs) :] if len(curve) >= epochs else [math.nan]
 
 
@@ -256,7 +273,10 @@ def _whole(numbers: pd.Series[Any], meant: pd.Series[bool] | None = None) -> lis
 
 
 def at_usual_rate(runs: pd.DataFrame) -> pd.Series[bool]:
-    """Tell for each run if it has the learning rate that most methods of its variant were run with."""
+    """Tell for each run if it has the usual learning rate.
+
+    It is the one that most methods of its variant were run with.
+    """
     counts = runs.groupby(["variant", "learning_rate"])["method"].nunique()
     usual = {
         variant: of_variant.droplevel(0).idxmax()
@@ -338,7 +358,10 @@ def _image_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 
 def _long_tailed_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Runs on classes of unequal size; what corrects for it, or the β that does not, is the method."""
+    """Select runs on classes of unequal size.
+
+    What corrects for the sizes, or the β that does not, is the method.
+    """
     found = _prepared(_image_networks(runs[~runs["diverged"].astype(bool)]))
     if found.empty:
         return found
@@ -354,7 +377,9 @@ def _runs_of_people(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 
 def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
-    """Keep the variants that were trained with and without momentum, each run with its ``arm`` and its ``oscillation``.
+    """Keep the variants that were trained with and without momentum.
+
+    Each run has its ``arm`` and its ``oscillation``.
 
     That is the standard deviation of the change of test accuracy from epoch to epoch, over the
     second half of the epochs before the learning rate falls.
@@ -383,7 +408,10 @@ def _oscillations(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _uci_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Cross-validations with rows dealt out freely; for Table I in every variant with equal rows in one fold, where there are any."""
+    """Select cross-validations with rows dealt out freely.
+
+    For Table I they are those in every variant with equal rows in one fold, where there are any.
+    """
     found = _prepared(
         runs[
             _named(runs, _KINDS[kind][3])
@@ -402,7 +430,11 @@ def _uci_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 
 def _one_row_for_each_data_set(runs: pd.DataFrame) -> pd.DataFrame:
-    """The complete variants, with mean accuracies, ``wins`` (ties share one) and ``negative_rank`` among the methods of Table I."""
+    """Select the complete variants: a row for each data set.
+
+    They have mean accuracies, ``wins`` (ties share one) and ``negative_rank`` among the methods of
+    Table I.
+    """
     runs = runs[runs["method"].isin(TABLE_I)]
     together = runs["duplicates_together"].astype(bool)
     runs = runs[together | ~runs["title"].isin(runs.loc[together, "title"])]
@@ -476,7 +508,10 @@ def _of_large_margin(runs: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _angular_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Runs of ArcGrad's image experiments, without those that chose a learning rate and those that diverged."""
+    """Select the runs of ArcGrad's image experiments.
+
+    Those that chose a learning rate and those that diverged are left out.
+    """
     runs = runs[
         (runs["scale"] != "smoke")
         & ~runs["diverged"].astype(bool)
@@ -521,7 +556,10 @@ def _angular_variants(
 
 
 def _cost_runs(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Times of a step, with ``excess``: that of the last layer and loss beyond softmax, as a share of a step with softmax."""
+    """Select the times of a step, with ``excess``.
+
+    It is the time of the last layer and loss beyond softmax, as a share of a step with softmax.
+    """
     found = _prepared(runs[runs["step_seconds"].notna() & (runs["scale"] != "smoke")])
     if found.empty:
         return found

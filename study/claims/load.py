@@ -40,7 +40,9 @@ class Want:
 
     @classmethod
     def parse(cls, text: str) -> Want:
-        """Read ``"> 0"``, ``"< 0.05"``, ``"within 0.01"``, ``"not 0"``, ``"not 0, else within 0.005"``.
+        """Read a condition such as ``"> 0"``, ``"< 0.05"`` or ``"within 0.01"``.
+
+        ``"not 0"`` and ``"not 0, else within 0.005"`` are read too.
 
         Example:
             >>> Want.parse("> -0.005")

@@ -1,4 +1,7 @@
-"""The papers' tables that runs are held against: ArcGrad's Table I, and the confidences of gradient decay's Table 1."""
+"""The papers' tables that runs are held against.
+
+They are ArcGrad's Table I, and the confidences of gradient decay's Table 1.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ _EPOCHS_CONSIDERED = (10, 20, 50)
 
 
 def paper_table_i() -> pd.DataFrame:
-    """Read the accuracies that the paper's Table I prints, in per cent: data sets by the paper's names, methods by ours."""
+    """Read the accuracies that the paper's Table I prints, in per cent.
+
+    Data sets have the paper's names, methods ours.
+    """
     printed = published.table("AG", 1).query("metric == 'accuracy'")
     methods = [published.method(row)[0] for row in printed.to_dict("records")]
     of_rows = pd.Series(methods, printed.index, dtype=object)
@@ -29,7 +35,10 @@ def paper_table_i() -> pd.DataFrame:
 
 
 def accuracies(runs: pd.DataFrame) -> pd.DataFrame:
-    """Average test accuracy over all runs and folds, in per cent: data sets by the paper's names, in its order, and methods."""
+    """Average test accuracy over all runs and folds, in per cent.
+
+    Data sets have the paper's names and order; the columns are methods.
+    """
     means = 100 * runs.pivot_table(
         index="title", columns="method", values="test_accuracy", sort=False
     )
@@ -37,7 +46,9 @@ def accuracies(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
-    """Compute how far the softmax column of each variant is from the paper's, after each number of epochs that was looked at.
+    """Compute how far the softmax column of each variant is from the paper's.
+
+    It is computed after each number of epochs that was looked at.
 
     The ``distance`` is the mean over the data sets of the absolute difference of the mean
     accuracies, in percentage points. The nearest comes first; of two that are equally near, the one

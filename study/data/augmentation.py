@@ -18,7 +18,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 PADDING = {"none": 0, "flip": 0, "crop-flip": 4, "crop2-flip": 2}
-"""The augmentations, and their zeros on each side before the crop, in pixels: 4 in the papers, 2 for small networks and few epochs.
+"""The augmentations, and their zeros on each side before the crop, in pixels.
+
+They are 4 in the papers, 2 for small networks and few epochs.
 
 ``"flip"`` mirrors a sample left to right with probability 1/2; ``"crop-flip"`` pads with zeros and
 crops at random before that.
@@ -56,7 +58,10 @@ def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
 def draw_epoch(
     name: str, samples: int, batch_size: int, *, seeds: Sequence[int], epoch: int
 ) -> Tensor:
-    """Draw the crops and flips of an epoch, counted from 1, step by step, for each seed, ``[S, N, 3]``."""
+    """Draw the crops and flips of an epoch, step by step, for each seed, ``[S, N, 3]``.
+
+    Epochs are counted from 1.
+    """
     steps = -(-samples // batch_size)
     numbers = range((epoch - 1) * steps, epoch * steps)
     return torch.stack(
@@ -68,7 +73,9 @@ def draw_epoch(
 
 
 def apply(images: Tensor, draws: Tensor, padding: int = 4) -> Tensor:
-    """Pad images ``[..., C, H, W]`` with zeros, crop them to the size before, and mirror them, as ``draws`` ``[..., 3]`` say.
+    """Pad images ``[..., C, H, W]``, crop them to the size before, and mirror them.
+
+    They are padded with zeros; ``draws`` ``[..., 3]`` say where to crop and what to mirror.
 
     Nothing is read back from the device, and shapes depend on shapes only, so the call can be part
     of a CUDA graph. For the same reason the numbers are not checked: a crop beyond the padding is

@@ -46,7 +46,10 @@ def listed(folder: Path) -> dict[str, str]:
 
 
 def checksum(file: Path) -> str:
-    """Compute the SHA-256 of a file, and hold it against the list ``SHA256SUMS`` where there is one."""
+    """Compute the SHA-256 of a file.
+
+    It is held against the list ``SHA256SUMS`` where there is one.
+    """
     with file.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     known = listed(file.parent).get(file.name, found)

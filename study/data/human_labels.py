@@ -2,8 +2,8 @@
 
 J. Wei, Z. Zhu, H. Cheng, T. Liu, G. Niu, Y. Liu, *Learning with noisy labels revisited: a study
 using real-world human annotations*, ICLR 2022. Three people labelled each image: ``aggregate`` is
-what most of them said (9 % wrong), ``random1`` what the first one said (17 %), ``worst`` a wrong one
-if there is one (40 %).
+what most of them said (9 % wrong), ``random1`` what the first one said (17 %), ``worst`` a wrong
+one if there is one (40 %).
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def _joined(listed: Sequence[str], images: Sequence[str], file: Path) -> NDArray
         example = f", such as {missing[0]!r}" if missing else ""
         raise ValueError(
             f"{file} has {len(listed)} rows for {len(images)} images, and no row for"
-            f" {len(missing)} of them{example}; take both from one copy of {IMAGES[DATASET].repository}"
+            f" {len(missing)} of them{example}; "
+            f"take both from one copy of {IMAGES[DATASET].repository}"
         )
     return np.array([place[path] for path in images])
 

@@ -1,4 +1,7 @@
-"""Sets of images: Parquet files of the hub's layout, in the local folder or on the hub, decoded once into arrays that are mapped."""
+"""Sets of images: Parquet files of the hub's layout, in the local folder or on the hub.
+
+They are decoded once into arrays that are mapped.
+"""
 
 import hashlib
 import io
@@ -290,7 +293,10 @@ def _opened(file: Path, spec: Images) -> Iterator[pq.ParquetFile]:
 
 
 def _labels(files: Sequence[Path], spec: Images) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Read the labels of all files and the class names, which the hub writes into a Parquet file's metadata."""
+    """Read the labels of all files and the class names.
+
+    The hub writes the names into a Parquet file's metadata.
+    """
     labels: list[NDArray[np.int64]] = []
     names: list[tuple[str, ...]] = []
     for file in files:

@@ -12,7 +12,10 @@ from torch import Tensor
 
 
 def proportional(labels: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
-    """Mark ``size`` of N samples, each class in proportion to its share as far as whole samples allow."""
+    """Mark ``size`` of N samples, each class in proportion to its share.
+
+    The share is kept as far as whole samples allow.
+    """
     if not 0 <= size < len(labels):
         raise ValueError(
             f"validation_size must lie in [0, {len(labels)}), the number of training samples; got "
@@ -154,7 +157,9 @@ def folds(
 
 
 def duplicate_groups(features: Tensor, labels: Tensor) -> Tensor:
-    """Number the samples so that those with equal features ``[N, D]`` and labels share a number, in the order of their first sample.
+    """Number the samples so that equal features ``[N, D]`` and labels share a number.
+
+    The numbers are in the order of the first sample of each.
 
     As ``groups`` of :func:`folds` the numbers keep a row that occurs twice from being trained on
     and tested on.

@@ -32,12 +32,17 @@ class Normalizer:
         return inputs.to(torch.float32, copy=True).sub_(self.shift).div_(self.scale)
 
     def to(self, device: torch.device | str) -> Normalizer:
-        """Move it to a device, so that nothing is copied there batch by batch (which a CUDA graph would not allow)."""
+        """Move it to a device, so that nothing is copied there batch by batch.
+
+        A CUDA graph would not allow such copies.
+        """
         return Normalizer(self.shift.to(device), self.scale.to(device))
 
 
 def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
-    """Take the shift and the scale of a normalisation, as in :func:`study.data.load`, from training inputs.
+    """Take the shift and the scale of a normalisation from training inputs.
+
+    The normalisations are those of :func:`study.data.load`.
 
     Statistics of colour images, and those of ``"channel"``, are exact for bytes: sums of integers,
     rounded once at the end, without a float copy of the images. A feature or channel that is

@@ -157,13 +157,19 @@ def embedded_table(name: str) -> Table:
 
 
 def _size(name: str) -> tuple[int, ...]:
-    """Look up the numbers of samples, features and classes of a UCI set, as the paper counts them."""
+    """Look up the numbers of samples, features and classes of a UCI set.
+
+    They are those that the paper counts.
+    """
     rows = published.table("AG", "II").set_index(["dataset", "metric"])["value"][UCI[name]]
     return tuple(int(rows[metric]) for metric in ("instances", "features", "classes"))
 
 
 def _read(file: Path) -> tuple[list[str], NDArray[np.float64], list[str]]:
-    """Read the names of the columns, the numbers ``[N, D]``, which float32 can hold, and the classes ``[N]`` of a file."""
+    """Read the names of the columns, the numbers ``[N, D]`` and the classes ``[N]`` of a file.
+
+    The numbers are such as float32 can hold.
+    """
     try:
         cells = pd.read_csv(
             file, header=None, dtype=str, keep_default_na=False, skip_blank_lines=False

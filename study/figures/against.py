@@ -28,7 +28,10 @@ from study.statistics import Interval
 from study.variants import Variant
 
 Outcome = tuple[str, float, Literal["difference", "log", "count"] | None]
-"""The label of an axis, a factor, and whether the outcome is drawn minus that of β = 1, or on an axis that is logarithmic (with a 0)."""
+"""The label of an axis, a factor, and how the outcome is drawn.
+
+It is drawn minus that of β = 1, or on an axis that is logarithmic (with a 0).
+"""
 
 AFTER = {
     "": "as trained",
@@ -50,7 +53,9 @@ def against(
     panel: str = "",
     papers: pd.DataFrame | None = None,
 ) -> Figure:
-    """Draw outcomes against β or another column: means over the seeds with 95 % Student intervals; warm-ups are left out.
+    """Draw outcomes against β or another column; warm-ups are left out.
+
+    Drawn are means over the seeds with 95 % Student intervals.
 
     Args:
         table: runs with ``seed``, the columns that are named here, and the outcomes.
@@ -184,7 +189,10 @@ def along(
 
 
 def after_training(table: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Repeat the runs for everything that was done to their probabilities after training, named in ``after``, with the measure after it."""
+    """Repeat the runs for everything that was done to their probabilities after training.
+
+    It is named in ``after``; the measure is that after it.
+    """
     done = {
         name: f"{measure}{ending}"
         for ending, name in AFTER.items()
@@ -200,7 +208,9 @@ def after_training(table: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int = 2) -> Figure:
-    """Draw numbers with their intervals: a row for each ``label``, in it a mark for each ``source``.
+    """Draw numbers with their intervals.
+
+    There is a row for each ``label``, in it a mark for each ``source``.
 
     Args:
         frame: ``panel``, ``label``, ``mean``, and ``low`` and ``high``, which may be NaN. Sources
@@ -259,7 +269,10 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
 def _lines_of(
     papers: pd.DataFrame, runs: pd.DataFrame, metric: str
 ) -> Iterator[tuple[str, pd.DataFrame]]:
-    """What the papers print for a constant β on the data sets of the runs: the paper, and a row for each of its networks."""
+    """Give what the papers print for a constant β on the data sets of the runs.
+
+    Each item is the paper, and a row for each of its networks.
+    """
     here = papers["dataset"].isin(runs["dataset"].map(published.DATASETS)) & (
         papers["metric"] == metric
     )
@@ -278,7 +291,10 @@ def _relative(values: pd.DataFrame, how: str | None) -> pd.DataFrame:
 
 
 def _means(runs: pd.DataFrame, column: str, x: str) -> dict[float, Interval]:
-    """Average the runs at each value of the axis, with Student's interval where there are several."""
+    """Average the runs at each value of the axis.
+
+    There is Student's interval where there are several.
+    """
     found = {}
     for value, here in runs.dropna(subset=column).groupby(x):
         numbers = here.groupby("seed")[column].mean()
@@ -318,7 +334,11 @@ def _intervals(ax: Axes, drawn: Mapping[float, Interval], scale: float, **style:
 
 
 def _axis(ax: Axes, x: str, *, titled: bool) -> None:
-    """A label at the values of the runs, from the largest, and at the papers' where there is room; logarithmic where they span much."""
+    """Label an axis at the values of the runs, from the largest.
+
+    The papers' values have a label where there is room; the axis is logarithmic where they span
+    much.
+    """
     drawn = sorted(
         {
             float(value)

@@ -14,7 +14,9 @@ from study.figures.style import MARKERS, not_run, one_legend, panels, schedule_l
 
 
 def reliability_diagrams(table: pd.DataFrame) -> Figure:
-    """Reliability diagrams with the share of the images in each bin (GD-2 figures 6 and 9 to 13): a panel for each schedule and variant.
+    """Draw reliability diagrams with the share of the images in each bin.
+
+    There is a panel for each schedule and variant (GD-2 figures 6 and 9 to 13).
 
     The bins of all seeds are pooled. The seeds share their test images, so that the Wilson
     intervals are those of one test set: of the mean count over the seeds. A bin without images in
@@ -58,7 +60,9 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
 
 
 def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
-    """Draw test accuracy against the expected calibration error, a mark for each loss: means with bars of a standard deviation.
+    """Draw test accuracy against the expected calibration error, a mark for each loss.
+
+    The marks are means with bars of a standard deviation.
 
     A filled mark is over-confident (mean confidence above accuracy), an open one under-confident.
     Up and to the left is better.
@@ -114,7 +118,10 @@ def _pooled(bins: pd.Series[Any]) -> tuple[CalibrationBins, int]:
 
 
 def _diagram(ax: Axes, bins: CalibrationBins, seeds: int, *, color: str) -> None:
-    """The accuracy of each bin as a bar with its interval, the gap to its mean confidence, and the share of the images as steps."""
+    """Draw the accuracy of each bin as a bar with its interval.
+
+    The gap to its mean confidence is drawn too, and the share of the images as steps.
+    """
     from statsmodels.stats.proportion import (
         proportion_confint,
     )  # here, since it takes a second to import

@@ -38,7 +38,9 @@ def curves(
     ylim: tuple[float, float] | None = None,
     legend: str | None = None,
 ) -> Figure:
-    """Draw one curve ``curve_{y}`` for each schedule: the mean over seeds, with a band of one standard deviation where there are several.
+    """Draw one curve ``curve_{y}`` for each schedule.
+
+    It is the mean over seeds, with a band of one standard deviation where there are several.
 
     On a logarithmic vertical axis, where a deviation can reach below 0, the band goes from the
     smallest seed to the largest.
@@ -142,7 +144,9 @@ def easiest_and_hardest(table: pd.DataFrame, column: str = "group_confidence") -
 
 
 def difficulty_groups(table: pd.DataFrame, column: str = "group_confidence") -> Figure:
-    """Draw the mean confidence of five groups of samples, a panel for each schedule and variant (GD-1 figure 5, GD-2 figure 3 e-h).
+    """Draw the mean confidence of five groups of samples.
+
+    There is a panel for each schedule and variant (GD-1 figure 5, GD-2 figure 3 e-h).
 
     The epochs are on a logarithmic scale, because most of it happens in the first ten. ``column``
     is ``group_confidence`` (each run's own groups) or ``reference_group_confidence`` (the same
@@ -164,7 +168,9 @@ def difficulty_groups(table: pd.DataFrame, column: str = "group_confidence") -> 
 
 
 def single_samples(table: pd.DataFrame) -> Figure:
-    """Confidence of single training samples of the first seed, one panel for each schedule (GD-1 figure 4, GD-2 figure 3 a-d).
+    """Draw the confidence of single training samples of the first seed.
+
+    There is one panel for each schedule (GD-1 figure 4, GD-2 figure 3 a-d).
 
     The samples are the same in every panel, and numbered from the hardest one of the reference run
     on.

@@ -21,7 +21,9 @@ _OVERLAP = 1.6  # height of the tallest slice, in distances between two slices
 
 
 def feature_planes(table: pd.DataFrame) -> Figure:
-    """Draw two-dimensional features of test samples, first seed, a panel for each variant and schedule (GD-1 figure 1, GD-2 figure 1).
+    """Draw two-dimensional features of test samples of the first seed.
+
+    There is a panel for each variant and schedule (GD-1 figure 1, GD-2 figure 1).
 
     The number of a class stands at the median of its samples.
     """
@@ -59,7 +61,9 @@ def feature_planes(table: pd.DataFrame) -> Figure:
 
 
 def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:
-    """Histograms of the angles between training features and the vectors of their classes, a slice for each evaluated epoch.
+    """Draw histograms of the angles between training features and class vectors.
+
+    The vectors are those of their classes; there is a slice for each evaluated epoch.
 
     A panel for each loss; ``edges`` in radians, the axis in degrees, epochs from top to bottom, as
     in ArcGrad's Figure 4. The counts of several seeds are added up. All slices have one scale; the

@@ -1,4 +1,7 @@
-"""The figure to play with as a picture, for readers without scripts, for paper and for README.md."""
+"""The figure to play with as a picture.
+
+It is for readers without scripts, for paper and for README.md.
+"""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,7 +17,10 @@ _ERRORS = {"ece": ("o", "full", "as trained"), "link": ("D", "none", "after the 
 
 
 def still(settings: pd.DataFrame) -> Figure:
-    """Draw the gradient and the link for several β, and what was measured in the first of :func:`study.tables.measured.settings`."""
+    """Draw the gradient and the link for several β, and what was measured.
+
+    It was measured in the first of :func:`study.tables.measured.settings`.
+    """
     setting = settings[settings["setting"] == settings["setting"].iloc[0]]
     figure, panels = plt.subplots(2, 2, figsize=(8.2, 6.0), layout="constrained")
     gradient, link, accuracy, calibration = panels.flat

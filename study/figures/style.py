@@ -1,4 +1,7 @@
-"""What every figure of the book shares: sizes, one colour per β, one mark per variant, grids of panels."""
+"""What every figure of the book shares.
+
+It is sizes, one colour per β, one mark per variant, and grids of panels.
+"""
 
 import itertools
 import math
@@ -40,7 +43,10 @@ LINES = ("-", "--", "-.", ":")
 
 
 def use_style() -> None:
-    """Set the fonts, grid and sizes that every figure of the book shares: 200 dots an inch, shown at half their size."""
+    """Set the fonts, grid and sizes that every figure of the book shares.
+
+    Pictures have 200 dots an inch and are shown at half their size.
+    """
     sns.set_theme(context="notebook", style="whitegrid")
     mpl.rcParams.update(
         {
@@ -61,7 +67,10 @@ def use_style() -> None:
 
 
 def beta_color(beta: float) -> str:
-    """Give the colour of a gradient-decay factor as a hex code, the same in every figure; black for β = 1."""
+    """Give the colour of a gradient-decay factor as a hex code.
+
+    It is the same in every figure, and black for β = 1.
+    """
     position = math.log10(beta)
     if abs(position) < 1e-9:
         return "#000000"
@@ -86,7 +95,10 @@ def beta_label(beta: float) -> str:
 
 
 def schedule_style(label: str) -> dict[str, str]:
-    """Give colour and line of a method by its label: those of β for a constant one, its own for a loss, dash-dotted for a warm-up."""
+    """Give colour and line of a method by its label.
+
+    They are those of β for a constant one, its own for a loss, dash-dotted for a warm-up.
+    """
     method = Method.named(label)
     if method is None or method.schedule != "constant":
         start = method.numbers[0] if method else 0.0
@@ -154,7 +166,10 @@ def grid(
     sharex: bool = False,
     sharey: bool | Literal["none", "row"] = False,
 ) -> tuple[Figure, list[Axes]]:
-    """Make a grid of panels of a size in inches, row by row; those of the last row that are not needed are hidden."""
+    """Make a grid of panels of a size in inches, row by row.
+
+    Those of the last row that are not needed are hidden.
+    """
     columns = min(columns, count)
     rows = -(-count // columns)
     figure, panels = plt.subplots(
@@ -185,7 +200,9 @@ def panels(
     ylabel: str = "",
     **shared: bool,
 ) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
-    """Make a panel for each value of a column, or each pair of values of two; each with its title and the rows of the table that it shows.
+    """Make a panel for each value of a column, or each pair of values of two.
+
+    Each comes with its title and the rows of the table that it shows.
 
     The panels are in the order of the table. With two columns of which both have several values,
     the second one changes along a row. The ``width`` of a panel is in inches.
@@ -221,7 +238,10 @@ def not_run() -> Figure:
 def one_legend(
     figure: Figure, axes: Iterable[Axes], *, title: str | None = None, ncols: int = 1, **look: Any
 ) -> None:
-    """Draw one legend below the figure for all panels; what they share appears once, what has intervals first."""
+    """Draw one legend below the figure for all panels.
+
+    What they share appears once, what has intervals first.
+    """
     entries = {
         name: handle
         for ax in axes

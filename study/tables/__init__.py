@@ -1,4 +1,6 @@
-"""From tables of numbers to tables of the book: formatted cells, a caption, a number, a name to refer to.
+"""From tables of numbers to tables of the book.
+
+These have formatted cells, a caption, a number, and a name to refer to.
 
 A notebook ends a cell with :func:`table`. In the book this is a numbered table, to which any page
 refers by its name with the role ``numref``; in Jupyter it is a plain table with its caption above

@@ -1,4 +1,7 @@
-"""The ledger: a row for each claim, for each part, for each change of a rule, for each comparison."""
+"""The ledger.
+
+It has a row for each claim, for each part, for each change of a rule, for each comparison.
+"""
 
 from __future__ import annotations
 

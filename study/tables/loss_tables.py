@@ -1,4 +1,7 @@
-"""What the papers on other losses print beside ours: "Large Margin in Softmax Cross-Entropy Loss" and "ArcGrad"."""
+"""What the papers on other losses print beside ours.
+
+They are "Large Margin in Softmax Cross-Entropy Loss" and "ArcGrad".
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ _COMPARED = {  # a loss without its numbers stands for all of them
 
 
 def printed(*numbers: int) -> pd.DataFrame:
-    """Read the paper's tables, 1 to 4, in our names: ``source`` and its ``data``, ``loss``, the error ``value`` in per cent and its ``sd``.
+    """Read the paper's tables, 1 to 4, in our names.
+
+    The columns are ``source`` and its ``data``, ``loss``, the error ``value`` in per cent and its
+    ``sd``.
 
     LGM and L-Softmax stand without numbers, because the paper gives none.
 
@@ -89,7 +95,10 @@ def printed(*numbers: int) -> pd.DataFrame:
 
 
 def divergences(runs: pd.DataFrame) -> pd.DataFrame:
-    """Show the paper's table 1 and ours: error rates in per cent, a row for each λ, a column for each divergence; softmax has λ = 0."""
+    """Show the paper's table 1 and ours: error rates in per cent.
+
+    There is a row for each λ, a column for each divergence; softmax has λ = 0.
+    """
     softmax = printed(2).query("loss == 'softmax'")
     theirs = pd.concat([printed(1), softmax]).set_index("loss")
     sources = {
@@ -121,7 +130,9 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
-    """Compute the accuracy of each loss minus softmax, in points, for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
+    """Compute the accuracy of each loss minus softmax, in points.
+
+    It is for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
 
     The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as the criteria
     of L6 have it: paired over the seeds on networks at real accuracy, and with the deviation of all
@@ -200,7 +211,11 @@ def as_printed() -> pd.DataFrame:
 
 
 def in_order(loss: str) -> tuple[int, float]:
-    """Give a sorting key: softmax first, then the order of the paper, the regulariser last; a loss with larger numbers later."""
+    """Give a sorting key of a loss.
+
+    Softmax is first, then follows the order of the paper, the regulariser last; a loss with larger
+    numbers comes later.
+    """
     method = Method.parse(loss)
     name = "softmax" if method.is_plain else method.loss
     place = _ORDER.index(name) if name in _ORDER else len(_ORDER)
@@ -221,7 +236,11 @@ FREE, TOGETHER = "rows dealt out freely, as in the paper", "equal rows in one fo
 
 
 def table_i(runs: pd.DataFrame) -> pd.DataFrame:
-    """Show the accuracies of Table I in per cent: a row for each of ``folds``, ``source``, ``title`` and ``method``, with its label as ``schedule``."""
+    """Show the accuracies of Table I in per cent.
+
+    There is a row for each of ``folds``, ``source``, ``title`` and ``method``, with its label as
+    ``schedule``.
+    """
     frames = [_long(claims.paper_table_i(), FREE, PAPER)]
     for kind, folds in {"uci": FREE, "uci-adam": FREE, "uci-tables": TOGETHER}.items():
         found = claims.runs_of(runs, kind)
@@ -232,7 +251,10 @@ def table_i(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def ahead(scores: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of ArcGrad in Table I minus that of each other method, in points over the data sets, for :func:`study.figures.beside`."""
+    """Give the accuracy of ArcGrad in Table I minus that of each other method.
+
+    It is in points over the data sets, for :func:`study.figures.beside`.
+    """
     named = scores.rename(columns={"folds": "variant"})
     groups = named.groupby("source", sort=False)
     return pd.concat(
@@ -244,7 +266,10 @@ def ahead(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary(scores: pd.DataFrame, *kinds: str) -> pd.DataFrame:
-    """Accuracy, wins or rank of each method over the data sets, the best bold: a group of rows for each, a column for each source."""
+    """Give accuracy, wins or rank of each method over the data sets, the best bold.
+
+    There is a group of rows for each, a column for each source.
+    """
     of_kind: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.Series[float]], str]] = {
         "accuracy": ("average accuracy, %", lambda table: table.mean(), ".2f"),
         "wins": ("tables won", lambda table: claims.won(table).sum(), ".3g"),

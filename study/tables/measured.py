@@ -1,4 +1,7 @@
-"""What each β did against β = 1 in every setting in which it was varied: the numbers of the first page and of its figure."""
+"""What each β did against β = 1 in every setting in which it was varied.
+
+These are the numbers of the first page and of its figure.
+"""
 
 import json
 import math
@@ -29,7 +32,9 @@ _MEANS = {
 
 
 def settings(page: Page) -> pd.DataFrame:
-    """List each setting (data, network, recipe) with its constant β, as the criteria select the runs.
+    """List each setting (data, network, recipe) with its constant β.
+
+    The runs are those that the criteria select.
 
     Returns:
         A row for each setting and β: networks at real accuracy, MNIST, reduced runs. ``setting``
@@ -170,7 +175,10 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
 
 
 def play(found: pd.DataFrame) -> HTML:
-    """Give the numbers of :func:`settings` to the figure to play with, ``book/_static/play.js``, which takes the place of its picture."""
+    """Give the numbers of :func:`settings` to the figure to play with.
+
+    The figure is ``book/_static/play.js``, which takes the place of its picture.
+    """
     return element([_played(str(name), own) for name, own in found.groupby("setting", sort=False)])
 
 
@@ -180,7 +188,8 @@ def element(content: list[dict[str, Any]]) -> HTML:
         {"settings": content}, ensure_ascii=False, separators=(",", ":"), allow_nan=False
     ).replace("<", "\\u003c")
     return HTML(
-        f'<div class="play" data-instead="fig-play"><script type="application/json">{text}</script></div>'
+        '<div class="play" data-instead="fig-play">'
+        f'<script type="application/json">{text}</script></div>'
     )
 
 

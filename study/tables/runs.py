@@ -1,4 +1,7 @@
-"""From runs to the rows of a table and the numbers of a sentence: short names, levels, paired differences beside the papers' own."""
+"""From runs to the rows of a table and the numbers of a sentence.
+
+They have short names, levels, and paired differences beside the papers' own.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,25 @@ from study.tables.book import MISSING, bold, difference, mean_sd, signed
 from study.variants import ACTIVATIONS, PIXELS, Variant
 
 BOTH = "pixels 0 to 255 (both)"
-"""The arm of :func:`arms` in which the rate and the first weights of the first layer are larger, as they are on raw pixels."""
+"""The arm of :func:`arms` with a larger rate and larger first weights.
+
+The rate and the first weights of the first layer are larger there, as they are on raw pixels.
+"""
 _FEW = 10  # errors, of which a share says nothing
 
 
 def short(variant: Variant) -> str:
-    """Name a variant by its data and its augmentation; network and length stand once, where a page says what was run."""
+    """Name a variant by its data and its augmentation.
+
+    Network and length stand once, where a page says what was run.
+    """
     return variant.short
 
 
 def in_order(runs: pd.DataFrame) -> pd.DataFrame:
-    """Give the variants their short names, networks at real accuracy first; each runs from the largest β to the warm-ups.
+    """Give the variants their short names, networks at real accuracy first.
+
+    Each runs from the largest β to the warm-ups.
 
     What the papers call the data set is its ``data``.
     """
@@ -141,7 +152,9 @@ def leads(
 
 
 def arms(runs: pd.DataFrame) -> pd.DataFrame:
-    """Select the trainings of the step-size campaign, and those on pixels from 0 to 255 with the same β, from all records.
+    """Select the trainings of the step-size campaign from all records.
+
+    Those on pixels from 0 to 255 with the same β are selected too.
 
     Each has an ``arm`` (the learning rate of all layers, or what differs in the first layer alone,
     in words), its activation in words, and ``stuck``: the share of saturated outputs of tanh, of

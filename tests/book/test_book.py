@@ -1,4 +1,7 @@
-"""The built book: every page is there, every link leads somewhere, no cell failed, every picture can be read aloud."""
+"""The built book: what it promises to a reader.
+
+Every page is there, every link leads somewhere, no cell failed, every picture can be read aloud.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,8 @@ def test_the_table_of_contents_and_the_sources_agree() -> None:
         if not any(part.startswith("_") for part in path.relative_to(ROOT).parts)
     }
     assert set(listed) == written, (
-        f"only in the contents: {sorted(set(listed) - written)}; only on disk: {sorted(written - set(listed))}"
+        f"only in the contents: {sorted(set(listed) - written)}; "
+        f"only on disk: {sorted(written - set(listed))}"
     )
 
 
@@ -203,7 +207,7 @@ def test_no_page(wrong: Callable[[str], Iterator[str]]) -> None:
     assert not told, "\n".join(told)
 
 
-# ------------------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_book_can_be_searched() -> None:

@@ -39,14 +39,20 @@ def test_a_drawing_is_stored_with_a_palette_and_once(tmp_path: Path) -> None:
 
 
 def test_a_sheet_keeps_the_rules_of_the_classes_that_are_there() -> None:
-    sheet = "@media print{.a,.gone:hover{x:1}.b:not(.gone){x:2}}.gone .a{x:3}p{x:4}@font-face{font-family:F}.c\\:d{x:5}"
+    sheet = (
+        "@media print{.a,.gone:hover{x:1}.b:not(.gone){x:2}}.gone .a{x:3}p{x:4}"
+        "@font-face{font-family:F}.c\\:d{x:5}"
+    )
     assert light_pages.keep_what_is_used(sheet, {"a", "b", "c"}) == (
         "@media print{.a{x:1}.b:not(.gone){x:2}}p{x:4}@font-face{font-family:F}.c\\:d{x:5}"
     )
 
 
 def test_parts_of_the_contents_fold_and_the_one_that_is_shown_is_open() -> None:
-    caption = '<p aria-level="2" class="caption" role="heading"><span class="caption-text">{}</span></p>\n'
+    caption = (
+        '<p aria-level="2" class="caption" role="heading">'
+        '<span class="caption-text">{}</span></p>\n'
+    )
     contents = "".join(
         caption.format(name) + f"<ul{kind}><li><ul><li>{name}</li></ul></li></ul>\n"
         for name, kind in PARTS.items()
@@ -83,7 +89,8 @@ def test_the_text_of_a_downloaded_notebook_is_markdown_that_jupyter_shows() -> N
     myst = """(sec-a)=
 # Title
 {.answer}
-See {ref}`sec-b`, {ref}`there <sec-c>`, [here](sec-d), [](sec-e), [outside](https://a.b), {numref}`Table %s <tab-f>`, {eq}`eq-g`.
+See {ref}`sec-b`, {ref}`there <sec-c>`, [here](sec-d), [](sec-e),
+[outside](https://a.b), {numref}`Table %s <tab-f>`, {eq}`eq-g`.
 
 ````{prf:theorem} Name
 :label: thm-h
@@ -98,7 +105,8 @@ a \\\\ b
 :::
 """
     expected = """# Title
-See <sec-b>, there, here, <sec-e>, [outside](https://a.b), Table <tab-f>, (eq-g).
+See <sec-b>, there, here, <sec-e>,
+[outside](https://a.b), Table <tab-f>, (eq-g).
 
 **<thm-h> (Name).**
 
@@ -116,7 +124,10 @@ k False and l True: `f`, word
 
 
 def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: Path) -> None:
-    """Its first cell finds a clone above it, fetches one from an address, and says what to do where there is neither."""
+    """Its first cell finds a clone above it or fetches one.
+
+    Where there is neither a clone nor an address, it says what to do.
+    """
     source = nbformat.v4.new_notebook(
         metadata={
             "kernelspec": {"name": "python3", "display_name": "Python 3"},

@@ -1,4 +1,6 @@
-"""The built book in a real browser: axe, tables that scroll, the console, the first screen, and how much a page loads.
+"""The built book in a real browser.
+
+Tested are axe, tables that scroll, the console, the first screen, and how much a page loads.
 
 `node tests/book/browser/look.mjs chromium _build/html` prints the numbers that are tested here.
 """

@@ -1,4 +1,7 @@
-"""The letters of the theory pages' formulas: each stands in the glossary, for the pages that use it."""
+"""The letters of the theory pages' formulas.
+
+Each stands in the glossary, for the pages that use it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ GREEK = frozenset(
     "alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi pi rho varrho "
     "sigma tau varphi phi psi chi omega ell Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega".split()
 )
-NO_LETTERS = r"\\(?:text|mathrm|operatorname|mathbb|mathbf|mathsf|begin|end|label|mbox)\*?\s*(?:\{[^}]*\}|\w)"
+NO_LETTERS = (
+    r"\\(?:text|mathrm|operatorname|mathbb|mathbf|mathsf|begin|end|label|mbox)"
+    r"\*?\s*(?:\{[^}]*\}|\w)"
+)
 ACCENTS = r"\\(?:tilde|bar|dot|overline|hat)\b"
 
 
@@ -100,7 +106,10 @@ def by_page() -> dict[str, set[str]]:
 
 
 def test_formulas_and_letters_are_found() -> None:
-    text = "a $x_n + \\hat\\rho$ and\n```{math}\n:label: eq-z\n\\mathcal W \\leq \\mathrm{Var}_q\n```\n"
+    text = (
+        "a $x_n + \\hat\\rho$ and\n"
+        "```{math}\n:label: eq-z\n\\mathcal W \\leq \\mathrm{Var}_q\n```\n"
+    )
     found = set().union(*map(letters, formulas(text)))
     assert found == {"x", "n", r"\hat\rho", r"\mathcal W", "q"}
     assert len(PAGES) >= 16
@@ -108,7 +117,10 @@ def test_formulas_and_letters_are_found() -> None:
 
 
 def test_every_letter_of_a_theory_page_is_in_the_glossary() -> None:
-    """Greek letters and capitals on every page; small Latin ones, which proofs use up, in a table or local."""
+    """Greek letters and capitals are looked for on every page.
+
+    Small Latin letters, which proofs use up, may stand in a table or be local.
+    """
     everywhere, listed = general(), by_page()
     missing = [
         f"{path.stem}: {letter}"

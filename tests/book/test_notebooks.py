@@ -1,4 +1,8 @@
-"""The notebooks run: with their defaults in the book, and the templates once more with other parameters, as the how-to page has it."""
+"""The notebooks run.
+
+All run with their defaults in the book, and the templates once more with other parameters, as the
+how-to page has it.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +36,14 @@ def name_of(path: Path) -> str:
 
 
 def test_the_book_executed_the_notebooks() -> None:
-    """Every page is in the book, and what it offers is this very notebook, executed; test_book.py looks at the outputs on the page."""
+    """Every page is in the book, and offers this very notebook, executed.
+
+    test_book.py looks at the outputs on the page.
+    """
     if not HTML.is_dir():
         pytest.skip(
-            "the notebooks' defaults were not tested: the book has not been built; `make book` builds it"
+            "the notebooks' defaults were not tested: "
+            "the book has not been built; `make book` builds it"
         )
     wrong = {name_of(source): list(differences(source)) for source in COMPUTING}
     assert not any(wrong.values()), json.dumps(
@@ -73,7 +81,10 @@ def code(source: str) -> str:
 
 
 def test_the_parameter_cells_are_those_of_the_settings() -> None:
-    """Names, types, defaults and descriptions are said once, in study/settings.py; the defaults are small and need no data."""
+    """Names, types, defaults and descriptions are said once, in study/settings.py.
+
+    The defaults are small and need no data.
+    """
     assert {path.stem for path in EXPERIMENTS} == set(TEMPLATES)
     for source in EXPERIMENTS:
         kind = TEMPLATES[source.stem]
@@ -104,10 +115,16 @@ OTHER = {
 
 @pytest.mark.parametrize("source", EXPERIMENTS, ids=name_of)
 def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path) -> None:
-    """`jupytext | papermill` as the how-to page has it; the record is read back, and the parameters are really in it."""
+    """`jupytext | papermill` as the how-to page has it.
+
+    The record is read back, and the parameters are really in it.
+    """
     kind, record = TEMPLATES[source.stem], tmp_path / "record.json"
     python, executed = sys.executable, tmp_path / "run.ipynb"
-    command = f"{python} -m jupytext --to ipynb -o - {source} | {python} -m papermill - {executed} --no-progress-bar"
+    command = (
+        f"{python} -m jupytext --to ipynb -o - {source}"
+        f" | {python} -m papermill - {executed} --no-progress-bar"
+    )
     other = {name: value for name, value in OTHER.items() if name in kind.parameters()}
     values = "".join(f" -y '{name}: {json.dumps(value)}'" for name, value in other.items())
     done = subprocess.run(

@@ -1,4 +1,7 @@
-"""The figure to play with, in a real browser: the keyboard moves it, and what it says is what gdlib computes and the records hold."""
+"""The figure to play with, in a real browser.
+
+The keyboard moves it, and what it says is what gdlib computes and the records hold.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,8 @@ SETTINGS = [
         "temperature": [None, None],
     },
 ]
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>play</title>
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>play</title>
 <link rel="stylesheet" href="play.css"><div class="cell">{play}</div>
 <figure id="fig-play"><a href="x.png"><img alt="still" src="data:,"></a></figure>
 <div class="play" data-panels="link">text</div><script defer src="play.js"></script></html>"""
@@ -92,8 +96,8 @@ def test_the_theory_is_that_of_gdlib(played: dict[str, Any]) -> None:
 def test_measured_numbers_are_those_of_the_nearest_measured_beta(played: dict[str, Any]) -> None:
     start, right, end, home = (played[state]["text"] for state in ("start", "right", "end", "home"))
     assert (
-        "Measured at β = 0.1 on made up <one> (a network, 3 seeds): test accuracy +1.25 points [+0.50, +2.00] against β = 1"
-        in start
+        "Measured at β = 0.1 on made up <one> (a network, 3 seeds): "
+        "test accuracy +1.25 points [+0.50, +2.00] against β = 1" in start
     )
     assert (
         "calibration error 7.3 %, 1.5 % after the link, 1.8 % after a fitted temperature." in start

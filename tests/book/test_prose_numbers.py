@@ -1,4 +1,7 @@
-"""Numbers in prose: an expression has one meaning on its page, and one that is gone stops the build."""
+"""Numbers in prose.
+
+An expression has one meaning on its page, and one that is gone stops the build.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ WITH_NUMBERS = [
 
 @pytest.mark.parametrize("page", WITH_NUMBERS, ids=lambda page: page.stem)
 def test_a_name_in_prose_gets_its_value_in_one_cell(page: Path) -> None:
-    """Expressions see the variables as the last cell leaves them, so that a second value would be taken for the first."""
+    """Expressions see the variables as the last cell leaves them.
+
+    A second value would be taken for the first.
+    """
     text = page.read_text(encoding="utf-8")
     asked = " ".join(f"{{{{ {expression} }}}}" for expression in prose_numbers.expressions(text))
     names = meta.find_undeclared_variables(Environment().parse(asked))

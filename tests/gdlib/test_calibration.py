@@ -1,4 +1,7 @@
-"""Bins, calibration errors and proper scores against slow, obvious implementations, scipy and scikit-learn; edges to the last bit."""
+"""Bins, calibration errors and proper scores.
+
+They are held against slow, obvious implementations, scipy and scikit-learn; edges to the last bit.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ SCORES = [brier_score, negative_log_likelihood]
 
 @st.composite
 def predictions(draw: st.DrawFn) -> Predictions:
-    """Probabilities in tenths or twentieths, so that ties and values on bin edges are frequent, in two types, with labels."""
+    """Probabilities in tenths or twentieths, in two types, with labels.
+
+    Ties and values on bin edges are frequent so.
+    """
     n, c, grid = draw(st.integers(1, 25)), draw(st.integers(2, 5)), draw(st.sampled_from([10, 20]))
     cuts = draw(
         st.lists(
@@ -56,7 +62,10 @@ def predictions(draw: st.DrawFn) -> Predictions:
 
 
 def random_predictions(n: int, c: int, seed: int, concentration: float = 0.5) -> Predictions:
-    """Dirichlet probabilities and labels that are drawn from them: a perfectly calibrated predictor."""
+    """Dirichlet probabilities and labels that are drawn from them.
+
+    This is a perfectly calibrated predictor.
+    """
     generator = np.random.default_rng(seed)
     p = generator.dirichlet([concentration] * c, size=n)
     return p, np.minimum((p.cumsum(1) < generator.random((n, 1))).sum(1), c - 1)
@@ -88,7 +97,10 @@ def slow_bins(values: np.ndarray, correct: np.ndarray, n_bins: int, scheme: str)
 
 
 def slow_gaps(rows: Bins) -> list[tuple[int, float, float, float]]:
-    """Number of samples, mean value, share of correct ones and their distance, for each bin that is not empty."""
+    """For each bin that is not empty: samples, mean, share of correct ones, and the gap.
+
+    The gap is the distance of the mean value from the share of correct ones.
+    """
     out = []
     for row in rows:
         if row:
@@ -369,7 +381,10 @@ class TestAdversarial:
         assert bins.count.tolist() == [7, 2] and bins.upper.tolist() == [0.6, 0.9]
 
     def test_products_beside_the_edges(self) -> None:
-        """0.6 as k/10 is an edge and belongs below it; 6 * 0.1 is the next double and belongs above it."""
+        """0.6 as k/10 is an edge and belongs below it.
+
+        6 * 0.1 is the next double and belongs above it.
+        """
         assert (
             calibration_bins(two_classes(np.arange(5, 11) / 10), [0] * 6).count.tolist()
             == [0] * 4 + [1] * 6
@@ -381,7 +396,10 @@ class TestAdversarial:
 
 class TestDebiased:
     def test_is_unbiased(self) -> None:
-        """All outcomes of n samples that are right with probability ``truth``, weighed by their probability."""
+        """All outcomes of n samples, weighed by their probability.
+
+        A sample is right with probability ``truth``.
+        """
         for confidence, truth, n in ((0.9, 0.6, 2), (0.7, 0.7, 5), (0.55, 1.0, 4), (1.0, 0.3, 8)):
             expected = 0.0
             for outcome in itertools.product([0, 1], repeat=n):
@@ -533,7 +551,10 @@ class TestErrors:
 
 
 class TestOneClassAxis:
-    """Probabilities and labels as the losses take them: classes second, further dimensions, ignored samples."""
+    """Probabilities and labels as the losses take them.
+
+    Classes come second; there are further dimensions and ignored samples.
+    """
 
     MEASURES = (
         calibration.expected_calibration_error,

@@ -1,4 +1,7 @@
-"""Bootstrap intervals of calibration measures: equal to a plain loop, of the right size, and honest about bad input."""
+"""Bootstrap intervals of calibration measures.
+
+They are equal to a plain loop, of the right size, and honest about bad input.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ from gdlib.calibration import (
 
 
 def over_confident(n: int, seed: int = 0, excess: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
-    """Two classes: the first is predicted with a confidence in [0.7, 1], and true that much less ``excess``."""
+    """Two classes; the first is predicted with a confidence in [0.7, 1].
+
+    It is true with a probability that is ``excess`` below that.
+    """
     generator = np.random.default_rng(seed)
     confidence = generator.uniform(0.7, 1, n)
     return np.stack([confidence, 1 - confidence], 1), (

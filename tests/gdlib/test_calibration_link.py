@@ -1,4 +1,7 @@
-"""The β link held to what it claims: the minimiser of the expected loss, its inverse, and what both keep."""
+"""The β link held to what it claims.
+
+It is the minimiser of the expected loss; tested are also its inverse, and what both keep.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ def simplex(n: int, c: int, seed: int, concentration: float = 1.0) -> torch.Tens
 class TestBetaLink:
     @each("beta", [0.05, 0.5, 3.0, 20.0])
     def test_is_the_minimiser_of_the_expected_loss(self, beta: float) -> None:
-        """For true probabilities π, minimise E[J] over the logits; the link of that softmax is π, and the inverse link finds it."""
+        """For true probabilities π, minimise E[J] over the logits.
+
+        The link of the softmax that is found is π, and the inverse link finds it.
+        """
         for pi in simplex(5, 4, seed=0).numpy():
 
             def expected_loss(free: np.ndarray, pi: np.ndarray = pi) -> float:

@@ -1,4 +1,8 @@
-"""Temperature and vector scaling: never worse than what they contain, equal to other optimisers, and bounded on degenerate data."""
+"""Temperature and vector scaling.
+
+They are never worse than what they contain, equal to other optimisers, and bounded on degenerate
+data.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,10 @@ def data(
 
 @st.composite
 def validation_splits(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
-    """Logits on a grid or anywhere up to ten thousand, of any type, with few samples and any labels."""
+    """Logits of any type, with few samples and any labels.
+
+    They lie on a grid or anywhere up to ten thousand.
+    """
     n, c = draw(st.integers(1, 15)), draw(st.integers(1, 5))
     numbers = st.one_of(st.integers(-3, 3), st.floats(-1e4, 1e4, width=16))
     rows = draw(st.lists(st.lists(numbers, min_size=c, max_size=c), min_size=n, max_size=n))

@@ -1,4 +1,7 @@
-"""The loss against values worked out by hand, PyTorch's own cross-entropy, an obvious reference, and its limits."""
+"""The loss against values worked out by hand and an obvious reference.
+
+PyTorch's own cross-entropy and the loss's limits are held against it too.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ def exact(logits: list[float], target: int, beta: float) -> float:
 
 
 def pairwise(*values: list) -> list[tuple]:
-    """A few combinations in which every two values of two parameters meet: far fewer than all of them."""
+    """A few combinations in which every two values of two parameters meet.
+
+    They are far fewer than all of them.
+    """
     missing = {
         (i, a, j, b)
         for i, j in itertools.combinations(range(len(values)), 2)
@@ -460,7 +466,10 @@ class TestDerivativesAndTransforms:
 
 
 class TestGradientInForward:
-    """The fast path of class indices: one array, made in the forward pass, and everything else as if it were not there."""
+    """The fast path of class indices: one array, made in the forward pass.
+
+    Everything else is as if it were not there.
+    """
 
     @each(
         ("classes", "reduction", "beta"),

@@ -1,4 +1,8 @@
-"""Angles: arccos at its ends, the border of ArcFace, ψ, the scale of ArcGrad, the scale of AdaCos; values worked out by hand."""
+"""Angles, against values worked out by hand.
+
+Tested are arccos at its ends, the border of ArcFace, ψ, the scale of ArcGrad and the scale of
+AdaCos.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One battery for every loss of the family: references written out slowly, limits, derivatives, extremes, options, transforms, runs."""
+"""One battery for every loss of the family.
+
+It holds references written out slowly, limits, derivatives, extremes, options, transforms and runs.
+"""
 
 from __future__ import annotations
 
@@ -149,41 +152,160 @@ class Loss:
 
 LARGE = functional.large_margin_cross_entropy
 FAMILY = [
-    Loss("gradient decay", functional.gd_cross_entropy, {"beta": 0.05}, gradient_decay, neutral={"beta": 1.0},
-         module=losses.GDCrossEntropyLoss),
+    Loss(
+        "gradient decay",
+        functional.gd_cross_entropy,
+        {"beta": 0.05},
+        gradient_decay,
+        neutral={"beta": 1.0},
+        module=losses.GDCrossEntropyLoss,
+    ),
     Loss("gradient decay above 1", functional.gd_cross_entropy, {"beta": 7.0}, gradient_decay),
-    Loss("soft margin", functional.soft_margin_cross_entropy, {"margin": 0.5}, soft_margin, neutral={"margin": 0.0},
-         module=losses.SoftMarginLoss),
+    Loss(
+        "soft margin",
+        functional.soft_margin_cross_entropy,
+        {"margin": 0.5},
+        soft_margin,
+        neutral={"margin": 0.0},
+        module=losses.SoftMarginLoss,
+    ),
     Loss("negative margin", functional.soft_margin_cross_entropy, {"margin": -2.0}, soft_margin),
-    Loss("modified", functional.modified_cross_entropy, {}, partial(soft_margin, margin=1.0), module=losses.ModifiedCrossEntropyLoss),
-    Loss("focal", functional.focal_cross_entropy, {"gamma": 2.0}, focal, neutral={"gamma": 0.0}, module=losses.FocalLoss),
+    Loss(
+        "modified",
+        functional.modified_cross_entropy,
+        {},
+        partial(soft_margin, margin=1.0),
+        module=losses.ModifiedCrossEntropyLoss,
+    ),
+    Loss(
+        "focal",
+        functional.focal_cross_entropy,
+        {"gamma": 2.0},
+        focal,
+        neutral={"gamma": 0.0},
+        module=losses.FocalLoss,
+    ),
     Loss("focal below 1", functional.focal_cross_entropy, {"gamma": 0.5}, focal),
-    Loss("generalised", functional.generalized_cross_entropy, {"q": 0.4}, power, neutral={"q": 1e-13},
-         module=losses.GeneralizedCrossEntropyLoss),
-    Loss("poly-1", functional.poly1_cross_entropy, {"epsilon": 1.0}, poly1, neutral={"epsilon": 0.0}, module=losses.Poly1CrossEntropyLoss),
+    Loss(
+        "generalised",
+        functional.generalized_cross_entropy,
+        {"q": 0.4},
+        power,
+        neutral={"q": 1e-13},
+        module=losses.GeneralizedCrossEntropyLoss,
+    ),
+    Loss(
+        "poly-1",
+        functional.poly1_cross_entropy,
+        {"epsilon": 1.0},
+        poly1,
+        neutral={"epsilon": 0.0},
+        module=losses.Poly1CrossEntropyLoss,
+    ),
     Loss("negative poly-1", functional.poly1_cross_entropy, {"epsilon": -0.5}, poly1),
-    Loss("negative probability", functional.negative_probability, {}, partial(power, q=1.0), module=losses.NegativeProbabilityLoss),
-    Loss("hinge", functional.multi_class_hinge, {"margin": 1.0}, hinge, module=losses.MultiClassHingeLoss, soft=False, smooths=False),
+    Loss(
+        "negative probability",
+        functional.negative_probability,
+        {},
+        partial(power, q=1.0),
+        module=losses.NegativeProbabilityLoss,
+    ),
+    Loss(
+        "hinge",
+        functional.multi_class_hinge,
+        {"margin": 1.0},
+        hinge,
+        module=losses.MultiClassHingeLoss,
+        soft=False,
+        smooths=False,
+    ),
     *(
-        Loss(f"large margin {divergence}", LARGE, {"reg_lambda": 0.3, "divergence": divergence}, large_margin,
-             neutral={"reg_lambda": 0.0, "divergence": divergence}, module=losses.LargeMarginLoss, soft=False)
+        Loss(
+            f"large margin {divergence}",
+            LARGE,
+            {"reg_lambda": 0.3, "divergence": divergence},
+            large_margin,
+            neutral={"reg_lambda": 0.0, "divergence": divergence},
+            module=losses.LargeMarginLoss,
+            soft=False,
+        )
         for divergence in ("symmetric", "q_u", "u_q")
     ),
-    Loss("arcface", functional.arcface_cross_entropy, {"scale": 20.0, "margin": 0.4}, arcface, "cosines",
-         neutral={"scale": 20.0, "margin": 0.0}, neutral_logits=lambda x: 20 * x, module=losses.ArcFaceLoss),
-    Loss("cosface", functional.cosface_cross_entropy, {"scale": 8.0, "margin": 0.35}, cosface, "cosines",
-         neutral={"scale": 8.0, "margin": 0.0}, neutral_logits=lambda x: 8 * x, module=losses.CosFaceLoss),
-    Loss("sphereface", functional.sphereface_cross_entropy, {"scale": 3.0, "margin": 4, "annealing": 0.0}, sphereface, "cosines",
-         neutral={"scale": 3.0, "margin": 1}, neutral_logits=lambda x: 3 * x, module=losses.SphereFaceLoss),
-    Loss("sphereface annealed", functional.sphereface_cross_entropy, {"scale": 3.0, "margin": 3, "annealing": 5.0}, sphereface, "cosines"),
-    Loss("l-softmax", l_softmax_with_norm, {"norm": 9.0, "margin": 2}, l_softmax, neutral={"norm": 9.0, "margin": 1}),
-    Loss("adacos", functional.adacos_cross_entropy, {"scale": 3.0}, lambda x, c, scale: softmax_loss([scale * v for v in x], c), "cosines",
-         neutral={"scale": 3.0}, neutral_logits=lambda x: 3 * x),
-    Loss("arcgrad", functional.arcgrad_cross_entropy, {"scale": 5.0}, arcgrad, "cosines",
-         neutral={"scale": 5.0}, neutral_logits=lambda x: -5 * torch.arccos(x), module=losses.ArcGradLoss),
-    Loss("gaussian mixture", functional.gaussian_mixture_cross_entropy, {"margin": 0.3, "likelihood_weight": 0.1}, gaussian, "distances",
-         neutral={"margin": 0.0, "likelihood_weight": 0.0}, neutral_logits=lambda d: -d, module=losses.GaussianMixtureLoss, soft=False),
-]  # fmt: skip
+    Loss(
+        "arcface",
+        functional.arcface_cross_entropy,
+        {"scale": 20.0, "margin": 0.4},
+        arcface,
+        "cosines",
+        neutral={"scale": 20.0, "margin": 0.0},
+        neutral_logits=lambda x: 20 * x,
+        module=losses.ArcFaceLoss,
+    ),
+    Loss(
+        "cosface",
+        functional.cosface_cross_entropy,
+        {"scale": 8.0, "margin": 0.35},
+        cosface,
+        "cosines",
+        neutral={"scale": 8.0, "margin": 0.0},
+        neutral_logits=lambda x: 8 * x,
+        module=losses.CosFaceLoss,
+    ),
+    Loss(
+        "sphereface",
+        functional.sphereface_cross_entropy,
+        {"scale": 3.0, "margin": 4, "annealing": 0.0},
+        sphereface,
+        "cosines",
+        neutral={"scale": 3.0, "margin": 1},
+        neutral_logits=lambda x: 3 * x,
+        module=losses.SphereFaceLoss,
+    ),
+    Loss(
+        "sphereface annealed",
+        functional.sphereface_cross_entropy,
+        {"scale": 3.0, "margin": 3, "annealing": 5.0},
+        sphereface,
+        "cosines",
+    ),
+    Loss(
+        "l-softmax",
+        l_softmax_with_norm,
+        {"norm": 9.0, "margin": 2},
+        l_softmax,
+        neutral={"norm": 9.0, "margin": 1},
+    ),
+    Loss(
+        "adacos",
+        functional.adacos_cross_entropy,
+        {"scale": 3.0},
+        lambda x, c, scale: softmax_loss([scale * v for v in x], c),
+        "cosines",
+        neutral={"scale": 3.0},
+        neutral_logits=lambda x: 3 * x,
+    ),
+    Loss(
+        "arcgrad",
+        functional.arcgrad_cross_entropy,
+        {"scale": 5.0},
+        arcgrad,
+        "cosines",
+        neutral={"scale": 5.0},
+        neutral_logits=lambda x: -5 * torch.arccos(x),
+        module=losses.ArcGradLoss,
+    ),
+    Loss(
+        "gaussian mixture",
+        functional.gaussian_mixture_cross_entropy,
+        {"margin": 0.3, "likelihood_weight": 0.1},
+        gaussian,
+        "distances",
+        neutral={"margin": 0.0, "likelihood_weight": 0.0},
+        neutral_logits=lambda d: -d,
+        module=losses.GaussianMixtureLoss,
+        soft=False,
+    ),
+]
 
 
 VARIANTS = (

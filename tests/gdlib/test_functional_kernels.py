@@ -39,9 +39,13 @@ for parameters in CASES:
                     found.append((loss.detach().double(), z.grad.double()))
                 where = f"{parameters} {dtype} {classes} {options}"
                 for one, other in zip(*found):
-                    torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance, msg=lambda text: f"{where} {text}")
+                    torch.testing.assert_close(
+                        one, other, rtol=tolerance, atol=tolerance,
+                        msg=lambda text: f"{where} {text}",
+                    )
 
-z = torch.tensor([[30.0, 0.0], [0.0, 200.0]], requires_grad=True)       # 1 - p keeps its digits; nothing overflows
+# 1 - p keeps its digits; nothing overflows
+z = torch.tensor([[30.0, 0.0], [0.0, 200.0]], requires_grad=True)
 fused_gd_cross_entropy(z, torch.tensor([0, 0]), beta=0.1, reduction="sum").backward()
 expected = torch.tensor([[-1e1, 1e1], [0, 0]]) * math.exp(-30) + torch.tensor([[0, 0], [-1.0, 1.0]])
 torch.testing.assert_close(z.grad, expected, rtol=1e-5, atol=0)
@@ -49,14 +53,16 @@ torch.testing.assert_close(z.grad, expected, rtol=1e-5, atol=0)
 z = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
 for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
     check(lambda z: fused_gd_cross_entropy(z, torch.tensor([0, 1, 2, 0]), beta=0.1), z)
-# as GradScaler does with float16: the loss is float32 under autocast, and small gradients are scaled before they are rounded
+# as GradScaler does with float16: the loss is float32 under autocast,
+# and small gradients are scaled before they are rounded
 z = torch.tensor([[25.0, 0.0]], dtype=torch.float16, requires_grad=True)
 with torch.autocast("cpu", torch.float16):
     loss = fused_gd_cross_entropy(z, torch.tensor([0]))
 assert loss.dtype == torch.float32
 (loss * 2.0**30).backward()
 assert z.grad.dtype == torch.float16
-torch.testing.assert_close(z.grad.double(), torch.tensor([[-1.0, 1.0]], dtype=torch.float64) * math.exp(-25) * 2**30, rtol=1e-2, atol=0)
+expected = torch.tensor([[-1.0, 1.0]], dtype=torch.float64) * math.exp(-25) * 2**30
+torch.testing.assert_close(z.grad.double(), expected, rtol=1e-2, atol=0)
 
 try:
     fused_gd_cross_entropy(z, torch.tensor([0, 1]))

@@ -1,4 +1,7 @@
-"""The linear layer with its loss equals the two functions one after the other, in blocks of any size and without all logits at once."""
+"""The linear layer with its loss equals the two functions one after the other.
+
+It does so in blocks of any size and without all logits at once.
+"""
 
 from __future__ import annotations
 

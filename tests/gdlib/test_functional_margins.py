@@ -1,4 +1,7 @@
-"""Losses on logits and on distances: values worked out by hand, identities of the papers, PyTorch's own losses as references."""
+"""Losses on logits and on distances.
+
+They are held against values worked out by hand, identities of the papers, and PyTorch's own losses.
+"""
 
 from __future__ import annotations
 

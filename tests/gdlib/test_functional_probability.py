@@ -1,4 +1,7 @@
-"""The losses that weigh by the probability: digits at both ends, limits, gradients; gradient decay from a cross-entropy."""
+"""The losses that weigh by the probability.
+
+Tested are digits at both ends, limits, gradients, and gradient decay from a cross-entropy.
+"""
 
 from __future__ import annotations
 

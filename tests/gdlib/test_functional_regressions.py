@@ -1,4 +1,7 @@
-"""Defects that were found, one test each, beside those that the battery over the family holds: masked classes and the meta device."""
+"""Defects that were found, one test each.
+
+They stand beside those that the battery over the family holds: masked classes and the meta device.
+"""
 
 from __future__ import annotations
 
@@ -134,17 +137,24 @@ class TestATensorIsNoParameterInThePlaceOfWeights:
         z, weights = torch.zeros(3, 3), torch.ones(3)
         message = r"must be given by keyword, {}=\.\.\.: class weights, .*, are weight=\.\.\."
         for loss, name in (
-            (gd_cross_entropy, "beta"), (focal_cross_entropy, "gamma"), (functional.soft_margin_cross_entropy, "margin"),
-            (functional.multi_class_hinge, "margin"), (functional.large_margin_cross_entropy, "reg_lambda"),
-            (functional.arcface_cross_entropy, "scale"), (functional.cosface_cross_entropy, "scale"),
+            (gd_cross_entropy, "beta"),
+            (focal_cross_entropy, "gamma"),
+            (functional.soft_margin_cross_entropy, "margin"),
+            (functional.multi_class_hinge, "margin"),
+            (functional.large_margin_cross_entropy, "reg_lambda"),
+            (functional.arcface_cross_entropy, "scale"),
+            (functional.cosface_cross_entropy, "scale"),
             (functional.gaussian_mixture_cross_entropy, "margin"),
-        ):  # fmt: skip
+        ):
             with pytest.raises(TypeError, match=message.format(name)):
                 loss(z, LABELS[:3], weights)
         for module, name in (
-            (GDCrossEntropyLoss, "beta"), (losses.FocalLoss, "gamma"), (losses.LargeMarginLoss, "reg_lambda"),
-            (losses.SphereFaceLoss, "scale"), (losses.LSoftmaxLoss, "margin"),
-        ):  # fmt: skip
+            (GDCrossEntropyLoss, "beta"),
+            (losses.FocalLoss, "gamma"),
+            (losses.LargeMarginLoss, "reg_lambda"),
+            (losses.SphereFaceLoss, "scale"),
+            (losses.LSoftmaxLoss, "margin"),
+        ):
             with pytest.raises(TypeError, match=message.format(name)):
                 module(weights)
 
@@ -225,8 +235,10 @@ def test_label_smoothing_takes_about_the_time_of_pytorch(shape: tuple[int, int])
     for _ in range(
         4
     ):  # in turns; the processor time of this thread, and the best, because others may be at work
-        for name, loss_fn in (("ours", lambda: gd_cross_entropy(z, target, 0.1, label_smoothing=0.1)),
-                              ("theirs", lambda: F.cross_entropy(z, target, label_smoothing=0.1))):  # fmt: skip
+        for name, loss_fn in (
+            ("ours", lambda: gd_cross_entropy(z, target, 0.1, label_smoothing=0.1)),
+            ("theirs", lambda: F.cross_entropy(z, target, label_smoothing=0.1)),
+        ):
             before = time.thread_time()
             loss_fn()
             seconds[name].append(time.thread_time() - before)
@@ -260,8 +272,12 @@ def test_a_beta_that_is_a_tensor_is_compiled_once_and_a_trace_holds_for_other_ba
 
 
 def test_the_logits_are_freed_by_the_backward_pass_though_the_loss_is_kept() -> None:
-    for dtype, options in ((torch.float32, {}), (torch.float64, {}), (torch.float64, {"weight": torch.ones(3)}),
-                           (torch.float64, {"label_smoothing": 0.1})):  # fmt: skip
+    for dtype, options in (
+        (torch.float32, {}),
+        (torch.float64, {}),
+        (torch.float64, {"weight": torch.ones(3)}),
+        (torch.float64, {"label_smoothing": 0.1}),
+    ):
         z = logits(dtype) * 1.0
         held, loss = weakref.ref(z), gd_cross_entropy(z, LABELS, 0.3, **options)
         del z

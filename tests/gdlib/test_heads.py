@@ -1,4 +1,7 @@
-"""The heads: what they compute, their stacked forms, and that a run in a stack starts and answers as the same run alone."""
+"""The heads: what they compute, and their stacked forms.
+
+A run in a stack starts and answers as the same run alone.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,13 @@ class TestCosines:
 
 class TestPrecision:
     def test_nothing_is_rounded_to_bfloat16_under_autocast(self):
-        for layer in (CosineLinear(4, 3), NormedLinear(4, 3), HeadedMLP([4, 3], [0]), HeadedMLP([4, 3], [0], head="cosine"),
-                      HeadedMLP([4, 3], [0], bias=True)):  # fmt: skip
+        for layer in (
+            CosineLinear(4, 3),
+            NormedLinear(4, 3),
+            HeadedMLP([4, 3], [0]),
+            HeadedMLP([4, 3], [0], head="cosine"),
+            HeadedMLP([4, 3], [0], bias=True),
+        ):
             features = draw(1, 6, 4)
             with torch.autocast("cpu", torch.bfloat16):
                 found = layer(features)

@@ -70,12 +70,24 @@ class TestModule:
 
     def test_copies_are_their_own_and_keep_everything(self):
         for make in (
-            lambda: GDCrossEntropyLoss(0.3, weight=torch.ones(4)), lambda: losses.AdaCosLoss(4, runs=2), losses.ArcFaceLoss,
-            lambda: losses.ArcGradLoss(gap=0.5), losses.CenterLoss, losses.CosFaceLoss, losses.FocalLoss, losses.GaussianMixtureLoss,
-            losses.GeneralizedCrossEntropyLoss, losses.NegativeProbabilityLoss, losses.Poly1CrossEntropyLoss,
-            losses.LSoftmaxLoss, losses.LargeMarginLoss, losses.ModifiedCrossEntropyLoss, losses.MultiClassHingeLoss,
-            lambda: losses.SoftMarginLoss(0.5), losses.SphereFaceLoss,
-        ):  # fmt: skip
+            lambda: GDCrossEntropyLoss(0.3, weight=torch.ones(4)),
+            lambda: losses.AdaCosLoss(4, runs=2),
+            losses.ArcFaceLoss,
+            lambda: losses.ArcGradLoss(gap=0.5),
+            losses.CenterLoss,
+            losses.CosFaceLoss,
+            losses.FocalLoss,
+            losses.GaussianMixtureLoss,
+            losses.GeneralizedCrossEntropyLoss,
+            losses.NegativeProbabilityLoss,
+            losses.Poly1CrossEntropyLoss,
+            losses.LSoftmaxLoss,
+            losses.LargeMarginLoss,
+            losses.ModifiedCrossEntropyLoss,
+            losses.MultiClassHingeLoss,
+            lambda: losses.SoftMarginLoss(0.5),
+            losses.SphereFaceLoss,
+        ):
             loss_fn = make()
             for again in (copy.deepcopy(loss_fn), pickle.loads(pickle.dumps(loss_fn))):
                 assert repr(again) == repr(loss_fn)

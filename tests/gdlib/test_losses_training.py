@@ -1,4 +1,7 @@
-"""Losses that keep something from batch to batch: several processes, activation checkpointing, compiled."""
+"""Losses that keep something from batch to batch.
+
+Tested with several processes, with activation checkpointing, and compiled.
+"""
 
 from __future__ import annotations
 

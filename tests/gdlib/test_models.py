@@ -1,4 +1,7 @@
-"""The run axis: a stack against its runs alone, plain modules, and PyTorch's own gradient clipping."""
+"""The run axis: a stack against its runs alone.
+
+Plain modules and PyTorch's own gradient clipping are held against it too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The small image network: its cost, its whitening filters, and what stays fixed in training; the network of 13 layers."""
+"""The small image network, and the network of 13 layers.
+
+Of the small one: its cost, its whitening filters, and what stays fixed in training.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Last layers for margin losses: what each computes, and that networks which differ in nothing else start alike."""
+"""Last layers for margin losses.
+
+What each computes, and that networks which differ in nothing else start alike.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The image networks: published sizes, stage shapes and costs, initial weights, and the run axis around them."""
+"""The image networks, and the run axis around them.
+
+Tested are published sizes, stage shapes and costs, and initial weights.
+"""
 
 from __future__ import annotations
 

@@ -174,7 +174,8 @@ class TestConfidenceFeedback:
         for without in ({}, {"test_accuracy": 0.9}, {"valid_accuracy": 0.9}):
             with pytest.raises(
                 ValueError,
-                match=r"let measure return valid_confidence and valid_accuracy, \[R\] each, after every epoch",
+                match=r"let measure return valid_confidence and valid_accuracy, "
+                r"\[R\] each, after every epoch",
             ):
                 ConfidenceFeedback(1.0, 1.0, 1.0).update(without)
 

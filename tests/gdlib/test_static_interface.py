@@ -1,4 +1,7 @@
-"""Faults in a user's code: what types can say is flagged by type checkers, the rest raises when a loss is made."""
+"""Faults in a user's code.
+
+What types can say is flagged by type checkers; the rest raises when a loss is made.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The loop: a stack equals its runs alone, bit for bit; against a plain PyTorch loop; interrupted and gone on with."""
+"""The training loop.
+
+A stack equals its runs alone, bit for bit; it is held against a plain PyTorch loop, interrupted,
+and gone on with.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,10 @@ TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 
 
 def gd_loss(temperatures: list[float], *, by_hand: bool = True) -> Any:
-    """Gradient decay with a τ for each run; unless ``by_hand``, without saying so to the trainer."""
+    """Gradient decay with a τ for each run.
+
+    Unless ``by_hand``, the trainer is not told so.
+    """
     tau = torch.tensor(temperatures)
 
     def loss_fn(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
@@ -120,14 +127,20 @@ cases = [
     ([4, 3], 33, 10, 1, "relu"), ([16, 128, 7, 5], 50, 7, 6, "tanh"),
     ([30, 16, 10], 101, 100, 2, "sigmoid"),
     ([64, 50, 20, 10], 137, 100, 6, "relu"),
-    ([5, 20, 33, 11], 66, 33, 1, "tanh"), ([300, 7, 5], 67, 33, 2, "relu"), ([2, 33, 2], 31, 3, 6, "sigmoid"),
+    ([5, 20, 33, 11], 66, 33, 1, "tanh"),
+    ([300, 7, 5], 67, 33, 2, "relu"), ([2, 33, 2], 31, 3, 6, "sigmoid"),
     ([13, 8, 8, 8, 3], 31, 10, 1, "relu"),
 ]
 for number, (sizes, samples, batch, groups, activation) in enumerate(cases):
-    options = {"max_grad_norm": 0.5 if number % 2 else None, "weight_decay": 1e-3 * (number % 3), "momentum": 0.9 * (number % 2)}
+    options = {
+        "max_grad_norm": 0.5 if number % 2 else None,
+        "weight_decay": 1e-3 * (number % 3),
+        "momentum": 0.9 * (number % 2),
+    }
     for by_hand in (True, False):
-        found = differing_runs(sizes, blobs(samples, sizes[0], min(sizes[0], sizes[-1])), groups, activation,
-                               epochs=10, batch_size=batch, learning_rate=0.05, by_hand=by_hand, **options)
+        data = blobs(samples, sizes[0], min(sizes[0], sizes[-1]))
+        found = differing_runs(sizes, data, groups, activation, epochs=10, batch_size=batch,
+                               learning_rate=0.05, by_hand=by_hand, **options)
         assert not found, (by_hand, sizes, samples, batch, groups, activation, options, found)
 print("equal")
 """
@@ -215,7 +228,10 @@ class TestAStackEqualsItsRunsAlone:
 
 
 class TestByHand:
-    """The backward pass written by hand against autograd, in float64, where only the order of sums differs."""
+    """The backward pass written by hand against autograd, in float64.
+
+    Only the order of sums differs there.
+    """
 
     def both(
         self,
@@ -278,7 +294,10 @@ class TestByHand:
         )
 
     def test_far_logits(self):
-        """Samples so far on either side that e to them overflows, against the closed form of the gradient."""
+        """Samples so far on either side that e to them overflows.
+
+        The reference is the closed form of the gradient.
+        """
         model = StackedMLP([1, 2, 2], [0])
         values = [[[1.0, 0.0]]], [[[1.0, 0.0], [0.0, 1.0]]], [[0.0, 0.0]], [[0.0, 0.0]]
         with torch.no_grad():
@@ -740,10 +759,14 @@ class TestCheckpoint:
 
     @each("name", ["epoch", "beta", "learning_rate"])
     def test_a_measurement_cannot_take_the_name_of_an_entry(self, tmp_path, name):
-        """An ``epoch`` that was measured once overwrote the count of epochs, and a resumed training stopped early."""
+        """An ``epoch`` that was measured once overwrote the count of epochs.
+
+        A resumed training stopped early.
+        """
         with pytest.raises(
             ValueError,
-            match=f"measure must leave epoch, beta, learning_rate to the history; it returned {name}",
+            match="measure must leave epoch, beta, learning_rate to the history; "
+            f"it returned {name}",
         ):
             fit(
                 StackedMLP([4, 3], [0]),
@@ -781,7 +804,10 @@ class TestCheckpoint:
         ],
     )
     def test_with_other_numbers(self, tmp_path, change):
-        """The optimizer's and the schedule's states once put the old numbers silently in the place of the new ones."""
+        """The optimizer's and the schedule's states once put the old numbers back silently.
+
+        They stood in the place of the new ones.
+        """
         self.interrupted(tmp_path / "state.pt", at=-1, epochs=1)
         ((name, new),) = change.items()
         old = (
@@ -789,7 +815,10 @@ class TestCheckpoint:
             | self.OPTIONS
         ).get(name)
         old = {"optimizer": "sgd", "precision": "float32"}.get(name, old)
-        message = f"state.pt was written with {name}={old!r}, not {new!r}; restore the old value or delete it to start again"
+        message = (
+            f"state.pt was written with {name}={old!r}, not {new!r}; "
+            "restore the old value or delete it to start again"
+        )
         with pytest.raises(ValueError, match=re.escape(message)):
             self.interrupted(tmp_path / "state.pt", at=-1, **change)
 
@@ -1021,7 +1050,10 @@ class TestPreparedBatches:
         )
 
     def test_random_numbers_of_an_epoch_go_with_its_samples(self):
-        """The draws of a sample are its index; what reaches prepare must fit, also in the smaller last batch."""
+        """The draws of a sample are its index.
+
+        What reaches prepare must fit, also in the smaller last batch.
+        """
         samples = torch.arange(33.0)[:, None]
 
         def draws(epoch: int) -> Tensor:
@@ -1097,7 +1129,10 @@ class TestSwitches:
 
 
 class TestRecordedSteps:
-    """The logic around a CUDA graph on a CPU, where recording is a function that does the step again with what is in memory."""
+    """The logic around a CUDA graph, on a CPU.
+
+    Recording is a function that does the step again with what is in memory.
+    """
 
     OPTIONS = {
         "cuda_graph": True,

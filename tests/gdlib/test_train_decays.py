@@ -22,7 +22,10 @@ class Stop(Exception):
 def fitted(
     path: Path | None = None, stop_at: int = -1, *, epochs: int = 4, **options
 ) -> tuple[RunModel, list[dict]]:
-    """Train two runs on 21 samples in batches of 5, that is five steps an epoch; return the model and the history."""
+    """Train two runs on 21 samples; return the model and the history.
+
+    The batches are of 5, that is five steps an epoch.
+    """
     generator = torch.Generator().manual_seed(0)
     inputs, labels = (
         torch.randn(21, 4, generator=generator),
@@ -56,7 +59,10 @@ def rates(**options) -> list[float]:
 
 class TestExponential:
     def test_falls_to_a_thousandth_in_the_last_epoch(self):
-        """The rate of the history is that of the next epoch: four epochs at 0.1, 0.01, 0.001 and 0.0001."""
+        """The rate of the history is that of the next epoch.
+
+        Four epochs are at 0.1, 0.01, 0.001 and 0.0001.
+        """
         first, *found = rates(lr_schedule="exponential")  # epoch 0 trains nothing
         assert first == 0.1
         assert found[:3] == pytest.approx([0.01, 0.001, 0.0001], rel=1e-6)
@@ -66,7 +72,10 @@ class TestExponential:
 
 
 def one_cycle(step: int, total: int, peak: float = 0.1) -> float:
-    """PyTorch's one cycle with its usual numbers: from 1/25 of the peak up over 30 % of the steps, down to 1/250,000, along cosines."""
+    """PyTorch's one cycle with its usual numbers.
+
+    It goes up from 1/25 of the peak over 30 % of the steps, then down to 1/250,000, along cosines.
+    """
     last_up = 0.3 * total - 1
     start, end = peak / 25, peak / 25 / 1e4
     if step <= last_up:
@@ -78,7 +87,10 @@ def one_cycle(step: int, total: int, peak: float = 0.1) -> float:
 
 class TestOneCycle:
     def test_goes_up_and_down_from_step_to_step(self):
-        """After an epoch of five steps the history has the rate of the next step; the last step has been done at the end."""
+        """After an epoch of five steps the history has the rate of the next step.
+
+        The last step has been done at the end.
+        """
         found = rates(lr_schedule="one-cycle")
         assert found[:4] == pytest.approx(
             [one_cycle(5 * epoch, 20) for epoch in range(4)], rel=1e-6
@@ -126,16 +138,21 @@ def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, lr_schedule,
 
 @each("lr_schedule", ["exponential", "one-cycle"])
 def test_more_epochs_are_another_training(tmp_path, lr_schedule):
-    """The rates of the file once went on: down to 1e-10 where 1.8e-5 was asked for, or past the last step of the cycle."""
+    """The rates of the file once went on.
+
+    They went down to 1e-10 where 1.8e-5 was asked for, or past the last step of the cycle.
+    """
     fitted(tmp_path / "state.pt", epochs=2, lr_schedule=lr_schedule)
     with pytest.raises(
         ValueError,
-        match="state.pt was written with epochs=2, not 5; restore the old value or delete it to start again",
+        match="state.pt was written with epochs=2, not 5; "
+        "restore the old value or delete it to start again",
     ):
         fitted(tmp_path / "state.pt", epochs=5, lr_schedule=lr_schedule)
     with pytest.raises(
         ValueError,
-        match=f"lr_schedule='{lr_schedule}', not 'milestones'; milestones=None, not \\[\\]; restore",
+        match=f"lr_schedule='{lr_schedule}', not 'milestones'; "
+        "milestones=None, not \\[\\]; restore",
     ):
         fitted(tmp_path / "state.pt", epochs=2)
 

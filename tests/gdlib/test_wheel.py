@@ -35,7 +35,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 labels = torch.randint(3, (60,))
-loader = DataLoader(TensorDataset(torch.nn.functional.one_hot(labels, 3) + 0.1 * torch.randn(60, 3), labels), batch_size=20)
+inputs = torch.nn.functional.one_hot(labels, 3) + 0.1 * torch.randn(60, 3)
+loader = DataLoader(TensorDataset(inputs, labels), batch_size=20)
 batches = [batch for epoch in range(5) for batch in loader]
 model = torch.nn.Linear(3, 3)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
@@ -44,8 +45,10 @@ start = torch.nn.functional.cross_entropy(model(loader.dataset.tensors[0]), labe
 """
 AFTER = """
 import gdlib
-assert gdlib.calibration and gdlib.heads and gdlib.models and gdlib.schedules and gdlib.train  # imported with the package
-end = torch.nn.functional.cross_entropy(model(loader.dataset.tensors[0]), loader.dataset.tensors[1]).item()
+# imported with the package
+assert gdlib.calibration and gdlib.heads and gdlib.models and gdlib.schedules and gdlib.train
+inputs, labels = loader.dataset.tensors
+end = torch.nn.functional.cross_entropy(model(inputs), labels).item()
 assert end < 0.7 * start, (start, end)
 assert len(history) == 21 and (predictions == loader.dataset.tensors[1]).float().mean() > 0.9
 print(gdlib.__file__)
@@ -81,7 +84,9 @@ README_FILES = ["README.md", "gdlib/README.md"]
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the wheel, built from a copy, so that the checkout stays as it is.
+    """A folder with the sdist and the wheel.
+
+    They are built from a copy, so that the checkout stays as it is.
 
     As on an index, the wheel is built from the sdist.
     """

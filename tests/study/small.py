@@ -11,7 +11,10 @@ experiment = partial(Train, warmups=(), seeds=(0,), epochs=10)
 
 
 def measured(accuracy: float = 0.5, epochs: int = 2) -> dict[str, Any]:
-    """What a run of ten samples to train on and five to test on leaves, as small as a record allows."""
+    """What a run leaves, as small as a record allows.
+
+    It has ten samples to train on and five to test on.
+    """
     curve = [0.1] * epochs + [accuracy]
     return {
         "metrics": {"test_accuracy": accuracy, "train_accuracy": accuracy},

@@ -1,4 +1,7 @@
-"""Campaigns: what is refused before any job starts, what is done, what runs, and what runs again."""
+"""Campaigns.
+
+What is refused before any job starts, what is done, what runs, and what runs again.
+"""
 
 from __future__ import annotations
 

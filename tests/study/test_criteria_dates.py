@@ -15,8 +15,8 @@ from study.claims.verdicts import variants
 
 OLD = "campaigns/criteria.yml"  # where the criteria stood until 24 November 2026
 
-# Parts whose letter first stood there when some records of a variant that decides were there. Each is told in its
-# claim's file or in claims/changes.yml.
+# Parts whose letter first stood there when some records of a variant that decides were there.
+# Each is told in its claim's file or in claims/changes.yml.
 WRITTEN_LATER = {
     "A6 e": "records of MNIST and of the small network",
     "A6 f": "records of MNIST and of the small network",

@@ -1,4 +1,7 @@
-"""Crops and flips: against a slow reference, sample by sample; and what the random numbers depend on."""
+"""Crops and flips: against a slow reference, sample by sample.
+
+Tested is also what the random numbers depend on.
+"""
 
 from __future__ import annotations
 

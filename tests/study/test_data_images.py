@@ -1,4 +1,7 @@
-"""Sets of images: Parquet files in the local folder and on the hub, what can go wrong with them, and the cache."""
+"""Sets of images: Parquet files in the local folder and on the hub.
+
+What can go wrong with them, and the cache.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,8 @@ class TestLocal:
             monkeypatch.setenv("GDLIB_DATA", str(wrong))
             with pytest.raises(
                 FileNotFoundError,
-                match=f"there is no data folder {wrong}: name another one in GDLIB_DATA, or unset it",
+                match=f"there is no data folder {wrong}: "
+                "name another one in GDLIB_DATA, or unset it",
             ):
                 data.load("mnist")
         monkeypatch.setenv("GDLIB_DATA", "")
@@ -423,7 +427,10 @@ class TestLayout:
         )
 
     def test_other_columns(self, tmp_path):
-        message = "test-00000-of-00001.parquet is damaged or has another layout .*'image' and 'label' expected"
+        message = (
+            "test-00000-of-00001.parquet is damaged or has another layout "
+            ".*'image' and 'label' expected"
+        )
         for column in ("image", "label"):
             self.refused(
                 tmp_path,
@@ -560,7 +567,8 @@ class TestLayout:
         )
         with pytest.raises(
             ValueError,
-            match="train-00001-of-00002.parquet .*names other classes than train-00000-of-00002.parquet",
+            match="train-00001-of-00002.parquet "
+            ".*names other classes than train-00000-of-00002.parquet",
         ):
             data.load("mnist")
 
@@ -748,7 +756,10 @@ class TestCache:
         )  # the new one may belong to somebody who is at work
 
     def test_two_at_once(self, folder, monkeypatch, own_cache):
-        """A second process that decodes the same files, start to end, while the first is in the middle."""
+        """A second process decodes the same files, start to end.
+
+        The first is in the middle of them.
+        """
         original, inner = loader._pixels, []
 
         def decode(*arguments: Any) -> Any:
@@ -838,7 +849,10 @@ class TestHub:
                 raise error
 
             monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
-            message = "no folder .*; ylecun/mnist could not be fetched .*Set GDLIB_DATA .* 'digits' always works"
+            message = (
+                "no folder .*; ylecun/mnist could not be fetched "
+                ".*Set GDLIB_DATA .* 'digits' always works"
+            )
             with pytest.raises(FileNotFoundError, match=message):
                 data.load("mnist")
 

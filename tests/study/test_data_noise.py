@@ -1,4 +1,7 @@
-"""Wrong labels: as many as were asked for, of other classes, nested, and the same for every seed of the training."""
+"""Wrong labels: as many as were asked for, of other classes, nested.
+
+They are the same for every seed of the training.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,10 @@ SMALL = "a,b,vote,class\n1,2.5,y,yes\n-1,1e3,n,no\n1,2.5,n,no\n0,0,y,-1\n"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch) -> Path:
-    """A local folder with one small file under the name of a real one, which has four samples, three features and three classes then."""
+    """A local folder with one small file under the name of a real one.
+
+    That table has four samples, three features and three classes then.
+    """
     monkeypatch.setenv("GDLIB_DATA", str(tmp_path))
     sized(monkeypatch, 4, 3, 3)
     write(tmp_path, SMALL)
@@ -136,14 +139,16 @@ class TestTable:
         for load in (data.table, data.load):
             with pytest.raises(
                 FileNotFoundError,
-                match=r"no file .*iris.csv. Set GDLIB_DATA .*UCI repository .*OpenML .*fetch_openml",
+                match=r"no file .*iris.csv. Set GDLIB_DATA "
+                r".*UCI repository .*OpenML .*fetch_openml",
             ):
                 load("uci/iris")
 
     def test_unknown_names(self):
         with pytest.raises(
             ValueError,
-            match="unknown table 'haberman'; valid: iris, wine, breast_cancer, uci/pima-indians-diabetes",
+            match="unknown table 'haberman'; "
+            "valid: iris, wine, breast_cancer, uci/pima-indians-diabetes",
         ):
             data.table("haberman")
         with pytest.raises(ValueError, match="unknown coding 'binary'; valid: codes, one-hot"):

@@ -1,4 +1,7 @@
-"""Every loss of an experiment: what it minimises, what its probabilities are, what it remembers, and what is refused."""
+"""Every loss of an experiment.
+
+What it minimises, what its probabilities are, what it remembers, and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -346,7 +349,10 @@ class TestExperiments:
 def by_hand(
     logits: Tensor, labels: Tensor, betas: list[float], shift: Tensor, weights: list[float]
 ) -> list[float]:
-    """Gradient decay from its definition, sample by sample, each with the β and the weight of its class."""
+    """Gradient decay from its definition, sample by sample.
+
+    Each sample has the β and the weight of its class.
+    """
     losses = []
     for row, c in zip((logits + shift).double().exp(), labels.tolist(), strict=True):
         losses.append(weights[c] * float(((betas[c] * row[c] + row.sum() - row[c]) / row[c]).log()))

@@ -1,4 +1,8 @@
-"""Figures: one colour for each β and each loss; means, bands and intervals that are the data's; a figure without runs says so."""
+"""Figures.
+
+There is one colour for each β and each loss; means, bands and intervals are the data's; a figure
+without runs says so.
+"""
 
 from __future__ import annotations
 
@@ -392,7 +396,7 @@ class TestAgainst:
             0
         ].get_color() == color("arcgrad 10")
 
-    def test_differences_have_a_panel_for_each_variant_and_an_empty_row_for_a_schedule_that_it_lacks(
+    def test_differences_have_a_panel_for_each_variant_and_an_empty_row_for_a_lacking_schedule(
         self,
     ):
         table = runs(["other", "plain"])

@@ -28,7 +28,8 @@ defaults: {dataset: digits, warmups: [], betas: [1, 0.1], seeds: [0, 1], epochs:
 entries:
   - {id: valuable, template: train}
   - {id: large, template: train, parameters: {hidden: [32], width: 0.5, epochs: 40}}
-  - {id: images, template: train, parameters: {model: resnet18, width: 0.125, stem: tiny-imagenet, subset: 100, normalization: channel,
+  - {id: images, template: train, parameters: {model: resnet18, width: 0.125, stem: tiny-imagenet,
+     subset: 100, normalization: channel,
      batch_size: 50, augmentation: crop-flip, epochs: 2, test_every: 2, cuda_graph: true}}
   - {id: other, template: curriculum}
   - {id: impossible, template: train, parameters: {validation_size: 1437}}

@@ -55,7 +55,10 @@ class TestTargetAngles:
 
 class TestAddAngles:
     def test_by_hand(self):
-        """Centres at 0 and 60 degrees; vectors at 10 and 100: W-Inter 90, C-Inter 60, WC-Intra the mean of 10 and 40."""
+        """Centres at 0 and 60 degrees, and vectors at 10 and 100.
+
+        W-Inter is 90, C-Inter 60, WC-Intra the mean of 10 and 40.
+        """
         features, labels = at(-20, 20, 40, 80), torch.tensor([0, 0, 1, 1])
         final = [{"diverged": False, "metrics": {}}]
         history = [

@@ -1,4 +1,7 @@
-"""Distances and angles within and between classes: by hand, the slow way, and under the motions that must not matter."""
+"""Distances and angles within and between classes.
+
+Tested by hand, the slow way, and under the motions that must not matter.
+"""
 
 from __future__ import annotations
 

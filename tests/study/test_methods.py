@@ -1,4 +1,7 @@
-"""What a run is trained with, and what the papers leave unsaid, as values that nothing takes apart."""
+"""What a run is trained with, and what the papers leave unsaid.
+
+They are values that nothing takes apart.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,11 @@ def test_a_record_has_its_method_in_one_of_three_ways() -> None:
             "cifar10, fast, plain, sizes 100 : 1, learning rate 0.2",
             "CIFAR-10, plain, sizes 100 : 1, learning rate 0.2",
         ),
-        (Variant("mnist", "mlp", activation="relu", normalization="unit"), "relu-unit", "ReLU, pixels 0 to 1"),
+        (
+            Variant("mnist", "mlp", activation="relu", normalization="unit"),
+            "relu-unit",
+            "ReLU, pixels 0 to 1",
+        ),
     ],
 )  # fmt: skip
 def test_a_variant_has_two_names(variant: Variant, name: str, short: str) -> None:

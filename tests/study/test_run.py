@@ -1,4 +1,7 @@
-"""From a setting to a record: that a stack is its runs, what is measured and kept, and what an interruption costs."""
+"""From a setting to a record.
+
+A stack is its runs; what is measured and kept, and what an interruption costs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Cross-validation on tables: stack equals alone, against a plain loop, nothing of the held-out fold is seen, and every method learns."""
+"""Cross-validation on tables: stack equals alone, against a plain loop.
+
+Nothing of the held-out fold is seen, and every method learns.
+"""
 
 from __future__ import annotations
 

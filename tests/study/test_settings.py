@@ -1,4 +1,7 @@
-"""Settings: every wrong value is refused with its name before anything is loaded, every right one is kept."""
+"""Settings: every wrong value is refused with its name, every right one is kept.
+
+It is refused before anything is loaded.
+"""
 
 from __future__ import annotations
 
