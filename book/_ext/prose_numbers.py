@@ -20,9 +20,8 @@ from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util.logging import getLogger
 
-from study.tables.prose import MIME
-
 LOGGER = getLogger(__name__)
+MIME = "application/x.gdlib.numbers-of-prose+json"  # as study.tables.prose publishes them
 TAG = "numbers-of-prose"
 CELL = re.compile(r"^```\{code-cell\}.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
 EXPRESSION = re.compile(r"\{\{\s(.+?)\s\}\}", re.DOTALL)
