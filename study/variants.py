@@ -120,6 +120,18 @@ class Variant:
         return tuple(filter(None, [self.dataset, self._network, *self._images(), *self._rest()]))
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """Its fields as a sentence has them, in the order of its name.
+
+        Example:
+            >>> Variant("mnist", "mlp", activation="relu", normalization="none").words
+            ('ReLU', 'pixels 0 to 255')
+        """
+        if self.network != LINEAR and self.activation:
+            return ACTIVATIONS[self.activation], PIXELS[self.normalization]
+        return self.parts
+
+    @property
     def _network(self) -> str:
         if self.network == PERCEPTRON:
             return "perceptron"

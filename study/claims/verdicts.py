@@ -138,14 +138,16 @@ def _told_apart(part: Part) -> str:
     """Tell what separates the variants in which a part is met from those that contradict it."""
     met, against = part.variants("met"), part.variants("contradicted")
     parts_met, parts_against = (
-        zip(*(variant.parts for variant in variants), strict=False) for variants in (met, against)
+        zip(*(variant.words for variant in variants), strict=False) for variants in (met, against)
     )
     for with_met, with_against in zip(parts_met, parts_against, strict=False):
         if not set(with_met) & set(with_against):
             ours, others = (", ".join(sorted(set(one))) for one in (with_met, with_against))
-            return f"{part.id}: met with {ours}, contradicted with {others}"
-    names_met, names_against = ("; ".join(map(str, variants)) for variants in (met, against))
-    return f"{part.id}: met in {names_met}, contradicted in {names_against}"
+            return f"met with {ours}, contradicted with {others}"
+    names_met, names_against = (
+        "; ".join(variant.short for variant in variants) for variants in (met, against)
+    )
+    return f"met in {names_met}, contradicted in {names_against}"
 
 
 def verdicts(

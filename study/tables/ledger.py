@@ -157,11 +157,11 @@ class Ledger:
             verdict = _scaled(found)
             facts = [f"{found.seeds} seeds" if found.seeds else "", _coverage(name)]
             phrase = "; ".join(filter(None, facts))
-            depends = f" It depends on {found.depends}." if found.depends else ""
+            depends = f": {found.depends}" if found.depends else ""
             if found.verdict == "not run":
                 ground = f"{phrase}."
             else:
-                ground = f"Part {found.primary} decides. {found.why} ({phrase}).{depends}"
+                ground = f"Part {found.primary} decides{depends}. {found.why} ({phrase})."
         elif not ground and claim.data and claim.data != "yes":
             ground = f"Data here: {claim.data}."
         if page := _ANSWERED_AT.get(name) or (claim.page if claim.found else ""):

@@ -134,8 +134,8 @@ class Page:
         told = counts(verdict.deciding)
         each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
         size = f" ({scale(verdict)})" if scale(verdict) else ""
-        word = f"**{verdict.verdict.capitalize()}**{size}, by part {verdict.primary}."
-        depends = f" It depends on {verdict.depends}." if verdict.depends else ""
+        word = f"**{verdict.verdict.capitalize()}**{size}, by part {verdict.primary}"
+        depends = f": {verdict.depends}." if verdict.depends else "."
         tally = f" Of {sum(told.values())} findings {each}." if told else ""
         return f"{word}{depends}{tally}"
 

@@ -89,7 +89,7 @@ def test_a_mixed_outcome_says_on_what_it_depends():
         {"relu-none": "met", "tanh-none": "met", "relu-unit": "contradicted"},
         {"relu-unit": "unresolved"},
     )
-    assert by_pixels.depends == "a: met with none, contradicted with unit"
+    assert by_pixels.depends == "met with pixels 0 to 255, contradicted with pixels 0 to 1"
     neither = made(
         {
             "relu-none": "met",
@@ -98,7 +98,10 @@ def test_a_mixed_outcome_says_on_what_it_depends():
             "tanh-none": "contradicted",
         }
     )
-    assert neither.depends == "a: met in relu-none; tanh-unit, contradicted in relu-unit; tanh-none"
+    assert neither.depends == (
+        "met in ReLU, pixels 0 to 255; tanh, pixels 0 to 1, "
+        "contradicted in ReLU, pixels 0 to 1; tanh, pixels 0 to 255"
+    )
     assert made({"u": "met"}, {"u": "contradicted"}).depends == ""
 
 
