@@ -18,7 +18,6 @@ import pandas as pd
 from study import ROOT
 from study.methods import Method
 from study.methods import method_name as loss_name
-from study.methods import method_name as setting_name
 from study.variants import DATASETS
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "loss_name",
     "method",
     "printed",
-    "setting_name",
     "table",
     "tables",
     "written",

@@ -181,7 +181,7 @@ class Variant:
         if self.network == LINEAR:
             return str(self)
         if self.activation:
-            return f"{ACTIVATIONS[self.activation]}, {PIXELS[self.normalization]}"
+            return ", ".join(self.words)
         if self.optimizer:
             return self._decay if self.weight_decay > 0 else "no weight decay"
         if not self.data or not self.network:

@@ -135,8 +135,7 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
     It is for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
 
     The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as the criteria
-    of L6 have it: paired over the seeds on networks at real accuracy, and with the deviation of all
-    losses together in the runs of VGG16.
+    of L6 have it: independent samples, with the deviation of all losses of the variant together.
     """
     rows = []
     of_paper = printed(1, 2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])

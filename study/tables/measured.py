@@ -42,7 +42,7 @@ def settings(page: Page) -> pd.DataFrame:
         has replaced. Means over the ``seeds`` in per cent: ``accuracy``, that of the first quarter
         of the epochs (``early``), the calibration error (``ece``), the same after the ``link`` and
         after a ``temperature`` (NaN where not recorded); ``lost`` counts training samples. ``gain``
-        and ``early gain`` are intervals of the paired difference to β = 1 in percentage points.
+        and ``early gain`` are intervals of the difference to β = 1 in percentage points.
     """
     images, grid, rates = (page.runs(kind) for kind in ("images", "grid", "step"))
     if len(rates):  # of all layers; the papers' own is in the grid
