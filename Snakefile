@@ -43,7 +43,7 @@ if workflow.is_main_process:
 # the campaign expects and ten minutes to start; the largest memory; and what gives a GPU (--config gres=gpu:1) if a job would use one.
 MINUTES = math.ceil(3 * max((job.minutes or 80 for job in JOBS), default=0) + 10)
 MEGABYTES = max((job.memory or 4000 for job in JOBS), default=4000)
-GRES = config.get("gres", "") if any(getattr(job.setting, "device", "cpu") != "cpu" for job in JOBS) else ""
+GRES = config.get("gres", "") if any(getattr(job.experiment, "device", "cpu") != "cpu" for job in JOBS) else ""
 
 
 wildcard_constraints:

@@ -36,9 +36,10 @@ from torch import Tensor, nn
 from gdlib.models import image_stack
 from gdlib.schedules import Constant
 from gdlib.train import Batches, Execution, Measure, Optimisation, RunLoss, train
-from study import records, run, settings
+from study import records, run
 from study.campaign import CampaignError, Job, plan
 from study.data import augmentation
+from study.experiment import Train
 from study.objective import GradientDecay
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -221,24 +222,24 @@ def run_jobs(
     end, done = clock() + seconds - _RESERVE, list[Job]()
     taken: dict[str, float] = {}  # seconds for an epoch of each kind of stack
     for job in jobs:
-        if type(job.setting) is not settings.Train:
+        if type(job.experiment) is not Train:
             _log.info("%s: not a job of the notebook train", job.id)
             continue
-        setting = (
-            job.setting
-            if job.setting.device == "auto"
-            else job.setting.model_copy(update={"device": device})
+        experiment = (
+            job.experiment
+            if job.experiment.device == "auto"
+            else job.experiment.model_copy(update={"device": device})
         )
-        kind = repr([*setting.model_dump(include=_SIZES).values(), len(setting.runs())])
+        kind = repr([*experiment.model_dump(include=_SIZES).values(), len(experiment.runs())])
         left = end - clock()
-        if left < 0 or taken.get(kind, 0) * setting.epochs > left + more:
+        if left < 0 or taken.get(kind, 0) * experiment.epochs > left + more:
             _log.info("%s: not begun, %.0f seconds are left", job.id, left)
             continue
-        pace = _Pace(setting.epochs, end, more, clock)
+        pace = _Pace(experiment.epochs, end, more, clock)
         try:
-            with _without_tf32() if setting.precision == "float32" else nullcontext():
+            with _without_tf32() if experiment.precision == "float32" else nullcontext():
                 record = run.train_stack(
-                    setting, measure=pace, checkpoint_dir=str(into / "checkpoints")
+                    experiment, measure=pace, checkpoint_dir=str(into / "checkpoints")
                 )
             record.write(job.record)
         except _Left as reason:
@@ -256,7 +257,7 @@ def run_jobs(
             _pack(into)
         except OSError as error:  # the records are there, and the next one packs them too
             _log.warning("%s cannot be written: %s", into / "records.tar.gz", error)
-        (into / "checkpoints" / f"{setting.identity()}.pt").unlink(missing_ok=True)
+        (into / "checkpoints" / f"{experiment.identity()}.pt").unlink(missing_ok=True)
         _log.info("%s: %.0f seconds are left", job.id, end - clock())
     return done
 
@@ -346,7 +347,8 @@ def _main(options: argparse.Namespace, root: Path, started: float) -> None:
             job
             for job in jobs
             if not all(
-                getattr(job.setting, switch, None) == value for switch, value in WAYS[name].items()
+                getattr(job.experiment, switch, None) == value
+                for switch, value in WAYS[name].items()
             )
         ]
     seconds = 60 * options.minutes - (time.monotonic() - started)

@@ -88,7 +88,7 @@ def _measured(jobs: Iterable[Job]) -> dict[Method, list[dict[str, Any]]]:
     """Read the metrics of the runs of some jobs, by method."""
     found: dict[Method, list[dict[str, Any]]] = {}
     for job in jobs:
-        planned = job.setting.planned()
+        planned = job.experiment.planned()
         for values, run in zip(planned, records.load(job.record).runs, strict=True):
             method = tuple((name, str(value)) for name, value in values.items() if name != "seed")
             found.setdefault(method, []).append(dict(run["metrics"]))
@@ -108,7 +108,7 @@ def _alike(one: Job, other: Job) -> bool:
     """Tell whether two jobs differ in their seeds alone."""
     if one.template != other.template:
         return False
-    left, right = (job.setting.model_dump(exclude={"seeds", "device"}) for job in (one, other))
+    left, right = (job.experiment.model_dump(exclude={"seeds", "device"}) for job in (one, other))
     return records.same(left, right)
 
 

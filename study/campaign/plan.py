@@ -18,7 +18,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from study import ROOT, records
-from study.settings import TEMPLATES, OneOf, Setting, explanation
+from study.experiment import EXPERIMENTS, Experiment, OneOf, explanation
 
 _BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
 _NO_RECORD = "it has no record"
@@ -40,7 +40,7 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     id: Annotated[str, Field(max_length=100)]
-    template: Annotated[str, OneOf(tuple(TEMPLATES))]
+    template: Annotated[str, OneOf(tuple(EXPERIMENTS))]
     title: str = ""
     answers: list[str] = []
     parameters: dict[str, Any] = {}
@@ -88,12 +88,12 @@ class Job:
         return replace(self, record=record, fresh=True)
 
     @functools.cached_property
-    def setting(self) -> Setting:
+    def experiment(self) -> Experiment:
         """Check what the job trains.
 
         An error names the job, what was given, what is valid, and the nearest match.
         """
-        kind = TEMPLATES[self.template]
+        kind = EXPERIMENTS[self.template]
         try:
             if fixed := kind.fixed & set(self.parameters):
                 raise ValueError(
@@ -107,8 +107,8 @@ class Job:
     def missing(self, record: Path | None = None) -> str:
         """Say why the job is not done, by its record or another file; empty if it is.
 
-        A job is done if its record is of its notebook and its setting, all defaults included, and
-        holds exactly the runs that were planned, each trained to its end. A file that
+        A job is done if its record is of its notebook and its experiment, all defaults included,
+        and holds exactly the runs that were planned, each trained to its end. A file that
         :func:`study.records.load` refuses counts as no record: its job is run again. A parameter
         that the record does not know, because it was added later, had its default. On which device
         it was measured and file times play no part.
@@ -126,13 +126,13 @@ class Job:
             ) from error
         if template != self.template:
             return f"its record is of the notebook {template}"
-        for name, value in self.setting.model_dump(
+        for name, value in self.experiment.model_dump(
             exclude={"device"}
         ).items():  # the record's environment says where it was measured
-            there = measured.get(name, type(self.setting).model_fields[name].default)
+            there = measured.get(name, type(self.experiment).model_fields[name].default)
             if not records.same(there, value):
                 return f"its record was measured with {name} {there!r}, not {value!r}"
-        planned = self.setting.planned()
+        planned = self.experiment.planned()
         if len(runs) != len(planned):
             return f"its record has {len(runs)} runs, not {len(planned)}"
         for number, (run, values) in enumerate(zip(runs, planned, strict=True), start=1):
@@ -198,7 +198,7 @@ def plan(name: str, root: Path, *, only: str = "", fresh: bool = False) -> Plan:
         fresh: whether everything is trained anew, in a folder of its own.
     """
     campaign = chosen(named(name, root), only)
-    for template in {job.setting.template for job in campaign.jobs}:
+    for template in {job.experiment.notebook for job in campaign.jobs}:
         if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
             raise CampaignError(
                 f"campaign {name}: there is no notebook notebooks/experiments/{template}.md"
@@ -245,7 +245,7 @@ class Coverage:
 
 def coverage(jobs: Iterable[Job]) -> Coverage:
     """Count the trainings of some jobs."""
-    counts = [(job.setting.trainings, job.done) for job in jobs]
+    counts = [(job.experiment.trainings, job.done) for job in jobs]
     return Coverage(
         done=sum(number for number, done in counts if done),
         planned=sum(number for number, _ in counts),
@@ -265,7 +265,7 @@ def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame
         for job in campaign.jobs:
             if set(answers) & set(job.answers):
                 title = records.verbatim(campaign.title)
-                key = (f"`{campaign.name}`", title, job.setting.model_dump()["scale"])
+                key = (f"`{campaign.name}`", title, job.experiment.model_dump()["scale"])
                 by.setdefault(key, []).append(job)
     return pd.DataFrame(
         [(*key, str(coverage(jobs))) for key, jobs in by.items()],

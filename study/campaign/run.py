@@ -14,7 +14,7 @@ import papermill
 
 from study import records
 from study.campaign.plan import CampaignError, named
-from study.settings import nearest
+from study.experiment import nearest
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
@@ -43,7 +43,7 @@ def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
             partial.unlink(missing_ok=True)
         records.probe(job.record)
         checkpoints = (
-            build / "checkpoints" / f"{job_id}-{job.setting.identity()}"
+            build / "checkpoints" / f"{job_id}-{job.experiment.identity()}"
         )  # one of other parameters is let be
         written, executed = build / f"{job_id}.json", build / f"{job_id}.ipynb"
         written.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""From a setting to a record: data, model, loss and its schedule, training, logits, measures."""
+"""From an experiment to a record: data, model, loss and schedule, training, logits, measures."""
 
 from study.run.cost import measure_cost
 from study.run.cross_validation import cross_validate, order_of_parts

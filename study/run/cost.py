@@ -14,15 +14,15 @@ from gdlib import models
 from gdlib.train import RunLoss
 from gdlib.train.step import Step
 from study import records
+from study.experiment import StepCost
 from study.losses import parse
 from study.objective import StackLoss
 from study.run.job import Progress, device_of, name_of, record_of
-from study.settings import StepCost
 
 _IMAGE = (3, 32, 32)
 
 
-def measure_cost(setting: StepCost) -> records.Record:
+def measure_cost(experiment: StepCost) -> records.Record:
     """Time the steps.
 
     A step is forward pass, loss, backward pass and update by Adam. A run of the record is a
@@ -31,27 +31,29 @@ def measure_cost(setting: StepCost) -> records.Record:
     what differs from loss to loss, the last layer and the loss, forward and backward, alone).
     """
     started = time.perf_counter()
-    device = device_of(setting.device)
+    device = device_of(experiment.device)
     generator = torch.Generator().manual_seed(0)
     runs: list[dict[str, Any]] = []
     parameters: dict[str, int] = {}
-    progress = Progress(len(setting.models) * setting.repetitions, "repetition")
-    for name in setting.models:
-        steps = [_OneLoss(setting, name, loss, device) for loss in setting.losses]
+    progress = Progress(len(experiment.models) * experiment.repetitions, "repetition")
+    for name in experiment.models:
+        steps = [_OneLoss(experiment, name, loss, device) for loss in experiment.losses]
         parameters[name] = sum(parameter.numel() for parameter in steps[0].model.parameters())
         for step in steps:
             step(
-                *_batch(setting, generator, device)
+                *_batch(experiment, generator, device)
             )  # libraries choose their kernels, Adam makes its buffers
-        for repetition in range(setting.first, setting.first + setting.repetitions):
+        for repetition in range(experiment.first, experiment.first + experiment.repetitions):
             progress(len(runs) // len(steps))
             turn = repetition % len(steps)
             seconds = {step.loss: [0.0, 0.0] for step in steps}
-            for _ in range(setting.steps):
-                batch = _batch(setting, generator, device)
+            for _ in range(experiment.steps):
+                batch = _batch(experiment, generator, device)
                 for step in steps[turn:] + steps[:turn]:
-                    seconds[step.loss][0] += _timed(step, batch, device) / setting.steps
-                    seconds[step.loss][1] += _timed(step.criterion, batch, device) / setting.steps
+                    seconds[step.loss][0] += _timed(step, batch, device) / experiment.steps
+                    seconds[step.loss][1] += (
+                        _timed(step.criterion, batch, device) / experiment.steps
+                    )
             for loss, (whole, criterion) in seconds.items():
                 label = {
                     "model": name,
@@ -68,16 +70,16 @@ def measure_cost(setting: StepCost) -> records.Record:
                     }
                 )
     return record_of(
-        setting,
+        experiment,
         started,
         device,
         data={
             "name": "random images",
             "source": "generated",
             "copy": "none",
-            "train": setting.batch_size,
+            "train": experiment.batch_size,
         },
-        model={"name": ", ".join(setting.models), "parameters": parameters},
+        model={"name": ", ".join(experiment.models), "parameters": parameters},
         runs=runs,
         epochs_done=0,
     )
@@ -86,31 +88,31 @@ def measure_cost(setting: StepCost) -> records.Record:
 class _OneLoss:
     """A network with its last layer, its loss and its optimizer."""
 
-    def __init__(self, setting: StepCost, name: str, loss: str, device: torch.device) -> None:
+    def __init__(self, experiment: StepCost, name: str, loss: str, device: torch.device) -> None:
         chosen = parse(loss)
         stack = models.image_stack(
             name,
             [0],
-            classes=setting.classes,
-            width=setting.width,
-            stem=setting.stem,
+            classes=experiment.classes,
+            width=experiment.width,
+            stem=experiment.stem,
             channels=_IMAGE[0],
         )
         self.model = models.with_heads(
             stack, chosen.kind.head, bias=False, with_features=chosen.kind.with_features
         ).to(device)
-        if setting.channels_last:
+        if experiment.channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.loss = loss
-        optimizer = torch.optim.Adam(self.model.parameters(), lr=setting.learning_rate)
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=experiment.learning_rate)
         width = models.class_vectors(self.model).shape[2]
         loss_fn, self.alone = (
-            StackLoss(chosen, setting.classes, features=width).to(device) for _ in range(2)
+            StackLoss(chosen, experiment.classes, features=width).to(device) for _ in range(2)
         )
         self.step = Step(self.model, RunLoss(loss_fn), optimizer, max_grad_norm=None)
         self.head = cast(models.Head, cast(models.ImageNetwork, self.model.copies[0]).classifier)
         self.features = torch.randn(
-            setting.batch_size, width, generator=torch.Generator().manual_seed(1)
+            experiment.batch_size, width, generator=torch.Generator().manual_seed(1)
         ).to(device)
         self.features.requires_grad_()
         self.beta = torch.ones(1, device=device)
@@ -127,14 +129,14 @@ class _OneLoss:
 
 
 def _batch(
-    setting: StepCost, generator: torch.Generator, device: torch.device
+    experiment: StepCost, generator: torch.Generator, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Draw random images ``[1, B, 3, 32, 32]`` and labels ``[1, B]``."""
-    images = torch.randn(setting.batch_size, *_IMAGE, generator=generator).to(device)
-    if setting.channels_last:
+    images = torch.randn(experiment.batch_size, *_IMAGE, generator=generator).to(device)
+    if experiment.channels_last:
         images = images.contiguous(memory_format=torch.channels_last)
     return images[None], torch.randint(
-        0, setting.classes, (1, setting.batch_size), generator=generator
+        0, experiment.classes, (1, experiment.batch_size), generator=generator
     ).to(device)
 
 

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from gdlib import models
 from gdlib.train import Batches, Optimisation, RunLoss, batch_orders, train
 from study import data, records
+from study.experiment import CrossValidation
 from study.losses import parse
 from study.objective import StackLoss
 from study.run.job import Progress, record_of
-from study.settings import CrossValidation
 
 
-def cross_validate(setting: CrossValidation) -> records.Record:
+def cross_validate(experiment: CrossValidation) -> records.Record:
     """Train every run and every fold of every table, and measure on the fold that was left out.
 
     The training parts of two folds may differ in size. An epoch takes from each as many samples as
@@ -33,11 +33,11 @@ def cross_validate(setting: CrossValidation) -> records.Record:
     started = time.perf_counter()
     runs: list[dict[str, Any]] = []
     copies, sources, parameters = {}, set(), {}
-    progress = Progress(len(setting.datasets), "table")
-    for index, name in enumerate(setting.datasets):
+    progress = Progress(len(experiment.datasets), "table")
+    for index, name in enumerate(experiment.datasets):
         progress(index)
-        table = data.table(name, categorical=setting.categorical)
-        model, found = _stack(setting, table)
+        table = data.table(name, categorical=experiment.categorical)
+        model, found = _stack(experiment, table)
         copies[name], parameters[name] = (
             table.copy,
             sum(parameter.numel() for parameter in model.parameters()) // model.runs,
@@ -45,40 +45,46 @@ def cross_validate(setting: CrossValidation) -> records.Record:
         sources.add(table.source)
         runs += found
     return record_of(
-        setting,
+        experiment,
         started,
         torch.device("cpu"),
         data={
-            "name": ", ".join(setting.datasets),
+            "name": ", ".join(experiment.datasets),
             "source": ", ".join(sorted(sources)),
             "copy": copies,
         },
         model={"name": "mlp", "parameters": parameters},
         runs=runs,
-        epochs_done=setting.epochs,
+        epochs_done=experiment.epochs,
     )
 
 
 def _stack(
-    setting: CrossValidation, table: data.Table
+    experiment: CrossValidation, table: data.Table
 ) -> tuple[models.RunModel, list[dict[str, Any]]]:
     """Train the stack of one table; return the model and what is to be recorded of each seed."""
     groups = (
-        data.duplicate_groups(table.features, table.labels) if setting.duplicates_together else None
+        data.duplicate_groups(table.features, table.labels)
+        if experiment.duplicates_together
+        else None
     )
     folds = torch.stack(
         [
-            data.folds(table.labels, setting.folds, seed, setting.stratified, groups)
-            for seed in setting.seeds
+            data.folds(table.labels, experiment.folds, seed, experiment.stratified, groups)
+            for seed in experiment.seeds
         ]
     )
-    held_out = (folds[:, None, :] == torch.arange(setting.folds)[None, :, None]).flatten(
+    held_out = (folds[:, None, :] == torch.arange(experiment.folds)[None, :, None]).flatten(
         0, 1
     )  # (R, N), seed by seed
-    seeds = [seed * setting.folds + fold for seed in setting.seeds for fold in range(setting.folds)]
+    seeds = [
+        seed * experiment.folds + fold
+        for seed in experiment.seeds
+        for fold in range(experiment.folds)
+    ]
     order = order_of_parts([(~part).nonzero().squeeze(1) for part in held_out], seeds)
     normalizers = [
-        data.fit_normalizer(table.features[~part], setting.normalization) for part in held_out
+        data.fit_normalizer(table.features[~part], experiment.normalization) for part in held_out
     ]
     shift, scale = (
         torch.stack([getattr(one, name).expand(table.features.shape[1]) for one in normalizers])[
@@ -87,34 +93,34 @@ def _stack(
         for name in ("shift", "scale")
     )
 
-    chosen, classes = parse(setting.loss), len(table.class_names)
+    chosen, classes = parse(experiment.loss), len(table.class_names)
     model = models.HeadedMLP(
-        [table.features.shape[1], *setting.hidden, classes],
+        [table.features.shape[1], *experiment.hidden, classes],
         seeds,
         head=chosen.kind.head,
         with_features=chosen.kind.with_features,
-        **setting.model_dump(include={"activation", "initialization", "linear_features"}),
+        **experiment.model_dump(include={"activation", "initialization", "linear_features"}),
     )
     normalized = (table.features - shift) / scale  # (R, N, D)
     history = train(
         model,
-        RunLoss(StackLoss(chosen, classes, runs=model.runs, features=setting.hidden[-1])),
+        RunLoss(StackLoss(chosen, classes, runs=model.runs, features=experiment.hidden[-1])),
         (table.features, table.labels),
-        epochs=setting.epochs,
+        epochs=experiment.epochs,
         optimisation=Optimisation(
-            setting.learning_rate,
-            optimizer=setting.optimizer,
-            momentum=setting.momentum,
-            weight_decay=setting.weight_decay,
+            experiment.learning_rate,
+            optimizer=experiment.optimizer,
+            momentum=experiment.momentum,
+            weight_decay=experiment.weight_decay,
         ),
         batches=Batches(
-            setting.batch_size,
+            experiment.batch_size,
             order=order,
             prepare=partial(_normalized, shift=shift, scale=scale),
         ),
         measure=partial(
             _accuracies,
-            setting,
+            experiment,
             inputs=normalized,
             labels=table.labels,
             held_out=held_out,
@@ -124,11 +130,11 @@ def _stack(
     measured = [entry for entry in history if "test_accuracy" in entry]
     curves = {
         name: torch.stack([entry[name].double() for entry in measured]).unflatten(
-            1, (-1, setting.folds)
+            1, (-1, experiment.folds)
         )  # (epochs, seeds, folds)
         for name in ("test_accuracy", "train_accuracy")
     }
-    diverged = measured[-1]["diverged"].unflatten(0, (-1, setting.folds)).sum(1)
+    diverged = measured[-1]["diverged"].unflatten(0, (-1, experiment.folds)).sum(1)
     return model, [
         {
             "dataset": table.name,
@@ -141,7 +147,7 @@ def _stack(
             "curves": {"epoch": [entry["epoch"] for entry in measured]}
             | {name: values[:, index].mean(1) for name, values in curves.items()},
         }
-        for index, seed in enumerate(setting.seeds)
+        for index, seed in enumerate(experiment.seeds)
     ]
 
 
@@ -152,7 +158,7 @@ def _normalized(batch: Tensor, draws: Tensor | None, *, shift: Tensor, scale: Te
 
 @torch.no_grad()
 def _accuracies(
-    setting: CrossValidation,
+    experiment: CrossValidation,
     model: nn.Module,
     epoch: int,
     *,
@@ -164,7 +170,7 @@ def _accuracies(
     """Measure the accuracies of each run on what was held out of its training, and on the rest.
 
     Args:
-        setting: says after which epochs.
+        experiment: says after which epochs.
         model: the stack.
         epoch: number of finished epochs.
         inputs: all samples, as each run sees them, ``[R, N, D]``.
@@ -172,7 +178,7 @@ def _accuracies(
         held_out: whether a sample is held out, ``[R, N]``.
         classes: C, the first outputs of the model.
     """
-    if epoch % setting.test_every and epoch != setting.epochs:
+    if epoch % experiment.test_every and epoch != experiment.epochs:
         return {}
     outputs = model(inputs)[..., :classes]
     right = outputs.argmax(2) == labels

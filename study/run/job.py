@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from study import records
-from study.settings import Setting
+from study.experiment import Experiment
 
 _EVERY = 60.0  # seconds between two lines
 
@@ -55,20 +55,20 @@ def name_of(device: torch.device) -> str:
 
 
 def record_of(
-    setting: Setting, started: float, device: torch.device, **content: Any
+    experiment: Experiment, started: float, device: torch.device, **content: Any
 ) -> records.Record:
-    """Make the record of a setting's job.
+    """Make the record of an experiment's job.
 
     It began at ``started``; ``content`` is what was measured.
     """
-    values = setting.model_dump()
+    values = experiment.model_dump()
     where = {
         "device": name_of(device),
         "precision": values.get("precision", "float32"),
         "threads": torch.get_num_threads(),
     }
     return records.Record(
-        template=setting.template,
+        template=experiment.notebook,
         parameters=values,
         wall_seconds=round(time.perf_counter() - started, 2),
         scale=values["scale"],

@@ -1,4 +1,4 @@
-"""Train the stack of a setting and measure it."""
+"""Train the stack of an experiment and measure it."""
 
 import math
 import signal
@@ -19,6 +19,7 @@ from gdlib.train import Batches, Checkpoint, Execution, Optimisation, RunLoss, p
 from study import data, records
 from study.data import augmentation
 from study.data.images import IMAGES
+from study.experiment import Run, Train
 from study.losses import parse
 from study.measures import (
     add_angles,
@@ -30,7 +31,6 @@ from study.measures import (
 )
 from study.objective import Balanced, GradientDecay, StackLoss
 from study.run.job import Progress, device_of, record_of
-from study.settings import Run, Train
 
 _IMAGES_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # in an evaluation
 
@@ -47,59 +47,61 @@ Finish = Callable[
 
 
 def train_stack(
-    setting: Train,
+    experiment: Train,
     *,
     measure: MeasureRuns | None = None,
     finish: Finish | None = None,
     checkpoint_dir: str = "",
 ) -> records.Record:
-    """Train the stack of a setting and make its record.
+    """Train the stack of an experiment and make its record.
 
     Nothing is written but the checkpoint, by which an interrupted job goes on.
     """
     started = time.perf_counter()
-    device = device_of(setting.device)
+    device = device_of(experiment.device)
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = True  # the record says so
-    dataset = _load(setting).to(device)
-    steps_per_epoch = math.ceil(len(dataset.train) / setting.batch_size)
-    runs = setting.runs(steps_per_epoch)
-    model = _model(setting, dataset, [member.seed for member in runs]).to(device)
+    dataset = _load(experiment).to(device)
+    steps_per_epoch = math.ceil(len(dataset.train) / experiment.batch_size)
+    runs = experiment.runs(steps_per_epoch)
+    model = _model(experiment, dataset, [member.seed for member in runs]).to(device)
     _whiten(model, dataset)
-    if setting.channels_last:
+    if experiment.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     counts = torch.bincount(dataset.train.labels.cpu(), minlength=dataset.classes)
-    objective = _objective(setting, runs, model, counts)
+    objective = _objective(experiment, runs, model, counts)
     if isinstance(objective, StackLoss):
         objective.to(device)
-    evaluation = Evaluation(setting, dataset, model, objective, device)
-    progress = Progress(setting.epochs, "epoch")
+    evaluation = Evaluation(experiment, dataset, model, objective, device)
+    progress = Progress(experiment.epochs, "epoch")
 
     with _sigterm_interrupts():
         history = train(
             model,
             RunLoss(objective),
             (dataset.train.inputs, dataset.train.labels),
-            epochs=setting.epochs,
-            optimisation=_optimisation(setting),
-            batches=_batches(setting, dataset),
-            schedule=[_schedule(setting, member, steps_per_epoch) for member in runs],
+            epochs=experiment.epochs,
+            optimisation=_optimisation(experiment),
+            batches=_batches(experiment, dataset),
+            schedule=[_schedule(experiment, member, steps_per_epoch) for member in runs],
             execution=Execution(
-                precision=setting.precision, fused=setting.fused, cuda_graph=setting.cuda_graph
+                precision=experiment.precision,
+                fused=experiment.fused,
+                cuda_graph=experiment.cuda_graph,
             ),
             measure=partial(_measure, evaluation, progress, measure),
-            checkpoint=_checkpoint(setting, dataset, checkpoint_dir),
+            checkpoint=_checkpoint(experiment, dataset, checkpoint_dir),
         )
 
     final = _final(evaluation, runs, counts, history)
     added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
     parameters = sum(parameter.numel() for parameter in model.parameters()) // model.runs
     return record_of(
-        setting,
+        experiment,
         started,
         device,
         data=_described(dataset),
-        model={"name": setting.model, "parameters": parameters},
+        model={"name": experiment.model, "parameters": parameters},
         runs=[
             member.values() | {**final[index], "curves": _curves(history, index), **added[index]}
             for index, member in enumerate(runs)
@@ -112,7 +114,7 @@ def train_stack(
 class Evaluation:
     """A stack and its data, as they are measured: a whole split at a time, without augmentation."""
 
-    setting: Train
+    experiment: Train
     dataset: data.Dataset
     model: models.RunModel
     objective: GradientDecay | StackLoss
@@ -131,94 +133,94 @@ class Evaluation:
         return models.class_vectors(self.model).detach()
 
     def _predict(self, split: data.Split, *, features: bool = False) -> Tensor:
-        if self.setting.model == "mlp":
+        if self.experiment.model == "mlp":
             return predict(self.model, split.inputs, features=features)
         return predict(
             self.model,
             split.inputs,
             features=features,
-            prepare=partial(_normalized, self.setting, self.dataset),
-            precision=self.setting.precision,
+            prepare=partial(_normalized, self.experiment, self.dataset),
+            precision=self.experiment.precision,
             batch_size=_IMAGES_AT_A_TIME[self.device.type],
         )
 
 
-def _normalized(setting: Train, dataset: data.Dataset, images: Tensor) -> Tensor:
+def _normalized(experiment: Train, dataset: data.Dataset, images: Tensor) -> Tensor:
     """Make of images ``[..., C, H, W]`` what the model sees."""
     inputs = dataset.normalize(images)
-    if not setting.channels_last:
+    if not experiment.channels_last:
         return inputs
     return inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs)
 
 
 def _augmented(
-    setting: Train, dataset: data.Dataset, images: Tensor, draws: Tensor | None
+    experiment: Train, dataset: data.Dataset, images: Tensor, draws: Tensor | None
 ) -> Tensor:
     """Augment the batch ``[S, B, C, H, W]`` of each seed, then normalise it."""
     if draws is not None:
-        images = augmentation.apply(images, draws, augmentation.PADDING[setting.augmentation])
-    return _normalized(setting, dataset, images)
+        images = augmentation.apply(images, draws, augmentation.PADDING[experiment.augmentation])
+    return _normalized(experiment, dataset, images)
 
 
-def _draws(setting: Train, samples: int, epoch: int) -> Tensor:
+def _draws(experiment: Train, samples: int, epoch: int) -> Tensor:
     """Draw the crops and flips of an epoch, ``[S, N, 3]``."""
     return augmentation.draw_epoch(
-        setting.augmentation, samples, setting.batch_size, seeds=setting.seeds, epoch=epoch
+        experiment.augmentation, samples, experiment.batch_size, seeds=experiment.seeds, epoch=epoch
     )
 
 
-def _batches(setting: Train, dataset: data.Dataset) -> Batches:
+def _batches(experiment: Train, dataset: data.Dataset) -> Batches:
     """Say which samples a step sees, and how images are augmented and normalised."""
-    if setting.model == "mlp":
+    if experiment.model == "mlp":
         prepare = None
     else:
-        prepare = partial(_augmented, setting, dataset)
-    if setting.augmentation == "none":
+        prepare = partial(_augmented, experiment, dataset)
+    if experiment.augmentation == "none":
         draws = None
     else:
-        draws = partial(_draws, setting, len(dataset.train))
-    return Batches(setting.batch_size, seeds=setting.seeds, prepare=prepare, draws=draws)
+        draws = partial(_draws, experiment, len(dataset.train))
+    return Batches(experiment.batch_size, seeds=experiment.seeds, prepare=prepare, draws=draws)
 
 
-def _optimisation(setting: Train) -> Optimisation:
+def _optimisation(experiment: Train) -> Optimisation:
     return Optimisation(
-        setting.learning_rate,
-        optimizer=setting.optimizer,
-        momentum=setting.momentum,
-        weight_decay=setting.weight_decay,
-        lr_schedule=setting.lr_schedule,
-        milestones=[round(share * setting.epochs) for share in setting.milestones],
-        max_grad_norm=setting.max_grad_norm or None,
+        experiment.learning_rate,
+        optimizer=experiment.optimizer,
+        momentum=experiment.momentum,
+        weight_decay=experiment.weight_decay,
+        lr_schedule=experiment.lr_schedule,
+        milestones=[round(share * experiment.epochs) for share in experiment.milestones],
+        max_grad_norm=experiment.max_grad_norm or None,
     )
 
 
-def _checkpoint(setting: Train, dataset: data.Dataset, folder: str) -> Checkpoint | None:
+def _checkpoint(experiment: Train, dataset: data.Dataset, folder: str) -> Checkpoint | None:
     if not folder:
         return None
     return Checkpoint(
-        Path(folder) / f"{setting.identity()}.pt",
-        every=10 if setting.model == "mlp" else 1,  # an epoch of images takes minutes
-        identity=f"{setting.template} {setting.identity()}, data {dataset.copy}",
+        Path(folder) / f"{experiment.identity()}.pt",
+        every=10 if experiment.model == "mlp" else 1,  # an epoch of images takes minutes
+        identity=f"{experiment.notebook} {experiment.identity()}, data {dataset.copy}",
     )
 
 
 def _objective(
-    setting: Train, runs: Sequence[Run], model: models.RunModel, counts: Tensor
+    experiment: Train, runs: Sequence[Run], model: models.RunModel, counts: Tensor
 ) -> GradientDecay | StackLoss:
     """Make the loss of the stack.
 
     Args:
-        setting: names it.
+        experiment: names it.
         runs: members of the stack.
         model: the stack.
         counts: training samples of each class.
     """
-    if setting.loss == "gd":
+    if experiment.loss == "gd":
         temperatures = [member.temperature for member in runs]
-        return GradientDecay(temperatures, match_gradient=setting.match_gradient)
+        return GradientDecay(temperatures, match_gradient=experiment.match_gradient)
     features = models.class_vectors(model).shape[2]
     return StackLoss(
-        parse(setting.loss), len(counts), counts=counts, runs=model.runs, features=features
+        parse(experiment.loss), len(counts), counts=counts, runs=model.runs, features=features
     )
 
 
@@ -229,20 +231,20 @@ def _measure(
     model: nn.Module,
     epoch: int,
 ) -> dict[str, Tensor]:
-    """Measure the stack after an epoch: the test set, and what the setting asks for beside it."""
-    setting, dataset = evaluation.setting, evaluation.dataset
+    """Measure the stack after an epoch: on the test set, and what the experiment asks for."""
+    experiment, dataset = evaluation.experiment, evaluation.dataset
     progress(epoch)
-    last = epoch == setting.epochs
-    tested = last or epoch % setting.test_every == 0
-    fits = setting.train_every and (epoch <= 10 or epoch % setting.train_every == 0)
+    last = epoch == experiment.epochs
+    tested = last or epoch % experiment.test_every == 0
+    fits = experiment.train_every and (epoch <= 10 or epoch % experiment.train_every == 0)
     measured: dict[str, Tensor] = {}
     if tested:
         measured |= scores(evaluation.logits(dataset.test), dataset.test.labels, "test")
     if tested and (last or fits):
         measured |= scores(evaluation.logits(dataset.train), dataset.train.labels, "train")
-    if setting.feedbacks and dataset.valid is not None:
+    if experiment.feedbacks and dataset.valid is not None:
         measured |= _confidence(evaluation.logits(dataset.valid), dataset.valid.labels)
-    if measured and setting.angles:
+    if measured and experiment.angles:
         features = evaluation.features(dataset.train)
         measured |= target_angles(features, dataset.train.labels, evaluation.class_vectors())
     if more is not None:
@@ -262,19 +264,19 @@ def _final(
     evaluation: Evaluation, runs: Sequence[Run], counts: Tensor, history: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Measure each run after the last epoch, for its record."""
-    setting, dataset = evaluation.setting, evaluation.dataset
+    experiment, dataset = evaluation.experiment, evaluation.dataset
     betas = [member.schedule(math.inf) for member in runs]
     final = final_measures(dataset, evaluation.logits, betas)
     if isinstance(evaluation.model, models.StackedMLP):
-        layer = first_layer(evaluation.model, setting.activation, dataset.train.inputs)
+        layer = first_layer(evaluation.model, experiment.activation, dataset.train.inputs)
         for name, values in layer.items():
             for of_run, value in zip(final, values.tolist(), strict=True):
                 of_run["metrics"][name] = value
-    if setting.imbalance != 1:
+    if experiment.imbalance != 1:
         rules = [_rule(evaluation, beta, counts).decide for beta in betas]
         logits = evaluation.logits(dataset.test)
         add_class_accuracies(final, logits, dataset.test.labels, rules)
-    if setting.angles:
+    if experiment.angles:
         features = evaluation.features(dataset.train)
         vectors = evaluation.class_vectors()
         add_angles(final, history, features, dataset.train.labels, vectors)
@@ -313,12 +315,12 @@ def _whiten(model: models.RunModel, dataset: data.Dataset) -> None:
             network.whiten(dataset.normalize(dataset.train.inputs[:5_000]))
 
 
-def _schedule(setting: Train, member: Run, steps_per_epoch: int) -> Schedule:
+def _schedule(experiment: Train, member: Run, steps_per_epoch: int) -> Schedule:
     """Return the schedule of a run, over steps; by epoch, β changes with the first step of each.
 
     Feedback changes with what is measured after each epoch.
     """
-    if setting.schedule_unit == "step" or isinstance(member.schedule, ConfidenceFeedback):
+    if experiment.schedule_unit == "step" or isinstance(member.schedule, ConfidenceFeedback):
         return member.schedule
     return partial(_at_first_step, member.schedule, steps_per_epoch)
 
@@ -328,66 +330,66 @@ def _at_first_step(schedule: Schedule, steps_per_epoch: int, step: float) -> flo
     return schedule(step - step % steps_per_epoch)
 
 
-def _load(setting: Train) -> data.Dataset:
+def _load(experiment: Train) -> data.Dataset:
     """Load the data as the model takes them.
 
     They are rows of numbers, or images as they lie in their files, to be normalised batch by batch.
     """
-    options = setting.model_dump(
+    options = experiment.model_dump(
         include={"normalization", "validation_size", "subset", "imbalance", "labels"}
     )
-    if setting.model == "mlp":
-        dataset = data.load(setting.dataset, **options).flat()
-        if setting.input_scale != 1:
-            dataset = dataset.with_inputs(lambda inputs: inputs * setting.input_scale)
+    if experiment.model == "mlp":
+        dataset = data.load(experiment.dataset, **options).flat()
+        if experiment.input_scale != 1:
+            dataset = dataset.with_inputs(lambda inputs: inputs * experiment.input_scale)
     else:
         dataset = data.load(
-            setting.dataset, as_bytes=setting.dataset in IMAGES, **options
+            experiment.dataset, as_bytes=experiment.dataset in IMAGES, **options
         ).with_channels()
-    if setting.label_noise:
+    if experiment.label_noise:
         noisy = data.with_label_noise(
-            dataset.train.labels, setting.label_noise, classes=dataset.classes
+            dataset.train.labels, experiment.label_noise, classes=dataset.classes
         )
         dataset = replace(dataset, train=data.Split(dataset.train.inputs, noisy))
     return dataset
 
 
-def _model(setting: Train, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
+def _model(experiment: Train, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
     """Make the stack: perceptrons or image networks, with the last layer that the loss needs."""
-    if setting.model == "mlp":
-        return _perceptrons(setting, dataset, seeds)
+    if experiment.model == "mlp":
+        return _perceptrons(experiment, dataset, seeds)
     stack = models.image_stack(
-        setting.model,
+        experiment.model,
         seeds,
         classes=dataset.classes,
-        width=setting.width,
-        stem=setting.stem,
+        width=experiment.width,
+        stem=experiment.stem,
         channels=dataset.train.inputs.shape[1],
     )
-    if setting.loss == "gd":
+    if experiment.loss == "gd":
         return stack
-    kind = parse(setting.loss).kind
+    kind = parse(experiment.loss).kind
     return models.with_heads(
-        stack, kind.head, bias=setting.classifier_bias, with_features=kind.with_features
+        stack, kind.head, bias=experiment.classifier_bias, with_features=kind.with_features
     )
 
 
-def _perceptrons(setting: Train, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
-    sizes = [dataset.train.inputs.shape[1], *setting.hidden, dataset.classes]
-    options = setting.model_dump(include={"activation", "initialization", "linear_features"})
-    if setting.loss != "gd":
-        kind = parse(setting.loss).kind
+def _perceptrons(experiment: Train, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
+    sizes = [dataset.train.inputs.shape[1], *experiment.hidden, dataset.classes]
+    options = experiment.model_dump(include={"activation", "initialization", "linear_features"})
+    if experiment.loss != "gd":
+        kind = parse(experiment.loss).kind
         return models.HeadedMLP(
             sizes,
             seeds,
             head=kind.head,
             with_features=kind.with_features,
-            bias=setting.classifier_bias,
+            bias=experiment.classifier_bias,
             **options,
         )
     perceptrons = models.StackedMLP(sizes, seeds=seeds, **options)
     with torch.no_grad():
-        perceptrons.weights[0].mul_(setting.first_weights)
+        perceptrons.weights[0].mul_(experiment.first_weights)
     return perceptrons
 
 

@@ -145,7 +145,7 @@ class Page:
         for one in campaign.load_all(ROOT / "campaigns"):
             jobs = [job for job in one.jobs if claim in job.answers]
             found[one.name] = campaign.coverage(
-                job for job in jobs if getattr(job.setting, "model", "") in _UNDER_WAY
+                job for job in jobs if getattr(job.experiment, "model", "") in _UNDER_WAY
             )
         return ", ".join(
             f"`{name}` {runs}" for name, runs in found.items() if 0 < runs.done < runs.planned

@@ -11,8 +11,8 @@ import yaml
 from study import ROOT, campaign
 from study.campaign import Job
 from study.claims.load import Comparison, Side, ledger
+from study.experiment import EXPERIMENTS
 from study.methods import Method
-from study.settings import TEMPLATES
 
 # what says which methods are compared, whatever the data
 _METHODS = ("betas", "warmups", "feedbacks", "temperatures", "match_gradient", "loss", "losses")
@@ -53,7 +53,7 @@ def deciding(claim: str) -> list[Job]:
     answering = [job for job in jobs if claim in job.answers]
 
     def place(job: Job) -> tuple[bool, bool]:
-        labels = (run.get("schedule", run.get("loss")) for run in job.setting.planned())
+        labels = (run.get("schedule", run.get("loss")) for run in job.experiment.planned())
         trained = {Method.parse(label) for label in labels if label}
         return not any(one.includes(other) for one in named for other in trained), not job.done
 
@@ -65,7 +65,7 @@ def small(claim: str, job: Job) -> dict[str, Any]:
 
     Everything else is the notebook's default, but one seed.
     """
-    kind = TEMPLATES[job.template]
+    kind = EXPERIMENTS[job.template]
     parameters = {name: job.parameters[name] for name in _METHODS if name in job.parameters}
     betas = [one.beta for one in compared(claim) if one.beta is not None]
     if "betas" in parameters and len(betas) > 1:

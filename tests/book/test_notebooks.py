@@ -18,11 +18,11 @@ import nbformat
 import pytest
 
 from study import records
-from study.settings import TEMPLATES, StepCost
+from study.experiment import EXPERIMENTS, StepCost
 
 ROOT = Path(__file__).resolve().parents[2]
 HTML = ROOT / "_build" / "html"
-EXPERIMENTS = sorted((ROOT / "notebooks" / "experiments").glob("*.md"))
+NOTEBOOKS = sorted((ROOT / "notebooks" / "experiments").glob("*.md"))
 PAGES = sorted([*(ROOT / "notebooks").rglob("*.md"), *(ROOT / "book").glob("*.md")])
 # labels, links to them, attributes, boxes, roles
 MYST = re.compile(
@@ -80,14 +80,14 @@ def code(source: str) -> str:
     return re.sub(r"\A---\n.*?^---\n", "", source, flags=re.DOTALL | re.MULTILINE).strip()
 
 
-def test_the_parameter_cells_are_those_of_the_settings() -> None:
-    """Names, types, defaults and descriptions are said once, in study/settings.py.
+def test_the_parameter_cells_are_those_of_the_experiments() -> None:
+    """Names, types, defaults and descriptions are said once, in study/experiment.py.
 
     The defaults are small and need no data.
     """
-    assert {path.stem for path in EXPERIMENTS} == set(TEMPLATES)
-    for source in EXPERIMENTS:
-        kind = TEMPLATES[source.stem]
+    assert {path.stem for path in NOTEBOOKS} == set(EXPERIMENTS)
+    for source in NOTEBOOKS:
+        kind = EXPERIMENTS[source.stem]
         (cell,) = [
             cell.source
             for cell in jupytext.read(source).cells
@@ -113,13 +113,13 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("source", EXPERIMENTS, ids=name_of)
+@pytest.mark.parametrize("source", NOTEBOOKS, ids=name_of)
 def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path) -> None:
     """`jupytext | papermill` as the how-to page has it.
 
     The record is read back, and the parameters are really in it.
     """
-    kind, record = TEMPLATES[source.stem], tmp_path / "record.json"
+    kind, record = EXPERIMENTS[source.stem], tmp_path / "record.json"
     python, executed = sys.executable, tmp_path / "run.ipynb"
     command = (
         f"{python} -m jupytext --to ipynb -o - {source}"

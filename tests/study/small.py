@@ -1,13 +1,13 @@
-"""The setting that most tests train: constants alone, one seed, ten epochs."""
+"""The experiment that most tests train: constants alone, one seed, ten epochs."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from study.settings import Train
+from study.experiment import Train
 
-experiment = partial(Train, warmups=(), seeds=(0,), epochs=10)
+small_train = partial(Train, warmups=(), seeds=(0,), epochs=10)
 
 
 def measured(accuracy: float = 0.5, epochs: int = 2) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from study.campaign import __main__ as command
 from study.campaign.agreement import agreement, told
 from study.campaign.run import run
 from study.campaign.watch import Watch
-from study.settings import Train
+from study.experiment import Train
 from tests.study.small import SAMPLES, measured
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,31 +59,32 @@ import pathlib
 import time
 
 from study import records
-from study.settings import Train
+from study.experiment import Train
 
 logging.basicConfig(level=logging.INFO, format="%(message)s")
-setting = Train.from_parameters(globals())
-records.probe(record, setting.model_dump())
+experiment = Train.from_parameters(globals())
+records.probe(record, experiment.model_dump())
 with open("started", "a") as file:
-    file.write(f"{setting.seeds}\\n")
+    file.write(f"{experiment.seeds}\\n")
 if pathlib.Path("slow").exists() and seeds == [1]:
     logging.info("epoch 1 of 2, about 60 minutes left")
     time.sleep(600)
 if pathlib.Path("broken").exists() and seeds == [1]:
     raise RuntimeError("broken on purpose")
 bins = {"upper": [1.0], "count": [5], "confidence": [0.5], "accuracy": [0.5]}
-curves = {"epoch": [0, setting.epochs], "test_accuracy": [0.1, 0.5], "train_accuracy": [0.1, 0.5]}
+curves = {"test_accuracy": [0.1, 0.5], "train_accuracy": [0.1, 0.5]}
+curves["epoch"] = [0, experiment.epochs]
 measured = {
     "metrics": {"test_accuracy": 0.5, "train_accuracy": 0.5},
     "confidence_counts": [10],
     "reliability": bins,
     "curves": curves,
 }
-runs = [planned | measured for planned in setting.planned()]
-data = {"name": setting.dataset, "source": "embedded", "copy": "x", "train": 10, "test": 5}
-done = {"epochs_done": setting.epochs, "wall_seconds": 0.1, "scale": setting.scale}
-model = {"name": setting.model, "parameters": 30}
-records.Record("train", setting.model_dump(), data, model, runs, **done).write(record)
+runs = [planned | measured for planned in experiment.planned()]
+data = {"name": experiment.dataset, "source": "embedded", "copy": "x", "train": 10, "test": 5}
+done = {"epochs_done": experiment.epochs, "wall_seconds": 0.1, "scale": experiment.scale}
+model = {"name": experiment.model, "parameters": 30}
+records.Record("train", experiment.model_dump(), data, model, runs, **done).write(record)
 ```
 """.replace("CELL", Train.cell())
 
@@ -142,8 +143,8 @@ def jobs_of(project: Path) -> tuple[Job, ...]:
 
 def put_record(job: Job, **changes: Any) -> None:
     """A record as the job itself would write it, with changes of its content."""
-    runs = [planned | measured() for planned in job.setting.planned()]
-    parameters = job.setting.model_dump()
+    runs = [planned | measured() for planned in job.experiment.planned()]
+    parameters = job.experiment.model_dump()
     data = {"name": parameters["dataset"], "source": "embedded", "copy": "x", **SAMPLES}
     content = {
         "schema": 1,
@@ -195,7 +196,7 @@ def test_a_campaign_expands_into_jobs(project: Path) -> None:
         "seeds": [1],
     }
     assert second.record == project / "results" / "records" / "small" / "a-seed1.json"
-    assert third.answers == ("E4",) and third.setting.trainings == 2
+    assert third.answers == ("E4",) and third.experiment.trainings == 2
     path = write(
         project,
         entry(each={"seeds": [[0], [1, 2]], "learning_rate": [0.1, 1e-3], "dataset": ["digits"]}),
@@ -230,12 +231,14 @@ def test_numbers_are_what_everyone_reads(project: Path, subtests: pytest.Subtest
             with subtests.test(name, value=value[:10]):
                 path = write(project, text.format(f"{name}: {value}"))
                 with pytest.raises(CampaignError, match=rf"{name}: Input should be .*\(str\)"):
-                    campaigns.load(path).jobs[0].setting.identity()
+                    campaigns.load(path).jobs[0].experiment.identity()
     with subtests.test("yes"), pytest.raises(CampaignError, match="fused: Input should be a valid"):
-        campaigns.load(write(project, text.format("fused: yes"))).jobs[0].setting.identity()
+        campaigns.load(write(project, text.format("fused: yes"))).jobs[0].experiment.identity()
     for value in ("lm 0_3", "lm ٠٫٣", "lm 1:30"):
         with subtests.test(value), pytest.raises(CampaignError, match="is no number"):
-            campaigns.load(write(project, text.format(f"loss: {value}"))).jobs[0].setting.identity()
+            campaigns.load(write(project, text.format(f"loss: {value}"))).jobs[
+                0
+            ].experiment.identity()
     path = write(project, text.format("epochs: 30, learning_rate: 1e-3, betas: [-0.5, .5, 1., 1]"))
     assert campaigns.load(path).jobs[0].parameters == {
         "epochs": 30,
@@ -317,7 +320,7 @@ def test_an_anchor_may_be_changed_where_it_is_merged(project: Path) -> None:
         "name: small\ndefaults: &d {epochs: 1, seeds: [0]}\nentries: "
         "[{id: a, template: train, parameters: {<<: *d, epochs: 2}}]",
     )
-    assert campaigns.load(path).jobs[0].setting.model_dump()["epochs"] == 2
+    assert campaigns.load(path).jobs[0].experiment.model_dump()["epochs"] == 2
 
 
 def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Subtests) -> None:
@@ -501,7 +504,7 @@ def test_coverage_counts_trainings(project: Path) -> None:
         for job in campaigns.load(ROOT / "campaigns" / "uci.yml").jobs
         if job.id == "table-softmax"
     ]
-    assert job.setting.trainings == 15 * 10 * 10
+    assert job.experiment.trainings == 15 * 10 * 10
 
 
 def test_what_did_not_change_is_not_read_again(
@@ -574,7 +577,7 @@ def test_a_job_that_leaves_no_record_fails(project: Path) -> None:
         run("small", "b", project)
     notebook.write_text(
         NOTEBOOK.replace(
-            "for planned in setting.planned()", "for planned in setting.planned()[1:]"
+            "for planned in experiment.planned()", "for planned in experiment.planned()[1:]"
         ),
         encoding="utf-8",
     )

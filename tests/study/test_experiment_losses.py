@@ -16,11 +16,11 @@ from torch.nn import functional as F
 from gdlib import functional
 from gdlib.models import HEADS
 from study import data, records
+from study.experiment import CrossValidation
 from study.losses import LOSSES, loss_name, parse
 from study.objective import CORRECTIONS, Balanced, StackLoss
 from study.run import train_stack, training
-from study.settings import CrossValidation
-from tests.study.small import experiment
+from tests.study.small import small_train
 
 CLASSES, WIDTH = 4, 6
 LABELS = torch.tensor([[0, 1, 2, 3, 0], [3, 3, 1, 0, 2]])
@@ -239,7 +239,7 @@ class TestMemory:
                 self.interrupt(tmp_path, text, optimizer)
 
     def interrupt(self, tmp_path: Path, text: str, optimizer: str) -> None:
-        setting = experiment(
+        experiment = small_train(
             **{
                 "loss": text,
                 "betas": [1],
@@ -270,9 +270,9 @@ class TestMemory:
 
         options = {"measure": measure, "finish": finish}
         with pytest.raises(KeyboardInterrupt):
-            train_stack(setting, checkpoint_dir=str(tmp_path), **options)
-        resumed = train_stack(setting, checkpoint_dir=str(tmp_path), **options)
-        straight = train_stack(setting, **options)
+            train_stack(experiment, checkpoint_dir=str(tmp_path), **options)
+        resumed = train_stack(experiment, checkpoint_dir=str(tmp_path), **options)
+        straight = train_stack(experiment, **options)
         assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
         assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in straight.runs]
 
@@ -281,7 +281,7 @@ class TestExperiments:
     def test_softmax_is_gradient_decay_with_beta_one(self):
         common = {"betas": [1], "seeds": [0], "epochs": 2, "hidden": [8]}
         one, other = (
-            train_stack(experiment(loss=loss, **common)).runs[0] for loss in ("softmax", "gd")
+            train_stack(small_train(loss=loss, **common)).runs[0] for loss in ("softmax", "gd")
         )
         assert (one["schedule"], other["schedule"]) == ("softmax", "1")
         shared = {
@@ -296,7 +296,7 @@ class TestExperiments:
             if parse(text).kind.head in ("linear", "cosine") and text != "gd 0.1"
         ]:
             with subtests.test(text):
-                setting = experiment(
+                experiment = small_train(
                     **{
                         "loss": text,
                         "betas": [1],
@@ -306,14 +306,14 @@ class TestExperiments:
                     },
                     **{"optimizer": "adam", "learning_rate": 0.01, "normalization": "unit"},
                 )
-                (row,) = records.to_frame(train_stack(setting)).to_dict("records")
+                (row,) = records.to_frame(train_stack(experiment)).to_dict("records")
                 assert row["schedule"] == row["loss"] == text
                 assert row["test_accuracy"] > 0.6  # of ten classes
 
     def test_an_image_network_trains_with_it(self, subtests):
         for text in ("super-symmetry", "l-softmax 2", "a-softmax 4", "lgm 0.3 0.1", "center 0.003"):
             with subtests.test(text):
-                setting = experiment(
+                experiment = small_train(
                     **{
                         "loss": text,
                         "betas": [1],
@@ -330,13 +330,13 @@ class TestExperiments:
                         "angles": True,
                     },
                 )
-                (run,) = train_stack(setting).runs
+                (run,) = train_stack(experiment).runs
                 assert not run["diverged"] and run["schedule"] == text
                 assert {"test_accuracy", "w_inter", "c_inter", "wc_intra"} <= set(run["metrics"])
 
     def test_wrong_labels_are_the_same_for_every_seed_and_only_for_training(self):
         clean, noisy = (
-            training._load(experiment(label_noise=share, subset=200)) for share in (0.0, 0.25)
+            training._load(small_train(label_noise=share, subset=200)) for share in (0.0, 0.25)
         )
         assert int((clean.train.labels != noisy.train.labels).sum()) == 50
         assert torch.equal(clean.train.inputs, noisy.train.inputs) and torch.equal(
@@ -421,8 +421,10 @@ class TestUnequalClasses:
                     assert (logits.argmax(1) == best).double().mean() < 0.98
 
     def test_a_long_tail_is_trained_on_and_the_accuracy_of_each_class_recorded(self):
-        setting = experiment(imbalance=20, loss="class-beta 0.1", betas=[1], seeds=[0, 1], epochs=3)
-        record = train_stack(setting)
+        experiment = small_train(
+            imbalance=20, loss="class-beta 0.1", betas=[1], seeds=[0, 1], epochs=3
+        )
+        record = train_stack(experiment)
         counts = torch.bincount(data.load("digits", imbalance=20).train.labels)
         assert record.data["train"] == counts.sum() < 700 and counts[-1] == counts[0] // 20
         for run in record.runs:
@@ -460,7 +462,7 @@ def test_wrong_texts_are_refused_before_anything_is_loaded(subtests):
         with subtests.test(text):
             with pytest.raises(ValueError, match=message):
                 parse(text)
-            for kind in (experiment, CrossValidation):
+            for kind in (small_train, CrossValidation):
                 with pytest.raises(ValueError, match=message):
                     kind(loss=text)
 
@@ -470,7 +472,7 @@ def test_a_last_layer_that_perceptrons_do_not_have(subtests):
         for values in ({"loss": text}, {"loss": text, "betas": [1]}):
             message = "needs a last layer of the kind .*, which only image networks have"
             with subtests.test(text), pytest.raises(ValueError, match=message):
-                (experiment if "betas" in values else CrossValidation)(**values)
+                (small_train if "betas" in values else CrossValidation)(**values)
 
 
 def test_the_table_names_what_there_is():

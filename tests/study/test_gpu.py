@@ -18,7 +18,7 @@ import torch
 
 from study import gpu, records, run
 from study.campaign import Job, plan
-from study.settings import Train
+from study.experiment import Train
 
 ROOT = Path(__file__).resolve().parents[2]
 CAMPAIGN = """
@@ -116,7 +116,7 @@ def test_a_stack_goes_on_in_the_next_command(root: Path, caplog: pytest.LogCaptu
         r"large: left, to go on from its checkpoint after epoch 1\d of 40", caplog.text
     )
     assert gpu.run_jobs([large], 1000, **options) == [large] and large.done
-    alone = run.train_stack(large.setting)
+    alone = run.train_stack(large.experiment)
     written = json.loads(large.record.read_text(encoding="utf-8"))
     assert [one["metrics"] for one in records.load(alone.write(root / "alone.json")).runs] == [
         one["metrics"] for one in written["runs"]
@@ -128,8 +128,8 @@ def test_a_job_is_trained_on_the_device_that_is_there(
 ) -> None:
     asked: list[tuple[str, bool]] = []
 
-    def train_stack(setting: Train, **options: object) -> records.Record:
-        asked.append((setting.device, torch.backends.cudnn.allow_tf32))
+    def train_stack(experiment: Train, **options: object) -> records.Record:
+        asked.append((experiment.device, torch.backends.cudnn.allow_tf32))
         raise RuntimeError("no GPU in a test")
 
     monkeypatch.setattr(gpu.run, "train_stack", train_stack)
@@ -144,7 +144,7 @@ def test_one_command_at_a_time_trains_into_a_folder(root: Path) -> None:
 
 
 def test_a_command_whose_jobs_fail_fails(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def train_stack(setting: Train, **options: object) -> records.Record:
+    def train_stack(experiment: Train, **options: object) -> records.Record:
         raise RuntimeError("broken on purpose")
 
     monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, []))

@@ -10,7 +10,7 @@ import torch
 from study import records
 from study.measures import ANGLE_EDGES, add_angles, target_angles
 from study.run import train_stack
-from tests.study.small import experiment
+from tests.study.small import small_train
 
 
 def at(*degrees: float, lengths: float = 1.0) -> torch.Tensor:
@@ -93,7 +93,7 @@ class TestAddAngles:
 
 
 def test_a_record_holds_the_angles_of_every_run(tmp_path):
-    setting = experiment(
+    experiment = small_train(
         loss="arcgrad 10",
         betas=[1],
         classifier_bias=False,
@@ -103,7 +103,7 @@ def test_a_record_holds_the_angles_of_every_run(tmp_path):
         angles=True,
         hidden=[8],
     )
-    table = records.to_frame(records.load(train_stack(setting).write(tmp_path / "record.json")))
+    table = records.to_frame(records.load(train_stack(experiment).write(tmp_path / "record.json")))
     assert table["target_angle_epochs"].tolist() == [[0, 2, 3]] * 2
     assert [len(angles) for angles in table["curve_target_angle"]] == [3, 3]
     for counts in table["target_angle_counts"]:

@@ -1,4 +1,4 @@
-"""From a setting to a record.
+"""From an experiment to a record.
 
 A stack is its runs; what is measured and kept, and what an interruption costs.
 """
@@ -17,17 +17,17 @@ from torch import Tensor
 
 from gdlib.functional import gd_cross_entropy
 from study import records
+from study.experiment import Train
 from study.objective import GradientDecay
 from study.run import train_stack, training
 from study.run.job import Progress
-from study.settings import Train
-from tests.study.small import experiment
+from tests.study.small import small_train
 
 # 1,400 samples, 14 whole batches: all matrices fill whole vectors, see test_train
 SMALL: dict[str, Any] = {"validation_size": 37, "epochs": 3, "learning_rate": 0.05}
 
 
-def weights(setting: Train) -> list[Tensor]:
+def weights(experiment: Train) -> list[Tensor]:
     """The parameters, ``[R, ...]`` each, after the experiment."""
     kept: list[Tensor] = []
 
@@ -35,7 +35,7 @@ def weights(setting: Train) -> list[Tensor]:
         kept.extend(parameter.detach().clone() for parameter in model.parameters())
         return [{} for _ in range(model.runs)]
 
-    train_stack(setting, finish=finish)
+    train_stack(experiment, finish=finish)
     return kept
 
 
@@ -62,7 +62,7 @@ class TestSchedule:
         for unit, expected in every.items():
             asked.clear()
             train_stack(
-                experiment(
+                small_train(
                     betas=[], warmups=[[0.1, 0.7, 2]], schedule_unit=unit, epochs=3, batch_size=500
                 )
             )
@@ -73,8 +73,8 @@ class TestFeedback:
     GRID = {"hidden": [16], "epochs": 4, "validation_size": 100, "seeds": [0, 1], "betas": [1.0]}
 
     def test_beta_follows_what_the_record_says_was_measured(self):
-        alone = train_stack(experiment(**self.GRID))
-        record = train_stack(experiment(feedbacks=[[1, 10, 5]], **self.GRID))
+        alone = train_stack(small_train(**self.GRID))
+        record = train_stack(small_train(feedbacks=[[1, 10, 5]], **self.GRID))
         assert [run["schedule"] for run in record.runs] == ["1", "feedback 1, 10, 5"] * 2
         assert "beta" not in record.runs[0]["curves"]
         for constant, run in zip(alone.runs, record.runs[::2], strict=True):
@@ -89,7 +89,7 @@ class TestFeedback:
             )
 
     def test_an_interrupted_training_follows_the_same_beta(self, tmp_path):
-        setting = experiment(feedbacks=[[1, 10, 5]], **self.GRID)
+        experiment = small_train(feedbacks=[[1, 10, 5]], **self.GRID)
 
         def break_off(model, dataset, epoch):
             if epoch == 3:
@@ -97,9 +97,12 @@ class TestFeedback:
             return {}
 
         with pytest.raises(KeyboardInterrupt):
-            train_stack(setting, measure=break_off, checkpoint_dir=str(tmp_path))
+            train_stack(experiment, measure=break_off, checkpoint_dir=str(tmp_path))
         assert len(list(tmp_path.iterdir())) == 1
-        resumed, straight = train_stack(setting, checkpoint_dir=str(tmp_path)), train_stack(setting)
+        resumed, straight = (
+            train_stack(experiment, checkpoint_dir=str(tmp_path)),
+            train_stack(experiment),
+        )
         assert [run["curves"] for run in resumed.runs] == [run["curves"] for run in straight.runs]
 
 
@@ -111,14 +114,14 @@ class TestAStackEqualsItsRunsAlone:
             "temperatures": [1.0, 2.0],
             "seeds": [4, 9],
         } | SMALL
-        together, members = weights(experiment(**grid)), experiment(**grid).runs()
+        together, members = weights(small_train(**grid)), small_train(**grid).runs()
         for index in (0, 2, 4, 7, 11):
             member = members[index]
             one = {"betas": [], "warmups": []} | (
                 {"warmups": [[0.01, 0.1, 2]]} if member.warmup_epochs else {"betas": [member.beta]}
             )
             alone = weights(
-                experiment(
+                small_train(
                     **(grid | one | {"temperatures": [member.temperature], "seeds": [member.seed]})
                 )
             )
@@ -129,26 +132,26 @@ class TestAStackEqualsItsRunsAlone:
 
     def test_beta_does_not_change_start_and_order(self):
         first, second = (
-            weights(experiment(betas=[beta], **(SMALL | {"learning_rate": 1e-30})))
+            weights(small_train(betas=[beta], **(SMALL | {"learning_rate": 1e-30})))
             for beta in (0.01, 5.0)
         )
         assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 @pytest.fixture(scope="module")
-def setting() -> Train:
+def experiment() -> Train:
     grid = {"betas": [1.0, 0.1], "warmups": [[0.01, 0.1, 2]], "seeds": [0, 1]}
-    return experiment(hidden=[16], epochs=3, validation_size=100, train_every=2, **grid)
+    return small_train(hidden=[16], epochs=3, validation_size=100, train_every=2, **grid)
 
 
 @pytest.fixture(scope="module")
-def record(setting) -> records.Record:
-    return train_stack(setting)
+def record(experiment) -> records.Record:
+    return train_stack(experiment)
 
 
 class TestRecord:
-    def test_is_complete(self, setting, record):
-        assert record.parameters == setting.model_dump()
+    def test_is_complete(self, experiment, record):
+        assert record.parameters == experiment.model_dump()
         assert (
             record.template == "train"
             and record.scale == "smoke"
@@ -198,16 +201,16 @@ class TestRecord:
             assert run["diverged"] is False
             assert ("beta" in curves) == (run["warmup_epochs"] > 0)
 
-    def test_is_written_and_read_and_the_same_twice(self, setting, record, tmp_path):
+    def test_is_written_and_read_and_the_same_twice(self, experiment, record, tmp_path):
         table = records.read([record.write(tmp_path / "a.json")])
         assert table["schedule"].tolist() == [run["schedule"] for run in record.runs]
         assert json.loads((tmp_path / "a.json").read_text())["parameters"]["betas"] == [1.0, 0.1]
-        again = train_stack(setting)
+        again = train_stack(experiment)
         assert [run["metrics"] for run in again.runs] == [run["metrics"] for run in record.runs]
         assert [run["curves"] for run in again.runs] == [run["curves"] for run in record.runs]
 
     def test_learns(self):
-        (run,) = train_stack(experiment(betas=[0.1], epochs=10)).runs
+        (run,) = train_stack(small_train(betas=[0.1], epochs=10)).runs
         assert run["metrics"]["test_accuracy"] > 0.9
 
     def test_measure_and_finish_add_to_it(self):
@@ -221,7 +224,7 @@ class TestRecord:
             assert history[-1]["table"].shape == (2, 2)
             return [{"own": index} for index in range(model.runs)]
 
-        found = train_stack(experiment(betas=[1.0, 0.1], epochs=1), measure=measure, finish=finish)
+        found = train_stack(small_train(betas=[1.0, 0.1], epochs=1), measure=measure, finish=finish)
         assert [run["own"] for run in found.runs] == [0, 1]
         assert (
             found.runs[0]["curves"]["number"] == [0.0, 1.0]
@@ -229,14 +232,14 @@ class TestRecord:
         )
 
     def test_evaluations_are_thinned(self):
-        setting = experiment(dataset="iris", betas=[1.0], epochs=7, test_every=3, hidden=[4])
-        curves = train_stack(setting).runs[0]["curves"]
+        experiment = small_train(dataset="iris", betas=[1.0], epochs=7, test_every=3, hidden=[4])
+        curves = train_stack(experiment).runs[0]["curves"]
         assert curves["epoch"] == curves["train_epoch"] == [0, 3, 6, 7]
         assert len(curves["test_accuracy"]) == len(curves["train_accuracy"]) == 4
-        setting = experiment(
+        experiment = small_train(
             dataset="iris", betas=[1.0], epochs=13, train_every=5, hidden=[4]
         )  # on the training set after ten epochs
-        assert train_stack(setting).runs[0]["curves"]["train_epoch"] == [*range(11), 13]
+        assert train_stack(experiment).runs[0]["curves"]["train_epoch"] == [*range(11), 13]
 
     def test_what_is_fitted_on_the_validation_split(self, record):
         for run in record.runs:
@@ -252,11 +255,11 @@ class TestRecord:
 
 class TestDivergence:
     def test_one_run_of_a_stack(self, tmp_path):
-        setting = experiment(betas=[0.1], temperatures=[1e-30, 1.0], epochs=2)
-        found = train_stack(setting)
+        experiment = small_train(betas=[0.1], temperatures=[1e-30, 1.0], epochs=2)
+        found = train_stack(experiment)
         lost, kept = found.runs
         assert lost["diverged"] is True and kept["diverged"] is False
-        (alone,) = train_stack(experiment(betas=[0.1], epochs=2)).runs
+        (alone,) = train_stack(small_train(betas=[0.1], epochs=2)).runs
         assert kept["metrics"]["test_accuracy"] == pytest.approx(
             alone["metrics"]["test_accuracy"], abs=0.01
         )
@@ -265,7 +268,7 @@ class TestDivergence:
 
     def test_a_learning_rate_of_a_thousand(self, tmp_path):
         found = train_stack(
-            experiment(
+            small_train(
                 betas=[5.0, 0.01],
                 activation="relu",
                 learning_rate=1e3,
@@ -311,7 +314,7 @@ def test_sigterm_keeps_the_last_epoch_and_the_same_command_goes_on(tmp_path, sub
         "perceptron": perceptron,
         "crops": {**IMAGES, "betas": [1.0], "augmentation": "crop-flip"},
     }.items():
-        setting = experiment(**values | {"epochs": 3})
+        experiment = small_train(**values | {"epochs": 3})
         asked: list[int] = []
 
         def measure(model, dataset, epoch, asked=asked):
@@ -323,27 +326,27 @@ def test_sigterm_keeps_the_last_epoch_and_the_same_command_goes_on(tmp_path, sub
         options: dict[str, Any] = {"checkpoint_dir": str(tmp_path / name), "measure": measure}
         with subtests.test(name):
             with pytest.raises(KeyboardInterrupt):
-                train_stack(setting, **options)
+                train_stack(experiment, **options)
             assert [file.name for file in (tmp_path / name).iterdir()] == [
-                f"{setting.identity()}.pt"
+                f"{experiment.identity()}.pt"
             ]
-            resumed = train_stack(setting, **options)
+            resumed = train_stack(experiment, **options)
             assert asked == [0, 1, 2, 2, 3] and resumed.runs[0]["curves"]["epoch"] == [0, 1, 2, 3]
             assert [run["metrics"] for run in resumed.runs] == [
-                run["metrics"] for run in train_stack(setting).runs
+                run["metrics"] for run in train_stack(experiment).runs
             ]
 
 
 class TestImageNetworks:
     def test_record(self):
-        setting = experiment(
+        experiment = small_train(
             betas=[1.0, 0.1],
             warmups=[[0.1, 1, 1]],
             augmentation="crop-flip",
             max_grad_norm=3.0,
             **IMAGES,
         )
-        record = train_stack(setting)
+        record = train_stack(experiment)
         assert (
             record.model["name"] == "resnet18"
             and record.data["train"] == 200
@@ -353,24 +356,24 @@ class TestImageNetworks:
             record.environment["precision"] == "float32" and record.environment["device"] == "cpu"
         )
         assert all(0 <= run["metrics"]["test_ece_temperature"] <= 1 for run in record.runs)
-        assert [run["metrics"] for run in train_stack(setting).runs] == [
+        assert [run["metrics"] for run in train_stack(experiment).runs] == [
             run["metrics"] for run in record.runs
         ]
 
     def test_learns(self):
-        setting = experiment(betas=[0.1], **(IMAGES | {"epochs": 6, "subset": 1000}))
-        assert train_stack(setting).runs[0]["metrics"]["test_accuracy"] > 0.8
+        experiment = small_train(betas=[0.1], **(IMAGES | {"epochs": 6, "subset": 1000}))
+        assert train_stack(experiment).runs[0]["metrics"]["test_accuracy"] > 0.8
 
     def test_a_stack_equals_its_runs_alone(self):
         grid = {"augmentation": "crop-flip", "max_grad_norm": 1.0, "channels_last": True} | IMAGES
-        together = train_stack(experiment(betas=[5.0, 0.1], seeds=[3, 4], **grid)).runs
-        alone = train_stack(experiment(betas=[0.1], seeds=[4], **grid)).runs[0]
+        together = train_stack(small_train(betas=[5.0, 0.1], seeds=[3, 4], **grid)).runs
+        alone = train_stack(small_train(betas=[0.1], seeds=[4], **grid)).runs[0]
         assert together[3]["metrics"] == alone["metrics"]
         assert together[1]["metrics"] != together[3]["metrics"]
 
     def test_reduced_precision_is_recorded(self):
         found, exact = (
-            train_stack(experiment(betas=[1.0], precision=name, **IMAGES | {"epochs": 1}))
+            train_stack(small_train(betas=[1.0], precision=name, **IMAGES | {"epochs": 1}))
             for name in ("bfloat16", "float32")
         )
         assert found.environment["precision"] == "bfloat16"
@@ -383,19 +386,19 @@ class TestImageNetworks:
     def test_switches_of_a_gpu_fall_back(self, caplog):
         with caplog.at_level("INFO", logger="gdlib.train"):
             found = train_stack(
-                experiment(betas=[1.0], device="auto", cuda_graph=True, fused=True, **IMAGES)
+                small_train(betas=[1.0], device="auto", cuda_graph=True, fused=True, **IMAGES)
             )
         if found.environment["device"] == "cpu":
             assert "no CUDA graphs" in caplog.text
 
     def test_what_shows_with_the_machine_or_the_data_alone(self, monkeypatch):
         with pytest.raises(ValueError, match="validation_size must lie in"):
-            train_stack(experiment(validation_size=1437))
+            train_stack(small_train(validation_size=1437))
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         with pytest.raises(
             ValueError, match="PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"
         ):
-            train_stack(experiment(device="cuda", **IMAGES))
+            train_stack(small_train(device="cuda", **IMAGES))
 
 
 class TestMatchedGradient:
@@ -462,10 +465,10 @@ class TestTheFirstLayer:
         # x -> 256 x with weights w is x with weights 256 w and 256² the step; a power of two
         # changes no bit
         raw = train_stack(
-            experiment(**self.BASE, normalization="unit", input_scale=256.0, activation="tanh")
+            small_train(**self.BASE, normalization="unit", input_scale=256.0, activation="tanh")
         ).runs[0]
         small = train_stack(
-            experiment(
+            small_train(
                 **self.BASE,
                 normalization="unit",
                 input_scale=256.0,
@@ -475,7 +478,7 @@ class TestTheFirstLayer:
         ).runs[0]
         assert raw["metrics"]["saturated"] > 0.5
         assert raw["curves"]["train_cross_entropy"][0] != small["curves"]["train_cross_entropy"][0]
-        plain = train_stack(experiment(**self.BASE, normalization="unit", activation="tanh")).runs[
+        plain = train_stack(small_train(**self.BASE, normalization="unit", activation="tanh")).runs[
             0
         ]
         assert (
@@ -485,7 +488,7 @@ class TestTheFirstLayer:
             small["curves"]["train_cross_entropy"][1] != plain["curves"]["train_cross_entropy"][1]
         )
         larger = train_stack(
-            experiment(**self.BASE, normalization="unit", first_weights=256.0, activation="tanh")
+            small_train(**self.BASE, normalization="unit", first_weights=256.0, activation="tanh")
         ).runs[0]
         assert larger["curves"]["train_cross_entropy"][0] == raw["curves"]["train_cross_entropy"][0]
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from study import campaign, records
+from study.experiment import StepCost
 from study.run import cost, measure_cost
-from study.settings import StepCost
 
 QUICK = {
     "losses": ["softmax", "arcgrad 10", "center 0.02"],
@@ -24,14 +24,14 @@ def test_a_record_has_a_run_for_each_network_loss_and_repetition(monkeypatch, tm
     monkeypatch.setattr(
         cost.time, "process_time", itertools.count(0.0).__next__
     )  # gains a second whenever it is read
-    setting = StepCost(**QUICK | {"repetitions": 2, "first": 5})
-    table = records.to_frame(records.load(measure_cost(setting).write(tmp_path / "record.json")))
+    experiment = StepCost(**QUICK | {"repetitions": 2, "first": 5})
+    table = records.to_frame(records.load(measure_cost(experiment).write(tmp_path / "record.json")))
     assert list(zip(table["model"], table["loss"], table["seed"], strict=True)) == [
         ("resnet18", loss, repetition)
         for repetition in (5, 6)
         for loss in ("softmax", "arcgrad 10", "center 0.02")
     ]
-    assert len(table) == setting.trainings
+    assert len(table) == experiment.trainings
     assert (
         set(table["step_seconds"]) == set(table["criterion_seconds"]) == {1.0}
     )  # two readings of the clock for each
@@ -93,7 +93,7 @@ def test_a_gpu_that_is_not_there():
 def test_the_campaign_adds_to_its_own_measurements():
     jobs = {job.id: job for job in campaign.load("campaigns/angular-cost.yml").jobs}
     first, more = (
-        [tuple(run.values()) for run in jobs[name].setting.planned()]
+        [tuple(run.values()) for run in jobs[name].experiment.planned()]
         for name in ("reduced", "more")
     )
     assert len(first) == 2 * 2 * 10 and not set(first) & set(more)

@@ -16,10 +16,10 @@ from gdlib.models import MLP_HEADS, HeadedMLP, StackedMLP
 from gdlib.train import batch_order
 from gdlib.train import train as train_grouped
 from study import data, records
+from study.experiment import CrossValidation
 from study.losses import LOSSES, parse
 from study.objective import CORRECTIONS, StackLoss
 from study.run import cross_validate, order_of_parts
-from study.settings import CrossValidation
 from tests.flat import train
 
 QUICK = {"datasets": ["iris"], "folds": 3, "seeds": [0], "epochs": 4, "hidden": [8]}
@@ -277,19 +277,19 @@ class TestCrossValidation:
         }
         for name in [name for name, kind in LOSSES.items() if kind.head in MLP_HEADS]:
             with subtests.test(name):
-                setting = CrossValidation(
+                experiment = CrossValidation(
                     **QUICK
                     | {"loss": f"{name} {numbers.get(name, '')}", "epochs": 12, "hidden": [16, 16]}
                 )
-                (run,) = cross_validate(setting).runs
+                (run,) = cross_validate(experiment).runs
                 assert run["metrics"]["test_accuracy"] > 0.8
                 assert run["metrics"]["diverged_folds"] == 0
 
     def test_what_is_held_out_is_not_seen(self, monkeypatch):
         table = data.table("iris")
         fold = data.folds(table.labels, 3, seed=0)
-        setting = CrossValidation(**QUICK)
-        before = cross_validate(setting).runs[0]["fold_accuracies"]
+        experiment = CrossValidation(**QUICK)
+        before = cross_validate(experiment).runs[0]["fold_accuracies"]
         spoilt = table.features.clone()
         spoilt[fold == 0] += (
             # changes the scaling and the training of the other two trainings, but not of this one
@@ -305,21 +305,21 @@ class TestCrossValidation:
             return history
 
         monkeypatch.setattr("study.run.cross_validation.train", spy)
-        cross_validate(setting)
+        cross_validate(experiment)
         monkeypatch.setattr(
             "study.data.table", lambda *_, **__: dataclasses.replace(table, features=spoilt)
         )
-        cross_validate(setting)
+        cross_validate(experiment)
         clean, other = models_seen[0], models_seen[1]
         assert all(torch.equal(one[0], two[0]) for one, two in zip(clean, other, strict=True))
         assert not torch.equal(clean[0][1], other[0][1])
         assert len(before) == 3
 
     def test_the_record(self, tmp_path):
-        setting = CrossValidation(
+        experiment = CrossValidation(
             **QUICK | {"datasets": ["iris", "wine"], "seeds": [0, 3], "test_every": 2}
         )
-        record = cross_validate(setting)
+        record = cross_validate(experiment)
         frame = records.read([record.write(tmp_path / "one.json")])
         assert list(frame["dataset"]) == ["iris", "iris", "wine", "wine"] and list(
             frame["seed"]
@@ -328,7 +328,7 @@ class TestCrossValidation:
         for _, run in frame.iterrows():
             assert run["test_accuracy"] == pytest.approx(sum(run["fold_accuracies"]) / 3, rel=1e-5)
             assert run["curve_test_accuracy"][-1] == run["test_accuracy"]
-        again = cross_validate(setting)
+        again = cross_validate(experiment)
         assert [run["fold_accuracies"].tolist() for run in again.runs] == [
             run["fold_accuracies"].tolist() for run in record.runs
         ]

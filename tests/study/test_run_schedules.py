@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.study.small import experiment
+from tests.study.small import small_train
 
 
 class TestInAnExperiment:
     def test_a_warmup_is_given_in_epochs_and_counts_steps(self):
-        (run,) = experiment(betas=[], warmups=[[0.01, 0.1, 2]]).runs(steps_per_epoch=5)
+        (run,) = small_train(betas=[], warmups=[[0.01, 0.1, 2]]).runs(steps_per_epoch=5)
         assert [run.schedule(step) for step in (0, 5, 10, 11)] == pytest.approx(
             [0.01, 0.055, 0.1, 0.1]
         )
@@ -18,11 +18,11 @@ class TestInAnExperiment:
 
     def test_feedback_needs_held_out_samples_and_each_run_has_its_own(self):
         with pytest.raises(ValueError, match="set validation_size"):
-            experiment(feedbacks=[[1, 10, 10]])
-        setting = experiment(
+            small_train(feedbacks=[[1, 10, 10]])
+        experiment = small_train(
             betas=[1], feedbacks=[[0.5, 10, 10]], seeds=[0, 1], validation_size=100, epochs=7
         )
-        constant, first, _, second = setting.runs()
+        constant, first, _, second = experiment.runs()
         first.schedule.update({"valid_confidence": 0.9, "valid_accuracy": 0.5})
         assert (
             first.schedule(0) > 0.5

@@ -11,7 +11,7 @@ import yaml
 
 from study import ROOT, claims, records
 from study.campaign import plan
-from study.settings import TEMPLATES
+from study.experiment import EXPERIMENTS
 from study.tables import rerun
 
 ANSWERED = [name for name, claim in claims.ledger().items() if claim.parts]
@@ -26,7 +26,7 @@ def test_the_lines_of_a_claim_give_the_parameters_back(claim):
     words = shlex.split(rerun.command(job.template, parameters))
     given = yaml.safe_load(words[words.index("-y") + 1])
     assert given == yaml.safe_load(yaml.safe_dump(parameters))
-    TEMPLATES[job.template](**given)
+    EXPERIMENTS[job.template](**given)
 
 
 @pytest.mark.parametrize("claim", ANSWERED)
@@ -60,14 +60,14 @@ def test_the_small_line_runs_to_its_end_and_leaves_its_record(claim, tmp_path):
         cwd=ROOT,
         progress_bar=False,
     )
-    planned = TEMPLATES[job.template](**rerun.small(claim, job)).planned()
+    planned = EXPERIMENTS[job.template](**rerun.small(claim, job)).planned()
     assert len(records.load(written).runs) == len(planned)
 
 
 @pytest.mark.parametrize("claim", ANSWERED)
 def test_the_small_one_needs_no_file(claim):
     job = rerun.deciding(claim)[0]
-    setting = TEMPLATES[job.template](**rerun.small(claim, job))
-    names = getattr(setting, "datasets", None) or [getattr(setting, "dataset", "digits")]
+    experiment = EXPERIMENTS[job.template](**rerun.small(claim, job))
+    names = getattr(experiment, "datasets", None) or [getattr(experiment, "dataset", "digits")]
     assert set(names) <= {"digits", "iris", "wine", "breast_cancer"}
-    assert setting.trainings <= 20
+    assert experiment.trainings <= 20

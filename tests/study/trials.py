@@ -88,7 +88,7 @@ class Project:
         whole = self.folder.with_name("uninterrupted") / "trial"
         shutil.rmtree(whole, ignore_errors=True)
         for job in campaign.load(self.folder / "campaigns" / "trial.yml").jobs:
-            run.train_stack(job.setting).write(whole / job.record.name)
+            run.train_stack(job.experiment).write(whole / job.record.name)
         return measured(whole)
 
     def processes(self) -> dict[str, list[psutil.Process]]:

@@ -1,7 +1,7 @@
-"""Settings of an experiment: the one place that names, types, bounds and describes each parameter.
+"""Experiments: the one place that names, types, bounds and describes each parameter.
 
-The same models check campaigns and give the notebooks' parameter cells (:meth:`Setting.cell`) and
-the book's table (:meth:`Setting.table`).
+The same models check campaigns and give the notebooks' parameter cells (:meth:`Experiment.cell`)
+and the book's table (:meth:`Experiment.table`).
 """
 
 import copy
@@ -146,7 +146,7 @@ Device = Annotated[
 ]
 ChannelsLast = Annotated[bool, Field(description="memory format of images and convolutions")]
 Scale = Annotated[
-    str, OneOf(records.SCALES), Field(description="how the setting relates to the paper's")
+    str, OneOf(records.SCALES), Field(description="how the experiment relates to the paper's")
 ]
 # Descriptions that would not fit on the line of their parameter.
 _NORMALIZATION = (
@@ -175,7 +175,7 @@ _LOSS = (
 )
 
 
-class Setting(BaseModel):
+class Experiment(BaseModel):
     """The flat values that a notebook's parameters set.
 
     The error for a wrong one names the parameter, the bound and what was given.
@@ -183,7 +183,7 @@ class Setting(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    template: ClassVar[str]
+    notebook: ClassVar[str]
     """Name of the notebook."""
     fixed: ClassVar[frozenset[str]] = frozenset()
     """Fields that the notebook does not offer."""
@@ -209,8 +209,8 @@ class Setting(BaseModel):
         betas "[1, 0.1]"``, or, for a list of one, as a number or a word, ``-p betas 0.1``.
 
         Example:
-            >>> setting = Train.from_parameters({"betas": "[1, 0.1]", "seeds": 3, "unrelated": 0})
-            >>> setting.betas, setting.seeds
+            >>> train = Train.from_parameters({"betas": "[1, 0.1]", "seeds": 3, "unrelated": 0})
+            >>> train.betas, train.seeds
             ((1.0, 0.1), (3,))
         """
         values = {name: namespace[name] for name in cls.parameters() if name in namespace}
@@ -280,7 +280,7 @@ class Setting(BaseModel):
 
     def identity(self) -> str:
         """Make a short name for exactly these values; equal settings have equal names."""
-        values = [self.template, self.model_dump(exclude={"scale"})]
+        values = [self.notebook, self.model_dump(exclude={"scale"})]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -322,7 +322,7 @@ class Run:
         }
 
 
-class Train(Setting):
+class Train(Experiment):
     """A stack of runs; the notebook ``train``.
 
     It has one run for each seed, each temperature and each schedule (constants and warm-ups).
@@ -331,15 +331,15 @@ class Train(Setting):
     common random numbers.
 
     Example:
-        >>> setting = Train(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], seeds=[0, 1])
-        >>> [(run.seed, run.label) for run in setting.runs()][:3]
+        >>> experiment = Train(betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], seeds=[0, 1])
+        >>> [(run.seed, run.label) for run in experiment.runs()][:3]
         [(0, '1'), (0, '0.1'), (0, 'warm-up 0.01→0.1')]
         >>> Train(activation="rely")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ValueError: activation: Input should be 'relu', 'tanh' or 'sigmoid'; ...did you mean 'relu'?
     """
 
-    template: ClassVar[str] = "train"
+    notebook: ClassVar[str] = "train"
 
     dataset: Annotated[_Dataset, Field(description="name of the data set")] = "digits"
     normalization: Annotated[str, OneOf(data.NORMALIZATIONS), Field(description=_NORMALIZATION)] = (
@@ -538,7 +538,7 @@ _IMAGES_AND_DEVICES = frozenset(
 class Curriculum(Train):
     """A stack in which single samples are followed: the notebook ``curriculum``."""
 
-    template: ClassVar[str] = "curriculum"
+    notebook: ClassVar[str] = "curriculum"
     fixed: ClassVar[frozenset[str]] = _IMAGES_AND_DEVICES
 
     betas: Betas = (2.0, 1.0, 0.1, 0.01)
@@ -556,7 +556,7 @@ class Curriculum(Train):
 class FeaturePlane(Train):
     """A stack with features that can be drawn: the notebook ``feature-plane``."""
 
-    template: ClassVar[str] = "feature-plane"
+    notebook: ClassVar[str] = "feature-plane"
     fixed: ClassVar[frozenset[str]] = _IMAGES_AND_DEVICES
 
     hidden: Hidden = (50, 20, 2)
@@ -575,14 +575,14 @@ class FeaturePlane(Train):
     ] = 400
 
 
-class CrossValidation(Setting):
+class CrossValidation(Experiment):
     """A repeated cross-validation on tables: the notebook ``cross-validation``.
 
     A seed is a whole cross-validation: a random partition into folds, and one training for each
     fold that is left out.
     """
 
-    template: ClassVar[str] = "cross-validation"
+    notebook: ClassVar[str] = "cross-validation"
 
     datasets: Annotated[
         tuple[_Table, ...], AList, Field(min_length=1, description="names of tables"), Distinct
@@ -643,13 +643,13 @@ class CrossValidation(Setting):
         return len(self.planned()) * self.folds
 
 
-class StepCost(Setting):
+class StepCost(Experiment):
     """The time of a training step with one loss and with another, by turns.
 
-    The images are random, of 3 × 32 × 32. It is the setting of the notebook ``cost``.
+    The images are random, of 3 × 32 × 32. It is the experiment of the notebook ``cost``.
     """
 
-    template: ClassVar[str] = "cost"
+    notebook: ClassVar[str] = "cost"
 
     models: Annotated[
         tuple[_Network, ...], AList, Field(min_length=1, description="image networks"), Distinct
@@ -713,8 +713,8 @@ def _commented(value: str, comment: str) -> list[str]:
     return [*(f"# {part}" for part in textwrap.wrap(comment, _COLUMNS - 2)), value]
 
 
-TEMPLATES: dict[str, type[Setting]] = {
-    kind.template: kind for kind in (Train, Curriculum, FeaturePlane, CrossValidation, StepCost)
+EXPERIMENTS: dict[str, type[Experiment]] = {
+    kind.notebook: kind for kind in (Train, Curriculum, FeaturePlane, CrossValidation, StepCost)
 }
 """What the parameters of each notebook of ``notebooks/experiments`` describe."""
 

@@ -10,9 +10,18 @@ from typing import Any
 
 import pytest
 
-from study import data, settings
-from study.settings import TEMPLATES, CrossValidation, Curriculum, Run, StepCost, Train
-from tests.study.small import experiment
+from study import data
+from study.experiment import (
+    EXPERIMENTS,
+    PLACES,
+    CrossValidation,
+    Curriculum,
+    Experiment,
+    Run,
+    StepCost,
+    Train,
+)
+from tests.study.small import small_train
 
 # Values of the wrong type, by the type of a parameter; numbers beyond a bound come from the bounds
 # themselves.
@@ -46,7 +55,7 @@ def beyond(schema: dict[str, Any]) -> list[Any]:
 
 def test_every_parameter_refuses_wrong_types_and_what_is_beyond_its_bounds(monkeypatch, subtests):
     monkeypatch.setattr(data, "load", lambda *_, **__: pytest.fail("data was loaded"))
-    for template, kind in TEMPLATES.items():
+    for template, kind in EXPERIMENTS.items():
         for name, schema in kind.model_json_schema()["properties"].items():
             with subtests.test(f"{template}: {name}"):
                 for value in WRONG[schema["type"]] + beyond(schema):
@@ -113,7 +122,7 @@ SAID_OF_AN_EXPERIMENT: list[tuple[dict[str, Any], str]] = [
     ),
     ({"loss": "adacos", "betas": [1], "cuda_graph": True}, "remembers something from step to step"),
 ]
-SAID_OF_THE_OTHERS: list[tuple[type[settings.Setting], dict[str, Any], str]] = [
+SAID_OF_THE_OTHERS: list[tuple[type[Experiment], dict[str, Any], str]] = [
     (
         CrossValidation,
         {"datasets": ["irises"]},
@@ -130,7 +139,7 @@ SAID_OF_THE_OTHERS: list[tuple[type[settings.Setting], dict[str, Any], str]] = [
 
 def test_what_is_said(subtests):
     for kind, values, message in [
-        *((experiment, *said) for said in SAID_OF_AN_EXPERIMENT),
+        *((small_train, *said) for said in SAID_OF_AN_EXPERIMENT),
         *SAID_OF_THE_OTHERS,
     ]:
         with subtests.test(message), pytest.raises(ValueError, match=message):
@@ -139,36 +148,39 @@ def test_what_is_said(subtests):
 
 class TestExperiment:
     def test_equal_values_are_equal(self):
-        setting = experiment(betas=[1], warmups=[[0.01, 0.1, 5]], hidden=[3])
-        other = experiment(betas=(1.0,), warmups=((0.01, 0.1, 5),), hidden=(3,))
+        experiment = small_train(betas=[1], warmups=[[0.01, 0.1, 5]], hidden=[3])
+        other = small_train(betas=(1.0,), warmups=((0.01, 0.1, 5),), hidden=(3,))
         assert (
-            setting == other
-            and hash(setting) == hash(other)
-            and setting.identity() == other.identity()
+            experiment == other
+            and hash(experiment) == hash(other)
+            and experiment.identity() == other.identity()
         )
         assert (
-            setting.identity()
-            == experiment(**{**setting.model_dump(), "scale": "paper"}).identity()
+            experiment.identity()
+            == small_train(**{**experiment.model_dump(), "scale": "paper"}).identity()
         )
-        assert setting.identity() != experiment(**{**setting.model_dump(), "epochs": 11}).identity()
+        assert (
+            experiment.identity()
+            != small_train(**{**experiment.model_dump(), "epochs": 11}).identity()
+        )
         # a template measures things of its own, which a checkpoint keeps
         assert Train().identity() != Curriculum(**Train().model_dump(), followed=5).identity()
 
     def test_the_runs_in_their_order(self):
-        setting = experiment(
+        experiment = small_train(
             betas=[1, 0.1], warmups=[[0.01, 0.1, 5]], temperatures=[1.0, 2.0], seeds=[3, 1]
         )
         found = [
-            (run.seed, run.temperature, run.label, run.warmup_epochs) for run in setting.runs(7)
+            (run.seed, run.temperature, run.label, run.warmup_epochs) for run in experiment.runs(7)
         ]
         labels = [("1", 0.0), ("0.1", 0.0), ("warm-up 0.01→0.1", 5.0)]
         assert found == [
             (seed, tau, *label) for seed in (3, 1) for tau in (1.0, 2.0) for label in labels
         ]
-        assert setting.trainings == len(found) == len(setting.planned())
+        assert experiment.trainings == len(found) == len(experiment.planned())
 
     def test_a_record_knows_a_run_by_numbers(self):
-        constant, warmed = experiment(betas=[5], warmups=[[0.01, 0.1, 5]]).planned()
+        constant, warmed = small_train(betas=[5], warmups=[[0.01, 0.1, 5]]).planned()
         assert constant == {
             "schedule": "5",
             "beta": 5.0,
@@ -216,12 +228,12 @@ def test_from_a_notebook():
 
 
 def test_the_table_describes_every_parameter(subtests):
-    for template, kind in TEMPLATES.items():
+    for template, kind in EXPERIMENTS.items():
         with subtests.test(template):
             table = kind.table()
             assert [row["name"] for row in table] == kind.parameters()
             assert all(value for row in table for value in row.values())
             namespace: dict[str, Any] = {}
-            exec(kind.cell(), namespace)  # the cell gives the setting back, with its defaults
+            exec(kind.cell(), namespace)  # the cell gives the experiment back, with its defaults
             assert kind.from_parameters(namespace) == kind()
-            assert all(namespace[name] == "" for name in settings.PLACES)
+            assert all(namespace[name] == "" for name in PLACES)
