@@ -18,7 +18,7 @@ import nbformat
 import pytest
 
 from study import records
-from study.experiment import EXPERIMENTS, StepCost
+from study.experiment import EXPERIMENTS, StepCost, parameter_cell
 
 ROOT = Path(__file__).resolve().parents[2]
 HTML = ROOT / "_build" / "html"
@@ -93,7 +93,7 @@ def test_the_parameter_cells_are_those_of_the_experiments() -> None:
             for cell in jupytext.read(source).cells
             if "parameters" in cell.metadata.get("tags", [])
         ]
-        assert cell == kind.cell(), f"{source.name}: the cell must be {kind.__name__}.cell()"
+        assert cell == parameter_cell(kind), f"{source.name}: its cell is not parameter_cell(...)"
         given = kind().model_dump()
         assert (
             given["scale"] == "smoke"

@@ -27,7 +27,7 @@ from study.campaign import __main__ as command
 from study.campaign.agreement import agreement, told
 from study.campaign.run import run
 from study.campaign.watch import Watch
-from study.experiment import Train
+from study.experiment import Train, parameter_cell
 from tests.study.small import SAMPLES, measured
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +86,7 @@ done = {"epochs_done": experiment.epochs, "wall_seconds": 0.1, "scale": experime
 model = {"name": experiment.model, "parameters": 30}
 records.Record("train", experiment.model_dump(), data, model, runs, **done).write(record)
 ```
-""".replace("CELL", Train.cell())
+""".replace("CELL", parameter_cell(Train))
 
 CAMPAIGN: dict[str, Any] = {
     "name": "small",

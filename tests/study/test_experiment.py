@@ -20,6 +20,8 @@ from study.experiment import (
     Run,
     StepCost,
     Train,
+    parameter_cell,
+    parameter_table,
 )
 from tests.study.small import small_train
 
@@ -230,10 +232,12 @@ def test_from_a_notebook():
 def test_the_table_describes_every_parameter(subtests):
     for template, kind in EXPERIMENTS.items():
         with subtests.test(template):
-            table = kind.table()
-            assert [row["name"] for row in table] == kind.parameters()
-            assert all(value for row in table for value in row.values())
+            rows = parameter_table(kind)
+            assert [row["name"] for row in rows] == kind.parameters()
+            assert all(value for row in rows for value in row.values())
             namespace: dict[str, Any] = {}
-            exec(kind.cell(), namespace)  # the cell gives the experiment back, with its defaults
+            exec(
+                parameter_cell(kind), namespace
+            )  # the cell gives the experiment back, with its defaults
             assert kind.from_parameters(namespace) == kind()
             assert all(namespace[name] == "" for name in PLACES)
