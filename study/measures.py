@@ -163,7 +163,10 @@ def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suff
     }
     bins = calibration.calibration_bins(probabilities, labels)
     run[f"reliability{suffix}"] = {
-        name: getattr(bins, name) for name in ("upper", "count", "confidence", "accuracy")
+        "upper": bins.upper,
+        "count": bins.count,
+        "confidence": bins.confidence,
+        "accuracy": bins.accuracy,
     }
     if not suffix:
         interval = calibration.bootstrap_calibration(probabilities, labels)
@@ -174,16 +177,17 @@ def add_class_accuracies(
     final: Sequence[dict[str, Any]],
     logits: Tensor,
     labels: Tensor,
-    rules: Sequence[Callable[[Tensor], Tensor]],
+    decisions: Sequence[Callable[[Tensor], Tensor]],
 ) -> None:
     """Add to each run the accuracy of each class, from logits ``[R, N, C]``.
 
-    It is that of the largest logit, and (``_link``) that of a rule for each run.
+    It is that of the largest logit, and (``_link``) that of the decision of each run.
     """
     of_class = F.one_hot(labels).double()  # (N, C)
-    for run, of_run, rule in zip(final, logits, rules, strict=True):
-        for suffix, chosen in (("", of_run.argmax(1)), ("_link", rule(of_run))):
-            correct = (chosen == labels).double()
+    for run, run_logits, decide in zip(final, logits, decisions, strict=True):
+        predictions = {"": run_logits.argmax(1), "_link": decide(run_logits)}
+        for suffix, predicted in predictions.items():
+            correct = (predicted == labels).double()
             run[f"class_accuracy{suffix}"] = (correct @ of_class / of_class.sum(0)).tolist()
             run["metrics"][f"test_accuracy{suffix}"] = float(correct.mean())
 
@@ -308,18 +312,19 @@ def confidence_summaries(
             (run for run, other in enumerate(seeds) if other == seed),
             key=lambda run: abs(math.log(betas[run])),
         )
-        own, shared = difficulty_groups(values[-1]), difficulty_groups(confidences[reference, -1])
+        groups = difficulty_groups(values[-1])
+        reference_groups = difficulty_groups(confidences[reference, -1])
         single = confidences[reference, -1].argsort(stable=True)[ranks]
         kept.append(
             {
-                "group_confidence": _group_means(values, own),
-                "reference_group_confidence": _group_means(values, shared),
+                "group_confidence": _group_means(values, groups),
+                "reference_group_confidence": _group_means(values, reference_groups),
                 "single_confidence": _rounded(values[:, single].T),
                 "epoch_learnt_counts": torch.bincount(learnt, minlength=epochs + 1).tolist(),
                 "never_learnt": (learnt == epochs).double().mean().item(),
                 "median_epoch_learnt": learnt.double().median().item(),
                 "group_epoch_learnt": [
-                    learnt[own == group].double().mean().item() for group in range(_GROUPS)
+                    learnt[groups == group].double().mean().item() for group in range(_GROUPS)
                 ],
             }
         )
@@ -420,8 +425,8 @@ def target_angles(features: Tensor, labels: Tensor, vectors: Tensor) -> dict[str
     ``target_angle`` is the mean in radians ``[R]``, ``target_angle_counts`` the number of samples
     between :data:`ANGLE_EDGES` ``[R, 36]``. A feature of length 0 counts as a right angle.
     """
-    own = F.normalize(vectors.double(), dim=2)[:, labels]  # (R, N, D)
-    cosine = (F.normalize(features.double(), dim=2) * own).sum(2)
+    of_class = F.normalize(vectors.double(), dim=2)[:, labels]  # (R, N, D)
+    cosine = (F.normalize(features.double(), dim=2) * of_class).sum(2)
     angles = torch.arccos(cosine.clamp(-1, 1))
     counts = torch.stack(
         [torch.histc(of_run, len(ANGLE_EDGES) - 1, 0.0, math.pi) for of_run in angles]

@@ -4,7 +4,7 @@ It is gradient decay with a β for each run, or any other loss of the table.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,29 @@ from torch.nn import functional as F
 from gdlib import heads, losses
 from gdlib.functional import gd_cross_entropy
 from study.losses import Loss
+
+_MODULES: Mapping[str, Callable[..., nn.Module]] = {
+    "ArcFaceLoss": losses.ArcFaceLoss,
+    "ArcGradLoss": losses.ArcGradLoss,
+    "CrossEntropyLoss": nn.CrossEntropyLoss,
+    "FocalLoss": losses.FocalLoss,
+    "GDCrossEntropyLoss": losses.GDCrossEntropyLoss,
+    "GaussianMixtureLoss": losses.GaussianMixtureLoss,
+    "GeneralizedCrossEntropyLoss": losses.GeneralizedCrossEntropyLoss,
+    "LargeMarginLoss": losses.LargeMarginLoss,
+    "ModifiedCrossEntropyLoss": losses.ModifiedCrossEntropyLoss,
+    "MultiClassHingeLoss": losses.MultiClassHingeLoss,
+    "NegativeProbabilityLoss": losses.NegativeProbabilityLoss,
+    "Poly1CrossEntropyLoss": losses.Poly1CrossEntropyLoss,
+    "SoftMarginLoss": losses.SoftMarginLoss,
+}
+"""The modules that take their arguments alone, by their names in the table of losses."""
+
+_ANNEALED: Mapping[str, Callable[..., nn.Module]] = {
+    "LSoftmaxLoss": losses.LSoftmaxLoss,
+    "SphereFaceLoss": losses.SphereFaceLoss,
+}
+"""The modules that also take :func:`annealing`."""
 
 
 class StackLoss(nn.Module):
@@ -43,38 +66,33 @@ class StackLoss(nn.Module):
         counts: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.name, self.classes = loss.name, classes
+        self.name = loss.name
+        self.classes = classes
+        self.knows_runs = loss.kind.module in ("AdaCosLoss", "CenterLoss")
+        if counts is None:
+            counts = torch.ones(classes)
         arguments: dict[str, Any] = loss.arguments | {"reduction": "none"}
-        self.whole = loss.kind.module in ("AdaCosLoss", "CenterLoss")  # these know the run axis
         self.loss: nn.Module
         if loss.kind.module == "CenterLoss":
-            self.loss = _WithCenters(classes, features, runs, *loss.numbers)
+            (factor,) = loss.numbers
+            self.loss = _WithCenters(classes, features, runs, factor)
         elif loss.kind.module == "AdaCosLoss":
             self.loss = losses.AdaCosLoss(classes, runs=runs, **arguments)
         elif loss.name in CORRECTIONS:
-            self.loss = Balanced(
-                loss.name, loss.numbers[0], torch.ones(classes) if counts is None else counts
-            )
-        elif loss.kind.module in ("LSoftmaxLoss", "SphereFaceLoss"):
-            self.loss = getattr(losses, loss.kind.module)(annealing=annealing, **arguments)
+            (beta,) = loss.numbers
+            self.loss = Balanced(loss.name, beta, counts)
+        elif loss.kind.module in _ANNEALED:
+            self.loss = _ANNEALED[loss.kind.module](annealing=annealing, **arguments)
         else:
-            self.loss = getattr(
-                nn if loss.kind.module == "CrossEntropyLoss" else losses, loss.kind.module
-            )(**arguments)
-        of_margin = math.exp(-arguments.get("margin", 0))
-        fixed = {
-            "softmax": 1.0,
-            "super-symmetry": 1.0,
-            "gd": arguments.get("beta"),
-            "m-softmax": of_margin,
-        }.get(loss.name)
-        if fixed is not None:  # a gradient decay, which the trainer can do by hand
-            self.beta_and_temperature = lambda beta: (fixed, 1.0)
+            self.loss = _MODULES[loss.kind.module](**arguments)
+        constant = _constant_beta(loss)
+        if constant is not None:  # the trainer can do it by hand
+            self.beta_and_temperature = lambda beta: (constant, 1.0)
 
     def forward(self, outputs: Tensor, labels: Tensor, beta: Tensor | None = None) -> Tensor:
         """Compute the losses."""
-        values, *rest = self.inputs(outputs)
-        return self._of_runs(self.loss, values, labels, *rest)
+        values, *others = self.inputs(outputs)
+        return self._of_runs(self.loss, values, labels, *others)
 
     def inputs(self, outputs: Tensor) -> tuple[Tensor, ...]:
         """Split the outputs of the last layer into what the module takes beside the labels."""
@@ -88,16 +106,30 @@ class StackLoss(nn.Module):
     def logits(self, outputs: Tensor) -> Tensor:
         """Return what the probabilities are the softmax of, ``[R, N, C]``; no margin is in it."""
         inputs = self.inputs(outputs)
-        return (
-            self._of_runs(self.loss.logits, *inputs)
-            if isinstance(self.loss, losses.Loss)
-            else inputs[0]
-        )
+        if not isinstance(self.loss, losses.Loss):
+            return inputs[0]
+        return self._of_runs(self.loss.logits, *inputs)
 
-    def _of_runs(self, function: Callable[..., Tensor], *parts: Tensor) -> Tensor:
-        if self.whole:
-            return function(*parts)
-        return function(*(part.flatten(0, 1) for part in parts)).unflatten(0, parts[0].shape[:2])
+    def _of_runs(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """Apply a function of samples ``[N, ...]`` to those of all runs ``[R, N, ...]``."""
+        if self.knows_runs:
+            return function(*tensors)
+        runs_and_samples = tensors[0].shape[:2]
+        flat = [tensor.flatten(0, 1) for tensor in tensors]
+        return function(*flat).unflatten(0, runs_and_samples)
+
+
+def _constant_beta(loss: Loss) -> float | None:
+    """Return the β of a loss that is a gradient decay; None for another one."""
+    if loss.name in ("softmax", "super-symmetry"):
+        return 1.0
+    if loss.name == "gd":
+        (beta,) = loss.numbers
+        return beta
+    if loss.name == "m-softmax":
+        (margin,) = loss.numbers
+        return math.exp(-margin)
+    return None
 
 
 class _WithCenters(nn.Module):
@@ -108,19 +140,16 @@ class _WithCenters(nn.Module):
 
     def __init__(self, classes: int, features: int, runs: int, factor: float) -> None:
         super().__init__()
-        self.factor, self.distance = factor, losses.CenterLoss(reduction="none")
+        self.factor = factor
+        self.distance = losses.CenterLoss(reduction="none")
         self.head = heads.ClassCenters(features, classes, rate=0.5, runs=runs)
 
     def forward(self, logits: Tensor, labels: Tensor, features: Tensor) -> Tensor:
         """Compute the losses ``[R, N]``, then move the centres."""
         distance = self.distance(features, labels, self.head.centers)
         self.head.update(features.detach(), labels)
-        return (
-            F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").unflatten(
-                0, labels.shape
-            )
-            + self.factor * distance
-        )
+        cross_entropy = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
+        return cross_entropy.unflatten(0, labels.shape) + self.factor * distance
 
 
 CORRECTIONS = ("class-beta", "adjusted", "weighted")
@@ -143,18 +172,22 @@ class Balanced(nn.Module):
 
     def __init__(self, correction: str, beta: float, counts: Tensor) -> None:
         super().__init__()
-        shares, same = counts / counts.sum(), torch.ones(len(counts))
-        betas = (
-            (1 + beta) * shares / shares.min() - 1 if correction == "class-beta" else beta * same
-        )
+        shares = counts / counts.sum()
+        betas = beta * torch.ones(len(counts))
+        shift = torch.zeros(len(counts))
+        weight = torch.ones(len(counts))
+        prior = shares
+        if correction == "class-beta":
+            betas = (1 + beta) * shares / shares.min() - 1
+        elif correction == "adjusted":
+            shift = shares.log()
+        elif correction == "weighted":
+            weight = 1 / (len(counts) * shares)
+            prior = torch.ones(len(counts))
         self.betas = nn.Buffer(betas, persistent=False)
-        self.shift = nn.Buffer(
-            shares.log() if correction == "adjusted" else 0 * same, persistent=False
-        )
-        self.weight = nn.Buffer(
-            1 / (len(counts) * shares) if correction == "weighted" else same, persistent=False
-        )
-        self.prior = nn.Buffer(same if correction == "weighted" else shares, persistent=False)
+        self.shift = nn.Buffer(shift, persistent=False)
+        self.weight = nn.Buffer(weight, persistent=False)
+        self.prior = nn.Buffer(prior, persistent=False)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Compute the losses ``[N]`` from logits ``[N, C]``."""
@@ -211,7 +244,8 @@ class GradientDecay:
     """
 
     def __init__(self, temperatures: Sequence[float], *, match_gradient: bool = False) -> None:
-        self.tau = None if set(temperatures) == {1.0} else torch.tensor(temperatures)
+        varied = any(temperature != 1.0 for temperature in temperatures)
+        self.tau = torch.tensor(temperatures) if varied else None
         self.match_gradient = match_gradient
         if not match_gradient:  # the trainer can do it by hand
             self.beta_and_temperature = lambda beta: (beta, 1.0 if self.tau is None else self.tau)
@@ -219,22 +253,22 @@ class GradientDecay:
     def __call__(self, logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
         """Compute the losses."""
         samples = labels.shape[1]
+        temperature: float | Tensor = 1.0
         if self.tau is not None:
-            self.tau = self.tau.to(
-                logits
-            )  # copied to the device once: a recorded step could not do it
+            # copied to the device once: a recorded step could not do it
+            self.tau = self.tau.to(logits)
+            temperature = self.tau.repeat_interleave(samples)
         losses = gd_cross_entropy(
             logits.flatten(0, 1),
             labels.flatten(),
             beta=beta.repeat_interleave(samples),
-            temperature=1.0 if self.tau is None else self.tau.repeat_interleave(samples),
+            temperature=temperature,
             reduction="none",
         ).unflatten(0, labels.shape)
-        return (
-            losses * _matching_factor(self.logits(logits).detach(), labels, beta)[:, None]
-            if self.match_gradient
-            else losses
-        )
+        if not self.match_gradient:
+            return losses
+        factor = _matching_factor(self.logits(logits).detach(), labels, beta)
+        return losses * factor[:, None]
 
     def logits(self, outputs: Tensor) -> Tensor:
         """Return the outputs over τ, of which the probabilities are the softmax."""
@@ -247,6 +281,7 @@ def _matching_factor(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
     The quotient is of each run, ``[R]``.
     """
     log_p = torch.log_softmax(logits, 2).gather(2, labels.unsqueeze(2)).squeeze(2)
-    p, rest = log_p.exp(), -torch.expm1(log_p)  # p_c and 1 - p_c, (R, N)
-    decayed = rest / (rest + beta[:, None] * p)  # 1 + (β - 1) p without cancellation
-    return rest.sum(1) / decayed.sum(1).clamp(min=torch.finfo(decayed.dtype).tiny)
+    p = log_p.exp()  # p_c, (R, N)
+    others = -torch.expm1(log_p)  # 1 - p_c, (R, N)
+    decayed = others / (others + beta[:, None] * p)  # 1 + (β - 1) p without cancellation
+    return others.sum(1) / decayed.sum(1).clamp(min=torch.finfo(decayed.dtype).tiny)

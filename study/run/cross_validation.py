@@ -17,7 +17,7 @@ from study import data, records
 from study.experiment import CrossValidation
 from study.losses import parse
 from study.objective import StackLoss
-from study.run.job import Progress, record_of
+from study.run.job import Progress, parameters_of_run, record_of
 
 
 def cross_validate(experiment: CrossValidation) -> records.Record:
@@ -32,18 +32,18 @@ def cross_validate(experiment: CrossValidation) -> records.Record:
     """
     started = time.perf_counter()
     runs: list[dict[str, Any]] = []
-    copies, sources, parameters = {}, set(), {}
+    copies: dict[str, str] = {}
+    sources: set[str] = set()
+    parameters: dict[str, int] = {}
     progress = Progress(len(experiment.datasets), "table")
     for index, name in enumerate(experiment.datasets):
         progress(index)
         table = data.table(name, categorical=experiment.categorical)
-        model, found = _stack(experiment, table)
-        copies[name], parameters[name] = (
-            table.copy,
-            sum(parameter.numel() for parameter in model.parameters()) // model.runs,
-        )
+        model, runs_of_table = _stack(experiment, table)
+        copies[name] = table.copy
         sources.add(table.source)
-        runs += found
+        parameters[name] = parameters_of_run(model)
+        runs += runs_of_table
     return record_of(
         experiment,
         started,
@@ -63,48 +63,35 @@ def _stack(
     experiment: CrossValidation, table: data.Table
 ) -> tuple[models.RunModel, list[dict[str, Any]]]:
     """Train the stack of one table; return the model and what is to be recorded of each seed."""
-    groups = (
-        data.duplicate_groups(table.features, table.labels)
-        if experiment.duplicates_together
-        else None
-    )
-    folds = torch.stack(
-        [
-            data.folds(table.labels, experiment.folds, seed, experiment.stratified, groups)
-            for seed in experiment.seeds
-        ]
-    )
-    held_out = (folds[:, None, :] == torch.arange(experiment.folds)[None, :, None]).flatten(
-        0, 1
-    )  # (R, N), seed by seed
+    held_out = _held_out(experiment, table)  # (R, N), seed by seed
     seeds = [
         seed * experiment.folds + fold
         for seed in experiment.seeds
         for fold in range(experiment.folds)
     ]
     order = order_of_parts([(~part).nonzero().squeeze(1) for part in held_out], seeds)
+    features = table.features.shape[1]
     normalizers = [
         data.fit_normalizer(table.features[~part], experiment.normalization) for part in held_out
     ]
-    shift, scale = (
-        torch.stack([getattr(one, name).expand(table.features.shape[1]) for one in normalizers])[
-            :, None
-        ]
-        for name in ("shift", "scale")
-    )
+    shift = torch.stack([normalizer.shift.expand(features) for normalizer in normalizers])
+    scale = torch.stack([normalizer.scale.expand(features) for normalizer in normalizers])
+    normalized = (table.features - shift[:, None]) / scale[:, None]  # (R, N, D)
 
-    chosen, classes = parse(experiment.loss), len(table.class_names)
+    loss = parse(experiment.loss)
+    classes = len(table.class_names)
     model = models.HeadedMLP(
-        [table.features.shape[1], *experiment.hidden, classes],
+        [features, *experiment.hidden, classes],
         seeds,
-        head=chosen.kind.head,
-        with_features=chosen.kind.with_features,
-        **experiment.model_dump(include={"activation", "initialization", "linear_features"}),
+        head=loss.kind.head,
+        with_features=loss.kind.with_features,
+        activation=experiment.activation,
+        initialization=experiment.initialization,
+        linear_features=experiment.linear_features,
     )
-    normalized = (table.features - shift) / scale  # (R, N, D)
     history = train(
         model,
-        RunLoss(StackLoss(chosen, classes, runs=model.runs, features=experiment.hidden[-1])),
+        RunLoss(StackLoss(loss, classes, runs=model.runs, features=experiment.hidden[-1])),
         (table.features, table.labels),
         epochs=experiment.epochs,
         optimisation=Optimisation(
@@ -116,7 +103,7 @@ def _stack(
         batches=Batches(
             experiment.batch_size,
             order=order,
-            prepare=partial(_normalized, shift=shift, scale=scale),
+            prepare=partial(_normalized, shift=shift[:, None], scale=scale[:, None]),
         ),
         measure=partial(
             _accuracies,
@@ -149,6 +136,19 @@ def _stack(
         }
         for index, seed in enumerate(experiment.seeds)
     ]
+
+
+def _held_out(experiment: CrossValidation, table: data.Table) -> Tensor:
+    """Mark the samples that each run leaves out, ``[R, N]``: fold by fold of each seed."""
+    groups = None
+    if experiment.duplicates_together:
+        groups = data.duplicate_groups(table.features, table.labels)
+    folds = [
+        data.folds(table.labels, experiment.folds, seed, experiment.stratified, groups)
+        for seed in experiment.seeds
+    ]
+    fold = torch.arange(experiment.folds)
+    return (torch.stack(folds)[:, None, :] == fold[None, :, None]).flatten(0, 1)
 
 
 def _normalized(batch: Tensor, draws: Tensor | None, *, shift: Tensor, scale: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gdlib.models import RunModel
 from study import records
 from study.experiment import Experiment
 
@@ -21,7 +22,9 @@ class Progress:
     """
 
     def __init__(self, total: int, unit: str) -> None:
-        self.total, self.unit, self.said = total, unit, time.monotonic()
+        self.total = total
+        self.unit = unit
+        self.last_line = time.monotonic()
         self.start: tuple[int, float] | None = None
 
     def __call__(self, done: int) -> None:
@@ -30,11 +33,13 @@ class Progress:
         The first call may be in the middle, of a training that goes on.
         """
         now = time.monotonic()
-        first, started = self.start = self.start or (done, now)
-        if now - self.said >= _EVERY and done > first:
+        if self.start is None:
+            self.start = (done, now)
+        first, started = self.start
+        if now - self.last_line >= _EVERY and done > first:
             minutes = (now - started) / (done - first) * (self.total - done) / 60
             _log.info("%s %d of %d, about %.3g minutes left", self.unit, done, self.total, minutes)
-            self.said = now
+            self.last_line = now
 
 
 def device_of(name: str) -> torch.device:
@@ -46,12 +51,19 @@ def device_of(name: str) -> torch.device:
         raise ValueError(
             "device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"
         )
-    return torch.device(name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
 
 
 def name_of(device: torch.device) -> str:
     """Name a device as records do."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def parameters_of_run(model: RunModel) -> int:
+    """Count the parameters of one run of a stack."""
+    return sum(parameter.numel() for parameter in model.parameters()) // model.runs
 
 
 def record_of(

@@ -30,7 +30,7 @@ from study.measures import (
     target_angles,
 )
 from study.objective import Balanced, GradientDecay, StackLoss
-from study.run.job import Progress, device_of, record_of
+from study.run.job import Progress, device_of, parameters_of_run, record_of
 
 _IMAGES_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # in an evaluation
 
@@ -64,7 +64,7 @@ def train_stack(
     dataset = _load(experiment).to(device)
     steps_per_epoch = math.ceil(len(dataset.train) / experiment.batch_size)
     runs = experiment.runs(steps_per_epoch)
-    model = _model(experiment, dataset, [member.seed for member in runs]).to(device)
+    model = _model(experiment, dataset, [run.seed for run in runs]).to(device)
     _whiten(model, dataset)
     if experiment.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -83,7 +83,7 @@ def train_stack(
             epochs=experiment.epochs,
             optimisation=_optimisation(experiment),
             batches=_batches(experiment, dataset),
-            schedule=[_schedule(experiment, member, steps_per_epoch) for member in runs],
+            schedule=[_schedule(experiment, run, steps_per_epoch) for run in runs],
             execution=Execution(
                 precision=experiment.precision,
                 fused=experiment.fused,
@@ -93,18 +93,19 @@ def train_stack(
             checkpoint=_checkpoint(experiment, dataset, checkpoint_dir),
         )
 
-    final = _final(evaluation, runs, counts, history)
-    added = finish(model, dataset, history) if finish is not None else [{} for _ in runs]
-    parameters = sum(parameter.numel() for parameter in model.parameters()) // model.runs
+    measured = _final(evaluation, runs, counts, history)
+    added: Sequence[Mapping[str, Any]] = [{} for _ in runs]
+    if finish is not None:
+        added = finish(model, dataset, history)
     return record_of(
         experiment,
         started,
         device,
         data=_described(dataset),
-        model={"name": experiment.model, "parameters": parameters},
+        model={"name": experiment.model, "parameters": parameters_of_run(model)},
         runs=[
-            member.values() | {**final[index], "curves": _curves(history, index), **added[index]}
-            for index, member in enumerate(runs)
+            run.values() | {**measured[index], "curves": _curves(history, index), **added[index]}
+            for index, run in enumerate(runs)
         ],
         epochs_done=history[-1]["epoch"],
     )
@@ -216,7 +217,7 @@ def _objective(
         counts: training samples of each class.
     """
     if experiment.loss == "gd":
-        temperatures = [member.temperature for member in runs]
+        temperatures = [run.temperature for run in runs]
         return GradientDecay(temperatures, match_gradient=experiment.match_gradient)
     features = models.class_vectors(model).shape[2]
     return StackLoss(
@@ -236,11 +237,13 @@ def _measure(
     progress(epoch)
     last = epoch == experiment.epochs
     tested = last or epoch % experiment.test_every == 0
-    fits = experiment.train_every and (epoch <= 10 or epoch % experiment.train_every == 0)
+    fitted = last
+    if experiment.train_every:
+        fitted = last or epoch <= 10 or epoch % experiment.train_every == 0
     measured: dict[str, Tensor] = {}
     if tested:
         measured |= scores(evaluation.logits(dataset.test), dataset.test.labels, "test")
-    if tested and (last or fits):
+    if tested and fitted:
         measured |= scores(evaluation.logits(dataset.train), dataset.train.labels, "train")
     if experiment.feedbacks and dataset.valid is not None:
         measured |= _confidence(evaluation.logits(dataset.valid), dataset.valid.labels)
@@ -265,17 +268,17 @@ def _final(
 ) -> list[dict[str, Any]]:
     """Measure each run after the last epoch, for its record."""
     experiment, dataset = evaluation.experiment, evaluation.dataset
-    betas = [member.schedule(math.inf) for member in runs]
+    betas = [run.schedule(math.inf) for run in runs]
     final = final_measures(dataset, evaluation.logits, betas)
     if isinstance(evaluation.model, models.StackedMLP):
         layer = first_layer(evaluation.model, experiment.activation, dataset.train.inputs)
         for name, values in layer.items():
-            for of_run, value in zip(final, values.tolist(), strict=True):
-                of_run["metrics"][name] = value
+            for run, value in zip(final, values.tolist(), strict=True):
+                run["metrics"][name] = value
     if experiment.imbalance != 1:
-        rules = [_rule(evaluation, beta, counts).decide for beta in betas]
+        decisions = [_balanced(evaluation, beta, counts).decide for beta in betas]
         logits = evaluation.logits(dataset.test)
-        add_class_accuracies(final, logits, dataset.test.labels, rules)
+        add_class_accuracies(final, logits, dataset.test.labels, decisions)
     if experiment.angles:
         features = evaluation.features(dataset.train)
         vectors = evaluation.class_vectors()
@@ -283,7 +286,7 @@ def _final(
     return final
 
 
-def _rule(evaluation: Evaluation, beta: float, counts: Tensor) -> Balanced:
+def _balanced(evaluation: Evaluation, beta: float, counts: Tensor) -> Balanced:
     """Return what decides for the balanced error: the loss itself, or a plain gradient decay."""
     objective = evaluation.objective
     if isinstance(objective, StackLoss) and isinstance(objective.loss, Balanced):
@@ -315,14 +318,14 @@ def _whiten(model: models.RunModel, dataset: data.Dataset) -> None:
             network.whiten(dataset.normalize(dataset.train.inputs[:5_000]))
 
 
-def _schedule(experiment: Train, member: Run, steps_per_epoch: int) -> Schedule:
+def _schedule(experiment: Train, run: Run, steps_per_epoch: int) -> Schedule:
     """Return the schedule of a run, over steps; by epoch, β changes with the first step of each.
 
     Feedback changes with what is measured after each epoch.
     """
-    if experiment.schedule_unit == "step" or isinstance(member.schedule, ConfidenceFeedback):
-        return member.schedule
-    return partial(_at_first_step, member.schedule, steps_per_epoch)
+    if experiment.schedule_unit == "step" or isinstance(run.schedule, ConfidenceFeedback):
+        return run.schedule
+    return partial(_at_first_step, run.schedule, steps_per_epoch)
 
 
 def _at_first_step(schedule: Schedule, steps_per_epoch: int, step: float) -> float:
@@ -335,17 +338,19 @@ def _load(experiment: Train) -> data.Dataset:
 
     They are rows of numbers, or images as they lie in their files, to be normalised batch by batch.
     """
-    options = experiment.model_dump(
-        include={"normalization", "validation_size", "subset", "imbalance", "labels"}
+    is_perceptron = experiment.model == "mlp"
+    dataset = data.load(
+        experiment.dataset,
+        normalization=experiment.normalization,
+        validation_size=experiment.validation_size,
+        subset=experiment.subset,
+        imbalance=experiment.imbalance,
+        labels=experiment.labels,
+        as_bytes=experiment.dataset in IMAGES and not is_perceptron,
     )
-    if experiment.model == "mlp":
-        dataset = data.load(experiment.dataset, **options).flat()
-        if experiment.input_scale != 1:
-            dataset = dataset.with_inputs(lambda inputs: inputs * experiment.input_scale)
-    else:
-        dataset = data.load(
-            experiment.dataset, as_bytes=experiment.dataset in IMAGES, **options
-        ).with_channels()
+    dataset = dataset.flat() if is_perceptron else dataset.with_channels()
+    if experiment.input_scale != 1:
+        dataset = dataset.with_inputs(lambda inputs: inputs * experiment.input_scale)
     if experiment.label_noise:
         noisy = data.with_label_noise(
             dataset.train.labels, experiment.label_noise, classes=dataset.classes
@@ -376,7 +381,6 @@ def _model(experiment: Train, dataset: data.Dataset, seeds: Sequence[int]) -> mo
 
 def _perceptrons(experiment: Train, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
     sizes = [dataset.train.inputs.shape[1], *experiment.hidden, dataset.classes]
-    options = experiment.model_dump(include={"activation", "initialization", "linear_features"})
     if experiment.loss != "gd":
         kind = parse(experiment.loss).kind
         return models.HeadedMLP(
@@ -385,9 +389,17 @@ def _perceptrons(experiment: Train, dataset: data.Dataset, seeds: Sequence[int])
             head=kind.head,
             with_features=kind.with_features,
             bias=experiment.classifier_bias,
-            **options,
+            activation=experiment.activation,
+            initialization=experiment.initialization,
+            linear_features=experiment.linear_features,
         )
-    perceptrons = models.StackedMLP(sizes, seeds=seeds, **options)
+    perceptrons = models.StackedMLP(
+        sizes,
+        seeds=seeds,
+        activation=experiment.activation,
+        initialization=experiment.initialization,
+        linear_features=experiment.linear_features,
+    )
     with torch.no_grad():
         perceptrons.weights[0].mul_(experiment.first_weights)
     return perceptrons
@@ -398,16 +410,18 @@ def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]
 
     A constant β is left out.
     """
-    history = [entry for entry in history if "test_accuracy" in entry]
-    trained = [entry["epoch"] for entry in history if "train_accuracy" in entry]
+    tested = [entry for entry in history if "test_accuracy" in entry]
     curves: dict[str, list[float]] = {
-        "epoch": [entry["epoch"] for entry in history],
-        "train_epoch": trained,
+        "epoch": [entry["epoch"] for entry in tested],
+        "train_epoch": [entry["epoch"] for entry in tested if "train_accuracy" in entry],
     }
-    constant = len({float(entry["beta"][index]) for entry in history}) == 1
-    for entry in history:
+    first_beta = float(tested[0]["beta"][index])
+    is_constant = all(float(entry["beta"][index]) == first_beta for entry in tested)
+    for entry in tested:
         for name, value in entry.items():
-            if isinstance(value, Tensor) and value.ndim == 1 and not (name == "beta" and constant):
+            if name == "beta" and is_constant:
+                continue
+            if isinstance(value, Tensor) and value.ndim == 1:
                 curves.setdefault(name, []).append(float(value[index]))
     return curves
 
