@@ -138,27 +138,29 @@ def check(
     and the names of the :data:`WAYS` with a distance that the order of sums does not explain.
     """
     data = images(11 * batch_size // 2)
-    form: dict[str, Any] = {"width": width, "batch_size": batch_size}
+    stack: dict[str, Any] = {"width": width, "batch_size": batch_size}
     start = _weights(image_stack("resnet18", [0] * len(_BETAS), classes=10, width=width))
-    reference, found, wrong = fit("cpu", data, dtype=torch.float64, **form), {}, []
-    there = data[0].to(device), data[1].to(device)
+    reference = fit("cpu", data, dtype=torch.float64, **stack)
+    distances: dict[str, float] = {}
+    wrong: list[str] = []
+    on_device = data[0].to(device), data[1].to(device)
     with _without_tf32():
         for name, switches in WAYS.items():
             for dtype, tolerance in (
                 [(torch.float32, 1.0)] if "precision" in switches else _TOLERANCES.items()
             ):
                 try:
-                    weights = fit(device, there, dtype=dtype, **form, **switches)
+                    weights = fit(device, on_device, dtype=dtype, **stack, **switches)
                     distance = float((weights - reference).norm() / (reference - start).norm())
                 except Exception as error:  # whatever a driver or a compiler raises
                     _log.warning(
                         "%s: %s: %s", name, type(error).__name__, str(error).split("\n")[0]
                     )
                     distance = math.nan
-                found[f"{name}, weights in {str(dtype).removeprefix('torch.')}"] = distance
+                distances[f"{name}, weights in {str(dtype).removeprefix('torch.')}"] = distance
                 if not distance < tolerance:
                     wrong.append(name)
-    return found, list(dict.fromkeys(wrong))
+    return distances, list(dict.fromkeys(wrong))
 
 
 def _weights(model: nn.Module) -> Tensor:
@@ -175,14 +177,12 @@ class _Pace:
     """Look at the clock after every epoch, and leave a stack that will not end in time."""
 
     def __init__(self, epochs: int, end: float, more: float, clock: Callable[[], float]) -> None:
-        self.epochs, self.end, self.more, self.clock, self.epoch_seconds, self.times = (
-            epochs,
-            end,
-            more,
-            clock,
-            0.0,
-            list[float](),
-        )
+        self.epochs = epochs
+        self.end = end
+        self.more = more
+        self.clock = clock
+        self.epoch_seconds = 0.0
+        self.times: list[float] = []
 
     def __call__(self, model: object, dataset: object, epoch: int) -> Mapping[str, Tensor]:
         self.times.append(self.clock())
@@ -332,12 +332,12 @@ def _main(options: argparse.Namespace, root: Path, started: float) -> None:
     except CampaignError as error:
         sys.exit(str(error))
     missing = len(jobs)
-    found, wrong = (
+    distances, wrong = (
         check("cpu", width=0.125, batch_size=4)
         if options.device == "cpu"
         else check(options.device)
     )
-    for name, distance in found.items():
+    for name, distance in distances.items():
         _log.info("%s: %.1e of the way apart from a CPU", name, distance)
     for name in wrong:
         _log.error(

@@ -19,7 +19,7 @@ _ERRORS = 3.0  # standard errors of a difference of two means
 _TIME = "seconds"  # how the names of metrics end that no two runs share
 _BAR = 20  # characters
 
-Method = tuple[tuple[str, str], ...]  # the numbers of a run, without its seed
+RunKey = tuple[tuple[str, str], ...]  # by what a record knows a run, without its seed
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ def agreement(job: Job, committed: Sequence[Job]) -> Agreement:
     siblings = [one for one in committed if _alike(one, before) and one.done]
     seeds = _measured(siblings)
     furthest: tuple[float, str] = (-1.0, "")
-    for method in new:
+    for key in new:
         for name in deciding:
-            times, text = _apart(name, new[method], old[method], seeds[method])
-            furthest = max(furthest, (times, f"{_said(method)}: {text}"))
+            times, text = _apart(name, new[key], old[key], seeds[key])
+            furthest = max(furthest, (times, f"{_name(key)}: {text}"))
     within = furthest[0] <= _ERRORS
     return Agreement(job.id, "within the seeds' deviation" if within else "different", furthest[1])
 
@@ -84,23 +84,22 @@ def told(agreements: Iterable[Agreement]) -> str:
     return "\n".join(lines)
 
 
-def _measured(jobs: Iterable[Job]) -> dict[Method, list[dict[str, Any]]]:
-    """Read the metrics of the runs of some jobs, by method."""
-    found: dict[Method, list[dict[str, Any]]] = {}
+def _measured(jobs: Iterable[Job]) -> dict[RunKey, list[dict[str, Any]]]:
+    """Read the metrics of the runs of some jobs, by what they were trained with."""
+    by_key: dict[RunKey, list[dict[str, Any]]] = {}
     for job in jobs:
         planned = job.experiment.planned()
         for values, run in zip(planned, records.load(job.record).runs, strict=True):
-            method = tuple((name, str(value)) for name, value in values.items() if name != "seed")
-            found.setdefault(method, []).append(dict(run["metrics"]))
-    return found
+            key = tuple((name, str(value)) for name, value in values.items() if name != "seed")
+            by_key.setdefault(key, []).append(dict(run["metrics"]))
+    return by_key
 
 
 def _only(
-    found: Mapping[Method, Sequence[Mapping[str, Any]]], names: Sequence[str]
-) -> dict[Method, list[list[Any]]]:
+    measured: Mapping[RunKey, Sequence[Mapping[str, Any]]], names: Sequence[str]
+) -> dict[RunKey, list[list[Any]]]:
     return {
-        method: [[run.get(name) for name in names] for run in runs]
-        for method, runs in found.items()
+        key: [[run.get(name) for name in names] for run in runs] for key, runs in measured.items()
     }
 
 
@@ -120,26 +119,28 @@ def _apart(
 ) -> tuple[float, str]:
     """Measure how far two means lie apart, in standard errors of their difference."""
     metric = metrics.metric(name)
-    here, there = ([run.get(name) for run in runs] for runs in (new, old))
-    both = [[value for value in some if value is not None] for some in (here, there)]
-    if len(both[0]) < len(here) or len(both[1]) < len(there):
+    new_values = [run.get(name) for run in new]
+    old_values = [run.get(name) for run in old]
+    new_numbers = [value for value in new_values if value is not None]
+    old_numbers = [value for value in old_values if value is not None]
+    if len(new_numbers) < len(new_values) or len(old_numbers) < len(old_values):
         text = f"{metric.title} is missing in a run that diverged"
-        return (0.0 if here == there else math.inf), text
-    difference = statistics.fmean(both[0]) - statistics.fmean(both[1])
+        return (0.0 if new_values == old_values else math.inf), text
+    difference = statistics.fmean(new_numbers) - statistics.fmean(old_numbers)
     unit = f" {metric.unit}" if metric.unit else ""
     text = f"{metric.title} {metric.factor * difference:+.3g}{unit}".replace("-", "\N{MINUS SIGN}")
-    told = [run[name] for run in seeds if run.get(name) is not None]
+    of_seeds = [run[name] for run in seeds if run.get(name) is not None]
     if difference == 0:
         return 0.0, text
-    if len(told) < _LEAST:
-        return math.inf, f"{text}; {len(told)} seeds are too few for a deviation"
-    deviation = statistics.stdev(told)
+    if len(of_seeds) < _LEAST:
+        return math.inf, f"{text}; {len(of_seeds)} seeds are too few for a deviation"
+    deviation = statistics.stdev(of_seeds)
     text += f", the seeds' deviation is {metric.factor * deviation:.3g}"
     error = deviation * math.sqrt(2 / len(new))
     return (abs(difference) / error if error else math.inf), text
 
 
-def _said(method: Method) -> str:
-    """Name a method in a line: its schedule or its loss."""
-    values = dict(method)
+def _name(key: RunKey) -> str:
+    """Name what a run was trained with in a line: its schedule or its loss."""
+    values = dict(key)
     return values.get("schedule") or values.get("loss") or values.get("dataset") or "all runs"

@@ -45,9 +45,9 @@ class Watch(threading.Thread):
         # What a log had before belongs to earlier attempts; file times of a server are not asked.
         self.begin = {job.id: self._size(job) for job in plan.pending}
         self.grown = {name: (size, self.since) for name, size in self.begin.items()}
-        form = {"desc": plan.campaign.name, "unit": "", "bar_format": "{desc} |{bar:20}| {unit}"}
+        look = {"desc": plan.campaign.name, "unit": "", "bar_format": "{desc} |{bar:20}| {unit}"}
         self.bar: tqdm[Any] = tqdm(
-            total=len(plan.pending), disable=not (plan.pending and sys.stderr.isatty()), **form
+            total=len(plan.pending), disable=not (plan.pending and sys.stderr.isatty()), **look
         )  # type: ignore[call-overload]
 
     def start(self) -> None:

@@ -16,10 +16,10 @@ from study.figures.style import (
     beta_linestyle,
     not_run,
     order_colors,
-    reading_styles,
     schedule_label,
     schedule_style,
     use_style,
+    variant_styles,
 )
 
 __all__ = [
@@ -40,7 +40,7 @@ __all__ += [
     "feature_planes",
     "not_run",
     "order_colors",
-    "reading_styles",
+    "variant_styles",
 ]
 __all__ += [
     "reliability_diagrams",

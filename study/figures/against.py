@@ -19,9 +19,9 @@ from study.figures.style import (
     in_lines,
     not_run,
     one_legend,
-    reading_styles,
     schedule_label,
     schedule_style,
+    variant_styles,
 )
 from study.methods import Method
 from study.statistics import Interval
@@ -81,7 +81,7 @@ def against(
         height=2.3 if columns > 1 else 3.0,
         sharey="row" if counts else "none",
     )
-    styles = reading_styles(dict.fromkeys(map(str, table[line])))
+    styles = variant_styles(dict.fromkeys(map(str, table[line])))
     seeds = table.groupby(line)["seed"].nunique()
     told = "counted" in table and table["counted"].any()  # behind their names
     uneven = seeds.nunique() > 1 and not told
@@ -100,11 +100,11 @@ def against(
                 _intervals(ax, drawn, scale, label=labels[value], **styles[str(value)])
         for paper, series in _lines_of(papers, here, column) if papers is not None else ():
             printed = _relative(series * scale, how)
-            form, grey = _PAPERS[paper]
+            marker_and_line, grey = _PAPERS[paper]
             ax.plot(
                 printed.columns,
                 printed.iloc[0],
-                form,
+                marker_and_line,
                 color=grey,
                 linewidth=1.2,
                 markersize=5,
@@ -230,7 +230,7 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
     columns, places = min(columns, len(names)), len(sources) if sourced else 1
     height = (0.13 * places + 0.12) * len(labels) + 0.5
     figure, axes = grid(len(names), columns, width=7.0 / columns, height=height, sharey=True)
-    ours = reading_styles(source for source in sources if not source.startswith("paper"))
+    ours = variant_styles(source for source in sources if not source.startswith("paper"))
     for index, (panel, name) in enumerate(zip(axes, names, strict=False)):
         for place, source in enumerate(sources):
             found = frame[

@@ -131,7 +131,7 @@ def in_lines(text: str) -> str:
     )
 
 
-def reading_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def variant_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Give colour, marker and line of each variant, method or loss.
 
     A variant of MNIST, such as ``tanh, pixels 0 to 1``, has the marker of its activation, and the

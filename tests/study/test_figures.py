@@ -73,7 +73,7 @@ class TestColors:
     def test_a_variant_has_the_style_of_its_parts_and_any_other_name_has_one_that_is_not_a_betas(
         self,
     ):
-        unit, raw, relu, first, second, loss = figures.reading_styles(
+        unit, raw, relu, first, second, loss = figures.variant_styles(
             [
                 "tanh, pixels 0 to 1",
                 "tanh, pixels 0 to 255",
