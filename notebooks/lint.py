@@ -24,7 +24,7 @@ FORMAT = ("format", "--no-respect-gitignore")
 
 
 def all_notebooks() -> list[Path]:
-    """Every notebook of the project: all of ``notebooks/``, and the pages of the book that compute something."""
+    """List the notebooks: all of ``notebooks/``, and the pages of the book that have code."""
     computing = [
         path
         for path in (ROOT / "book").glob("*.md")
@@ -34,15 +34,19 @@ def all_notebooks() -> list[Path]:
 
 
 def put_back(source: Path, formatted: Path) -> None:
-    """Replace the code of those cells that ruff changed; everything else in the file stays as it is, to the letter."""
+    """Replace the code of those cells that ruff changed.
+
+    Everything else in the file stays as it is, to the letter.
+    """
     text = before = source.read_text(encoding="utf-8")
     for old, new in zip(
         jupytext.read(source).cells, nbformat.read(formatted, as_version=4).cells, strict=True
     ):
         if old.cell_type == "code" and old.source != new.source:
-            there, back = f"\n{old.source}\n```", f"\n{new.source}\n```"
-            assert there in text, f"{source}: this cell was not found again: {old.source[:80]}"
-            text = text.replace(there, back, 1)
+            before_ruff = f"\n{old.source}\n```"
+            after_ruff = f"\n{new.source}\n```"
+            assert before_ruff in text, f"{source}: this cell is not there: {old.source[:80]}"
+            text = text.replace(before_ruff, after_ruff, 1)
     if text != before:
         source.write_text(text, encoding="utf-8")
         print(f"formatted {source.relative_to(ROOT)}")

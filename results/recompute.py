@@ -1,8 +1,9 @@
 """Recompute what the book says of the claims: means, intervals, p-values, outcomes, verdicts.
 
 It reads the records and the files of the claims with NumPy, SciPy and PyYAML, and uses nothing of
-the book's code: which runs a claim is asked of, how they are compared, and what follows, are written
-here a second time. ``python results/recompute.py`` prints every comparison and every verdict.
+the book's code: which runs a claim is asked of, how they are compared, and what follows, are
+written here a second time. ``python results/recompute.py`` prints every comparison and every
+verdict.
 """
 
 import json
@@ -120,7 +121,10 @@ PLANNED = ("images", "cifar10", "cifar100", "many-classes")
 OLDER, OLDER_IN_PARTS = {"E6", "E8", "E11", "E12", "B1", "B2"}, {
     *("E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6")
 }  # fmt: skip
-LOSSES_OF_LM = r"(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm|l-softmax|lgm)( |$)"
+LOSSES_OF_LM = (
+    r"(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm"
+    r"|l-softmax|lgm)( |$)"
+)
 
 
 def numbers(record, run):

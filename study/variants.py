@@ -1,4 +1,4 @@
-"""What the papers leave unsaid, filled in one way: data, network, augmentation, length and the like.
+"""What the papers leave unsaid, filled in one way: data, network, augmentation, epochs and more.
 
 It is one value, a :class:`Variant`. A module that asks what a variant is reads its fields; nothing
 takes its printed name apart.
@@ -56,8 +56,10 @@ class Variant:
 
     Example:
         >>> few = Variant("cifar10-jpeg", "resnet18", 0.25, "none", images=6000, epochs=20)
-        >>> str(few), few.short
-        ('cifar10-jpeg, resnet18×0.25, plain, 6,000 images, 20 epochs', 'CIFAR-10, 6,000 images, plain')
+        >>> str(few)
+        'cifar10-jpeg, resnet18×0.25, plain, 6,000 images, 20 epochs'
+        >>> few.short
+        'CIFAR-10, 6,000 images, plain'
         >>> tanh = Variant("mnist", "mlp", activation="tanh", normalization="none")
         >>> str(tanh), tanh.short
         ('tanh-none', 'tanh, pixels 0 to 255')

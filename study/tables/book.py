@@ -27,7 +27,10 @@ _NOTHING = re.compile(
 )  # the sign of a number that is rounded to 0
 # Where a tag or a substitution begins; before these, what may hold a bare < and is read whole: an
 # escaped character, code between as many backticks, an address, a formula.
-_KEPT = r"(?P<kept>\\[!-/:-@[-`{-~]|(?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)|<https?://[^<>\s]*>)"
+_ESCAPED = r"\\[!-/:-@[-`{-~]"
+_CODE = r"(?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)"
+_ADDRESS = r"<https?://[^<>\s]*>"
+_KEPT = f"(?P<kept>{_ESCAPED}|{_CODE}|{_ADDRESS})"
 _TAG = re.compile(_KEPT + r"|(?P<formula>\$[^$]*\$)|<(?=[A-Za-z/!?])|\{(?=\{)")
 _NUMBER = re.compile(r"[+−-]?[\d.,\s]*\d(\s*±.*|\s*\[.*\](\s*points)?|\s*%)?")
 
@@ -57,7 +60,8 @@ class Table:
         body = "\n".join(
             "| " + " | ".join(_one_line(text) for text in line) + " |" for line in lines
         )
-        return f":::::{{table}} {_tagless(self.caption)}\n:name: {self.name}\n:class: {self._classes()}\n\n{body}\n:::::\n"
+        options = f":name: {self.name}\n:class: {self._classes()}"
+        return f":::::{{table}} {_tagless(self.caption)}\n{options}\n\n{body}\n:::::\n"
 
     def _repr_html_(self) -> str:
         """The same for Jupyter, where MyST is not understood; the book prefers the Markdown."""
@@ -66,7 +70,9 @@ class Table:
             "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>"
             for row in self.rows
         )
-        return f"<table><caption>{html.escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        caption = f"<caption>{html.escape(self.caption)}</caption>"
+        rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+        return f"<table>{caption}{rows}</table>"
 
     def _classes(self) -> str:
         """How the style sheet treats it on a narrow screen.
@@ -115,7 +121,8 @@ def table(
     Example:
         >>> accuracy = [mean_sd(values, scale=100) for values in ([0.970, 0.972], [0.975, 0.976])]
         >>> frame = pd.DataFrame({"β": ["1", "0.1"], "accuracy (%)": accuracy})
-        >>> print(table(frame, "tab-example", "Test accuracy, mean ± standard deviation.")._repr_markdown_())
+        >>> caption = "Test accuracy, mean ± standard deviation."
+        >>> print(table(frame, "tab-example", caption)._repr_markdown_())
         :::::{table} Test accuracy, mean ± standard deviation.
         :name: tab-example
         :class: data-table
@@ -225,8 +232,10 @@ def cross(
     One column of the runs goes down, the other across.
 
     Example:
-        >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "reading": ["relu", "relu", "tanh"], "accuracy": [0.97, 0.98, 0.96]})
-        >>> cross(runs, "accuracy", rows="β", columns="reading", spec=".1f", scale=100).to_dict("list")
+        >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "accuracy": [0.97, 0.98, 0.96]})
+        >>> runs["variant"] = ["relu", "relu", "tanh"]
+        >>> shown = cross(runs, "accuracy", rows="β", columns="variant", spec=".1f", scale=100)
+        >>> shown.to_dict("list")
         {'relu': ['97.5 ± 0.7', '–'], 'tanh': ['–', '96.0']}
     """
     cells = overview(runs, [rows, columns], {value: (value, spec, scale)}).pivot(

@@ -6,11 +6,11 @@ page it sees the variables of the page's cells as they are at its end; in a find
 of its claim, in an answer those of :func:`study.tables.measured.numbers`. :class:`Numbers` asks the
 runs of a page. Any other variable is a number too: ``{{ ratio | format(".2f") }}``.
 
-How a page gets them (``book/_ext/prose_numbers.py``): the build adds one cell to the page's end, which asks
-for the expressions of its prose (:func:`publish`). So they are a part of the code that the cache of
-executions is keyed on. Before Sphinx reads the page, the answers take the places of the braces, in
-the book and in the notebooks that it offers. A number that is not there stops the build with the
-page and the expression.
+How a page gets them (``book/_ext/prose_numbers.py``): the build adds one cell to the page's end,
+which asks for the expressions of its prose (:func:`publish`). So they are a part of the code that
+the cache of executions is keyed on. Before Sphinx reads the page, the answers take the places of
+the braces, in the book and in the notebooks that it offers. A number that is not there stops the
+build with the page and the expression.
 
 House style, :func:`written`: one decimal, a true minus, several numbers as their ends.
 """
@@ -195,8 +195,8 @@ class Numbers:
 
     A metric is a method; it takes the method of training, and one to subtract seed by seed. A
     constant β is named by its number, anything else as it stands in the column ``schedule``. The
-    answer is the mean over the seeds; where there are several variants, the smallest and the largest
-    mean. Shares are in per cent, differences of them in points.
+    answer is the mean over the seeds; where there are several variants, the smallest and the
+    largest mean. Shares are in per cent, differences of them in points.
 
     Args:
         runs: with ``variant``, ``seed``, ``schedule`` and the metrics, as
@@ -205,7 +205,8 @@ class Numbers:
     Example:
         >>> runs = {"variant": list("abab"), "schedule": list("1155"), "seed": 0}
         >>> small = Numbers(pd.DataFrame(runs | {"test_accuracy": [0.9, 0.8, 0.7, 0.9]}))
-        >>> render("{{ small.test_accuracy(1) }}, {{ small.test_accuracy(5, minus=1) }}", {"small": small})
+        >>> sentence = "{{ small.test_accuracy(1) }}, {{ small.test_accuracy(5, minus=1) }}"
+        >>> render(sentence, {"small": small})
         '80.0 to 90.0, −20.0 to 10.0'
         >>> written(small.where(variant="a").test_accuracy(5, minus=1), "+.2f")
         '−20.00'
