@@ -10,7 +10,6 @@ A campaign is a YAML file; each of its jobs is one run of one notebook and leave
     defaults: {dataset: mnist, epochs: 100}
     entries:
       - id: relu
-        answers: [E3, E4, E5]              # rows of the claims ledger
         template: train                    # notebooks/experiments/train.md
         parameters: {activation: relu}
         each: {seeds: [[0], [1], [2]]}     # one job for every value, or every combination

@@ -8,7 +8,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -17,7 +17,7 @@ import pandas as pd
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from study import ROOT, records
+from study import records
 from study.settings import TEMPLATES, OneOf, Setting, explanation
 
 _BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
@@ -42,7 +42,6 @@ class _Entry(BaseModel):
     id: Annotated[str, Field(max_length=100)]
     template: Annotated[str, OneOf(tuple(TEMPLATES))]
     title: str = ""
-    answers: list[str] = []
     parameters: dict[str, Any] = {}
     each: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
     minutes: Annotated[float, Field(gt=0, le=100_000)] | None = None
@@ -72,7 +71,6 @@ class Job:
     template: str
     parameters: Mapping[str, Any]
     record: Path
-    answers: tuple[str, ...] = ()
     minutes: float | None = None
     memory: int | None = None
     fresh: bool = False
@@ -155,9 +153,9 @@ class Job:
         return "" if reason == _NO_RECORD else reason
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Campaign:
-    """A campaign file with its jobs, in their order."""
+    """A campaign file with its jobs, in their order; one that was read again is another one."""
 
     name: str
     title: str
@@ -252,21 +250,19 @@ def coverage(jobs: Iterable[Job]) -> Coverage:
     )
 
 
-def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame:
-    """Count the trainings for some rows of the claims ledger.
+def coverage_table(campaigns: Iterable[Campaign]) -> pd.DataFrame:
+    """Count the trainings of some campaigns.
 
-    A row for each campaign of a folder and each scale.
+    A row for each campaign and each scale.
 
     Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``, in MyST.
-    A job that answers several rows counts once.
     """
     by: dict[tuple[str, str, str], list[Job]] = {}
-    for campaign in load_all(folder):
+    for campaign in campaigns:
+        title = records.verbatim(campaign.title)
         for job in campaign.jobs:
-            if set(answers) & set(job.answers):
-                title = records.verbatim(campaign.title)
-                key = (f"`{campaign.name}`", title, job.setting.model_dump()["scale"])
-                by.setdefault(key, []).append(job)
+            key = (f"`{campaign.name}`", title, job.setting.model_dump()["scale"])
+            by.setdefault(key, []).append(job)
     return pd.DataFrame(
         [(*key, str(coverage(jobs))) for key, jobs in by.items()],
         columns=["campaign", "what", "scale", "runs"],
@@ -353,21 +349,13 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
         )
     if not records.NAME.fullmatch(file.name):
         raise CampaignError(f"{path}: a campaign cannot be called {file.name[:100]!r}; {_NAMES}")
-    ledger, home = (
-        {path.stem for path in (ROOT / "claims").glob("[A-Z]*.yml")},
-        path.resolve().parent.parent / "results" / "records" / file.name,
-    )
+    home = path.resolve().parent.parent / "results" / "records" / file.name
     jobs: dict[str, Job] = {}
     for number, raw in enumerate(file.entries, start=1):
         where = f"{path}, entry {number}" + (
             f" ({str(raw['id'])[:60]})" if isinstance(raw, dict) and "id" in raw else ""
         )
         entry = _checked(_Entry, raw, where)
-        if unknown := set(entry.answers) - ledger:
-            raise CampaignError(
-                f"{where}: answers: the ledger has no row {min(unknown)!r}; its rows are: "
-                f"{', '.join(sorted(ledger))}"
-            )
         if twice := set(entry.each) & set(entry.parameters):
             raise CampaignError(
                 f"{where}: {min(twice)} stands in `parameters` and in `each`; keep one of them"
@@ -384,14 +372,16 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
             if len(jobs) == _JOBS:
                 raise CampaignError(f"{path} has more than {_JOBS:,} jobs")
             parameters = {**file.defaults, **entry.parameters, **chosen}
-            own = (
-                parameters,
-                home / f"{job_id}.json",
-                tuple(entry.answers),
-                entry.minutes,
-                entry.memory,
+            jobs[job_id] = Job(
+                campaign=file.name,
+                id=job_id,
+                entry=entry.id,
+                template=entry.template,
+                parameters=parameters,
+                record=home / f"{job_id}.json",
+                minutes=entry.minutes,
+                memory=entry.memory,
             )
-            jobs[job_id] = Job(file.name, job_id, entry.id, entry.template, *own)
     return Campaign(name=file.name, title=file.title or file.name, jobs=tuple(jobs.values()))
 
 
