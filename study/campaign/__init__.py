@@ -16,6 +16,9 @@ A campaign is a YAML file; each of its jobs is one run of one notebook and leave
         minutes: 2                         # expected time of one job
         memory: 4000                       # expected memory of one job in MB
 
+``recipe: fast`` in ``defaults`` stands for what ``campaigns/recipes.yml`` has under that name;
+what the campaign says itself counts before them.
+
 A job is *done* when its record is exactly what was planned (:meth:`Job.missing`). From the root of
 the project::
 

@@ -300,7 +300,7 @@ def load(path: str | Path) -> Campaign:
     """
     path = Path(path)
     try:
-        return _expanded(path, _stamp(path))
+        return _expanded(path, _stamp(path), _recipes(path.parent))
     except FileNotFoundError as error:
         there = ", ".join(found.stem for found in _campaigns(path.parent))
         raise CampaignError(
@@ -335,8 +335,45 @@ def _measured(path: Path, stamp: Stamp) -> tuple[str, dict[str, Any], list[dict[
     return record.template, record.parameters, known
 
 
+@dataclass(frozen=True, eq=False)
+class _Recipes:
+    """How networks are trained: parameters by the name that ``recipe`` of a campaign says."""
+
+    path: Path
+    named: Mapping[str, Any]
+
+    def resolved(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """Put the parameters of a recipe in the place of its name; others count before them."""
+        own = {name: value for name, value in defaults.items() if name != "recipe"}
+        recipe = defaults.get("recipe")
+        if recipe is None:
+            return own
+        if recipe not in self.named:
+            known = ", ".join(self.named) or "none"
+            raise CampaignError(
+                f"{self.path}: there is no recipe {str(recipe)[:100]!r}; the recipes are: {known}"
+            )
+        return {**self.named[recipe], **own}
+
+
+def _recipes(folder: Path) -> _Recipes:
+    """Read ``recipes.yml`` beside some campaigns, if it is there."""
+    path = folder / "recipes.yml"
+    return _read_recipes(path, _stamp(path) if path.is_file() else None)
+
+
 @functools.cache
-def _expanded(path: Path, stamp: Stamp) -> Campaign:
+def _read_recipes(path: Path, stamp: Stamp | None) -> _Recipes:
+    if stamp is None:
+        return _Recipes(path, {})
+    content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # a SafeLoader
+    if not isinstance(content, dict) or not all(isinstance(one, dict) for one in content.values()):
+        raise CampaignError(f"{path} is no mapping of recipes to their parameters")
+    return _Recipes(path, content)
+
+
+@functools.cache
+def _expanded(path: Path, stamp: Stamp, recipes: _Recipes) -> Campaign:
     if stamp[1] > _BYTES:
         raise CampaignError(f"{path} has {stamp[1]:,} bytes; the limit is {_BYTES:,}")
     file = _checked(
@@ -349,6 +386,7 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
         )
     if not records.NAME.fullmatch(file.name):
         raise CampaignError(f"{path}: a campaign cannot be called {file.name[:100]!r}; {_NAMES}")
+    defaults = recipes.resolved(file.defaults)
     home = path.resolve().parent.parent / "results" / "records" / file.name
     jobs: dict[str, Job] = {}
     for number, raw in enumerate(file.entries, start=1):
@@ -371,7 +409,7 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
                 )
             if len(jobs) == _JOBS:
                 raise CampaignError(f"{path} has more than {_JOBS:,} jobs")
-            parameters = {**file.defaults, **entry.parameters, **chosen}
+            parameters = {**defaults, **entry.parameters, **chosen}
             jobs[job_id] = Job(
                 campaign=file.name,
                 id=job_id,

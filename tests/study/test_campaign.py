@@ -410,6 +410,28 @@ def test_a_job_is_pending_exactly_if_its_record_is_missing_or_other(project: Pat
     assert "2 of 3 jobs have their record; 1 to run, about 0.1 minutes" in str(plan)
 
 
+def test_a_recipe_stands_for_its_parameters_until_the_campaign_says_others(project: Path) -> None:
+    recipes = project / "campaigns" / "recipes.yml"
+    recipes.write_text("fast: {dataset: digits, epochs: 3, warmups: []}\n", encoding="utf-8")
+    plain = write(project, {**CAMPAIGN, "defaults": {"recipe": "fast"}})
+    assert campaigns.load(plain).jobs[2].parameters == {
+        "dataset": "digits",
+        "epochs": 3,
+        "warmups": [],
+        "betas": [1.0, 0.1],
+        "seeds": [0],
+    }
+    write(project, {**CAMPAIGN, "defaults": {"recipe": "fast", "epochs": 2}})
+    assert {job.parameters["epochs"] for job in jobs_of(project)} == {2}
+    recipes.write_text("fast: {dataset: digits, epochs: 4, warmups: []}\n", encoding="utf-8")
+    write(project, {**CAMPAIGN, "defaults": {"recipe": "fast"}})
+    assert {job.parameters["epochs"] for job in jobs_of(project)} == {4}
+    assert [one.name for one in campaigns.load_all(project / "campaigns")] == ["small"]
+    write(project, {**CAMPAIGN, "defaults": {"recipe": "slow"}})
+    with pytest.raises(CampaignError, match=r"no recipe 'slow'; the recipes are: fast"):
+        jobs_of(project)
+
+
 def coverage(project: Path, entry: str = "b") -> campaigns.Coverage:
     return campaigns.coverage(job for job in jobs_of(project) if job.entry == entry)
 

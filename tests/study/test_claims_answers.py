@@ -5,7 +5,6 @@ from __future__ import annotations
 from study import ROOT, campaign, claims, records
 from study.claims import answers
 
-
 TRAINED_TWICE = [
     ("large-margin", f"fewer-subset45000-{loss}") for loss in ("softmax", "lm-0.3", "lm-0.5")
 ]
