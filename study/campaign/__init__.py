@@ -10,12 +10,14 @@ A campaign is a YAML file; each of its jobs is one run of one notebook and leave
     defaults: {dataset: mnist, epochs: 100}
     entries:
       - id: relu
-        answers: [E3, E4, E5]              # rows of the claims ledger
         template: train                    # notebooks/experiments/train.md
         parameters: {activation: relu}
         each: {seeds: [[0], [1], [2]]}     # one job for every value, or every combination
         minutes: 2                         # expected time of one job
         memory: 4000                       # expected memory of one job in MB
+
+``recipe: fast`` in ``defaults`` stands for what ``campaigns/recipes.yml`` has under that name;
+what the campaign says itself counts before them.
 
 A job is *done* when its record is exactly what was planned (:meth:`Job.missing`). From the root of
 the project::

@@ -8,7 +8,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -17,7 +17,7 @@ import pandas as pd
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from study import ROOT, records
+from study import records
 from study.experiment import EXPERIMENTS, Experiment, OneOf, explanation
 
 _BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
@@ -42,7 +42,6 @@ class _Entry(BaseModel):
     id: Annotated[str, Field(max_length=100)]
     template: Annotated[str, OneOf(tuple(EXPERIMENTS))]
     title: str = ""
-    answers: list[str] = []
     parameters: dict[str, Any] = {}
     each: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
     minutes: Annotated[float, Field(gt=0, le=100_000)] | None = None
@@ -72,7 +71,6 @@ class Job:
     template: str
     parameters: Mapping[str, Any]
     record: Path
-    answers: tuple[str, ...] = ()
     minutes: float | None = None
     memory: int | None = None
     fresh: bool = False
@@ -155,9 +153,9 @@ class Job:
         return "" if reason == _NO_RECORD else reason
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Campaign:
-    """A campaign file with its jobs, in their order."""
+    """A campaign file with its jobs, in their order; one that was read again is another one."""
 
     name: str
     title: str
@@ -252,21 +250,19 @@ def coverage(jobs: Iterable[Job]) -> Coverage:
     )
 
 
-def coverage_table(folder: str | Path, answers: Collection[str]) -> pd.DataFrame:
-    """Count the trainings for some rows of the claims ledger.
+def coverage_table(campaigns: Iterable[Campaign]) -> pd.DataFrame:
+    """Count the trainings of some campaigns.
 
-    A row for each campaign of a folder and each scale.
+    A row for each campaign and each scale.
 
     Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``, in MyST.
-    A job that answers several rows counts once.
     """
     by: dict[tuple[str, str, str], list[Job]] = {}
-    for campaign in load_all(folder):
+    for campaign in campaigns:
+        title = records.verbatim(campaign.title)
         for job in campaign.jobs:
-            if set(answers) & set(job.answers):
-                title = records.verbatim(campaign.title)
-                key = (f"`{campaign.name}`", title, job.experiment.model_dump()["scale"])
-                by.setdefault(key, []).append(job)
+            key = (f"`{campaign.name}`", title, job.experiment.model_dump()["scale"])
+            by.setdefault(key, []).append(job)
     return pd.DataFrame(
         [(*key, str(coverage(jobs))) for key, jobs in by.items()],
         columns=["campaign", "what", "scale", "runs"],
@@ -304,7 +300,7 @@ def load(path: str | Path) -> Campaign:
     """
     path = Path(path)
     try:
-        return _expanded(path, _stamp(path))
+        return _expanded(path, _stamp(path), _recipes(path.parent))
     except FileNotFoundError as error:
         there = ", ".join(found.stem for found in _campaigns(path.parent))
         raise CampaignError(
@@ -339,8 +335,45 @@ def _measured(path: Path, stamp: Stamp) -> tuple[str, dict[str, Any], list[dict[
     return record.template, record.parameters, known
 
 
+@dataclass(frozen=True, eq=False)
+class _Recipes:
+    """How networks are trained: parameters by the name that ``recipe`` of a campaign says."""
+
+    path: Path
+    named: Mapping[str, Any]
+
+    def resolved(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """Put the parameters of a recipe in the place of its name; others count before them."""
+        own = {name: value for name, value in defaults.items() if name != "recipe"}
+        recipe = defaults.get("recipe")
+        if recipe is None:
+            return own
+        if recipe not in self.named:
+            known = ", ".join(self.named) or "none"
+            raise CampaignError(
+                f"{self.path}: there is no recipe {str(recipe)[:100]!r}; the recipes are: {known}"
+            )
+        return {**self.named[recipe], **own}
+
+
+def _recipes(folder: Path) -> _Recipes:
+    """Read ``recipes.yml`` beside some campaigns, if it is there."""
+    path = folder / "recipes.yml"
+    return _read_recipes(path, _stamp(path) if path.is_file() else None)
+
+
 @functools.cache
-def _expanded(path: Path, stamp: Stamp) -> Campaign:
+def _read_recipes(path: Path, stamp: Stamp | None) -> _Recipes:
+    if stamp is None:
+        return _Recipes(path, {})
+    content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # a SafeLoader
+    if not isinstance(content, dict) or not all(isinstance(one, dict) for one in content.values()):
+        raise CampaignError(f"{path} is no mapping of recipes to their parameters")
+    return _Recipes(path, content)
+
+
+@functools.cache
+def _expanded(path: Path, stamp: Stamp, recipes: _Recipes) -> Campaign:
     if stamp[1] > _BYTES:
         raise CampaignError(f"{path} has {stamp[1]:,} bytes; the limit is {_BYTES:,}")
     file = _checked(
@@ -353,21 +386,14 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
         )
     if not records.NAME.fullmatch(file.name):
         raise CampaignError(f"{path}: a campaign cannot be called {file.name[:100]!r}; {_NAMES}")
-    ledger, home = (
-        {path.stem for path in (ROOT / "claims").glob("[A-Z]*.yml")},
-        path.resolve().parent.parent / "results" / "records" / file.name,
-    )
+    defaults = recipes.resolved(file.defaults)
+    home = path.resolve().parent.parent / "results" / "records" / file.name
     jobs: dict[str, Job] = {}
     for number, raw in enumerate(file.entries, start=1):
         where = f"{path}, entry {number}" + (
             f" ({str(raw['id'])[:60]})" if isinstance(raw, dict) and "id" in raw else ""
         )
         entry = _checked(_Entry, raw, where)
-        if unknown := set(entry.answers) - ledger:
-            raise CampaignError(
-                f"{where}: answers: the ledger has no row {min(unknown)!r}; its rows are: "
-                f"{', '.join(sorted(ledger))}"
-            )
         if twice := set(entry.each) & set(entry.parameters):
             raise CampaignError(
                 f"{where}: {min(twice)} stands in `parameters` and in `each`; keep one of them"
@@ -383,15 +409,17 @@ def _expanded(path: Path, stamp: Stamp) -> Campaign:
                 )
             if len(jobs) == _JOBS:
                 raise CampaignError(f"{path} has more than {_JOBS:,} jobs")
-            parameters = {**file.defaults, **entry.parameters, **chosen}
-            own = (
-                parameters,
-                home / f"{job_id}.json",
-                tuple(entry.answers),
-                entry.minutes,
-                entry.memory,
+            parameters = {**defaults, **entry.parameters, **chosen}
+            jobs[job_id] = Job(
+                campaign=file.name,
+                id=job_id,
+                entry=entry.id,
+                template=entry.template,
+                parameters=parameters,
+                record=home / f"{job_id}.json",
+                minutes=entry.minutes,
+                memory=entry.memory,
             )
-            jobs[job_id] = Job(file.name, job_id, entry.id, entry.template, *own)
     return Campaign(name=file.name, title=file.title or file.name, jobs=tuple(jobs.values()))
 
 

@@ -6,15 +6,10 @@ against the part's own threshold.
 """
 
 from study.claims.compare import Finding, Outcome, VariantRuns
-from study.claims.evidence import (
-    ARCGRAD,
-    complete,
-    least_seeds,
-    planned,
-    runs_of,
-)
+from study.claims.evidence import complete, counted, least_seeds, runs_of
 from study.claims.load import OWN, Claim, changes, ledger
 from study.claims.paper_tables import (
+    ARCGRAD,
     ARCGRAD_OTHERS,
     TABLE_I,
     accuracies,
@@ -24,6 +19,7 @@ from study.claims.paper_tables import (
     won,
 )
 from study.claims.rules import at_chosen_rate
+from study.claims.selections import Selection, selection, selections
 from study.claims.verdicts import (
     VERDICTS,
     Part,
@@ -46,6 +42,7 @@ __all__ = [
     "Finding",
     "Outcome",
     "Part",
+    "Selection",
     "Variant",
     "VariantRuns",
     "Verdict",
@@ -53,6 +50,7 @@ __all__ = [
     "at_chosen_rate",
     "changes",
     "complete",
+    "counted",
     "deciding",
     "distance_to_table_1",
     "distance_to_table_i",
@@ -60,9 +58,10 @@ __all__ = [
     "least_seeds",
     "ledger",
     "paper_table_i",
-    "planned",
     "runs_of",
     "seeds_needed",
+    "selection",
+    "selections",
     "verdicts",
     "won",
 ]

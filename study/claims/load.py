@@ -169,6 +169,7 @@ class Claim(_Content):
     short: str = ""
     page: str = ""  # the label of the page that shows it
     proof: Proof | None = None
+    runs: tuple[str, ...] = ()  # selections that it rests on, beside those of its parts
     premise: float = 0.0  # the least training accuracy at β = 1 of a variant that decides
     primary: str = ""  # the part whose findings the verdict's word follows
     parts: Mapping[str, Part] = {}

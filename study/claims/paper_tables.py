@@ -11,6 +11,9 @@ import pandas as pd
 from study import published
 from study.methods import Method
 
+ARCGRAD = "arcgrad 10"
+"""ArcGrad with the paper's number for images."""
+
 ARCGRAD_OTHERS = ("softmax", "center 0.02", "m-softmax 0.5", "arcface 20 0.1", "adacos")
 """The losses that ArcGrad is compared with, with the paper's numbers."""
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from study import statistics
 from study.claims.compare import Finding, Outcome, VariantRuns
-from study.claims.evidence import at_usual_rate
+from study.claims.narrowing import at_usual_rate
 from study.claims.paper_tables import TABLE_I
 from study.methods import Method
 from study.variants import FAST

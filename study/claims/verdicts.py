@@ -9,9 +9,11 @@ import pandas as pd
 
 from study import published, records, statistics
 from study.claims.compare import Finding, Outcome, VariantRuns
-from study.claims.evidence import by_variant, complete, planned, runs_of
+from study.claims.evidence import complete, counted, measured, runs_of, with_facts
 from study.claims.load import ledger
 from study.claims.meaning import ask
+from study.claims.narrowing import by_variant
+from study.claims.selections import selection
 from study.variants import Variant
 
 VERDICTS: Mapping[str, str] = {
@@ -160,23 +162,23 @@ def verdicts(
             given.
         claims: all that have parts, if none are named.
     """
-    measured = records.read(records.FOLDER) if runs is None else runs
+    known = with_facts(records.read(records.FOLDER) if runs is None else runs)
     asked = claims if claims is not None else [name for name in ledger() if ledger()[name].parts]
 
     @functools.cache
-    def of_kind(kind: str) -> list[VariantRuns]:
-        return list(variants(runs_of(measured, kind), kind))
+    def selected(name: str) -> list[VariantRuns]:
+        return list(variants(measured(known, selection(name)), name))
 
-    return {claim: _decided(claim, _parts(claim, of_kind)) for claim in asked}
+    return {claim: _decided(claim, _parts(claim, selected)) for claim in asked}
 
 
-def _parts(claim: str, of_kind: Callable[[str], Iterable[VariantRuns]]) -> tuple[Part, ...]:
-    """Ask the variants of each kind what they say of a claim; outside its premise it is shown."""
+def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tuple[Part, ...]:
+    """Ask the variants of the runs what they say of a claim; outside its premise it is shown."""
     written = ledger()[claim]
     parts = []
     for letter, part in written.parts.items():
         findings = []
-        for runs in of_kind(part.runs):
+        for runs in selected(part.runs):
             found = ask(part, runs)
             if found is None:
                 continue
@@ -228,29 +230,34 @@ def _counted(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return tuple(map(counted, parts))
 
 
-def variants(runs: pd.DataFrame, kind: str) -> Iterator[VariantRuns]:
+def variants(runs: pd.DataFrame, name: str) -> Iterator[VariantRuns]:
     """List the variants that are not under way, so that no outcome changes with each record.
 
     With :data:`FAST` all planned methods have all planned seeds, and others that were begun are
-    left out until they have enough. In the studies of step and long tail every arm that was begun
+    left out until they have enough. Where a selection says ``all_or_none`` every arm that was begun
     has enough. Folds are the units where ten-fold cross-validations of one data set are repeated.
+
+    Args:
+        runs: as :func:`study.claims.runs_of` selects them.
+        name: of the selection.
     """
+    wanted = selection(name)
+    repeated = "title" if wanted.unit == "title" else "seed"
     for variant, group in by_variant(runs):
         fast = variant.on_fast
-        unit = "title" if kind == "uci-tables" else "seed"
-        group, least = planned(group, kind, variant)
+        group, least = counted(group, wanted, variant)
         arms = ["method", "arm"] if fast else _ARMS
         by = [group[column] for column in arms if column in group]
-        enough = group[unit].groupby(by, dropna=False).transform("nunique") >= least
-        if kind in ("step", "long-tailed") and not enough.all():
+        enough = group[repeated].groupby(by, dropna=False).transform("nunique") >= least
+        if wanted.all_or_none and not enough.all():
             continue
-        counted = group[enough] if fast else group
-        if fast and not (len(counted) and complete(counted, kind)):
+        kept = group[enough] if fast else group
+        if fast and not (len(kept) and complete(kept, wanted, variant)):
             continue
-        if kind == "uci-layers":
-            yield VariantRuns(variant, _folds(counted), least, "fold", resampled=_FOLD)
+        if wanted.unit == "fold":
+            yield VariantRuns(variant, _folds(kept), least, "fold", resampled=_FOLD)
         else:
-            yield VariantRuns(variant, counted, least, unit, some=fast)
+            yield VariantRuns(variant, kept, least, wanted.unit, some=fast)
 
 
 _ARMS = ["method", "learning_rate", "input_scale", "first_weights"]
@@ -265,9 +272,9 @@ def _folds(runs: pd.DataFrame) -> pd.DataFrame:
     return each.assign(fold=fold, test_accuracy=each["fold_accuracies"].astype(float))
 
 
-def deciding(runs: pd.DataFrame, kind: str, claims: Iterable[str]) -> list[Variant]:
-    """List the variants of a kind that are not under way and decide such claims."""
-    there = {one.variant: one for one in variants(runs_of(runs, kind), kind)}
+def deciding(runs: pd.DataFrame, name: str, claims: Iterable[str]) -> list[Variant]:
+    """List the variants of a selection that are not under way and decide such claims."""
+    there = {one.variant: one for one in variants(runs_of(runs, name), name)}
     older = replaced(claims, there)
     return [
         variant for variant, one in there.items() if variant not in older or "paper" in one.scales
@@ -313,14 +320,15 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
     comparisons are those with 0 that are unresolved, and those of the small network as its first
     three seeds have them, whatever came of them later.
     """
+    known = with_facts(runs)
 
     @functools.cache
-    def first_seeds(kind: str) -> list[VariantRuns]:
-        found = []
-        for variant, group in by_variant(runs_of(runs, kind)):
-            if variant.on_fast:
-                found.append(VariantRuns(variant, group[group["seed"] < 3], 3, some=True))
-        return found
+    def first_seeds(name: str) -> list[VariantRuns]:
+        return [
+            VariantRuns(variant, group[group["seed"] < 3], 3, some=True)
+            for variant, group in by_variant(measured(known, selection(name)))
+            if variant.on_fast
+        ]
 
     tables = [one for one in decided if one.claim not in ("A2", "A3")]  # whose units are no seeds
     listed = [

@@ -13,7 +13,7 @@ import pandas as pd
 from IPython.display import Markdown
 
 from study import ROOT, campaign, claims, records
-from study.claims import Finding, Verdict
+from study.claims import Finding, Verdict, answers
 from study.tables import outcomes, sentences
 from study.tables.book import MISSING, Table, table
 from study.tables.page import closed
@@ -245,8 +245,7 @@ def _scaled(found: Verdict) -> str:
 
 def _coverage(claim: str) -> str:
     """Count the runs done of those planned for a claim, over all campaigns."""
-    campaigns = campaign.load_all(ROOT / "campaigns")
-    jobs = [job for one in campaigns for job in one.jobs if claim in job.answers]
+    jobs = answers.jobs_of(claim)
     files = dict.fromkeys(f"`campaigns/{job.campaign}.yml`" for job in jobs)
     return f"{campaign.coverage(jobs)} in {', '.join(files)}" if files else ""
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from study import claims, published, statistics
 from study.claims import TABLE_I, VariantRuns
-from study.claims.evidence import by_variant
+from study.claims.narrowing import by_variant
 from study.losses import LOSSES
 from study.methods import Method
 from study.statistics import MeanSd

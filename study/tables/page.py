@@ -14,8 +14,8 @@ import pandas as pd
 from IPython.display import Markdown
 from pandas.api.types import is_numeric_dtype
 
-from study import ROOT, campaign, claims, figures, records
-from study.claims import Finding, Verdict
+from study import campaign, claims, figures, records
+from study.claims import Finding, Verdict, answers
 from study.claims.verdicts import replaced, variants
 from study.tables import rerun, sentences
 from study.tables.book import MISSING, Table, cell, table
@@ -141,15 +141,13 @@ class Page:
 
     def _waiting(self, claim: str) -> str:
         """Say how far the campaigns are that answer the claim, if they were begun and are not complete."""
-        found = {}
-        for one in campaign.load_all(ROOT / "campaigns"):
-            jobs = [job for job in one.jobs if claim in job.answers]
-            found[one.name] = campaign.coverage(
-                job for job in jobs if getattr(job.experiment, "model", "") in _UNDER_WAY
-            )
-        return ", ".join(
-            f"`{name}` {runs}" for name, runs in found.items() if 0 < runs.done < runs.planned
-        )
+        begun = []
+        for one in answers.answering([claim]):
+            jobs = [job for job in one.jobs if getattr(job.experiment, "model", "") in _UNDER_WAY]
+            runs = campaign.coverage(jobs)
+            if 0 < runs.done < runs.planned:
+                begun.append(f"`{one.name}` {runs}")
+        return ", ".join(begun)
 
     def ground(self) -> Markdown:
         """Show what the claims rest on; closed below it, the criteria with their findings, and the commands to run it all again."""
@@ -204,7 +202,7 @@ class Page:
         return closed(f"Criteria and findings: {claimed}", told)
 
     def _rerun(self) -> str:
-        campaigns = campaign.coverage_table(ROOT / "campaigns", self.claims)
+        campaigns = campaign.coverage_table(answers.answering(self.claims))
         contents: list[str | Table] = [
             "In a clone of the repository ({ref}`how to re-run <sec-rerun>`). The first command"
             " trains small networks on embedded data in seconds. The second one trains one of the jobs"

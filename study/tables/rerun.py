@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from study import ROOT, campaign
 from study.campaign import Job
+from study.claims import answers
 from study.claims.load import Comparison, Side, ledger
 from study.experiment import EXPERIMENTS
 from study.methods import Method
@@ -44,20 +44,18 @@ def _of_side(side: Side) -> Iterator[Method]:
 
 
 def deciding(claim: str) -> list[Job]:
-    """List the jobs of all campaigns that answer a claim.
+    """List the jobs that answer a claim.
 
     Those that train a method that the claim names come first, and of these those with a record.
     """
     named = compared(claim)
-    jobs = [job for one in campaign.load_all(ROOT / "campaigns") for job in one.jobs]
-    answering = [job for job in jobs if claim in job.answers]
 
     def place(job: Job) -> tuple[bool, bool]:
         labels = (run.get("schedule", run.get("loss")) for run in job.experiment.planned())
         trained = {Method.parse(label) for label in labels if label}
         return not any(one.includes(other) for one in named for other in trained), not job.done
 
-    return sorted(answering, key=place)
+    return sorted(answers.jobs_of(claim), key=place)
 
 
 def small(claim: str, job: Job) -> dict[str, Any]:

@@ -66,11 +66,11 @@ def campaigns(folder: Path) -> pd.DataFrame:
     """The table of campaigns that have the payloads as titles."""
     (folder / "campaigns").mkdir(parents=True)
     for number in range(len(PAYLOADS)):
-        entry = {"id": "a", "template": "train", "answers": ["E4"]}
+        entry = {"id": "a", "template": "train"}
         content = {"name": f"c{number}", "title": title(number), "entries": [entry]}
         path = folder / "campaigns" / f"c{number}.yml"
         path.write_text(yaml.safe_dump(content), encoding="utf-8")
-    return campaign.coverage_table(folder / "campaigns", ["E4"])
+    return campaign.coverage_table(campaign.load_all(folder / "campaigns"))
 
 
 @pytest.fixture(scope="module")

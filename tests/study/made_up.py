@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 
 from study import claims
-from study.claims.evidence import RIVALS
+
+RIVALS = ("a-softmax 4", "center 0.003")
+"""A-Softmax and center loss with the numbers of their authors."""
 
 MNIST_BETAS = ("5", "2", "1", "0.5", "0.2", "0.1", "0.01", "0.001")
 MNIST_WARMUPS = ("warm-up 0.001→0.01", "warm-up 0.01→0.1")
@@ -41,6 +43,8 @@ def mnist(variant="relu-unit", seeds=5):
                 {
                     "record": f"{variant}-seed{seed}.json",
                     "campaign": "mnist",
+                    "template": "train",
+                    "dataset": "mnist",
                     "scale": "paper",
                     "activation": activation,
                     "normalization": normalization,
@@ -144,7 +148,7 @@ def images(**settings) -> pd.DataFrame:
 
 def feature_plane() -> pd.DataFrame:
     """Runs with features in the plane: E1 holds."""
-    runs = mnist().assign(record="feature-plane-relu-unit.json")
+    runs = mnist().assign(template="feature-plane")
     noise = 1 + 0.01 * np.sin(np.arange(len(runs)))
     ratio = runs["schedule"].map({"1": 0.5, "0.1": 0.3, "0.01": 0.2})
     nearest = runs["schedule"].map({"1": 0.6, "0.1": 0.5, "0.01": 0.2})
@@ -153,7 +157,7 @@ def feature_plane() -> pd.DataFrame:
 
 def curriculum() -> pd.DataFrame:
     """Runs with the confidences of five groups of samples, hardest first: E2 holds."""
-    runs = mnist().assign(record="curriculum-relu-unit.json")
+    runs = mnist().assign(template="curriculum")
     small = runs["schedule"] == "0.01"
     hardest = np.where(small, 0.2, 0.5) + 0.001 * runs["seed"]
     # with β = 1 the easiest fifth is sure after the last epoch alone, with one seed not even then
@@ -414,6 +418,7 @@ def trained(
             noise = generator.normal(0, 1e-3)
             row = IMAGE_RUN | {
                 "campaign": "angular-reduced",
+                "angles": True,
                 "subset": 0,
                 "record": f"{entry}-{loss.replace(' ', '-')}-seed{seed}.json",
                 "augmentation": "crop-flip",
@@ -465,6 +470,7 @@ def steps(repetitions: int = 5) -> pd.DataFrame:
                 rows.append(
                     {
                         "campaign": "angular-cost",
+                        "template": "cost",
                         "record": "reduced.json",
                         "scale": "reduced",
                         "model": model,
@@ -592,6 +598,7 @@ def stepping() -> pd.DataFrame:
                 share = 0.5 if beta == 1 else 0.95
                 row = {
                     "campaign": "mnist-step",
+                    "dataset": "mnist",
                     "record": "a.json",
                     "scale": "paper",
                     "activation": "tanh",

@@ -96,7 +96,6 @@ CAMPAIGN: dict[str, Any] = {
         {
             "id": "a",
             "template": "train",
-            "answers": ["E3"],
             "parameters": {"betas": [1]},
             "each": {"seeds": [[0], [1]]},
             "minutes": 0.1,
@@ -104,7 +103,6 @@ CAMPAIGN: dict[str, Any] = {
         {
             "id": "b",
             "template": "train",
-            "answers": ["E4"],
             "parameters": {"betas": [1.0, 0.1], "seeds": [0]},
             "minutes": 0.1,
         },
@@ -196,7 +194,7 @@ def test_a_campaign_expands_into_jobs(project: Path) -> None:
         "seeds": [1],
     }
     assert second.record == project / "results" / "records" / "small" / "a-seed1.json"
-    assert third.answers == ("E4",) and third.experiment.trainings == 2
+    assert third.experiment.trainings == 2
     path = write(
         project,
         entry(each={"seeds": [[0], [1, 2]], "learning_rate": [0.1, 1e-3], "dataset": ["digits"]}),
@@ -280,7 +278,7 @@ WRONG_FILES: list[tuple[object, str]] = [
     (entry(memory=0.5), "memory: Input should be a valid integer"),
     (entry(parameters=[1]), "parameters: Input should be a valid dictionary"),
     (entry(parameters={1: 2}), "parameters.1..*: Input should be a valid string"),
-    (entry(answers=["E99"]), "the ledger has no row 'E99'; its rows are: A1"),
+    (entry(answers=["E9"]), "there is no key 'answers'"),
     *((entry(each={"seeds": value}), r"each\[seeds\]: (Input|List) should") for value in (3, [])),
     (
         entry(parameters={"seeds": [0]}, each={"seeds": [[0]]}),
@@ -415,8 +413,30 @@ def test_a_job_is_pending_exactly_if_its_record_is_missing_or_other(project: Pat
     assert "2 of 3 jobs have their record; 1 to run, about 0.1 minutes" in str(plan)
 
 
-def coverage(project: Path, claim: str = "E4") -> campaigns.Coverage:
-    return campaigns.coverage(job for job in jobs_of(project) if claim in job.answers)
+def test_a_recipe_stands_for_its_parameters_until_the_campaign_says_others(project: Path) -> None:
+    recipes = project / "campaigns" / "recipes.yml"
+    recipes.write_text("fast: {dataset: digits, epochs: 3, warmups: []}\n", encoding="utf-8")
+    plain = write(project, {**CAMPAIGN, "defaults": {"recipe": "fast"}})
+    assert campaigns.load(plain).jobs[2].parameters == {
+        "dataset": "digits",
+        "epochs": 3,
+        "warmups": [],
+        "betas": [1.0, 0.1],
+        "seeds": [0],
+    }
+    write(project, {**CAMPAIGN, "defaults": {"recipe": "fast", "epochs": 2}})
+    assert {job.parameters["epochs"] for job in jobs_of(project)} == {2}
+    recipes.write_text("fast: {dataset: digits, epochs: 4, warmups: []}\n", encoding="utf-8")
+    write(project, {**CAMPAIGN, "defaults": {"recipe": "fast"}})
+    assert {job.parameters["epochs"] for job in jobs_of(project)} == {4}
+    assert [one.name for one in campaigns.load_all(project / "campaigns")] == ["small"]
+    write(project, {**CAMPAIGN, "defaults": {"recipe": "slow"}})
+    with pytest.raises(CampaignError, match=r"no recipe 'slow'; the recipes are: fast"):
+        jobs_of(project)
+
+
+def coverage(project: Path, entry: str = "b") -> campaigns.Coverage:
+    return campaigns.coverage(job for job in jobs_of(project) if job.entry == entry)
 
 
 def test_a_record_of_something_else_is_not_the_jobs(
@@ -493,12 +513,11 @@ def test_coverage_counts_trainings(project: Path) -> None:
         == campaigns.Coverage(done=2, planned=2)
         == campaigns.coverage(jobs_of(project)[2:])
     )
-    assert coverage(project, "E3") == campaigns.Coverage(0, 2) and coverage(
-        project, "E9"
-    ) == campaigns.Coverage(0, 0)
-    frame = campaigns.coverage_table(project / "campaigns", ["E3", "E4", "E99"])
+    assert coverage(project, "a") == campaigns.Coverage(0, 2)
+    assert coverage(project, "c") == campaigns.Coverage(0, 0)
+    frame = campaigns.coverage_table(campaigns.load_all(project / "campaigns"))
     assert frame.values.tolist() == [["`small`", "For the tests", "smoke", "2 of 4 runs"]]
-    assert campaigns.coverage_table(project / "campaigns", ["E99"]).empty
+    assert campaigns.coverage_table([]).empty
     (job,) = [
         job
         for job in campaigns.load(ROOT / "campaigns" / "uci.yml").jobs

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from study import claims, metrics, published
-from study.claims.evidence import RIVALS
 from study.claims.verdicts import variants
 from study.methods import Method
 from tests.study import made_up
@@ -229,6 +228,9 @@ def with_temperatures() -> pd.DataFrame:
     run = {
         "campaign": "mnist",
         "record": "temperature-seed0.json",
+        "template": "train",
+        "dataset": "mnist",
+        "validation_size": 5000,
         "activation": "relu",
         "normalization": "unit",
         "scale": "paper",
@@ -400,11 +402,12 @@ def test_only_the_seeds_of_the_plan_count():
     four = fast(**PLAIN)
     four = four[four["schedule"].isin(FOUR)]
     four = claims.runs_of(four, "images")
-    kept, least = claims.planned(four, "images", four["variant"].iloc[0])
+    variant, images = four["variant"].iloc[0], claims.selection("images")
+    kept, least = claims.counted(four, images, variant)
     assert least == 3
     assert set(kept["seed"]) == {0, 1, 2}
-    assert claims.complete(kept, "images")
-    assert not claims.complete(kept[kept["schedule"] != "20"], "images")
+    assert claims.complete(kept, images, variant)
+    assert not claims.complete(kept[kept["schedule"] != "20"], images, variant)
 
 
 def test_falls_are_added_up_over_one_cycle():
@@ -538,7 +541,6 @@ def test_of_other_losses_older_runs_stop_deciding_part_by_part(claim, newer, res
         ("E13", made_up.oscillating(0.9, 0.01, {"5": 0.05, "0.1": 0.01})),
         ("L3", made_up.margins(lr_schedule="milestones")),
         ("L5", made_up.margins()),
-        ("A4", made_up.trained(entry="reading")),
         ("A5", made_up.trained()),
         ("A7", made_up.steps(repetitions=4)),
         ("E4", pd.DataFrame()),
@@ -548,6 +550,15 @@ def test_of_other_losses_older_runs_stop_deciding_part_by_part(claim, newer, res
 )
 def test_what_decides_nothing(claim, runs):
     assert made_up.verdict(claim, runs).verdict == "not run"
+
+
+def test_runs_that_chose_a_learning_rate_decide_nothing():
+    runs = made_up.trained()
+    tried = runs[(runs["loss"] == "softmax") & (runs["seed"] == 0)].assign(record="reading.json")
+    reading = together(tried, tried.assign(learning_rate=0.1, test_accuracy=0.99))
+    found = claims.runs_of(together(runs, reading), "angular")
+    assert set(found["record"]) == set(runs["record"])
+    assert len(found) == len(runs)
 
 
 def test_runs_of_two_sizes_are_two_variants():
@@ -642,4 +653,4 @@ def test_every_metric_has_its_words():
     for name, metric in metrics.METRICS.items():
         assert metric.name == name
         assert metric.title[0].islower() or metric.title.startswith(("W", "C", "ECE"))
-    assert set(map(Method.parse, RIVALS)) < set(published.printed()["method"])
+    assert set(map(Method.parse, made_up.RIVALS)) < set(published.printed()["method"])

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from study import ROOT, claims, losses
-from study.claims import Claim, evidence
+from study.claims import Claim
 from study.claims.load import Comparison, Part, Side, Want
 from study.claims.rules import CHOICES, RULES
 from study.metrics import METRICS
@@ -53,7 +53,7 @@ def sides(comparison: Comparison) -> Iterator[Side]:
 @pytest.mark.parametrize("part", [part for _, part in PARTS], ids=[name for name, _ in PARTS])
 class TestNames:
     def test_of_runs_rules_and_choices(self, part: Part) -> None:
-        evidence.runs_of(pd.DataFrame(), part.runs)  # says which are valid, if it is not
+        claims.selection(part.runs)  # says which are valid, if it is not
         for one in comparisons(part):
             assert one.rule in ("", *RULES)
             assert one.among in ("", *CHOICES)

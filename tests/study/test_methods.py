@@ -122,7 +122,6 @@ def test_variants_are_values() -> None:
 # --- nothing takes a printed name apart ---
 
 READERS = {
-    "claims/evidence.py": "which campaigns and data sets a kind of runs is of",
     "claims/load.py": "what `want` says, and the names of files",
     "tables/book.py": "MyST text of cells",
     "tables/prose.py": "texts that mean something in MyST",

@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from study import records
-from study.records import Record
+from study.experiment import EXPERIMENTS
+from study.records import Record, columns, provenance
+from study.records.form import FORMS
 from tests.study.small import SAMPLES, measured
 
 FORBIDDEN = '<>&`$\\{}|[]"\u2028\u2029'
@@ -217,7 +219,7 @@ class TestWriting:
 class TestReading:
     def test_a_row_for_each_run_of_every_record(self, tmp_path):
         record().write(tmp_path / "first" / "a.json")
-        record(scale="paper", parameters=dict(record().parameters) | {"extra": 3}).write(
+        record(scale="paper", parameters=dict(record().parameters) | {"subset": 3}).write(
             tmp_path / "second" / "b.json"
         )
         table = records.read(tmp_path)
@@ -227,7 +229,7 @@ class TestReading:
             ["second", "b.json", "1", "paper"],
             ["second", "b.json", "0.1", "paper"],
         ]
-        assert table["extra"].isna().tolist() == [True, True, False, False]
+        assert table["subset"].isna().tolist() == [True, True, False, False]
 
     def test_columns(self, tmp_path):
         table = records.to_frame(record())
@@ -484,7 +486,43 @@ class TestReading:
 
     def test_every_record_of_the_repository_is_read(self):
         paths = sorted(records.FOLDER.rglob("*.json"))
-        assert {records.load(path).template for path in paths} == set(records._FORMS)
+        assert {records.load(path).template for path in paths} == set(FORMS)
+
+
+class TestColumns:
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"metrics": {"test_acuracy": 0.5}}, "a.json has 'test_acuracy', which is no declared"),
+            ({"more": [1]}, "a.json has 'more', which is no declared column"),
+            ({"title": 3}, "a.json has title of type float, which is declared as str"),
+            ({"diverged_folds": True}, "has diverged_folds of type bool, .* as int | float"),
+        ],
+    )
+    def test_what_is_not_declared_is_refused(self, tmp_path, changes, message):
+        first, second = record().runs
+        metrics = second["metrics"] | changes.get("metrics", {})
+        runs = [first, second | changes | {"metrics": metrics}]
+        record(runs=runs).write(tmp_path / "somewhere" / "a.json")
+        with pytest.raises(ValueError, match=f"somewhere/{message}"):
+            records.read(tmp_path)
+
+    def test_parameters_are_those_of_the_notebooks(self):
+        of_runs = {"betas", "warmups", "feedbacks", "temperatures", "seeds"}
+        fields = {name for kind in EXPERIMENTS.values() for name in kind.model_fields}
+        assert set(columns.PARAMETERS) == fields - of_runs
+        for name, column in columns.PARAMETERS.items():
+            if column.default is not None:
+                kind = next(kind for kind in EXPERIMENTS.values() if name in kind.model_fields)
+                assert column.default == kind.model_fields[name].default, name
+
+    def test_every_metric_of_a_run_has_a_meaning(self):
+        for name, column in columns.COLUMNS.items():
+            assert name == column.name
+            assert column.meaning and not column.meaning.endswith(".")
+
+    def test_every_column_is_in_a_record_of_the_repository(self):
+        assert set(records.read(records.FOLDER)) == set(columns.COLUMNS)
 
 
 class TestEnvironment:
@@ -506,7 +544,7 @@ class TestEnvironment:
             subprocess.run([*git, *arguments], check=True)
         for path in (tmp_path, tmp_path / ".git"):
             os.chown(path, 12345, 12345)
-        monkeypatch.setattr(records, "ROOT", tmp_path)
+        monkeypatch.setattr(provenance, "ROOT", tmp_path)
         monkeypatch.delenv("GDLIB_COMMIT", raising=False)
         found = records.environment(device="cpu", precision="float32", threads=1)["commit"]
         assert found is not None

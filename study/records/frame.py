@@ -1,0 +1,99 @@
+"""The frame of all runs: a row for each, with the columns of :data:`COLUMNS`."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from study.methods import Method
+from study.records.columns import check
+from study.records.record import NAME, REHEARSAL, Record, load
+
+
+def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
+    """Read a folder of records, or paths of records, as one table.
+
+    Sub-folders are read too. The table has a row for each run.
+
+    Its columns are the parameters of the job, what the run is known by, the metrics, the curves as
+    lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder) and others of the whole
+    record. The sub-folder of the rehearsal campaign is left out, so that a page is the same in
+    every clone; named itself, it is read. A damaged record, a file that no job is called after, and
+    the copy of another are refused by name; so is a column that :data:`COLUMNS` does not declare.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        folder = Path(source)
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f"there is no folder of records {folder}; `make reproduce CAMPAIGN=...` writes one"
+            )
+        paths: list[Path] = sorted(
+            path
+            for path in folder.rglob("*.json")
+            if REHEARSAL not in path.relative_to(folder).parts[:-1]
+        )
+    else:
+        paths = [Path(path) for path in source]
+    contents: dict[str, Path] = {}
+    for path in paths:
+        if not NAME.fullmatch(path.name):
+            raise ValueError(f"{path}: no record is called that; delete the copy, or move it away")
+        twin = contents.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), path)
+        if twin is not path:
+            raise ValueError(f"{path} is a copy of {twin}: its runs would count twice; delete it")
+    # one frame of all rows: a frame for each record and their concatenation take ten times as long
+    # as reading the files
+    rows = [
+        row | {"record": path.name, "campaign": path.parent.name}
+        for path in paths
+        for row in _rows(load(path))
+    ]
+    return check(pd.DataFrame(rows))
+
+
+def to_frame(record: Record) -> pd.DataFrame:
+    """Make of one record the table of :func:`read`, without ``record`` and ``campaign``."""
+    return check(pd.DataFrame(_rows(record)))
+
+
+def _rows(record: Record) -> list[dict[str, Any]]:
+    of_runs = ("betas", "warmups", "feedbacks", "temperatures", "seeds")
+    job = {name: value for name, value in record.parameters.items() if name not in of_runs}
+    job |= {
+        "template": record.template,
+        "scale": record.scale,
+        "wall_seconds": record.wall_seconds,
+        "data_source": record.data.get("source"),
+        "model_parameters": record.model.get("parameters"),
+        "train_samples": record.data.get("train"),
+        "wrong_labels": record.data.get("wrong_labels", 0.0),
+        "time": record.environment.get("time"),
+    }
+    rows = []
+    for run in record.runs:
+        own = {name: value for name, value in run.items() if name not in ("metrics", "curves")}
+        if "warmup_epochs" in own:
+            own = {"warmup_start": math.nan, "warmup_end": math.nan} | own
+        curves = {f"curve_{name}": values for name, values in run.get("curves", {}).items()}
+        rows.append(job | own | dict(run.get("metrics", {})) | curves)
+    return rows
+
+
+def methods(runs: pd.DataFrame) -> pd.Series[Any]:
+    """Read what each run was trained with, from the columns by which its record knows it.
+
+    This is the one place where a label of a record becomes a :class:`study.methods.Method`.
+    """
+    known = [name for name in ("loss", "schedule", "beta") if name in runs]
+    rows = [
+        tuple(None if value != value else value for value in row)
+        for row in zip(*(runs[name] for name in known), strict=True)
+    ]
+    each = {row: Method.of_run(dict(zip(known, row, strict=True))) for row in dict.fromkeys(rows)}
+    return pd.Series([each[row] for row in rows], runs.index, dtype=object)

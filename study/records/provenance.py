@@ -1,0 +1,67 @@
+"""Where and with what something was measured."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+from importlib import metadata
+from typing import Any
+
+from study import ROOT
+
+
+def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
+    """Say where and with what something is measured.
+
+    On a GPU also whether float32 products are made in TF32, and how cuDNN chooses.
+    """
+    versions = {
+        name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn", "pandas")
+    }
+    on_gpu: dict[str, Any] = {}
+    if device != "cpu":
+        import torch  # not for pages, which read records only
+
+        on_gpu = {
+            "tf32": {
+                "matmul": torch.backends.cuda.matmul.allow_tf32,
+                "convolutions": torch.backends.cudnn.allow_tf32,
+            },
+            "cudnn": {
+                "benchmark": torch.backends.cudnn.benchmark,
+                "deterministic": torch.backends.cudnn.deterministic,
+            },
+        }
+    return on_gpu | {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "platform": f"{platform.system()} {platform.machine()}",
+        "device": device,
+        "precision": precision,
+        "threads": threads,
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the checkout, with ``+`` where the sources differ from it.
+
+    Outside a checkout ``GDLIB_COMMIT``, or None.
+    """
+
+    def git(*command: str) -> str:
+        # also in a clone of another user, without running what that one has set
+        trusted = ["-c", f"safe.directory={ROOT}", "-c", "core.fsmonitor=false"]
+        return subprocess.run(
+            ["git", *trusted, "-C", str(ROOT), *command], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        return git("rev-parse", "--short=12", "HEAD") + (
+            "+" if git("status", "--porcelain", "--", "gdlib", "study") else ""
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("GDLIB_COMMIT")

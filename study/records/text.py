@@ -1,0 +1,28 @@
+"""Texts of campaigns and records, made safe for a page."""
+
+from __future__ import annotations
+
+import re
+
+# What may have a meaning in Markdown, MyST or HTML: some characters anywhere, more of them at the
+# beginning of a line, and those that make a number there the mark of a list.
+_ACTIVE = re.compile(r"^[^\w ]|(?<=^\d)[.)]|(?<=^\d\d)[.)]|(?<=^\d\d\d)[.)]|[^\w ,.'()%+/→-]|_")
+
+
+def verbatim(text: object) -> str:
+    """Write a text so that Markdown, MyST and HTML show it letter by letter.
+
+    The text is of a campaign or a record.
+
+    Whatever has a meaning there becomes a reference to its character, and the text is one line.
+    Every such text goes through here before it becomes part of a page: titles, names, devices,
+    versions, messages.
+
+    Example:
+        >>> verbatim("β = 1, <b>`x`</b>")
+        'β &#61; 1, &#60;b&#62;&#96;x&#96;&#60;/b&#62;'
+        >>> verbatim("1. MNIST")
+        '1&#46; MNIST'
+    """
+    line = " ".join("".join(filter(str.isprintable, str(text).replace("\n", " "))).split())
+    return _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", line)
