@@ -347,7 +347,8 @@ class TestByHand:
                 together.double(), left.double() @ right.double().T, rtol=1e-5, atol=1e-4
             )
             # before 2.10 the rows of a wide product differed in the last digits; CHANGELOG.md
-            exact = {} if TORCH < (2, 10) else {"rtol": 0, "atol": 0}
+            rounding = {"rtol": 1e-5, "atol": 1e-4}  # as against the exact product
+            exact = rounding if TORCH < (2, 10) else {"rtol": 0, "atol": 0}
             for run, part in enumerate(right.split(units)):
                 own = together[:, run * units : (run + 1) * units]
                 torch.testing.assert_close(product(left, part), own, **exact)
