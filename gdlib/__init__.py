@@ -1,4 +1,4 @@
-"""gdlib: softmax losses with probability-dependent gradient decay, and what is needed to study them.
+"""gdlib: softmax losses with probability-dependent gradient decay, and what their study needs.
 
 The loss is ``gdlib.GDCrossEntropyLoss``, a drop-in for ``torch.nn.CrossEntropyLoss``; as a function
 it is ``gdlib.functional.gd_cross_entropy``. The rest of the family is in ``gdlib.losses`` and

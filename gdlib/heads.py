@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from gdlib.functional import center_update
-from gdlib.functional._arguments import compute_in, exactly
+from gdlib.functional._arguments import FLOATING, compute_in, exactly
+from gdlib.functional.distance import check_rate
 
 __all__ = ["ClassCenters", "CosineLinear", "GaussianMixtureHead", "NormedLinear", "cosines"]
 
@@ -37,6 +38,9 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
     Returns:
         Cosines ``[..., N, C]``; rounding may put them outside [-1, 1] by some 1e-7.
 
+    Raises:
+        ValueError: for features or class vectors that are no floating tensor.
+
     Example:
         >>> cosines(torch.tensor([[3.0, 4.0]]), torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
         tensor([[0.6000, 0.8000]])
@@ -44,6 +48,10 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
     References:
         *ArcGrad*, section II C.
     """
+    for name, vectors in (("features", features), ("weight", weight)):
+        if not isinstance(vectors, Tensor) or vectors.dtype not in FLOATING:
+            given = vectors.dtype if isinstance(vectors, Tensor) else type(vectors).__name__
+            raise ValueError(f"{name} must be a floating tensor of vectors; got {given}")
     values, result_dtype = compute_in(features)
     unit = _unit(compute_in(weight)[0], -2)
     return exactly(lambda directions: directions @ unit, _unit(values, -1)).to(result_dtype)
@@ -153,8 +161,8 @@ class ClassCenters(_Head):
         _check_sizes(features, classes)
         if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
             raise ValueError(f"runs must be a whole number >= 1, or None for one run; got {runs!r}")
-        if rate is not None and not 0 <= rate <= 1:
-            raise ValueError(f"rate must lie in [0, 1], or be None; got {rate}")
+        if rate is not None:
+            check_rate(rate)
         stack = () if runs is None else (runs,)
         start = torch.zeros(*stack, classes, features)
         self.rate = rate

@@ -49,7 +49,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class LinearWarmup:
-    r"""Linear warm-up: a straight line from ``start`` to ``end`` over ``steps`` steps, then ``end``.
+    r"""Linear warm-up: a straight line from ``start`` to ``end``, which then stays.
 
     .. math:: \beta(t) = \beta_{start} + (\beta_{end} - \beta_{start}) \min(t / t_{end}, 1)
 
@@ -85,7 +85,7 @@ class LinearWarmup:
 
     def __call__(self, step: float) -> float:
         """Return the value at ``step``; it is exact at both ends."""
-        if step < 0:
+        if not step >= 0:  # or NaN
             raise ValueError(f"step must be >= 0, got {step}")
         if step >= self.steps:
             return self.end
@@ -164,15 +164,12 @@ class ConfidenceFeedback:
         """
         try:
             gap = float(measured["valid_confidence"]) - float(measured["valid_accuracy"])
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            RuntimeError,
-        ) as error:  # the last three for a tensor of several numbers
-            need = "let measure return valid_confidence and valid_accuracy, [R] each, after every epoch, and give every run a feedback"
+        # all but the first for a tensor of several numbers
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(
-                f"a feedback follows two numbers of its own run: {need}; measured: {dict(measured)}"
+                "a feedback follows two numbers of its own run: let measure return "
+                "valid_confidence and valid_accuracy, [R] each, after every epoch, and give every "
+                f"run a feedback; measured: {dict(measured)}"
             ) from error
         if not math.isfinite(gap):
             return  # a network that has diverged says nothing
@@ -188,11 +185,11 @@ class ConfidenceFeedback:
 _LARGEST_LOG = math.log(100)  # of β
 
 
+def _finite(value: numbers.Real) -> bool:
+    return math.isfinite(value)
+
+
 def _check_finite(**values: object) -> None:
     for name, value in values.items():
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, numbers.Real)
-            or not math.isfinite(value)
-        ):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not _finite(value):
             raise ValueError(f"{name} must be a finite number, got {value!r}")

@@ -24,11 +24,14 @@ Scheme = Literal["width", "mass"]
 
 @dataclass(frozen=True, eq=False)
 class CalibrationBins:
-    """The contents of a reliability diagram, each of the shape ``[B]``.
+    """The contents of a reliability diagram, arrays of the shape ``[B]``.
 
-    They are edges (lower, upper], samples, their mean confidence and accuracy.
-
-    Confidence and accuracy are NaN where a bin is empty.
+    Attributes:
+        lower: lower edges; a bin is the interval (lower, upper].
+        upper: upper edges.
+        count: samples in each bin.
+        confidence: their mean confidence; NaN where a bin is empty.
+        accuracy: the share of them that is right; NaN where a bin is empty.
     """
 
     lower: FloatArray

@@ -102,11 +102,9 @@ def bootstrap_calibration(
         # Samples in the order of their confidence, drawn as counts: values in order are binned
         # several times as fast.
         order = p.max(axis=1).argsort()
-        confidence, correct, place = (
-            p.max(axis=1)[order],
-            (p.argmax(axis=1) == y)[order],
-            order.argsort(),
-        )
+        place = order.argsort()
+        confidence = p.max(axis=1)[order]
+        correct = (p.argmax(axis=1) == y)[order]
 
         def of_resample(index: IntArray) -> float:
             times = np.bincount(place[index], minlength=y.size)

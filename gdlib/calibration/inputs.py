@@ -28,16 +28,13 @@ def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:
         array = np.asarray(values)
         if array.dtype.kind not in "fiu":
             raise ValueError(f"{name} must be an array of real numbers, not of type {array.dtype}")
-        kind = (
-            np.int64
-            if array.dtype.kind != "f"
-            else array.dtype.newbyteorder("=")
-            if array.itemsize <= 8
-            else np.float64
-        )
-        return torch.from_numpy(
-            array.astype(kind, order="C")
-        )  # torch has no long double; a copy, because the array may be read-only
+        if array.dtype.kind != "f":
+            kind: np.dtype[Any] = np.dtype(np.int64)
+        elif array.itemsize > 8:  # torch has no long double
+            kind = np.dtype(np.float64)
+        else:
+            kind = array.dtype.newbyteorder("=")
+        return torch.from_numpy(array.astype(kind, order="C"))  # a copy: it may be read-only
     if values.is_complex() or values.dtype == torch.bool:
         raise ValueError(f"{name} must hold real numbers, not {values.dtype}")
     return values
@@ -85,9 +82,11 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
         )
     deviation = (p.sum(dim=-1) - 1).abs().max()
     if deviation > tolerance:
+        second = p.ndim > 2 and bool(((p.sum(dim=1) - 1).abs() <= tolerance).all())
+        behind = f". They do over dimension 1: give {name}.movedim(1, -1)" if second else ""
         raise ValueError(
             f"{name} must sum to 1 over the last dimension; the largest deviation is "
-            f"{deviation:.6g}"
+            f"{deviation:.6g}{behind}"
         )
 
 

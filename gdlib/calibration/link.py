@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -166,6 +167,8 @@ def beta_for_confidence(
         Derived in the theory chapter on calibration; not in the papers.
     """
     pi, _ = _link_arguments(probs, 1.0)
+    if not isinstance(confidence, Real):
+        raise ValueError(f"confidence must be a number; got {confidence!r}")
     if not (math.isfinite(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance must be positive, not {tolerance}")
 
@@ -210,7 +213,10 @@ def _link_arguments(
     tensor = to_tensor(probs, "probs")
     p = tensor.to(torch.float64)
     check_probabilities(p.detach(), "probs", floating_type(tensor))
-    b = torch.as_tensor(beta, dtype=torch.float64, device=p.device)
+    try:
+        b = torch.as_tensor(beta, dtype=torch.float64, device=p.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"beta must be a number or values that broadcast; got {beta!r}") from error
     if not (torch.isfinite(b) & (b > 0)).all():
         raise ValueError(f"beta must be finite and positive, not {beta}")
     try:

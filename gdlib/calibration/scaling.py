@@ -21,9 +21,8 @@ from gdlib.calibration.inputs import (
     to_tensor,
 )
 
-_NOTHING_TO_GAIN = (
-    1e-12  # nats; the NLL cannot fall below 0, so a smaller one is not minimised further
-)
+# nats; the NLL cannot fall below 0, so a smaller one is not minimised further
+_NOTHING_TO_GAIN = 1e-12
 _ROUNDING = 1e-15  # nats; a gain that cannot be seen
 _RANGE = 1e9  # the temperature lies within this factor of the largest difference of two logits
 # curvature that holds the directions which the data leave open; θ is in units of one logit's
@@ -77,6 +76,9 @@ class TemperatureScaling:
     """
 
     _temperature: float | None = None
+
+    def __repr__(self) -> str:
+        return f"TemperatureScaling(temperature={self._temperature})"
 
     @property
     def temperature(self) -> float:
@@ -149,6 +151,10 @@ class VectorScaling:
 
     _fitted: tuple[Tensor, Tensor] | None = None
 
+    def __repr__(self) -> str:
+        classes = None if self._fitted is None else len(self._fitted[0])
+        return f"VectorScaling(classes={classes})"
+
     @property
     def weight(self) -> Tensor:
         """The scale of each class, float64, shape ``[C]``; 1/T for temperature scaling."""
@@ -174,14 +180,11 @@ class VectorScaling:
         Arguments and errors are those of :meth:`TemperatureScaling.fit`.
         """
         z, y, dtype = _logits_and_labels(logits, labels, ignore_index)
-        start, no_bias = (
-            torch.ones_like(z[0]) / _best_temperature(z, y, dtype),
-            torch.zeros_like(z[0]),
-        )
-        candidates = [(start, no_bias), _newton(z, y, start)]
-        self._fitted = min(
-            candidates, key=lambda found: _nll(_scaled(z, *found).to(dtype), y)
-        )  # the first of equals
+        start = torch.ones_like(z[0]) / _best_temperature(z, y, dtype)
+        by_temperature = start, torch.zeros_like(start)
+        candidates = [by_temperature, _newton(z, y, start)]
+        losses = [_nll(_scaled(z, weight, bias).to(dtype), y) for weight, bias in candidates]
+        self._fitted = candidates[losses.index(min(losses))]  # the first of equals
         return self
 
     def transform(self, logits: TensorOrArray, *, dim: int = -1) -> TensorOrArray:
@@ -286,11 +289,10 @@ def _minimal_temperature(z: Tensor, y: Tensor, dtype: torch.dtype) -> float:
         loss, slope = float(losses.mean()), float(mean.mean())
         curvature = float((p * (x - mean[:, None]).square()).sum(1).mean())
         separated = loss <= _NOTHING_TO_GAIN  # then the least b for which that holds is sought
-        left = slope < 0 and not separated
-        low, high = (b, high) if left else (low, b)
-        if (
-            not separated and abs(slope) * (high if left else b) <= _ROUNDING
-        ):  # the tangent bounds what is to be gained
+        minimum_above = slope < 0 and not separated
+        low, high = (b, high) if minimum_above else (low, b)
+        gain = abs(slope) * (high if minimum_above else b)  # at most: the tangent bounds it
+        if not separated and gain <= _ROUNDING:
             break
         newton = b - slope / curvature if curvature > 0 and not separated else math.nan
         if abs(newton - b) <= 1e-10 * b:
@@ -319,9 +321,8 @@ def _newton(z: Tensor, y: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     def objective(theta: Tensor) -> tuple[float, Tensor]:
         scaled = x * theta[:classes] + theta[classes:]
         log_p = torch.log_softmax(scaled, 1)
-        return float(
-            -log_p[rows, y].mean() + _RIDGE / 2 * (theta - theta_start).square().sum()
-        ), log_p
+        ridge = _RIDGE / 2 * (theta - theta_start).square().sum()
+        return float(-log_p[rows, y].mean() + ridge), log_p
 
     theta = theta_start
     loss, log_p = objective(theta)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gdlib.functional._arguments import (
+    FLOATING,
     Reduction,
     broadcasts,
     check_annealing,
@@ -44,12 +45,21 @@ def arccos(cosine: Tensor) -> Tensor:
         cosine: values in [-1, 1], of any shape and floating type; float16 and bfloat16 are computed
             in float32.
 
+    Returns:
+        Angles in [0, π], of the shape and type of the cosines.
+
+    Raises:
+        ValueError: for what is no floating tensor.
+
     Example:
         >>> cosine = torch.tensor([1.0, 0.0, -1.0], requires_grad=True)
         >>> angle = arccos(cosine)
         >>> angle.detach(), torch.autograd.grad(angle.sum(), cosine)
         (tensor([0.0000, 1.5708, 3.1416]), (tensor([ 0., -1.,  0.]),))
     """
+    if not isinstance(cosine, Tensor) or cosine.dtype not in FLOATING:
+        given = cosine.dtype if isinstance(cosine, Tensor) else type(cosine).__name__
+        raise ValueError(f"cosine must be a floating tensor; got {given}")
     if cosine.dtype in (torch.float16, torch.bfloat16):
         return arccos(cosine.float()).to(cosine.dtype)
     edge = 1 - torch.finfo(cosine.dtype).eps
@@ -534,6 +544,8 @@ def adacos_statistics(
     cosine: Tensor, target: Tensor, scale: float | Tensor, *, ignore_index: int
 ) -> AdaCosStatistics:
     """Reduce a batch to what the next scale of AdaCos depends on; as :func:`adacos_scale`."""
+    if cosine.dtype not in FLOATING:
+        raise ValueError(f"cosines must be floating point; got {cosine.dtype}")
     if cosine.ndim not in (2, 3) or target.shape != cosine.shape[:-1] or target.is_floating_point():
         raise ValueError(
             "expected cosines [N, C] or [R, N, C] with class indices [N] or [R, N]; "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -112,8 +114,7 @@ def center_update(
         1.
     """
     batch = _of_centers(features, target, centers, ignore_index=ignore_index)
-    if not 0 <= rate <= 1:
-        raise ValueError(f"rate must lie in [0, 1]; got {rate}")
+    check_rate(rate)
     towards = torch.where(
         batch.valid.unsqueeze(-1), features.to(centers) - _of_class(centers, batch.index), 0.0
     )
@@ -214,6 +215,13 @@ def gaussian_mixture_cross_entropy(
     return batch.reduce(softplus(batch.gap(-values - offset) + added), of_true=likelihood)
 
 
+def check_rate(rate: Any) -> None:
+    """Refuse what is no number in [0, 1]."""
+    number = isinstance(rate, (int, float, np.number)) and not isinstance(rate, bool)
+    if not number or not 0 <= rate <= 1:
+        raise ValueError(f"rate must be a number in [0, 1]; got {rate!r}")
+
+
 def _check_half_log_determinant(value: object, shape: torch.Size) -> None:
     """Refuse what is no tensor that broadcasts to the distances."""
     if not isinstance(value, Tensor) or not broadcasts(value.shape, shape):
@@ -245,6 +253,9 @@ def _of_centers(
     for name, value in (("features", features), ("target", target), ("centers", centers)):
         if not isinstance(value, Tensor):
             raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
+    for name, value in (("features", features), ("centers", centers)):
+        if not value.is_floating_point():
+            raise ValueError(f"{name} must be floating point; got {value.dtype}")
     if (
         features.ndim not in (2, 3)
         or target.shape != features.shape[:-1]

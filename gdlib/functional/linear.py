@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib.functional._arguments import Reduction, autocasts, check_parameter, compute_in
+from gdlib.functional._arguments import (
+    Reduction,
+    autocasts,
+    check_number,
+    check_parameter,
+    compute_in,
+)
 from gdlib.functional._fused import against_classes, is_batch, serves, times
 from gdlib.functional._reduction import Batch
 from gdlib.functional.gradient_decay import gd_cross_entropy
@@ -79,11 +84,7 @@ def linear_gd_cross_entropy(
         and 8.
     """
     _check(features, weight, bias, block_rows)
-    if not isinstance(temperature, (int, float)) or not 0 < temperature < math.inf:
-        raise ValueError(
-            "temperature must be a finite number > 0, which is the same for all samples; "
-            f"got {temperature}"
-        )
+    temperature = _single(temperature)
     parts = [features, weight] if bias is None else [features, weight, bias]
     batch = Batch.of_shape(
         (len(features), len(weight)),
@@ -137,7 +138,8 @@ class _BlockwiseLinear(torch.autograd.Function):
     ) -> Tensor:
         """Compute one block of rows after another."""
         ctx.save_for_backward(scales, target, *parts)
-        ctx.functions, summed = (blocks, eager), blocks.batch.reduction != "none"
+        ctx.functions = blocks, eager
+        summed = blocks.batch.reduction != "none"
         losses, gradients = blocks.run(parts, scales if summed else None, ctx.needs_input_grad[4:])
         ctx.gradients = gradients if summed else None
         return blocks.batch.reduce_samples(losses, weighted=False)
@@ -145,12 +147,11 @@ class _BlockwiseLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Multiply the gradients by the incoming one, or make them now if they are not there."""
-        (scales, _, *parts), (blocks, eager), needed = (
-            ctx.saved_tensors,
-            ctx.functions,
-            ctx.needs_input_grad[4:],
-        )
-        gradients, ctx.gradients = ctx.gradients, None
+        scales, _, *parts = ctx.saved_tensors
+        blocks, eager = ctx.functions
+        needed = ctx.needs_input_grad[4:]
+        gradients = ctx.gradients
+        ctx.gradients = None  # drop our reference so that autograd can take the buffers
         again = torch.is_grad_enabled()  # to be derived again
         if again or (grad.ndim and is_batch(grad)):
             with torch.enable_grad():
@@ -162,9 +163,8 @@ class _BlockwiseLinear(torch.autograd.Function):
             )
             return *[None] * 4, *(next(made) if wanted else None for wanted in needed)
         if gradients is None:  # none yet, or the graph is used again
-            gradients = blocks.run(
-                parts, scales * grad.unsqueeze(1) if grad.ndim else scales, needed
-            )[1]
+            scales = scales * grad.unsqueeze(1) if grad.ndim else scales
+            _, gradients = blocks.run(parts, scales, needed)
         if not grad.ndim:
             gradients = [
                 None if gradient is None else times(gradient, grad) for gradient in gradients
@@ -188,17 +188,21 @@ class _Blocks:
 
         The gradients are those of the sum with scales ``[N, 1]``; there are none without scales.
         """
-        if autocasts(device := parts[0].device.type):
+        device = parts[0].device.type
+        if autocasts(device):
             with torch.autocast(device, enabled=False):
                 return self.run(parts, scales, needed)
-        features, weight, bias = parts[0], parts[1], parts[2] if len(parts) > 2 else None
+        features, weight = parts[:2]
+        bias = parts[2] if len(parts) > 2 else None
         gradients = [
             torch.zeros_like(part) if asked and scales is not None else None
             for part, asked in zip(parts, needed, strict=True)
         ]
-        of_features, of_weight, of_bias = (*gradients, None)[:3]
+        of_features, of_weight = gradients[:2]
+        of_bias = None if bias is None else gradients[2]
         wants_gradient = any(gradient is not None for gradient in gradients)
-        losses, true_class = features.new_empty(len(features)), self.batch.true_class
+        losses = features.new_empty(len(features))
+        true_class = self.batch.true_class
         for start in range(0, len(features), self.rows):
             block = slice(start, start + self.rows)
             logits = F.linear(features[block], weight, bias).div_(self.temperature)
@@ -219,6 +223,16 @@ class _Blocks:
         return losses, gradients
 
 
+def _single(temperature: object) -> float:
+    """Check a temperature that all samples share."""
+    if isinstance(temperature, Tensor):
+        raise ValueError(
+            "temperature must be a finite number > 0, which is the same for all samples; got a "
+            "tensor"
+        )
+    return check_number("temperature", temperature, "> 0")
+
+
 def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: int | None) -> None:
     """Refuse shapes that make no linear layer."""
     for name, value in (("features", features), ("weight", weight)):
@@ -234,10 +248,18 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: in
             f"weight of shape {list(weight.shape)} does not fit features of shape "
             f"{list(features.shape)}: expected [C, {features.shape[1]}]"
         )
-    if bias is not None and bias.shape != (weight.shape[0],):
+    if bias is not None and (not isinstance(bias, Tensor) or bias.shape != (weight.shape[0],)):
+        shape = list(bias.shape) if isinstance(bias, Tensor) else type(bias).__name__
         raise ValueError(
-            f"bias must have one value for each class, shape [{weight.shape[0]}]; "
-            f"got {list(bias.shape)}"
+            f"bias must have one value for each class, shape [{weight.shape[0]}]; got {shape}"
         )
+    others = [weight] if bias is None else [weight, bias]
+    if not autocasts(features.device.type):
+        for part in others:
+            if part.dtype != features.dtype:
+                raise ValueError(
+                    f"features, weight and bias must have one type; got {features.dtype} and "
+                    f"{part.dtype}"
+                )
     if block_rows is not None and (not isinstance(block_rows, int) or block_rows < 1):
         raise ValueError(f"block_rows must be a whole number > 0, or None; got {block_rows!r}")

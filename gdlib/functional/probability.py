@@ -234,7 +234,8 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
     fused or a compiled one, gives :func:`gd_cross_entropy`, and gradients flow through both. Reduce
     afterwards: J of a mean is not the mean of J. A token that the cross-entropy ignores has
     :math:`\ell = 0` and so :math:`J = \log \beta`; leave it out of the sum. Where :math:`p_c` is
-    near 1, J has as many digits as :math:`\ell` was given with.
+    near 1, J has as many digits as :math:`\ell` was given with; one that rounding has put below 0
+    counts as 0.
 
     Args:
         nll: :math:`\ell \ge 0`, in nats, of any shape and floating type. float16 and bfloat16 are
@@ -267,12 +268,15 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
         )
     beta = check_parameter("beta", beta, "> 0", nll.shape)
     values, result_dtype = compute_in(nll)
-    smallest, _ = extremes(nll, 0.0)
+    smallest, _ = extremes(nll, 0.0)  # of no samples 0
     if smallest < -1e-3:
         raise ValueError(
             f"nll must be >= 0, it is -log of a probability; got {smallest:.4g}. Give the "
             "cross-entropy of each sample, not log-probabilities"
         )
+    # rounding may have left a number below 0, which a β of its size would make NaN; the gradient
+    # goes past
+    values = values + (-values.detach()).clamp(min=0.0)
     if isinstance(beta, Tensor):
         beta = beta.to(values)
     large = values > 1.0

@@ -15,7 +15,8 @@ Example:
     >>> from gdlib.heads import CosineLinear
     >>> head, loss_fn, features = CosineLinear(8, 3), ArcFaceLoss(scale=30.0), torch.ones(5, 8)
     >>> loss = loss_fn(head(features), torch.tensor([0, 1, 2, 0, 1]))
-    >>> torch.softmax(loss_fn.logits(head(features)), 1).shape  # the probabilities, without a margin
+    >>> probabilities = torch.softmax(loss_fn.logits(head(features)), 1)  # without a margin
+    >>> probabilities.shape
     torch.Size([5, 3])
 """
 

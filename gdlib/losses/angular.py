@@ -13,6 +13,7 @@ from gdlib.functional import Reduction
 from gdlib.functional._arguments import (
     check_annealing,
     check_boolean,
+    check_classes,
     check_multiple,
     check_number,
     hyperparameter,
@@ -485,7 +486,7 @@ class ArcGradLoss(Loss):
             ...
 
     def logits(self, input: Tensor) -> Tensor:
-        """Return the negative angles times the scale, of which the probabilities are the softmax."""
+        """Return the negative angles times the scale: the softmax of them is the probabilities."""
         scale = self.scale
         if scale is None:
             assert self.gap is not None
@@ -509,7 +510,8 @@ class AdaCosLoss(Loss):
     :func:`gdlib.functional.adacos_cross_entropy`, which has the sources.
 
     Args:
-        classes: C >= 2. For C = 2 the published scale is and stays 0, so that nothing is learnt.
+        classes: C >= 2, as many as the cosines have. For C = 2 the published scale is and stays 0,
+            so that nothing is learnt.
         dynamic: compute the scale from the batches; False for the fixed scale.
         minimum_scale: a lower bound that the paper does not have, such as
             ``adacos_fixed_scale(3)``; None for none.
@@ -536,11 +538,13 @@ class AdaCosLoss(Loss):
     """
 
     scale: Tensor
+    classes: int
     dynamic: bool
     minimum_scale: float | None
     label_smoothing: float
 
     _checks = {
+        "classes": check_classes,
         "dynamic": check_boolean("dynamic"),
         "minimum_scale": lambda value: (
             None if value is None else check_number("minimum_scale", value, "> -inf")
@@ -561,6 +565,7 @@ class AdaCosLoss(Loss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, ignore_index, reduction)
+        self.classes = classes
         self.dynamic = dynamic
         self.minimum_scale = minimum_scale
         self.label_smoothing = label_smoothing
@@ -575,6 +580,7 @@ class AdaCosLoss(Loss):
 
         In training the scale follows the batch first.
         """
+        self._check_shapes(input, target)
         if self.dynamic and self.training and not computes_again():
             self._follow(input.detach(), target)
         if self.scale.ndim == 0:
@@ -588,6 +594,36 @@ class AdaCosLoss(Loss):
         def __call__(self, input: Tensor, target: Tensor) -> Tensor:
             """Compute as :meth:`forward`."""
             ...
+
+    def _check_shapes(self, cosine: Tensor, target: Tensor) -> None:
+        """Refuse other classes than the scale is for, and what is no stack of its runs."""
+        if not isinstance(target, Tensor):
+            raise ValueError(f"target must be a tensor; got {type(target).__name__}")
+        if self.dynamic and self.training and target.is_floating_point():
+            raise ValueError(
+                f"the dynamic scale follows class indices, int64 or uint8; got {target.dtype}. Give "
+                "dynamic=False for class probabilities"
+            )
+        stacked = self.scale.ndim > 0
+        if stacked and (
+            cosine.ndim != 3 or len(cosine) != len(self.scale) or target.shape != cosine.shape[:2]
+        ):
+            runs = len(self.scale)
+            raise ValueError(
+                f"expected cosines [{runs}, N, C] of {runs} runs with class indices [{runs}, N]; "
+                f"got {list(cosine.shape)} and {list(target.shape)}"
+            )
+        if cosine.ndim == 0:
+            raise ValueError(
+                "cosines must have a class dimension: shape [C], [N, C] or [N, C, d1, ...], got a "
+                "scalar"
+            )
+        classes = cosine.shape[-1 if stacked else min(1, cosine.ndim - 1)]
+        if classes != self.classes:
+            raise ValueError(
+                f"the scale is for {self.classes} classes, and the cosines of shape "
+                f"{list(cosine.shape)} have {classes}"
+            )
 
     def _follow(self, cosine: Tensor, labels: Tensor) -> None:
         """Compute the scale from this batch and the scale before."""

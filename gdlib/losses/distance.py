@@ -73,7 +73,7 @@ class CenterLoss(Loss):
     def logits(self, input: Tensor) -> Tensor:
         """Refuse: distances from the centres are no logits."""
         raise TypeError(
-            "the center loss has no logits; those are of the classification loss that it is added to"
+            "the center loss has no logits; the classification loss that it is added to has them"
         )
 
 

@@ -1,4 +1,4 @@
-"""Losses on logits as modules: soft margin, focal, hinge, large margin, powers of the probability."""
+"""Losses on logits as modules: soft margin, focal, hinge, large margin, probabilities."""
 
 from __future__ import annotations
 

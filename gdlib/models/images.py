@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -95,9 +96,8 @@ def resnet34(
 ) -> ImageNetwork:
     """Make the residual network with 34 layers: :func:`resnet18` with 3, 4, 6, 3 blocks.
 
-    It is in table 1 of He et al. (2016).
-    The papers on gradient decay call it "ResNet35" in their tables of accuracies and "ResNet34" in
-    those of calibration.
+    It is in table 1 of He et al. (2016). The papers on gradient decay call it "ResNet35" in their
+    tables of accuracies and "ResNet34" in those of calibration.
 
     Example:
         >>> sum(parameter.numel() for parameter in resnet34(classes=10).parameters())
@@ -157,15 +157,13 @@ def vgg16(
 def mobilenet_v1(
     classes: int = 10, *, width: float = 1.0, stem: str = "cifar", channels: int = 3
 ) -> ImageNetwork:
-    """Make the first MobileNet (Howard et al.
+    """Make the first MobileNet: a 3×3 convolution and 13 separable layers.
 
-    2017, table 1): a 3×3 convolution and 13 separable layers with 64 to 1024 channels.
-
-    A separable layer is a 3×3 convolution in each channel, then a 1×1 convolution over the
-    channels, both with batch normalisation and ReLU. The printed table gives stride 2 to the last
-    3×3 convolution too, against the sizes that stand beside it; it has stride 1 here. Arguments as
-    of :func:`resnet18`, but the stem is the stride of the first convolution: 1 for ``"cifar"``,
-    else 2.
+    The layers have 64 to 1024 channels, as in table 1 of Howard et al. (2017). A separable layer is
+    a 3×3 convolution in each channel, then a 1×1 convolution over the channels, both with batch
+    normalisation and ReLU. The printed table gives stride 2 to the last 3×3 convolution too,
+    against the sizes that stand beside it; it has stride 1 here. Arguments as of :func:`resnet18`,
+    but the stem is the stride of the first convolution: 1 for ``"cifar"``, else 2.
 
     Example:
         >>> sum(parameter.numel() for parameter in mobilenet_v1(classes=10).parameters())
@@ -373,9 +371,8 @@ def image_stack(
     networks = []
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         for seed in seeds:
-            torch.default_generator.manual_seed(
-                seed
-            )  # torch.manual_seed would also set the generators of every GPU
+            # torch.manual_seed would also set the generators of every GPU
+            torch.default_generator.manual_seed(seed)
             networks.append(
                 IMAGE_NETWORKS[name](classes, width=width, stem=stem, channels=channels)
             )
@@ -386,14 +383,16 @@ def _check_form(classes: int, width: float, stem: str, channels: int) -> None:
     """Refuse numbers and names that make no network."""
     if stem not in STEMS:
         raise ValueError(f"unknown stem {stem!r}; valid: {', '.join(STEMS)}")
-    if not (width > 0 and math.isfinite(width)):
+    given: object = width
+    if not isinstance(given, (int, float, np.number)) or not 0 < given < math.inf:
         raise ValueError(
             "width multiplies the numbers of channels: it must be a finite number > 0; "
             f"got {width!r}"
         )
-    if classes < 1 or channels < 1:
+    if not all(isinstance(number, int) and number >= 1 for number in (classes, channels)):
         raise ValueError(
-            f"classes and channels must be >= 1; got classes={classes}, channels={channels}"
+            "classes and channels must be whole numbers >= 1; got "
+            f"classes={classes}, channels={channels}"
         )
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -33,9 +34,9 @@ class _Tanh(torch.autograd.Function):
 
 
 def _tanh(input: Tensor) -> Tensor:
-    return (
-        torch.tanh(input) if looked_on() else cast(Tensor, _Tanh.apply(input))
-    )  # torch.func needs more of a function
+    if looked_on():  # torch.func needs more of a function
+        return torch.tanh(input)
+    return cast(Tensor, _Tanh.apply(input))
 
 
 def _sigmoid(input: Tensor) -> Tensor:
@@ -95,9 +96,11 @@ class StackedMLP(RunModel):
         linear_features: bool = False,
     ) -> None:
         super().__init__()
-        if len(sizes) < 2 or min(sizes) < 1:
+        whole = all(isinstance(size, (int, np.integer)) for size in sizes)
+        if not whole or len(sizes) < 2 or min(sizes) < 1:
             raise ValueError(
-                f"sizes must name at least the inputs and the classes, all >= 1; got {list(sizes)}"
+                "sizes must name at least the inputs and the classes, all of them whole numbers "
+                f">= 1; got {list(sizes)}"
             )
         if not seeds:
             raise ValueError("seeds is empty: give one seed for each run")
@@ -168,9 +171,8 @@ class StackedMLP(RunModel):
         squares = [
             torch.linalg.vector_norm(gradient.flatten(1), dim=1).square() for gradient in gradients
         ]
-        norm = torch.sqrt(
-            functools.reduce(torch.add, squares)
-        )  # added layer by layer, so that a run's norm does not depend on the stack
+        # added layer by layer, so that a run's norm does not depend on the stack
+        norm = torch.sqrt(functools.reduce(torch.add, squares))
         factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
         for gradient in gradients:
             gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))

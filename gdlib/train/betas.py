@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup
 from gdlib.train.objective import Objective
 
 BetaSchedule = Callable[[int], float | Sequence[float]] | Sequence[Callable[[int], float]]
@@ -33,6 +34,10 @@ class Betas(Protocol):
         """Take note of what was measured after an epoch."""
         ...
 
+    def described(self) -> list[str]:
+        """Name the schedules, by which a checkpoint knows them."""
+        ...
+
 
 class OwnBetas:
     """The β that the loss has itself; of a loss that has none, 1, which nothing heeds."""
@@ -49,6 +54,10 @@ class OwnBetas:
     def follow(self, measured: Mapping[str, Tensor]) -> None:
         """Do nothing."""
 
+    def described(self) -> list[str]:
+        """Name nothing: there is no schedule."""
+        return []
+
 
 class ScheduledBetas:
     """Ask a schedule for the β of the steps, and tell it what is measured.
@@ -64,13 +73,22 @@ class ScheduledBetas:
     Raises:
         ValueError: for a number of schedules that is not R, and for a schedule with a state that
             several runs would share.
-        TypeError: for a schedule that has ``update`` and no ``reset``.
+        TypeError: for what is no function, and for a schedule that has ``update`` and no
+            ``reset``.
     """
 
     known = True
 
     def __init__(self, schedule: BetaSchedule, runs: int) -> None:
         self.runs = runs
+        if not callable(schedule) and not (
+            isinstance(schedule, Sequence) and all(callable(one) for one in schedule)
+        ):
+            raise TypeError(
+                "schedule must be a function of the step, such as Constant(0.1), or a list with "
+                f"one for each run; got {schedule!r}. A β that stays is that of the loss: "
+                "GDCrossEntropyLoss(beta=0.1)"
+            )
         self.of_all = schedule if callable(schedule) else None
         self.of_each = [] if callable(schedule) else list(schedule)
         if self.of_all is None and len(self.of_each) != runs:
@@ -94,6 +112,15 @@ class ScheduledBetas:
                 )
             one.reset()
 
+    def described(self) -> list[str]:
+        """Name each schedule; those of :mod:`gdlib.schedules` with their numbers."""
+        every = self.of_each if self.of_all is None else [self.of_all]
+        pure = (Constant, LinearWarmup, ConfidenceFeedback)
+        return [
+            repr(one) if isinstance(one, pure) else getattr(one, "__name__", type(one).__name__)
+            for one in every
+        ]
+
     def of_steps(self, steps: Sequence[int]) -> Tensor:
         """Return the β of these steps for each run, ``[steps, R]``."""
         if self.of_all is not None:
@@ -105,6 +132,10 @@ class ScheduledBetas:
             raise ValueError(
                 f"schedule must return one β for each of the {self.runs} runs, or a number for "
                 f"all; got shape {list(rows.shape[1:])}"
+            )
+        if rows.dtype.kind not in "fiu":
+            raise TypeError(
+                f"schedule must return numbers; for step {steps[0]} it returned {table[0]!r}"
             )
         values = torch.tensor(rows, dtype=torch.get_default_dtype())
         return values.reshape(len(rows), -1).expand(-1, self.runs)

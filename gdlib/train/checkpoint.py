@@ -19,6 +19,7 @@ from gdlib.train.options import Checkpoint
 History = list[dict[str, Any]]
 
 _ABSENT = {"drop_last": False}  # what files say that were written before there was a choice
+_LATER = ("loss", "schedule")  # what files do not say that were written before this was kept
 
 
 class Part(Protocol):
@@ -146,7 +147,7 @@ class Keeper:
         changed = [
             f"{name}={old.get(name)!r}, not {value!r}"
             for name, value in self.settings.items()
-            if old.get(name) != value
+            if old.get(name) != value and not (name in _LATER and name not in old)
         ]
         if changed:
             raise ValueError(

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
@@ -18,7 +19,14 @@ from gdlib.train.betas import Betas, BetaSchedule, OwnBetas, ScheduledBetas
 from gdlib.train.checkpoint import GeneratorState, Keeper
 from gdlib.train.manual import ManualStep
 from gdlib.train.objective import LossFunction, Objective, RunLoss, objective_of
-from gdlib.train.options import Batches, Checkpoint, Execution, Measure, Optimisation
+from gdlib.train.options import (
+    Batches,
+    Checkpoint,
+    Execution,
+    Measure,
+    Optimisation,
+    check_group,
+)
 from gdlib.train.source import Source, TensorSource, source_of
 from gdlib.train.step import GraphedStep, Step, Steps, autocast, can_be_graphed, outputs_of
 from gdlib.train.update import optimizer_of, rates_of, read_from
@@ -93,7 +101,8 @@ def train(
         returned, as tensors.
 
     Raises:
-        TypeError: for a model, a loss or data of a kind that is not known.
+        TypeError: for a model, a loss, data or options of a kind that is not known, and for a
+            model with other outputs than the loss takes.
         ValueError: for numbers that make no training, for labels that the model has no output for,
             and for a checkpoint that is damaged, belongs to another training or is of a model of
             another shape.
@@ -131,10 +140,16 @@ def train(
         >>> (predict(stack, inputs).argmax(2) == labels).float().mean(1)
         tensor([1., 1.])
     """
-    if epochs < 0:
-        raise ValueError(f"epochs must be >= 0, got {epochs}")
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module; got {type(model).__name__}")
+    if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 0:
+        raise ValueError(f"epochs must be >= 0, a whole number; got {epochs!r}")
+    _check_model(model)
+    check_group("optimisation", optimisation, Optimisation, "Optimisation(learning_rate=0.1)")
+    check_group("batches", batches, Batches, "Batches(size=32)")
+    check_group("execution", execution, Execution, 'Execution(precision="bfloat16")')
+    if isinstance(checkpoint, (str, os.PathLike)):
+        checkpoint = Checkpoint(checkpoint)
+    if checkpoint is not None:
+        check_group("checkpoint", checkpoint, Checkpoint, '"state.pt" or Checkpoint("state.pt")')
     stack = model if isinstance(model, RunModel) else ModuleStack([model])
     device = device_of(stack)
     objective = objective_of(loss, stack.runs, scheduled=schedule is not None)
@@ -150,6 +165,9 @@ def train(
             "lr_schedule='one-cycle' changes the momentum in every step, unseen by a recorded "
             "step: set cuda_graph=False"
         )
+    learnt = [*model.parameters(), *objective.parameters()]
+    if not any(parameter.requires_grad for parameter in learnt):
+        raise ValueError("nothing is learnt: no parameter of the model requires a gradient")
     rate: float | Tensor = optimisation.learning_rate
     if graphed:
         rate = torch.tensor(rate, device=device)  # from here a recorded step reads it
@@ -166,11 +184,12 @@ def train(
     if graphed and isinstance(source, TensorSource):
         steps = GraphedStep(source, take_step)
 
-    if isinstance(checkpoint, (str, os.PathLike)):
-        checkpoint = Checkpoint(checkpoint)
+    settings = _settings(optimisation, batches, execution, source, epochs)
+    if checkpoint is not None and not checkpoint.identity:
+        settings |= {"loss": objective.described(), "schedule": betas.described()}
     kept = Keeper(
         checkpoint,
-        _settings(optimisation, batches, execution, source, epochs),
+        settings,
         _parts(model, objective, optimizer, rates, source),
     )
     history = kept.restore()
@@ -203,7 +222,6 @@ def train(
             kept.keep(history)
     finally:
         kept.write()
-    learnt = [*model.parameters(), *objective.parameters()]
     if not all(parameter.isfinite().all() for parameter in learnt):
         _log.warning(
             "a run has diverged: there are weights that are not finite; a smaller learning_rate "
@@ -238,12 +256,21 @@ def predict(
         Features ``[N, D]`` or ``[R, N, D]``.
 
     Raises:
-        ValueError: for an unknown precision, and for inputs that do not fit the model.
+        TypeError: for a model that is no module, and for inputs that are no tensor.
+        ValueError: for an unknown precision, for a batch_size below 1, and for inputs that do not
+            fit the model.
 
     Example:
         >>> predict(nn.Linear(4, 3), torch.zeros(5, 4)).shape
         torch.Size([5, 3])
     """
+    _check_model(model)
+    if not isinstance(inputs, Tensor):
+        raise TypeError(
+            f"inputs must be a tensor, and not labels beside it; got {type(inputs).__name__}"
+        )
+    if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+        raise ValueError(f"batch_size must be a whole number >= 1; got {batch_size!r}")
     stack = model if isinstance(model, RunModel) else ModuleStack([model])
     device = device_of(stack)
     forward = stack.features if features else stack
@@ -268,6 +295,12 @@ def device_of(model: nn.Module) -> torch.device:
     for tensor in [*model.parameters(), *model.buffers()]:
         return tensor.device
     return torch.device("cpu")
+
+
+def _check_model(model: object) -> None:
+    if not isinstance(model, nn.Module):
+        given = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise TypeError(f"model must be a torch.nn.Module; got {given}")
 
 
 def _step_of(
@@ -363,20 +396,20 @@ def _measured(
         return {}
     model.eval()
     objective.train(False)
-    found = measure(model, epoch)
-    if found is None:
+    measured = measure(model, epoch)
+    if measured is None:
         return {}
-    if not isinstance(found, Mapping):
+    if not isinstance(measured, Mapping):
         raise TypeError(
             "measure must return a dictionary of names and numbers, or None; it returned a "
-            f"{type(found).__name__}"
+            f"{type(measured).__name__}"
         )
-    if not found.keys().isdisjoint(_ENTRIES):
+    if not measured.keys().isdisjoint(_ENTRIES):
         raise ValueError(
             f"measure must leave {', '.join(_ENTRIES)} to the history; it returned "
-            f"{', '.join(found)}"
+            f"{', '.join(measured)}"
         )
-    return {name: _as_tensor(name, value) for name, value in found.items()}
+    return {name: _as_tensor(name, value) for name, value in measured.items()}
 
 
 def _as_tensor(name: str, value: Any) -> Tensor:

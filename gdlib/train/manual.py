@@ -50,7 +50,7 @@ def product(left: Tensor, right: Tensor) -> Tensor:
     """Multiply ``[M, K]`` by the transpose of ``[N, K]``, both contiguous.
 
     By oneDNN where PyTorch has it: it uses AVX-512 wherever that is, MKL only on processors of
-    Intel, and a row of the left or the right gives the same bits among any others.
+    Intel. From PyTorch 2.10 on a row of the left or the right gives the same bits among any others.
     """
     if (
         _one_dnn is not None
@@ -254,9 +254,8 @@ class ManualStep:
                         out=out,
                     )  # (R/S, B, H)
             else:
-                torch.bmm(hidden, weights[layer], out=output).add_(
-                    bias
-                )  # baddbmm would round by the place of a run
+                # baddbmm would round by the place of a run
+                torch.bmm(hidden, weights[layer], out=output).add_(bias)
             if self.active[layer]:
                 self.activate(output)
             hidden = output
@@ -298,9 +297,8 @@ class ManualStep:
         )
         if isinstance(temperature, Tensor) or temperature != 1:
             logits.div_(temperature)
-        powers = torch.softmax(
-            logits, 1
-        )  # faster than exp, and the same for a run wherever it lies
+        # faster than exp, and the same for a run wherever it lies
+        powers = torch.softmax(logits, 1)
         total = powers.gather(1, labels)
         others = powers.scatter_(1, labels, 0.0).sum(1, keepdim=True)
         total.mul_(factor).add_(others).mul_(temperature * logits.shape[2])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -52,6 +54,10 @@ class Objective(ABC):
     @abstractmethod
     def betas(self, runs: int) -> list[float] | None:
         """Return the β of each run where no schedule gives it; None for losses without a β."""
+
+    def described(self) -> list[str]:
+        """Name the loss of each run with its numbers, as far as they are known."""
+        return []
 
     def parameters(self) -> list[nn.Parameter]:
         """Return what is learnt beside the model."""
@@ -117,8 +123,8 @@ class RunLoss(Objective):
 
     def beta_and_temperature(self) -> BetaAndTemperature | None:
         """Return the attribute of this name of the loss."""
-        found: BetaAndTemperature | None = getattr(self.loss, "beta_and_temperature", None)
-        return found
+        function: BetaAndTemperature | None = getattr(self.loss, "beta_and_temperature", None)
+        return function
 
     def betas(self, runs: int) -> list[float] | None:
         """Return 1 for each run."""
@@ -138,6 +144,7 @@ class LossOfEachRun(Objective):
         self.scheduled = scheduled
         self.modules = nn.ModuleList(one for one in self.each if isinstance(one, nn.Module))
         self.ignore_index = _ignored(self.each)
+        self.fits: set[int] = set()  # runs whose loss takes the outputs of the model
 
     def __call__(self, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
         """Compute the loss of each run, ``[R]``: what it returns, or the mean of that."""
@@ -156,6 +163,9 @@ class LossOfEachRun(Objective):
                 "CenterLoss needs features and centres: let the model return both, "
                 "(features, centers), or write a loss that keeps the centres"
             )
+        if run not in self.fits:
+            _check_arguments(loss, first, targets, *further)
+            self.fits.add(run)
         if self.scheduled and isinstance(loss, losses.GDCrossEntropyLoss):
             value = gd_cross_entropy(
                 first,
@@ -179,6 +189,10 @@ class LossOfEachRun(Objective):
                 f"returned the shape {list(value.shape)}"
             )
         return value.mean()
+
+    def described(self) -> list[str]:
+        """Name each loss; those of :mod:`gdlib.losses` with their numbers."""
+        return [_described(loss, without_beta=self.scheduled) for loss in self.each]
 
     def module(self) -> nn.Module | None:
         """Return the losses that are modules, if they have parameters or buffers."""
@@ -225,7 +239,7 @@ def objective_of(loss: Any, runs: int, *, scheduled: bool) -> Objective:
         scheduled: whether a schedule gives the β of each step.
 
     Raises:
-        TypeError: for what is no function.
+        TypeError: for what is no function, and for a class.
         ValueError: for a loss that does not fit the runs, or that has no β to be scheduled.
     """
     if isinstance(loss, RunLoss):
@@ -237,6 +251,8 @@ def objective_of(loss: Any, runs: int, *, scheduled: bool) -> Objective:
                 "loss must be a function of outputs and targets, such as GDCrossEntropyLoss(); "
                 f"got {one!r}"
             )
+        if isinstance(one, type):
+            raise TypeError(f"loss must be made from its class: give {one.__name__}(...)")
         if scheduled and type(one) is not losses.GDCrossEntropyLoss:
             raise ValueError(
                 f"schedule gives β, and {_name(one)} takes none; GDCrossEntropyLoss does, and a "
@@ -278,14 +294,14 @@ def _of_runs(loss: Any, runs: int) -> list[LossFunction]:
 def _ignored(each: Sequence[LossFunction]) -> int | None:
     """Return the index that all losses ignore; None for losses whose targets are not known."""
     known = (losses.Loss, nn.CrossEntropyLoss, nn.NLLLoss)
-    found = {
+    indices = {
         loss.ignore_index
         for loss in each
         if isinstance(loss, known) and not isinstance(loss, losses.CenterLoss)
     }
-    if len(found) != 1 or not all(isinstance(loss, known) for loss in each):
+    if len(indices) != 1 or not all(isinstance(loss, known) for loss in each):
         return None
-    return found.pop()
+    return indices.pop()
 
 
 def _is_plain(loss: losses.GDCrossEntropyLoss) -> bool:
@@ -298,6 +314,40 @@ def _is_plain(loss: losses.GDCrossEntropyLoss) -> bool:
         and loss.label_smoothing == 0
         and loss.reduction != "sum"
     )
+
+
+def _check_arguments(loss: LossFunction, *arguments: Tensor) -> None:
+    """Refuse a model with more or fewer outputs than the loss has arguments for."""
+    try:
+        signature = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
+    except ValueError:  # of a function that is not written in Python
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise TypeError(
+            f"{_name(loss)} does not take the outputs of this model, {len(arguments) - 1} in "
+            f"number: it is called as loss(outputs[0], targets, *outputs[1:]) ({error})"
+        ) from error
+
+
+def _described(loss: LossFunction, *, without_beta: bool) -> str:
+    """Name a loss with its numbers.
+
+    Tensors are left out, which a checkpoint keeps, and so are functions.
+    """
+    if not isinstance(loss, losses.Loss):
+        return _name(loss)
+    numbers = []
+    for name in inspect.signature(type(loss)).parameters:
+        value = getattr(loss, name, None)
+        if name == "beta" and without_beta:
+            continue
+        if isinstance(value, (bool, str)):
+            numbers.append(f"{name}={value}")
+        elif isinstance(value, Real):
+            numbers.append(f"{name}={float(value):g}")
+    return f"{_name(loss)}({', '.join(numbers)})"
 
 
 def _name(loss: Any) -> str:

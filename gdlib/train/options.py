@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import TypeGuard
 
 import numpy as np
 from torch import Tensor, nn
@@ -78,15 +80,15 @@ class Optimisation:
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "momentum", "weight_decay"):
-            value: object = getattr(self, name)
-            if not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 <= value < math.inf:
                 raise ValueError(f"{name} must be finite and >= 0, got {value!r}")
         _check_name("optimizer", self.optimizer, OPTIMIZERS)
         _check_name("lr_schedule", self.lr_schedule, LR_SCHEDULES)
-        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
-            raise ValueError(
-                f"max_grad_norm must be > 0, or None for no limit; got {self.max_grad_norm}"
-            )
+        _check_whole_numbers("milestones", self.milestones)
+        limit: object = self.max_grad_norm
+        if limit is not None and not (_is_number(limit) and limit > 0):
+            raise ValueError(f"max_grad_norm must be > 0, or None for no limit; got {limit!r}")
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ class Batches:
             epoch only.
 
     Raises:
-        ValueError: for a size below 1.
+        ValueError: for a size below 1, and for seeds that are no whole numbers.
+        TypeError: for an order, draws or a prepare that is no function.
 
     Example:
         >>> Batches(size=64, seeds=[3]).drop_last
@@ -123,6 +126,11 @@ class Batches:
 
     def __post_init__(self) -> None:
         _check_count("size of a batch", self.size)
+        _check_whole_numbers("seeds", self.seeds)
+        for name in ("order", "prepare", "draws"):
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                raise TypeError(f"{name} must be a function; got {type(value).__name__}")
 
 
 @dataclass(frozen=True)
@@ -170,7 +178,8 @@ class Checkpoint:
         every: epochs between two writes. The end, and an exception such as an interruption, write
             the last whole epoch.
         identity: describes model, data, loss and schedule. A file with another identity is
-            refused.
+            refused. Without one, a file is refused where the kind or a number of the loss, or a
+            schedule of :mod:`gdlib.schedules`, is another one than it was written with.
 
     Raises:
         ValueError: for ``every`` below 1, and for a path that is a directory.
@@ -191,6 +200,26 @@ class Checkpoint:
                 f"a checkpoint is a file, and {os.fspath(self.path)} is a directory; "
                 f"name a file in it, such as {os.path.join(self.path, 'state.pt')}"
             )
+
+
+def check_group(name: str, given: object, kind: type, example: str) -> None:
+    """Refuse what is no group of options of this kind, such as an optimizer of PyTorch."""
+    if not isinstance(given, kind):
+        raise TypeError(
+            f"{name} must be of the kind {kind.__name__}, such as {example}; got "
+            f"{type(given).__name__}"
+        )
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _check_whole_numbers(what: str, values: object) -> None:
+    numbers = list(values) if isinstance(values, Iterable) else [values]
+    whole = [isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in numbers]
+    if not isinstance(values, Iterable) or not all(whole):
+        raise ValueError(f"{what} must be a sequence of whole numbers; got {values!r}")
 
 
 def _check_count(what: str, count: object) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
 from gdlib.train.options import Batches, Order
 from gdlib.train.order import batch_orders
@@ -225,13 +225,13 @@ class LoaderSource(_Stream):
 
     def generators(self) -> dict[str, torch.Generator]:
         """Return the generators of the DataLoader and of its sampler."""
-        found = {
+        both = {
             "loader": self.loader.generator,
             "sampler": getattr(self.loader.sampler, "generator", None),
         }
         return {
             name: generator
-            for name, generator in found.items()
+            for name, generator in both.items()
             if isinstance(generator, torch.Generator)
         }
 
@@ -247,6 +247,11 @@ def source_of(data: Any, batches: Batches, runs: int, device: torch.device) -> S
         data = data.tensors
     if isinstance(data, DataLoader):
         return LoaderSource(data, batches, runs, device)
+    if isinstance(data, IterableDataset) and hasattr(data, "__len__"):
+        raise TypeError(
+            f"{type(data).__name__} is gone through in its own order: give "
+            "DataLoader(data, batch_size=...)"
+        )
     if isinstance(data, Dataset):
         return DatasetSource(data, batches, runs, device)
     if isinstance(data, Sequence) and len(data) == 2 and all(isinstance(x, Tensor) for x in data):
@@ -262,9 +267,12 @@ def source_of(data: Any, batches: Batches, runs: int, device: torch.device) -> S
                 "could mend them"
             )
         return TensorSource(inputs, targets, batches, runs, device)
+    given = type(data).__name__
+    if isinstance(data, (list, tuple)):
+        given = f"{given} of {', '.join(type(one).__name__ for one in data)}"
     raise TypeError(
         "data must be a pair of tensors (inputs, labels), a torch.utils.data.Dataset or a "
-        f"DataLoader; got {type(data).__name__}"
+        f"DataLoader; got {given}. torch.as_tensor makes a tensor of an array or a list"
     )
 
 
@@ -297,7 +305,10 @@ def as_pair(item: Any) -> tuple[Tensor, Tensor]:
     if isinstance(item, Sequence) and len(item) == 2 and all(isinstance(x, Tensor) for x in item):
         return item[0], item[1]
     kinds = [type(x).__name__ for x in item] if isinstance(item, Sequence) else type(item).__name__
-    raise TypeError(f"a batch must be two tensors, inputs and labels; got {kinds}")
+    raise TypeError(
+        f"a batch must be two tensors, inputs and labels; got {kinds}. Let the Dataset, or the "
+        "collate_fn of the DataLoader, return such a pair"
+    )
 
 
 def as_indices(targets: Tensor) -> Tensor:

@@ -35,11 +35,11 @@ def outputs_of(model: Callable[[Tensor], Any], inputs: Tensor) -> tuple[Tensor, 
     Raises:
         TypeError: for outputs that are not tensors.
     """
-    found = model(inputs)
-    outputs = (found,) if isinstance(found, Tensor) else found
+    returned = model(inputs)
+    outputs = (returned,) if isinstance(returned, Tensor) else returned
     if not isinstance(outputs, Sequence) or not all(isinstance(one, Tensor) for one in outputs):
         raise TypeError(
-            f"a model must return a tensor, or a tuple of them; got {type(found).__name__}"
+            f"a model must return a tensor, or a tuple of them; got {type(returned).__name__}"
         )
     return tuple(one.float() if one.dtype == torch.bfloat16 else one for one in outputs)
 
@@ -87,7 +87,7 @@ class Step:
         """Do one step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
         outputs = self._forward(inputs)  # (R, B, C)
         if self.check_targets is not None:
-            self._check(outputs[0])
+            self._check(outputs[0], targets)
         loss = self.objective(outputs, targets, beta)  # (R,)
         self.optimizer.zero_grad()
         loss.sum().backward()
@@ -108,10 +108,12 @@ class Step:
                     ) from error
                 raise
 
-    def _check(self, outputs: Tensor) -> None:
+    def _check(self, outputs: Tensor, targets: Tensor) -> None:
         check_targets, ignored = self.check_targets, self.objective.ignore_index
         self.check_targets = None
-        if check_targets is not None and ignored is not None and outputs.ndim > 2:
+        if check_targets is None or ignored is None or outputs.ndim < 3:
+            return
+        if targets.shape[2:] == outputs.shape[3:]:  # other shapes are left to the loss
             check_targets(outputs.shape[2], ignored)
 
 
@@ -205,7 +207,10 @@ class GraphedStep:
 
     def _hold(self, tables: Tables) -> None:
         if not hasattr(self, "held"):
-            self.held = Tables(*(None if table is None else table.clone() for table in tables))  # type: ignore[arg-type]
+            draws = None if tables.draws is None else tables.draws.clone()
+            self.held = Tables(
+                tables.indices.clone(), tables.targets.clone(), tables.betas.clone(), draws
+            )
         for old, new in zip(self.held, tables, strict=True):
             if old is not None and new is not None:
                 old.copy_(new)

@@ -438,9 +438,8 @@ class TestDerivativesAndTransforms:
             lambda t: gd_cross_entropy(logits, t, 0.3), (target.requires_grad_(),)
         )
 
-    @pytest.mark.filterwarnings(
-        "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
-    )  # PyTorch's own, inside torch.func
+    # PyTorch's own, inside torch.func; a FutureWarning from 2.14 on
+    @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
     def test_hessian_is_that_of_the_shifted_softmax(self):
         logits, _ = draw((5,), soft=False)
         hessian = torch.func.hessian(lambda z: gd_cross_entropy(z, torch.tensor(2), 0.05))(logits)
@@ -546,9 +545,8 @@ class TestGradientInForward:
             )
             torch.testing.assert_close(hessian_row, expected)
 
-    @pytest.mark.filterwarnings(
-        "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
-    )  # PyTorch's own, inside forward mode
+    # PyTorch's own, inside forward mode; a FutureWarning from 2.14 on
+    @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
     def test_forward_mode(self):
         logits, target = draw((4, 5), soft=False)
         z = logits.clone().requires_grad_()

@@ -556,7 +556,7 @@ class TestErrors:
             ({"width": -0.5}, "got -0.5"),
             ({"width": math.nan}, "got nan"),
             ({"width": math.inf}, "got inf"),
-            ({"classes": 0}, "classes and channels must be >= 1; got classes=0"),
+            ({"classes": 0}, "classes and channels must be whole numbers >= 1; got classes=0"),
             ({"channels": 0}, "channels=0"),
         ]:
             with pytest.raises(ValueError, match=message):

@@ -1,0 +1,465 @@
+"""What a stranger tries: odd shapes, types and objects give a right answer or an error that helps.
+
+Each refusal here once was a silent wrong answer or an error of something else.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from gdlib import GDCrossEntropyLoss, calibration, functional, heads, losses
+from gdlib.models import StackedMLP, fast
+from gdlib.schedules import Constant, LinearWarmup
+from gdlib.train import Batches, Checkpoint, Execution, Optimisation, predict, train
+from tests.each import each
+
+SAMPLES, CLASSES, FEATURES = 6, 4, 3
+LABELS = torch.tensor([0, 1, 2, 3, 1, 2])
+
+
+def logits() -> Tensor:
+    return torch.randn(SAMPLES, CLASSES, generator=torch.Generator().manual_seed(0))
+
+
+# each loss, and whether it takes logits, cosines, or what else
+LOSSES: dict[str, Callable[..., losses.Loss]] = {
+    "GDCrossEntropyLoss": lambda **options: losses.GDCrossEntropyLoss(0.3, **options),
+    "SoftMarginLoss": lambda **options: losses.SoftMarginLoss(0.5, **options),
+    "ModifiedCrossEntropyLoss": losses.ModifiedCrossEntropyLoss,
+    "FocalLoss": losses.FocalLoss,
+    "GeneralizedCrossEntropyLoss": losses.GeneralizedCrossEntropyLoss,
+    "Poly1CrossEntropyLoss": losses.Poly1CrossEntropyLoss,
+    "NegativeProbabilityLoss": losses.NegativeProbabilityLoss,
+    "MultiClassHingeLoss": losses.MultiClassHingeLoss,
+    "LargeMarginLoss": losses.LargeMarginLoss,
+    "ArcFaceLoss": lambda **options: losses.ArcFaceLoss(scale=4.0, **options),
+    "CosFaceLoss": lambda **options: losses.CosFaceLoss(scale=4.0, **options),
+    "SphereFaceLoss": losses.SphereFaceLoss,
+    "LSoftmaxLoss": losses.LSoftmaxLoss,
+    "ArcGradLoss": lambda **options: losses.ArcGradLoss(2.0, **options),
+    "AdaCosLoss": lambda **options: losses.AdaCosLoss(CLASSES, **options),
+    "CenterLoss": losses.CenterLoss,
+    "GaussianMixtureLoss": losses.GaussianMixtureLoss,
+}
+
+
+def inputs_of(name: str) -> tuple[Tensor, ...]:
+    """The input of a loss, and what it takes behind the labels."""
+    values = logits()
+    if name == "CenterLoss":
+        return values[:, :FEATURES], torch.arange(12.0).reshape(CLASSES, FEATURES)
+    if name == "LSoftmaxLoss":
+        return values, torch.full_like(values, 5.0)
+    if name == "GaussianMixtureLoss":
+        return (values.abs(),)
+    on_angles = any(word in name for word in ("Arc", "Cos", "Sphere"))
+    return (torch.tanh(values) if on_angles else values,)
+
+
+def test_every_loss_is_tried() -> None:
+    assert set(LOSSES) == set(losses.__all__) - {"Loss"}
+
+
+@each("name", LOSSES)
+class TestEveryLoss:
+    def value(self, loss: losses.Loss, name: str, labels: Tensor = LABELS) -> Tensor:
+        first, *further = inputs_of(name)
+        return loss(first, labels, *further)
+
+    def test_of_no_samples(self, name: str) -> None:
+        first, *further = inputs_of(name)
+        if name != "CenterLoss":
+            further = [one[:0] for one in further]
+        nothing = first[:0], LABELS[:0], *further
+        assert LOSSES[name]()(*nothing).isnan()  # the mean of nothing, as PyTorch's
+        assert LOSSES[name](reduction="none")(*nothing).shape == (0,)
+        assert LOSSES[name](reduction="sum")(*nothing) == 0
+
+    def test_ignored_samples_are_as_if_absent(self, name: str) -> None:
+        first, *further = inputs_of(name)
+        rest = [one if name == "CenterLoss" else one[1:] for one in further]
+        ignored = self.value(LOSSES[name](), name, LABELS.masked_fill(torch.arange(6) == 0, -100))
+        torch.testing.assert_close(ignored, LOSSES[name]()(first[1:], LABELS[1:], *rest))
+
+    def test_a_copy_a_pickle_and_a_state_are_the_loss(self, name: str) -> None:
+        loss = LOSSES[name](weight=torch.tensor([1.0, 2.0, 0.0, 4.0]))
+        expected = self.value(loss, name)
+        loss = LOSSES[name](weight=torch.tensor([1.0, 2.0, 0.0, 4.0]))
+        file = io.BytesIO()
+        torch.save(loss.state_dict(), file)
+        file.seek(0)
+        loaded = LOSSES[name](weight=torch.ones(CLASSES))
+        loaded.load_state_dict(torch.load(file))
+        for other in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss)), loaded):
+            assert torch.equal(self.value(other, name), expected)
+
+    def test_is_moved_to_a_device_without_memory(self, name: str) -> None:
+        first, *further = (one.to("meta") for one in inputs_of(name))
+        value = LOSSES[name](weight=torch.ones(4)).to("meta")(first, LABELS.to("meta"), *further)
+        assert value.is_meta and value.shape == ()
+
+    def test_memory_in_another_order(self, name: str) -> None:
+        first, *further = inputs_of(name)
+        turned = LOSSES[name]()(first.T.contiguous().T, LABELS, *further)
+        torch.testing.assert_close(turned, self.value(LOSSES[name](), name))
+
+    def test_wrong_targets_are_named(self, name: str) -> None:
+        for target in (LABELS.int(), LABELS.float(), LABELS > 1, LABELS.tolist(), LABELS[:, None]):
+            with pytest.raises(ValueError, match=r"class indices|target|expected"):
+                self.value(LOSSES[name](), name, target)
+
+    def test_integers_are_no_input(self, name: str) -> None:
+        first, *further = inputs_of(name)
+        with pytest.raises(ValueError, match=r"type float16|floating"):
+            LOSSES[name]()(first.long(), LABELS, *further)
+
+
+class TestAdaCos:
+    """The scale belongs to a number of classes, and to runs."""
+
+    @each(
+        ("make", "shape", "message"),
+        [
+            (lambda: losses.AdaCosLoss(10), (5, 4), "for 10 classes, .* have 4"),
+            (lambda: losses.AdaCosLoss(4, runs=2), (5, 4), r"cosines \[2, N, C\] of 2 runs"),
+            (lambda: losses.AdaCosLoss(4, runs=2), (3, 5, 4), r"got \[3, 5, 4\]"),
+        ],
+    )
+    def test_other_shapes(
+        self, make: Callable[[], losses.AdaCosLoss], shape: tuple[int, ...], message: str
+    ) -> None:
+        for loss in (make(), make().eval()):
+            with pytest.raises(ValueError, match=message):
+                loss(torch.zeros(shape), torch.zeros(shape[:-1], dtype=torch.long))
+
+    def test_probabilities_have_no_median_angle(self) -> None:
+        cosines = torch.tanh(logits())
+        soft = F.one_hot(LABELS).float()
+        with pytest.raises(ValueError, match=r"follows class indices.*dynamic=False"):
+            losses.AdaCosLoss(4)(cosines, soft)
+        fixed = losses.AdaCosLoss(4, dynamic=False)
+        torch.testing.assert_close(fixed(cosines, soft), fixed(cosines, LABELS))
+
+
+class TestFunctions:
+    def test_a_cross_entropy_that_rounding_put_below_zero(self) -> None:
+        """It gave NaN where β was smaller still."""
+        nll = torch.tensor([-1e-7, 0.0, 1.0], requires_grad=True)
+        values = functional.gd_from_nll(nll, beta=1e-8)
+        assert values[0] == values[1] and values.isfinite().all()
+        (gradient,) = torch.autograd.grad(values.sum(), nll)
+        assert gradient[0] == gradient[1] > 0
+
+    @each(
+        ("call", "message"),
+        [
+            (
+                lambda features, weight: functional.linear_gd_cross_entropy(
+                    features, weight.double(), LABELS
+                ),
+                "must have one type; got torch.float32 and torch.float64",
+            ),
+            (
+                lambda features, weight: functional.linear_gd_cross_entropy(
+                    features, weight, LABELS, bias=[0.0] * 4
+                ),
+                "bias must have one value for each class, .* got list",
+            ),
+            (
+                lambda features, weight: functional.linear_gd_cross_entropy(
+                    features, weight, LABELS, temperature="1"
+                ),
+                "temperature must be a number",
+            ),
+            (
+                lambda features, weight: functional.center_update(features, LABELS, weight.long()),
+                "centers must be floating point; got torch.int64",
+            ),
+            (
+                lambda features, weight: functional.center_update(features, LABELS, weight, "0.5"),
+                "rate must be a number in .* got '0.5'",
+            ),
+            (
+                lambda features, weight: functional.adacos_scale(features.long(), LABELS, 1.0),
+                "cosines must be floating point",
+            ),
+            (lambda features, weight: functional.arccos(LABELS), "a floating tensor; got"),
+            (
+                lambda features, weight: heads.CosineLinear(3, 4)(features.long()),
+                "features must be a floating tensor of vectors",
+            ),
+            (lambda features, weight: heads.ClassCenters(3, 4, rate="0.5"), "rate must be"),
+            (lambda features, weight: LinearWarmup(0.1, 1.0, 5)(math.nan), "step must be >= 0"),
+            (lambda features, weight: StackedMLP([4, 2.5, 3], [0]), "sizes must .* whole numbers"),
+            (lambda features, weight: fast(classes=1.5), "whole numbers >= 1; got classes=1.5"),
+            (lambda features, weight: fast(width="wide"), "width multiplies .* got 'wide'"),
+        ],
+    )
+    def test_refusals(self, call: Callable[[Tensor, Tensor], object], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            call(torch.ones(SAMPLES, FEATURES), torch.ones(CLASSES, FEATURES))
+
+    def test_numbers_of_numpy_are_numbers(self) -> None:
+        features, weight = torch.ones(SAMPLES, FEATURES), torch.ones(CLASSES, FEATURES)
+        half = functional.linear_gd_cross_entropy(
+            features, weight, LABELS, temperature=np.float32(0.5)
+        )
+        assert half.isfinite()
+
+
+class TestCalibration:
+    def test_a_scaling_says_what_it_holds(self) -> None:
+        scaling = calibration.TemperatureScaling()
+        assert repr(scaling) == "TemperatureScaling(temperature=None)"
+        scaling.fit([[2 * math.log(3), 0.0]] * 4, [0, 0, 0, 1])
+        assert repr(scaling).startswith("TemperatureScaling(temperature=2.0")
+        again = pickle.loads(pickle.dumps(scaling))
+        assert again.temperature == copy.deepcopy(scaling).temperature == scaling.temperature
+        vector = calibration.VectorScaling().fit(torch.zeros(4, 2), [0, 0, 0, 1])
+        assert repr(vector) == "VectorScaling(classes=2)"
+
+    def test_the_link_says_where_the_classes_are(self) -> None:
+        images = torch.softmax(torch.randn(2, 3, 4, 5), 1)
+        with pytest.raises(ValueError, match=r"do over dimension 1: give probs.movedim\(1, -1\)"):
+            calibration.beta_link(images, 0.1)
+        assert calibration.beta_link(images.movedim(1, -1), 0.1).shape == (2, 4, 5, 3)
+
+    def test_texts_are_no_numbers(self) -> None:
+        probabilities = torch.softmax(logits(), 1)
+        with pytest.raises(ValueError, match="beta must be a number .* got 'a'"):
+            calibration.beta_link(probabilities, "a")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="confidence must be a number; got 'a'"):
+            calibration.beta_for_confidence(probabilities, "a")  # type: ignore[arg-type]
+
+
+INPUTS = torch.randn(40, 5, generator=torch.Generator().manual_seed(1))
+TARGETS = (INPUTS.sum(1) > 0).long()
+
+
+class WithFeatures(nn.Module):
+    """A model with two outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 2)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layer(inputs), inputs
+
+
+class Dictionaries(Dataset):
+    """Samples by name, as those of Hugging Face."""
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {"inputs": INPUTS[index], "labels": TARGETS[index]}
+
+
+class Endless(IterableDataset):
+    """Samples one after another, with a length."""
+
+    def __len__(self) -> int:
+        return 40
+
+    def __iter__(self):
+        return zip(INPUTS, TARGETS, strict=True)
+
+
+def fit(model: Any = None, loss: Any = None, data: Any = None, **options: Any) -> list[Any]:
+    chosen = {"epochs": 1, "optimisation": Optimisation(0.1)} | options
+    return train(
+        nn.Linear(5, 2) if model is None else model,
+        GDCrossEntropyLoss(0.1) if loss is None else loss,
+        (INPUTS, TARGETS) if data is None else data,
+        **chosen,
+    )
+
+
+class TestTrainer:
+    @each(
+        ("options", "error", "message"),
+        [
+            ({"epochs": 1.5}, ValueError, "a whole number; got 1.5"),
+            ({"epochs": "3"}, ValueError, "a whole number; got '3'"),
+            ({"epochs": True}, ValueError, "a whole number; got True"),
+            (
+                {"optimisation": torch.optim.SGD([nn.Parameter(torch.ones(1))], 0.1)},
+                TypeError,
+                r"such as Optimisation\(learning_rate=0.1\); got SGD",
+            ),
+            ({"batches": 32}, TypeError, r"such as Batches\(size=32\); got int"),
+            ({"execution": "bfloat16"}, TypeError, "of the kind Execution"),
+            ({"checkpoint": True}, TypeError, '"state.pt"'),
+            ({"schedule": 0.5}, TypeError, r"GDCrossEntropyLoss\(beta=0.1\)"),
+            ({"schedule": [0.5]}, TypeError, "a function of the step"),
+            ({"schedule": lambda step: "a"}, TypeError, "for step 0 it returned 'a'"),
+            ({"schedule": lambda step: None}, TypeError, "for step 0 it returned None"),
+            ({"schedule": LinearWarmup(-1.0, 1.0, 5)}, ValueError, "beta must be"),
+            ({"loss": GDCrossEntropyLoss}, TypeError, r"give GDCrossEntropyLoss\(...\)"),
+            ({"loss": nn.CrossEntropyLoss}, TypeError, r"give CrossEntropyLoss\(...\)"),
+            ({"loss": lambda a, b: (F.cross_entropy(a, b), 1)}, TypeError, "returned a tuple"),
+            ({"loss": losses.LSoftmaxLoss()}, TypeError, "1 in number: .*argument: 'norms'"),
+            ({"model": nn.Linear}, TypeError, "got the class Linear"),
+            ({"model": WithFeatures()}, TypeError, "does not take the outputs .*, 2 in number"),
+            (
+                {"model": WithFeatures(), "schedule": Constant(0.1)},
+                TypeError,
+                "does not take the outputs of this model",
+            ),
+            ({"model": nn.Linear(5, 2).requires_grad_(False)}, ValueError, "nothing is learnt"),
+            (
+                {"data": (INPUTS.numpy(), TARGETS.numpy())},
+                TypeError,
+                "got tuple of ndarray, ndarray. torch.as_tensor makes",
+            ),
+            ({"data": Dictionaries()}, TypeError, "got dict. Let the Dataset"),
+            ({"data": DataLoader(Dictionaries())}, TypeError, "collate_fn of the DataLoader"),
+            ({"data": Endless()}, TypeError, "give DataLoader"),
+            ({"data": (INPUTS, TARGETS[:, None])}, ValueError, r"class indices of shape \[40\]"),
+            ({"data": (INPUTS, TARGETS.float())}, ValueError, r"target.long\(\)"),
+        ],
+    )
+    def test_refusals(self, options: dict[str, Any], error: type[Exception], message: str) -> None:
+        with pytest.raises(error, match=message):
+            fit(**options)
+
+    def test_classes_that_are_last(self) -> None:
+        """The loss says so; the trainer once named labels that were right."""
+        words = torch.randint(6, (40, 3), generator=torch.Generator().manual_seed(0))
+        with pytest.raises(ValueError, match=r"give input.movedim\(-1, 1\)"):
+            fit(nn.Sequential(nn.Embedding(6, 6)), data=(words, words))
+
+    @each(
+        "data",
+        [
+            DataLoader(Endless(), batch_size=8),
+            DataLoader(
+                Dictionaries(),
+                batch_size=8,
+                collate_fn=lambda rows: (
+                    torch.stack([row["inputs"] for row in rows]),
+                    torch.stack([row["labels"] for row in rows]),
+                ),
+            ),
+            (INPUTS, F.one_hot(TARGETS).float()),
+        ],
+    )
+    def test_other_data(self, data: Any) -> None:
+        model = nn.Linear(5, 2)
+        fit(model, data=data, epochs=20)
+        assert (predict(model, INPUTS).argmax(1) == TARGETS).float().mean() > 0.8
+
+    def test_several_outputs_go_to_a_loss_that_takes_them(self) -> None:
+        seen = []
+
+        def loss(outputs: Tensor, targets: Tensor, features: Tensor) -> Tensor:
+            seen.append(features.shape)
+            return F.cross_entropy(outputs, targets)
+
+        fit(WithFeatures(), loss, batches=Batches(40))
+        assert seen == [(40, 5)]
+        assert predict(WithFeatures(), INPUTS).shape == (40, 2)
+
+    def test_a_compiled_model(self) -> None:
+        model = nn.Linear(5, 2)
+        fit(torch.compile(model, backend="eager"), epochs=20)
+        assert (predict(model, INPUTS).argmax(1) == TARGETS).float().mean() > 0.8
+
+    @each(
+        ("call", "error", "message"),
+        [
+            (lambda model: predict(model, INPUTS.numpy()), TypeError, "got ndarray"),
+            (lambda model: predict(model, (INPUTS, TARGETS)), TypeError, "not labels beside it"),
+            (lambda model: predict(model, INPUTS, batch_size=0), ValueError, "batch_size must"),
+            (lambda model: predict(nn.Linear, INPUTS), TypeError, "got the class Linear"),
+        ],
+    )
+    def test_predict(
+        self, call: Callable[[nn.Module], object], error: type[Exception], message: str
+    ) -> None:
+        with pytest.raises(error, match=message):
+            call(nn.Linear(5, 2))
+        assert predict(nn.Linear(5, 2), INPUTS[:0]).shape == (0, 2)
+
+    @each(
+        ("make", "message"),
+        [
+            (lambda: Optimisation(True), "learning_rate must be finite"),
+            (lambda: Optimisation(0.1, milestones=5), "milestones must be a sequence of whole"),
+            (lambda: Optimisation(0.1, milestones=[0.5]), "milestones must be a sequence of whole"),
+            (lambda: Optimisation(0.1, max_grad_norm="1"), "max_grad_norm must be > 0"),
+            (lambda: Batches(seeds=0), "seeds must be a sequence of whole numbers; got 0"),
+            (lambda: Batches(order=torch.arange(3)), "order must be a function; got Tensor"),
+        ],
+    )
+    def test_options(self, make: Callable[[], object], message: str) -> None:
+        with pytest.raises((TypeError, ValueError), match=message):
+            make()
+        assert Optimisation(0.1, milestones=range(3)).milestones == range(3)
+        assert Execution().precision == "float32"
+
+
+class Interrupted(nn.Module):
+    """A loss that is interrupted in one of its calls."""
+
+    def __init__(self, call: int) -> None:
+        super().__init__()
+        self.left = call
+
+    def forward(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return functional.gd_cross_entropy(outputs, targets, beta=0.1)
+
+
+class TestCheckpoints:
+    def test_ctrl_c_within_an_epoch(self, tmp_path: Path) -> None:
+        start, path = nn.Linear(5, 2), tmp_path / "new" / "state.pt"
+        options = {"epochs": 4, "batches": Batches(10)}
+        straight, broken, fresh = (copy.deepcopy(start) for _ in range(3))
+        fit(straight, Interrupted(-1), **options)
+        with pytest.raises(KeyboardInterrupt):
+            fit(broken, Interrupted(10), checkpoint=path, **options)  # in the third epoch
+        for model in (broken, fresh):  # in the same process, and in a new one
+            history = fit(model, Interrupted(-1), checkpoint=path, **options)
+            assert [entry["epoch"] for entry in history] == [0, 1, 2, 3, 4]
+            for one, other in zip(straight.parameters(), model.parameters(), strict=True):
+                assert torch.equal(one, other)
+
+    def test_another_loss_or_schedule_is_no_continuation(self, tmp_path: Path) -> None:
+        """With the same file, a training by another β once returned the history of the first."""
+        path = tmp_path / "state.pt"
+        fit(checkpoint=path, schedule=LinearWarmup(0.1, 1.0, 9))
+        for loss, schedule in (
+            (None, Constant(0.1)),
+            (None, None),
+            (losses.FocalLoss(), None),
+            (GDCrossEntropyLoss(reduction="sum"), LinearWarmup(0.1, 1.0, 9)),
+        ):
+            with pytest.raises(ValueError, match="was written with (loss|schedule)="):
+                fit(loss=loss, checkpoint=path, schedule=schedule, epochs=2)
+        # the β of the loss does not count where a schedule gives it
+        other = GDCrossEntropyLoss(0.7)
+        again = fit(loss=other, checkpoint=path, schedule=LinearWarmup(0.1, 1.0, 9), epochs=2)
+        assert len(again) == 3
+
+    def test_who_names_the_training_vouches_for_it(self, tmp_path: Path) -> None:
+        kept = Checkpoint(tmp_path / "state.pt", identity="mine")
+        fit(checkpoint=kept)
+        assert len(fit(loss=GDCrossEntropyLoss(0.7), checkpoint=kept, epochs=2)) == 3
