@@ -601,8 +601,8 @@ class AdaCosLoss(Loss):
             raise ValueError(f"target must be a tensor; got {type(target).__name__}")
         if self.dynamic and self.training and target.is_floating_point():
             raise ValueError(
-                f"the dynamic scale follows class indices, int64 or uint8; got {target.dtype}. Give "
-                "dynamic=False for class probabilities"
+                f"the dynamic scale follows class indices, int64 or uint8; got {target.dtype}. "
+                "Give dynamic=False for class probabilities"
             )
         stacked = self.scale.ndim > 0
         if stacked and (

@@ -176,8 +176,11 @@ def as_printed() -> pd.DataFrame:
     table 4 it is taken over. Differences whose 95 % interval excludes 0 are bold.
 
     Example:
-        >>> as_printed().iloc[0].tolist()
-        ['CIFAR-100, 13-layer network', 'L3 a', 'LM, λ = 0.3 minus softmax', '**−1.35 [−1.84, −0.86]**']
+        >>> *what, numbers = as_printed().iloc[0]
+        >>> what
+        ['CIFAR-100, 13-layer network', 'L3 a', 'LM, λ = 0.3 minus softmax']
+        >>> numbers
+        '**−1.35 [−1.84, −0.86]**'
     """
     found = {
         (row["source"], row["loss"]): MeanSd(row["value"], row["sd"], _RUNS)

@@ -1,4 +1,7 @@
-"""Outcomes with their scale, effects beside the papers' own, and the matrix: a row for each claim, a column for each data set."""
+"""Outcomes with their scale, effects beside the papers' own, and the matrix.
+
+The matrix has a row for each claim and a column for each data set.
+"""
 
 import html
 import re
@@ -103,7 +106,10 @@ def is_own(verdict: Verdict) -> bool:
 
 
 def beside(verdict: Verdict) -> Verdict:
-    """Give findings without an effect of the papers the one that the rule of their part finds in the table that the claim is about."""
+    """Give findings that lack an effect of the papers one.
+
+    It is what the rule of their part finds in the table that the claim is about.
+    """
     if verdict.claim not in _TABLES:
         return verdict
 
@@ -125,7 +131,10 @@ def beside(verdict: Verdict) -> Verdict:
 
 
 def _own(claim: str, part: str) -> Iterator[tuple[published.Effect, ...]]:
-    """The papers' own effects in the comparisons of a part, by its rule, which takes the printed numbers for runs."""
+    """List the papers' own effects in the comparisons of a part.
+
+    The part's rule takes the printed numbers for runs.
+    """
     source = _TABLES[claim]
     printed = published.printed().query("source == @source")
     index = ["dataset", "epochs"]
@@ -154,8 +163,9 @@ def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
 def matrix(verdicts: Sequence[Verdict], first: Sequence[str] = ()) -> HTML:
     """Draw the matrix of some claims, for a page in a folder of the book.
 
-    Its cells are links to the page that shows the claim, as its file says; the ledger, if it does not. A cell under the mouse or with the focus lists its findings, each with its
-    effect, the interval and the papers' own effect. On a phone each claim is one line.
+    Its cells are links to the page that shows the claim, as its file says; the ledger, if it does
+    not. A cell under the mouse or with the focus lists its findings, each with its effect, the
+    interval and the papers' own effect. On a phone each claim is one line.
 
     Args:
         verdicts: those to show.
@@ -207,7 +217,10 @@ def _table(verdicts: Sequence[Verdict], name: str, caption: str) -> str:
         # on a phone, where .all is shown and .word is not, the scale stands behind the name
         about = f'<small class="all">{size}</small>'
         claimed = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> {about}</th>'
-        outcome = f'<span class="word">{verdict.verdict}<br><small>{size}</small></span><span class="all">{_marks(verdict.deciding)}</span>'
+        outcome = (
+            f'<span class="word">{verdict.verdict}<br><small>{size}</small></span>'
+            f'<span class="all">{_marks(verdict.deciding)}</span>'
+        )
         cells = "".join(
             _cell(f"{verdict.claim}, {column}", columns[column], address) for column in shown
         )
@@ -230,7 +243,10 @@ def effects(found: Finding) -> tuple[str, str]:
 
 
 def _cell(name: str, found: Sequence[tuple[str, Finding]], address: str) -> str:
-    """The marks of some findings, with a line for each: the variant, what is compared, the effects, ours and the papers'."""
+    """Show the marks of some findings, with a line for each.
+
+    A line has the variant, what is compared, and the effects, ours and the papers'.
+    """
     if not found:
         return '<td class="none"><span class="visually-hidden">not run</span></td>'
     lines = []
@@ -239,10 +255,13 @@ def _cell(name: str, found: Sequence[tuple[str, Finding]], address: str) -> str:
         told = "; ".join(each).replace(f" (papers: {MISSING})", "")
         mark = f'<span class="{one.outcome}">{MARKS[one.outcome]} {one.outcome}</span>'
         lines.append(
-            f"<span>{mark} <b>{part}</b> {html.escape(f'{one.variant.short}: {signed(told)}')}</span>"
+            f"<span>{mark} <b>{part}</b> "
+            f"{html.escape(f'{one.variant.short}: {signed(told)}')}</span>"
         )
     hidden = f'<span class="visually-hidden">{html.escape(name)}: </span>'
-    return f'<td><a href="{address}">{hidden}{_marks(one for _, one in found)}<span class="more">{"".join(lines)}</span></a></td>'
+    marks = _marks(one for _, one in found)
+    more = f'<span class="more">{"".join(lines)}</span>'
+    return f'<td><a href="{address}">{hidden}{marks}{more}</a></td>'
 
 
 def _marks(findings: Iterable[Finding]) -> str:

@@ -1,4 +1,6 @@
-"""What every page of evidence shows around its figure and its table: claim, answer, what it rests on, criteria, commands.
+"""What every page of evidence shows around its figure and its table.
+
+That is the claim, the answer, what it rests on, the criteria, the commands.
 
 A page begins with ``page = Page("E4")`` and ``page.answer()``, takes its runs from
 ``page.runs("grid")`` and ends with ``page.ground()``.
@@ -28,11 +30,9 @@ _COLUMNS = {
     "epochs": ("epochs", 1),
     "parameters, thousands": ("model_parameters", 1000),
 }
-_UNDER_WAY = (
-    PERCEPTRON,
-    FAST,
-)  # networks that go on being trained; what is left of larger ones decides nothing any more, or waits for a GPU
-
+# Networks that go on being trained. What is left of larger ones decides nothing any more, or waits
+# for a GPU.
+_UNDER_WAY = (PERCEPTRON, FAST)
 
 _SAID = {
     "GD": "The papers claim:",
@@ -42,7 +42,9 @@ _SAID = {
 
 
 class Page:
-    """The claims of a page, with the records and the verdicts behind them; the figures get the style of the book.
+    """The claims of a page, with the records and the verdicts behind them.
+
+    The figures get the style of the book.
 
     Args:
         claims: rows of the ledger, such as ``"E4"``; the first one is meant where none is named.
@@ -140,7 +142,10 @@ class Page:
         return f"{word}{depends}{tally}"
 
     def _waiting(self, claim: str) -> str:
-        """Say how far the campaigns are that answer the claim, if they were begun and are not complete."""
+        """Say how far the campaigns are that answer the claim.
+
+        Only those that were begun and are not complete are named.
+        """
         begun = []
         for one in answers.answering([claim]):
             jobs = [job for job in one.jobs if getattr(job.experiment, "model", "") in _UNDER_WAY]
@@ -150,7 +155,10 @@ class Page:
         return ", ".join(begun)
 
     def ground(self) -> Markdown:
-        """Show what the claims rest on; closed below it, the criteria with their findings, and the commands to run it all again."""
+        """Show what the claims rest on.
+
+        Closed below it are the criteria with their findings, and the commands to run it all again.
+        """
         return Markdown(
             "\n\n".join([self._rests_on(), *map(self._criteria, self.verdicts), self._rerun()])
         )
@@ -205,8 +213,8 @@ class Page:
         campaigns = campaign.coverage_table(answers.answering(self.claims))
         contents: list[str | Table] = [
             "In a clone of the repository ({ref}`how to re-run <sec-rerun>`). The first command"
-            " trains small networks on embedded data in seconds. The second one trains one of the jobs"
-            " that decide anew, in a folder of its own, and says whether the record comes out"
+            " trains small networks on embedded data in seconds. The second one trains one of the"
+            " jobs that decide anew, in a folder of its own, and says whether the record comes out"
             " again; its minutes are for one core."
         ]
         for claim in self.verdicts:

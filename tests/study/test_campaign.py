@@ -498,7 +498,7 @@ def test_a_damaged_record_counts_as_missing_and_the_plan_says_why(
             assert "a-seed0.json is not a whole record" in str(plan)
             assert reason in str(plan)
             assert not job.done
-            assert coverage(project, "E3") == campaigns.Coverage(0, 2)
+            assert coverage(project, "a") == campaigns.Coverage(0, 2)
     job.record.unlink()
     assert "refused" not in str(campaigns.plan("small", project))
     job.record.mkdir()
