@@ -5,6 +5,10 @@ There are also the buttons that open them in Colab and on Binder.
 A downloaded notebook is the executed one. Its first cell fetches and installs what it needs, and
 its text is Markdown that any Jupyter shows: references, citations and numbers that the page
 computes stand in it, boxes and labels of MyST are not left as code.
+
+The theme's own copy has the text as MyST, with roles and labels that Jupyter shows as code, and no
+cell that installs; its buttons for Colab and Binder open the source of a page, which is no
+notebook. sphinx-tojupyter is another builder, so that the book would be built twice.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pictures
 import prose_numbers
 from docutils.nodes import make_id
 from nbformat import NotebookNode
@@ -204,7 +209,7 @@ def portable(
         if prose_numbers.TAG not in cell.metadata.get(
             "tags", []
         ):  # its answers are in the sentences
-            cells.append(cell)
+            cells.append(without_phones(cell))
     first = next((cell for cell in cells if cell.cell_type == "markdown"), None)
     if first is not None and macros:
         defined = "".join(
@@ -215,6 +220,13 @@ def portable(
         cells=cells,
         metadata={key: notebook.metadata[key] for key in ("kernelspec", "language_info")},
     )
+
+
+def without_phones(cell: NotebookNode) -> NotebookNode:
+    """Leave out the second pictures of figures, which only a page of the book shows."""
+    for output in cell.get("outputs", []):
+        output.get("metadata", {}).pop(pictures.PHONE, None)
+    return cell
 
 
 def offer_the_notebook(

@@ -1,4 +1,8 @@
-"""The notebooks of the book: executed on all cores, from a cache that is never stale."""
+"""The notebooks of the book: executed on all cores, from a cache that is never stale.
+
+myst-nb executes one page after another, and its cache knows only the text of a page, not what the
+page imports and reads. The work is done by jupyter-cache, its cache and its parallel executor.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +56,9 @@ def state_of(root: Path) -> str:
 
 
 def key_the_cache(app: Sphinx, config: Config) -> None:
-    """Keep executed notebooks in a folder named by the state of the sources, and drop the folders of other states.
+    """Keep executed notebooks in a folder named by the state of the sources.
+
+    Folders of other states are dropped.
 
     The execution cache itself looks at the code of a notebook only. The path is part of Sphinx's
     environment: when it changes, Sphinx reads every page again, so that no page keeps an old
@@ -78,7 +84,7 @@ def key_the_cache(app: Sphinx, config: Config) -> None:
 def notebooks_to_run(
     env: BuildEnvironment, docnames: list[str]
 ) -> Iterator[tuple[str, NotebookNode]]:
-    """Yield those of the pages that are notebooks and are not in the cache, as myst-nb reads them."""
+    """Yield the notebooks among the pages that are not in the cache, as myst-nb reads them."""
     cache = get_cache(env.mystnb_config.execution_cache_path)
     for docname in sorted(docnames):
         text = Path(env.doc2path(docname)).read_text(encoding="utf-8")
@@ -94,7 +100,7 @@ def notebooks_to_run(
 
 
 def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
-    """Execute the notebooks among the pages that are about to be read, one on each core, and put them into the cache.
+    """Execute the notebooks that are about to be read, one on each core, into the cache.
 
     Sphinx would execute them one after another. A page that fails is left to it: it says which cell
     it was.
@@ -116,7 +122,10 @@ def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -
 
 
 class Modules(SphinxDirective):
-    """List the modules of a package with the first sentence of their docstrings: ``{modules} study``."""
+    """List the modules of a package, each with the first sentence of its docstring.
+
+    The directive ``{modules} study`` does it for study.
+    """
 
     required_arguments = 1
 

@@ -1,6 +1,7 @@
 """Print the book into one PDF with Chromium.
 
 The call is ``python make_pdf.py _build`` after ``jupyter-book build . --builder singlehtml``.
+jupyter-book's ``pdfhtml`` needs playwright and a browser of its own, and asks it for no outline.
 """
 
 from __future__ import annotations

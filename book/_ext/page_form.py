@@ -1,6 +1,7 @@
 """The form of a page of evidence.
 
 Its code stands in one closed place at the end; a row of a table that heads others spans it.
+myst-nb hides the code of each cell where it stands, and MyST's tables have no cells that span.
 """
 
 from __future__ import annotations

@@ -14,11 +14,13 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
+from IPython import get_ipython
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
+from study.figures import phone
 from study.methods import Method, method_name
 from study.variants import ACTIVATIONS, PIXELS
 
@@ -45,8 +47,11 @@ LINES = ("-", "--", "-.", ":")
 def use_style() -> None:
     """Set the fonts, grid and sizes that every figure of the book shares.
 
-    Pictures have 200 dots an inch and are shown at half their size.
+    Pictures have 200 dots an inch and are shown at half their size. In a notebook each has a
+    second one for phones.
     """
+    if shell := get_ipython():
+        phone.register(shell.display_formatter)
     sns.set_theme(context="notebook", style="whitegrid")
     mpl.rcParams.update(
         {

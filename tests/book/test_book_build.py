@@ -14,6 +14,8 @@ import nbformat
 import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
+from docutils import nodes
+from docutils.utils import new_document
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSIONS = ROOT / "book" / "_ext"
@@ -21,7 +23,11 @@ sys.path.insert(0, str(EXTENSIONS))
 
 import downloads  # noqa: E402
 import light_pages  # noqa: E402
+import line_breaks  # noqa: E402
+import pictures  # noqa: E402
 import prose_numbers  # noqa: E402
+import side_bar  # noqa: E402
+import table_cells  # noqa: E402
 
 
 def test_a_drawing_is_stored_with_a_palette_and_once(tmp_path: Path) -> None:
@@ -31,10 +37,10 @@ def test_a_drawing_is_stored_with_a_palette_and_once(tmp_path: Path) -> None:
     figure.savefig(picture)
     plt.close(figure)
     before = picture.stat().st_size
-    light_pages.shrink(picture)
+    pictures.shrink(picture)
     after = picture.read_bytes()
     assert len(after) < before
-    light_pages.shrink(picture)
+    pictures.shrink(picture)
     assert picture.read_bytes() == after
 
 
@@ -48,6 +54,17 @@ def test_a_sheet_keeps_the_rules_of_the_classes_that_are_there() -> None:
     )
 
 
+def test_a_full_stop_stays_with_the_formula_before_it() -> None:
+    line = nodes.paragraph("", "", nodes.math("", "x"), nodes.Text("), with "))
+    line += [nodes.math("", "y"), nodes.Text(" and "), nodes.math("", "z"), nodes.Text(".")]
+    page = new_document("page")
+    page += line
+    line_breaks.keep_the_stop(None, page, "page")  # type: ignore[arg-type]
+    assert page.astext() == "x), with y and z."
+    together = [part.astext() for part in page.findall(nodes.inline)]
+    assert together == ["x),", "z."]
+
+
 def test_parts_of_the_contents_fold_and_the_one_that_is_shown_is_open() -> None:
     caption = (
         '<p aria-level="2" class="caption" role="heading">'
@@ -57,7 +74,7 @@ def test_parts_of_the_contents_fold_and_the_one_that_is_shown_is_open() -> None:
         caption.format(name) + f"<ul{kind}><li><ul><li>{name}</li></ul></li></ul>\n"
         for name, kind in PARTS.items()
     )
-    folded = BeautifulSoup(light_pages.fold(f"<nav>{HOME}{contents}</nav>"), "html.parser")
+    folded = BeautifulSoup(side_bar.fold(f"<nav>{HOME}{contents}</nav>"), "html.parser")
     shown = {
         part.summary.get_text(): (part.has_attr("open"), part.ul.get_text())
         for part in folded.select("nav > details")
@@ -188,11 +205,11 @@ def test_a_downloaded_notebook_installs_the_versions_of_the_book(
 
 
 def test_a_table_that_is_too_wide_for_a_phone_is_stacked_there_with_its_headers() -> None:
-    assert light_pages.fits(
+    assert table_cells.fits(
         [["a b", "ccc"], ["dd", "e"]], 5 * 8 + 2 * 10, 8, 10
-    ) and not light_pages.fits([["abc"]], 33, 8, 10)
+    ) and not table_cells.fits([["abc"]], 33, 8, 10)
     frame = pd.DataFrame({"x": [1.5], "y": ["t"]}, index=pd.Index(["key"], name="name"))
-    table = BeautifulSoup(light_pages.labelled(frame.to_html()), "html.parser").table
+    table = BeautifulSoup(table_cells.labelled(frame.to_html()), "html.parser").table
     assert table is not None and table["class"] == ["dataframe", "stacked"]
     assert [
         (cell["data-label"], cell.get_text()) for cell in table.select("tbody *:is(th, td)")

@@ -1,0 +1,129 @@
+"""Tables that a phone can show: every cell carries the header of its column.
+
+The style sheets make a row of a table that is too wide a block, with the headers beside the cells.
+Themes and sphinx-design let a wide table scroll instead; no extension writes headers into cells.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
+
+from bs4 import BeautifulSoup
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
+MANY_COLUMNS = 7  # a table with more is set smaller
+# pixels of a line, of a character of a table, and between two columns
+PHONE = 350, 8.2, 14
+LAPTOP = 760, 9.0, 23
+
+
+def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
+    """Give every cell of a table the header of its column.
+
+    An empty header gets a text for those who do not see the table.
+    """
+    for group in doctree.findall(nodes.tgroup):
+        if len(list(group.findall(nodes.colspec))) > MANY_COLUMNS:
+            group.parent["classes"].append("dense")
+        heads = [row for head in group.findall(nodes.thead) for row in head.findall(nodes.row)]
+        if not heads:
+            continue
+        rows = [[in_words(entry) for entry in row.children] for row in group.findall(nodes.row)]
+        if "wordy" not in group.parent["classes"] and not fits(rows, *PHONE):
+            whole = [
+                [
+                    in_words(entry, whole=isinstance(row.parent, nodes.tbody))
+                    for entry in row.children
+                ]
+                for row in group.findall(nodes.row)
+            ]
+            group.parent["classes"] += ["stacked", "whole"] if fits(whole, *LAPTOP) else ["stacked"]
+        for entry in heads[-1].children:
+            if not entry.astext().strip():
+                entry += nodes.paragraph(
+                    "", "", nodes.inline("", "row", classes=["visually-hidden"])
+                )
+        labels = [entry.astext().strip() for entry in heads[-1].children]
+        for body in group.findall(nodes.tbody):
+            for row in body.findall(nodes.row):
+                for entry, label in zip(row.children, labels, strict=False):
+                    entry["label"] = "" if label == "row" else label  # type: ignore[index]
+    for raw in doctree.findall(nodes.raw):
+        if "<table" in raw.astext() and "dataframe" in raw.astext():
+            raw.replace_self(nodes.raw("", labelled(raw.astext()), format="html"))
+
+
+def in_words(entry: nodes.Node, *, whole: bool = False) -> str:
+    """The text of a cell, in which a formula is one word, since it does not break.
+
+    A number with its interval is one word, too, if it is to be whole.
+    """
+    text = entry.astext()
+    for formula in entry.findall(nodes.math):
+        text = text.replace(formula.astext(), formula.astext().replace(" ", ""))
+    return (
+        text.replace(" ", "\N{NO-BREAK SPACE}")
+        if whole and "text-right" in entry["classes"]
+        else text
+    )  # type: ignore[index]
+
+
+def fits(rows: Sequence[Sequence[str]], width: float, character: float, gap: float) -> bool:
+    """Estimate whether a table fits into a line, when its cells break between all words."""
+    columns = zip_longest(*rows, fillvalue="")
+    words = [
+        max((len(word) for text in column for word in re.split("[ \\n]", text)), default=0)
+        for column in columns
+    ]
+    return sum(character * longest + gap for longest in words) <= width
+
+
+def labelled(table: str) -> str:
+    """Give the cells of a DataFrame in HTML, as pandas writes it, the headers of their columns."""
+    soup = BeautifulSoup(table, "html.parser")
+    for found in soup.select("table.dataframe"):
+        found["class"] = ["dataframe", "stacked"]
+        heads = [
+            [cell.get_text().strip() for cell in row.find_all("th")]
+            for row in found.select("thead tr")
+        ]
+        labels = [" ".join(filter(None, column)) for column in zip_longest(*heads, fillvalue="")]
+        for row in found.select("tbody tr"):
+            for cell, label in zip(row.find_all(["th", "td"]), labels, strict=False):
+                cell["data-label"] = label
+        for cell in found.select("thead th"):
+            if not cell.get_text().strip():
+                cell.name = "td"  # a header without a text is none
+    return str(soup)
+
+
+def visit_entry(self: HTML5Translator, node: nodes.entry) -> None:
+    """Write a cell of a table with the header of its column."""
+    type(self).visit_entry(self, node)
+    if node.get("label"):
+        self.body[-1] = self.body[-1].replace(
+            "<td", f'<td data-label="{html.escape(node["label"])}"', 1
+        )
+
+
+def depart_entry(self: HTML5Translator, node: nodes.entry) -> None:
+    """Close it."""
+    type(self).depart_entry(self, node)
+
+
+def write_our_way(app: Sphinx) -> None:
+    """Write cells with the headers of their columns."""
+    app.add_node(nodes.entry, override=True, html=(visit_entry, depart_entry))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.connect("builder-inited", write_our_way, priority=900)
+    app.connect("doctree-resolved", label_the_cells)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,132 @@
+"""A figure once more for the width of a phone, with its panels below each other.
+
+In a notebook every figure is shown as a picture; beside it stands a second one, of the same figure
+laid out anew, which the book shows on a narrow screen (``book/_ext/pictures.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.formatters import BaseFormatter, DisplayFormatter
+from IPython.core.pylabtools import print_figure
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.legend import Legend
+from traitlets import Unicode
+
+KEY = "application/x.gdlib.figure-on-a-phone"
+"""The key of an output's metadata under which the second picture is, a PNG in base64."""
+
+WIDTH = 4.6  # inches; a figure that is not wider is shown as it is
+_LEAST, _MOST = 1.8, 3.2  # inches, the height of the axes of a panel
+_AROUND = 0.75  # inches for the title of a panel and the numbers and the label below it
+
+
+class PhoneFormatter(BaseFormatter):
+    """What IPython asks for the second picture of a figure, after it has drawn the first."""
+
+    format_type = Unicode(KEY)
+
+    def __call__(self, shown: object) -> tuple[None, str | None]:
+        """Give no output of its own, and the second picture as metadata, if it is a figure."""
+        return None, picture(shown) if self.enabled and isinstance(shown, Figure) else None
+
+
+def register(display: DisplayFormatter) -> None:
+    """Let a notebook have the second picture beside the first."""
+    display.formatters[KEY] = PhoneFormatter(parent=display)
+
+
+def picture(figure: Figure) -> str | None:
+    """Draw a figure for a phone, as a PNG in base64; None if it is narrow as it is.
+
+    The figure stays as it was laid out for the phone.
+    """
+    if not figure.axes or figure.get_figwidth() <= WIDTH + 0.2:
+        return None
+    stack(figure)
+    return str(print_figure(figure, base64=True))
+
+
+def stack(figure: Figure) -> None:
+    """Lay out a figure that has been drawn anew, with as many columns as a phone has room for.
+
+    Panels keep their height and nearly their width, row by row; one at the left has the label
+    and the numbers of its vertical axis, which only the first of a row had before.
+    """
+    parts: list[FigureBase] = [*figure.subfigs] or [figure]
+    wide, high = figure.get_size_inches()
+    figure.set_figwidth(WIDTH)
+    heights = []
+    for part in parts:
+        panels = _stack_part(part, wide, high)
+        heights.append(panels + sum(_narrow(legend, part) for legend in [*part.legends]))
+    if len(parts) > 1:
+        figure.subfigs[0].get_subplotspec().get_gridspec().set_height_ratios(heights)
+    figure.set_figheight(sum(heights))
+
+
+def _stack_part(part: FigureBase, wide: float, high: float) -> float:
+    """Give the panels of a figure, or of a part of one, new places; returns its height, inches."""
+    cells: dict[tuple[int, int], list[Axes]] = {}
+    for ax in [*part.axes]:
+        spec = ax.get_subplotspec()
+        if not ax.get_visible():
+            ax.remove()
+        elif spec is not None:
+            cells.setdefault((spec.rowspan.start, spec.colspan.start), []).append(ax)
+    places = sorted(cells)
+    first = cells[places[0]][0]
+    before = first.get_subplotspec().get_gridspec().ncols
+    columns = min(before, max(1, round(WIDTH * before / wide)))
+    if columns == before:
+        return part.bbox.height / part.dpi
+    tall = [cells[place][0].bbox.height / part.dpi for place in places]
+    rows = [tall[start : start + columns] for start in range(0, len(tall), columns)]
+    heights = [min(max(*row, _LEAST), _MOST) + _AROUND for row in rows]
+    grid = part.add_gridspec(len(rows), columns, height_ratios=heights)
+    last_row = max(row for row, _ in places)
+    shared = last_row > 0 and not any(cells[place][0].get_xlabel() for place in places[:1])
+    for number, place in enumerate(places):
+        left, lowest = number % columns == 0, number >= len(places) - columns
+        beginning = cells[min(other for other in places if other[0] == place[0])][0]
+        for ax in cells[place]:
+            ax.set_subplotspec(grid[number // columns, number % columns])
+        ax, top = cells[place][0], cells[min(other for other in places if other[1] == place[1])][0]
+        if shared and not ax.get_title():
+            ax.set_title(top.get_title(), fontsize=top.title.get_fontsize())
+        ax.xaxis.set_tick_params(labelbottom=True)
+        if left:
+            ax.yaxis.set_tick_params(labelleft=True)
+            ax.set_ylabel(ax.get_ylabel() or beginning.get_ylabel())
+        elif ax.get_ylabel() == beginning.get_ylabel():
+            ax.set_ylabel("")
+        if shared:
+            below = cells[max(other for other in places if other[1] == place[1])][0]
+            label = below.get_xlabel() if lowest else ""
+            ax.set_xlabel(label)
+    return sum(heights)
+
+
+def _narrow(legend: Legend, part: FigureBase) -> float:
+    """Write a legend anew, in as many columns as fit below; returns its height in inches."""
+    names = [text.get_text() for text in legend.get_texts()]
+    entries: dict[str, Any] = dict(zip(names, legend.legend_handles, strict=True))
+    for ax in part.axes:
+        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            if name in entries:
+                entries[name] = handle
+    look: dict[str, Any] = {
+        "title": legend.get_title().get_text() or None,
+        "fontsize": "small",
+        "loc": "outside lower center",
+    }
+    legend.remove()
+    for columns in (4, 3, 2, 1):
+        again = part.legend(entries.values(), entries.keys(), ncols=columns, **look)
+        box = again.get_window_extent()
+        if box.width <= part.bbox.width or columns == 1:
+            break
+        again.remove()
+    return float(box.height / part.dpi)

@@ -1,0 +1,77 @@
+"""The second picture of a figure, for a phone."""
+
+from __future__ import annotations
+
+import io
+from base64 import b64decode
+from collections.abc import Iterator
+
+import matplotlib.pyplot as plt
+import pytest
+from IPython.core.formatters import DisplayFormatter
+from matplotlib.figure import Figure
+from PIL import Image
+
+from study.figures import phone
+
+
+@pytest.fixture
+def figure() -> Iterator[Figure]:
+    """Two rows of two panels: labels at the left and below, titles above, one legend."""
+    drawn, axes = plt.subplots(2, 2, figsize=(7.0, 5.0), layout="constrained", sharey="row")
+    for number, ax in enumerate(axes.flat):
+        ax.plot([0, 1], [0, number], label="a line with a name that is rather long")
+        ax.plot([0, 1], [number, 0], label="another line with a name that is long")
+    for column in range(2):
+        axes[0, column].set_title(f"column {column}")
+        axes[1, column].set_xlabel("x")
+        axes[column, 0].set_ylabel(f"row {column}")
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    drawn.legend(handles, names, loc="outside lower center", ncols=2)
+    yield drawn
+    plt.close(drawn)
+
+
+def test_panels_stand_below_each_other_and_each_says_what_it_shows(figure: Figure) -> None:
+    phone.stack(figure)
+    figure.canvas.draw()
+    tops = [ax.get_position().y1 for ax in figure.axes]
+    assert (
+        tops == sorted(tops, reverse=True)
+        and len({ax.get_position().x0 for ax in figure.axes}) == 1
+    )
+    assert [ax.get_title() for ax in figure.axes] == 2 * ["column 0", "column 1"]
+    assert [ax.get_ylabel() for ax in figure.axes] == ["row 0", "row 0", "row 1", "row 1"]
+    assert [ax.get_xlabel() for ax in figure.axes] == ["", "", "", "x"]
+    assert all(ax.yaxis.get_tick_params()["labelleft"] for ax in figure.axes)
+
+
+def test_nothing_is_cut_and_a_legend_has_as_many_columns_as_fit(figure: Figure) -> None:
+    phone.stack(figure)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "a line with a name that is rather long",
+        "another line with a name that is long",
+    ]
+    for part in (legend, *figure.axes):
+        box = part.get_tightbbox()
+        assert box is not None
+        assert box.x0 > -1 and box.x1 < figure.bbox.width + 1 and box.y0 > -1
+
+
+def test_the_picture_is_as_wide_as_a_phone_and_a_narrow_figure_has_none(figure: Figure) -> None:
+    content = phone.picture(figure)
+    assert content is not None
+    with Image.open(io.BytesIO(b64decode(content))) as image:
+        assert image.width == pytest.approx(phone.WIDTH * figure.dpi, rel=0.06)
+        assert image.height > image.width
+    assert phone.picture(figure) is None, "it is narrow now"
+
+
+def test_a_notebook_has_it_beside_the_first_picture(figure: Figure) -> None:
+    display = DisplayFormatter()
+    phone.register(display)
+    data, metadata = display.format(figure)
+    assert phone.KEY not in data and isinstance(metadata[phone.KEY], str)
+    assert phone.KEY not in display.format("text")[1]
