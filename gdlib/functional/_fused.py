@@ -269,10 +269,11 @@ def _against_shares(
 
     It is done block by block of the first dimension. :math:`J = \sum_c a_c (-\log p_c + \log
     D_c)` with :math:`D_c = 1 + (\beta - 1) p_c`; the gradient is :math:`V p - a / D` with
-    :math:`V = \sum_c a_c / D_c`. Only a class with p near 1 can lose digits, of D and of the gradient; there 1
-    - p is the probability of the others, and V is split. ``argmax``, ``exp`` and ``log`` take as
-    long as ten other passes over a block: the place of that class is a sum, log p is made of p and
-    the logits, and where all shares are the same, the sum of log D is the logarithm of a product.
+    :math:`V = \sum_c a_c / D_c`. Only a class with p near 1 can lose digits, of D and of the
+    gradient; there 1 - p is the probability of the others, and V is split. ``argmax``, ``exp`` and
+    ``log`` take as long as ten other passes over a block: the place of that class is a sum, log p
+    is made of p and the logits, and where all shares are the same, the sum of log D is the
+    logarithm of a product.
     """
     dim, (spread, own), scales = batch.dim, batch.shares(), batch.scales()
     places = torch.arange(batch.classes, dtype=logits.dtype, device=logits.device)
