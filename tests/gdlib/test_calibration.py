@@ -29,7 +29,6 @@ from gdlib.calibration import (
     maximum_calibration_error,
     negative_log_likelihood,
 )
-from tests.each import each
 
 Predictions = tuple[np.ndarray, np.ndarray]
 Bins = list[list[tuple[float, bool]]]
@@ -217,7 +216,7 @@ class TestAgainstTheSlowWay:
 
 
 class TestAgainstScikitLearn:
-    @each(("scheme", "strategy"), [("width", "uniform"), ("mass", "quantile")])
+    @pytest.mark.parametrize(("scheme", "strategy"), [("width", "uniform"), ("mass", "quantile")])
     def test_calibration_curve(self, scheme: str, strategy: str) -> None:
         for n_bins in (1, 5, 10, 20):
             p, y = random_predictions(400, 4, seed=n_bins)
@@ -245,7 +244,7 @@ class TestAgainstScikitLearn:
 
 
 class TestEdges:
-    @each("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
     def test_an_edge_belongs_to_the_bin_below_in_every_type(self, dtype: torch.dtype) -> None:
         for n_bins in (3, 7, 10, 15, 20):
             edges = torch.tensor([i / n_bins for i in range(n_bins + 1)], dtype=torch.float64).to(
@@ -339,7 +338,7 @@ class TestHistogram:
 
 
 class TestAdversarial:
-    @each("scheme", SCHEMES)
+    @pytest.mark.parametrize("scheme", SCHEMES)
     def test_all_sure(self, scheme: str) -> None:
         p, y = np.eye(3)[[0, 0, 1, 2, 2]], [0, 1, 1, 2, 0]
         for n_bins in (1, 2, 10, 1000):
@@ -350,7 +349,7 @@ class TestAdversarial:
                 math.sqrt(0.16 - 0.24 / 4), abs=1e-12
             )
 
-    @each("scheme", SCHEMES)
+    @pytest.mark.parametrize("scheme", SCHEMES)
     def test_all_wrong_and_sure(self, scheme: str) -> None:
         p = np.eye(2)[[0] * 6]
         for error in ERRORS:
@@ -363,7 +362,7 @@ class TestAdversarial:
             == 0
         )
 
-    @each("scheme", SCHEMES)
+    @pytest.mark.parametrize("scheme", SCHEMES)
     def test_a_single_sample(self, scheme: str) -> None:
         for n_bins, (label, error) in itertools.product((1, 10, 37), ((0, 0.3), (1, 0.7))):
             assert expected_calibration_error(

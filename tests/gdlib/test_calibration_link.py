@@ -15,7 +15,6 @@ import torch
 from scipy import optimize
 
 from gdlib.calibration import beta_for_confidence, beta_link, inverse_beta_link
-from tests.each import each
 
 BETAS = [1e-6, 1e-3, 0.01, 0.1, 0.4999, 0.5, 0.7, 1.0, 2.0, 5.0, 50.0, 1e6]
 
@@ -26,7 +25,7 @@ def simplex(n: int, c: int, seed: int, concentration: float = 1.0) -> torch.Tens
 
 
 class TestBetaLink:
-    @each("beta", [0.05, 0.5, 3.0, 20.0])
+    @pytest.mark.parametrize("beta", [0.05, 0.5, 3.0, 20.0])
     def test_is_the_minimiser_of_the_expected_loss(self, beta: float) -> None:
         """For true probabilities π, minimise E[J] over the logits.
 
@@ -54,7 +53,7 @@ class TestBetaLink:
                     beta_link(inverse_beta_link(pi, beta), beta), pi, rtol=0, atol=1e-9
                 )
 
-    @each("beta", BETAS)
+    @pytest.mark.parametrize("beta", BETAS)
     def test_keeps_the_order_of_the_classes_the_corners_and_the_centre(self, beta: float) -> None:
         p, fixed = (
             simplex(300, 6, seed=3),
@@ -78,7 +77,7 @@ class TestBetaLink:
         assert inverse_beta_link(p, 10.0)[0] < 0.9 < inverse_beta_link(p, 0.1)[0]
         torch.testing.assert_close(beta_link(p, 1.0), p)
 
-    @each("link", [beta_link, inverse_beta_link])
+    @pytest.mark.parametrize("link", [beta_link, inverse_beta_link])
     def test_kind_and_type_are_kept(self, link) -> None:
         assert link(torch.tensor([0.5, 0.5], dtype=torch.float16), 0.5).dtype == torch.float16
         array = link(np.float32([[0.25, 0.75]]), 0.5)
@@ -112,7 +111,7 @@ class TestBetaLink:
         ]
         torch.testing.assert_close(beta_link(p, 1e-6), torch.tensor([float(x / sum(f)) for x in f]))
 
-    @each(
+    @pytest.mark.parametrize(
         ("probs", "beta", "message"),
         [
             ([0.5, 0.5], 0.0, "positive, not 0.0"),
@@ -181,7 +180,7 @@ def nearly_level(away: float) -> torch.Tensor:
 
 
 class TestBetaForConfidence:
-    @each("beta", [1e-7, 0.07, 1.0, 1e5])
+    @pytest.mark.parametrize("beta", [1e-7, 0.07, 1.0, 1e5])
     def test_the_exact_beta_lies_between_the_two(self, beta: float) -> None:
         """By the mean confidence at both to 60 digits, which falls with β."""
         with mpmath.workdps(60):
@@ -193,7 +192,7 @@ class TestBetaForConfidence:
                 assert exact_mean(pi, found.lower) > wanted > exact_mean(pi, found.upper)
                 assert found.upper / found.lower < 1 + 1e-8 + 1e-8 / beta
 
-    @each("away", [0.0, 1e-12, 1e-6, 1e-3])
+    @pytest.mark.parametrize("away", [0.0, 1e-12, 1e-6, 1e-3])
     def test_the_rounding_that_is_allowed_for_is_four_times_what_is_seen(self, away: float) -> None:
         with mpmath.workdps(60):
             for beta in (1e-8, 1e-6, 1e-3, 1.0, 1e8):
@@ -211,12 +210,12 @@ class TestBetaForConfidence:
         ):
             beta_for_confidence(pi, 0.74)
 
-    @each("wanted", [0.1, 0.75, 1.0, 2.0, math.nan, -math.inf])
+    @pytest.mark.parametrize("wanted", [0.1, 0.75, 1.0, 2.0, math.nan, -math.inf])
     def test_what_no_beta_attains(self, wanted: float) -> None:
         with pytest.raises(ValueError, match=f"which these probs attain; it is {wanted}"):
             beta_for_confidence([[0.9, 0.1], [0.9, 0.1]], wanted)
 
-    @each("probs", [[[0.25] * 4], [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]])
+    @pytest.mark.parametrize("probs", [[[0.25] * 4], [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]])
     def test_rows_without_a_choice(self, probs) -> None:
         mean = np.max(probs, 1).mean()
         with pytest.raises(ValueError, match=f"does not depend on beta.* it is {mean:g}"):

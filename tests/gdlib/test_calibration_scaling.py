@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib.calibration import NotFittedError, TemperatureScaling, VectorScaling
-from tests.each import each
 
 SCALINGS = [TemperatureScaling, VectorScaling]
 TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -96,7 +95,9 @@ class TestNeverWorse:
 
 
 class TestAgainstOtherOptimisers:
-    @each(("n", "c", "margin"), [(500, 10, 2.0), (40, 2, 0.5), (200, 30, 4.0), (300, 4, 0.3)])
+    @pytest.mark.parametrize(
+        ("n", "c", "margin"), [(500, 10, 2.0), (40, 2, 0.5), (200, 30, 4.0), (300, 4, 0.3)]
+    )
     def test_temperature(self, n: int, c: int, margin: float) -> None:
         logits, labels = data(n, c, seed=c, margin=margin)
         found = optimize.minimize_scalar(
@@ -110,7 +111,7 @@ class TestAgainstOtherOptimisers:
             assert scaling.temperature == pytest.approx(factor * math.exp(found.x), rel=1e-5)
             assert nll(scaling.transform(factor * logits), labels) <= found.fun + 1e-13
 
-    @each(("n", "c"), [(600, 4), (300, 2), (2000, 12)])
+    @pytest.mark.parametrize(("n", "c"), [(600, 4), (300, 2), (2000, 12)])
     def test_vector(self, n: int, c: int) -> None:
         logits, labels = data(n, c, seed=n)
 
@@ -233,7 +234,7 @@ class TestDegenerate:
             "vector scaling may turn the logits round"
         )
 
-    @each("value", [0.0, -7.25, 1e4])
+    @pytest.mark.parametrize("value", [0.0, -7.25, 1e4])
     def test_constant_logits(self, value: float) -> None:
         logits, labels = torch.full((8, 3), value, dtype=torch.float64), [0, 0, 0, 0, 1, 1, 2, 2]
         assert TemperatureScaling().fit(logits, labels).temperature == 1.0
@@ -242,7 +243,7 @@ class TestDegenerate:
             shares, torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64), atol=1e-6, rtol=0
         )
 
-    @each(("label", "low", "high"), [(0, 0.01, 0.1), (1, 1e6, 1e10)])
+    @pytest.mark.parametrize(("label", "low", "high"), [(0, 0.01, 0.1), (1, 1e6, 1e10)])
     def test_one_sample(self, label: int, low: float, high: float) -> None:
         scaling = TemperatureScaling().fit([[2.0, 1.0]], [label])
         assert low < scaling.temperature < high
@@ -271,7 +272,7 @@ class TestDegenerate:
             TemperatureScaling().fit(logits, labels).transform(logits), labels
         ) == pytest.approx(math.log(2), abs=1e-6)
 
-    @each("magnitude", [1e4, 1e20, 3e38])
+    @pytest.mark.parametrize("magnitude", [1e4, 1e20, 3e38])
     def test_huge_logits(self, magnitude: float) -> None:
         logits, labels = data(100, 3)
         huge = (logits / logits.abs().max() * magnitude).float()
@@ -308,7 +309,7 @@ class TestDegenerate:
 
 
 class TestKinds:
-    @each("scaling", SCALINGS)
+    @pytest.mark.parametrize("scaling", SCALINGS)
     def test_type_shape_and_kind_are_kept(self, scaling) -> None:
         logits, labels = data(50, 3)
         fitted = scaling().fit(logits, labels)
@@ -320,7 +321,7 @@ class TestKinds:
         assert isinstance(array, np.ndarray) and array.dtype == np.float32
         assert fitted.transform(torch.tensor([[1, 2, 3]])).dtype == torch.float64
 
-    @each("scaling", SCALINGS)
+    @pytest.mark.parametrize("scaling", SCALINGS)
     def test_lists_arrays_and_tensors_agree(self, scaling) -> None:
         logits, labels = data(50, 3)
         kinds = [
@@ -331,7 +332,7 @@ class TestKinds:
         fits = [scaling().fit(*kind).transform(logits).tolist() for kind in kinds]
         assert fits[0] == fits[1] == fits[2]
 
-    @each("scaling", SCALINGS)
+    @pytest.mark.parametrize("scaling", SCALINGS)
     def test_gradients(self, scaling) -> None:
         logits, labels = data(50, 3)
         leaf = logits.clone().requires_grad_()
@@ -358,7 +359,7 @@ class TestKinds:
         assert scaling.temperature == TemperatureScaling().fit(*data(80, 4, seed=3)).temperature
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-    @each("scaling", SCALINGS)
+    @pytest.mark.parametrize("scaling", SCALINGS)
     def test_the_device_is_kept(self, scaling) -> None:
         logits, labels = data(50, 3)
         there = scaling().fit(logits.cuda(), labels.cuda())
@@ -371,7 +372,7 @@ class TestKinds:
 class TestErrors:
     GOOD = [[1.0, -1.0], [0.5, 3.0]]
 
-    @each("scaling", SCALINGS)
+    @pytest.mark.parametrize("scaling", SCALINGS)
     def test_transform_before_fit(self, scaling) -> None:
         with pytest.raises(
             NotFittedError,

@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib.functional import _fused, gd_cross_entropy
-from tests.each import each
 
 SHAPES = [(5,), (1, 5), (4, 5), (3, 5, 2), (2, 5, 3, 2), (0, 5)]
 REDUCTIONS = ["none", "mean", "sum"]
@@ -113,7 +112,7 @@ class TestByHand:
 
 
 class TestIsCrossEntropyAtBetaOne:
-    @each(
+    @pytest.mark.parametrize(
         ("shape", "soft", "weighted", "reduction", "label_smoothing", "as_tensor"),
         pairwise(SHAPES, [False, True], [False, True], REDUCTIONS, [0.0, 0.15, 1.0], [False, True]),
     )
@@ -132,7 +131,7 @@ class TestIsCrossEntropyAtBetaOne:
         for ours, theirs in zip(*results, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12, equal_nan=True)
 
-    @each(
+    @pytest.mark.parametrize(
         ("ignore_index", "label_smoothing", "weighted", "reduction", "everything", "as_tensor"),
         pairwise(
             [-100, -1, 2, 255], [0.0, 0.2], [False, True], REDUCTIONS, [False, True], [False, True]
@@ -280,7 +279,7 @@ class TestAgainstTheDefinition:
 
 
 class TestExtremes:
-    @each(
+    @pytest.mark.parametrize(
         ("dtype", "beta", "soft"),
         pairwise(
             [torch.float16, torch.bfloat16, torch.float32, torch.float64],
@@ -415,7 +414,7 @@ class TestArguments:
 
 
 class TestDerivativesAndTransforms:
-    @each(
+    @pytest.mark.parametrize(
         ("soft", "label_smoothing", "weighted"), pairwise([False, True], [0.0, 0.1], [False, True])
     )
     def test_first_and_second_derivatives(self, soft, label_smoothing, weighted):
@@ -448,7 +447,7 @@ class TestDerivativesAndTransforms:
             hessian, torch.diag(q) - torch.outer(q, q), rtol=1e-12, atol=1e-14
         )
 
-    @each("soft", [False, True])
+    @pytest.mark.parametrize("soft", [False, True])
     def test_compiled(self, soft):
         logits, target = draw((8, 5), soft)
         compiled = torch.compile(gd_cross_entropy, fullgraph=True, backend="aot_eager")
@@ -470,7 +469,7 @@ class TestGradientInForward:
     Everything else is as if it were not there.
     """
 
-    @each(
+    @pytest.mark.parametrize(
         ("classes", "reduction", "beta"),
         pairwise([1, 2, 5, 15, 16, 40, 1000], REDUCTIONS, [0.01, 1.0, 7.0]),
     )

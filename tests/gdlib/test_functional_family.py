@@ -20,7 +20,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib import functional, losses
-from tests.each import each
 
 Row = Sequence[float]
 
@@ -347,7 +346,7 @@ def by_reference(loss: Loss, values: Tensor, target: Tensor) -> Tensor:
     )
 
 
-@each("loss", FAMILY)
+@pytest.mark.parametrize("loss", FAMILY)
 class TestValues:
     def test_against_the_slow_reference_and_cross_entropy(self, loss):
         for classes in (2, 3, 7, 40):
@@ -380,7 +379,7 @@ class TestValues:
             torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
-@each("loss", EVERY)
+@pytest.mark.parametrize("loss", EVERY)
 class TestEveryLoss:
     def test_derivatives(self, loss):
         weight = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
@@ -635,7 +634,7 @@ class TestParameters:
 
             assert torch.autograd.gradcheck(loss_fn, values)
 
-    @each(
+    @pytest.mark.parametrize(
         "value",
         [-1.0, math.nan, math.inf, True, "wide", torch.ones(4), torch.tensor([-1.0, 1.0, 1.0])],
     )
@@ -652,7 +651,9 @@ class TestParameters:
             with pytest.raises(ValueError, match=name):
                 function(cosine, target, **{name: value})
 
-    @each("name", ["soft margin", "arcface", "large margin symmetric", "sphereface"])
+    @pytest.mark.parametrize(
+        "name", ["soft margin", "arcface", "large margin symmetric", "sphereface"]
+    )
     def test_compiled(self, name):
         loss = next(one for one in FAMILY if one.name == name)
         values, target = draw(loss, (8, 5))
@@ -666,7 +667,7 @@ class TestParameters:
 
 
 class TestHelp:
-    @each("module", [functional, losses])
+    @pytest.mark.parametrize("module", [functional, losses])
     def test_every_argument_is_named_and_described(self, module):
         for name in getattr(
             module,

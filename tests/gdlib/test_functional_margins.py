@@ -27,7 +27,6 @@ from gdlib.functional import (
     super_symmetry_penalty,
 )
 from gdlib.losses import CenterLoss, GaussianMixtureLoss
-from tests.each import each
 
 
 def draw(samples: int = 12, classes: int = 5) -> tuple[Tensor, Tensor]:
@@ -222,7 +221,7 @@ class TestCenterLoss:
         )
         torch.testing.assert_close(CenterLoss()(features, target, centers), expected / 7)
 
-    @each("reduction", ["none", "mean", "sum"])
+    @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
     def test_options_and_derivatives(self, reduction):
         generator = torch.Generator().manual_seed(0)
         features = torch.randn(5, 2, generator=generator, dtype=torch.float64, requires_grad=True)

@@ -29,7 +29,6 @@ from gdlib.functional import (
     linear_gd_cross_entropy,
 )
 from gdlib.functional._arguments import broadcasts
-from tests.each import each
 
 LABELS = torch.tensor([0, 1, 2, 0])
 
@@ -95,7 +94,7 @@ def test_an_infinite_true_logit_shows() -> None:
         )
 
 
-@each("options", [{}, {"reduction": "none"}, {"label_smoothing": 0.1}])
+@pytest.mark.parametrize("options", [{}, {"reduction": "none"}, {"label_smoothing": 0.1}])
 class TestBatchedAndRepeatedBackward:
     def test_gd_cross_entropy(self, options: dict) -> None:
         z, loss_fn = logits(), lambda z: gd_cross_entropy(z, LABELS, 0.3, **options)
@@ -222,7 +221,7 @@ def test_a_beta_that_float32_cannot_hold_counts_with_all_its_digits() -> None:
         torch.compile(gd_cross_entropy, backend="aot_eager")(z, labels, -1.0)
 
 
-@each("shape", [(4096, 1000), (512, 32000)])
+@pytest.mark.parametrize("shape", [(4096, 1000), (512, 32000)])
 def test_label_smoothing_takes_about_the_time_of_pytorch(shape: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(0)
     z, target = (

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gdlib.models import ACTIVATIONS, ModuleStack, RunModel, StackedMLP
-from tests.each import each
 
 PLAIN = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
@@ -84,7 +83,7 @@ class TestForward:
             model.features(torch.randn(1, 200, 3, generator=torch.Generator().manual_seed(0))) < 0
         ).any()
 
-    @each("activation", sorted(ACTIVATIONS))
+    @pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
     def test_activations_and_their_gradients(self, activation):
         ours = torch.linspace(-30, 30, 401, dtype=torch.float64, requires_grad=True)
         theirs = ours.detach().clone().requires_grad_()
@@ -111,7 +110,7 @@ class TestInitialization:
         StackedMLP([7, 5, 3], seeds=[1])
         assert torch.equal(before, torch.get_rng_state())
 
-    @each(
+    @pytest.mark.parametrize(
         ("initialization", "bound", "deviation"),
         [
             ("pytorch", 1 / math.sqrt(400), 1 / math.sqrt(3 * 400)),
@@ -128,7 +127,7 @@ class TestInitialization:
             assert 0.99 * bound < weights.abs().max() <= bound
         assert (biases.abs().max() > 0) == (initialization == "pytorch")
 
-    @each(
+    @pytest.mark.parametrize(
         ("change", "message"),
         [
             ({"sizes": [3]}, "sizes must name"),
@@ -142,7 +141,7 @@ class TestInitialization:
         with pytest.raises(ValueError, match=message):
             StackedMLP(**({"sizes": [3, 2], "seeds": [0]} | change))
 
-    @each("shape", [(2, 5, 3), (1, 5, 4), (5, 3)])
+    @pytest.mark.parametrize("shape", [(2, 5, 3), (1, 5, 4), (5, 3)])
     def test_inputs_that_do_not_fit(self, shape):
         with pytest.raises(ValueError, match="S a divisor of 3"):
             StackedMLP([3, 2], seeds=[0, 1, 2])(torch.zeros(shape))
@@ -157,7 +156,7 @@ class TestModuleStack:
         ]
         return ModuleStack(modules), modules
 
-    @each("groups", [1, 2, 4])
+    @pytest.mark.parametrize("groups", [1, 2, 4])
     def test_equals_the_plain_loop(self, groups):
         stack, modules = self.stack()
         inputs = torch.randn(groups, 5, 1, 6)
@@ -188,8 +187,8 @@ class TestModuleStack:
 
 
 class TestClipping:
-    @each("max_norm", [1e-3, 0.5, 2.0, 1e6])
-    @each("kind", ["mlp", "modules"])
+    @pytest.mark.parametrize("max_norm", [1e-3, 0.5, 2.0, 1e6])
+    @pytest.mark.parametrize("kind", ["mlp", "modules"])
     def test_is_clip_grad_norm_run_by_run(self, max_norm, kind):
         generator = torch.Generator().manual_seed(0)
         scales = torch.tensor([0.01, 1.0, 100.0])

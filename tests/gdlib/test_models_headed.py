@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from gdlib.functional import super_symmetric_projection
 from gdlib.models import HEADS, Head, HeadedMLP, StackedMLP, class_vectors, image_stack, with_heads
-from tests.each import each
 
 
 def layer(classes: int = 4, features: int = 6) -> nn.Linear:
@@ -29,7 +28,7 @@ FEATURES = draw(5, 6)
 
 
 class TestHead:
-    @each("kind", HEADS)
+    @pytest.mark.parametrize("kind", HEADS)
     def test_starts_with_the_weights_of_the_layer(self, kind):
         plain, state = layer(), torch.get_rng_state()
         head = Head(plain, kind)
@@ -81,7 +80,7 @@ class TestHead:
             head.vectors, super_symmetric_projection(head.vectors.detach())
         )  # and it is back
 
-    @each("kind", HEADS)
+    @pytest.mark.parametrize("kind", HEADS)
     def test_features_stand_behind_the_outputs(self, kind):
         alone, both = (
             Head(layer(), kind)(FEATURES),
@@ -98,7 +97,7 @@ class TestHead:
 
 
 class TestWithHeads:
-    @each("kind", HEADS)
+    @pytest.mark.parametrize("kind", HEADS)
     def test_image_networks_start_alike(self, kind):
         form = {"classes": 10, "width": 0.125, "stem": "tiny-imagenet"}
         plain = image_stack("resnet18", [0, 1], **form)

@@ -29,7 +29,6 @@ from gdlib.models import (
     vgg16,
 )
 from gdlib.train import predict
-from tests.each import each
 from tests.flat import train
 
 NAMES = ["mobilenet_v1", "resnet18", "resnet34", "resnet50", "vgg16"]  # of the papers
@@ -99,7 +98,7 @@ def counted(name: str, classes: int, stem: str, channels: int, rule) -> int:
 
 
 class TestSize:
-    @each(
+    @pytest.mark.parametrize(
         ("name", "classes", "stem", "published"),
         [
             ("resnet18", 1000, "imagenet", 11_689_512),
@@ -129,7 +128,7 @@ class TestSize:
         linear = (7 * 7 * 512 + 1) * 4096 + 4097 * 4096 + 4097 * 1000
         assert parameters(network.body) - scales + linear == 138_357_544
 
-    @each("name", NAMES)
+    @pytest.mark.parametrize("name", NAMES)
     def test_width_multiplies_every_number_of_channels(self, name):
         for stem, width in itertools.product(STEMS, (0.07, 0.25, 1.0, 1.5)):
             network = on_paper(name, classes=7, width=width, stem=stem, channels=2)
@@ -147,7 +146,7 @@ class TestSize:
             layer.out_channels for layer in nothing.modules() if isinstance(layer, nn.Conv2d)
         } <= {8, 32}
 
-    @each(
+    @pytest.mark.parametrize(
         ("name", "stem", "pixels", "classes", "multiplications"),
         [
             ("resnet18", "imagenet", 224, 1000, 1.8e9),  # He et al., table 1
@@ -171,7 +170,7 @@ class TestSize:
 
 
 class TestShape:
-    @each(
+    @pytest.mark.parametrize(
         ("name", "stem", "pixels", "sizes"),
         [
             *(
@@ -218,7 +217,7 @@ class TestShape:
             (2, channels, size, size) for channels, size in zip(expected, sizes, strict=True)
         ]
 
-    @each("name", NAMES)
+    @pytest.mark.parametrize("name", NAMES)
     def test_any_image_gives_logits(self, name):
         for stem, pixels in itertools.product(STEMS, (28, 33)):
             network = on_paper(name, classes=7, stem=stem, channels=1)
@@ -226,7 +225,7 @@ class TestShape:
             assert network(batch).shape == (3, 7), (stem, pixels)
             assert network.features(batch).shape == (3, network.classifier.in_features)
 
-    @each("name", NAMES)
+    @pytest.mark.parametrize("name", NAMES)
     def test_features_are_what_the_linear_layer_gets(self, name):
         network = IMAGE_NETWORKS[name](**TINY).eval()
         batch = images(4, 3, 32, 32)
@@ -268,7 +267,7 @@ class TestShape:
 
 
 class TestInitialWeights:
-    @each("name", NAMES)
+    @pytest.mark.parametrize("name", NAMES)
     def test_distributions(self, name):
         torch.manual_seed(0)
         network = IMAGE_NETWORKS[name](classes=100, width=0.5)
@@ -344,8 +343,8 @@ def steps(network: nn.Module, batches: list[Tensor], labels: Tensor, betas: list
 
 
 class TestRunAxis:
-    @each("name", NAMES)
-    @each("memory_format", [torch.contiguous_format, torch.channels_last])
+    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
     def test_a_run_in_a_stack_is_the_same_network_alone(self, name, memory_format):
         batches, labels = (
             [images(6, 3, 16, 16, seed=seed) for seed in range(3)],
@@ -481,7 +480,7 @@ class TestRunAxis:
             "main waits for side1",
         ]
 
-    @each("name", NAMES)
+    @pytest.mark.parametrize("name", NAMES)
     def test_a_step_never_asks_for_a_number(self, name):
         # A tensor on the meta device has none: reading one on the host, which would stop a GPU,
         # raises here.
@@ -548,7 +547,7 @@ class TestErrors:
         ):
             image_stack("resnet35", [0], classes=10)
 
-    @each("name", NAMES)
+    @pytest.mark.parametrize("name", NAMES)
     def test_what_makes_no_network(self, name):
         for options, message in [
             ({"stem": "svhn"}, "unknown stem 'svhn'; valid: cifar, tiny-imagenet, imagenet"),

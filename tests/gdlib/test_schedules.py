@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import StackedMLP
 from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup
-from tests.each import each
 from tests.flat import train
 
 VALUES = st.floats(1e-6, 1e6)
@@ -32,7 +31,7 @@ class TestConstant:
             and Constant(np.float32(0.5))(0) == 0.5
         )
 
-    @each("value", [math.nan, math.inf, "0.1", None, True])
+    @pytest.mark.parametrize("value", [math.nan, math.inf, "0.1", None, True])
     def test_refuses_what_is_no_number(self, value):
         with pytest.raises(ValueError, match="value must be a finite number"):
             Constant(value)
@@ -74,7 +73,7 @@ class TestLinearWarmup:
             1.0,
         ]  # a warm-up may fall
 
-    @each("steps", [0, -1, math.nan, math.inf, "10"])
+    @pytest.mark.parametrize("steps", [0, -1, math.nan, math.inf, "10"])
     def test_refuses_a_warmup_without_length(self, steps):
         with pytest.raises(ValueError, match="steps must be"):
             LinearWarmup(0.01, 0.1, steps)

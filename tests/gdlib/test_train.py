@@ -30,7 +30,6 @@ from gdlib.train import RunLoss, batch_order, batch_orders, checkpoint, loop, ma
 from gdlib.train.manual import ManualStep, product
 from gdlib.train.step import GraphedStep
 from gdlib.train.update import read_from
-from tests.each import each
 from tests.flat import train
 
 # MKL's matrix products give the same bits for the same numbers wherever they lie in memory only if
@@ -147,8 +146,8 @@ print("equal")
 
 
 class TestAStackEqualsItsRunsAlone:
-    @each("by_hand", [True, False])
-    @each(
+    @pytest.mark.parametrize("by_hand", [True, False])
+    @pytest.mark.parametrize(
         ("activation", "options"),
         [
             ("relu", {"max_grad_norm": 0.5, "weight_decay": 1e-4, "momentum": 0.9}),
@@ -169,9 +168,9 @@ class TestAStackEqualsItsRunsAlone:
                 == []
             )
 
-    @each("by_hand", [True, False])
+    @pytest.mark.parametrize("by_hand", [True, False])
     # before 2.10 a wide stack differed from its runs in the last digits; CHANGELOG.md says so
-    @each(
+    @pytest.mark.parametrize(
         ("sizes", "batch"),
         [([4, 16, 16, 3], 16), *([([784, 50, 20, 10], 100)] if TORCH >= (2, 10) else [])],
     )
@@ -261,8 +260,8 @@ class TestByHand:
         )
         return models
 
-    @each("activation", ["relu", "tanh", "sigmoid"])
-    @each(
+    @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+    @pytest.mark.parametrize(
         "options",
         [
             {},
@@ -287,7 +286,7 @@ class TestByHand:
                     **options,
                 )
 
-    @each("form", [{}, {"bias": True}, {"linear_features": True}])
+    @pytest.mark.parametrize("form", [{}, {"bias": True}, {"linear_features": True}])
     def test_agrees_for_other_last_layers(self, form):
         self.both(
             lambda: HeadedMLP([4, 6, 5, 3], [0, 1], **form), blobs(33), [0.1, 1.0], [1.0, 1.0]
@@ -372,7 +371,7 @@ class TestByHand:
 
 
 class TestAgainstAPlainLoop:
-    @each(
+    @pytest.mark.parametrize(
         ("samples", "options"),  # of 33 samples the last batch of an epoch has three
         [
             (40, {}),
@@ -691,7 +690,7 @@ class TestCheckpoint:
         model = StackedMLP([4, 6, 3], [0, 1])
         return model, fit(model, betas, data, measure=measure, **settings)
 
-    @each("every", [1, 2])
+    @pytest.mark.parametrize("every", [1, 2])
     def test_ends_in_the_same_weights_and_history(self, tmp_path, every):
         straight, expected = self.interrupted(tmp_path / "straight.pt", at=-1)
         for at in range(6):
@@ -755,7 +754,7 @@ class TestCheckpoint:
             )
         assert seen == [{"own": [epoch]} for epoch in range(5)]
 
-    @each("name", ["epoch", "beta", "learning_rate"])
+    @pytest.mark.parametrize("name", ["epoch", "beta", "learning_rate"])
     def test_a_measurement_cannot_take_the_name_of_an_entry(self, tmp_path, name):
         """An ``epoch`` that was measured once overwrote the count of epochs.
 
@@ -787,7 +786,7 @@ class TestCheckpoint:
         ):
             self.interrupted(tmp_path / "state.pt", at=-1, identity="that one")
 
-    @each(
+    @pytest.mark.parametrize(
         "change",
         [
             {"batch_size": 5},

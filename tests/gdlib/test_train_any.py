@@ -32,7 +32,6 @@ from gdlib.train import (
     train,
 )
 from gdlib.train.manual import ManualStep
-from tests.each import each
 
 SGD = Optimisation(0.1, momentum=0.9)
 TEN = Batches(10)
@@ -83,7 +82,7 @@ def same(one: nn.Module, other: nn.Module) -> bool:
 
 
 class TestAnyModule:
-    @each(
+    @pytest.mark.parametrize(
         "loss",
         [
             GDCrossEntropyLoss(beta=0.1),
@@ -214,7 +213,7 @@ class TestAnyLossOfTheLibrary:
     def test_none_is_left_out(self):
         assert EVERY_LOSS.keys() == set(losses.__all__) - {"Loss"}
 
-    @each("name", list(EVERY_LOSS))
+    @pytest.mark.parametrize("name", list(EVERY_LOSS))
     def test_falls(self, name):
         make, loss = EVERY_LOSS[name]
         model, loss = make(), copy.deepcopy(loss)
@@ -265,7 +264,9 @@ class Learnt(nn.Module):
 
 
 class TestParametersOfALoss:
-    @each("make", [Learnt, lambda: GDCrossEntropyLoss(beta=nn.Parameter(torch.tensor(20.0)))])
+    @pytest.mark.parametrize(
+        "make", [Learnt, lambda: GDCrossEntropyLoss(beta=nn.Parameter(torch.tensor(20.0)))]
+    )
     def test_are_trained(self, make):
         """They once were not, without a word."""
         ours, theirs, loss, plain = net(), net(), make(), make()
@@ -282,7 +283,7 @@ class TestParametersOfALoss:
         fit(model, nothing, optimisation=Optimisation(0.1, weight_decay=0.5))
         assert nothing.scale.item() == 1.0 and not same(model, net())
 
-    @each("optimizer", ["sgd", "adam"])
+    @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
     def test_go_on_after_an_interruption(self, tmp_path, optimizer):
         optimisation = Optimisation(0.05, optimizer=optimizer, momentum=0.9)
         one, straight = net(), Learnt()
@@ -346,7 +347,7 @@ class TestStacksWithPlainLosses:
             assert found[-1]["beta"].tolist() == pytest.approx([beta])
             torch.testing.assert_close(predict(stack, inputs)[run], predict(alone, inputs)[0])
 
-    @each("scheduled", [True, False])
+    @pytest.mark.parametrize("scheduled", [True, False])
     def test_the_loss_of_the_library_is_done_by_hand_where_it_can(self, monkeypatch, scheduled):
         options = {"schedule": Constant(0.1)} if scheduled else {}
         by_hand, by_autograd = (StackedMLP([4, 6, 3], seeds=[0, 1]) for _ in range(2))
@@ -470,7 +471,7 @@ class Rows(Dataset):
 
 
 class TestAnyData:
-    @each("data", [TensorDataset(*blobs()), Rows()])
+    @pytest.mark.parametrize("data", [TensorDataset(*blobs()), Rows()])
     def test_a_dataset_is_its_tensors(self, data):
         for make, options in [
             (net, {}),
@@ -505,8 +506,8 @@ class TestAnyData:
                 optimizer.step()
         assert same(ours, theirs)
 
-    @each("own_generator", [False, True])
-    @each("lr_schedule", ["milestones", "one-cycle"])
+    @pytest.mark.parametrize("own_generator", [False, True])
+    @pytest.mark.parametrize("lr_schedule", ["milestones", "one-cycle"])
     def test_a_loader_goes_on_after_an_interruption(self, tmp_path, own_generator, lr_schedule):
         class Stop(Exception):
             pass
@@ -596,7 +597,7 @@ class TestTheLastBatch:
         ):
             fit(net(), F.cross_entropy, batches=Batches(100, drop_last=True))
 
-    @each("data", [blobs(31), Rows(31), DataLoader(Rows(31), batch_size=10)])
+    @pytest.mark.parametrize("data", [blobs(31), Rows(31), DataLoader(Rows(31), batch_size=10)])
     def test_of_one_sample_under_batch_normalisation(self, data):
         batches = Batches() if isinstance(data, DataLoader) else TEN
         with pytest.raises(ValueError, match="one sample, .*: leave it out by drop_last=True"):
@@ -615,8 +616,8 @@ class TestLabels:
 
     BOTH = [Execution(manual_backward=True), Execution(manual_backward=False)]
 
-    @each("execution", BOTH)
-    @each("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+    @pytest.mark.parametrize("execution", BOTH)
+    @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
     def test_of_any_integer_type(self, execution, dtype):
         inputs, labels = blobs()
         ours, theirs = (StackedMLP([4, 6, 3], [0, 1]) for _ in range(2))
@@ -624,9 +625,9 @@ class TestLabels:
         fit(theirs, GDCrossEntropyLoss(0.1), execution=execution)
         assert same(ours, theirs)
 
-    @each("execution", BOTH)
-    @each("label", [3, -1, -100, 7])
-    @each("ignore_index", [-100, -7])
+    @pytest.mark.parametrize("execution", BOTH)
+    @pytest.mark.parametrize("label", [3, -1, -100, 7])
+    @pytest.mark.parametrize("ignore_index", [-100, -7])
     def test_without_an_output(self, execution, label, ignore_index):
         inputs, labels = blobs()
         labels[30] = label
@@ -647,7 +648,7 @@ class TestLabels:
             if isinstance(data, tuple):
                 assert same(model, StackedMLP([4, 6, 3], [0])), "before the first step"
 
-    @each("execution", BOTH)
+    @pytest.mark.parametrize("execution", BOTH)
     def test_that_do_not_count_are_left_to_the_loss(self, execution):
         inputs, labels = blobs()
         labels[::3] = -100
@@ -657,8 +658,10 @@ class TestLabels:
         fit(by_autograd, GDCrossEntropyLoss(0.1), (inputs, labels), execution=self.BOTH[1])
         assert same(found, by_autograd)
 
-    @each("execution", BOTH)
-    @each("wrong", [torch.zeros(33).bool(), torch.zeros(33), torch.zeros(33, 2).long()])
+    @pytest.mark.parametrize("execution", BOTH)
+    @pytest.mark.parametrize(
+        "wrong", [torch.zeros(33).bool(), torch.zeros(33), torch.zeros(33, 2).long()]
+    )
     def test_of_a_type_or_shape_that_the_loss_refuses(self, execution, wrong):
         with pytest.raises(ValueError, match="class indices"):
             fit(
@@ -668,8 +671,8 @@ class TestLabels:
                 execution=execution,
             )
 
-    @each("execution", BOTH)
-    @each("width", [3, 5])
+    @pytest.mark.parametrize("execution", BOTH)
+    @pytest.mark.parametrize("width", [3, 5])
     def test_a_wrong_input_width(self, execution, width):
         with pytest.raises(
             ValueError, match=r"do not fit 1 runs of a layer with 4 inputs: expected"
@@ -699,7 +702,7 @@ class TestMeasurements:
         fit(model, F.cross_entropy, measure=lambda given, epoch: seen.append(given))
         assert all(one is model for one in seen) and not model.training
 
-    @each(
+    @pytest.mark.parametrize(
         ("found", "message"),
         [
             ({"a": "x"}, "measure must return numbers or tensors; a is a str"),
@@ -757,7 +760,7 @@ class TestOptions:
             with pytest.raises(dataclasses.FrozenInstanceError):
                 setattr(group, dataclasses.fields(group)[0].name, 1)
 
-    @each(
+    @pytest.mark.parametrize(
         ("make", "message"),
         [
             (lambda: Optimisation(-1.0), "learning_rate must be finite and >= 0"),

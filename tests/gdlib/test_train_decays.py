@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 from gdlib.models import RunModel, StackedMLP
 from gdlib.train import loop
-from tests.each import each
 from tests.flat import train
 
 
@@ -97,7 +96,7 @@ class TestOneCycle:
         )
         assert max(found) <= 0.1 and found[0] == pytest.approx(0.1 / 25)
 
-    @each("optimizer", ["sgd", "adam"])
+    @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
     def test_the_momentum_is_that_of_the_cycle(self, optimizer):
         first, _ = fitted(lr_schedule="one-cycle", optimizer=optimizer, momentum=0.3)
         second, _ = fitted(lr_schedule="one-cycle", optimizer=optimizer, momentum=0.9)
@@ -112,8 +111,8 @@ class TestOneCycle:
             fitted(lr_schedule="one-cycle", cuda_graph=True)
 
 
-@each("optimizer", ["sgd", "adam"])
-@each("lr_schedule", ["exponential", "one-cycle"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("lr_schedule", ["exponential", "one-cycle"])
 def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, lr_schedule, optimizer):
     options = {
         "lr_schedule": lr_schedule,
@@ -136,7 +135,7 @@ def test_an_interrupted_training_ends_in_the_same_weights(tmp_path, lr_schedule,
         )
 
 
-@each("lr_schedule", ["exponential", "one-cycle"])
+@pytest.mark.parametrize("lr_schedule", ["exponential", "one-cycle"])
 def test_more_epochs_are_another_training(tmp_path, lr_schedule):
     """The rates of the file once went on.
 

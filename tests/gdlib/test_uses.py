@@ -24,7 +24,6 @@ from gdlib import GDCrossEntropyLoss, calibration, functional, heads, losses
 from gdlib.models import StackedMLP, fast
 from gdlib.schedules import Constant, LinearWarmup
 from gdlib.train import Batches, Checkpoint, Execution, Optimisation, predict, train
-from tests.each import each
 
 SAMPLES, CLASSES, FEATURES = 6, 4, 3
 LABELS = torch.tensor([0, 1, 2, 3, 1, 2])
@@ -73,7 +72,7 @@ def test_every_loss_is_tried() -> None:
     assert set(LOSSES) == set(losses.__all__) - {"Loss"}
 
 
-@each("name", LOSSES)
+@pytest.mark.parametrize("name", LOSSES)
 class TestEveryLoss:
     def value(self, loss: losses.Loss, name: str, labels: Tensor = LABELS) -> Tensor:
         first, *further = inputs_of(name)
@@ -130,7 +129,7 @@ class TestEveryLoss:
 class TestAdaCos:
     """The scale belongs to a number of classes, and to runs."""
 
-    @each(
+    @pytest.mark.parametrize(
         ("make", "shape", "message"),
         [
             (lambda: losses.AdaCosLoss(10), (5, 4), "for 10 classes, .* have 4"),
@@ -163,7 +162,7 @@ class TestFunctions:
         (gradient,) = torch.autograd.grad(values.sum(), nll)
         assert gradient[0] == gradient[1] > 0
 
-    @each(
+    @pytest.mark.parametrize(
         ("call", "message"),
         [
             (
@@ -291,7 +290,7 @@ def fit(model: Any = None, loss: Any = None, data: Any = None, **options: Any) -
 
 
 class TestTrainer:
-    @each(
+    @pytest.mark.parametrize(
         ("options", "error", "message"),
         [
             ({"epochs": 1.5}, ValueError, "a whole number; got 1.5"),
@@ -344,7 +343,7 @@ class TestTrainer:
         with pytest.raises(ValueError, match=r"give input.movedim\(-1, 1\)"):
             fit(nn.Sequential(nn.Embedding(6, 6)), data=(words, words))
 
-    @each(
+    @pytest.mark.parametrize(
         "data",
         [
             DataLoader(Endless(), batch_size=8),
@@ -380,7 +379,7 @@ class TestTrainer:
         fit(torch.compile(model, backend="eager"), epochs=20)
         assert (predict(model, INPUTS).argmax(1) == TARGETS).float().mean() > 0.8
 
-    @each(
+    @pytest.mark.parametrize(
         ("call", "error", "message"),
         [
             (lambda model: predict(model, INPUTS.numpy()), TypeError, "got ndarray"),
@@ -396,7 +395,7 @@ class TestTrainer:
             call(nn.Linear(5, 2))
         assert predict(nn.Linear(5, 2), INPUTS[:0]).shape == (0, 2)
 
-    @each(
+    @pytest.mark.parametrize(
         ("make", "message"),
         [
             (lambda: Optimisation(True), "learning_rate must be finite"),
