@@ -100,3 +100,11 @@ def test_a_word_is_named_with_its_page(
 
 def test_the_pages_do_without_these_words(words: ModuleType) -> None:
     assert [line for path in words.pages() for line in words.banned(path)] == []
+
+
+def test_no_paragraph_has_more_than_ninety_words(words: ModuleType) -> None:
+    longest = {
+        path.relative_to(words.ROOT).as_posix(): words.measure(path.read_text(encoding="utf-8"))[0]
+        for path in words.pages()
+    }
+    assert {page: length for page, length in longest.items() if length > 90} == {}
