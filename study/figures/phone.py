@@ -10,9 +10,10 @@ from typing import Any
 
 from IPython.core.formatters import BaseFormatter, DisplayFormatter
 from IPython.core.pylabtools import print_figure
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.category import StrCategoryFormatter
+from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.ticker import FixedFormatter
 from traitlets import Unicode
 
 KEY = "application/x.gdlib.figure-on-a-phone"
@@ -55,7 +56,7 @@ def stack(figure: Figure) -> None:
     Panels keep their height and nearly their width, row by row; one at the left has the label
     and the numbers of its vertical axis, which only the first of a row had before.
     """
-    parts: list[FigureBase] = [*figure.subfigs] or [figure]
+    parts: list[Any] = [*figure.subfigs] or [figure]
     wide, high = figure.get_size_inches()
     figure.set_figwidth(WIDTH)
     heights = []
@@ -63,13 +64,13 @@ def stack(figure: Figure) -> None:
         panels = _stack_part(part, wide, high)
         heights.append(panels + sum(_narrow(legend, part) for legend in [*part.legends]))
     if len(parts) > 1:
-        figure.subfigs[0].get_subplotspec().get_gridspec().set_height_ratios(heights)
+        parts[0].get_subplotspec().get_gridspec().set_height_ratios(heights)
     figure.set_figheight(sum(heights))
 
 
-def _stack_part(part: FigureBase, wide: float, high: float) -> float:
+def _stack_part(part: Any, wide: float, high: float) -> float:
     """Give the panels of a figure, or of a part of one, new places; returns its height, inches."""
-    cells: dict[tuple[int, int], list[Axes]] = {}
+    cells: dict[tuple[int, int], list[Any]] = {}
     for ax in [*part.axes]:
         spec = ax.get_subplotspec()
         if not ax.get_visible():
@@ -99,7 +100,10 @@ def _stack_part(part: FigureBase, wide: float, high: float) -> float:
         ax.xaxis.set_tick_params(labelbottom=True)
         if left:
             ax.yaxis.set_tick_params(labelleft=True)
-            ax.set_ylabel(ax.get_ylabel() or beginning.get_ylabel())
+            if not isinstance(
+                ax.yaxis.get_major_formatter(), (FixedFormatter, StrCategoryFormatter)
+            ):
+                ax.set_ylabel(ax.get_ylabel() or beginning.get_ylabel())
         elif ax.get_ylabel() == beginning.get_ylabel():
             ax.set_ylabel("")
         if shared:
@@ -109,7 +113,7 @@ def _stack_part(part: FigureBase, wide: float, high: float) -> float:
     return sum(heights)
 
 
-def _narrow(legend: Legend, part: FigureBase) -> float:
+def _narrow(legend: Legend, part: Any) -> float:
     """Write a legend anew, in as many columns as fit below; returns its height in inches."""
     names = [text.get_text() for text in legend.get_texts()]
     entries: dict[str, Any] = dict(zip(names, legend.legend_handles, strict=True))
