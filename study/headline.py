@@ -27,7 +27,8 @@ def readme(page: Page, settings: pd.DataFrame) -> str:
         *(_without_links(f"- **{question}** {answer}") for question, answer in answers.items()),
         "",
         "Measured on MNIST with the papers' network, and on CIFAR-10 and CIFAR-100 with a small"
-        f" one. Of the papers' claims we tested {len(theirs)}. {outcomes.tally(theirs)}",
+        " one: without augmentation, where it has learnt its training images, and with crops and"
+        f" flips, where it has not. Of the papers' claims we tested {len(theirs)}. {outcomes.tally(theirs)}",
     ]
     text = README.read_text(encoding="utf-8")
     text = _between(text, "headline", "\n".join(lines))
