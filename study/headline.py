@@ -28,7 +28,8 @@ def readme(page: Page, settings: pd.DataFrame) -> str:
         "",
         "Measured on MNIST with the papers' network, and on CIFAR-10 and CIFAR-100 with a small"
         " one: without augmentation, where it has learnt its training images, and with crops and"
-        f" flips, where it has not. Of the papers' claims we tested {len(theirs)}. {outcomes.tally(theirs)}",
+        f" flips, where it has not. Of the papers' claims we tested {len(theirs)}."
+        f" {outcomes.tally(theirs)}",
     ]
     text = README.read_text(encoding="utf-8")
     text = _between(text, "headline", "\n".join(lines))
