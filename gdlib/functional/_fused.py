@@ -29,6 +29,7 @@ _BLOCK = 2**18
 """So many logits are treated at a time on a CPU: what its cache holds."""
 _SMALLEST_BETA, _SMALLEST_BETA_FLOAT32, _LARGEST_BETA = 1e-20, 1e-6, 1e20
 _ONE = torch.ones((), device="cpu")
+_TINY = {dtype: torch.finfo(dtype).tiny for dtype in (torch.float32, torch.float64)}
 
 _is_legacy_batch: Callable[[Tensor], bool] = getattr(
     getattr(torch._C, "_functorch", None), "is_legacy_batchedtensor", lambda tensor: True
@@ -123,31 +124,37 @@ def usual(
     """
     if not (
         type(logits) is type(target) is Tensor
+        and logits.dtype is torch.float32
+        and target.dtype is torch.int64
         and logits.is_cpu
         and target.is_cpu
         and logits.ndim == 2
+        and target.shape == logits.shape[:1]
         and serves(logits, beta)
     ):
         return None
-    if not (
-        logits.dtype is torch.float32
-        and target.dtype is torch.int64
-        and target.shape == logits.shape[:1]
-    ):
-        return None
-    smallest, largest = target.aminmax()
-    if smallest.item() < 0 or largest.item() >= logits.shape[1]:  # ignored, or no class
-        return None
-    column, samples = target.unsqueeze(1), len(logits)
+    samples, classes = logits.shape
+    if logits.numel() > _BLOCK:
+        smallest, largest = target.aminmax()
+        if smallest.item() < 0 or largest.item() >= classes:  # ignored, or no class
+            return None
+    column = target.unsqueeze(1)
 
-    def make(logits: Tensor) -> tuple[Tensor, Tensor]:
-        losses, gradient = against_classes(logits, column, beta, 1, samples)
-        return losses.mean(), gradient
+    def make(logits: Tensor, wants_gradient: bool = True) -> tuple[Tensor, Tensor]:
+        losses, gradient = against_classes(
+            logits, column, beta, 1, samples, wants_gradient=wants_gradient
+        )
+        return losses.sum().div_(samples), gradient  # the mean, by calls made before
 
-    if not asks_for_gradient(logits):
-        losses, _ = against_classes(logits, column, beta, 1, samples, wants_gradient=False)
-        return losses.mean()
-    return GradientInForward.apply(logits, make, eager, target)
+    # A small batch is not searched for an index that is ignored or no class: the first gather
+    # refuses it. What fails here for any reason is computed with care by the caller, or fails
+    # there with an error that says why.
+    try:
+        if asks_for_gradient(logits):
+            return GradientInForward.apply(logits, make, eager, target)
+        return make(logits, wants_gradient=False)[0]
+    except (IndexError, RuntimeError):
+        return None
 
 
 def asks_for_gradient(logits: Tensor) -> bool:
@@ -201,25 +208,55 @@ def _by_softmax(
     divisor: float | Tensor,
     wants_gradient: bool,
 ) -> tuple[Tensor, Tensor]:
-    gradient = torch.empty_like(logits)
-    true = torch.empty_like(true_class, dtype=logits.dtype)
-    total = torch.empty_like(true_class, dtype=logits.dtype)
-    for block in _blocks(logits, dim):
-        b, d = (value[block] if isinstance(value, Tensor) else value for value in (beta, divisor))
-        powers, place = torch.softmax(logits[block], dim, out=gradient[block]), true_class[block]
-        true[block] = p = powers.gather(dim, place)
-        others = powers.scatter_(dim, place, 0.0).sum(dim, keepdim=True)
-        total[block] = sums = others + b * p
-        if wants_gradient:
-            powers.scatter_(dim, place, others.neg_()).mul_(sums.mul_(d).reciprocal_())
+    blocks = _blocks(logits, dim)
+    contiguous = logits.is_contiguous()
+    if len(blocks) == 1:
+        out = None if contiguous else torch.empty_like(logits)  # in the order of the logits
+        true, total, gradient = _of_a_block(
+            logits, true_class, beta, dim, divisor, wants_gradient, out
+        )
+    else:
+        true = torch.empty_like(true_class, dtype=logits.dtype)
+        total = torch.empty_like(true)
+        # without a gradient all blocks use the memory of the first
+        whole = wants_gradient or not contiguous
+        gradient = torch.empty_like(logits if whole else logits[blocks[0]])
+        for block in blocks:
+            part = logits[block]
+            b, d = (v[block] if isinstance(v, Tensor) else v for v in (beta, divisor))
+            out = gradient[block] if whole else gradient[: len(part)]
+            true[block], total[block], _ = _of_a_block(
+                part, true_class[block], b, dim, d, wants_gradient, out
+            )
     log_true = true.log()
     # a probability too small to be held with all its digits
-    vanished = true < 1e9 * torch.finfo(true.dtype).tiny
-    if not readable(logits) or bool(vanished.any()):
+    least = 1e9 * _TINY[true.dtype]
+    if not readable(logits) or not true.numel() or not true.min().item() >= least:
         log_true = torch.where(
-            vanished, logits.gather(dim, true_class) - logits.logsumexp(dim, keepdim=True), log_true
+            true < least,
+            logits.gather(dim, true_class) - logits.logsumexp(dim, keepdim=True),
+            log_true,
         )
     return total.log_().sub_(log_true), gradient
+
+
+def _of_a_block(
+    logits: Tensor,
+    true_class: Tensor,
+    beta: float | Tensor,
+    dim: int,
+    divisor: float | Tensor,
+    wants_gradient: bool,
+    out: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return p of the true class, 1 + (β - 1) p and the gradient, which ``out`` may hold."""
+    powers = torch.softmax(logits, dim, out=out)
+    true = powers.gather(dim, true_class)
+    others = powers.scatter_(dim, true_class, 0.0).sum(dim, keepdim=True)
+    total = others + beta * true
+    if wants_gradient:
+        powers.scatter_(dim, true_class, others.neg_()).mul_(total.mul(divisor).reciprocal_())
+    return true, total, powers
 
 
 def _blocks(logits: Tensor, dim: int) -> list[slice]:
@@ -250,9 +287,10 @@ def _of_few_classes(
     else:
         total = others.add(_ONE, alpha=beta)  # cheaper than to add a number
     losses = total.log()
-    far = None if total.max().item() <= _LARGE else ~(total <= _LARGE).squeeze(1)  # or NaN
+    # one sum tells of any that is large, infinite or NaN
+    far = None if total.sum().item() <= _LARGE else ~(total <= _LARGE).squeeze(1)
     if wants_gradient:
-        powers.scatter_(1, true_class, others.neg_())
+        powers.scatter_(1, true_class, others.mul_(-1.0))
         powers.div_(total.mul_(divisor))
     if far is not None:
         b, d = (value[far] if isinstance(value, Tensor) else value for value in (beta, divisor))
