@@ -287,8 +287,7 @@ def _of_few_classes(
     else:
         total = others.add(_ONE, alpha=beta)  # cheaper than to add a number
     losses = total.log()
-    # one sum tells of any that is large, infinite or NaN
-    far = None if total.sum().item() <= _LARGE else ~(total <= _LARGE).squeeze(1)
+    far = None if total.max().item() <= _LARGE else ~(total <= _LARGE).squeeze(1)  # or NaN
     if wants_gradient:
         powers.scatter_(1, true_class, others.mul_(-1.0))
         powers.div_(total.mul_(divisor))

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pandas as pd
 
 from study.methods import Method
 from study.records.columns import check
+from study.records.files import plain
 from study.records.record import NAME, REHEARSAL, Record, load
 
 
@@ -58,8 +60,14 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
 
 
 def to_frame(record: Record) -> pd.DataFrame:
-    """Make of one record the table of :func:`read`, without ``record`` and ``campaign``."""
-    return check(pd.DataFrame(_rows(record)))
+    """Make of one record the table of :func:`read`, without ``record`` and ``campaign``.
+
+    What was measured just now comes as a record file would give it back.
+    """
+    written = replace(
+        record, parameters=plain(record.parameters, digits=17), runs=plain(record.runs)
+    )
+    return check(pd.DataFrame(_rows(written)))
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:

@@ -577,3 +577,12 @@ def test_an_index_that_is_no_class_is_told_whatever_the_words_of_pytorch() -> No
     for index in (3, 2**40):
         with pytest.raises(ValueError, match=f"class index {index} lies outside"):
             gd_cross_entropy(torch.zeros(4, 3), torch.tensor([0, 1, index, 0]))
+
+
+def test_many_samples_whose_powers_are_large_together_but_not_alone() -> None:
+    """Two powers of 9e29 lie below the bound for one sample, and their sum above it."""
+    z = torch.tensor([[0.0, 69.0], [0.0, 69.0]], requires_grad=True)
+    loss = gd_cross_entropy(z, torch.tensor([0, 0]), 0.5)
+    loss.backward()
+    torch.testing.assert_close(loss.detach(), torch.tensor(69.0))
+    torch.testing.assert_close(z.grad, torch.tensor([[-0.5, 0.5], [-0.5, 0.5]]))
