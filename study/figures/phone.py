@@ -64,7 +64,8 @@ def stack(figure: Figure) -> None:
         panels = _stack_part(part, wide, high)
         heights.append(panels + sum(_narrow(legend, part) for legend in [*part.legends]))
     if len(parts) > 1:
-        parts[0].get_subplotspec().get_gridspec().set_height_ratios(heights)
+        grid = parts[0]._subplotspec.get_gridspec()  # Matplotlib gives no public way to it
+        grid.set_height_ratios(heights)
     figure.set_figheight(sum(heights))
 
 
