@@ -359,7 +359,6 @@ def margins(losses: list[str] | None = None, seeds: int = 3, **settings) -> pd.D
                 "subset": 6000,
                 "train_samples": 6000,
                 "label_noise": 0.0,
-                "label_noise": 0.0,
                 "loss": loss,
                 "schedule": loss,
                 "beta": 1.0,
