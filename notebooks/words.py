@@ -34,7 +34,8 @@ _ROLE = re.compile(r"\{[\w:]+\}`[^`]*`")
 _SPAN = re.compile(r"`[^`\n]+`")
 _TABLE = re.compile(r"^\s*\|.*$", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^\s*(:{3,}|`{3,}|:[\w-]+:|\([\w-]+\)=|\{\.\w+\}).*$", re.MULTILINE)
-_END = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[\"'(*\[]*[A-ZΑ-Ωβ0-9])")
+# a sentence may begin with a formula or a name that is cited (x), or with the letter of a panel
+_END = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[\"'(*\[]*(?:[A-ZΑ-Ωβ0-9]|x\b|[a-z]\*\*))")
 _SHORT = re.compile(r"\b(e\.g|i\.e|cf|eq|fig|sec|vs|et al)\.", re.IGNORECASE)
 
 

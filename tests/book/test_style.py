@@ -108,3 +108,19 @@ def test_no_paragraph_has_more_than_ninety_words(words: ModuleType) -> None:
         for path in words.pages()
     }
     assert {page: length for page, length in longest.items() if length > 90} == {}
+
+
+def test_no_sentence_has_more_than_forty_words(words: ModuleType) -> None:
+    long = []
+    for path in words.pages():
+        text = path.read_text(encoding="utf-8")
+        for paragraph in [*words.paragraphs(text), *words.captions(text)]:
+            long += [one for one in words.sentences(paragraph) if len(one.split()) > 40]
+    assert long == []
+
+
+def test_a_sentence_may_begin_with_a_formula_or_with_the_letter_of_a_panel(
+    words: ModuleType,
+) -> None:
+    (paragraph,) = words.paragraphs("It holds. $G$ falls, e.g. here. **a** One curve. **b** Two.")
+    assert len(words.sentences(paragraph)) == 4
