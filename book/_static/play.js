@@ -138,10 +138,12 @@
 
     slider.addEventListener("input", () => { state.beta = BETAS[slider.value]; draw(); });
     root.querySelector("select")?.addEventListener("change", (event) => { state.setting = settings[event.target.value]; draw(); });
-    const still = document.querySelector(`#${root.dataset.instead} img`);
-    if (still) {
+    // the pictures that stand there without a script, one for wide screens and one for phones
+    const stills = [...document.querySelectorAll(`#${root.dataset.instead} img`)].map((image) => image.closest("a") || image);
+    if (stills.length) {
       root.closest(".cell").hidden = true;
-      (still.closest("a") || still).replaceWith(root);
+      stills.shift().replaceWith(root);
+      stills.forEach((still) => still.remove());
     }
     let width = 0;
     new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; draw(); } }).observe(root);

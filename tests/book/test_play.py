@@ -47,7 +47,8 @@ SETTINGS = [
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>play</title>
 <link rel="stylesheet" href="play.css"><div class="cell">{play}</div>
-<figure id="fig-play"><a href="x.png"><img alt="still" src="data:,"></a></figure>
+<figure id="fig-play"><a href="x.png"><img alt="still" class="for-wide-screens" src="data:,"></a>
+<a href="y.png"><img alt="still" class="for-phones" src="data:,"></a></figure>
 <div class="play" data-panels="link">text</div><script defer src="play.js"></script></html>"""
 
 
@@ -123,7 +124,7 @@ def test_what_is_measured_and_chosen_is_drawn(played: dict[str, Any]) -> None:
     assert played["start"]["smallest"] >= 11
 
 
-def test_it_takes_the_place_of_the_picture_and_is_small_elsewhere(played: dict[str, Any]) -> None:
+def test_it_takes_the_place_of_both_pictures_and_is_small_elsewhere(played: dict[str, Any]) -> None:
     assert played["still"] == 0 and played["small"] == 1
 
 
