@@ -105,7 +105,7 @@ def _only(
 
 def _alike(one: Job, other: Job) -> bool:
     """Tell whether two jobs differ in their seeds alone."""
-    if one.template != other.template:
+    if one.notebook != other.notebook:
         return False
     left, right = (job.experiment.model_dump(exclude={"seeds", "device"}) for job in (one, other))
     return records.same(left, right)

@@ -193,7 +193,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check(
-    template: str,
+    experiment: str,
     asked: Mapping[str, Any],
     data: Mapping[str, Any],
     model: Mapping[str, Any],
@@ -208,11 +208,11 @@ def check(
     Raises:
         ValueError: where they are not what a training of the notebook leaves.
     """
-    if template not in FORMS:
-        raise ValueError(f"there is no notebook {template!r}")
+    if experiment not in FORMS:
+        raise ValueError(f"there is no notebook {experiment!r}")
     if epochs_done != asked.get("epochs", epochs_done):
         raise ValueError(f"{epochs_done} of {asked['epochs']} epochs were done")
-    form = FORMS[template]
+    form = FORMS[experiment]
     data = _part("data", _DATA.validate_python, data)
     model = _part("model", _MODEL.validate_python, model)
     names = asked.get("dataset", ", ".join(asked.get("datasets", ())))

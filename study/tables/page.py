@@ -223,7 +223,7 @@ class Page:
                 minutes = f", about {job.minutes:g} minutes" if job.minutes else ""
                 contents += [
                     f"**{claim}**, small:",
-                    f"```bash\n{rerun.command(job.template, rerun.small(claim, job))}\n```",
+                    f"```bash\n{rerun.command(job.notebook, rerun.small(claim, job))}\n```",
                     f"**{claim}**, one of {len(jobs)} jobs{minutes}:",
                     f"```bash\n{rerun.anew(job)}\n```",
                 ]

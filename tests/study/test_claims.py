@@ -228,7 +228,7 @@ def with_temperatures() -> pd.DataFrame:
     run = {
         "campaign": "mnist",
         "record": "temperature-seed0.json",
-        "template": "train",
+        "experiment": "train",
         "dataset": "mnist",
         "validation_size": 5000,
         "activation": "relu",
