@@ -9,7 +9,7 @@ First a few steps in each way of training are compared with a CPU in float64; jo
 computes something else are left out. Then the missing jobs are trained by
 :func:`study.run.train_stack`, as their notebooks do, in the order of the files, which is the order
 of their value. A stack that will not end in time is left, and the next one of the same kind is not
-begun; a job that fails is told, and the next one begins. ``build/gpu/records.tar.gz`` is rewritten
+begun; a failed job is reported, and the next begins. ``build/gpu/records.tar.gz`` is rewritten
 after every record, so that a cut loses one job at most; a further command goes on with the folder.
 Where a command may run for ten minutes only, ``--minutes 9 --more 11`` says that eleven more will
 follow: a stack that ends within them is begun, and goes on from its checkpoint. float32 is exact,

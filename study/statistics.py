@@ -282,10 +282,10 @@ def sign_flip_p(values: ArrayLike) -> float:
     x = _checked(values, at_least=2)
     if not x.any():
         return 1.0
-    found = stats.permutation_test(
+    test = stats.permutation_test(
         (x,), np.mean, permutation_type="samples", vectorized=True, n_resamples=9_999, rng=0
     )
-    return float(found.pvalue)
+    return float(test.pvalue)
 
 
 def ranks(scores: pd.DataFrame) -> pd.DataFrame:

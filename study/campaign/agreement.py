@@ -73,7 +73,7 @@ def agreement(job: Job, committed: Sequence[Job]) -> Agreement:
     return Agreement(job.id, "within the seeds' deviation" if within else "different", furthest[1])
 
 
-def told(agreements: Iterable[Agreement]) -> str:
+def report(agreements: Iterable[Agreement]) -> str:
     """Write a line for each record and a bar of the outcomes."""
     listed = list(agreements)
     lines = [str(one) for one in listed]

@@ -302,7 +302,7 @@ def load(path: str | Path) -> Campaign:
     try:
         return _expanded(path, _stamp(path), _recipes(path.parent))
     except FileNotFoundError as error:
-        there = ", ".join(found.stem for found in _campaigns(path.parent))
+        there = ", ".join(one.stem for one in _campaigns(path.parent))
         raise CampaignError(
             f"There is no campaign file {path}; the campaigns are: {there or 'none'}"
         ) from error
@@ -320,8 +320,8 @@ Stamp = tuple[int, int, int]  # time of change, size, inode
 
 def _stamp(path: Path) -> Stamp:
     """Read what changes with a file's content."""
-    found = os.stat(path)
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 @functools.cache

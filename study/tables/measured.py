@@ -89,24 +89,24 @@ def settings(page: Page) -> pd.DataFrame:
         )
         means = wide.mean()
         for beta, of_beta in own.groupby("beta"):
-            found: dict[str, Any] = {title: means[metric, beta] for title, metric in _MEANS.items()}
+            row: dict[str, Any] = {title: means[metric, beta] for title, metric in _MEANS.items()}
             for title, metric in (("gain", "test_accuracy"), ("early gain", "early")):
                 beta_1, other = Method.of_beta(1.0), Method.of_beta(float(str(beta)))
                 gain = VariantRuns(Variant(), own).interval(metric, other, beta_1)
-                found[title] = gain.times(100) if gain else None
+                row[title] = gain.times(100) if gain else None
             rows.append(
                 about
                 | {"beta": beta, "seeds": of_beta["seed"].nunique(), "lost": of_beta["lost"].mean()}
-                | found
+                | row
             )
     return pd.DataFrame(rows)
 
 
-def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
+def numbers(table: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     """Compute what the sentences of the first page speak of, from the settings that decide.
 
     Args:
-        found: as :func:`settings` gives them.
+        table: as :func:`settings` gives them.
         b1: the verdict on B1, whether β does more than a learning rate: parts d and g have a rate
             chosen for each β, on CIFAR-10 and MNIST.
         b4: the verdict on B4, whether the step decides what an over-small β loses: training errors
@@ -119,9 +119,9 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
         ``settings``, of which some are ``mnist``; ``confidence`` has its calibration errors, beside
         the ``usual`` one of β = 1.
     """
-    found = found[found["decides"]]
-    by_beta = {float(str(beta)): own for beta, own in found.groupby("beta")}
-    told = {
+    table = table[table["decides"]]
+    by_beta = {float(str(beta)): own for beta, own in table.groupby("beta")}
+    of_accuracy = {
         name: {
             "gains": {
                 beta: [gain.estimate for gain in own[column]] for beta, own in by_beta.items()
@@ -135,12 +135,12 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
         }
         for name, column in (("accuracy", "gain"), ("early", "early gain"))
     }
-    count, gains = found["setting"].nunique(), told["accuracy"]["gains"]
+    count, gains = table["setting"].nunique(), of_accuracy["accuracy"]["gains"]
     advised = max(
         (beta for beta in gains if beta != 1 and len(gains[beta]) == count),
         key=lambda beta: min(gains[beta]),
     )
-    linked, smallest = found[found["link"].notna()], by_beta[min(by_beta)]
+    linked, smallest = table[table["link"].notna()], by_beta[min(by_beta)]
     of_raw_pixels = smallest["network"].eq(PERCEPTRON) & smallest["normalization"].eq("none")
     usual = linked[linked["beta"] == 1].set_index("setting")
     at_advised = linked[linked["beta"] == advised].assign(
@@ -152,16 +152,16 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     }
     points = {
         part.id: [
-            leaf.difference.interval.times(100)
+            one.difference.interval.times(100)
             for finding in part.deciding
-            for leaf in finding.leaves()
-            if leaf.difference
+            for one in finding.comparisons()
+            if one.difference
         ]
         for part in b1.parts
     }
-    return told | {
+    return of_accuracy | {
         "settings": count,
-        "mnist": found.loc[found["network"] == PERCEPTRON, "setting"].nunique(),
+        "mnist": table.loc[table["network"] == PERCEPTRON, "setting"].nunique(),
         "advised": advised,
         "smallest": min(by_beta),
         "confidence": at_advised[["ece", "link", "temperature", "usual"]].to_dict("list"),
@@ -174,12 +174,12 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     }
 
 
-def play(found: pd.DataFrame) -> HTML:
+def play(table: pd.DataFrame) -> HTML:
     """Give the numbers of :func:`settings` to the figure to play with.
 
     The figure is ``book/_static/play.js``, which takes the place of its picture.
     """
-    return element([_played(str(name), own) for name, own in found.groupby("setting", sort=False)])
+    return element([_played(str(name), own) for name, own in table.groupby("setting", sort=False)])
 
 
 def element(content: list[dict[str, Any]]) -> HTML:

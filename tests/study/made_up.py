@@ -588,11 +588,11 @@ def stepping() -> pd.DataFrame:
     An over-small β loses samples where the step is large, and wins some where it is small.
     """
     rows = []
-    arms = [(rate, 1.0, 1.0) for rate in (0.001, 0.01, 0.03, 0.1)] + [
+    steps = [(rate, 1.0, 1.0) for rate in (0.001, 0.01, 0.03, 0.1)] + [
         (0.001, 255.0, 1 / 255),
         (0.001, 1.0, 255.0),
     ]
-    for rate, inputs, weights in arms:
+    for rate, inputs, weights in steps:
         for beta in (1.0, 0.001):
             for seed in range(5):
                 large = rate == 0.1 or weights != 1

@@ -24,7 +24,7 @@ import yaml
 from study import campaign as campaigns
 from study.campaign import CampaignError, Job
 from study.campaign import __main__ as command
-from study.campaign.agreement import agreement, told
+from study.campaign.agreement import agreement, report
 from study.campaign.run import run
 from study.campaign.watch import Watch
 from study.experiment import Train, parameter_cell
@@ -866,7 +866,7 @@ def test_what_was_trained_anew_is_equal_within_the_deviation_or_different(projec
     assert few.why.endswith("2 seeds are too few for a deviation")
     committed[0].record.unlink()
     assert agreement(again, committed).why == "the committed record: it has no record"
-    lines = told([few, missing]).splitlines()
+    lines = report([few, missing]).splitlines()
     assert lines[0].startswith("a-seed0: different (")
     bars = {line.split("|")[0].strip(): line.split("|")[1] for line in lines[2:]}
     assert bars["different"].strip() == 10 * "█"

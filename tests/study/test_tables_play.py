@@ -29,7 +29,7 @@ def made(*runs: pd.DataFrame) -> pd.DataFrame:
     found = pd.concat(runs, ignore_index=True)
     found["epochs"] = found["epochs"].fillna(8) if "epochs" in found else 8
     return measured.settings(
-        Page(found=found.assign(**{name: [curve] * len(found) for name, curve in CURVES.items()}))
+        Page(runs=found.assign(**{name: [curve] * len(found) for name, curve in CURVES.items()}))
     )
 
 
@@ -377,12 +377,12 @@ def told(
     for part in claims.ledger()[claim].parts:
         one = finding("tanh-unit", "met", paper=known.get(part, ()))
         if part in several:
-            components = (one,) * several[part]
-            one = Finding(one.variant, "met", "all of these", components=components)
+            findings = (one,) * several[part]
+            one = Finding(one.variant, "met", "all of these", findings=findings)
         parts[part] = (one,)
     found = outcomes.beside(verdict(claim, **parts))
     return {
-        part.id: [published.written(leaf.paper) for leaf in part.findings[0].leaves()]
+        part.id: [published.written(one.paper) for one in part.findings[0].comparisons()]
         for part in found.parts
     }
 
