@@ -343,14 +343,8 @@ def _main(options: argparse.Namespace, root: Path, started: float) -> None:
         _log.error(
             "%s does not compute what the CPU computes: jobs that would train so are left out", name
         )
-        jobs = [
-            job
-            for job in jobs
-            if not all(
-                getattr(job.experiment, switch, None) == value
-                for switch, value in WAYS[name].items()
-            )
-        ]
+        switches = WAYS[name].items()
+        jobs = [job for job in jobs if not switches <= job.experiment.model_dump().items()]
     seconds = 60 * options.minutes - (time.monotonic() - started)
     failed: list[Job] = []
     done = run_jobs(

@@ -106,8 +106,8 @@ def table(paper: str, number: int | str) -> pd.DataFrame:
 
     The paper is "GD-1", "GD-2", "LM" or "AG"; the table has its number or a printed one ("IV").
 
-    There is a column for each setting of the table (such as ``interval``, ``reg_lambda`` or
-    ``epochs``). ``beta``, ``value``, ``sd`` and those settings that are numbers are floats, NaN
+    There is a column for each parameter of the table (such as ``interval``, ``reg_lambda`` or
+    ``epochs``). ``beta``, ``value``, ``sd`` and those parameters that are numbers are floats, NaN
     where the paper gives none; ``decimals`` counts the printed ones of ``value``.
 
     Example:
@@ -124,7 +124,7 @@ def table(paper: str, number: int | str) -> pd.DataFrame:
         valid = ", ".join(index.table[index.paper == paper.upper()])
         raise ValueError(f"no table {number!r} of {paper}; there are {valid}")
     printed = _read(rows.file.iloc[0])
-    frame = printed.drop(columns="setting").join(_settings(printed.setting))
+    frame = printed.drop(columns="setting").join(_parameters(printed.setting))
     numbers = {name: pd.to_numeric(frame[name]).astype(float) for name in ("beta", "value", "sd")}
     return frame.assign(
         version=frame.version.astype(int),
@@ -177,7 +177,7 @@ def printed() -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Effect:
-    """A paper's own difference of two settings: its range over the paper's networks."""
+    """A paper's own difference of two methods: its range over the paper's networks."""
 
     paper: str  # such as GD-1; or a table
     elsewhere: str  # the data set, where it is not the one that was asked for
@@ -293,7 +293,7 @@ def _read(name: str) -> pd.DataFrame:
     return pd.read_csv(ROOT / "results" / "published" / name, dtype=str, keep_default_na=False)
 
 
-def _settings(column: pd.Series[str]) -> pd.DataFrame:
+def _parameters(column: pd.Series[str]) -> pd.DataFrame:
     """Turn the text ``a=1; b=x`` of each row into columns a, b.
 
     A column becomes float if every entry is a number.

@@ -149,7 +149,7 @@ def along(
     other.
 
     Args:
-        table: runs with ``seed``, ``beta``, ``setting`` and the columns that are named here.
+        table: runs with ``seed``, ``beta`` and the columns that are named here.
         column: the outcome.
         x: the horizontal axis, which is logarithmic.
         panel: a column.

@@ -73,9 +73,8 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
     )
     for ax, of_panel in drawn:
         for label, runs in of_panel.groupby("schedule", sort=False):
-            mean, spread = (
-                100 * getattr(runs[["test_ece", "test_accuracy"]], how)() for how in ("mean", "std")
-            )
+            metrics = runs[["test_ece", "test_accuracy"]]
+            mean, spread = 100 * metrics.mean(), 100 * metrics.std()
             bars: dict[str, Any] = (
                 {"xerr": spread["test_ece"], "yerr": spread["test_accuracy"], "elinewidth": 0.8}
                 if len(runs) > 1

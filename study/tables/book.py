@@ -227,7 +227,7 @@ def cross(
     spec: str = ".2f",
     scale: float = 1.0,
 ) -> pd.DataFrame:
-    """Give one outcome of every setting, mean ± standard deviation over its runs.
+    """Give one outcome of every group, mean ± standard deviation over its runs.
 
     One column of the runs goes down, the other across.
 
@@ -247,13 +247,13 @@ def cross(
 def overview(
     runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]
 ) -> pd.DataFrame:
-    """Several outcomes of every setting, mean ± standard deviation over its runs.
+    """Several outcomes of every group, mean ± standard deviation over its runs.
 
-    One row for each setting, in the order of the runs.
+    One row for each group, in the order of the runs.
 
     Args:
         runs: one row for each run.
-        by: the columns that make a setting.
+        by: the columns whose values make a group.
         outcomes: for each column with an outcome its title, its number format and a factor.
     """
     groups = runs.groupby(list(by), sort=False)
