@@ -25,7 +25,7 @@ _NETWORKS = {
 }
 _MEANS = {
     "accuracy": "test_accuracy",
-    "early": "early_accuracy",
+    "early": "early",
     "ece": "test_ece",
     "link": "test_ece_link",
     "temperature": "test_ece_temperature",
@@ -60,6 +60,11 @@ def variants(page: Page) -> pd.DataFrame:
     runs = pd.concat([images[fast], mnist, images[~fast]])
     runs = runs[runs["method"].map(lambda method: method.beta is not None)]
     runs = runs[runs.groupby(["variant", "beta"])["seed"].transform("nunique") >= _LEAST]
+    curves = zip(runs["curve_epoch"], runs["curve_test_accuracy"], runs["epochs"], strict=True)
+    runs["early"] = [
+        float(pd.Series(accuracy, epochs).loc[1e-9 : last / 4].mean())
+        for epochs, accuracy, last in curves
+    ]
     newest = {variant.short for variant in deciding(page.records, "images", ("E6", "E8"))}
     rows = []
     for name, own in runs.groupby("variant", sort=False):
