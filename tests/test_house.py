@@ -40,7 +40,7 @@ def test_only_experiments_train(folder: str) -> None:
 # Each has a name of its own in the house: finding, comparison, method, variant, experiment.
 SECOND_NAMES = {
     *("arm", "arms", "component", "components", "leaf", "leaves"),
-    *("found", "template", "told"),
+    *("found", "setting", "settings", "template", "told"),
 }
 
 

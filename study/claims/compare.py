@@ -7,6 +7,7 @@ threshold. It says nothing (None) while a run that it needs is missing.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from study import metrics, published, statistics
 from study.methods import Method
@@ -378,15 +380,22 @@ class VariantRuns:
         It is pooled over the methods of the variant that have as many units, but for those that
         deviate by more than :data:`_UNLIKE` times the median; such a one has its own.
         """
-        runs = self.all_runs
-        by = [runs["method"], *(runs[name].astype(str) for name in _APART if name in runs)]
-        of_each = runs.groupby(by, dropna=False, sort=False)[term.metric]
+        of_each = self.all_runs[term.metric].groupby(self._alike, sort=False)
         groups = [group.dropna() for _, group in of_each]
         groups = [group for group in groups if len(group) >= max(2, units)]
-        limit = _UNLIKE * float(np.median([group.std() for group in groups])) if groups else 0.0
+        deviations = [float(group.std()) for group in groups]
+        limit = _UNLIKE * float(np.median(deviations)) if groups else 0.0
         if term.numbers.std() > limit:
             return statistics.spread(term.numbers)
-        return statistics.pooled_spread([group for group in groups if group.std() <= limit])
+        pairs = zip(groups, deviations, strict=True)
+        return statistics.pooled_spread([group for group, own in pairs if own <= limit])
+
+    @functools.cached_property
+    def _alike(self) -> NDArray[np.int64]:
+        """Number the groups of runs that differ in their seeds alone, run by run."""
+        runs = self.all_runs
+        by = [runs["method"], *(runs[name].astype(str) for name in _APART if name in runs)]
+        return runs.groupby(by, dropna=False, sort=False).ngroup().to_numpy()
 
     # --- combinations ---
 
