@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -391,7 +391,7 @@ class VariantRuns:
         return statistics.pooled_spread([group for group, own in pairs if own <= limit])
 
     @functools.cached_property
-    def _alike(self) -> NDArray[np.int64]:
+    def _alike(self) -> NDArray[np.integer[Any]]:
         """Number the groups of runs that differ in their seeds alone, run by run."""
         runs = self.all_runs
         by = [runs["method"], *(runs[name].astype(str) for name in _APART if name in runs)]

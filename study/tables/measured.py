@@ -85,7 +85,11 @@ def _by_beta(trained: VariantRuns) -> Iterator[dict[str, Any]]:
     """Give the numbers of each constant β of a variant, the smallest first."""
     for beta, runs in trained.runs.groupby("beta"):
         method = Method.of_beta(float(str(beta)))
-        row = {"beta": beta, "seeds": runs["seed"].nunique(), "lost": runs["lost"].mean()}
+        row: dict[str, Any] = {
+            "beta": beta,
+            "seeds": runs["seed"].nunique(),
+            "lost": runs["lost"].mean(),
+        }
         row |= {
             title: (100 * trained.having(metric, method)).mean() for title, metric in _MEANS.items()
         }
