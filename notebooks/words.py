@@ -65,8 +65,8 @@ def words() -> list[Word]:
 
 def pages() -> list[Path]:
     """List the pages with prose: README.md, ``book/`` and ``notebooks/``."""
-    found = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md"))]
-    return [ROOT / "README.md", *found]
+    inner = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md"))]
+    return [ROOT / "README.md", *inner]
 
 
 def paragraphs(text: str) -> list[str]:
@@ -115,8 +115,8 @@ def _without_code(text: str) -> str:
 
 def captions(text: str) -> list[str]:
     """List the captions of a page's figures."""
-    found = (block or line for block, line in _CAPTION.findall(text))
-    return [" ".join(caption.split()) for caption in found]
+    matches = (block or line for block, line in _CAPTION.findall(text))
+    return [" ".join(caption.split()) for caption in matches]
 
 
 def banned(path: Path) -> Iterator[str]:
@@ -128,8 +128,8 @@ def banned(path: Path) -> Iterator[str]:
             continue
         shown = text.partition(_FOR_WHO_BUILDS)[0] if word.first else text
         for paragraph in [*paragraphs(shown), *captions(shown)]:
-            for found in word.word.finditer(paragraph):
-                begin, end = max(found.start() - 30, 0), found.end() + 30
+            for match in word.word.finditer(paragraph):
+                begin, end = max(match.start() - 30, 0), match.end() + 30
                 yield (
                     f"{path.relative_to(ROOT)}: …{paragraph[begin:end]}…"
                     f" (for {word.like!r}: {word.instead})"
@@ -157,9 +157,9 @@ def main(arguments: list[str]) -> int:
             longest, mean = measure(path.read_text(encoding="utf-8"))
             print(f"{longest:5d} {mean:6.1f}  {path}")
         return 0
-    found = [line for path in pages() for line in banned(path)]
-    print(*found, sep="\n", end="\n" if found else "")
-    return int(bool(found))
+    faults = [line for path in pages() for line in banned(path)]
+    print(*faults, sep="\n", end="\n" if faults else "")
+    return int(bool(faults))
 
 
 if __name__ == "__main__":

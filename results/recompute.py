@@ -198,14 +198,14 @@ def runs_of_records(folder):
                 samples=record["data"].get("train"),
                 label_noise=asked.get("label_noise", 0),
                 together=asked.get("duplicates_together", False),
-                arm="",
+                step="",
             )
 
 
 def load(folder=ROOT / "results" / "records"):
     """For each kind and variant its runs."""
     everything = list(runs_of_records(folder))
-    found = {}
+    by_variant = {}
     for kind, (patterns, _) in KINDS.items():
         variants = defaultdict(list)
         for run in everything:
@@ -214,8 +214,8 @@ def load(folder=ROOT / "results" / "records"):
                 variants["".join(filter(None, match.groups()))].append(SimpleNamespace(**vars(run)))
         for variant, runs in variants.items():
             if runs := prepared(kind, variant, runs):
-                found[kind, variant] = runs
-    return found
+                by_variant[kind, variant] = runs
+    return by_variant
 
 
 def prepared(kind, variant, runs):
@@ -246,7 +246,7 @@ def prepared(kind, variant, runs):
         for run in runs:
             fast = run.learning_rate > 5 * slow
             without = "no momentum, ten times the learning rate" if fast else "no momentum"
-            run.arm = "momentum 0.9" if run.momentum else without
+            run.step = "momentum 0.9" if run.momentum else without
     if kind == "cost":
         softmax = {(run.model, run.seed): run.numbers for run in runs if run.method == "softmax"}
         for run in runs:
@@ -263,13 +263,13 @@ def prepared(kind, variant, runs):
 
 def folds(runs):
     """A run for each fold; methods with the same seed share them."""
-    found = []
+    each = []
     for run in runs:
         for number, accuracy in enumerate(run.folds):
             copy = SimpleNamespace(**vars(run))
             copy.unit, copy.numbers = (run.seed, number), {"test_accuracy": accuracy}
-            found.append(copy)
-    return found
+            each.append(copy)
+    return each
 
 
 def tables(runs):
@@ -279,7 +279,7 @@ def tables(runs):
     for run in runs:
         if run.together or run.title not in twice:
             scores[run.title][run.method].append(run.numbers["test_accuracy"])
-    found = []
+    rows = []
     for title, by_method in scores.items():
         means = np.array([round(np.mean(values), 6) for values in by_method.values()])
         best = means == means.max()
@@ -292,10 +292,10 @@ def tables(runs):
                 "wins": won / best.sum(),
                 "negative_rank": -rank,
             }
-            found.append(
+            rows.append(
                 SimpleNamespace(method=method, unit=title, numbers=own, image=False, samples=0)
             )
-    return found
+    return rows
 
 
 # --- what may decide ---
@@ -327,23 +327,23 @@ def counted(kind, variant, runs):
 
 
 def enough(runs, least):
-    """The runs of those settings that have enough seeds."""
+    """The runs of which there are enough seeds."""
     seeds = defaultdict(set)
     for run in runs:
-        seeds[setting(run, ("arm",) if "-fast" in run.record else STEPS)].add(run.seed)
+        seeds[of_one(run, ("step",) if "-fast" in run.record else STEPS)].add(run.seed)
     return [
         run
         for run in runs
-        if len(seeds[setting(run, ("arm",) if "-fast" in run.record else STEPS)]) >= least
+        if len(seeds[of_one(run, ("step",) if "-fast" in run.record else STEPS)]) >= least
     ]
 
 
 STEPS = ("learning_rate", "input_scale", "first_weights")
-ARMS = ("learning_rate", "momentum", "matched", "arm", "samples", "epochs", "label_noise")
+APART = ("learning_rate", "momentum", "matched", "step", "samples", "epochs", "label_noise")
 
 
-def setting(run, by=ARMS):
-    """A method and what else tells settings of a variant apart."""
+def of_one(run, by=APART):
+    """What runs share that differ in their seeds alone: the method, and some parameters."""
     return (run.method, *(getattr(run, name, None) for name in by))
 
 
@@ -450,14 +450,14 @@ def scaled(factor, side):
 
 def means(runs, metric, least):
     """The mean of each method that has enough units."""
-    found = {}
+    averages = {}
     for method in dict.fromkeys(run.method for run in runs):
         values = [
             run.numbers[metric] for run in runs if run.method == method and metric in run.numbers
         ]
         if len(values) >= least:
-            found[method] = np.mean(values)
-    return found
+            averages[method] = np.mean(values)
+    return averages
 
 
 def side_of(runs, spec, metric, least):
@@ -471,10 +471,10 @@ def side_of(runs, spec, metric, least):
         first, second = (side_of(runs, one, metric, least) for one in spec["minus"])
         return scaled(spec.get("times", 1.0), minus(first, second))
     if "best of" in spec:
-        found = means(runs, spec.get("by", "test_accuracy"), least)
+        averages = means(runs, spec.get("by", "test_accuracy"), least)
         asked = [label(one) for one in spec["best of"]]
-        named = [name for name in found if name in asked or name.partition(" ")[0] in asked]
-        return of_method(runs, max(named, key=found.get), metric) if named else None
+        named = [name for name in averages if name in asked or name.partition(" ")[0] in asked]
+        return of_method(runs, max(named, key=averages.get), metric) if named else None
     if "average" in spec:
         numbers_of = [
             {run.method.partition(" ")[2] for run in runs if run.method.partition(" ")[0] == loss}
@@ -515,7 +515,7 @@ def error_of(values, terms, pool, seeds):
         groups = defaultdict(list)
         for run in pool:
             if metric in run.numbers:
-                groups[setting(run)].append(run.numbers[metric])
+                groups[of_one(run)].append(run.numbers[metric])
         groups = [np.array(group) for group in groups.values() if len(group) >= max(2, len(d))]
         limit = 4 * np.median([group.std(ddof=1) for group in groups]) if groups else 0
         single = np.array([run.numbers[metric] for run in own])
@@ -539,8 +539,8 @@ def judged(values, terms, want, pool):
     error, freedom = error_of(d, terms, pool, next(iter(values)))
     mean, half = d.mean(), stats.t.ppf(0.975, freedom) * error
     low, high = mean - half, mean + half
-    found = re.fullmatch(r"(>|<|within|not 0(?:, else within)?|nemenyi) ?(-?[0-9.]+)?", want)
-    test, bound = found[1], float(found[2] or 0)
+    match = re.fullmatch(r"(>|<|within|not 0(?:, else within)?|nemenyi) ?(-?[0-9.]+)?", want)
+    test, bound = match[1], float(match[2] or 0)
     above, below = low > bound, high < bound
     inside = -bound < low and high < bound
     critical = math.inf
@@ -585,16 +585,16 @@ def asked(spec, runs, least, pool, some):
     runs = part_of(runs, spec)
     if "compare" in spec:
         metric, *sides = spec["compare"]
-        found = compared(runs, metric, sides, spec["want"], least, pool)
-        return ("compared", found) if found else None
+        comparison = compared(runs, metric, sides, spec["want"], least, pool)
+        return ("compared", comparison) if comparison else None
     if "rising" in spec:
         return rising(runs, *spec["rising"], least, pool)
     if "rule" in spec:
         return RULES[spec["rule"]](runs, least, pool)
     how = next(name for name in ("all", "any", "provided") if name in spec)
-    found = [asked(one, runs, least, pool, some) for one in spec[how]]
-    there = [one for one in found if one]
-    if not there or (len(there) < len(found) and (not some or how == "provided")):
+    findings = [asked(one, runs, least, pool, some) for one in spec[how]]
+    there = [one for one in findings if one]
+    if not there or (len(there) < len(findings) and (not some or how == "provided")):
         return None
     return there[0] if len(there) == 1 else (how, there)
 
@@ -616,9 +616,9 @@ def rising(runs, metric, *methods_least_pool):
 
 def same_confidence(runs, least, pool):
     """Lost samples at the temperature whose confidence is nearest to that of β = 0.01."""
-    found = means(runs, "train_confidence", least)
-    usual = [name for name in found if name.startswith("1 at ")]
-    nearest = min(usual, key=lambda name: abs(found[name] - found["0.01 at 1"]))
+    averages = means(runs, "train_confidence", least)
+    usual = [name for name in averages if name.startswith("1 at ")]
+    nearest = min(usual, key=lambda name: abs(averages[name] - averages["0.01 at 1"]))
     sides = ["0.01 at 1", nearest]
     return "provided", [
         ("compared", compared(runs, "train_confidence", sides, "within 0.001", least, pool)),
@@ -628,10 +628,10 @@ def same_confidence(runs, least, pool):
 
 def best_pair(runs, least, pool):
     """The best pair (β, τ) against the best of either alone."""
-    found = means(runs, "valid_accuracy", least)
-    best = max(found, key=found.get)
+    averages = means(runs, "valid_accuracy", least)
+    best = max(averages, key=averages.get)
     alone = (
-        max((name for name in found if re.fullmatch(one, name)), key=found.get)
+        max((name for name in averages if re.fullmatch(one, name)), key=averages.get)
         for one in (".* at 1", "1 at .*")
     )
     return "all", [
@@ -642,18 +642,18 @@ def best_pair(runs, least, pool):
 
 def share_at_each_rate(runs, least, pool):
     """The share of errors that is lost, at every rate at which two seeds have errors."""
-    found = []
+    comparisons = []
     for rate in (0.001, 0.01, 0.03, 0.1):
         at = part_of(runs, {"at": {"learning_rate": rate, "input_scale": 1, "first_weights": 1}})
         if one := compared(at, "lost_share", [0.001, 1], "> 0", 2, pool):
-            found.append(("compared", one))
-    return ("all", found) if len(found) > 1 else found[0]
+            comparisons.append(("compared", one))
+    return ("all", comparisons) if len(comparisons) > 1 else comparisons[0]
 
 
 def ranks_ahead(runs, least, pool):
     """Nemenyi's test of two mean ranks among seven methods."""
-    found = compared(runs, "negative_rank", ["arcgrad 5", "softmax"], "nemenyi 7", least, pool)
-    return ("compared", found) if found else None
+    comparison = compared(runs, "negative_rank", ["arcgrad 5", "softmax"], "nemenyi 7", least, pool)
+    return ("compared", comparison) if comparison else None
 
 
 RULES = {
@@ -667,17 +667,19 @@ RULES = {
 # --- outcomes ---
 
 
-def leaves(found):
+def comparisons_of(finding):
     """The comparisons that a finding is made of."""
-    how, content = found
+    how, content = finding
     if how == "compared":
         return [content]
-    return [] if how == "fixed" else [leaf for one in content for leaf in leaves(one)]
+    if how == "fixed":
+        return []
+    return [comparison for one in content for comparison in comparisons_of(one)]
 
 
-def outcome_of(found):
+def outcome_of(finding):
     """The outcome of a finding from those of its comparisons."""
-    how, content = found
+    how, content = finding
     if how == "compared":
         return content.outcome
     if how == "fixed":
@@ -713,8 +715,8 @@ def data_of(variant):
 
 def everything(folder=ROOT / "results" / "records"):
     """Every comparison, and the verdict on each claim that has parts."""
-    found = load(folder)
-    ready = {key: counted(*key, runs) for key, runs in found.items()}
+    selected = load(folder)
+    ready = {key: counted(*key, runs) for key, runs in selected.items()}
     comparisons, verdicts = [], {}
     for path in sorted((ROOT / "claims").glob("[A-Z]*.yml")):
         claim = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -746,19 +748,25 @@ def decided(name, claim, ready):
             name in OLDER_IN_PARTS and letter in on_fast
         )
         row[3] &= not older
-    deciding = [leaf for _, _, answer, decides, _ in findings if decides for leaf in leaves(answer)]
-    for leaf, p in zip(deciding, holm([leaf.p for leaf in deciding]), strict=True):
-        leaf.holm = p
-        leaf.outcome = leaf.outcome if p < 0.05 else "unresolved"
+    deciding = [
+        comparison
+        for _, _, answer, decides, _ in findings
+        if decides
+        for comparison in comparisons_of(answer)
+    ]
+    adjusted = holm([comparison.p for comparison in deciding])
+    for comparison, p in zip(deciding, adjusted, strict=True):
+        comparison.holm = p
+        comparison.outcome = comparison.outcome if p < 0.05 else "unresolved"
     rows = [
         SimpleNamespace(
             part=f"{name} {letter}",
             variant=variant,
             decides=decides,
-            **{"holm": math.nan} | vars(leaf),
+            **{"holm": math.nan} | vars(comparison),
         )
         for letter, variant, answer, decides, _ in findings
-        for leaf in leaves(answer)
+        for comparison in comparisons_of(answer)
     ]
     primary = [row for row in findings if row[0] == claim["primary"]]
     outcomes = {outcome_of(answer) for _, _, answer, decides, _ in primary if decides}

@@ -1,4 +1,4 @@
-"""The reproduction: settings, data, experiments, records.
+"""The reproduction: experiments, data, records, claims.
 
 It has also what they say about the claims of the papers. Nothing in gdlib imports it.
 """

@@ -9,7 +9,7 @@ First a few steps in each way of training are compared with a CPU in float64; jo
 computes something else are left out. Then the missing jobs are trained by
 :func:`study.run.train_stack`, as their notebooks do, in the order of the files, which is the order
 of their value. A stack that will not end in time is left, and the next one of the same kind is not
-begun; a job that fails is told, and the next one begins. ``build/gpu/records.tar.gz`` is rewritten
+begun; a failed job is reported, and the next begins. ``build/gpu/records.tar.gz`` is rewritten
 after every record, so that a cut loses one job at most; a further command goes on with the folder.
 Where a command may run for ten minutes only, ``--minutes 9 --more 11`` says that eleven more will
 follow: a stack that ends within them is begun, and goes on from its checkpoint. float32 is exact,
@@ -343,14 +343,8 @@ def _main(options: argparse.Namespace, root: Path, started: float) -> None:
         _log.error(
             "%s does not compute what the CPU computes: jobs that would train so are left out", name
         )
-        jobs = [
-            job
-            for job in jobs
-            if not all(
-                getattr(job.experiment, switch, None) == value
-                for switch, value in WAYS[name].items()
-            )
-        ]
+        switches = WAYS[name].items()
+        jobs = [job for job in jobs if not switches <= job.experiment.model_dump().items()]
     seconds = 60 * options.minutes - (time.monotonic() - started)
     failed: list[Job] = []
     done = run_jobs(

@@ -13,14 +13,14 @@ from study.tables import Page, install, measured, outcomes, sentences
 README, PICTURE = ROOT / "README.md", ROOT / "book" / "_static" / "headline.svg"
 
 
-def readme(page: Page, settings: pd.DataFrame) -> str:
+def readme(page: Page, variants: pd.DataFrame) -> str:
     """Give README.md with what is written between its marks.
 
     These are the answers of the first page, without their links, with the count of the outcomes,
     and the line that installs the package.
     """
     decided = claims.verdicts(page.records)
-    answers = sentences.answers(measured.numbers(settings, decided["B1"], decided["B4"]))
+    answers = sentences.answers(measured.numbers(variants, decided["B1"], decided["B4"]))
     run = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
     theirs = [verdict for verdict in run if not outcomes.is_own(verdict)]
     lines = [
@@ -47,25 +47,25 @@ def _between(text: str, name: str, content: str) -> str:
     return f"{before}{begin}\n{content}\n\n{end}{after}"
 
 
-def picture(settings: pd.DataFrame) -> str:
+def picture(variants: pd.DataFrame) -> str:
     """Draw the picture as SVG."""
     with io.StringIO() as file:
-        metadata = {"Date": None, "Description": digest(settings)}
-        still(settings).savefig(file, format="svg", metadata=metadata)
+        metadata = {"Date": None, "Description": digest(variants)}
+        still(variants).savefig(file, format="svg", metadata=metadata)
         return file.getvalue()
 
 
-def digest(settings: pd.DataFrame) -> str:
+def digest(variants: pd.DataFrame) -> str:
     """Hash the numbers in the picture, which carries the hash.
 
     The lines of the picture may differ by a rounding from machine to machine.
     """
-    first = settings[settings["setting"] == settings["setting"].iloc[0]]
+    first = variants[variants["variant"] == variants["variant"].iloc[0]]
     return hashlib.sha256(str(measured.play(first).data).encode()).hexdigest()[:16]
 
 
 if __name__ == "__main__":
     page = Page()
-    settings = measured.settings(page)
-    README.write_text(readme(page, settings), encoding="utf-8")
-    PICTURE.write_text(picture(settings), encoding="utf-8")
+    variants = measured.variants(page)
+    README.write_text(readme(page, variants), encoding="utf-8")
+    PICTURE.write_text(picture(variants), encoding="utf-8")

@@ -104,10 +104,10 @@ class Method:
         if not isinstance(loss, str):
             loss = _GRADIENT_DECAY  # an old record, of gradient decay alone
         label = run.get("schedule")
-        found = cls.parse(label if isinstance(label, str) else loss)
+        method = cls.parse(label if isinstance(label, str) else loss)
         beta = run.get("beta")
-        constant = loss == _GRADIENT_DECAY and found.beta is not None
-        return cls.of_beta(beta) if constant and isinstance(beta, int | float) else found
+        constant = loss == _GRADIENT_DECAY and method.beta is not None
+        return cls.of_beta(beta) if constant and isinstance(beta, int | float) else method
 
     @property
     def kind(self) -> Kind:
@@ -198,8 +198,8 @@ class Method:
 @functools.cache
 def _parsed(text: str) -> Method:
     for schedule, pattern in _LABELS.items():
-        if found := pattern.fullmatch(text):
-            return Method(_GRADIENT_DECAY, tuple(map(float, found.groups())), schedule)
+        if match := pattern.fullmatch(text):
+            return Method(_GRADIENT_DECAY, tuple(map(float, match.groups())), schedule)
     if text == _SOFTMAX:
         return replace(Method.of_beta(1.0), written=_SOFTMAX)
     if text in LOSSES:
@@ -215,5 +215,5 @@ def method_name(value: Method | float | str) -> str:
         >>> method_name("lm 0.3"), method_name(0.1), method_name("softmax"), method_name("tanh")
         ('LM, λ = 0.3', 'β = 0.1', 'softmax', 'tanh')
     """
-    found = Method.parse(value) if isinstance(value, int | float) else Method.named(value)
-    return str(value) if found is None else str(found)
+    method = Method.parse(value) if isinstance(value, int | float) else Method.named(value)
+    return str(value) if method is None else str(method)

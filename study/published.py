@@ -104,10 +104,10 @@ def tables() -> pd.DataFrame:
 def table(paper: str, number: int | str) -> pd.DataFrame:
     """Read one table of a paper: a row for each printed number.
 
-    The paper is "GD-1", "GD-2", "LM" or "AG"; the table is told by its number or as printed ("IV").
+    The paper is "GD-1", "GD-2", "LM" or "AG"; the table has its number or a printed one ("IV").
 
-    There is a column for each setting of the table (such as ``interval``, ``reg_lambda`` or
-    ``epochs``). ``beta``, ``value``, ``sd`` and those settings that are numbers are floats, NaN
+    There is a column for each parameter of the table (such as ``interval``, ``reg_lambda`` or
+    ``epochs``). ``beta``, ``value``, ``sd`` and those parameters that are numbers are floats, NaN
     where the paper gives none; ``decimals`` counts the printed ones of ``value``.
 
     Example:
@@ -124,7 +124,7 @@ def table(paper: str, number: int | str) -> pd.DataFrame:
         valid = ", ".join(index.table[index.paper == paper.upper()])
         raise ValueError(f"no table {number!r} of {paper}; there are {valid}")
     printed = _read(rows.file.iloc[0])
-    frame = printed.drop(columns="setting").join(_settings(printed.setting))
+    frame = printed.drop(columns="setting").join(_parameters(printed.setting))
     numbers = {name: pd.to_numeric(frame[name]).astype(float) for name in ("beta", "value", "sd")}
     return frame.assign(
         version=frame.version.astype(int),
@@ -177,7 +177,7 @@ def printed() -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Effect:
-    """A paper's own difference of two settings: its range over the paper's networks."""
+    """A paper's own difference of two methods: its range over the paper's networks."""
 
     paper: str  # such as GD-1; or a table
     elsewhere: str  # the data set, where it is not the one that was asked for
@@ -220,29 +220,31 @@ def effects(left: Key, right: Key, dataset: str, condition: str = "") -> tuple[E
         'LM, CIFAR-100, 0.5 of the samples: +0.0081'
     """
     first, second = (_best(key, condition) for key in (left, right))
-    found = defaultdict(list)
+    differences = defaultdict(list)
     for paper, name, model in first.keys() & second.keys():
         difference = first[paper, name, model] - second[paper, name, model]
-        found[paper, name].append(round(difference, 6))
-    here = {key: values for key, values in found.items() if _PLAIN.get(key[1], key[1]) == dataset}
-    told = here or (found if len(found) <= _ELSEWHERE else {})
+        differences[paper, name].append(round(difference, 6))
+    here = {
+        key: values for key, values in differences.items() if _PLAIN.get(key[1], key[1]) == dataset
+    }
+    shown = here or (differences if len(differences) <= _ELSEWHERE else {})
     return tuple(
         Effect(paper, _elsewhere(name, condition, dataset), min(values), max(values))
-        for (paper, name), values in sorted(told.items())
+        for (paper, name), values in sorted(shown.items())
     )
 
 
 @functools.cache
 def _best(key: Key, condition: str) -> dict[tuple[str, str, str], float]:
-    """The best number of some methods, by paper, data set and network."""
+    """The better number of some methods, by paper, data set and network."""
     metric, asked = key
     wanted = asked if isinstance(asked, frozenset) else {asked}
-    best = min if metric in _SMALLER_IS_BETTER else max
-    found: dict[tuple[str, str, str], float] = {}
+    better = min if metric in _SMALLER_IS_BETTER else max
+    best: dict[tuple[str, str, str], float] = {}
     for where, of_metric, trained, value in _printed_under(condition):
         if of_metric == metric and any(one.includes(trained) for one in wanted):
-            found[where] = best(value, found.get(where, value))
-    return found
+            best[where] = better(value, best.get(where, value))
+    return best
 
 
 @functools.cache
@@ -266,7 +268,7 @@ def _elsewhere(name: str, condition: str, dataset: str) -> str:
 def method(row: Mapping[Any, Any]) -> tuple[Method | None, str]:
     """Tell what a row of a table was trained with, and what was done afterwards.
 
-    Both are told as the metrics of the records say it; "afterwards" is after training.
+    Both are named as the metrics of the records say it; "afterwards" is after training.
     """
     name = str(row["method"])
     if name in POST_HOC:
@@ -274,24 +276,24 @@ def method(row: Mapping[Any, Any]) -> tuple[Method | None, str]:
     if name == "GD-softmax":
         return Method.of_beta(float(str(row["beta"]))), ""
     with_more = f"{name}, {row.get('divergence') or row['paper']}"
-    template, *columns = _METHODS.get(with_more, _METHODS.get(name, ("",)))
+    label, *columns = _METHODS.get(with_more, _METHODS.get(name, ("",)))
     numbers = [float(row.get(column, math.nan)) for column in columns]
-    if not template or any(map(math.isnan, numbers)) and template != "arcgrad":
+    if not label or any(map(math.isnan, numbers)) and label != "arcgrad":
         return None, ""
-    if template == "arcgrad" and math.isnan(numbers[0]):
+    if label == "arcgrad" and math.isnan(numbers[0]):
         numbers = [_ARCGRAD_S]
-    if template == "warm-up":
+    if label == "warm-up":
         return Method("gd", tuple(numbers), "warm-up"), ""
     if columns:
-        return Method(template, tuple(numbers)), ""
-    return Method.parse(template), ""
+        return Method(label, tuple(numbers)), ""
+    return Method.parse(label), ""
 
 
 def _read(name: str) -> pd.DataFrame:
     return pd.read_csv(ROOT / "results" / "published" / name, dtype=str, keep_default_na=False)
 
 
-def _settings(column: pd.Series[str]) -> pd.DataFrame:
+def _parameters(column: pd.Series[str]) -> pd.DataFrame:
     """Turn the text ``a=1; b=x`` of each row into columns a, b.
 
     A column becomes float if every entry is a number.

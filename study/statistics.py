@@ -2,8 +2,8 @@
 
 The tables and the verdicts of the book rest on them.
 
-The runs of one setting are few and paired: runs that share a seed share initialisation and batch
-order. So the statement about two settings is the mean of the paired differences with its Student-t
+The runs of one method are few and paired: runs that share a seed share initialisation and batch
+order. So the statement about two methods is the mean of the paired differences with its Student-t
 interval. Over data sets, methods are compared by their ranks. ``f"{result:.2f}"`` shows a result
 with two digits, ``f"{result:u}"`` with as many as its uncertainty allows: down to the second
 significant digit of it.
@@ -186,13 +186,13 @@ def independent_difference(values: ArrayLike, sides: Sequence[tuple[float, Sprea
 
 
 def spread(values: ArrayLike) -> Spread:
-    """Estimate the variance of a single run from the runs of one setting."""
+    """Estimate the variance of a single run from the runs of one method."""
     x = _checked(values, at_least=2)
     return Spread(float(x.var(ddof=1)), x.size - 1)
 
 
 def pooled_spread(groups: Sequence[ArrayLike]) -> Spread:
-    """Estimate one variance for several settings, each with its own mean."""
+    """Estimate one variance for several methods, each with its own mean."""
     checked = [_checked(group, at_least=2) for group in groups]
     freedom = sum(group.size - 1 for group in checked)
     squares = sum(float(((group - group.mean()) ** 2).sum()) for group in checked)
@@ -209,7 +209,7 @@ def resampled_difference(a: ArrayLike, b: ArrayLike, share: float) -> Difference
 
     Args:
         a: a value for each fold of each repetition.
-        b: the same for the other setting, in the same order.
+        b: the same for the other method, in the same order.
         share: test samples over training samples: 1/9 for ten folds.
     """
     paired = paired_difference(a, b)
@@ -282,10 +282,10 @@ def sign_flip_p(values: ArrayLike) -> float:
     x = _checked(values, at_least=2)
     if not x.any():
         return 1.0
-    found = stats.permutation_test(
+    test = stats.permutation_test(
         (x,), np.mean, permutation_type="samples", vectorized=True, n_resamples=9_999, rng=0
     )
-    return float(found.pvalue)
+    return float(test.pvalue)
 
 
 def ranks(scores: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ Nothing is kept that does not belong here. Imports: `make lint`.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -34,6 +35,27 @@ def test_only_experiments_train(folder: str) -> None:
         assert not re.search(r"gdlib\.train|from gdlib import .*\btrain\b|\brun\.\w+\(", code), (
             f"{path.name} trains"
         )
+
+
+# Each has a name of its own in the house: finding, comparison, method, variant, experiment.
+SECOND_NAMES = {
+    *("arm", "arms", "component", "components", "leaf", "leaves"),
+    *("found", "setting", "settings", "template", "told"),
+}
+
+
+def test_what_has_a_name_has_no_second_one() -> None:
+    paths = [*(ROOT / "study").rglob("*.py"), ROOT / "results" / "recompute.py"]
+    for path in [*paths, ROOT / "notebooks" / "words.py"]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        names = {function.name for function in functions}
+        for node in (node for function in functions for node in ast.walk(function)):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            elif isinstance(node, ast.arg):
+                names.add(node.arg)
+        assert not names & SECOND_NAMES, path.relative_to(ROOT)
 
 
 # -- the environment -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ A campaign is a YAML file; each of its jobs is one run of one notebook and leave
     defaults: {dataset: mnist, epochs: 100}
     entries:
       - id: relu
-        template: train                    # notebooks/experiments/train.md
+        experiment: train                  # notebooks/experiments/train.md
         parameters: {activation: relu}
         each: {seeds: [[0], [1], [2]]}     # one job for every value, or every combination
         minutes: 2                         # expected time of one job

@@ -14,7 +14,7 @@ import psutil
 
 import study.campaign
 from study.campaign import CampaignError, plan
-from study.campaign.agreement import agreement, told
+from study.campaign.agreement import agreement, report
 from study.campaign.watch import DONE, FAILED, STARTED
 
 _AGAIN = 15.0  # seconds after which a kernel that goes on is interrupted again
@@ -60,7 +60,7 @@ def _agree(name: str, only: str) -> int:
     committed = plan(name, Path.cwd()).campaign.jobs
     fresh = plan(name, Path.cwd(), only=only, fresh=True).campaign.jobs
     agreements = [agreement(job, committed) for job in fresh]
-    print(told(agreements))
+    print(report(agreements))
     return int(any(one.outcome == "different" for one in agreements))
 
 
@@ -69,9 +69,9 @@ def main() -> None:
     try:
         match sys.argv[1:]:
             case ["plan", name, *only]:
-                found = plan(name, Path.cwd(), only=",".join(only))
-                missing = [f"  {job.id}: {job.missing()}" for job in found.pending]
-                print(str(found).partition("\n")[0], *missing, sep="\n")
+                planned = plan(name, Path.cwd(), only=",".join(only))
+                missing = [f"  {job.id}: {job.missing()}" for job in planned.pending]
+                print(str(planned).partition("\n")[0], *missing, sep="\n")
             case ["run", name, job]:
                 _run(name, job, fresh=False)
             case ["run", name, job, "fresh"]:

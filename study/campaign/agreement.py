@@ -73,7 +73,7 @@ def agreement(job: Job, committed: Sequence[Job]) -> Agreement:
     return Agreement(job.id, "within the seeds' deviation" if within else "different", furthest[1])
 
 
-def told(agreements: Iterable[Agreement]) -> str:
+def report(agreements: Iterable[Agreement]) -> str:
     """Write a line for each record and a bar of the outcomes."""
     listed = list(agreements)
     lines = [str(one) for one in listed]
@@ -105,7 +105,7 @@ def _only(
 
 def _alike(one: Job, other: Job) -> bool:
     """Tell whether two jobs differ in their seeds alone."""
-    if one.template != other.template:
+    if one.notebook != other.notebook:
         return False
     left, right = (job.experiment.model_dump(exclude={"seeds", "device"}) for job in (one, other))
     return records.same(left, right)

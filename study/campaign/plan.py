@@ -40,7 +40,7 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     id: Annotated[str, Field(max_length=100)]
-    template: Annotated[str, OneOf(tuple(EXPERIMENTS))]
+    experiment: Annotated[str, OneOf(tuple(EXPERIMENTS))]
     title: str = ""
     parameters: dict[str, Any] = {}
     each: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
@@ -59,7 +59,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Job:
-    """One run of one notebook, the ``template``.
+    """One run of the ``notebook`` of an experiment.
 
     ``record`` is where its record is, ``minutes`` and MB of ``memory`` are expected. A ``fresh``
     job has folders of its own, whatever the repository has.
@@ -68,7 +68,7 @@ class Job:
     campaign: str
     id: str
     entry: str
-    template: str
+    notebook: str
     parameters: Mapping[str, Any]
     record: Path
     minutes: float | None = None
@@ -91,11 +91,11 @@ class Job:
 
         An error names the job, what was given, what is valid, and the nearest match.
         """
-        kind = EXPERIMENTS[self.template]
+        kind = EXPERIMENTS[self.notebook]
         try:
             if fixed := kind.fixed & set(self.parameters):
                 raise ValueError(
-                    f"the notebook {self.template} has no parameter {min(fixed)!r}: "
+                    f"the notebook {self.notebook} has no parameter {min(fixed)!r}: "
                     f"{', '.join(kind.parameters())}"
                 )
             return kind(**self.parameters)
@@ -113,7 +113,7 @@ class Job:
         """
         path = (record or self.record).absolute()
         try:
-            template, measured, runs = _measured(path, _stamp(path))
+            notebook, measured, runs = _measured(path, _stamp(path))
         except (FileNotFoundError, NotADirectoryError):
             return _NO_RECORD
         except records.Unfit as error:
@@ -122,8 +122,8 @@ class Job:
             raise CampaignError(
                 str(error) if str(path) in str(error) else f"{path}: {error}"
             ) from error
-        if template != self.template:
-            return f"its record is of the notebook {template}"
+        if notebook != self.notebook:
+            return f"its record is of the notebook {notebook}"
         for name, value in self.experiment.model_dump(
             exclude={"device"}
         ).items():  # the record's environment says where it was measured
@@ -196,10 +196,10 @@ def plan(name: str, root: Path, *, only: str = "", fresh: bool = False) -> Plan:
         fresh: whether everything is trained anew, in a folder of its own.
     """
     campaign = chosen(named(name, root), only)
-    for template in {job.experiment.notebook for job in campaign.jobs}:
-        if not (root / "notebooks" / "experiments" / f"{template}.md").is_file():
+    for notebook in {job.experiment.notebook for job in campaign.jobs}:
+        if not (root / "notebooks" / "experiments" / f"{notebook}.md").is_file():
             raise CampaignError(
-                f"campaign {name}: there is no notebook notebooks/experiments/{template}.md"
+                f"campaign {name}: there is no notebook notebooks/experiments/{notebook}.md"
             )
     if fresh:
         campaign = replace(campaign, jobs=tuple(job.again(root) for job in campaign.jobs))
@@ -302,7 +302,7 @@ def load(path: str | Path) -> Campaign:
     try:
         return _expanded(path, _stamp(path), _recipes(path.parent))
     except FileNotFoundError as error:
-        there = ", ".join(found.stem for found in _campaigns(path.parent))
+        there = ", ".join(one.stem for one in _campaigns(path.parent))
         raise CampaignError(
             f"There is no campaign file {path}; the campaigns are: {there or 'none'}"
         ) from error
@@ -320,8 +320,8 @@ Stamp = tuple[int, int, int]  # time of change, size, inode
 
 def _stamp(path: Path) -> Stamp:
     """Read what changes with a file's content."""
-    found = os.stat(path)
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 @functools.cache
@@ -332,7 +332,7 @@ def _measured(path: Path, stamp: Stamp) -> tuple[str, dict[str, Any], list[dict[
         {name: value for name, value in run.items() if not isinstance(value, list | dict)}
         for run in record.runs
     ]
-    return record.template, record.parameters, known
+    return record.experiment, record.parameters, known
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,7 +414,7 @@ def _expanded(path: Path, stamp: Stamp, recipes: _Recipes) -> Campaign:
                 campaign=file.name,
                 id=job_id,
                 entry=entry.id,
-                template=entry.template,
+                notebook=entry.experiment,
                 parameters=parameters,
                 record=home / f"{job_id}.json",
                 minutes=entry.minutes,

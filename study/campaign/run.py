@@ -48,7 +48,7 @@ def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
         written, executed = build / f"{job_id}.json", build / f"{job_id}.ipynb"
         written.unlink(missing_ok=True)
         papermill.execute_notebook(
-            jupytext.read(root / "notebooks" / "experiments" / f"{job.template}.md"),
+            jupytext.read(root / "notebooks" / "experiments" / f"{job.notebook}.md"),
             executed,
             parameters={
                 **job.parameters,

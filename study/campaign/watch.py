@@ -108,7 +108,7 @@ class Watch(threading.Thread):
         A job that is killed says nothing at its end, and one that could not write its log nothing
         at all.
         """
-        told = []
+        failures = []
         for job in self.plan.pending:
             last = self._last_line(job)
             if last.startswith(DONE) or (not last.startswith(FAILED) and job.done):
@@ -117,8 +117,8 @@ class Watch(threading.Thread):
                 lines = [line.strip() for line in self._log(job) if line.strip()]
                 said = f"its last line is: {lines[-1][:300]}" if lines else "it has written no line"
                 last = f"ended without its record, perhaps killed; {said}"
-            told.append(f"{job.campaign}/{job.id}: {last} ({self._path(job, short=True)})")
-        return told
+            failures.append(f"{job.campaign}/{job.id}: {last} ({self._path(job, short=True)})")
+        return failures
 
     def _path(self, job: Job, *, short: bool = False) -> Path:
         path = job.folder / f"{job.id}.log"

@@ -94,8 +94,8 @@ def _rows(job: Job) -> list[dict[str, Any]]:
         for name, value in job.experiment.model_dump().items()
         if name not in _OF_RUNS
     }
-    asked |= {"campaign": job.campaign, "job": job.id, "template": job.template}
-    if job.template == "cost":
+    asked |= {"campaign": job.campaign, "job": job.id, "experiment": job.notebook}
+    if job.notebook == "cost":
         asked["measured_on"] = asked["device"]
     images = _TRAINING_IMAGES.get(str(asked.get("dataset")))
     if images is not None:

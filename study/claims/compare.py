@@ -7,14 +7,16 @@ threshold. It says nothing (None) while a run that it needs is missing.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from study import metrics, published, statistics
 from study.methods import Method
@@ -64,34 +66,34 @@ class Finding:
     outside: bool = False  # the claim's premise does not hold in the variant
     methods: str = ""  # the two that are compared, in words, and of which runs
     how: How = "compared"
-    components: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def scale(self) -> str:
         """The scales of its runs, such as ``"paper, reduced"``."""
         return ", ".join(self.scales)
 
-    def leaves(self) -> Iterator[Finding]:
+    def comparisons(self) -> Iterator[Finding]:
         """List the comparisons that it is made of; itself, if it is one."""
         if self.difference is not None:
             yield self
-        for component in self.components:
-            yield from component.leaves()
+        for finding in self.findings:
+            yield from finding.comparisons()
 
     def only_shown(self, *, outside: bool = False) -> Finding:
         """Copy it, so that it decides nothing; ``outside`` says that the premise is why."""
-        components = tuple(one.only_shown(outside=outside) for one in self.components)
-        return replace(self, decides=False, outside=outside, components=components)
+        findings = tuple(one.only_shown(outside=outside) for one in self.findings)
+        return replace(self, decides=False, outside=outside, findings=findings)
 
     def with_corrected(self, corrected: Mapping[int, float]) -> Finding:
         """Copy it with corrected p-values, by the :func:`id` of its comparisons.
 
         A comparison whose corrected p-value is not below :data:`LEVEL` is unresolved.
         """
-        if self.components:
-            components = tuple(one.with_corrected(corrected) for one in self.components)
-            outcome = combined(self.how, [one.outcome for one in components])
-            return replace(self, outcome=outcome, components=components)
+        if self.findings:
+            findings = tuple(one.with_corrected(corrected) for one in self.findings)
+            outcome = combined(self.how, [one.outcome for one in findings])
+            return replace(self, outcome=outcome, findings=findings)
         if id(self) not in corrected:
             return self
         p = corrected[id(self)]
@@ -107,17 +109,17 @@ class Finding:
         if self.difference is None or self.outcome != "unresolved":
             return ()
         interval = self.difference.interval
-        found = []
+        notes = []
         if (
             self.metric
             and self.metric.is_accuracy
             and -SMALL < interval.low < interval.high < SMALL
         ):
-            found.append("level")
+            notes.append("level")
         for effect in self.paper:
             if effect.high < interval.low or interval.high < effect.low:
-                found.append(f"excludes {effect.paper}'s effect")
-        return tuple(dict.fromkeys(found))
+                notes.append(f"excludes {effect.paper}'s effect")
+        return tuple(dict.fromkeys(notes))
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class Values:
 Side = Method | Values | None
 
 # what tells the runs of a method apart, where a variant has several of it
-_ARMS = ("learning_rate", "momentum", "matched", "arm", "samples", "epochs", "label_noise")
+_APART = ("learning_rate", "momentum", "matched", "step", "samples", "epochs", "label_noise")
 _UNLIKE = 4.0  # times the median deviation: such a group has a deviation of its own
 
 
@@ -230,9 +232,9 @@ class VariantRuns:
             method: self.having(metric, method) for method in dict.fromkeys(self.runs["method"])
         }
         return {
-            method: float(found.mean())
-            for method, found in values.items()
-            if len(found) >= self.seeds
+            method: float(numbers.mean())
+            for method, numbers in values.items()
+            if len(numbers) >= self.seeds
         }
 
     def best_of(self, *methods: Method, by: str = "test_accuracy") -> Values | None:
@@ -241,10 +243,10 @@ class VariantRuns:
         None as long as one was not run, unless the variant speaks of ``some``.
         """
         means = self.means(by)
-        found = [[one for one in means if asked.includes(one)] for asked in methods]
-        if not self.some and not all(found):
+        there = [[one for one in means if asked.includes(one)] for asked in methods]
+        if not self.some and not all(there):
             return None
-        best = max(sum(found, []), key=means.__getitem__, default=None)
+        best = max(sum(there, []), key=means.__getitem__, default=None)
         return None if best is None else replace(self.of(by, best), key=(by, frozenset(methods)))
 
     # --- comparisons of two sides, or of one with 0 ---
@@ -349,8 +351,8 @@ class VariantRuns:
 
     def interval(self, metric: str, first: Method, second: Method) -> statistics.Interval | None:
         """Estimate the difference of two methods in a metric; None for fewer than two units."""
-        found = replace(self, seeds=2).larger(metric, first, second)
-        return found.difference.interval if found and found.difference else None
+        finding = replace(self, seeds=2).larger(metric, first, second)
+        return finding.difference.interval if finding and finding.difference else None
 
     def _difference(
         self, a: FloatArray, b: FloatArray, terms: Sequence[Term]
@@ -378,15 +380,22 @@ class VariantRuns:
         It is pooled over the methods of the variant that have as many units, but for those that
         deviate by more than :data:`_UNLIKE` times the median; such a one has its own.
         """
-        runs = self.all_runs
-        by = [runs["method"], *(runs[name].astype(str) for name in _ARMS if name in runs)]
-        of_each = runs.groupby(by, dropna=False, sort=False)[term.metric]
+        of_each = self.all_runs[term.metric].groupby(self._alike, sort=False)
         groups = [group.dropna() for _, group in of_each]
         groups = [group for group in groups if len(group) >= max(2, units)]
-        limit = _UNLIKE * float(np.median([group.std() for group in groups])) if groups else 0.0
+        deviations = [float(group.std()) for group in groups]
+        limit = _UNLIKE * float(np.median(deviations)) if groups else 0.0
         if term.numbers.std() > limit:
             return statistics.spread(term.numbers)
-        return statistics.pooled_spread([group for group in groups if group.std() <= limit])
+        pairs = zip(groups, deviations, strict=True)
+        return statistics.pooled_spread([group for group, own in pairs if own <= limit])
+
+    @functools.cached_property
+    def _alike(self) -> NDArray[np.integer[Any]]:
+        """Number the groups of runs that differ in their seeds alone, run by run."""
+        runs = self.all_runs
+        by = [runs["method"], *(runs[name].astype(str) for name in _APART if name in runs)]
+        return runs.groupby(by, dropna=False, sort=False).ngroup().to_numpy()
 
     # --- combinations ---
 
@@ -399,13 +408,13 @@ class VariantRuns:
         return self._combined(findings, "any", "one of these")
 
     def _combined(self, findings: Sequence[Finding | None], how: How, text: str) -> Finding | None:
-        found = tuple(finding for finding in findings if finding)
-        if not found or (len(found) < len(findings) and not self.some):
+        there = tuple(finding for finding in findings if finding)
+        if not there or (len(there) < len(findings) and not self.some):
             return None
-        if len(found) == 1:
-            return found[0]
-        outcome = combined(how, [finding.outcome for finding in found])
-        return Finding(self.variant, outcome, text, scales=self.scales, how=how, components=found)
+        if len(there) == 1:
+            return there[0]
+        outcome = combined(how, [finding.outcome for finding in there])
+        return Finding(self.variant, outcome, text, scales=self.scales, how=how, findings=there)
 
     def provided(self, premise: Finding | None, finding: Finding | None) -> Finding | None:
         """As the second says where the first is met; unresolved elsewhere."""

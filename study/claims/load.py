@@ -55,8 +55,8 @@ class Want:
             (f"within {number}", "within"),
             (f"not 0, else within {number}", "differs"),
         ):
-            if found := re.fullmatch(pattern, text):
-                return cls(test, float(found[1]))  # type: ignore[arg-type]
+            if match := re.fullmatch(pattern, text):
+                return cls(test, float(match[1]))  # type: ignore[arg-type]
         if text == "not 0":
             return cls("differs")
         raise ValueError(f"want: {text!r} is none of > 0, < 0, within 0.01, not 0")

@@ -15,8 +15,8 @@ from study.methods import Method
 
 def ask(part: Part, variant: VariantRuns) -> Finding | None:
     """Ask one variant; None as long as a run that the part needs is missing."""
-    found = _asked(part, variant)
-    return found.only_shown() if found and part.shown_only else found
+    finding = _asked(part, variant)
+    return finding.only_shown() if finding and part.shown_only else finding
 
 
 def _asked(comparison: Comparison, variant: VariantRuns) -> Finding | None:
@@ -59,11 +59,11 @@ def values(side: Side, metric: str, variant: VariantRuns) -> Values | None:
         if first is None or second is None:
             return None
         name = (side.name or "{} minus {}").replace("{words}", variant.words)
-        found = minus(first, second, name)
+        difference = minus(first, second, name)
         return (
-            found
+            difference
             if side.times == 1
-            else times(side.times, found, f"{side.times:g} × ({found.name})")
+            else times(side.times, difference, f"{side.times:g} × ({difference.name})")
         )
     if side.best_of:
         return variant.best_of(*side.best_of, by=side.by)

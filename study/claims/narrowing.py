@@ -69,20 +69,20 @@ def _several_rates(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_and_without_momentum(runs: pd.DataFrame) -> pd.DataFrame:
-    """Keep the variants that were trained with and without momentum; each run has its ``arm``."""
+    """Keep the variants that were trained with and without momentum; each run has its ``step``."""
     moving = runs["momentum"] > 0
     slowest = runs["learning_rate"].where(moving).groupby(runs["variant"]).transform("min")
     ratio = runs["learning_rate"] / slowest
     runs = runs.assign(
-        arm=np.select(
+        step=np.select(
             [moving, np.isclose(ratio, 1), np.isclose(ratio, 10)],
             [WITH_MOMENTUM, NO_MOMENTUM, SAME_STEP],
             "",
         )
     )
-    for arm in (WITH_MOMENTUM, NO_MOMENTUM):
-        runs = beside(runs, runs["arm"] == arm)
-    return runs[runs["arm"] != ""]
+    for step in (WITH_MOMENTUM, NO_MOMENTUM):
+        runs = beside(runs, runs["step"] == step)
+    return runs[runs["step"] != ""]
 
 
 # --- the losses of LM ---

@@ -121,12 +121,12 @@ def rising(variant: VariantRuns, metric: str, *methods: Method) -> Finding | Non
     if steps is None:
         return None
     outcome: Outcome = "unresolved"
-    if all(step.difference and step.difference.mean >= 0 for step in steps.components):
+    if all(step.difference and step.difference.mean >= 0 for step in steps.findings):
         outcome = "met"
     elif steps.outcome == "contradicted":
         outcome = "contradicted"
     text = "the means increase from step to step"
-    return replace(steps, outcome=outcome, text=text, how="compared", components=())
+    return replace(steps, outcome=outcome, text=text, how="compared", findings=())
 
 
 def _same_confidence(variant: VariantRuns) -> Finding | None:
@@ -178,16 +178,16 @@ def _share_at_each_rate(variant: VariantRuns) -> Finding | None:
 
 def _ranks_ahead(variant: VariantRuns) -> Finding | None:
     """Ask Nemenyi's test: the mean rank difference plus and minus the critical difference."""
-    found = variant.larger("negative_rank", TABLE_I[-1], _PLAIN)
-    if found is None or found.difference is None:
+    finding = variant.larger("negative_rank", TABLE_I[-1], _PLAIN)
+    if finding is None or finding.difference is None:
         return None
-    limit = statistics.critical_difference(len(TABLE_I), found.difference.n)
-    mean = found.difference.mean
+    limit = statistics.critical_difference(len(TABLE_I), finding.difference.n)
+    mean = finding.difference.mean
     outcome: Outcome = "unresolved"
     if abs(mean) >= limit:
         outcome = "met" if mean > 0 else "contradicted"
     text = f"rank of softmax minus rank of ArcGrad 5 (critical difference {limit:.2f})"
-    return replace(found, outcome=outcome, text=text, paper=())
+    return replace(finding, outcome=outcome, text=text, paper=())
 
 
 RULES: Mapping[str, Rule] = {

@@ -113,7 +113,7 @@ class Selection(_Content):
 
     name: str
     means: str
-    """What a reader is told."""
+    """What the runs are, for a reader."""
     where: Annotated[tuple[Row, ...], BeforeValidator(_rows)]
     """A run is meant if all conditions of one row hold."""
     variant: Annotated[tuple[VariantField, ...], BeforeValidator(_variant_fields)]

@@ -122,13 +122,13 @@ class Verdict:
     @property
     def seeds(self) -> int:
         """The smallest number of units behind a comparison that counts."""
-        leaves = [leaf for finding in self.deciding for leaf in finding.leaves()]
-        return min((leaf.difference.n for leaf in leaves if leaf.difference), default=0)
+        comparisons = [one for finding in self.deciding for one in finding.comparisons()]
+        return min((one.difference.n for one in comparisons if one.difference), default=0)
 
     @property
     def depends(self) -> str:
         """What a mixed outcome depends on: what tells the variants that meet the primary part."""
-        return _told_apart(self.primary_part) if self.verdict == "mixed" else ""
+        return _separating(self.primary_part) if self.verdict == "mixed" else ""
 
     @property
     def why(self) -> str:
@@ -136,7 +136,7 @@ class Verdict:
         return "; ".join(f"{part.id}: {part.outcome}" for part in self.parts)
 
 
-def _told_apart(part: Part) -> str:
+def _separating(part: Part) -> str:
     """Tell what separates the variants in which a part is met from those that contradict it."""
     met, against = part.variants("met"), part.variants("contradicted")
     parts_met, parts_against = (
@@ -179,11 +179,11 @@ def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tupl
     for letter, part in written.parts.items():
         findings = []
         for runs in selected(part.runs):
-            found = ask(part, runs)
-            if found is None:
+            finding = ask(part, runs)
+            if finding is None:
                 continue
             holds = not written.premise or runs.learnt >= written.premise
-            findings.append(found if holds else found.only_shown(outside=True))
+            findings.append(finding if holds else finding.only_shown(outside=True))
         parts.append(Part(letter, part.sentence, tuple(findings)))
     return tuple(parts)
 
@@ -191,14 +191,14 @@ def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tupl
 def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
     """Let what decides decide, after Holm's correction for all comparisons of the claim."""
     counted = _counted(claim, parts)
-    leaves = [
-        leaf
+    comparisons = [
+        one
         for part in counted
         for finding in part.deciding
-        for leaf in finding.leaves()
+        for one in finding.comparisons()
     ]  # fmt: skip
-    adjusted = statistics.holm([leaf.p_value for leaf in leaves])
-    corrected = {id(leaf): p for leaf, p in zip(leaves, adjusted, strict=True)}
+    adjusted = statistics.holm([one.p_value for one in comparisons])
+    corrected = {id(one): p for one, p in zip(comparisons, adjusted, strict=True)}
     decided = tuple(
         replace(part, findings=tuple(one.with_corrected(corrected) for one in part.findings))
         for part in counted
@@ -234,8 +234,9 @@ def variants(runs: pd.DataFrame, name: str) -> Iterator[VariantRuns]:
     """List the variants that are not under way, so that no outcome changes with each record.
 
     With :data:`FAST` all planned methods have all planned seeds, and others that were begun are
-    left out until they have enough. Where a selection says ``all_or_none`` every arm that was begun
-    has enough. Folds are the units where ten-fold cross-validations of one data set are repeated.
+    left out until they have enough. Where a selection says ``all_or_none`` every method that was
+    begun has enough. Folds are the units where ten-fold cross-validations of one data set are
+    repeated.
 
     Args:
         runs: as :func:`study.claims.runs_of` selects them.
@@ -246,8 +247,8 @@ def variants(runs: pd.DataFrame, name: str) -> Iterator[VariantRuns]:
     for variant, group in by_variant(runs):
         fast = variant.on_fast
         group, least = counted(group, wanted, variant)
-        arms = ["method", "arm"] if fast else _ARMS
-        by = [group[column] for column in arms if column in group]
+        columns = ["method", "step"] if fast else _GROUPED_BY
+        by = [group[name] for name in columns if name in group]
         enough = group[repeated].groupby(by, dropna=False).transform("nunique") >= least
         if wanted.all_or_none and not enough.all():
             continue
@@ -260,7 +261,7 @@ def variants(runs: pd.DataFrame, name: str) -> Iterator[VariantRuns]:
             yield VariantRuns(variant, kept, least, wanted.unit, some=fast)
 
 
-_ARMS = ["method", "learning_rate", "input_scale", "first_weights"]
+_GROUPED_BY = ["method", "learning_rate", "input_scale", "first_weights"]
 _FOLD = 1 / 9  # test over training samples with ten folds
 
 
@@ -302,19 +303,20 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
     Holm's method over the comparisons of the claim that decide, and by sign flips.
     """
     rows = [
-        {"claim": claim, "part": part, "variant": str(leaf.variant), "compared": leaf.text}
-        | {"mean": found.mean, "low": found.interval.low, "high": found.interval.high}
-        | {"pairs": found.n, "outcome": leaf.outcome, "decides": leaf.decides}
-        | {"outside": leaf.outside, "notes": ", ".join(leaf.notes)}
-        | {"paper": published.written(leaf.paper), "p": leaf.p_value, "p (Holm)": leaf.corrected}
-        | {"p (sign flips)": statistics.sign_flip_p(found.values)}
-        for claim, part, leaf, found in _comparisons(decided)
+        {"claim": claim, "part": part, "variant": str(one.variant), "compared": one.text}
+        | {"mean": difference.mean}
+        | {"low": difference.interval.low, "high": difference.interval.high}
+        | {"pairs": difference.n, "outcome": one.outcome, "decides": one.decides}
+        | {"outside": one.outside, "notes": ", ".join(one.notes)}
+        | {"paper": published.written(one.paper), "p": one.p_value, "p (Holm)": one.corrected}
+        | {"p (sign flips)": statistics.sign_flip_p(difference.values)}
+        for claim, part, one, difference in _comparisons(decided)
     ]
     return pd.DataFrame(rows)
 
 
 def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:
-    """Count the seeds with which comparisons would be told from 0 four times of five.
+    """Count the seeds with which intervals would exclude 0 four times of five.
 
     For effects as the papers print them and as observed, if differences deviate as they did. The
     comparisons are those with 0 that are unresolved, and those of the small network as its first
@@ -341,18 +343,18 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
             verdict = Verdict(claim, _parts(claim, first_seeds), written.primary)
             listed += _comparisons([verdict])
     rows = []
-    for claim, letter, leaf, found in listed:
-        if not leaf.against_zero:
+    for claim, letter, one, difference in listed:
+        if not one.against_zero:
             continue
-        deviation = found.error * math.sqrt(found.n)
-        ends = [abs(end) for effect in leaf.paper for end in (effect.low, effect.high)]
+        deviation = difference.error * math.sqrt(difference.n)
+        ends = [abs(end) for effect in one.paper for end in (effect.low, effect.high)]
         printed = sorted(filter(None, ends))
-        about = {"part": f"{claim} {letter}", "variant": str(leaf.variant), "compared": leaf.text}
+        about = {"part": f"{claim} {letter}", "variant": str(one.variant), "compared": one.text}
         rows.append(
             about
-            | {"seeds": found.n, "deviation": deviation}
+            | {"seeds": difference.n, "deviation": deviation}
             | {"seeds for the papers' effect": _needed(printed[-1:] + printed[:1], deviation)}
-            | {"seeds for the observed effect": _needed([found.mean], deviation)}
+            | {"seeds for the observed effect": _needed([difference.mean], deviation)}
         )
     return pd.DataFrame(rows)
 
@@ -370,6 +372,6 @@ def _comparisons(
 ) -> Iterator[tuple[str, str, Finding, statistics.Difference]]:
     """Go through the single comparisons of claims, each with its part and its difference."""
     for claim, part in ((one.claim, part) for one in decided for part in one.parts):
-        for leaf in (leaf for finding in part.findings for leaf in finding.leaves()):
-            assert leaf.difference is not None
-            yield claim, part.id, leaf, leaf.difference
+        for comparison in (one for finding in part.findings for one in finding.comparisons()):
+            assert comparison.difference is not None
+            yield claim, part.id, comparison, comparison.difference

@@ -51,11 +51,11 @@ def checksum(file: Path) -> str:
     It is held against the list ``SHA256SUMS`` where there is one.
     """
     with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    known = listed(file.parent).get(file.name, found)
-    if known != found:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    known = listed(file.parent).get(file.name, digest)
+    if known != digest:
         raise ValueError(
-            f"{file} is damaged: its SHA-256 is {found}, but SHA256SUMS says {known}; copy the "
+            f"{file} is damaged: its SHA-256 is {digest}, but SHA256SUMS says {known}; copy the "
             f"file again"
         )
-    return found
+    return digest

@@ -63,14 +63,14 @@ def human_labels(which: str, folder: Path, clean: Tensor) -> tuple[Tensor, str]:
         raise ValueError(f"{file} cannot be read as labels: {error}") from error
     images = image_paths(folder, DATASET)
     order = _joined(rows.column("path").to_pylist(), images, file)
-    repeated, found = (_numbers(rows, name, file)[order] for name in (CLEAN, which))
+    repeated, given = (_numbers(rows, name, file)[order] for name in (CLEAN, which))
     if not np.array_equal(repeated, clean.numpy()):
         count = int((repeated != clean.numpy()).sum())
         raise ValueError(
             f"{file} is about other images: its column 'clean' differs from the labels of {folder}"
             f" in {count} of {len(images)} images"
         )
-    return torch.from_numpy(found), f"labels {which} of {_FILE} sha256 {digest[:16]}"
+    return torch.from_numpy(given), f"labels {which} of {_FILE} sha256 {digest[:16]}"
 
 
 def _joined(listed: Sequence[str], images: Sequence[str], file: Path) -> NDArray[np.int64]:

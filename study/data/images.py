@@ -79,10 +79,10 @@ def download(spec: Images) -> Path:
     from huggingface_hub import snapshot_download
 
     patterns = [f"{spec.config}/{split}-*.parquet" for split in ("train", spec.test_split)]
-    found = snapshot_download(
+    snapshot = snapshot_download(
         spec.repository, repo_type="dataset", revision=spec.revision, allow_patterns=patterns
     )
-    return Path(found) / spec.config
+    return Path(snapshot) / spec.config
 
 
 def load_images(name: str, folder: Path, source: str) -> Dataset:
@@ -275,8 +275,8 @@ def _write(path: Path, files: Sequence[Path], spec: Images, samples: int) -> Non
                 )
             stream.write(images.tobytes())
         stream.seek(0)
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    records.write_whole(path.with_suffix(".sha256"), found)
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    records.write_whole(path.with_suffix(".sha256"), digest)
 
 
 @contextmanager

@@ -132,9 +132,9 @@ def _as_people_labelled(raw: Dataset, labels: str, kept: NDArray[np.bool_]) -> D
             f" {raw.name!r} has no such labels"
         )
     folder = _folder(raw.name)[0]
-    found, copy = human_labels(labels, folder, raw.train.labels)
-    wrong = float((found != raw.train.labels)[torch.from_numpy(kept)].double().mean())
-    train = Split(raw.train.inputs, found)
+    given, copy = human_labels(labels, folder, raw.train.labels)
+    wrong = float((given != raw.train.labels)[torch.from_numpy(kept)].double().mean())
+    train = Split(raw.train.inputs, given)
     return replace(raw, train=train, copy=f"{raw.copy}, {copy}", wrong_labels=wrong)
 
 

@@ -83,8 +83,8 @@ def against(
     )
     styles = variant_styles(dict.fromkeys(map(str, table[line])))
     seeds = table.groupby(line)["seed"].nunique()
-    told = "counted" in table and table["counted"].any()  # behind their names
-    uneven = seeds.nunique() > 1 and not told
+    counted = "counted" in table and table["counted"].any()  # behind their names
+    uneven = seeds.nunique() > 1 and not counted
     labels = {
         name: schedule_label(str(name)) + (f" ({number})" if uneven else "")
         for name, number in seeds.items()
@@ -149,7 +149,7 @@ def along(
     other.
 
     Args:
-        table: runs with ``seed``, ``beta``, ``setting`` and the columns that are named here.
+        table: runs with ``seed``, ``beta`` and the columns that are named here.
         column: the outcome.
         x: the horizontal axis, which is logarithmic.
         panel: a column.
@@ -170,7 +170,9 @@ def along(
             # side by side, so that intervals do not hide each other
             aside = 1.05 ** (number - (len(betas) - 1) / 2)
             drawn = {
-                place * aside: found[beta] for place, found in by_place.items() if beta in found
+                place * aside: intervals[beta]
+                for place, intervals in by_place.items()
+                if beta in intervals
             }
             style = schedule_style(f"{beta:g}") | {"marker": MARKERS[number]}
             _intervals(ax, drawn, scale, label=schedule_label(f"{beta:g}"), **style)
@@ -233,11 +235,11 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
     ours = variant_styles(source for source in sources if not source.startswith("paper"))
     for index, (panel, name) in enumerate(zip(axes, names, strict=False)):
         for place, source in enumerate(sources):
-            found = frame[
+            marks = frame[
                 (frame["panel"] == name) & (frame["source" if sourced else "schedule"] == source)
             ]
-            found = found.set_index("label").reindex(labels)
-            if found["mean"].isna().all():
+            marks = marks.set_index("label").reindex(labels)
+            if marks["mean"].isna().all():
                 continue
             style = ours.get(
                 source, {"color": "black", "marker": ("*", "P", "X")[place % 3], "markersize": 7}
@@ -245,9 +247,9 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
             if not sourced:
                 style |= {"color": schedule_style(source)["color"], "marker": "o"}
             rows = 0.8 * (0.5 - (place % places + 0.5) / places) - np.arange(len(labels))
-            half = [found["mean"] - found["low"], found["high"] - found["mean"]]
+            half = [marks["mean"] - marks["low"], marks["high"] - marks["mean"]]
             panel.errorbar(
-                found["mean"],
+                marks["mean"],
                 rows,
                 xerr=half,
                 label=source,
@@ -295,26 +297,26 @@ def _means(runs: pd.DataFrame, column: str, x: str) -> dict[float, Interval]:
 
     There is Student's interval where there are several.
     """
-    found = {}
+    intervals = {}
     for value, here in runs.dropna(subset=column).groupby(x):
         numbers = here.groupby("seed")[column].mean()
         mean = float(numbers.mean())
         one = Interval(mean, mean, mean)
-        found[float(str(value))] = statistics.t_interval(numbers) if len(numbers) > 1 else one
-    return found
+        intervals[float(str(value))] = statistics.t_interval(numbers) if len(numbers) > 1 else one
+    return intervals
 
 
 def _to_one(runs: pd.DataFrame, column: str) -> dict[float, Interval]:
     """Estimate the difference of each constant β to β = 1; nothing if there is no β = 1."""
     variant = VariantRuns(Variant(), runs.assign(method=runs["beta"].map(Method.of_beta)))
     methods, plain = list(variant.means(column)), Method.of_beta(1.0)
-    found = {1.0: Interval(0.0, 0.0, 0.0)} if plain in methods else {}
+    intervals = {1.0: Interval(0.0, 0.0, 0.0)} if plain in methods else {}
     for method in methods:
         if method.beta is None or method == plain:
             continue
         if interval := variant.interval(column, method, plain):
-            found[method.beta] = interval
-    return dict(sorted(found.items()))
+            intervals[method.beta] = interval
+    return dict(sorted(intervals.items()))
 
 
 def _intervals(ax: Axes, drawn: Mapping[float, Interval], scale: float, **style: Any) -> None:

@@ -24,19 +24,19 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
     """
     if table.empty:
         return not_run()
-    figure, found = panels(table, ("schedule", "variant"), height=2.2, sharex=True, sharey=True)
-    for ax, runs in found:
+    figure, drawn = panels(table, ("schedule", "variant"), height=2.2, sharex=True, sharey=True)
+    for ax, runs in drawn:
         if len(runs):
             _diagram(
                 ax,
                 *_pooled(runs["reliability"]),
                 color=schedule_style(str(runs["schedule"].iloc[0]))["color"],
             )
-            told = f"ECE {100 * runs['test_ece'].mean():.1f} %"
+            error = f"ECE {100 * runs['test_ece'].mean():.1f} %"
             ax.text(
                 0.04,
                 0.95,
-                told,
+                error,
                 va="top",
                 fontsize="small",
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
@@ -45,7 +45,7 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
             ax.set_visible(False)
     shown = {
         (spec.rowspan.start, spec.colspan.start): ax
-        for ax, runs in found
+        for ax, runs in drawn
         if len(runs) and (spec := ax.get_subplotspec())
     }
     for (row, column), ax in shown.items():  # the outermost ones that are there say what is drawn
@@ -55,7 +55,7 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
         )
         ax.set(ylabel="accuracy" if left else "", xlabel="confidence" if bottom else "")
         ax.tick_params(labelleft=left, labelbottom=bottom)
-    one_legend(figure, [ax for ax, _ in found], ncols=2)
+    one_legend(figure, [ax for ax, _ in drawn], ncols=2)
     return figure
 
 
@@ -68,14 +68,13 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
     Up and to the left is better.
     """
     marks = dict(zip(dict.fromkeys(table["schedule"]), MARKERS, strict=False))
-    figure, found = panels(
+    figure, drawn = panels(
         table, "variant", height=3.0, xlabel="test ECE, %", ylabel="test accuracy, %"
     )
-    for ax, of_panel in found:
+    for ax, of_panel in drawn:
         for label, runs in of_panel.groupby("schedule", sort=False):
-            mean, spread = (
-                100 * getattr(runs[["test_ece", "test_accuracy"]], how)() for how in ("mean", "std")
-            )
+            metrics = runs[["test_ece", "test_accuracy"]]
+            mean, spread = 100 * metrics.mean(), 100 * metrics.std()
             bars: dict[str, Any] = (
                 {"xerr": spread["test_ece"], "yerr": spread["test_accuracy"], "elinewidth": 0.8}
                 if len(runs) > 1
@@ -97,7 +96,7 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
                 **look,
             )
         ax.set_xlim(left=0)
-    one_legend(figure, [ax for ax, _ in found], ncols=3)
+    one_legend(figure, [ax for ax, _ in drawn], ncols=3)
     return figure
 
 
@@ -126,12 +125,12 @@ def _diagram(ax: Axes, bins: CalibrationBins, seeds: int, *, color: str) -> None
         proportion_confint,
     )  # here, since it takes a second to import
 
-    found = bins.count > 0
+    filled = bins.count > 0
     left, width, accuracy, gap = (
-        bins.lower[found],
-        (bins.upper - bins.lower)[found],
-        bins.accuracy[found],
-        bins.gap[found],
+        bins.lower[filled],
+        (bins.upper - bins.lower)[filled],
+        bins.accuracy[filled],
+        bins.gap[filled],
     )
     ax.bar(
         left,
@@ -159,7 +158,7 @@ def _diagram(ax: Axes, bins: CalibrationBins, seeds: int, *, color: str) -> None
         **box,
     )
     low, high = proportion_confint(
-        accuracy * bins.count[found] / seeds, bins.count[found] / seeds, method="wilson"
+        accuracy * bins.count[filled] / seeds, bins.count[filled] / seeds, method="wilson"
     )
     spread = np.clip([accuracy - low, high - accuracy], 0, None)
     bars: dict[str, Any] = {

@@ -65,7 +65,7 @@ def curves(
     if table.empty:
         return not_run()
     xlabel = "epoch, logarithmic" if log == "x" else "epoch"
-    figure, found = panels(
+    figure, drawn = panels(
         table,
         panel,
         columns,
@@ -82,7 +82,7 @@ def curves(
     }
     if line == "schedule":
         looks = {name: {"label": schedule_label(name)} | schedule_style(name) for name in names}
-    for ax, of_panel in found:
+    for ax, of_panel in drawn:
         for label, runs in of_panel.groupby(line, sort=False):
             epochs = np.array(runs[f"curve_{x}"].iloc[0])
             shown = epochs >= (1 if log == "x" else 0)
@@ -106,7 +106,7 @@ def curves(
             ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     one_legend(
         figure,
-        [ax for ax, _ in found],
+        [ax for ax, _ in drawn],
         title=legend,
         ncols=3 if line == "schedule" else min(6, len(names)),
     )
@@ -176,7 +176,7 @@ def single_samples(table: pd.DataFrame) -> Figure:
     on.
     """
     first = table[table["seed"] == table["seed"].min()]
-    samples = [range(1, len(found) + 1) for found in first["single_confidence"]]
+    samples = [range(1, len(confidences) + 1) for confidences in first["single_confidence"]]
     long = first.assign(curve_confidence=first["single_confidence"], sample=samples).explode(
         ["curve_confidence", "sample"]
     )

@@ -28,7 +28,7 @@ def feature_planes(table: pd.DataFrame) -> Figure:
     The number of a class stands at the median of its samples.
     """
     first = table[table["seed"] == table["seed"].min()]
-    figure, found = panels(
+    figure, drawn = panels(
         first,
         ("variant", "schedule"),
         height=2.4,
@@ -36,7 +36,7 @@ def feature_planes(table: pd.DataFrame) -> Figure:
         xlabel="feature 1",
         ylabel="feature 2",
     )
-    for ax, runs in found:
+    for ax, runs in drawn:
         x, y, classes = (np.array(runs["points"].iloc[0][name]) for name in ("x", "y", "label"))
         for index in np.unique(classes):
             own = classes == index
@@ -73,10 +73,10 @@ def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:
         return not_run()
     degrees = np.degrees(np.asarray(edges, dtype=float))
     count = max(map(len, table["target_angle_epochs"]))
-    figure, found = panels(table, "schedule", 3, height=0.42 * count + 0.7, sharex=True)
-    shares = [_shares(runs) for _, runs in found]
+    figure, drawn = panels(table, "schedule", 3, height=0.42 * count + 0.7, sharex=True)
+    shares = [_shares(runs) for _, runs in drawn]
     tallest = max(float(slices.max()) for _, slices in shares)
-    for (panel, runs), (epochs, slices) in zip(found, shares, strict=True):
+    for (panel, runs), (epochs, slices) in zip(drawn, shares, strict=True):
         color = schedule_style(str(runs["schedule"].iloc[0]))["color"]
         for row, slice_ in enumerate(slices):
             base = float(len(epochs) - 1 - row)

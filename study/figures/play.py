@@ -16,12 +16,12 @@ _BETAS = (0.01, 0.1, 1.0, 5.0)  # of the panels of theory
 _ERRORS = {"ece": ("o", "full", "as trained"), "link": ("D", "none", "after the link")}
 
 
-def still(settings: pd.DataFrame) -> Figure:
+def still(variants: pd.DataFrame) -> Figure:
     """Draw the gradient and the link for several β, and what was measured.
 
-    It was measured in the first of :func:`study.tables.measured.settings`.
+    It was measured in the first of :func:`study.tables.measured.variants`.
     """
-    setting = settings[settings["setting"] == settings["setting"].iloc[0]]
+    first = variants[variants["variant"] == variants["variant"].iloc[0]]
     figure, panels = plt.subplots(2, 2, figsize=(8.2, 6.0), layout="constrained")
     gradient, link, accuracy, calibration = panels.flat
     p = np.linspace(0, 1, 201)
@@ -40,7 +40,7 @@ def still(settings: pd.DataFrame) -> Figure:
         )
     gradient.set(xlabel="probability of the true class", ylabel="gradient of a sample")
     link.set(xlabel="true probability, %", ylabel="confidence of\nthe minimum, %")
-    for row in setting.to_dict("records"):
+    for row in first.to_dict("records"):
         beta, gain = row["beta"], row["gain"]
         reach = [[gain.estimate - gain.low], [gain.high - gain.estimate]]
         accuracy.errorbar(
@@ -48,7 +48,7 @@ def still(settings: pd.DataFrame) -> Figure:
         )
         for error, (marker, fill, label) in _ERRORS.items():
             if row[error] == row[error]:  # it was recorded
-                named = {"label": label} if beta == setting["beta"].iloc[0] else {}
+                named = {"label": label} if beta == first["beta"].iloc[0] else {}
                 calibration.plot(
                     beta, row[error], marker, color=beta_color(beta), fillstyle=fill, **named
                 )
@@ -56,7 +56,7 @@ def still(settings: pd.DataFrame) -> Figure:
     accuracy.set(xscale="log", xlabel="β", ylabel="test accuracy minus that\nof β = 1, points")
     calibration.set(xscale="log", xlabel="β", ylabel="calibration error, %", ylim=(0, None))
     for panel in (accuracy, calibration):
-        panel.set_title("\n".join(setting[["setting", "note"]].iloc[0]), fontsize="small")
+        panel.set_title("\n".join(first[["variant", "note"]].iloc[0]), fontsize="small")
         panel.xaxis.set_major_formatter("{x:g}")
     for panel in (link, calibration):
         panel.legend(fontsize="small")

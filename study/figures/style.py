@@ -219,7 +219,7 @@ def panels(
     columns = len(values[1]) if len(by) > 1 else min(columns, len(keys))
     usual = 7.0 / columns if columns > 1 else 6.2
     figure, axes = grid(len(keys), columns, width=width or usual, height=height, **shared)
-    found = []
+    drawn = []
     for index, (ax, key) in enumerate(zip(axes, keys, strict=False)):
         ax.set_title(
             in_lines(", ".join(schedule_label(str(value)) for value in key)), fontsize="small"
@@ -228,8 +228,8 @@ def panels(
             ylabel=ylabel if index % columns == 0 else "",
             xlabel=xlabel if index >= len(keys) - columns else "",
         )
-        found.append((ax, table[(table[by] == list(key)).all(axis=1)]))
-    return figure, found
+        drawn.append((ax, table[(table[by] == list(key)).all(axis=1)]))
+    return figure, drawn
 
 
 def not_run() -> Figure:

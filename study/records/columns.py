@@ -99,7 +99,7 @@ PARAMETERS: Mapping[str, Column] = {column.name: column for column in _parameter
 _OF_RECORDS = (
     Column("campaign", str, "folder of the record"),
     Column("record", str, "file of the record, named after its job"),
-    Column("template", str, "notebook that ran"),
+    Column("experiment", str, "name of its notebook"),
     Column("time", str, "when the record was written"),
     Column("wall_seconds", _NUMBER, "time of the whole job"),
     Column("measured_on", str, "device of a measured time"),

@@ -43,7 +43,7 @@ class _Run(TypedDict):
 class _Stacked(_Run):
     """A run of a stack, with its curves.
 
-    What is told of its confidence is not there where it diverged.
+    What it says of its confidence is not there where it diverged.
     """
 
     schedule: str
@@ -146,14 +146,14 @@ def _limits(name: str) -> tuple[float, float]:
 
 def parsed(content: bytes) -> dict[str, Any]:
     """Read JSON; refuse a key that stands twice, and texts that no training leaves."""
-    found = from_json(content, allow_inf_nan=False)
-    if not isinstance(found, dict):
-        raise TypeError(f"a mapping is expected, not a {type(found).__name__}")
+    mapping = from_json(content, allow_inf_nan=False)
+    if not isinstance(mapping, dict):
+        raise TypeError(f"a mapping is expected, not a {type(mapping).__name__}")
     # As many keys are there as colons behind quotes, since no text has a quote; or the slow way
     # tells why not.
-    if _keys(found) != content.count(b'":') + len(_SPACED_KEY.findall(content)):
+    if _keys(mapping) != content.count(b'":') + len(_SPACED_KEY.findall(content)):
         json.loads(content, object_pairs_hook=_distinct)
-    return found
+    return mapping
 
 
 def _keys(value: Any) -> int:
@@ -193,7 +193,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check(
-    template: str,
+    experiment: str,
     asked: Mapping[str, Any],
     data: Mapping[str, Any],
     model: Mapping[str, Any],
@@ -208,11 +208,11 @@ def check(
     Raises:
         ValueError: where they are not what a training of the notebook leaves.
     """
-    if template not in FORMS:
-        raise ValueError(f"there is no notebook {template!r}")
+    if experiment not in FORMS:
+        raise ValueError(f"there is no notebook {experiment!r}")
     if epochs_done != asked.get("epochs", epochs_done):
         raise ValueError(f"{epochs_done} of {asked['epochs']} epochs were done")
-    form = FORMS[template]
+    form = FORMS[experiment]
     data = _part("data", _DATA.validate_python, data)
     model = _part("model", _MODEL.validate_python, model)
     names = asked.get("dataset", ", ".join(asked.get("datasets", ())))

@@ -74,7 +74,7 @@ def _rows(record: Record) -> list[dict[str, Any]]:
     of_runs = ("betas", "warmups", "feedbacks", "temperatures", "seeds")
     job = {name: value for name, value in record.parameters.items() if name not in of_runs}
     job |= {
-        "template": record.template,
+        "experiment": record.experiment,
         "scale": record.scale,
         "wall_seconds": record.wall_seconds,
         "data_source": record.data.get("source"),

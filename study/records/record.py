@@ -20,7 +20,7 @@ from study.records.form import check, parsed
 
 FOLDER = ROOT / "results" / "records"
 REHEARSAL = "quick"
-"""The campaign that rehearses every template; its records are in no clone and on no page."""
+"""The campaign that rehearses every experiment; its records are in no clone and on no page."""
 
 _Scale = Literal["paper", "reduced", "smoke"]
 SCALES = get_args(_Scale)
@@ -28,10 +28,8 @@ SCALES = get_args(_Scale)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 """What a campaign, a job and a record may be called: it reaches paths and a shell."""
 
-_OLD_NAMES = {
-    "decay": "lr_schedule",
-    "method": "loss",
-}  # of parameters, in records that were written before they were renamed
+# Of a key and of parameters, in records that were written before these were renamed.
+_OLD_NAMES = {"template": "experiment", "decay": "lr_schedule", "method": "loss"}
 _SCHEMA = 1
 _STRING_OR_NUMBERS = re.compile(
     r'"(?:[^"\\]|\\.)*"|\[\s[^\[\]{}"]*\]'
@@ -44,7 +42,7 @@ _UNFIT = (ValueError, TypeError, KeyError, AttributeError, IndexError, Recursion
 class Record:
     """The outcome of one job; an interrupted one leaves none."""
 
-    template: str  # name of the notebook that ran
+    experiment: str  # name of its notebook
     parameters: dict[str, Any]
     data: dict[
         str, Any
@@ -112,13 +110,20 @@ class Unfit(ValueError):
 
 def _fitting(text: bytes) -> Record:
     """Read a record from a text that is one, with every number where it can be."""
-    content = parsed(text)
+    content = _renamed(parsed(text))
     if content["schema"] != _SCHEMA:
         raise ValueError(f"schema {content['schema']} instead of {_SCHEMA}")
     record = Record(**content)
-    asked = {_OLD_NAMES.get(name, name): value for name, value in record.parameters.items()}
-    runs = check(record.template, asked, record.data, record.model, record.runs, record.epochs_done)
+    asked = _renamed(record.parameters)
+    runs = check(
+        record.experiment, asked, record.data, record.model, record.runs, record.epochs_done
+    )
     return replace(record, runs=runs, parameters=asked)
+
+
+def _renamed(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what a record has the names of today."""
+    return {_OLD_NAMES.get(name, name): value for name, value in written.items()}
 
 
 def _reason(error: Exception) -> str:

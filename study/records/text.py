@@ -25,4 +25,4 @@ def verbatim(text: object) -> str:
         '1&#46; MNIST'
     """
     line = " ".join("".join(filter(str.isprintable, str(text).replace("\n", " "))).split())
-    return _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", line)
+    return _ACTIVE.sub(lambda match: f"&#{ord(match[0])};", line)

@@ -80,7 +80,7 @@ def record_of(
         "threads": torch.get_num_threads(),
     }
     return records.Record(
-        template=experiment.notebook,
+        experiment=experiment.notebook,
         parameters=values,
         wall_seconds=round(time.perf_counter() - started, 2),
         scale=values["scale"],

@@ -227,7 +227,7 @@ def cross(
     spec: str = ".2f",
     scale: float = 1.0,
 ) -> pd.DataFrame:
-    """Give one outcome of every setting, mean ± standard deviation over its runs.
+    """Give one outcome of every group, mean ± standard deviation over its runs.
 
     One column of the runs goes down, the other across.
 
@@ -247,13 +247,13 @@ def cross(
 def overview(
     runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]
 ) -> pd.DataFrame:
-    """Several outcomes of every setting, mean ± standard deviation over its runs.
+    """Several outcomes of every group, mean ± standard deviation over its runs.
 
-    One row for each setting, in the order of the runs.
+    One row for each group, in the order of the runs.
 
     Args:
         runs: one row for each run.
-        by: the columns that make a setting.
+        by: the columns whose values make a group.
         outcomes: for each column with an outcome its title, its number format and a factor.
     """
     groups = runs.groupby(list(by), sort=False)
@@ -294,15 +294,15 @@ def difference(
     )
 
 
-def bold(found: Interval, spec: str) -> str:
+def bold(estimate: Interval, spec: str) -> str:
     """Write an estimate with its interval, bold where the interval excludes 0.
 
     Example:
         >>> bold(Interval(1.0, 0.5, 1.5), "+.1f"), bold(Interval(1.0, -0.5, 2.5), ".1f")
         ('**+1.0 [+0.5, +1.5]**', '1.0 [−0.5, 2.5]')
     """
-    text = cell(found, spec)
-    return f"**{text}**" if found.excludes(0.0) else text
+    text = cell(estimate, spec)
+    return f"**{text}**" if estimate.excludes(0.0) else text
 
 
 def _kept(values: Iterable[float], scale: float) -> list[float]:
@@ -331,12 +331,12 @@ def _tagless(text: str) -> str:
     :func:`study.records.verbatim`.
     """
 
-    def kept(found: re.Match[str]) -> str:
-        if found["kept"]:
-            return found["kept"]
-        if found["formula"]:  # a < before a letter begins no tag where a space stands between them
-            return re.sub(r"<(?=[A-Za-z/!?])", "< ", found["formula"])
-        return "&lt;" if found[0] == "<" else "&#123;"
+    def kept(match: re.Match[str]) -> str:
+        if match["kept"]:
+            return match["kept"]
+        if match["formula"]:  # a < before a letter begins no tag where a space stands between them
+            return re.sub(r"<(?=[A-Za-z/!?])", "< ", match["formula"])
+        return "&lt;" if match[0] == "<" else "&#123;"
 
     return _TAG.sub(kept, re.sub(r"\s*\n\s*", " ", text.strip()))
 

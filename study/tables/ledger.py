@@ -115,9 +115,9 @@ class Ledger:
             if claim.proof:
                 verdict, answer = claim.proof.verdict, claim.proof.why
             elif name in self.verdicts and self.verdicts[name].verdict != "not run":
-                found = self.verdicts[name]
-                verdict = _scaled(found)
-                answer = sentences.finding(found) + _at_a_glance(found)
+                decided = self.verdicts[name]
+                verdict = _scaled(decided)
+                answer = sentences.finding(decided) + _at_a_glance(decided)
             else:
                 continue
             link = f"{{ref}}`{name} <{claim.page}>` {claim.short}."
@@ -153,15 +153,15 @@ class Ledger:
         if claim.proof:
             verdict, ground = claim.proof.verdict, f"By proof: {{ref}}`{claim.page}`."
         elif name in self.verdicts:
-            found = self.verdicts[name]
-            verdict = _scaled(found)
-            facts = [f"{found.seeds} seeds" if found.seeds else "", _coverage(name)]
+            decided = self.verdicts[name]
+            verdict = _scaled(decided)
+            facts = [f"{decided.seeds} seeds" if decided.seeds else "", _coverage(name)]
             phrase = "; ".join(filter(None, facts))
-            depends = f": {found.depends}" if found.depends else ""
-            if found.verdict == "not run":
+            depends = f": {decided.depends}" if decided.depends else ""
+            if decided.verdict == "not run":
                 ground = f"{phrase}."
             else:
-                ground = f"Part {found.primary} decides{depends}. {found.why} ({phrase})."
+                ground = f"Part {decided.primary} decides{depends}. {decided.why} ({phrase})."
         elif not ground and claim.data and claim.data != "yes":
             ground = f"Data here: {claim.data}."
         if page := _ANSWERED_AT.get(name) or (claim.page if claim.found else ""):
@@ -181,9 +181,9 @@ class Ledger:
         rows = []
         for claim, verdict in self.verdicts.items():
             for part in verdict.parts:
-                deciding = [leaf for finding in part.deciding for leaf in finding.leaves()]
+                deciding = [one for finding in part.deciding for one in finding.comparisons()]
                 ours, papers = _spread(deciding)
-                notes = dict.fromkeys(note for leaf in deciding for note in leaf.notes)
+                notes = dict.fromkeys(note for one in deciding for note in one.notes)
                 outcome = ", ".join([f"**{part.outcome}**", *notes])
                 primary = " (primary)" if part.id == verdict.primary else ""
                 rows.append(
@@ -196,8 +196,8 @@ class Ledger:
             " where they print both sides. Points are percentage points, of differences of shares."
             " *Level* and *excludes* say what an unresolved comparison tells all the same."
         )
-        told = table(pd.DataFrame(rows), "tab-criteria", caption)
-        return Markdown(closed(f"{len(rows)} parts", told))
+        shown = table(pd.DataFrame(rows), "tab-criteria", caption)
+        return Markdown(closed(f"{len(rows)} parts", shown))
 
     def changes(self) -> Markdown:
         """Show every change of a rule, closed."""
@@ -206,8 +206,8 @@ class Ledger:
             "Every change of a rule after it was first written down: when, what was known then,"
             " and why."
         )
-        told = table(listed, "tab-criteria-changes", caption)
-        return Markdown(closed(f"{len(listed)} changes", told))
+        shown = table(listed, "tab-criteria-changes", caption)
+        return Markdown(closed(f"{len(listed)} changes", shown))
 
     def all_comparisons(self) -> Table:
         """Show every comparison with its interval and its p-values."""
@@ -239,8 +239,8 @@ class Ledger:
         return table(needed, "tab-seeds-needed", caption, formats={"deviation": ".2g"})
 
 
-def _scaled(found: Verdict) -> str:
-    return f"{found.verdict} ({outcomes.scale(found)})" if found.scale else found.verdict
+def _scaled(verdict: Verdict) -> str:
+    return f"{verdict.verdict} ({outcomes.scale(verdict)})" if verdict.scale else verdict.verdict
 
 
 def _coverage(claim: str) -> str:
@@ -250,10 +250,10 @@ def _coverage(claim: str) -> str:
     return f"{campaign.coverage(jobs)} in {', '.join(files)}" if files else ""
 
 
-def _spread(leaves: Iterable[Finding]) -> tuple[str, str]:
+def _spread(comparisons: Iterable[Finding]) -> tuple[str, str]:
     """Write the smallest and the largest of some differences, and the papers' own."""
-    sizes = sorted(leaves, key=lambda leaf: leaf.difference.mean if leaf.difference else 0.0)
-    both = [outcomes.effects(leaf) for leaf in (*sizes[:1], *sizes[-1:])]
+    sizes = sorted(comparisons, key=lambda one: one.difference.mean if one.difference else 0.0)
+    both = [outcomes.effects(one) for one in (*sizes[:1], *sizes[-1:])]
     ours, papers = (
         dict.fromkeys(effects[side] for effects in both if effects[side] != MISSING)
         for side in (0, 1)
@@ -263,7 +263,7 @@ def _spread(leaves: Iterable[Finding]) -> tuple[str, str]:
 
 def _at_a_glance(verdict: Verdict) -> str:
     """Write the first comparison that has an effect of the papers: ours, and theirs."""
-    leaves = [leaf for finding in verdict.deciding for leaf in finding.leaves()]
-    first = next((leaf.text for leaf in leaves if leaf.paper), "")
-    ours, papers = _spread(leaf for leaf in leaves if leaf.text == first)
+    comparisons = [one for finding in verdict.deciding for one in finding.comparisons()]
+    first = next((one.text for one in comparisons if one.paper), "")
+    ours, papers = _spread(one for one in comparisons if one.text == first)
     return f" *{first[0].upper()}{first[1:]}: {ours} (papers: {papers}).*" if first else ""

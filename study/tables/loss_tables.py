@@ -140,12 +140,12 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     of_paper = printed(1, 2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])
     for (_, data), of_source in of_paper.groupby(["source", "data"], sort=False):
-        found = {
+        errors = {
             row["loss"]: MeanSd(row["value"], row["sd"], _RUNS)
             for row in of_source.to_dict("records")
         }
-        for loss in found.keys() - {"softmax"}:
-            welch = statistics.contrast([found["softmax"], found[loss]], [1, -1])
+        for loss in errors.keys() - {"softmax"}:
+            welch = statistics.contrast([errors["softmax"], errors[loss]], [1, -1])
             ends = welch.estimate, welch.low, welch.high
             rows.append((False, loss, f"{PAPER}, {data}", *ends))
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
@@ -182,7 +182,7 @@ def as_printed() -> pd.DataFrame:
         >>> numbers
         '**−1.35 [−1.84, −0.86]**'
     """
-    found = {
+    errors = {
         (row["source"], row["loss"]): MeanSd(row["value"], row["sd"], _RUNS)
         for row in printed(1, 2, 3, 4).to_dict("records")
     }
@@ -193,7 +193,7 @@ def as_printed() -> pd.DataFrame:
         sides = [
             [
                 mean
-                for (source, loss), mean in found.items()
+                for (source, loss), mean in errors.items()
                 if source == where and Method.parse(one).includes(Method.parse(loss))
             ]
             for one in both
@@ -245,8 +245,8 @@ def table_i(runs: pd.DataFrame) -> pd.DataFrame:
     """
     frames = [_long(claims.paper_table_i(), FREE, PAPER)]
     for kind, folds in {"uci": FREE, "uci-adam": FREE, "uci-tables": TOGETHER}.items():
-        found = claims.runs_of(runs, kind)
-        known = found[found["method"].isin(TABLE_I)] if len(found) else found
+        of_kind = claims.runs_of(runs, kind)
+        known = of_kind[of_kind["method"].isin(TABLE_I)] if len(of_kind) else of_kind
         for variant, group in by_variant(known):
             frames.append(_long(claims.accuracies(group), folds, variant.short))
     return pd.concat(frames, ignore_index=True)

@@ -1,10 +1,11 @@
-"""What each β did against β = 1 in every setting in which it was varied.
+"""What each β did against β = 1 in every variant in which it was varied.
 
 These are the numbers of the first page and of its figure.
 """
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -29,15 +30,16 @@ _MEANS = {
     "link": "test_ece_link",
     "temperature": "test_ece_temperature",
 }
+_GAINS = {"accuracy": "gain", "early": "early gain"}
 
 
-def settings(page: Page) -> pd.DataFrame:
-    """List each setting (data, network, recipe) with its constant β.
+def variants(page: Page) -> pd.DataFrame:
+    """List each variant (data, network, recipe) with its constant β.
 
     The runs are those that the criteria select.
 
     Returns:
-        A row for each setting and β: networks at real accuracy, MNIST, reduced runs. ``setting``
+        A row for each variant and β: networks at real accuracy, MNIST, reduced runs. ``variant``
         and ``note`` are words; ``decides`` is false for older runs that a network at real accuracy
         has replaced. Means over the ``seeds`` in per cent: ``accuracy``, that of the first quarter
         of the epochs (``early``), the calibration error (``ece``), the same after the ``link`` and
@@ -51,23 +53,11 @@ def settings(page: Page) -> pd.DataFrame:
             & rates["first_weights"].eq(1)
             & rates["learning_rate"].ne(0.001)
         ]
-        grid = pd.concat(
-            [
-                grid,
-                rates.assign(
-                    variant=rates["variant"]
-                    + rates["learning_rate"].map(", learning rate {:g}".format)
-                ),
-            ]
-        )
+        rate = rates["learning_rate"].map(", learning rate {:g}".format)
+        grid = pd.concat([grid, rates.assign(variant=rates["variant"] + rate)])
     fast = images["model"] == FAST
-    runs = pd.concat(
-        [
-            images[fast],
-            grid.assign(variant="MNIST, " + grid["variant"], model=PERCEPTRON),
-            images[~fast],
-        ]
-    )
+    mnist = grid.assign(variant="MNIST, " + grid["variant"], model=PERCEPTRON)
+    runs = pd.concat([images[fast], mnist, images[~fast]])
     runs = runs[runs["method"].map(lambda method: method.beta is not None)]
     runs = runs[runs.groupby(["variant", "beta"])["seed"].transform("nunique") >= _LEAST]
     curves = zip(runs["curve_epoch"], runs["curve_test_accuracy"], runs["epochs"], strict=True)
@@ -76,52 +66,59 @@ def settings(page: Page) -> pd.DataFrame:
         for epochs, accuracy, last in curves
     ]
     newest = {variant.short for variant in deciding(page.records, "images", ("E6", "E8"))}
-    runs["decides"] = runs["variant"].isin(newest) | runs["model"].eq(PERCEPTRON)
     rows = []
     for name, own in runs.groupby("variant", sort=False):
-        one = own.iloc[0]
-        scale = "" if one["scale"] == "paper" else "reduced: "
-        note = f"{scale}{_NETWORKS.get(one['model'], one['model'])}, {one['epochs']:.0f} epochs"
-        about = {"setting": name, "note": note, "decides": one["decides"]}
-        about |= {"network": one["model"], "normalization": one["normalization"]}
-        wide = 100 * own.pivot(index="seed", columns="beta", values=list(_MEANS.values())).astype(
-            float
-        )
-        means = wide.mean()
-        for beta, of_beta in own.groupby("beta"):
-            found: dict[str, Any] = {title: means[metric, beta] for title, metric in _MEANS.items()}
-            for title, metric in (("gain", "test_accuracy"), ("early gain", "early")):
-                beta_1, other = Method.of_beta(1.0), Method.of_beta(float(str(beta)))
-                gain = VariantRuns(Variant(), own).interval(metric, other, beta_1)
-                found[title] = gain.times(100) if gain else None
-            rows.append(
-                about
-                | {"beta": beta, "seeds": of_beta["seed"].nunique(), "lost": of_beta["lost"].mean()}
-                | found
-            )
+        first = own.iloc[0]
+        model, scale = first["model"], "" if first["scale"] == "paper" else "reduced: "
+        about = {
+            "variant": name,
+            "note": f"{scale}{_NETWORKS.get(model, model)}, {first['epochs']:.0f} epochs",
+            "decides": name in newest or model == PERCEPTRON,
+            "network": model,
+            "normalization": first["normalization"],
+        }
+        rows += [about | row for row in _by_beta(VariantRuns(Variant(), own))]
     return pd.DataFrame(rows)
 
 
-def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
-    """Compute what the sentences of the first page speak of, from the settings that decide.
+def _by_beta(trained: VariantRuns) -> Iterator[dict[str, Any]]:
+    """Give the numbers of each constant β of a variant, the smallest first."""
+    for beta, runs in trained.runs.groupby("beta"):
+        method = Method.of_beta(float(str(beta)))
+        row: dict[str, Any] = {
+            "beta": beta,
+            "seeds": runs["seed"].nunique(),
+            "lost": runs["lost"].mean(),
+        }
+        row |= {
+            title: (100 * trained.having(metric, method)).mean() for title, metric in _MEANS.items()
+        }
+        for title in ("accuracy", "early"):
+            gain = trained.interval(_MEANS[title], method, Method.of_beta(1.0))
+            row[_GAINS[title]] = gain.times(100) if gain else None
+        yield row
+
+
+def numbers(table: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
+    """Compute what the sentences of the first page speak of, from the variants that decide.
 
     Args:
-        found: as :func:`settings` gives them.
+        table: as :func:`variants` gives them.
         b1: the verdict on B1, whether β does more than a learning rate: parts d and g have a rate
             chosen for each β, on CIFAR-10 and MNIST.
         b4: the verdict on B4, whether the step decides what an over-small β loses: training errors
             at a small one (a), and a large one (b).
 
     Returns:
-        Of the ``accuracy`` and of the ``early`` one, by β: the ``gains`` setting by setting, and in
-        how many settings the interval of the gain is ``higher`` or ``lower`` than 0. ``advised`` is
+        Of the ``accuracy`` and of the ``early`` one, by β: the ``gains`` variant by variant, and in
+        how many variants the interval of the gain is ``higher`` or ``lower`` than 0. ``advised`` is
         the β that lost least accuracy where it did worst, of those that were run in all
-        ``settings``, of which some are ``mnist``; ``confidence`` has its calibration errors, beside
+        ``variants``, of which some are ``mnist``; ``confidence`` has its calibration errors, beside
         the ``usual`` one of β = 1.
     """
-    found = found[found["decides"]]
-    by_beta = {float(str(beta)): own for beta, own in found.groupby("beta")}
-    told = {
+    table = table[table["decides"]]
+    by_beta = {float(str(beta)): own for beta, own in table.groupby("beta")}
+    of_accuracy = {
         name: {
             "gains": {
                 beta: [gain.estimate for gain in own[column]] for beta, own in by_beta.items()
@@ -133,18 +130,18 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
                 beta: sum(gain.high < 0 for gain in own[column]) for beta, own in by_beta.items()
             },
         }
-        for name, column in (("accuracy", "gain"), ("early", "early gain"))
+        for name, column in _GAINS.items()
     }
-    count, gains = found["setting"].nunique(), told["accuracy"]["gains"]
+    count, gains = table["variant"].nunique(), of_accuracy["accuracy"]["gains"]
     advised = max(
         (beta for beta in gains if beta != 1 and len(gains[beta]) == count),
         key=lambda beta: min(gains[beta]),
     )
-    linked, smallest = found[found["link"].notna()], by_beta[min(by_beta)]
+    linked, smallest = table[table["link"].notna()], by_beta[min(by_beta)]
     of_raw_pixels = smallest["network"].eq(PERCEPTRON) & smallest["normalization"].eq("none")
-    usual = linked[linked["beta"] == 1].set_index("setting")
+    usual = linked[linked["beta"] == 1].set_index("variant")
     at_advised = linked[linked["beta"] == advised].assign(
-        usual=lambda own: own["setting"].map(usual["ece"])
+        usual=lambda own: own["variant"].map(usual["ece"])
     )
     errors = {
         part.id: [finding.difference.mean for finding in part.deciding if finding.difference]
@@ -152,16 +149,16 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     }
     points = {
         part.id: [
-            leaf.difference.interval.times(100)
+            one.difference.interval.times(100)
             for finding in part.deciding
-            for leaf in finding.leaves()
-            if leaf.difference
+            for one in finding.comparisons()
+            if one.difference
         ]
         for part in b1.parts
     }
-    return told | {
-        "settings": count,
-        "mnist": found.loc[found["network"] == PERCEPTRON, "setting"].nunique(),
+    return of_accuracy | {
+        "variants": count,
+        "mnist": table.loc[table["network"] == PERCEPTRON, "variant"].nunique(),
         "advised": advised,
         "smallest": min(by_beta),
         "confidence": at_advised[["ece", "link", "temperature", "usual"]].to_dict("list"),
@@ -174,16 +171,16 @@ def numbers(found: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
     }
 
 
-def play(found: pd.DataFrame) -> HTML:
-    """Give the numbers of :func:`settings` to the figure to play with.
+def play(table: pd.DataFrame) -> HTML:
+    """Give the numbers of :func:`variants` to the figure to play with.
 
     The figure is ``book/_static/play.js``, which takes the place of its picture.
     """
-    return element([_played(str(name), own) for name, own in found.groupby("setting", sort=False)])
+    return element([_played(str(name), own) for name, own in table.groupby("variant", sort=False)])
 
 
 def element(content: list[dict[str, Any]]) -> HTML:
-    """Write the element of a page that the script fills with these settings."""
+    """Write the element of a page that the script fills with these variants."""
     text = json.dumps(
         {"settings": content}, ensure_ascii=False, separators=(",", ":"), allow_nan=False
     ).replace("<", "\\u003c")

@@ -58,8 +58,8 @@ def scale(verdict: Verdict) -> str:
 
 def summary(verdicts: Iterable[Verdict]) -> str:
     """Count the claims by their outcome, such as ``"1 supported, 4 unresolved"``."""
-    found = Counter(verdict.verdict for verdict in verdicts)
-    return ", ".join(f"{found[word]} {word}" for word in VERDICTS if found[word])
+    counted = Counter(verdict.verdict for verdict in verdicts)
+    return ", ".join(f"{counted[word]} {word}" for word in VERDICTS if counted[word])
 
 
 def tally(verdicts: Iterable[Verdict]) -> str:
@@ -67,22 +67,22 @@ def tally(verdicts: Iterable[Verdict]) -> str:
 
     Example: ``"Four are supported, one in part. Two are contradicted."``
     """
-    found = Counter(verdict.verdict for verdict in verdicts)
-    supported, partly = found["supported"], found["partly supported"]
+    counted = Counter(verdict.verdict for verdict in verdicts)
+    supported, partly = counted["supported"], counted["partly supported"]
     said = []
     if supported:
         in_part = f", {_number(partly)} in part" if partly else ""
         said.append(f"{_number(supported)} {_be(supported)} supported{in_part}")
     elif partly:
         said.append(f"{_number(partly)} {_be(partly)} supported in part")
-    if mixed := found["mixed"]:
+    if mixed := counted["mixed"]:
         hold, fail = ("holds", "fails") if mixed == 1 else ("hold", "fail")
         said.append(f"{_number(mixed)} {hold} in some settings and {fail} in others")
-    if against := found["contradicted"]:
+    if against := counted["contradicted"]:
         said.append(f"{_number(against)} {_be(against)} contradicted")
-    if still := found["unresolved"]:
+    if still := counted["unresolved"]:
         said.append(f"{_number(still)} {'stays' if still == 1 else 'stay'} open")
-    if outside := found["outside the premise"]:
+    if outside := counted["outside the premise"]:
         speak = "speaks" if outside == 1 else "speak"
         said.append(
             f"{_number(outside)} {speak} of networks that have learnt their training images,"
@@ -118,7 +118,7 @@ def beside(verdict: Verdict) -> Verdict:
         return replace(
             finding,
             paper=paper,
-            components=tuple(filled(one, printed) for one in finding.components),
+            findings=tuple(filled(one, printed) for one in finding.findings),
         )
 
     parts = [
@@ -147,17 +147,17 @@ def _own(claim: str, part: str) -> Iterator[tuple[published.Effect, ...]]:
     runs = pd.DataFrame({name: table.stack() for name, table in columns.items()}).reset_index()
     runs["samples"], runs["model"] = 0, printed["model"].iloc[0].lower()
     rows = VariantRuns(Variant(source), runs, seeds=1, unit="dataset", printed=True)
-    found = ask(claims.ledger()[claim].parts[part], rows)
-    for leaf in found.leaves() if found else ():
-        if leaf.difference:
-            mean = round(leaf.difference.mean, 4)
+    finding = ask(claims.ledger()[claim].parts[part], rows)
+    for one in finding.comparisons() if finding else ():
+        if one.difference:
+            mean = round(one.difference.mean, 4)
             yield (published.Effect(source, "", mean, mean),)
 
 
 def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
     """Count the findings that decide by their outcome; what does not occur is left out."""
-    found = Counter(finding.outcome for finding in findings if finding.decides)
-    return {outcome: found[outcome] for outcome in MARKS if found[outcome]}
+    counted = Counter(finding.outcome for finding in findings if finding.decides)
+    return {outcome: counted[outcome] for outcome in MARKS if counted[outcome]}
 
 
 def matrix(verdicts: Sequence[Verdict], first: Sequence[str] = ()) -> HTML:
@@ -229,37 +229,40 @@ def _table(verdicts: Sequence[Verdict], name: str, caption: str) -> str:
     return f'<table class="outcomes" id="{name}"><caption>{caption}</caption>{body}</table>'
 
 
-def effects(found: Finding) -> tuple[str, str]:
+def effects(comparison: Finding) -> tuple[str, str]:
     """Write the difference of a comparison with its interval, and the papers' own.
 
     Differences of shares are in percentage points.
     """
-    if found.difference is None or found.metric is None:
+    if comparison.difference is None or comparison.metric is None:
         return MISSING, MISSING
-    factor, interval = found.metric.factor, found.difference.interval
+    factor, interval = comparison.metric.factor, comparison.difference.interval
     ours = Interval(factor * interval.estimate, factor * interval.low, factor * interval.high)
-    text = f"{ours:+u} {found.metric.unit}".strip()
-    return signed(text), signed(published.written(found.paper, factor)) or MISSING
+    text = f"{ours:+u} {comparison.metric.unit}".strip()
+    return signed(text), signed(published.written(comparison.paper, factor)) or MISSING
 
 
-def _cell(name: str, found: Sequence[tuple[str, Finding]], address: str) -> str:
+def _cell(name: str, findings: Sequence[tuple[str, Finding]], address: str) -> str:
     """Show the marks of some findings, with a line for each.
 
     A line has the variant, what is compared, and the effects, ours and the papers'.
     """
-    if not found:
+    if not findings:
         return '<td class="none"><span class="visually-hidden">not run</span></td>'
     lines = []
-    for part, one in found:
-        each = ("{}: {} (papers: {})".format(leaf.text, *effects(leaf)) for leaf in one.leaves())
-        told = "; ".join(each).replace(f" (papers: {MISSING})", "")
+    for part, one in findings:
+        each = (
+            "{}: {} (papers: {})".format(comparison.text, *effects(comparison))
+            for comparison in one.comparisons()
+        )
+        text = "; ".join(each).replace(f" (papers: {MISSING})", "")
         mark = f'<span class="{one.outcome}">{MARKS[one.outcome]} {one.outcome}</span>'
         lines.append(
             f"<span>{mark} <b>{part}</b> "
-            f"{html.escape(f'{one.variant.short}: {signed(told)}')}</span>"
+            f"{html.escape(f'{one.variant.short}: {signed(text)}')}</span>"
         )
     hidden = f'<span class="visually-hidden">{html.escape(name)}: </span>'
-    marks = _marks(one for _, one in found)
+    marks = _marks(one for _, one in findings)
     more = f'<span class="more">{"".join(lines)}</span>'
     return f'<td><a href="{address}">{hidden}{marks}{more}</a></td>'
 
@@ -267,18 +270,18 @@ def _cell(name: str, found: Sequence[tuple[str, Finding]], address: str) -> str:
 def _marks(findings: Iterable[Finding]) -> str:
     """The marks with their counts; the words are for those who do not see them."""
     word = '<span class="visually-hidden"> {}</span>'
-    found = counts(findings)
+    counted = counts(findings)
     return " ".join(
         f'<span class="{outcome}">{MARKS[outcome]}{count}{word.format(outcome)}</span>'
-        for outcome, count in found.items()
+        for outcome, count in counted.items()
     )
 
 
 @cache
 def _pages() -> Mapping[str, str]:
     """The page of every label of the book."""
-    found = {}
+    by_label = {}
     for path in sorted([*ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*/*.md")]):
         for label in re.findall(r"^\(([\w-]+)\)=$", path.read_text(encoding="utf-8"), re.MULTILINE):
-            found[label] = path.relative_to(ROOT).with_suffix(".html").as_posix()
-    return found
+            by_label[label] = path.relative_to(ROOT).with_suffix(".html").as_posix()
+    return by_label

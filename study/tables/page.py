@@ -48,13 +48,13 @@ class Page:
 
     Args:
         claims: rows of the ledger, such as ``"E4"``; the first one is meant where none is named.
-        found: the table of all runs, if not that of the records of the repository.
+        runs: the table of all runs, if not that of the records of the repository.
     """
 
-    def __init__(self, *claims: str, found: pd.DataFrame | None = None) -> None:
+    def __init__(self, *claims: str, runs: pd.DataFrame | None = None) -> None:
         figures.use_style()
         self.claims = claims
-        self.records = records.read(records.FOLDER) if found is None else found
+        self.records = records.read(records.FOLDER) if runs is None else runs
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
@@ -75,24 +75,24 @@ class Page:
                 their seeds counted behind their names, and those of older runs that a network at
                 real accuracy has replaced.
         """
-        found = claims.runs_of(self.records, kind).reset_index(drop=True)
-        if found.empty:
-            return found.reindex(
-                columns=[*{**dict.fromkeys(found), "variant": 0, "method": 0, "schedule": 0}]
+        every = claims.runs_of(self.records, kind).reset_index(drop=True)
+        if every.empty:
+            return every.reindex(
+                columns=[*{**dict.fromkeys(every), "variant": 0, "method": 0, "schedule": 0}]
             )
-        settled = {one.variant for one in variants(found, kind)}
-        least = found["variant"].map(lambda variant: claims.least_seeds(kind, variant))
-        of_method = found.groupby(["variant", "method"])[
-            "seed" if "seed" in found else "title"
+        settled = {one.variant for one in variants(every, kind)}
+        least = every["variant"].map(lambda variant: claims.least_seeds(kind, variant))
+        of_method = every.groupby(["variant", "method"])[
+            "seed" if "seed" in every else "title"
         ].transform("nunique")
-        most = of_method.groupby(found["variant"]).transform("max")
-        fast = found["variant"].map(_on_fast)
+        most = of_method.groupby(every["variant"]).transform("max")
+        fast = every["variant"].map(_on_fast)
         seeds = of_method.where(fast, most)  # there each method has its own plan
-        few = (seeds < least) | ~found["variant"].isin(settled)
-        older = found["variant"].isin(replaced(self.claims, settled)) & found["scale"].ne("paper")
-        shown = in_order(found if some else found[~few & ~older])
+        few = (seeds < least) | ~every["variant"].isin(settled)
+        older = every["variant"].isin(replaced(self.claims, settled)) & every["scale"].ne("paper")
+        shown = in_order(every if some else every[~few & ~older])
         counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
-        under_way = fast & ~found["variant"].isin(settled)
+        under_way = fast & ~every["variant"].isin(settled)
         counted = counted.mask(under_way, " (under way)")
         few = few[shown.index]
         note = counted[shown.index].where(few, "")
@@ -122,23 +122,25 @@ class Page:
             if not waiting:
                 return "**Not run yet.**"
             return f"**Not decided yet.** It will be when these runs are complete: {waiting}."
-        found = sentences.finding(verdict) or f"**{verdict.verdict.capitalize()}.**"
+        sentence = sentences.finding(verdict) or f"**{verdict.verdict.capitalize()}.**"
         under_way = (
             f" More runs are under way, and decide nothing before they are complete: {waiting}."
             if waiting
             else ""
         )
-        return f"{found}{under_way}"
+        return f"{sentence}{under_way}"
 
     def _tally(self, claim: str) -> str:
         """Such as "**Mixed** (the papers' scale), by part a. Of 18 findings ✓ 7 met, ✗ 3 ..."."""
         verdict = self.verdicts[claim]
-        told = counts(verdict.deciding)
-        each = ", ".join(f"{MARKS[outcome]} {number} {outcome}" for outcome, number in told.items())
+        counted = counts(verdict.deciding)
+        each = ", ".join(
+            f"{MARKS[outcome]} {number} {outcome}" for outcome, number in counted.items()
+        )
         size = f" ({scale(verdict)})" if scale(verdict) else ""
         word = f"**{verdict.verdict.capitalize()}**{size}, by part {verdict.primary}"
         depends = f": {verdict.depends}." if verdict.depends else "."
-        tally = f" Of {sum(told.values())} findings {each}." if told else ""
+        tally = f" Of {sum(counted.values())} findings {each}." if counted else ""
         return f"{word}{depends}{tally}"
 
     def _waiting(self, claim: str) -> str:
@@ -167,9 +169,9 @@ class Page:
         kinds = dict.fromkeys(
             part.runs for claim in self.verdicts for part in claims.ledger()[claim].parts.values()
         )
-        found = pd.concat([self.runs(kind, some=True) for kind in kinds])
+        every = pd.concat([self.runs(kind, some=True) for kind in kinds])
         rows = []
-        groups = found.groupby(["scale", "variant"], sort=False) if len(found) else ()
+        groups = every.groupby(["scale", "variant"], sort=False) if len(every) else ()
         for (name, variant), group in groups:
             row = {"scale": SCALES[str(name)].capitalize(), "variant": variant}
             for title, (column, unit) in _COLUMNS.items():
@@ -191,8 +193,8 @@ class Page:
             primary = ", primary" if part.id == verdict.primary else ""
             common = {"part": f"({part.id}{primary}) {part.criterion}"}
             for finding in part.findings:
-                for one in [finding, *finding.leaves()] if finding.components else [finding]:
-                    rows.append(common | _told(one, whole=one is finding))
+                for one in [finding, *finding.comparisons()] if finding.findings else [finding]:
+                    rows.append(common | _row(one, whole=one is finding))
             if not part.findings:
                 rows.append(common | {"variant": "not run"})
         frame = pd.DataFrame(rows)
@@ -204,10 +206,10 @@ class Page:
             " points; p is corrected for the comparisons of the claim that decide. Outcomes in"
             " parentheses are shown and decide nothing."
         )
-        told = table(
+        shown = table(
             frame, f"tab-{claim.lower()}-verdict", caption, formats=_formats(frame), group="part"
         )
-        return closed(f"Criteria and findings: {claimed}", told)
+        return closed(f"Criteria and findings: {claimed}", shown)
 
     def _rerun(self) -> str:
         campaigns = campaign.coverage_table(answers.answering(self.claims))
@@ -223,7 +225,7 @@ class Page:
                 minutes = f", about {job.minutes:g} minutes" if job.minutes else ""
                 contents += [
                     f"**{claim}**, small:",
-                    f"```bash\n{rerun.command(job.template, rerun.small(claim, job))}\n```",
+                    f"```bash\n{rerun.command(job.notebook, rerun.small(claim, job))}\n```",
                     f"**{claim}**, one of {len(jobs)} jobs{minutes}:",
                     f"```bash\n{rerun.anew(job)}\n```",
                 ]
@@ -279,7 +281,7 @@ def _at_one(group: pd.DataFrame) -> dict[str, str]:
     return row
 
 
-def _told(one: Finding, *, whole: bool) -> dict[str, Any]:
+def _row(one: Finding, *, whole: bool) -> dict[str, Any]:
     """Write a finding, or a comparison that it is made of, as a row of the table of criteria."""
     ours, papers = effects(one)
     name = one.variant.short if whole else f"– {one.methods}"

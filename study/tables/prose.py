@@ -143,7 +143,7 @@ def publish(names: Mapping[str, Any], expressions: Sequence[str]) -> None:
     for expression in expressions:
         try:
             texts[expression] = render(f"{{{{ {expression} }}}}", names)
-        except Exception as error:  # every one is told at once, with its expression
+        except Exception as error:  # every one is shown at once, with its expression
             errors[expression] = f"{type(error).__name__}: {error}"
     display({MIME: {"texts": texts, "errors": errors}}, raw=True)
 

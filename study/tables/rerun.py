@@ -63,7 +63,7 @@ def small(claim: str, job: Job) -> dict[str, Any]:
 
     Everything else is the notebook's default, but one seed.
     """
-    kind = EXPERIMENTS[job.template]
+    kind = EXPERIMENTS[job.notebook]
     parameters = {name: job.parameters[name] for name in _METHODS if name in job.parameters}
     betas = [one.beta for one in compared(claim) if one.beta is not None]
     if "betas" in parameters and len(betas) > 1:
@@ -81,7 +81,7 @@ def small(claim: str, job: Job) -> dict[str, Any]:
     return {"seeds": [0]} if "seeds" in kind.model_fields else {}  # a loss for images alone
 
 
-def command(template: str, parameters: Mapping[str, Any]) -> str:
+def command(notebook: str, parameters: Mapping[str, Any]) -> str:
     """Write the line that executes a notebook with these parameters.
 
     Example:
@@ -92,8 +92,8 @@ def command(template: str, parameters: Mapping[str, Any]) -> str:
     values = yaml.safe_dump(
         dict(parameters), default_flow_style=True, sort_keys=False, allow_unicode=True, width=10_000
     )
-    notebook = f"jupytext --to ipynb -o - notebooks/experiments/{template}.md"
-    return f"{notebook} |\n  papermill - run.ipynb -y {shlex.quote(values.strip())}"
+    converted = f"jupytext --to ipynb -o - notebooks/experiments/{notebook}.md"
+    return f"{converted} |\n  papermill - run.ipynb -y {shlex.quote(values.strip())}"
 
 
 def anew(job: Job) -> str:

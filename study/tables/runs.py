@@ -17,7 +17,7 @@ from study.tables.book import MISSING, bold, difference, mean_sd, signed
 from study.variants import ACTIVATIONS, PIXELS, Variant
 
 BOTH = "pixels 0 to 255 (both)"
-"""The arm of :func:`arms` with a larger rate and larger first weights.
+"""The step of :func:`steps` with a larger rate and larger first weights.
 
 The rate and the first weights of the first layer are larger there, as they are on raw pixels.
 """
@@ -98,7 +98,7 @@ def differences(
         asked = [one if one in there else Method.parse(one) for one in methods]
         dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
         for method in filter(there.__contains__, asked or there):
-            found = own.interval(metric, method, base) if method != base else None
+            estimate = own.interval(metric, method, base) if method != base else None
             here: list[published.Effect] = []
             if isinstance(method, Method) and method != base:
                 effects = published.effects((metric, method), (metric, base), dataset)
@@ -108,7 +108,9 @@ def differences(
                     "variant": variant,
                     "trained with": str(method),
                     title: mean_sd(own.having(metric, method), spec, scale=scale),
-                    f"minus {base}": bold(found.times(scale), f"+{spec}") if found else MISSING,
+                    f"minus {base}": bold(estimate.times(scale), f"+{spec}")
+                    if estimate
+                    else MISSING,
                     "papers": signed(published.written(here, scale)) or MISSING,
                 }
             )
@@ -142,8 +144,8 @@ def leads(
         for method in methods:
             if method == base or base not in methods:
                 continue
-            if found := own.interval(metric, method, base):
-                at = found.times(scale)
+            if interval := own.interval(metric, method, base):
+                at = interval.times(scale)
                 rows.append((variant, method.label, str(method), at.estimate, at.low, at.high))
     return pd.DataFrame(rows, columns=["panel", "schedule", "label", "mean", "low", "high"])
 
@@ -151,12 +153,12 @@ def leads(
 # --- the size of the step ---
 
 
-def arms(runs: pd.DataFrame) -> pd.DataFrame:
+def steps(runs: pd.DataFrame) -> pd.DataFrame:
     """Select the trainings of the step-size campaign from all records.
 
     Those on pixels from 0 to 255 with the same β are selected too.
 
-    Each has an ``arm`` (the learning rate of all layers, or what differs in the first layer alone,
+    Each has a ``step`` (the learning rate of all layers, or what differs in the first layer alone,
     in words), its activation in words, and ``stuck``: the share of saturated outputs of tanh, of
     dead units of ReLU. ``share`` is that of the lost among ten errors or more. The rates come
     first, from the smallest.
@@ -171,7 +173,7 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
         "first layer's rate × " + inputs.map("{:g}²".format),
         "first weights × " + weights.map("{:g}".format),
     )
-    stepped["arm"] = np.select(
+    stepped["step"] = np.select(
         [inputs != 1, weights != 1], names, "learning rate " + rate.map("{:g}".format)
     )
     stepped = stepped.assign(weights=weights.where(inputs == 1, 1)).sort_values(
@@ -186,34 +188,36 @@ def arms(runs: pd.DataFrame) -> pd.DataFrame:
         if len(grid)
         else grid
     )
-    found = pd.concat([stepped, raw.assign(arm=BOTH)], ignore_index=True)
-    found["stuck"] = np.where(
-        found["activation"] == "tanh", found.get("saturated", np.nan), found.get("dead", np.nan)
+    trained = pd.concat([stepped, raw.assign(step=BOTH)], ignore_index=True)
+    trained["stuck"] = np.where(
+        trained["activation"] == "tanh",
+        trained.get("saturated", np.nan),
+        trained.get("dead", np.nan),
     )
-    found["share"] = (
-        found["lost_share"].where(found["errors"] >= _FEW).clip(upper=1)
+    trained["share"] = (
+        trained["lost_share"].where(trained["errors"] >= _FEW).clip(upper=1)
     )  # at chance the right ones are lost too
-    found["activation"] = found["activation"].map(ACTIVATIONS)
-    return found.sort_values("activation", kind="stable", ignore_index=True)
+    trained["activation"] = trained["activation"].map(ACTIVATIONS)
+    return trained.sort_values("activation", kind="stable", ignore_index=True)
 
 
 def changes(
-    found: pd.DataFrame, metric: str, betas: Sequence[float], spec: str, scale: float = 1.0
+    trained: pd.DataFrame, metric: str, betas: Sequence[float], spec: str, scale: float = 1.0
 ) -> pd.DataFrame:
     """Give a metric at β = 1, and that of other β minus it, paired over the seeds.
 
-    There is a row for each arm, with mean ± standard deviation at β = 1.
+    There is a row for each step, with mean ± standard deviation at β = 1.
     """
     rows = []
-    for (activation, arm), runs in (
-        found.groupby(["activation", "arm"], sort=False) if len(found) else ()
+    for (activation, step), runs in (
+        trained.groupby(["activation", "step"], sort=False) if len(trained) else ()
     ):
         wide = runs.pivot_table(index="seed", columns="beta", values=metric).reindex(
             columns=[1.0, *betas]
         )
         row = {
             "activation": activation,
-            "step": arm,
+            "step": step,
             "β = 1": mean_sd(wide[1.0], spec, scale=scale),
         }
         for beta in betas:

@@ -27,8 +27,8 @@ def finding(verdict: Verdict) -> str:
 
     They are there by part and variant. Empty if the claim has another outcome now.
     """
-    found = ledger()[verdict.claim].found
-    if found is None or found.verdict != verdict.verdict:
+    written = ledger()[verdict.claim].found
+    if written is None or written.verdict != verdict.verdict:
         return ""
     means = {
         part.id: {
@@ -38,7 +38,7 @@ def finding(verdict: Verdict) -> str:
         }
         for part in verdict.parts
     }
-    return prose.render(found.text, means)
+    return prose.render(written.text, means)
 
 
 def answers(numbers: Mapping[str, Any]) -> dict[str, str]:

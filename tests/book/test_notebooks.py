@@ -138,7 +138,7 @@ def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path) -> 
 
     written = records.load(record)
     assert records.same(written.parameters, json.loads(json.dumps(kind(**other).model_dump())))
-    assert written.template == source.stem and written.scale == "smoke"
+    assert written.experiment == source.stem and written.scale == "smoke"
     table = records.read(tmp_path)
     if kind is StepCost:
         assert set(table["seed"]) == {0} and (table["step_seconds"] > 0).all()

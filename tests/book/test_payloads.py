@@ -66,7 +66,7 @@ def campaigns(folder: Path) -> pd.DataFrame:
     """The table of campaigns that have the payloads as titles."""
     (folder / "campaigns").mkdir(parents=True)
     for number in range(len(PAYLOADS)):
-        entry = {"id": "a", "template": "train"}
+        entry = {"id": "a", "experiment": "train"}
         content = {"name": f"c{number}", "title": title(number), "entries": [entry]}
         path = folder / "campaigns" / f"c{number}.yml"
         path.write_text(yaml.safe_dump(content), encoding="utf-8")

@@ -43,7 +43,7 @@ def mnist(variant="relu-unit", seeds=5):
                 {
                     "record": f"{variant}-seed{seed}.json",
                     "campaign": "mnist",
-                    "template": "train",
+                    "experiment": "train",
                     "dataset": "mnist",
                     "scale": "paper",
                     "activation": activation,
@@ -150,7 +150,7 @@ def images(**settings) -> pd.DataFrame:
 
 def feature_plane() -> pd.DataFrame:
     """Runs with features in the plane: E1 holds."""
-    runs = mnist().assign(template="feature-plane")
+    runs = mnist().assign(experiment="feature-plane")
     noise = 1 + 0.01 * np.sin(np.arange(len(runs)))
     ratio = runs["schedule"].map({"1": 0.5, "0.1": 0.3, "0.01": 0.2})
     nearest = runs["schedule"].map({"1": 0.6, "0.1": 0.5, "0.01": 0.2})
@@ -159,7 +159,7 @@ def feature_plane() -> pd.DataFrame:
 
 def curriculum() -> pd.DataFrame:
     """Runs with the confidences of five groups of samples, hardest first: E2 holds."""
-    runs = mnist().assign(template="curriculum")
+    runs = mnist().assign(experiment="curriculum")
     small = runs["schedule"] == "0.01"
     hardest = np.where(small, 0.2, 0.5) + 0.001 * runs["seed"]
     # with β = 1 the easiest fifth is sure after the last epoch alone, with one seed not even then
@@ -472,7 +472,7 @@ def steps(repetitions: int = 5) -> pd.DataFrame:
                 rows.append(
                     {
                         "campaign": "angular-cost",
-                        "template": "cost",
+                        "experiment": "cost",
                         "record": "reduced.json",
                         "scale": "reduced",
                         "model": model,
@@ -588,11 +588,11 @@ def stepping() -> pd.DataFrame:
     An over-small β loses samples where the step is large, and wins some where it is small.
     """
     rows = []
-    arms = [(rate, 1.0, 1.0) for rate in (0.001, 0.01, 0.03, 0.1)] + [
+    steps = [(rate, 1.0, 1.0) for rate in (0.001, 0.01, 0.03, 0.1)] + [
         (0.001, 255.0, 1 / 255),
         (0.001, 1.0, 255.0),
     ]
-    for rate, inputs, weights in arms:
+    for rate, inputs, weights in steps:
         for beta in (1.0, 0.001):
             for seed in range(5):
                 large = rate == 0.1 or weights != 1

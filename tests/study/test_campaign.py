@@ -24,7 +24,7 @@ import yaml
 from study import campaign as campaigns
 from study.campaign import CampaignError, Job
 from study.campaign import __main__ as command
-from study.campaign.agreement import agreement, told
+from study.campaign.agreement import agreement, report
 from study.campaign.run import run
 from study.campaign.watch import Watch
 from study.experiment import Train, parameter_cell
@@ -95,14 +95,14 @@ CAMPAIGN: dict[str, Any] = {
     "entries": [
         {
             "id": "a",
-            "template": "train",
+            "experiment": "train",
             "parameters": {"betas": [1]},
             "each": {"seeds": [[0], [1]]},
             "minutes": 0.1,
         },
         {
             "id": "b",
-            "template": "train",
+            "experiment": "train",
             "parameters": {"betas": [1.0, 0.1], "seeds": [0]},
             "minutes": 0.1,
         },
@@ -132,7 +132,7 @@ def write(project: Path, content: object) -> Path:
 
 
 def entry(**values: object) -> dict[str, Any]:
-    return {**CAMPAIGN, "entries": [{"id": "a", "template": "train", **values}]}
+    return {**CAMPAIGN, "entries": [{"id": "a", "experiment": "train", **values}]}
 
 
 def jobs_of(project: Path) -> tuple[Job, ...]:
@@ -146,7 +146,7 @@ def put_record(job: Job, **changes: Any) -> None:
     data = {"name": parameters["dataset"], "source": "embedded", "copy": "x", **SAMPLES}
     content = {
         "schema": 1,
-        "template": "train",
+        "experiment": "train",
         "parameters": parameters,
         "data": data,
         "model": {"name": parameters["model"], "parameters": 30},
@@ -210,7 +210,7 @@ def test_numbers_in_scientific_notation_are_numbers(project: Path) -> None:
     path = write(
         project,
         "name: small\nentries:\n- "
-        "{id: a, template: train, parameters: {learning_rate: 1e-3, betas: [1E+1, 5e-1]}}\n",
+        "{id: a, experiment: train, parameters: {learning_rate: 1e-3, betas: [1E+1, 5e-1]}}\n",
     )
     assert campaigns.load(path).jobs[0].parameters == {"learning_rate": 0.001, "betas": [10.0, 0.5]}
 
@@ -223,7 +223,7 @@ def bomb(place: str) -> str:
 
 def test_numbers_are_what_everyone_reads(project: Path, subtests: pytest.Subtests) -> None:
     """Not what YAML 1.1 takes for a number or for a truth."""
-    text = "name: small\nentries:\n- {{id: a, template: train, parameters: {{{}}}}}\n"
+    text = "name: small\nentries:\n- {{id: a, experiment: train, parameters: {{{}}}}}\n"
     for value in ("0_3", "1:30", "010", "0x1f", "0b1", ".inf", ".nan", "1_0.5", "9" * 5000):
         for name in ("epochs", "learning_rate"):
             with subtests.test(name, value=value[:10]):
@@ -268,9 +268,9 @@ WRONG_FILES: list[tuple[object, str]] = [
     ({**CAMPAIGN, 1: 2}, "no key 1"),
     ({"name": "small"}, "the key 'entries' is missing"),
     *(({**CAMPAIGN, "entries": value}, "entries") for value in (None, [], 3, {"a": 1})),
-    ({**CAMPAIGN, "entries": [{"id": "a"}]}, r"entry 1 \(a\): the key 'template' is missing"),
+    ({**CAMPAIGN, "entries": [{"id": "a"}]}, r"entry 1 \(a\): the key 'experiment' is missing"),
     ({**CAMPAIGN, "entries": ["a"]}, "entry 1: expected a mapping"),
-    *((entry(**{name: None}), f"the key '{name}' is missing") for name in ("id", "template")),
+    *((entry(**{name: None}), f"the key '{name}' is missing") for name in ("id", "experiment")),
     *(
         (entry(minutes=value), "minutes: Input should be")
         for value in ("two", float("nan"), 0, -1, True)
@@ -284,7 +284,7 @@ WRONG_FILES: list[tuple[object, str]] = [
         entry(parameters={"seeds": [0]}, each={"seeds": [[0]]}),
         "seeds stands in `parameters` and in `each`; keep one",
     ),
-    ({**CAMPAIGN, "entries": [{"id": "a", "template": "train"}] * 2}, "two jobs are called 'a'"),
+    ({**CAMPAIGN, "entries": [{"id": "a", "experiment": "train"}] * 2}, "two jobs are called 'a'"),
     (
         entry(each={"seeds": [[seed] for seed in range(400)], "epochs": list(range(300))}),
         "more than 100,000 jobs",
@@ -293,9 +293,9 @@ WRONG_FILES: list[tuple[object, str]] = [
     *(
         (bomb(place), "its aliases stand for more than 100,000 values")
         for place in (
-            "title: *l11\nentries: [{id: a, template: train}]",
-            "entries: [{id: *l11, template: train}]",
-            "entries: [{id: a, template: train, each: {seeds: *l11}}]",
+            "title: *l11\nentries: [{id: a, experiment: train}]",
+            "entries: [{id: *l11, experiment: train}]",
+            "entries: [{id: a, experiment: train, each: {seeds: *l11}}]",
         )
     ),
     ("name: small\nentries: &a [*a]\n", "its aliases stand for more than"),
@@ -316,7 +316,7 @@ def test_an_anchor_may_be_changed_where_it_is_merged(project: Path) -> None:
     path = write(
         project,
         "name: small\ndefaults: &d {epochs: 1, seeds: [0]}\nentries: "
-        "[{id: a, template: train, parameters: {<<: *d, epochs: 2}}]",
+        "[{id: a, experiment: train, parameters: {<<: *d, epochs: 2}}]",
     )
     assert campaigns.load(path).jobs[0].experiment.model_dump()["epochs"] == 2
 
@@ -332,12 +332,12 @@ def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Sub
 
 WRONG_JOBS = [
     (
-        entry(template="tran"),
-        r"entry 1 \(a\): template: Input should be 'train', 'curriculum', .*; got 'tran'; did you "
-        r"mean 'train'[?]",
+        entry(experiment="tran"),
+        r"entry 1 \(a\): experiment: Input should be 'train', 'curriculum', .*; got 'tran'; did "
+        r"you mean 'train'[?]",
     ),
     (
-        {**entry(template="cost"), "defaults": {}},
+        {**entry(experiment="cost"), "defaults": {}},
         "there is no notebook notebooks/experiments/cost.md",
     ),
     (
@@ -377,7 +377,7 @@ WRONG_JOBS = [
         "a job has at most 10,000 runs, and these would be 16,000,000",
     ),
     (
-        entry(template="curriculum", parameters={"loss": "softmax"}),
+        entry(experiment="curriculum", parameters={"loss": "softmax"}),
         "the notebook curriculum has no parameter 'loss'",
     ),
 ]
@@ -439,6 +439,15 @@ def coverage(project: Path, entry: str = "b") -> campaigns.Coverage:
     return campaigns.coverage(job for job in jobs_of(project) if job.entry == entry)
 
 
+def test_a_record_from_before_the_word_experiment_is_the_jobs(project: Path) -> None:
+    job = jobs_of(project)[2]
+    put_record(job)
+    content = json.loads(job.record.read_text())
+    content["template"] = content.pop("experiment")
+    job.record.write_text(json.dumps(content), encoding="utf-8")
+    assert job.done
+
+
 def test_a_record_of_something_else_is_not_the_jobs(
     project: Path, subtests: pytest.Subtests
 ) -> None:
@@ -447,7 +456,7 @@ def test_a_record_of_something_else_is_not_the_jobs(
     assert job.done and coverage(project) == campaigns.Coverage(2, 2)
     first, second = json.loads(job.record.read_text())["runs"]
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"template": "curriculum"}, "of the notebook curriculum"),
+        ({"experiment": "curriculum"}, "of the notebook curriculum"),
         (
             {"parameters": {"learning_rate": 0.0501}},
             "measured with learning_rate 0.0501, not 0.1",
@@ -857,7 +866,7 @@ def test_what_was_trained_anew_is_equal_within_the_deviation_or_different(projec
     assert few.why.endswith("2 seeds are too few for a deviation")
     committed[0].record.unlink()
     assert agreement(again, committed).why == "the committed record: it has no record"
-    lines = told([few, missing]).splitlines()
+    lines = report([few, missing]).splitlines()
     assert lines[0].startswith("a-seed0: different (")
     bars = {line.split("|")[0].strip(): line.split("|")[1] for line in lines[2:]}
     assert bars["different"].strip() == 10 * "█"

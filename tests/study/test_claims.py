@@ -213,7 +213,7 @@ def test_folds_are_the_unit_of_the_deep_networks():
         for row, folds in enumerate(runs["fold_accuracies"])
     ]
     runs = runs.assign(fold_accuracies=each)
-    found = next(made_up.verdict("A3", runs).parts[0].findings[0].leaves()).difference
+    found = next(made_up.verdict("A3", runs).parts[0].findings[0].comparisons()).difference
     deep = runs[runs["hidden"].map(len) == 9].set_index("loss")["fold_accuracies"]
     ours, theirs = (np.concatenate(deep[name].tolist()) for name in ("arcgrad 5", "softmax"))
     d = ours - theirs
@@ -228,7 +228,7 @@ def with_temperatures() -> pd.DataFrame:
     run = {
         "campaign": "mnist",
         "record": "temperature-seed0.json",
-        "template": "train",
+        "experiment": "train",
         "dataset": "mnist",
         "validation_size": 5000,
         "activation": "relu",

@@ -244,16 +244,17 @@ def test_combinations(combined, first, second, outcome):
     v = variant(a=1, low=0.5, high=1.5, same=1)
     finding = getattr(v, combined)(v.larger("x", "a", first), v.larger("x", "a", second))
     assert finding.outcome == outcome
-    assert [leaf.difference is not None for leaf in finding.leaves()] == [True, True]
+    assert [one.difference is not None for one in finding.comparisons()] == [True, True]
 
 
 def test_a_combination_follows_the_corrected_p_values_of_its_comparisons():
     v = variant(a=1, low=0.5, same=1)
     both = v.any_of(v.larger("x", "a", "low"), v.larger("x", "a", "same"))
-    first, second = both.leaves()
+    first, second = both.comparisons()
     assert both.with_corrected({id(first): 0.049, id(second): 1.0}).outcome == "met"
     assert both.with_corrected({id(first): 0.05, id(second): 1.0}).outcome == "unresolved"
-    assert [leaf.corrected for leaf in both.with_corrected({id(first): 0.5}).leaves()][0] == 0.5
+    half = next(both.with_corrected({id(first): 0.5}).comparisons())
+    assert half.corrected == 0.5
     assert both.with_corrected({}) == both  # what is only shown keeps its outcome
 
 

@@ -57,9 +57,9 @@ def beyond(schema: dict[str, Any]) -> list[Any]:
 
 def test_every_parameter_refuses_wrong_types_and_what_is_beyond_its_bounds(monkeypatch, subtests):
     monkeypatch.setattr(data, "load", lambda *_, **__: pytest.fail("data was loaded"))
-    for template, kind in EXPERIMENTS.items():
+    for notebook, kind in EXPERIMENTS.items():
         for name, schema in kind.model_json_schema()["properties"].items():
-            with subtests.test(f"{template}: {name}"):
+            with subtests.test(f"{notebook}: {name}"):
                 for value in WRONG[schema["type"]] + beyond(schema):
                     if value == "no such name" and "enum" not in schema and name != "loss":
                         continue
@@ -165,7 +165,7 @@ class TestExperiment:
             experiment.identity()
             != small_train(**{**experiment.model_dump(), "epochs": 11}).identity()
         )
-        # a template measures things of its own, which a checkpoint keeps
+        # an experiment measures things of its own, which a checkpoint keeps
         assert Train().identity() != Curriculum(**Train().model_dump(), followed=5).identity()
 
     def test_the_runs_in_their_order(self):
@@ -230,8 +230,8 @@ def test_from_a_notebook():
 
 
 def test_the_table_describes_every_parameter(subtests):
-    for template, kind in EXPERIMENTS.items():
-        with subtests.test(template):
+    for notebook, kind in EXPERIMENTS.items():
+        with subtests.test(notebook):
             rows = parameter_table(kind)
             assert [row["name"] for row in rows] == kind.parameters()
             assert all(value for row in rows for value in row.values())

@@ -26,13 +26,13 @@ name: small
 title: two stacks of perceptrons, an image network, and a job of another notebook
 defaults: {dataset: digits, warmups: [], betas: [1, 0.1], seeds: [0, 1], epochs: 4, hidden: [16]}
 entries:
-  - {id: valuable, template: train}
-  - {id: large, template: train, parameters: {hidden: [32], width: 0.5, epochs: 40}}
-  - {id: images, template: train, parameters: {model: resnet18, width: 0.125, stem: tiny-imagenet,
+  - {id: valuable, experiment: train}
+  - {id: large, experiment: train, parameters: {hidden: [32], width: 0.5, epochs: 40}}
+  - {id: images, experiment: train, parameters: {model: resnet18, width: 0.125, stem: tiny-imagenet,
      subset: 100, normalization: channel,
      batch_size: 50, augmentation: crop-flip, epochs: 2, test_every: 2, cuda_graph: true}}
-  - {id: other, template: curriculum}
-  - {id: impossible, template: train, parameters: {validation_size: 1437}}
+  - {id: other, experiment: curriculum}
+  - {id: impossible, experiment: train, parameters: {validation_size: 1437}}
 """
 
 

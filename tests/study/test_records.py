@@ -39,7 +39,7 @@ PARAMETERS = st.dictionaries(
 
 def record(**changes: Any) -> Record:
     values: dict[str, Any] = {
-        "template": "train",
+        "experiment": "train",
         "parameters": {
             "dataset": "digits",
             "betas": [1.0, 0.1],
@@ -237,7 +237,7 @@ class TestReading:
             *(
                 "dataset",
                 "epochs",
-                "template",
+                "experiment",
                 "scale",
                 "wall_seconds",
                 "data_source",
@@ -341,6 +341,13 @@ class TestReading:
         assert table[["warmup_start", "warmup_end"]].isna().all(axis=1).tolist() == [False, True]
         assert path.read_bytes() == before
 
+    def test_an_old_record_calls_its_experiment_a_template(self, tmp_path):
+        path = record().write(tmp_path / "a.json")
+        content = json.loads(path.read_text())
+        content["template"] = content.pop("experiment")
+        path.write_text(json.dumps(content))
+        assert records.load(path) == record()
+
     def test_what_is_no_record(self, tmp_path, subtests):
         record().write(tmp_path / "whole.json")
         for content in [b"", b"\xff\xfe\x00", b"[1, 2]", b'{"schema": 1', b"[" * 100_000]:
@@ -360,8 +367,8 @@ class TestReading:
             {"scale": "huge"},
             {"parameters": None},
             {"parameters": [1]},
-            {"template": None},
-            {"template": "unknown"},
+            {"experiment": None},
+            {"experiment": "unknown"},
             {"runs": None},
             {"runs": []},
             {"runs": [1]},
@@ -486,7 +493,7 @@ class TestReading:
 
     def test_every_record_of_the_repository_is_read(self):
         paths = sorted(records.FOLDER.rglob("*.json"))
-        assert {records.load(path).template for path in paths} == set(FORMS)
+        assert {records.load(path).experiment for path in paths} == set(FORMS)
 
 
 class TestColumns:

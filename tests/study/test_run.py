@@ -153,7 +153,7 @@ class TestRecord:
     def test_is_complete(self, experiment, record):
         assert record.parameters == experiment.model_dump()
         assert (
-            record.template == "train"
+            record.experiment == "train"
             and record.scale == "smoke"
             and record.epochs_done == 3
             and record.wall_seconds > 0

@@ -17,7 +17,7 @@ from tests.study.made_up import FAST, images, mnist
 
 @pytest.fixture(scope="module")
 def page() -> Page:
-    return Page("E6", "E9", found=images())
+    return Page("E6", "E9", runs=images())
 
 
 def test_a_variant_has_a_short_name_and_its_place() -> None:
@@ -57,7 +57,7 @@ def test_a_page_shows_the_sentence_that_was_written_for_the_verdict() -> None:
     both = [images(**FAST | {"subset": 0, "augmentation": one}) for one in ("none", "crop2-flip")]
     runs = pd.concat(both, ignore_index=True)
     level = 0.9 + 0.01 * runs["seed"]
-    text = Page("E6", found=runs.assign(test_accuracy=level)).answer().data
+    text = Page("E6", runs=runs.assign(test_accuracy=level)).answer().data
     assert text.startswith("{.answer}\nβ = 0.1 is as accurate as β = 1 on all of CIFAR-10")
     assert "The difference is 0.0 points" in text
 
@@ -111,19 +111,19 @@ def test_what_was_trained_has_its_training_accuracy_for_the_premise(page: Page) 
 
 def test_outcomes_outside_the_premise_are_shown_in_parentheses() -> None:
     many = images(dataset="tiny-imagenet", train_accuracy=0.9)
-    boxes = Page("E8", found=many).ground().data
+    boxes = Page("E8", runs=many).ground().data
     assert re.findall(r"\| (\(.*\)) \|\n", boxes) == ["(outside the premise)"] * 2
 
 
 def test_variants_with_too_few_seeds_are_counted_behind_their_names() -> None:
-    few = Page("E4", found=pd.concat([mnist(), mnist("tanh-unit", seeds=2)]))
+    few = Page("E4", runs=pd.concat([mnist(), mnist("tanh-unit", seeds=2)]))
     assert set(few.runs("grid")["variant"]) == {"ReLU, pixels 0 to 1"}
     all_variants = few.runs("grid", some=True)["variant"]
     assert set(all_variants) == {
         "ReLU, pixels 0 to 1",
         "tanh, pixels 0 to 1 (2 of 5 seeds)",
     }
-    assert Page("E4", found=pd.DataFrame()).runs("grid").empty
+    assert Page("E4", runs=pd.DataFrame()).runs("grid").empty
 
 
 def test_differences_stand_beside_the_papers(page: Page) -> None:

@@ -1,4 +1,4 @@
-"""The first page and README.md: settings in which β was varied, sentences, figure, and matrix."""
+"""The first page and README.md: variants in which β was varied, sentences, figure, and matrix."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ CURVES = {"curve_epoch": [0, 1, 2, 4, 8], "curve_test_accuracy": [0.1, 0.3, 0.5,
 
 
 def made(*runs: pd.DataFrame) -> pd.DataFrame:
-    """The settings of made-up runs, all of them with the same curves."""
+    """The variants of made-up runs, all of them with the same curves."""
     found = pd.concat(runs, ignore_index=True)
     found["epochs"] = found["epochs"].fillna(8) if "epochs" in found else 8
-    return measured.settings(
-        Page(found=found.assign(**{name: [curve] * len(found) for name, curve in CURVES.items()}))
+    return measured.variants(
+        Page(runs=found.assign(**{name: [curve] * len(found) for name, curve in CURVES.items()}))
     )
 
 
@@ -60,16 +60,16 @@ def page() -> Page:
 
 
 @pytest.fixture(scope="module")
-def settings(page: Page) -> pd.DataFrame:
-    return measured.settings(page)
+def variants(page: Page) -> pd.DataFrame:
+    return measured.variants(page)
 
 
-# --- settings ---
+# --- variants ---
 
 
-def test_a_setting_is_named_in_words_and_holds_its_numbers() -> None:
+def test_a_variant_is_named_in_words_and_holds_its_numbers() -> None:
     found = made(made_up.mnist("tanh-none"), made_up.images(**FAST), made_up.images(seeds=2))
-    assert list(dict.fromkeys(found["setting"])) == [
+    assert list(dict.fromkeys(found["variant"])) == [
         "CIFAR-10, crops and flips",
         "MNIST, tanh, pixels 0 to 255",
     ], "two seeds are too few"
@@ -77,19 +77,19 @@ def test_a_setting_is_named_in_words_and_holds_its_numbers() -> None:
         "reduced: a small network, 8 epochs",
         "the papers' network, 8 epochs",
     ]
-    first = found[found["setting"].eq("CIFAR-10, crops and flips")].set_index("beta")
+    first = found[found["variant"].eq("CIFAR-10, crops and flips")].set_index("beta")
     assert first.index.tolist() == [0.01, 0.1, 1.0, 5.0, 20.0]  # a warm-up has no β
     assert set(first["seeds"]) == {5}
     assert first.loc[0.1, "gain"].estimate == pytest.approx(1, abs=0.05)
     assert first.loc[1.0, "gain"].estimate == 0
     assert first.loc[0.1, ["ece", "link", "early"]].tolist() == pytest.approx([6, 0.5, 40], abs=0.1)
-    lost = found.set_index(["setting", "beta"])["lost"]
+    lost = found.set_index(["variant", "beta"])["lost"]
     assert lost["MNIST, tanh, pixels 0 to 255", 0.001] == pytest.approx(2400, rel=0.02)
 
 
 def test_a_gain_has_the_interval_of_the_verdict() -> None:
     runs = made_up.images(**FAST)
-    found = made(made_up.mnist(), runs).set_index(["setting", "beta"])
+    found = made(made_up.mnist(), runs).set_index(["variant", "beta"])
     gain = found.loc[("CIFAR-10, crops and flips", 0.1), "gain"]
     own = made_up.verdict("E6", runs).parts[0].findings[0].difference.interval
     # but that its deviation is pooled over the constant β alone, without the warm-up
@@ -100,25 +100,25 @@ def test_older_runs_do_not_decide_beside_a_network_at_real_accuracy() -> None:
     part, mnist = made_up.images(augmentation="crop-flip"), made_up.mnist()
     assert made(part, mnist)["decides"].all()
     found = made(part, mnist, made_up.images(**FAST))
-    assert set(found.loc[~found["decides"], "setting"]) == {
+    assert set(found.loc[~found["decides"], "variant"]) == {
         "CIFAR-10, 6,000 images, crops and flips"
     }
 
 
 @pytest.mark.slow
-def test_the_records_have_settings_with_three_seeds_or_more(settings: pd.DataFrame) -> None:
+def test_the_records_have_variants_with_three_seeds_or_more(variants: pd.DataFrame) -> None:
     expected = {"MNIST, tanh, pixels 0 to 1", "MNIST, ReLU, pixels 0 to 255"}
-    assert expected <= set(settings["setting"])
-    assert settings["seeds"].min() >= 3
-    assert settings.groupby("setting")["beta"].nunique().min() > 1
+    assert expected <= set(variants["variant"])
+    assert variants["seeds"].min() >= 3
+    assert variants.groupby("variant")["beta"].nunique().min() > 1
 
 
-def test_numbers_count_intervals_setting_by_setting() -> None:
+def test_numbers_count_intervals_variant_by_variant() -> None:
     found = made(made_up.mnist(), made_up.mnist("tanh-none"), made_up.images(**FAST))
     chosen = statistics.paired_difference([0.01, -0.01, 0.0], [0.0, 0.0, 0.0])
     b1 = verdict("B1", d=(replace(finding("v", "unresolved"), difference=chosen),))
     numbers = measured.numbers(found, b1, made_up.verdict("B4", made_up.stepping()))
-    assert numbers["settings"] == 3
+    assert numbers["variants"] == 3
     assert numbers["advised"] == 0.1  # 0.001 is best on MNIST, and was not run on images
     assert numbers["accuracy"]["higher"][0.1] == 3
     assert numbers["accuracy"]["lower"][5.0] == 3
@@ -140,15 +140,15 @@ def test_answers_are_filled_with_numbers_and_left_out_where_they_do_not_hold(
 ) -> None:
     entry = {
         "holds": "gains[0.1] | min > 0",
-        "answer": "{ref}`It <sec-a>` gains {{ gains[0.1] }} of {{ settings }}.",
+        "answer": "{ref}`It <sec-a>` gains {{ gains[0.1] }} of {{ variants }}.",
     }
     monkeypatch.setattr(sentences, "written", lambda: {"Use it?": entry})
-    assert sentences.answers({"gains": {0.1: [0.26, 1.0]}, "settings": 2}) == {
+    assert sentences.answers({"gains": {0.1: [0.26, 1.0]}, "variants": 2}) == {
         "Use it?": "{ref}`It <sec-a>` gains 0.3–1.0 of 2."
     }
-    assert sentences.answers({"gains": {0.1: [-0.26, 1.0]}, "settings": 2}) == {}
+    assert sentences.answers({"gains": {0.1: [-0.26, 1.0]}, "variants": 2}) == {}
     with pytest.raises(Exception, match="undefined"):
-        sentences.answers({"settings": 2})
+        sentences.answers({"variants": 2})
 
 
 def test_a_sentence_on_a_claim_is_filled_and_shown_for_its_verdict_alone(
@@ -178,9 +178,9 @@ def test_every_sentence_on_a_claim_can_be_filled_from_the_records(page: Page) ->
 
 
 @pytest.mark.slow
-def test_the_answers_hold_on_the_records(page: Page, settings: pd.DataFrame) -> None:
+def test_the_answers_hold_on_the_records(page: Page, variants: pd.DataFrame) -> None:
     b1, b4 = (made_up.verdict(claim, page.records) for claim in ("B1", "B4"))
-    found = sentences.answers(measured.numbers(settings, b1, b4))
+    found = sentences.answers(measured.numbers(variants, b1, b4))
     missing = "read the missing ones in book/answers.yml beside the new records"
     assert list(found) == list(sentences.written()), missing
     for answer in found.values():
@@ -205,8 +205,8 @@ def test_the_figure_gets_what_the_records_hold() -> None:
 
 
 @pytest.mark.slow
-def test_the_figure_of_the_records_is_small(settings: pd.DataFrame) -> None:
-    assert len(measured.play(settings).data) < 15_000
+def test_the_figure_of_the_records_is_small(variants: pd.DataFrame) -> None:
+    assert len(measured.play(variants).data) < 15_000
 
 
 # --- the matrix ---
@@ -377,12 +377,12 @@ def told(
     for part in claims.ledger()[claim].parts:
         one = finding("tanh-unit", "met", paper=known.get(part, ()))
         if part in several:
-            components = (one,) * several[part]
-            one = Finding(one.variant, "met", "all of these", components=components)
+            findings = (one,) * several[part]
+            one = Finding(one.variant, "met", "all of these", findings=findings)
         parts[part] = (one,)
     found = outcomes.beside(verdict(claim, **parts))
     return {
-        part.id: [published.written(leaf.paper) for leaf in part.findings[0].leaves()]
+        part.id: [published.written(one.paper) for one in part.findings[0].comparisons()]
         for part in found.parts
     }
 
@@ -412,12 +412,12 @@ def test_the_picture_carries_the_hash_of_its_numbers() -> None:
 
 @pytest.mark.slow
 def test_the_readme_and_its_picture_show_what_the_records_say(
-    page: Page, settings: pd.DataFrame
+    page: Page, variants: pd.DataFrame
 ) -> None:
     text = headline.README.read_text(encoding="utf-8")
     assert text.index("$$J") < text.index("## ")
     assert "| claim |" not in text
     assert "{ref}" not in text
     again = "run `python -m study.headline`"
-    assert headline.readme(page, settings) == text, again
-    assert headline.digest(settings) in headline.PICTURE.read_text(encoding="utf-8"), again
+    assert headline.readme(page, variants) == text, again
+    assert headline.digest(variants) in headline.PICTURE.read_text(encoding="utf-8"), again

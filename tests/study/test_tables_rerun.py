@@ -23,10 +23,10 @@ def test_the_lines_of_a_claim_give_the_parameters_back(claim):
     assert jobs, f"no campaign answers {claim}"
     job = jobs[0]
     parameters = rerun.small(claim, job)
-    words = shlex.split(rerun.command(job.template, parameters))
+    words = shlex.split(rerun.command(job.notebook, parameters))
     given = yaml.safe_load(words[words.index("-y") + 1])
     assert given == yaml.safe_load(yaml.safe_dump(parameters))
-    EXPERIMENTS[job.template](**given)
+    EXPERIMENTS[job.notebook](**given)
 
 
 @pytest.mark.parametrize("claim", ANSWERED)
@@ -41,7 +41,7 @@ def test_the_line_that_trains_a_job_anew_names_one_job(claim):
 def shape(claim: str) -> tuple[str, str]:
     """What of a claim's small line can fail in a way of its own: the notebook and the loss."""
     job = rerun.deciding(claim)[0]
-    return job.template, str(rerun.small(claim, job))
+    return job.notebook, str(rerun.small(claim, job))
 
 
 LINES = list({shape(claim): claim for claim in reversed(ANSWERED)}.values())
@@ -53,21 +53,21 @@ def test_the_small_line_runs_to_its_end_and_leaves_its_record(claim, tmp_path):
     job = rerun.deciding(claim)[0]
     written = tmp_path / "run.json"
     papermill.execute_notebook(
-        jupytext.read(ROOT / "notebooks" / "experiments" / f"{job.template}.md"),
+        jupytext.read(ROOT / "notebooks" / "experiments" / f"{job.notebook}.md"),
         tmp_path / "run.ipynb",
         parameters=rerun.small(claim, job) | {"record": str(written)},
         kernel_name="python3",
         cwd=ROOT,
         progress_bar=False,
     )
-    planned = EXPERIMENTS[job.template](**rerun.small(claim, job)).planned()
+    planned = EXPERIMENTS[job.notebook](**rerun.small(claim, job)).planned()
     assert len(records.load(written).runs) == len(planned)
 
 
 @pytest.mark.parametrize("claim", ANSWERED)
 def test_the_small_one_needs_no_file(claim):
     job = rerun.deciding(claim)[0]
-    experiment = EXPERIMENTS[job.template](**rerun.small(claim, job))
+    experiment = EXPERIMENTS[job.notebook](**rerun.small(claim, job))
     names = getattr(experiment, "datasets", None) or [getattr(experiment, "dataset", "digits")]
     assert set(names) <= {"digits", "iris", "wine", "breast_cancer"}
     assert experiment.trainings <= 20

@@ -1,4 +1,4 @@
-"""The arms of the step-size campaign, what each says, and Table 1 taken apart."""
+"""The steps of the step-size campaign, what each says, and Table 1 taken apart."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import pandas as pd
 import pytest
 
 from study import figures, tables
-from study.tables.runs import arms, changes
+from study.tables.runs import changes, steps
 from tests.study import made_up
 
 
 @pytest.fixture(scope="module")
 def found() -> pd.DataFrame:
-    return arms(made_up.stepping().assign(warmup_epochs=0.0))
+    return steps(made_up.stepping().assign(warmup_epochs=0.0))
 
 
-def test_arms_have_names_and_the_rates_come_first(found):
+def test_steps_have_names_and_the_rates_come_first(found):
     rates = [f"learning rate {rate:g}" for rate in (0.001, 0.01, 0.03, 0.1)]
-    assert list(dict.fromkeys(found["arm"])) == [
+    assert list(dict.fromkeys(found["step"])) == [
         *rates,
         "first weights × 255",
         "first layer's rate × 255²",
@@ -41,8 +41,8 @@ def test_a_change_is_paired_over_the_seeds(found):
     assert one_beta[minus].eq(tables.MISSING).all()
 
 
-def test_no_records_have_no_arms():
-    empty = arms(made_up.mnist())
+def test_no_records_have_no_steps():
+    empty = steps(made_up.mnist())
     assert empty.empty and changes(empty, "errors", [0.001], ".0f").empty
 
 
@@ -51,7 +51,7 @@ def test_outcomes_stand_in_a_column_for_each_activation(found):
     figure = figures.against(
         pd.concat([found, found.assign(activation="ReLU")]),
         outcomes,
-        line="arm",
+        line="step",
         panel="activation",
     )
     panels = figure.get_axes()

@@ -195,7 +195,7 @@ def test_paired_intervals_and_p_values_by_scipy(decided):
     paired = 0
     for claim, verdict in decided.items():
         findings = [one for part in verdict.parts for one in part.findings]
-        for leaf in [leaf for one in findings for leaf in one.leaves()]:
+        for leaf in [leaf for one in findings for leaf in one.comparisons()]:
             values = np.array(leaf.difference.values)
             plain = leaf.difference.freedom == len(values) - 1 and claim != "A3"  # of folds
             if not plain or values.std() == 0:

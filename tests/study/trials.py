@@ -53,7 +53,7 @@ class Project:
         parameters = {"betas": [1, 0.1], "warmups": [], "epochs": epochs, "hidden": [16]}
         entry = {
             "id": "digits",
-            "template": "train",
+            "experiment": "train",
             "parameters": parameters,
             "each": {"seeds": [[seed] for seed in range(jobs)]},
         }
