@@ -33,11 +33,12 @@ RENAMED = (
     (r"^cifar100-plain-losses/plain-", "cifar100-fast/plain-losses-"),
     (r"^fast-angular/(cifar10+)-(plain|augmented)-", r"\1-fast/angles-\2-"),
     (r"^(cifar10+)-plain/plain-(between-|edges-)?", r"\1-fast/plain-"),
+    (r"^cifar100-wide/", "cifar100-fast/"),
     (r"^fast-losses/(cifar10+)-", r"\1-fast/losses-"),
     (r"^margin-losses-reduced/plain-", "cifar10-reduced/plain-margin-"),
 )
 CONSTANT_BETA_AND_WARM_UPS = r"(?:-warmup(?:-gd1)?)?-seed\d-?(?:beta|$)"
-FAST = rf"(cifar100?-fast/(?:augmented|plain)){CONSTANT_BETA_AND_WARM_UPS}"
+FAST = rf"(cifar100?-fast/(?:augmented|plain|wide)){CONSTANT_BETA_AND_WARM_UPS}"
 REDUCED = r"((?:cifar10|tiny-imagenet)-reduced/(?:augmented|plain))(?:-warmup)?-seed"
 
 # For each kind of runs the records (campaign/file) by their variant, which the parentheses find,
@@ -114,6 +115,11 @@ PLANS = {
     "cifar100-fast/augmented": [(EVERY, 5)],
     "cifar10-fast/plain": [(EVERY, 5), (("20", "1", "0.1", WARM), 3)],
     "cifar100-fast/plain": [(("50", "20", "5", "1", "0.1", WARM, WARM_1), 5)],
+    "cifar100-fast/wide": [
+        (("20", "5", "1", "0.1", WARM), 10),
+        (("20", "5", "1", "0.1", WARM), 3),
+        (("20", "5", "1", "0.1"), 3),
+    ],
 }
 PLANNED = ("images", "cifar10", "cifar100", "many-classes")
 # Older reduced runs decide no longer once the small network does: in these claims wherever it has

@@ -179,7 +179,10 @@ class Variant:
 
     @property
     def short(self) -> str:
-        """Its name without network and length, which stand once where a page says what was run."""
+        """Its name without network and length, which stand once where a page says what was run.
+
+        The small network has its width, where it is not the usual one.
+        """
         if self.network == LINEAR:
             return str(self)
         if self.activation:
@@ -188,9 +191,10 @@ class Variant:
             return self._decay if self.weight_decay > 0 else "no weight decay"
         if not self.data or not self.network:
             return str(self)
+        width = [f"width {self.width:g}"] if self.on_fast and self.width != 1 else []
         images = [self._of_images] if self.images else []
         augmentation = [AUGMENTATIONS[self.augmentation]] if self.augmentation else []
-        return ", ".join([self.data, *images, *augmentation, *self._conditions()])
+        return ", ".join([self.data, *width, *images, *augmentation, *self._conditions()])
 
     def __lt__(self, other: object) -> bool:
         if not isinstance(other, Variant):

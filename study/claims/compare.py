@@ -237,17 +237,27 @@ class VariantRuns:
             if len(numbers) >= self.seeds
         }
 
-    def best_of(self, *methods: Method, by: str = "test_accuracy") -> Values | None:
+    def best_of(
+        self, *methods: Method, by: str = "test_accuracy", metric: str = ""
+    ) -> Values | None:
         """Take the method with the largest mean; a loss without its numbers stands for all of them.
 
         None as long as one was not run, unless the variant speaks of ``some``.
+
+        Args:
+            methods: among which the best is taken.
+            by: what is largest.
+            metric: what is taken of it, if that is another one.
         """
         means = self.means(by)
         there = [[one for one in means if asked.includes(one)] for asked in methods]
         if not self.some and not all(there):
             return None
         best = max(sum(there, []), key=means.__getitem__, default=None)
-        return None if best is None else replace(self.of(by, best), key=(by, frozenset(methods)))
+        if best is None:
+            return None
+        taken = metric or by
+        return replace(self.of(taken, best), key=(taken, frozenset(methods)))
 
     # --- comparisons of two sides, or of one with 0 ---
 

@@ -75,7 +75,7 @@ class Side(_Content):
 
     method: OneMethod | None = None
     best_of: Annotated[tuple[OneMethod, ...], Field(alias="best of")] = ()
-    by: str = "test_accuracy"  # the metric of the best
+    by: str = "test_accuracy"  # the metric by which it is the best
     smallest: str = ""  # the constant β with the smallest mean of this metric
     largest: Literal["", "beta"] = ""  # the largest constant β that was run
     minus: tuple[OneSide, OneSide] | None = None

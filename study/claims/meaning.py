@@ -66,7 +66,7 @@ def values(side: Side, metric: str, variant: VariantRuns) -> Values | None:
             else times(side.times, difference, f"{side.times:g} × ({difference.name})")
         )
     if side.best_of:
-        return variant.best_of(*side.best_of, by=side.by)
+        return variant.best_of(*side.best_of, by=side.by, metric=metric)
     if side.average:
         return _average(side, metric, variant)
     if side.smallest:

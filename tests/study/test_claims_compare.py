@@ -278,6 +278,10 @@ def test_the_best_of_waits_for_all_rivals_or_takes_those_that_were_run():
     assert variant(hinge=0.5, some=True).best_of(HINGE, MODIFIED, by="x").name == "hinge"
     several = variant(**{"lm 1": 0.5, "lm 2": 0.7, "lm-qu 3": 0.9})
     assert several.best_of(ANY_LM, by="x").name == "LM, λ = 2"  # whatever its numbers
+    turned = replace(both, runs=both.runs.assign(y=-both.runs["x"]))
+    chosen = turned.best_of(HINGE, MODIFIED, by="y", metric="x")  # by one metric, for another
+    assert (chosen.name, chosen.key[0]) == ("hinge", "x")
+    assert (chosen.numbers > 0).all()
     for some in (False, True):
         v = variant(a=1, low=0.5, some=some)
         own = replace(v, runs=v.runs[v.runs["method"] == "a"].assign(method=SMALL))

@@ -84,6 +84,11 @@ def test_a_record_has_its_method_in_one_of_three_ways() -> None:
             "CIFAR-100, 45,000 images, crops and flips",
         ),
         (
+            Variant("cifar100", "fast", width=2.0, augmentation="crop2-flip", epochs=40),
+            "cifar100, fast×2, crops and flips, 40 epochs",
+            "CIFAR-100, width 2, crops and flips",
+        ),
+        (
             Variant("mnist", "mlp", images=6000, images_at_most=True),
             "mnist, perceptron, up to 6,000 images",
             "MNIST, up to 6,000 images",
