@@ -3,7 +3,8 @@ r"""Layers that a loss needs before it: cosines, norms, class centres, Gaussians
 Each keeps its class vectors for one run, or, with ``seeds``, for a stack of R runs; run r of a
 stack starts as the same run alone would. Vectors start uniform in :math:`\pm 1/\sqrt D`, as those
 of :class:`torch.nn.Linear`. One run has weights ``[C, D]``, as there. Results have the type of the
-features, or float32 under autocast; cosines are computed in float32 at least.
+features, or float32 under autocast; cosines are computed in float32 at least. Those of
+:class:`GaussianMixtureHead` have the wider of the types of features and means.
 """
 
 from __future__ import annotations

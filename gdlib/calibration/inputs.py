@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,15 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 ArrayOrTensor = ArrayLike | Tensor
 TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
+
+_transforms_active: Callable[[], bool] = getattr(
+    torch._C, "_are_functorch_transforms_active", lambda: False
+)
+
+
+def looked_on() -> bool:
+    """Say whether a compiler or a ``torch.func`` transform looks on; then no value is read."""
+    return torch.compiler.is_compiling() or _transforms_active()
 
 
 def to_tensor(values: ArrayOrTensor, name: str) -> Tensor:

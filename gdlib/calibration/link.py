@@ -15,6 +15,7 @@ from gdlib.calibration.inputs import (
     check_probabilities,
     floating_type,
     like,
+    looked_on,
     to_tensor,
 )
 
@@ -44,7 +45,8 @@ def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> Tensor
 
     Raises:
         ValueError: if ``probs`` are no probabilities, or if ``beta`` is not finite, not positive,
-            or does not broadcast.
+            or does not broadcast. Values are not looked at within ``torch.compile`` and
+            ``torch.func`` transforms.
 
     Example:
         >>> import torch
@@ -97,7 +99,7 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
         def others(t: Tensor) -> Tensor:
             x = t * ((1 - t) + b * t) * ratio
             p = 2 * x / (1 + (1 + 4 * (b - 1) * x).clamp(min=0).sqrt())
-            if not huge.any():
+            if not looked_on() and not huge.any():
                 return p
             x_over_b = t * ((1 - t) / b + t) * ratio  # for a β whose square cannot be held
             return torch.where(
@@ -212,12 +214,14 @@ def _link_arguments(
     """Return probabilities ``[..., C]`` and β with a class dimension to broadcast, in float64."""
     tensor = to_tensor(probs, "probs")
     p = tensor.to(torch.float64)
-    check_probabilities(p.detach(), "probs", floating_type(tensor))
+    hidden = looked_on()  # under torch.func.vmap and the like no value can be read
+    if not hidden:
+        check_probabilities(p.detach(), "probs", floating_type(tensor))
     try:
         b = torch.as_tensor(beta, dtype=torch.float64, device=p.device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"beta must be a number or values that broadcast; got {beta!r}") from error
-    if not (torch.isfinite(b) & (b > 0)).all():
+    if not hidden and not (torch.isfinite(b) & (b > 0)).all():
         raise ValueError(f"beta must be finite and positive, not {beta}")
     try:
         return p, b.expand(p.shape[:-1]).unsqueeze(-1)

@@ -265,12 +265,17 @@ def broadcasts(shape: torch.Size, to: torch.Size) -> bool:
     return True
 
 
-def compute_in(input: Tensor) -> tuple[Tensor, torch.dtype]:
+def compute_in(input: Tensor, name: str = "input") -> tuple[Tensor, torch.dtype]:
     """Return the logits in the type to compute in, and the type of the result.
 
     That is the type of the input, or float32 under autocast.
     """
-    compute = _COMPUTE_DTYPE[input.dtype]
+    compute = _COMPUTE_DTYPE.get(input.dtype)
+    if compute is None:
+        raise ValueError(
+            f"{name} must be of type float16, bfloat16, float32 or float64, got {input.dtype}; "
+            "convert it with .float()"
+        )
     values = input if input.dtype == compute else input.to(compute)
     return values, compute if autocasts(input.device.type) else input.dtype
 

@@ -223,10 +223,12 @@ def _by_softmax(
         gradient = torch.empty_like(logits if whole else logits[blocks[0]])
         for block in blocks:
             part = logits[block]
-            b, d = (v[block] if isinstance(v, Tensor) else v for v in (beta, divisor))
+            factor, over = (
+                value[block] if isinstance(value, Tensor) else value for value in (beta, divisor)
+            )
             out = gradient[block] if whole else gradient[: len(part)]
             true[block], total[block], _ = _of_a_block(
-                part, true_class[block], b, dim, d, wants_gradient, out
+                part, true_class[block], factor, dim, over, wants_gradient, out
             )
     log_true = true.log()
     # a probability too small to be held with all its digits
@@ -292,9 +294,11 @@ def _of_few_classes(
         powers.scatter_(1, true_class, others.mul_(-1.0))
         powers.div_(total.mul_(divisor))
     if far is not None:
-        b, d = (value[far] if isinstance(value, Tensor) else value for value in (beta, divisor))
+        factor, over = (
+            value[far] if isinstance(value, Tensor) else value for value in (beta, divisor)
+        )
         losses[far], powers[far] = _by_softmax(
-            logits[far], true_class[far], b, 1, d, wants_gradient
+            logits[far], true_class[far], factor, 1, over, wants_gradient
         )
     return losses, powers
 
@@ -319,37 +323,38 @@ def _against_shares(
     product = spread.numel() == 1 and isinstance(beta, float) and beta < 80
     losses, gradient = torch.empty_like(scales), torch.empty_like(logits)
     for block in _blocks(logits, dim):
-        z, scale = logits[block], scales[block]
-        b = beta[block] if isinstance(beta, Tensor) else beta
-        a = spread[block] if len(spread) == len(logits) else spread
-        p = torch.softmax(z, dim, out=gradient[block])
-        distance, log_p_of_top = z - z.amax(dim, keepdim=True), p.amax(dim, keepdim=True).log_()
+        part, scale = logits[block], scales[block]
+        factor = beta[block] if isinstance(beta, Tensor) else beta
+        share = spread[block] if len(spread) == len(logits) else spread
+        powers = torch.softmax(part, dim, out=gradient[block])
+        distance = part - part.amax(dim, keepdim=True)
+        log_of_top = powers.amax(dim, keepdim=True).log_()
         # the class with p > 1/2, or the first
-        near = p.round().mul_(places).sum(dim, keepdim=True).nan_to_num_(0.0).long()
-        p_near = p.gather(dim, near)
-        others = p.scatter_(dim, near, 0.0).sum(dim, keepdim=True)
-        d = (p.scatter_(dim, near, p_near) * (b - 1)).add_(1)
-        d.scatter_(dim, near, others + b * p_near)
+        near = powers.round().mul_(places).sum(dim, keepdim=True).nan_to_num_(0.0).long()
+        p_near = powers.gather(dim, near)
+        others = powers.scatter_(dim, near, 0.0).sum(dim, keepdim=True)
+        decay = (powers.scatter_(dim, near, p_near) * (factor - 1)).add_(1)
+        decay.scatter_(dim, near, others + factor * p_near)
         if product:
-            loss = a * (
-                d.prod(dim, keepdim=True).log_()
+            loss = share * (
+                decay.prod(dim, keepdim=True).log_()
                 - distance.sum(dim, keepdim=True)
-                - batch.classes * log_p_of_top
+                - batch.classes * log_of_top
             )
         else:
-            loss = (d.log().sub_(distance).sub_(log_p_of_top) * a).sum(dim, keepdim=True)
+            loss = (decay.log().sub_(distance).sub_(log_of_top) * share).sum(dim, keepdim=True)
         if own is not None:
             true, more = batch.true_class[block], own[block]
-            d_true = d.gather(dim, true)
-            loss += more * (d_true.log() - distance.gather(dim, true) - log_p_of_top)
+            decay_true = decay.gather(dim, true)
+            loss += more * (decay_true.log() - distance.gather(dim, true) - log_of_top)
         losses[block] = loss
         if not wants_gradient:
             continue
-        quotient = torch.div(scale * -a, d)
+        quotient = torch.div(scale * -share, decay)
         if own is not None:
-            quotient.scatter_add_(dim, true, scale * -more / d_true)
+            quotient.scatter_add_(dim, true, scale * -more / decay_true)
         of_near = quotient.gather(dim, near)
         rest = quotient.scatter_(dim, near, 0.0).sum(dim, keepdim=True)
-        torch.addcmul(quotient, p, rest + of_near, value=-1, out=p)
-        p.scatter_(dim, near, others * of_near - p_near * rest)
+        torch.addcmul(quotient, powers, rest + of_near, value=-1, out=powers)
+        powers.scatter_(dim, near, others * of_near - p_near * rest)
     return losses, gradient

@@ -128,12 +128,8 @@ class Batch:
         true = self.true(logits) if true is None else true - shift
         if self.mixed:
             return log_of_others(logits, self.dim) - true
-        return (
-            torch.logsumexp(
-                logits.scatter(self.dim, self.true_class, lowest(logits)), self.dim, keepdim=True
-            )
-            - true
-        )
+        others = logits.scatter(self.dim, self.true_class, lowest(logits))
+        return torch.logsumexp(others, self.dim, keepdim=True) - true
 
     def shares(self) -> tuple[Tensor, Tensor | None]:
         """Return the share of each class in a mixed loss, with its weight.
@@ -142,8 +138,10 @@ class Batch:
         """
         weight = self.values.new_ones(1) if self.weight is None else self.weight.to(self.values)
         of_true = weight.expand(self.classes)
-        weight = weight.reshape([1] * self.dim + [-1] + [1] * (len(self.index_shape) - self.dim))
-        spread, rest = weight * (self.smoothing / self.classes), 1 - self.smoothing
+        behind = len(self.index_shape) - self.dim
+        weight = weight.reshape([1] * self.dim + [-1] + [1] * behind)
+        spread = weight * (self.smoothing / self.classes)
+        rest = 1 - self.smoothing
         if self.soft:
             return spread + self.target.to(self.values) * rest * weight, None
         return spread, rest * of_true[self.true_class]
@@ -151,9 +149,9 @@ class Batch:
     def used(self) -> Tensor:
         """Return the weight of each sample in the divisor of the mean, 0 if it does not count."""
         valid = self.valid.to(self.values.dtype)
-        return (
-            valid if self.soft or self.weight is None else self.weight.to(valid)[self.index] * valid
-        )
+        if self.soft or self.weight is None:
+            return valid
+        return self.weight.to(valid)[self.index] * valid
 
     def reduce(self, losses: Tensor, of_true: Tensor | None = None) -> Tensor:
         """Reduce losses and, beside them, others ``of_true`` classes alone.
@@ -162,14 +160,11 @@ class Batch:
         """
         if self.mixed:
             spread, own = self.shares()
-            own_losses = (
-                0.0
-                if own is None
-                else (own * losses.gather(self.dim, self.true_class)).squeeze(self.dim)
-            )
-            reduced = self.reduce_samples(
-                (spread * losses).sum(self.dim) + own_losses, weighted=True
-            )
+            mixed = (spread * losses).sum(self.dim)
+            if own is not None:
+                own_losses = own * losses.gather(self.dim, self.true_class)
+                mixed = mixed + own_losses.squeeze(self.dim)
+            reduced = self.reduce_samples(mixed, weighted=True)
         else:
             reduced = self.reduce_samples(losses.squeeze(self.dim), weighted=False)
         if of_true is not None:
@@ -185,7 +180,9 @@ class Batch:
         losses = torch.where(self.valid, losses if weighted else losses * used, 0.0)
         if self.reduction == "none":
             return losses
-        return losses.sum() / _divisor(used) if self.reduction == "mean" else losses.sum()
+        if self.reduction == "sum":
+            return losses.sum()
+        return losses.sum() / _divisor(used)
 
     def scales(self) -> Tensor:
         """Return the factor of each sample's loss in :meth:`reduce`, with the class dimension."""

@@ -551,7 +551,7 @@ def adacos_statistics(
             "expected cosines [N, C] or [R, N, C] with class indices [N] or [R, N]; "
             f"got {list(cosine.shape)} and {list(target.shape)}"
         )
-    cosine, _ = compute_in(cosine)
+    cosine, _ = compute_in(cosine, "cosine")
     before = torch.as_tensor(scale, dtype=cosine.dtype, device=cosine.device)
     runs = cosine.shape[:-2]
     if before.ndim and before.shape != runs:

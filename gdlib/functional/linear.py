@@ -108,7 +108,7 @@ def linear_gd_cross_entropy(
 
     if len(features) == 0 or not all(serves(part, beta) for part in parts):
         return eager(*parts)
-    compute, result_dtype = compute_in(features)
+    compute, result_dtype = compute_in(features, "features")
     rows = block_rows or max(1, _BLOCK // len(weight))
     blocks = _Blocks(
         batch,

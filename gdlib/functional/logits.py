@@ -502,7 +502,7 @@ def super_symmetric_projection(weight: Tensor) -> Tensor:
             f"{classes} super-symmetric class vectors need at least {classes - 1} features; "
             f"got {weight.shape[-1]}"
         )
-    vectors, _ = compute_in(weight)
+    vectors, _ = compute_in(weight, "weight")
     if readable(vectors) and not vectors.isfinite().all():
         raise ValueError("class vectors must be finite to be projected; some are NaN or infinite")
     centred = vectors - vectors.mean(-2, keepdim=True)

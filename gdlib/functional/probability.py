@@ -267,7 +267,7 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
             f"nll must be a floating tensor, the cross-entropy of each sample; got {given}"
         )
     beta = check_parameter("beta", beta, "> 0", nll.shape)
-    values, result_dtype = compute_in(nll)
+    values, result_dtype = compute_in(nll, "nll")
     smallest, _ = extremes(nll, 0.0)  # of no samples 0
     if smallest < -1e-3:
         raise ValueError(

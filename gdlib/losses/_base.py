@@ -34,8 +34,9 @@ class Loss(nn.Module, ABC):
     Values are checked when the module is made and when an attribute is set. A number is a part of
     the module that a copy or a pickle keeps and ``state_dict`` does not, as in PyTorch's own
     losses. A tensor is a buffer: it is in ``state_dict``, and ``.to()`` moves and converts it. A
-    number that is set where a tensor was is put into a tensor of that shape, type and device. A
-    :class:`torch.nn.Parameter` is learnt; what is learnt is set through its ``data``.
+    number that is set where a tensor was is put into a tensor of that shape, type and device; where
+    the tensor held whole numbers, into a floating one. A :class:`torch.nn.Parameter` is learnt;
+    what is learnt is set through its ``data``.
     """
 
     weight: Tensor | None
@@ -75,7 +76,7 @@ class Loss(nn.Module, ABC):
                     delattr(self, name)
                 self.register_buffer(name, value)
         elif isinstance(before, Tensor) and value is not None:
-            return torch.full_like(before, value)
+            return _filled(before, value, name)
         elif name in self._buffers and value is not None:
             del self._buffers[name]
         return value
@@ -90,3 +91,15 @@ class Loss(nn.Module, ABC):
     def extra_repr(self) -> str:
         """Name the hyperparameters that shape the loss."""
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in [*self._checks, "reduction"])
+
+
+def _filled(before: Tensor, value: float, name: str) -> Tensor:
+    """Put a number into a tensor as the one before; refuse one that its type rounds away."""
+    dtype = before.dtype if before.is_floating_point() else torch.get_default_dtype()
+    filled = torch.full_like(before, value, dtype=dtype)
+    if value and not (0.5 < torch.full((), value, dtype=dtype).item() / value < 2.0):
+        raise ValueError(
+            f"{name} is a tensor of type {dtype}, which cannot hold {value}; give {name} a tensor "
+            f"of another type first, such as torch.tensor({value})"
+        )
+    return filled

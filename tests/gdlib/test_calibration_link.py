@@ -243,3 +243,12 @@ class TestBetaForConfidence:
     def test_what_are_no_probabilities(self) -> None:
         with pytest.raises(ValueError, match="sum to 1"):
             beta_for_confidence([0.5, 0.6], 0.7)
+
+
+@pytest.mark.parametrize("link", [beta_link, inverse_beta_link])
+def test_under_vmap_over_samples_and_over_beta(link):
+    probs = torch.softmax(torch.randn(5, 4, generator=torch.Generator().manual_seed(0)), 1)
+    betas = torch.tensor([0.01, 0.1, 1.0, 10.0, 1e200], dtype=torch.float64)
+    rows = torch.func.vmap(link, in_dims=(0, 0))(probs, betas)
+    torch.testing.assert_close(rows, link(probs, betas))
+    torch.testing.assert_close(torch.func.vmap(lambda row: link(row, 0.1))(probs), link(probs, 0.1))

@@ -5,6 +5,7 @@ A run in a stack starts and answers as the same run alone.
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.nn import functional as F
 
@@ -135,6 +136,17 @@ class TestClassCenters:
 
 
 class TestGaussianMixtureHead:
+    @pytest.mark.parametrize("diagonal", [True, False])
+    def test_results_have_the_wider_type(self, diagonal):
+        head = GaussianMixtureHead(3, 2, diagonal=diagonal)
+        for features, means, wider in (
+            (torch.float16, torch.float32, torch.float32),
+            (torch.float64, torch.float32, torch.float64),
+            (torch.bfloat16, torch.bfloat16, torch.bfloat16),
+        ):
+            distance, _ = head.to(means)(torch.ones(4, 3, dtype=features))
+            assert distance.dtype == wider
+
     def test_against_the_multivariate_normal(self):
         head, features = GaussianMixtureHead(3, 2, diagonal=True), draw(5, 3)
         torch.nn.init.uniform_(head.log_deviation, -0.5, 0.5)

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from gdlib import GDCrossEntropyLoss, calibration, functional, heads, losses
+from gdlib.functional._arguments import compute_in
 from gdlib.models import StackedMLP, fast
 from gdlib.schedules import Constant, LinearWarmup
 from gdlib.train import Batches, Checkpoint, Execution, Optimisation, predict, train
@@ -153,7 +154,37 @@ class TestAdaCos:
         torch.testing.assert_close(fixed(cosines, soft), fixed(cosines, LABELS))
 
 
+class TestANumberWhereATensorWas:
+    def test_whole_numbers_become_floating(self) -> None:
+        """β = 0.5 once became 0, which the next batch refused."""
+        loss = losses.GDCrossEntropyLoss(beta=torch.tensor(1))
+        loss.beta = 0.5
+        assert loss.beta == 0.5 and loss.beta.dtype == torch.float32
+        assert torch.equal(loss.state_dict()["beta"], torch.tensor(0.5))
+
+    def test_the_type_stays_where_it_holds_the_number(self) -> None:
+        loss = losses.GDCrossEntropyLoss(beta=torch.ones((), dtype=torch.float16))
+        loss.beta = 0.1
+        assert loss.beta.dtype == torch.float16 and loss.beta == torch.tensor(0.1).half()
+        loss.temperature = torch.ones(6)
+        loss.temperature = 2
+        assert torch.equal(loss.temperature, torch.full((6,), 2.0))
+
+    @pytest.mark.parametrize("beta", [1e-9, 1e6])
+    def test_a_number_that_the_type_rounds_away(self, beta: float) -> None:
+        loss = losses.GDCrossEntropyLoss(beta=torch.ones((), dtype=torch.float16))
+        with pytest.raises(ValueError, match="float16, which cannot hold .* of another type"):
+            loss.beta = beta
+        assert loss.beta == 1.0
+        loss.beta = torch.tensor(beta)
+        assert loss.beta == torch.tensor(beta)
+
+
 class TestFunctions:
+    def test_whole_numbers_are_no_type_to_compute_in(self) -> None:
+        with pytest.raises(ValueError, match=r"nll must be .* got torch.int64; .* \.float\(\)"):
+            compute_in(LABELS, "nll")
+
     def test_a_cross_entropy_that_rounding_put_below_zero(self) -> None:
         """It gave NaN where β was smaller still."""
         nll = torch.tensor([-1e-7, 0.0, 1.0], requires_grad=True)
