@@ -145,8 +145,8 @@ class Values:
     terms: tuple[Term, ...] = ()
 
 
-# None is a method that was not run
-Side = Method | Values | None
+# a name is what a page has put in the place of a method; None is a method that was not run
+Side = Method | str | Values | None
 
 # what tells the runs of a method apart, where a variant has several of it
 _APART = ("learning_rate", "momentum", "matched", "step", "samples", "epochs", "label_noise")
@@ -205,7 +205,7 @@ class VariantRuns:
         """Take the runs that have these values in their columns."""
         return self.where(self.runs[list(values)].eq(pd.Series(values)).all(axis=1), words)
 
-    def having(self, metric: str, method: Method | None) -> pd.Series[float]:
+    def having(self, metric: str, method: Method | str | None) -> pd.Series[float]:
         """Take the metric of one method, unit by unit."""
         if metric not in self.runs:
             return pd.Series(dtype=float)
@@ -359,7 +359,9 @@ class VariantRuns:
             scales=self.scales,
         )
 
-    def interval(self, metric: str, first: Method, second: Method) -> statistics.Interval | None:
+    def interval(
+        self, metric: str, first: Method | str, second: Method | str
+    ) -> statistics.Interval | None:
         """Estimate the difference of two methods in a metric; None for fewer than two units."""
         finding = replace(self, seeds=2).larger(metric, first, second)
         return finding.difference.interval if finding and finding.difference else None

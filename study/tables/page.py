@@ -1,6 +1,6 @@
 """What every page of evidence shows around its figure and its table.
 
-That is the claim, the answer, what it rests on, the criteria, the commands.
+That is the claim, the answer, what it rests on, the parts, the commands.
 
 A page begins with ``page = Page("E4")`` and ``page.answer()``, takes its runs from
 ``page.runs("grid")`` and ends with ``page.ground()``.
@@ -58,7 +58,7 @@ class Page:
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
-        """The verdict on each claim that has criteria."""
+        """The verdict on each claim that has parts."""
         return {
             claim: beside(one)
             for claim, one in claims.verdicts(
@@ -159,10 +159,10 @@ class Page:
     def ground(self) -> Markdown:
         """Show what the claims rest on.
 
-        Closed below it are the criteria with their findings, and the commands to run it all again.
+        Closed below it are the parts with their findings, and the commands to run it all again.
         """
         return Markdown(
-            "\n\n".join([self._rests_on(), *map(self._criteria, self.verdicts), self._rerun()])
+            "\n\n".join([self._rests_on(), *map(self._parts, self.verdicts), self._rerun()])
         )
 
     def _rests_on(self) -> str:
@@ -186,7 +186,7 @@ class Page:
         frame = pd.DataFrame(rows).fillna(MISSING)
         return table(frame, f"tab-{self._name}-runs", caption, group="scale")._repr_markdown_()
 
-    def _criteria(self, claim: str) -> str:
+    def _parts(self, claim: str) -> str:
         rows: list[dict[str, Any]] = []
         verdict = self.verdicts[claim]
         for part in verdict.parts:
@@ -202,14 +202,14 @@ class Page:
             frame["pairs"] = frame["pairs"].astype("Int64")
         claimed = claims.ledger()[claim].short or claim
         caption = (
-            f"{claimed}: the criteria and what was found. Differences of shares are in percentage"
+            f"{claimed}: its parts and what was found. Differences of shares are in percentage"
             " points; p is corrected for the comparisons of the claim that decide. Outcomes in"
             " parentheses are shown and decide nothing."
         )
         shown = table(
             frame, f"tab-{claim.lower()}-verdict", caption, formats=_formats(frame), group="part"
         )
-        return closed(f"Criteria and findings: {claimed}", shown)
+        return closed(f"Parts and findings: {claimed}", shown)
 
     def _rerun(self) -> str:
         campaigns = campaign.coverage_table(answers.answering(self.claims))
@@ -282,7 +282,7 @@ def _at_one(group: pd.DataFrame) -> dict[str, str]:
 
 
 def _row(one: Finding, *, whole: bool) -> dict[str, Any]:
-    """Write a finding, or a comparison that it is made of, as a row of the table of criteria."""
+    """Write a finding, or a comparison that it is made of, as a row of the table of parts."""
     ours, papers = effects(one)
     name = one.variant.short if whole else f"– {one.methods}"
     outcome = ", ".join([f"{MARKS[one.outcome]} {one.outcome}", *one.notes])

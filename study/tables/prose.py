@@ -30,10 +30,12 @@ import pandas as pd
 from IPython.display import display
 from jinja2 import Environment, StrictUndefined
 
+from study.claims.compare import VariantRuns
 from study.metrics import metric as metric_named
 from study.records import verbatim
-from study.statistics import Interval, paired_difference
+from study.statistics import Interval
 from study.tables.book import MISSING, cell, signed
+from study.variants import Variant
 
 MIME = "application/x.gdlib.numbers-of-prose+json"
 """The type of the output that carries the numbers of a page."""
@@ -158,10 +160,14 @@ class Means:
     Attributes:
         by_variant: the means over the seeds, or of the differences seed by seed.
         by_run: the values behind them, each with the one that is subtracted, 0 if none is.
+        estimated: gives the interval of the difference, where a verdict would, times this factor.
+        factor: that of the metric, such as 100 for points.
     """
 
     by_variant: Mapping[str, float]
     by_run: tuple[tuple[float, float], ...]
+    estimated: Callable[[], Interval | None] = lambda: None
+    factor: float = 1.0
 
     def written(self, spec: str = "") -> str:
         """Write the mean of one variant, or the smallest and the largest of several."""
@@ -176,14 +182,16 @@ class Means:
 
     @property
     def interval(self) -> Interval:
-        """The mean difference of one variant with its 95 % interval, paired over the seeds."""
+        """The mean difference of one variant with its 95 % interval, as verdicts estimate it."""
         if len(self.by_variant) != 1:
             raise ValueError(
                 "an interval is of one variant; these are "
                 f"{', '.join(map(str, self.by_variant))}: say which with where(variant=...)"
             )
-        own, other = zip(*self.by_run, strict=True)
-        return paired_difference(own, other).interval
+        interval = self.estimated()
+        if interval is None:
+            raise Missing("an interval is of a difference over two seeds or more: name minus=...")
+        return interval.times(self.factor)
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:
@@ -253,7 +261,12 @@ class Numbers:
         wide = metric_named(metric).factor * wide[sides].dropna()
         own, other = wide[sides[0]], wide[sides[1]] if minus is not None else 0.0 * wide[sides[0]]
         means = (own - other).groupby(level=0).mean()
-        return Means(dict(means), tuple(zip(own, other, strict=True)))
+        factor = metric_named(metric).factor
+        by_run = tuple(zip(own, other, strict=True))
+        if minus is None:
+            return Means(dict(means), by_run, factor=factor)
+        trained = VariantRuns(Variant(), runs.assign(method=runs["schedule"]))
+        return Means(dict(means), by_run, partial(trained.interval, metric, *sides), factor)
 
 
 def _label(method: float | str) -> str:

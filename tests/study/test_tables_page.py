@@ -80,14 +80,14 @@ def test_a_page_says_which_runs_are_under_way(page: Page, monkeypatch: pytest.Mo
         assert page.answer("E6").data.partition("\n\n> ")[0].endswith(told)
 
 
-def test_what_a_page_rests_on_is_open_and_criteria_and_commands_are_closed(page: Page) -> None:
+def test_what_a_page_rests_on_is_open_and_parts_and_commands_are_closed(page: Page) -> None:
     text = page.ground().data
     before, *boxes = text.split("::::::{dropdown} ")
     assert ":name: tab-e6-e9-runs" in before
     assert "**Reduced runs**" in before
     titles = [box.partition("\n")[0] for box in boxes]
     assert titles[0] == (
-        "Criteria and findings: On CIFAR-10 a small β is more accurate, and the warm-up most"
+        "Parts and findings: On CIFAR-10 a small β is more accurate, and the warm-up most"
     )
     assert titles[2] == "Run it again"
     # differences of accuracy are in points
