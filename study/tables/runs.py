@@ -71,6 +71,7 @@ def differences(
     methods: Sequence[Method | float | str] = (),
     *,
     minus: Method | float | str = 1.0,
+    within: str = "variant",
     scale: float = 100.0,
     spec: str = ".1f",
 ) -> pd.DataFrame:
@@ -83,6 +84,8 @@ def differences(
         methods: those that are shown, in this order; all, if none is named. Where a page has put a
             name of its own in their place, it is that.
         minus: the method that is subtracted.
+        within: the column whose value runs share that estimate a deviation together, where a page
+            shows a variant in several groups.
         scale: a factor for all numbers, such as 100 for points.
         spec: their format.
 
@@ -93,7 +96,8 @@ def differences(
     base = Method.parse(minus)
     known = runs[runs[metric].notna()] if metric in runs else runs[:0]
     for variant, group in known.groupby("variant", sort=False):
-        own = VariantRuns(Variant(), group)
+        together = known[known[within] == group[within].iloc[0]]
+        own = VariantRuns(Variant(), group, whole=together)
         there = list(dict.fromkeys(group["method"]))
         asked = [one if one in there else Method.parse(one) for one in methods]
         dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
