@@ -189,7 +189,11 @@ def _legend() -> str:
     marks = ", ".join(
         f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items()
     )
-    return f"Comparisons {marks}; an empty cell: not run."
+    return (
+        f"Comparisons {marks}; an empty cell: none decides. Claims about networks that have learnt"
+        " their training images are decided where these have, without augmentation, and not where"
+        " they have not, with crops and flips."
+    )
 
 
 def _table(verdicts: Sequence[Verdict], name: str, caption: str) -> str:
@@ -248,7 +252,7 @@ def _cell(name: str, findings: Sequence[tuple[str, Finding]], address: str) -> s
     A line has the variant, what is compared, and the effects, ours and the papers'.
     """
     if not findings:
-        return '<td class="none"><span class="visually-hidden">not run</span></td>'
+        return '<td class="none"><span class="visually-hidden">none decides</span></td>'
     lines = []
     for part, one in findings:
         each = (

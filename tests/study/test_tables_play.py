@@ -238,7 +238,7 @@ def test_the_matrix_has_mark_word_effect_and_link() -> None:
         " +2.0 [−0.5, +4.5] points (papers: GD-2: +0.2)"
     )
     assert [line.split()[0] for line in lines] == ["✓", "✗", "○"]
-    assert other.select("td")[-1].get_text() == "not run"
+    assert other.select("td")[-1].get_text() == "none decides"
     assert text(other, ".word") == "not run"
 
 
