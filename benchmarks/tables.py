@@ -7,11 +7,14 @@ of ten folds) in a stack, and a few of them one by one. Both ways do the same st
 the ratio is that of the times per run and step. Times are processor times of this one thread.
 Softmax, soft margin and gradient decay are trained by the backward pass written by hand, the others
 by autograd. Compiled means ``torch.compile`` of the model and of the loss, of the stack (by
-autograd) and of the loop alike; how long the compiler takes is not counted.
+autograd) and of the loop alike; how long the compiler takes is not counted. Softmax and gradient
+decay are measured against PyTorch's own stack too, ``torch.func.stack_module_state`` under
+``vmap``.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -35,6 +38,7 @@ from study.run import order_of_parts
 RUNS, SAMPLES, BATCH, EPOCHS, TURNS, ROUNDS, ALONE = 100, 135, 16, 10, 7, 5, 2
 SIZES = [4, 16, 16, 3]
 COMPILED = ("softmax", "gd 0.1", "arcgrad 5", "adacos")  # the compiler takes half a minute for each
+MAPPED = ("softmax", "gd 0.1")
 TITLES = {
     "softmax": "softmax",
     "m-softmax 0.5": "soft margin",
@@ -142,8 +146,9 @@ class Loop:
         if self.compiled is not None:
             self.compiled.compile(dynamic=False)
 
-    def __call__(self) -> None:
-        """Train."""
+    def __call__(self) -> list[Alone]:
+        """Train; return the networks, one again and again where it is compiled."""
+        networks = []
         for _ in range(ALONE):
             network = Alone(self.text)
             if self.compiled is not None:
@@ -155,6 +160,38 @@ class Loop:
                     optimizer.zero_grad()
                     network(self.inputs[chosen], self.labels[chosen]).backward()
                     optimizer.step()
+            networks.append(network)
+        return networks
+
+
+class Mapped:
+    """The trainings of one method as PyTorch stacks modules; each call starts anew."""
+
+    def __init__(
+        self, text: str, inputs: Tensor, labels: Tensor, *, runs: int, epochs: int
+    ) -> None:
+        self.text, self.inputs, self.labels = text, inputs, labels
+        self.runs, self.epochs = runs, epochs
+
+    def __call__(self) -> dict[str, Tensor]:
+        """Train; return the weights, ``[R, ...]`` each."""
+        networks = [Alone(self.text) for _ in range(self.runs)]
+        weights, _ = torch.func.stack_module_state(networks)
+        form = copy.deepcopy(networks[0]).to("meta")
+
+        def loss_of_run(weights: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
+            return torch.func.functional_call(form, weights, (inputs, labels))
+
+        gradients_of = torch.func.vmap(torch.func.grad(loss_of_run))
+        optimizer = torch.optim.SGD(weights.values(), lr=0.1, momentum=0.9)
+        for _ in range(self.epochs):
+            order = torch.stack([torch.randperm(SAMPLES) for _ in range(self.runs)])
+            for chosen in order.split(BATCH, dim=1):
+                batch = self.inputs[chosen], self.labels[chosen]
+                for name, gradient in gradients_of(weights, *batch).items():
+                    weights[name].grad = gradient
+                optimizer.step()
+        return weights
 
 
 def measure(
@@ -172,6 +209,8 @@ def measure(
         "stacked": Stack(text, inputs, labels, runs=runs, epochs=epochs),
         "plain": Loop(text, inputs, labels, epochs=epochs),
     }
+    if text in MAPPED:
+        ways["mapped"] = Mapped(text, inputs, labels, runs=runs, epochs=epochs)
     if text in compiled:
         torch._dynamo.reset()
         try:
@@ -200,13 +239,14 @@ def measure(
         ),
         ("compiled", "compiled plain"): ("compiled loop", "the same loop, compiled", {}),
         ("stacked", "compiled plain"): ("compiled loop", "the same loop, compiled", {}),
+        ("stacked", "mapped"): ("vmap", "torch.func.vmap", {}),
     }
     rows = []
     for (ours, theirs), (group, against, asked) in pairs.items():
         if ours in seconds and theirs in seconds:
             one, other = (
                 [value / (number * steps) for value in seconds[way]]
-                for way, number in ((ours, runs), (theirs, ALONE))
+                for way, number in ((ours, runs), (theirs, runs if theirs == "mapped" else ALONE))
             )
             title = f"{TITLES[text]}, {'compiled' if ours == 'compiled' else 'eager'}"
             texts = {

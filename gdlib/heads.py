@@ -16,7 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from gdlib.functional import center_update
-from gdlib.functional._arguments import FLOATING, compute_in, exactly
+from gdlib.functional._arguments import (
+    FLOATING,
+    check_boolean,
+    check_seeds,
+    compute_in,
+    exactly,
+)
 from gdlib.functional.distance import check_rate
 
 __all__ = ["ClassCenters", "CosineLinear", "GaussianMixtureHead", "NormedLinear", "cosines"]
@@ -216,12 +222,18 @@ class GaussianMixtureHead(_Head):
         seeds: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
+        check_boolean("diagonal")(diagonal)
         means = _initial_vectors(features, classes, seeds, columns=False)
         self.means = nn.Parameter(means)
         self.log_deviation = nn.Parameter(torch.zeros_like(means)) if diagonal else None
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Compute half the squared distances, and half the log-determinants."""
+        if not features.is_floating_point() or features.shape[-1:] != self.means.shape[-1:]:
+            raise ValueError(
+                f"features must be floating vectors with {self.means.shape[-1]} numbers, as the "
+                f"means have; got {features.dtype} of shape {list(features.shape)}"
+            )
         gaps = features.unsqueeze(-2) - self.means.unsqueeze(-3)  # (..., N, C, D)
         if self.log_deviation is None:
             unit = self.means.new_zeros(self.means.shape[:-1]).unsqueeze(-2)
@@ -251,8 +263,10 @@ def _initial_vectors(
 ) -> Tensor:
     """Draw ``[C, D]`` for one run, ``[R, D, C]`` or ``[R, C, D]`` for a stack."""
     _check_sizes(features, classes)
-    if seeds is not None and not len(seeds):
-        raise ValueError("seeds is empty: give one seed for each run, or None for one run")
+    if seeds is not None:
+        if not len(seeds):
+            raise ValueError("seeds is empty: give one seed for each run, or None for one run")
+        check_seeds(seeds)
     bound = 1 / math.sqrt(features)
     if seeds is None:
         return torch.empty(classes, features).uniform_(-bound, bound)

@@ -94,7 +94,13 @@ def bootstrap_calibration(
     counted, _ = samples(probs, labels, ignore_index, "probs")
     tensors = counted.detach().cpu(), torch.from_numpy(y)
     given = tensors if isinstance(probs, Tensor) else (tensors[0].numpy(), y)
-    estimate = float(measure(*given))
+    try:
+        estimate = float(measure(*given))
+    except TypeError as error:
+        raise TypeError(
+            "measure must be a function of probabilities and labels that returns a number, such as "
+            f"expected_calibration_error: {error}"
+        ) from error
     if not math.isfinite(estimate):
         raise ValueError(f"the measure is {estimate}; an interval needs a finite one")
     if measure in _OF_BINS:

@@ -171,8 +171,8 @@ def beta_for_confidence(
     pi, _ = _link_arguments(probs, 1.0)
     if not isinstance(confidence, Real):
         raise ValueError(f"confidence must be a number; got {confidence!r}")
-    if not (math.isfinite(tolerance) and tolerance > 0):
-        raise ValueError(f"tolerance must be positive, not {tolerance}")
+    if not isinstance(tolerance, Real) or not 0 < tolerance < math.inf:
+        raise ValueError(f"tolerance must be a positive number, not {tolerance!r}")
 
     def mean(beta: float) -> float:
         return float(inverse_beta_link(pi, beta).amax(dim=-1).mean())
@@ -217,6 +217,8 @@ def _link_arguments(
     hidden = looked_on()  # under torch.func.vmap and the like no value can be read
     if not hidden:
         check_probabilities(p.detach(), "probs", floating_type(tensor))
+    if isinstance(beta, bool):
+        raise ValueError(f"beta must be a number or values that broadcast; got {beta!r}")
     try:
         b = torch.as_tensor(beta, dtype=torch.float64, device=p.device)
     except (TypeError, ValueError, RuntimeError) as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
@@ -62,6 +62,8 @@ def looked_on() -> bool:
 
 def derived_forwards(tensor: Tensor) -> bool:
     """Say whether a tensor has a tangent, for a derivative in forward mode."""
+    if getattr(forward_ad, "_current_level", 0) < 0:  # private, and saves a call
+        return False
     return tensor.is_floating_point() and forward_ad.unpack_dual(tensor).tangent is not None
 
 
@@ -107,6 +109,17 @@ def tensor_by_keyword(name: str, place: int) -> Callable[[Callable[P, R]], Calla
     return decorate
 
 
+# --- tensors as they are ---
+
+
+def check_dense(name: str, value: Tensor) -> None:
+    """Refuse a sparse tensor."""
+    if value.layout is not torch.strided:
+        raise ValueError(
+            f"{name} must be a dense tensor, got {value.layout}; convert it with .to_dense()"
+        )
+
+
 # --- the four options ---
 
 
@@ -114,6 +127,8 @@ def check_weight(weight: object, classes: int | None = None) -> None:
     """Refuse class weights that are no vector of floating numbers, or not one for each class."""
     if weight is None:
         return
+    if isinstance(weight, Tensor):
+        check_dense("weight", weight)
     wanted = "[C]" if classes is None else f"[{classes}]"
     if not isinstance(weight, Tensor):
         given = type(weight).__name__
@@ -184,6 +199,7 @@ def check_number(name: str, value: Any, bound: Bound) -> float:
 
 def check_tensor(name: str, value: Tensor, bound: Bound) -> None:
     """Refuse values that are not real, not finite or outside their bound."""
+    check_dense(name, value)
     if value.is_complex() or value.dtype == torch.bool:
         raise ValueError(f"{name} must be a real tensor, got {value.dtype}")
     within = _WITHIN[bound]
@@ -248,6 +264,13 @@ def check_classes(classes: object) -> None:
     """Refuse fewer than two classes."""
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
         raise ValueError(f"classes must be a whole number >= 2; got {classes!r}")
+
+
+def check_seeds(seeds: Iterable[object]) -> None:
+    """Refuse a seed that is no whole number."""
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise ValueError(f"a seed must be a whole number; got {seed!r}")
 
 
 # --- shapes and types ---

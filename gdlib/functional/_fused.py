@@ -139,11 +139,13 @@ def usual(
         if smallest.item() < 0 or largest.item() >= classes:  # ignored, or no class
             return None
     column = target.unsqueeze(1)
+    few = classes < _FEW_CLASSES  # as in against_classes, which would ask once more who looks on
 
     def make(logits: Tensor, wants_gradient: bool = True) -> tuple[Tensor, Tensor]:
-        losses, gradient = against_classes(
-            logits, column, beta, 1, samples, wants_gradient=wants_gradient
-        )
+        if few:
+            losses, gradient = _of_few_classes(logits, column, beta, samples, wants_gradient)
+        else:
+            losses, gradient = _by_softmax(logits, column, beta, 1, samples, wants_gradient)
         return losses.sum().div_(samples), gradient  # the mean, by calls made before
 
     # A small batch is not searched for an index that is ignored or no class: the first gather

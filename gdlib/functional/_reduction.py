@@ -16,6 +16,7 @@ from gdlib.functional._arguments import (
     FLOATING,
     Bound,
     Reduction,
+    check_dense,
     check_ignore_index,
     check_label_smoothing,
     check_parameter,
@@ -56,6 +57,12 @@ class Batch:
         check_label_smoothing(label_smoothing)
         check_ignore_index(ignore_index)
         check_weight(weight, classes)
+        # logits that are not there, of `of_shape`, have no device
+        if target.device != input.device and not input.is_meta:
+            raise ValueError(
+                f"target is on {target.device} and input on {input.device}; move one of them: "
+                "target.to(input.device)"
+            )
         if self.soft and ignore_index >= 0:
             raise ValueError(
                 "ignore_index needs class indices; with class probabilities give the sample a row "
@@ -208,6 +215,7 @@ def _class_dimension(input: Tensor) -> int:
             "input must hold logits of type float16, bfloat16, float32 or float64, got "
             f"{input.dtype}; convert it with .float()"
         )
+    check_dense("input", input)
     if input.ndim == 0:
         raise ValueError(
             "input must have a class dimension: shape [C], [N, C] or [N, C, d1, ...], got a scalar"
@@ -230,6 +238,7 @@ def _is_soft(input: Tensor, target: Tensor, index_shape: torch.Size, only_indice
             "target must be a tensor of class indices or class probabilities, got "
             f"{type(target).__name__}"
         )
+    check_dense("target", target)
     if target.shape == input.shape:
         if not target.is_floating_point():
             raise ValueError(

@@ -552,6 +552,8 @@ def adacos_statistics(
             f"got {list(cosine.shape)} and {list(target.shape)}"
         )
     cosine, _ = compute_in(cosine, "cosine")
+    if not isinstance(scale, Tensor):
+        scale = check_number("scale", scale, "> -inf")
     before = torch.as_tensor(scale, dtype=cosine.dtype, device=cosine.device)
     runs = cosine.shape[:-2]
     if before.ndim and before.shape != runs:

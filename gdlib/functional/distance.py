@@ -13,6 +13,7 @@ from gdlib.functional._arguments import (
     Reduction,
     broadcasts,
     compute_in,
+    extremes,
     softplus,
     tensor_by_keyword,
 )
@@ -200,6 +201,12 @@ def gaussian_mixture_cross_entropy(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
+    smallest, _ = extremes(distance, 0.0)
+    if smallest < 0:
+        raise ValueError(
+            f"distances must be >= 0, got {smallest:.4g}; gdlib.heads.GaussianMixtureHead makes "
+            "them, in place of logits"
+        )
     margin = batch.parameter("margin", margin, ">= 0")
     likelihood_weight = batch.parameter("likelihood_weight", likelihood_weight, ">= 0")
     values = batch.values
@@ -253,6 +260,11 @@ def _of_centers(
     for name, value in (("features", features), ("target", target), ("centers", centers)):
         if not isinstance(value, Tensor):
             raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
+    if centers.device != features.device:
+        raise ValueError(
+            f"centers are on {centers.device} and features on {features.device}; move them: "
+            "centers.to(features.device)"
+        )
     for name, value in (("features", features), ("centers", centers)):
         if not value.is_floating_point():
             raise ValueError(f"{name} must be floating point; got {value.dtype}")

@@ -254,6 +254,12 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: in
             f"bias must have one value for each class, shape [{weight.shape[0]}]; got {shape}"
         )
     others = [weight] if bias is None else [weight, bias]
+    for part in others:
+        if part.device != features.device:
+            raise ValueError(
+                "features, weight and bias must be on one device; got "
+                f"{features.device} and {part.device}"
+            )
     if not autocasts(features.device.type):
         for part in others:
             if part.dtype != features.dtype:
@@ -261,5 +267,7 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: in
                     f"features, weight and bias must have one type; got {features.dtype} and "
                     f"{part.dtype}"
                 )
-    if block_rows is not None and (not isinstance(block_rows, int) or block_rows < 1):
+    if block_rows is not None and (
+        isinstance(block_rows, bool) or not isinstance(block_rows, int) or block_rows < 1
+    ):
         raise ValueError(f"block_rows must be a whole number > 0, or None; got {block_rows!r}")

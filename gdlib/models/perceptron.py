@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional._arguments import exactly, looked_on
+from gdlib.functional._arguments import check_seeds, exactly, looked_on
 from gdlib.models.runs import RunModel
 
 
@@ -104,6 +104,7 @@ class StackedMLP(RunModel):
             )
         if not seeds:
             raise ValueError("seeds is empty: give one seed for each run")
+        check_seeds(seeds)
         if activation not in ACTIVATIONS:
             raise ValueError(f"unknown activation {activation!r}; valid: {', '.join(ACTIVATIONS)}")
         if initialization not in INITIALIZATIONS:

@@ -272,7 +272,7 @@ def objective_of(loss: Any, runs: int, *, scheduled: bool) -> Objective:
 
 
 def _of_runs(loss: Any, runs: int) -> list[LossFunction]:
-    if isinstance(loss, (Sequence, nn.ModuleList)):
+    if isinstance(loss, (Sequence, nn.ModuleList)) and not isinstance(loss, str):
         each = list(loss)
         if len(each) != runs:
             raise ValueError(

@@ -83,6 +83,8 @@ class Optimisation:
             value = getattr(self, name)
             if not _is_number(value) or not 0 <= value < math.inf:
                 raise ValueError(f"{name} must be finite and >= 0, got {value!r}")
+        if self.momentum >= 1:
+            raise ValueError(f"momentum must be less than 1, got {self.momentum!r}")
         _check_name("optimizer", self.optimizer, OPTIMIZERS)
         _check_name("lr_schedule", self.lr_schedule, LR_SCHEDULES)
         _check_whole_numbers("milestones", self.milestones)

@@ -256,6 +256,10 @@ def source_of(data: Any, batches: Batches, runs: int, device: torch.device) -> S
         return DatasetSource(data, batches, runs, device)
     if isinstance(data, Sequence) and len(data) == 2 and all(isinstance(x, Tensor) for x in data):
         inputs, targets = data
+        for name, values in (("inputs", inputs), ("labels", targets)):
+            if values.layout is not torch.strided or values.is_meta:
+                kind = "without values" if values.is_meta else f"of layout {values.layout}"
+                raise ValueError(f"{name} must be a dense tensor with values; got one {kind}")
         if inputs.ndim == 0 or targets.ndim == 0 or len(inputs) != len(targets) or not len(inputs):
             raise ValueError(
                 "inputs and labels must hold the same number of samples, at least one; got shapes "

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import torch
 
-from gdlib import GDCrossEntropyLoss, functional, losses
+from gdlib import GDCrossEntropyLoss, calibration, functional, heads, losses, models, train
 
 logits, labels = torch.zeros(4, 3), torch.tensor([0, 1, 2, 0])
 """
@@ -86,6 +86,29 @@ FAULTS = [
     ("functional.gd_from_nll(0.5, 0.1)", True),
     ("functional.linear_gd_cross_entropy(logits, labels)", True),
     ("functional.generalized_cross_entropy(logits, labels, q=2.0)", False),
+    ("GDCrossEntropyLoss()(logits.to_sparse(), labels)", False),
+    ("GDCrossEntropyLoss()(logits, labels.to_sparse())", False),
+    ('GDCrossEntropyLoss()(logits, labels.to("meta"))', False),
+    ("GDCrossEntropyLoss(beta=torch.ones(4).to_sparse())", False),
+    ("GDCrossEntropyLoss(weight=torch.ones(3).to_sparse())", False),
+    ("GDCrossEntropyLoss(beta=torch.ones(2, 4))(logits, labels)", False),
+    ("GDCrossEntropyLoss().label_smoothing = True", False),
+    ("GDCrossEntropyLoss()(logits, labels > 1)", False),
+    ("losses.GaussianMixtureLoss()(logits - 1, labels)", False),
+    ('losses.CenterLoss()(logits, labels, torch.zeros(3, 3, device="meta"))', False),
+    ("functional.linear_gd_cross_entropy(logits, logits, labels, block_rows=True)", False),
+    ('functional.linear_gd_cross_entropy(logits, logits.to("meta"), labels)', False),
+    ('functional.adacos_scale(logits, labels, scale="a")', True),
+    ('calibration.bootstrap_calibration(logits + 1 / 3, labels, "ece")', True),
+    ("calibration.bootstrap_calibration(logits + 1 / 3, labels, lambda p, y: {})", True),
+    ('calibration.beta_for_confidence(logits + 1 / 3, 0.5, tolerance="a")', True),
+    ("calibration.beta_link(logits + 1 / 3, True)", False),
+    ("heads.CosineLinear(3, 4, seeds=[0.5])", True),
+    ("heads.GaussianMixtureHead(3, 4)(torch.ones(2, 1))", False),
+    ("heads.GaussianMixtureHead(3, 4)(labels)", False),
+    ('heads.GaussianMixtureHead(3, 4, diagonal="yes")', True),
+    ('models.StackedMLP([4, 3], [0, "a"])', True),
+    ("train.Optimisation(0.1, momentum=2.0)", False),
 ]
 
 CORRECT = """\

@@ -344,6 +344,9 @@ class TestTrainer:
             ({"loss": nn.CrossEntropyLoss}, TypeError, r"give CrossEntropyLoss\(...\)"),
             ({"loss": lambda a, b: (F.cross_entropy(a, b), 1)}, TypeError, "returned a tuple"),
             ({"loss": losses.LSoftmaxLoss()}, TypeError, "1 in number: .*argument: 'norms'"),
+            ({"loss": "gd"}, TypeError, "a function of outputs and targets, .* got 'gd'"),
+            ({"data": (INPUTS.to_sparse(), TARGETS)}, ValueError, "inputs must be a dense tensor"),
+            ({"data": (INPUTS, TARGETS.to("meta"))}, ValueError, "labels must .* without values"),
             ({"model": nn.Linear}, TypeError, "got the class Linear"),
             ({"model": WithFeatures()}, TypeError, "does not take the outputs .*, 2 in number"),
             (

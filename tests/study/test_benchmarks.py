@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import loss, measuring, summary
+from benchmarks import loss, measuring, summary, sweep, tables
 from benchmarks.measuring import GOALS, KEPT, KINDS, Row, compared, load
 
 SCRIPTS = ["sweep", "tables", "loss", "parts", "reproduce"]
@@ -247,3 +247,33 @@ def test_make_bench_runs_every_script() -> None:
         .split("\n\n")[0]
     )
     assert f"for script in {' '.join(SCRIPTS)} gpu;" in recipe and "benchmarks.summary" in recipe
+
+
+# -- what is compared is the same training ---------------------------------------------------------
+
+
+def test_a_sweep_by_vmap_ends_in_the_weights_of_the_loop() -> None:
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.rand(300, 784, generator=generator)
+    labels = torch.randint(0, 10, (300,), generator=generator)
+    stack = sweep.mapped(inputs, labels)
+    networks = sweep.one_by_one(sweep.slices, inputs, labels)
+    start = sweep.network().state_dict()
+    assert len(networks) == len(sweep.BETAS)
+    for run, network in enumerate(networks):
+        for name, weights in network.state_dict().items():
+            assert not torch.equal(weights, start[name])
+            torch.testing.assert_close(stack[name][run], weights)
+
+
+@pytest.mark.parametrize("text", tables.MAPPED)
+def test_a_table_by_vmap_ends_in_the_weights_of_the_loop(text: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.rand(150, 4, generator=generator)
+    labels = torch.randint(0, 3, (150,), generator=generator)
+    torch.manual_seed(0)
+    stack = tables.Mapped(text, inputs, labels, runs=1, epochs=2)()
+    torch.manual_seed(0)
+    network = tables.Loop(text, inputs, labels, epochs=2)()[0]
+    for name, weights in network.state_dict().items():
+        torch.testing.assert_close(stack[name][0], weights)
