@@ -18,9 +18,6 @@ from gdlib.train.options import Checkpoint
 
 History = list[dict[str, Any]]
 
-_ABSENT = {"drop_last": False}  # what files say that were written before there was a choice
-_LATER = ("loss", "schedule")  # what files do not say that were written before this was kept
-
 
 class Part(Protocol):
     """What has a state: a model, an optimizer, a schedule of the learning rate, a loss."""
@@ -142,12 +139,11 @@ class Keeper:
                 f"the checkpoint {path} belongs to another training ({state['identity']!r}, "
                 f"not {identity!r}); delete it or name another file"
             )
-        old = state.get("settings", self.settings)  # files of the first versions have none
-        old = _ABSENT | old
+        old = state["settings"]
         changed = [
             f"{name}={old.get(name)!r}, not {value!r}"
             for name, value in self.settings.items()
-            if old.get(name) != value and not (name in _LATER and name not in old)
+            if old.get(name) != value
         ]
         if changed:
             raise ValueError(
@@ -180,12 +176,11 @@ def _check_form(state: Any, parts: Mapping[str, Any]) -> None:
     """
     if not isinstance(state, dict):
         raise TypeError(f"a mapping is expected, not a {type(state).__name__}")
-    kinds = {"identity": str, "history": list, "random": Tensor} | dict.fromkeys(parts, dict)
+    kinds = {"identity": str, "settings": dict, "history": list, "random": Tensor}
+    kinds |= dict.fromkeys(parts, dict)
     for name, kind in kinds.items():
         if not isinstance(state[name], kind):
             raise TypeError(f"{name} is a {type(state[name]).__name__}")
-    if not isinstance(state.get("settings", {}), dict):
-        raise TypeError(f"settings is a {type(state['settings']).__name__}")
     expected = torch.get_rng_state()
     if state["random"].dtype != expected.dtype or state["random"].shape != expected.shape:
         raise ValueError("random is no state of PyTorch's generator")
