@@ -291,6 +291,7 @@ def labels_of_people(**settings) -> pd.DataFrame:
         loss=name.mask(of_beta, "gd"),
         beta=name.where(of_beta, "1").astype(float),
         test_accuracy=accuracy,
+        valid_accuracy=accuracy,
         test_nll_temperature=1 - accuracy,
     )
 
