@@ -237,7 +237,7 @@ class TestBetaForConfidence:
         fine, coarse = (beta_for_confidence(pi, 0.8, tolerance=t) for t in (1e-9, 0.1))
         assert coarse.lower <= fine.lower < fine.upper <= coarse.upper
         for tolerance in (0.0, -1.0, math.nan, math.inf):
-            with pytest.raises(ValueError, match="tolerance must be positive"):
+            with pytest.raises(ValueError, match="tolerance must be a positive number"):
                 beta_for_confidence(pi, 0.8, tolerance=tolerance)
 
     def test_what_are_no_probabilities(self) -> None:

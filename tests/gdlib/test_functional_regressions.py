@@ -13,6 +13,8 @@ import sys
 import time
 import warnings
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -302,7 +304,7 @@ def test_out_of_memory_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None
     def fail(*arguments: object, **keywords: object) -> None:
         raise torch.OutOfMemoryError("no memory left")
 
-    monkeypatch.setattr(_fused, "against_classes", fail)
+    monkeypatch.setattr(_fused, "_of_few_classes", fail)
     with pytest.raises(torch.OutOfMemoryError):
         gd_cross_entropy(torch.zeros(4, 3), LABELS)
 
@@ -414,13 +416,16 @@ def test_shapes_are_compared_as_broadcasting_does() -> None:
 
 def test_no_gradient_is_made_where_nothing_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
-    original = _fused.against_classes
 
-    def against_classes(*arguments: object, wants_gradient: bool = True) -> tuple[Tensor, Tensor]:
-        asked.append(wants_gradient)
-        return original(*arguments, wants_gradient=wants_gradient)
+    def watched(way: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
+        def computed(*arguments: Any) -> tuple[Tensor, Tensor]:
+            asked.append(arguments[-1])  # whether a gradient is wanted
+            return way(*arguments)
 
-    monkeypatch.setattr(_fused, "against_classes", against_classes)
+        return computed
+
+    for name in ("_of_few_classes", "_by_softmax"):
+        monkeypatch.setattr(_fused, name, watched(getattr(_fused, name)))
     for classes in (3, 40):
         for dtype in (torch.float32, torch.float64):
             z = torch.randn(4, classes, dtype=dtype, requires_grad=True)

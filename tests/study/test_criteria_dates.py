@@ -38,6 +38,10 @@ WRITTEN_LATER = {
 }
 
 
+RENAMED = {"arm": "step"}
+"""Columns that have another name than when a part was written."""
+
+
 def git(*arguments: str, root: Path = ROOT) -> str:
     command = ["git", "-C", str(root), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -46,7 +50,8 @@ def git(*arguments: str, root: Path = ROOT) -> str:
 def meaning(part: Any) -> Any:
     """What a part compares, without the words for it; a sentence alone has no comparison yet."""
     if isinstance(part, dict):
-        return {key: meaning(one) for key, one in part.items() if key not in WORDS}
+        kept = {key: one for key, one in part.items() if key not in WORDS}
+        return {RENAMED.get(key, key): meaning(one) for key, one in kept.items()}
     return [meaning(one) for one in part] if isinstance(part, list) else part
 
 
