@@ -160,8 +160,9 @@ class Means:
     Attributes:
         by_variant: the means over the seeds, or of the differences seed by seed.
         by_run: the values behind them, each with the one that is subtracted, 0 if none is.
-        estimated: gives the interval of the difference, where a verdict would, times this factor.
-        factor: that of the metric, such as 100 for points.
+        estimated: computes the interval of the difference by the rule of the verdicts; None for
+            fewer than two seeds, and where nothing is subtracted.
+        factor: what the interval is multiplied by, such as 100 for points.
     """
 
     by_variant: Mapping[str, float]
