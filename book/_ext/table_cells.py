@@ -125,5 +125,6 @@ def write_our_way(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("builder-inited", write_our_way, priority=900)
-    app.connect("doctree-resolved", label_the_cells)
+    # after words have been joined that no line may break
+    app.connect("doctree-resolved", label_the_cells, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

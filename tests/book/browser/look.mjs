@@ -65,9 +65,9 @@ async function look(name) {
       }),
     );
     result.wide[width] = await tab.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    // where the answer of the first page and the figure to play with begin, from the top of the page
+    // where the answer of the first page and its doors begin, from the top of the page
     result.starts[width] = await tab.evaluate(() =>
-      Object.fromEntries([".answer", ".play-controls", "figure"].map((name) => [name, document.querySelector(`.bd-article ${name}`)?.getBoundingClientRect().top])),
+      Object.fromEntries([".answer", ".sd-card"].map((name) => [name, document.querySelector(`.bd-article ${name}`)?.getBoundingClientRect().top])),
     );
   }
   await tab.setViewport({ width: 1280, height: 800 });
