@@ -37,7 +37,7 @@ _OTHER_WARMUPS = "#7f7f00"
 # blue and no orange, which are for β
 _ACTIVATIONS = {"relu": "o", "tanh": "s", "sigmoid": "^"}
 _PIXELS = {"unit": ("#117733", "-"), "standard": ("#666666", "--"), "none": ("#aa3377", ":")}
-_SHADES = ("#444444", "#117733", "#aa3377", "#806000", "#44aa99", "#882255", "#888888", "#cc6677")
+_SHADES = ("#444444", "#117733", "#aa3377", "#6b6b00", "#44aa99", "#882255", "#888888", "#cc6677")
 # An order, from dark to light: no end is lost, neither on white nor turned on a dark page
 _ORDER = LinearSegmentedColormap.from_list("order", sns.color_palette("viridis", 101)[:66])
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*", "h", "p", "d", "8")
