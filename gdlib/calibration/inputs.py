@@ -15,6 +15,8 @@ IntArray = NDArray[np.int64]
 ArrayOrTensor = ArrayLike | Tensor
 TensorOrArray = TypeVar("TensorOrArray", Tensor, FloatArray)
 
+# The losses ask the same (gdlib.functional), and calibration imports no sibling. Where PyTorch
+# cannot tell, values are read, so that they are checked; the losses then read none.
 _transforms_active: Callable[[], bool] = getattr(
     torch._C, "_are_functorch_transforms_active", lambda: False
 )
