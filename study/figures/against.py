@@ -215,9 +215,9 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
     There is a row for each ``label``, in it a mark for each ``source``.
 
     Args:
-        frame: ``panel``, ``label``, ``mean``, and ``low`` and ``high``, which may be NaN. Sources
-            that begin with "paper" are black stars. Without ``source`` a mark has the colour of its
-            ``schedule``.
+        frame: ``panel``, ``label``, ``mean``, and ``low`` and ``high``, which may be NaN. With
+            ``source`` there is ``ours`` too, and what is not ours is a black star. Without
+            ``source`` a mark has the colour of its ``schedule``.
         xlabel: what is shown, with its unit.
         zero: whether there is a line at 0.
         columns: how many panels there are in a row.
@@ -232,7 +232,7 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
     columns, places = min(columns, len(names)), len(sources) if sourced else 1
     height = (0.13 * places + 0.12) * len(labels) + 0.5
     figure, axes = grid(len(names), columns, width=7.0 / columns, height=height, sharey=True)
-    ours = variant_styles(source for source in sources if not source.startswith("paper"))
+    ours = variant_styles(frame.loc[frame["ours"], "source"].unique()) if sourced else {}
     for index, (panel, name) in enumerate(zip(axes, names, strict=False)):
         for place, source in enumerate(sources):
             marks = frame[

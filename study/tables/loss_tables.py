@@ -147,7 +147,7 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
         for loss in errors.keys() - {"softmax"}:
             welch = statistics.contrast([errors["softmax"], errors[loss]], [1, -1])
             ends = welch.estimate, welch.low, welch.high
-            rows.append((False, loss, f"{PAPER}, {data}", *ends))
+            rows.append((False, loss, f"{PAPER}, {data}", data, *ends))
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
         runs_of_variant, ours = VariantRuns(Variant(), of_variant), {}
         softmax, counts = Method.parse("softmax"), of_variant["method"].value_counts()
@@ -157,11 +157,12 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
             lead = runs_of_variant.larger("test_accuracy", method, softmax)
             if lead and lead.difference:  # of the method with most seeds, which comes last
                 ours[_without_numbers(method)] = lead.difference.interval.times(100)
+        data = of_variant["data"].iloc[0]
         rows += [
-            (True, loss, f"ours, {variant}", own.estimate, own.low, own.high)
+            (True, loss, f"ours, {variant}", data, own.estimate, own.low, own.high)
             for loss, own in ours.items()
         ]
-    frame = pd.DataFrame(rows, columns=["ours", "loss", "source", "mean", "low", "high"])
+    frame = pd.DataFrame(rows, columns=["ours", "loss", "source", "data", "mean", "low", "high"])
     frame = frame.assign(
         panel="", label=frame["loss"].map(_title), place=frame["loss"].map(in_order)
     )
@@ -261,7 +262,9 @@ def ahead(scores: pd.DataFrame) -> pd.DataFrame:
     groups = named.groupby("source", sort=False)
     return pd.concat(
         [
-            leads(own, "accuracy", "arcgrad 5", scale=-1, unit="title").assign(source=source)
+            leads(own, "accuracy", "arcgrad 5", scale=-1, unit="title").assign(
+                source=source, ours=source != PAPER
+            )
             for source, own in groups
         ]
     )

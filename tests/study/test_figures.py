@@ -423,7 +423,11 @@ class TestAgainst:
             ("p", "ArcGrad", "ours", 3.0, 0.25),
         ]
         frame = pd.DataFrame(rows, columns=["panel", "label", "source", "mean", "half"])
-        frame = frame.assign(low=frame["mean"] - frame["half"], high=frame["mean"] + frame["half"])
+        frame = frame.assign(
+            ours=frame["source"] == "ours",
+            low=frame["mean"] - frame["half"],
+            high=frame["mean"] + frame["half"],
+        )
         (ax,) = figures.beside(frame, xlabel="points", columns=1).axes
         theirs, ours = ax.containers
         assert theirs[0].get_color() == "black" and theirs[0].get_xdata()[0] == 1.0
