@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -23,7 +24,7 @@ from study.tables import rerun, sentences
 from study.tables.book import MISSING, Table, cell, table
 from study.tables.outcomes import MARKS, SCALES, beside, counts, effects, scale
 from study.tables.runs import in_order
-from study.variants import FAST, PERCEPTRON, Variant
+from study.variants import FAST, PERCEPTRON
 
 _COLUMNS = {
     "training samples": ("train_samples", 1),
@@ -86,7 +87,7 @@ class Page:
             "seed" if "seed" in every else "title"
         ].transform("nunique")
         most = of_method.groupby(every["variant"]).transform("max")
-        fast = every["variant"].map(_on_fast)
+        fast = every["variant"].map(attrgetter("on_fast"))
         seeds = of_method.where(fast, most)  # there each method has its own plan
         few = (seeds < least) | ~every["variant"].isin(settled)
         older = every["variant"].isin(replaced(self.claims, settled)) & every["scale"].ne("paper")
@@ -255,10 +256,6 @@ def closed(title: str, *contents: str | Table) -> str:
         content if isinstance(content, str) else content._repr_markdown_() for content in contents
     ]
     return f"::::::{{dropdown}} {title}\n" + "\n\n".join(texts) + "\n::::::"
-
-
-def _on_fast(variant: Variant) -> bool:
-    return variant.on_fast
 
 
 def _values(column: pd.Series[Any]) -> str:

@@ -19,6 +19,7 @@ def runs() -> pd.DataFrame:
         [
             {
                 "variant": VARIANT,
+                "data": "CIFAR-10",
                 "loss": loss,
                 "method": Method.parse(loss),
                 "seed": seed,
