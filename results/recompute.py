@@ -122,11 +122,6 @@ PLANS = {
     ],
 }
 PLANNED = ("images", "cifar10", "cifar100", "many-classes")
-# Older reduced runs decide no longer once the small network does: in these claims wherever it has
-# the same kind of data, in those part by part.
-OLDER, OLDER_IN_PARTS = {"E6", "E8", "E11", "E12", "B1", "B2"}, {
-    *("E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6")
-}  # fmt: skip
 LOSSES_OF_LM = (
     r"(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm"
     r"|l-softmax|lgm)( |$)"
@@ -743,16 +738,18 @@ def decided(name, claim, ready):
                 outside = not learnt(runs) >= claim.get("premise", -math.inf)
                 outside &= "premise" in claim
                 decides = not outside and not part.get("shown only", False)
-                decides &= not (name == "E12" and data_of(variant) == "cifar10")
+                decides &= variant.startswith(tuple(claim.get("decided on", [""])))
                 findings.append([letter, variant, answer, decides, outside])
     on_fast = {letter for letter, variant, *_ in findings if "-fast" in variant}
     families = {data_of(variant) for _, variant, *_ in findings if "-fast" in variant}
     for row in findings:
         letter, variant = row[:2]
         older = data_of(variant) != "" and "-fast" not in variant
-        older &= (name in OLDER and data_of(variant) in families) or (
-            name in OLDER_IN_PARTS and letter in on_fast
-        )
+        # the small network replaces older runs on the same kind of data, or part by part
+        older &= {
+            "replaced": data_of(variant) in families,
+            "replaced part by part": letter in on_fast,
+        }.get(claim.get("older runs"), False)
         row[3] &= not older
     deciding = [
         comparison

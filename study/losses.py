@@ -246,23 +246,3 @@ def parse(text: str) -> Loss:
                 f"loss {text!r}: {number.name}: {error.errors()[0]['msg']}; got {value}"
             ) from error
     return Loss(name, tuple(values))
-
-
-def loss_name(text: str) -> str:
-    """Name a loss with its numbers for a figure or a table.
-
-    A text that is no loss comes back as it is.
-
-    Example:
-        >>> loss_name("lm 0.3"), loss_name("arcface 20 0.1"), loss_name("softmax")
-        ('LM, λ = 0.3', 'ArcFace, s = 20, m = 0.1', 'softmax')
-    """
-    name, *numbers = text.split() or [""]
-    if name not in LOSSES or len(numbers) != len(LOSSES[name].numbers):
-        return text
-    symbols = [number.symbol for number in LOSSES[name].numbers]
-    values = [
-        f"{symbol} = {number}".replace("≥ =", "≥")
-        for symbol, number in zip(symbols, numbers, strict=True)
-    ]
-    return ", ".join([LOSSES[name].title, *values])

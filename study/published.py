@@ -17,7 +17,6 @@ import pandas as pd
 
 from study import ROOT
 from study.methods import Method
-from study.methods import method_name as loss_name
 from study.variants import DATASETS
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "Effect",
     "Key",
     "effects",
-    "loss_name",
     "method",
     "printed",
     "table",

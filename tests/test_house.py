@@ -58,6 +58,56 @@ def test_what_has_a_name_has_no_second_one() -> None:
         assert not names & SECOND_NAMES, path.relative_to(ROOT)
 
 
+# A text is taken apart where it is read from outside, into a value, and where a page is laid out.
+READERS = {
+    "study/losses.py": "names of losses",
+    "study/methods.py": "labels of methods",
+    "study/claims/load.py": "claim files: their names, and what an interval must show",
+    "study/published.py": "tables of papers",
+    "study/records/": "records",
+    "study/campaign/": "campaign files, and the logs of jobs",
+    "study/data/": "names of data files",
+    "study/experiment/mistakes.py": "messages of pydantic",
+    "study/gpu.py": "messages of PyTorch",
+    "study/statistics.py": "formats of numbers",
+    "study/headline.py": "README.md between its marks",
+    "study/tables/book.py": "MyST in a cell",
+    "study/tables/outcomes.py": "labels of pages",
+    "study/tables/prose.py": "MyST in a sentence",
+    "study/figures/style.py": "lines of a title",
+    "notebooks/evidence/speed.md": "rows of the benchmarks",
+}
+TAKING_APART = {"startswith", "endswith", "partition", "removeprefix", "removesuffix"}
+
+
+def code_of(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return text
+    cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return "\n".join(re.sub(r"\A---\n.*?^---\n", "", cell, flags=re.S | re.M) for cell in cells)
+
+
+def test_no_printed_name_is_taken_apart() -> None:
+    """Variants, methods and metrics are values: nothing outside the readers parses their texts."""
+    paths = [*ROOT.glob("study/**/*.py"), *ROOT.glob("notebooks/evidence/*.md")]
+    paths += ROOT.glob("book/*.md")
+    named = set()
+    for path in paths:
+        name = path.relative_to(ROOT).as_posix()
+        reader = next((one for one in READERS if name.startswith(one)), None)
+        code = re.sub(r"^[ \t]*[%:].*$", "", code_of(path), flags=re.MULTILINE)
+        used = {
+            node.attr
+            for node in ast.walk(ast.parse(code))
+            if isinstance(node, ast.Attribute)
+            and (node.attr in TAKING_APART or ast.unparse(node.value) == "re")
+        }
+        named |= {reader} if used else set()
+        assert reader or not used, f"{name} takes a text apart, by {', '.join(sorted(used))}"
+    assert named - {None} == set(READERS), "a reader that reads nothing any more"
+
+
 # -- the environment -------------------------------------------------------------------------------
 
 

@@ -1,5 +1,5 @@
-/* The figure to play with: a slider for β and a choice of setting move four small panels and a sentence. Every element with the class "play"
-   becomes one. Its JSON, from study.tables.measured, holds the measured settings; without it the two panels of theory are drawn.
+/* The figure to play with: a slider for β and a choice of variant move four small panels and a sentence. Every element with the class "play"
+   becomes one. Its JSON, from study.tables.measured, holds the measured variants; without it the two panels of theory are drawn.
    data-panels names the panels to draw, data-instead the picture that stands there where no script runs. Nothing is animated. */
 (() => {
   "use strict";
@@ -66,22 +66,22 @@
     },
     accuracy: {
       title: "Measured test accuracy minus that of β = 1, points",
-      draw: (width, {beta, setting}) => {
-        const ends = setting.gain.filter(Boolean).flatMap((gain) => [gain[1], gain[2]]);
+      draw: (width, {beta, variant}) => {
+        const ends = variant.gain.filter(Boolean).flatMap((gain) => [gain[1], gain[2]]);
         return panel(width, {
           ...range(Math.min(...ends, -0.5), Math.max(...ends, 0.5)),
           body: (atX, atY, top, bottom) => `<path class="axis" d="M${atX(0.001)} ${atY(0)}H${atX(50)}"/>` + cursor(beta, atX, top, bottom)
-            + setting.beta.map((at, i) => setting.gain[i] && `<g class="${tone(at)}${at === nearest(setting.beta, beta) ? " chosen" : ""}"><path class="interval" d="M${atX(at)} ${atY(setting.gain[i][1])}V${atY(setting.gain[i][2])}"/><circle r="3" cx="${atX(at)}" cy="${atY(setting.gain[i][0])}"/></g>`).join(""),
+            + variant.beta.map((at, i) => variant.gain[i] && `<g class="${tone(at)}${at === nearest(variant.beta, beta) ? " chosen" : ""}"><path class="interval" d="M${atX(at)} ${atY(variant.gain[i][1])}V${atY(variant.gain[i][2])}"/><circle r="3" cx="${atX(at)}" cy="${atY(variant.gain[i][0])}"/></g>`).join(""),
         });
       },
     },
     calibration: {
       title: "Measured calibration error, %: <svg width='10' height='10' viewBox='-5 -5 10 10' aria-hidden='true'><circle r='4'/></svg> as trained, <svg width='12' height='12' viewBox='-6 -6 12 12' aria-hidden='true'><path class='open' d='M0 -5L5 0L0 5L-5 0Z'/></svg> after the link",
-      draw: (width, {beta, setting}) => panel(width, {
-        ...range(0, Math.max(...setting.ece, ...setting.link)),
-        body: (atX, atY, top, bottom) => cursor(beta, atX, top, bottom) + setting.beta.map((at, i) => {
-          const link = setting.link[i] === null ? "" : `<path class="open" transform="translate(${atX(at)} ${atY(setting.link[i])})" d="M0 -5L5 0L0 5L-5 0Z"/>`;
-          return `<g class="${tone(at)}${at === nearest(setting.beta, beta) ? " chosen" : ""}"><circle r="3" cx="${atX(at)}" cy="${atY(setting.ece[i])}"/>${link}</g>`;
+      draw: (width, {beta, variant}) => panel(width, {
+        ...range(0, Math.max(...variant.ece, ...variant.link)),
+        body: (atX, atY, top, bottom) => cursor(beta, atX, top, bottom) + variant.beta.map((at, i) => {
+          const link = variant.link[i] === null ? "" : `<path class="open" transform="translate(${atX(at)} ${atY(variant.link[i])})" d="M0 -5L5 0L0 5L-5 0Z"/>`;
+          return `<g class="${tone(at)}${at === nearest(variant.beta, beta) ? " chosen" : ""}"><circle r="3" cx="${atX(at)}" cy="${atY(variant.ece[i])}"/>${link}</g>`;
         }).join(""),
       }),
     },
@@ -97,32 +97,32 @@
     return {x: {place: logBeta, ticks: [0.001, 0.01, 0.1, 1, 10], text: String}, y: {from, to: high + 0.05 * wide, ticks}};
   }
 
-  function sentence({beta, setting}, panels) {
+  function sentence({beta, variant}, panels) {
     const said = [];
     if (panels.includes("gradient")) said.push(`A sample with probability 0.9 of its true class has the gradient ${above(gradient(0.9, beta), 2, 0.01)}; with β = 1 it is 0.1.`);
     if (panels.includes("link")) said.push(`Where a class is true with probability 80 %, the loss is smallest at a confidence of ${below(100 * confidence(0.8, beta), 1, 99.9)} % (two classes).`);
-    if (setting) {
-      const at = nearest(setting.beta, beta), i = setting.beta.indexOf(at);
-      const gain = setting.gain[i] && `test accuracy ${signed(setting.gain[i][0])} points [${signed(setting.gain[i][1])}, ${signed(setting.gain[i][2])}] against β = 1; `;
-      const accuracy = at === 1 ? `test accuracy ${number(setting.accuracy, 2)} %; ` : gain || "";
-      const after = setting.link[i] === null ? "the link was not recorded here" : `${number(setting.link[i], 1)} % after the link` + (setting.temperature[i] === null ? "" : `, ${number(setting.temperature[i], 1)} % after a fitted temperature`);
+    if (variant) {
+      const at = nearest(variant.beta, beta), i = variant.beta.indexOf(at);
+      const gain = variant.gain[i] && `test accuracy ${signed(variant.gain[i][0])} points [${signed(variant.gain[i][1])}, ${signed(variant.gain[i][2])}] against β = 1; `;
+      const accuracy = at === 1 ? `test accuracy ${number(variant.accuracy, 2)} %; ` : gain || "";
+      const after = variant.link[i] === null ? "the link was not recorded here" : `${number(variant.link[i], 1)} % after the link` + (variant.temperature[i] === null ? "" : `, ${number(variant.temperature[i], 1)} % after a fitted temperature`);
       const nearby = at === beta ? "" : ", the nearest measured β,";
-      said.push(`Measured at β = ${at}${nearby} on ${setting.name} (${setting.note}, ${setting.seeds} seeds): ${accuracy}calibration error ${number(setting.ece[i], 1)} %, ${after}.`);
+      said.push(`Measured at β = ${at}${nearby} on ${variant.name} (${variant.note}, ${variant.seeds} seeds): ${accuracy}calibration error ${number(variant.ece[i], 1)} %, ${after}.`);
     }
     return said.join(" ").replace(/ ([=<>]) /g, "\u00a0$1\u00a0").replaceAll(" %", "\u00a0%");  // no line ends there
   }
 
   function build(root, index) {
     const data = root.querySelector("script[type='application/json']");
-    const settings = data ? JSON.parse(data.textContent).settings : [];
+    const variants = data ? JSON.parse(data.textContent).variants : [];
     const panels = (root.dataset.panels || (data ? "gradient link accuracy calibration" : "gradient link")).split(" ");
-    const state = {beta: START, setting: settings[0]};
-    const options = settings.map((setting, i) => `<option value="${i}">${escaped(setting.name)}</option>`).join("");
+    const state = {beta: START, variant: variants[0]};
+    const options = variants.map((variant, i) => `<option value="${i}">${escaped(variant.name)}</option>`).join("");
     const name = `play-${index}`;
     root.innerHTML = `<div class="play-controls">
       <label for="${name}-beta">β = <output for="${name}-beta">${START}</output></label>
       <input type="range" id="${name}-beta" min="0" max="${BETAS.length - 1}" step="1" value="${BETAS.indexOf(START)}">
-      ${settings.length ? `<label for="${name}-setting">Measured on</label> <select id="${name}-setting">${options}</select>` : ""}</div>
+      ${variants.length ? `<label for="${name}-variant">Measured on</label> <select id="${name}-variant">${options}</select>` : ""}</div>
       <div class="play-panels">${panels.map((key) => `<div><p>${PANELS[key].title}</p><div class="play-panel" data-panel="${key}"></div></div>`).join("")}</div>
       <p class="play-text" role="status"></p>`;
     const slider = root.querySelector("input"), text = root.querySelector(".play-text");
@@ -137,7 +137,7 @@
     }
 
     slider.addEventListener("input", () => { state.beta = BETAS[slider.value]; draw(); });
-    root.querySelector("select")?.addEventListener("change", (event) => { state.setting = settings[event.target.value]; draw(); });
+    root.querySelector("select")?.addEventListener("change", (event) => { state.variant = variants[event.target.value]; draw(); });
     // the pictures that stand there without a script, one for wide screens and one for phones
     const stills = [...document.querySelectorAll(`#${root.dataset.instead} img`)].map((image) => image.closest("a") || image);
     if (stills.length) {

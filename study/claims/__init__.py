@@ -19,7 +19,7 @@ from study.claims.paper_tables import (
     won,
 )
 from study.claims.rules import at_chosen_rate
-from study.claims.selections import Selection, selection, selections
+from study.claims.selections import selection, selections
 from study.claims.verdicts import (
     VERDICTS,
     Part,
@@ -29,12 +29,10 @@ from study.claims.verdicts import (
     seeds_needed,
     verdicts,
 )
-from study.variants import FAST, Variant
 
 __all__ = [
     "ARCGRAD",
     "ARCGRAD_OTHERS",
-    "FAST",
     "OWN",
     "TABLE_I",
     "VERDICTS",
@@ -42,8 +40,6 @@ __all__ = [
     "Finding",
     "Outcome",
     "Part",
-    "Selection",
-    "Variant",
     "VariantRuns",
     "Verdict",
     "accuracies",

@@ -1,6 +1,6 @@
 """Which jobs of the campaigns answer a claim: those whose planned runs its selections mean.
 
-A claim names its runs (``claims/L3.yml``), and ``claims/runs.yml`` says what they are; a campaign
+A claim names its runs (in its file), and ``claims/runs.yml`` says what they are; a campaign
 says what is trained. That a job answers a claim follows, and is written nowhere.
 """
 

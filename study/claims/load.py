@@ -1,4 +1,4 @@
-"""Claims as their files have them: ``claims/L3.yml`` has everything about L3.
+"""Claims as their files have them: ``claims/<name>.yml`` has everything about one.
 
 A file says what the paper claims and where; for each part a sentence, which runs it is asked of,
 and the comparison that is its meaning; which part the verdict follows; and what was found.
@@ -142,6 +142,7 @@ class Part(Comparison):
     sentence: str
     runs: str
     shown_only: Annotated[bool, Field(alias="shown only")] = False
+    printed: Mapping[str, tuple[str, str]] = {}  # both sides as the paper has them, by its network
 
 
 class Proof(_Content):
@@ -158,6 +159,14 @@ class Found(_Content):
     text: str
 
 
+OlderRuns = Literal["decide", "replaced", "replaced part by part"]
+"""Whether reduced runs decide once the small network was run on the same kind of data.
+
+``replaced``: not in any part, if it was run for one; ``replaced part by part``: not in a part that
+it was run for.
+"""
+
+
 class Claim(_Content):
     """A claim of a paper, or a question of its reviewers or of ours."""
 
@@ -168,9 +177,12 @@ class Claim(_Content):
     data: str = ""
     short: str = ""
     page: str = ""  # the label of the page that shows it
+    table: str = ""  # the papers' table that it is about, to ask the same of the printed numbers
     proof: Proof | None = None
     runs: tuple[str, ...] = ()  # selections that it rests on, beside those of its parts
     premise: float = 0.0  # the least training accuracy at β = 1 of a variant that decides
+    decided_on: Annotated[tuple[str, ...], Field(alias="decided on")] = ()  # data sets, if not all
+    older_runs: Annotated[OlderRuns, Field(alias="older runs")] = "decide"
     primary: str = ""  # the part whose findings the verdict's word follows
     parts: Mapping[str, Part] = {}
     found: Found | None = None
@@ -187,8 +199,8 @@ def ledger(folder: Path = FOLDER) -> Mapping[str, Claim]:
     """Read every claim of the folder, by its name, in the order of the ledger.
 
     Example:
-        >>> ledger()["L3"].parts["a"].compare
-        ('test_accuracy', 'lm 0.3', 'softmax')
+        >>> ledger()["E4"].page, list(ledger()["E4"].parts)
+        ('sec-e4', ['a', 'b', 'c'])
     """
     paths = [path for path in folder.glob("*.yml") if re.fullmatch(r"[A-Z]\d+", path.stem)]
     return {path.stem: _read(path) for path in sorted(paths, key=_place)}

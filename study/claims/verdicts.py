@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 from study import published, records, statistics
 from study.claims.compare import Finding, Outcome, VariantRuns
 from study.claims.evidence import complete, counted, measured, runs_of, with_facts
-from study.claims.load import ledger
+from study.claims.load import Claim, ledger
 from study.claims.meaning import ask
 from study.claims.narrowing import by_variant
 from study.claims.selections import selection
@@ -27,14 +27,14 @@ VERDICTS: Mapping[str, str] = {
 }
 """The outcomes of a claim and what they mean."""
 
-# Claims that the older reduced runs no longer decide once a network at real accuracy does on such
-# data; the second list part by part.
-_REPLACED = ("E6", "E8", "E11", "E12", "B1", "B2")
-_REPLACED_IN_PARTS = ("E10", "E13", "L3", "L4", "L6", "L10", "A4", "A6")
-_FAMILY = {"cifar10": "cifar10", "cifar10-jpeg": "cifar10", "cifar100": "many"}
-_FAMILY |= {"tiny-imagenet": "many"}
-# data sets that a claim speaks of; others are shown beside
-_SCOPE = {"E12": ("cifar100", "tiny-imagenet")}
+_FEW, _MANY = "few classes", "many classes"
+_KINDS_OF_DATA: Mapping[str, str] = {
+    "cifar10": _FEW,
+    "cifar10-jpeg": _FEW,
+    "cifar100": _MANY,
+    "tiny-imagenet": _MANY,
+}
+"""Runs of the small network on one of them replace older runs on another of its kind."""
 
 _OUTCOMES: tuple[Outcome, ...] = ("met", "contradicted", "unresolved")
 
@@ -190,10 +190,10 @@ def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tupl
 
 def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
     """Let what decides decide, after Holm's correction for all comparisons of the claim."""
-    counted = _counted(claim, parts)
+    parts = _with_older_beside(claim, parts)
     comparisons = [
         one
-        for part in counted
+        for part in parts
         for finding in part.deciding
         for one in finding.comparisons()
     ]  # fmt: skip
@@ -201,33 +201,29 @@ def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
     corrected = {id(one): p for one, p in zip(comparisons, adjusted, strict=True)}
     decided = tuple(
         replace(part, findings=tuple(one.with_corrected(corrected) for one in part.findings))
-        for part in counted
+        for part in parts
     )
     return Verdict(claim, decided, ledger()[claim].primary)
 
 
-def _counted(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Let what is out of a claim's scope, and older runs that were replaced, be shown only."""
-    there = (finding.variant for part in parts for finding in part.findings)
-    everywhere = replaced((claim,), there)
+def _with_older_beside(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Let findings on other data than the claim's, and replaced older runs, be shown only."""
+    written = ledger()[claim]
+    older = replaced([claim], (finding.variant for part in parts for finding in part.findings))
+    return tuple(_with_some_shown(written, part, older) for part in parts)
 
-    def counted(part: Part) -> Part:
-        in_part = claim in _REPLACED_IN_PARTS and any(
-            finding.variant.on_fast for finding in part.findings
-        )
 
-        def shown(finding: Finding) -> Finding:
-            variant = finding.variant
-            beside_fast = in_part and variant.dataset in _FAMILY and not variant.on_fast
-            older = variant in everywhere or beside_fast
-            off_scope = claim in _SCOPE and variant.dataset not in _SCOPE[claim]
-            if off_scope or (older and "paper" not in finding.scales):
-                return finding.only_shown()
-            return finding
-
-        return replace(part, findings=tuple(map(shown, part.findings)))
-
-    return tuple(map(counted, parts))
+def _with_some_shown(written: Claim, part: Part, older: Set[Variant]) -> Part:
+    variants = {finding.variant for finding in part.findings}
+    if written.older_runs == "replaced part by part" and any(one.on_fast for one in variants):
+        older = {one for one in variants if not one.on_fast and _kind_of_data(one)}
+    findings = []
+    for finding in part.findings:
+        dataset = finding.variant.dataset
+        is_elsewhere = written.decided_on and dataset not in written.decided_on
+        is_older = finding.variant in older and "paper" not in finding.scales
+        findings.append(finding.only_shown() if is_elsewhere or is_older else finding)
+    return replace(part, findings=tuple(findings))
 
 
 def variants(runs: pd.DataFrame, name: str) -> Iterator[VariantRuns]:
@@ -285,15 +281,17 @@ def deciding(runs: pd.DataFrame, name: str, claims: Iterable[str]) -> list[Varia
 def replaced(claims: Iterable[str], variants: Iterable[Variant]) -> set[Variant]:
     """List the variants of older runs that do not decide such claims.
 
-    A network at real accuracy does instead, on the same kind of data.
+    The small network does instead, on the same kind of data.
     """
-    there = set(variants) if set(claims) & set(_REPLACED) else set()
-    newer = {_FAMILY.get(variant.dataset, "") for variant in there if variant.on_fast}
-    return {
-        variant
-        for variant in there
-        if not variant.on_fast and _FAMILY.get(variant.dataset, "") in newer
-    }
+    if all(ledger()[claim].older_runs != "replaced" for claim in claims):
+        return set()
+    there = set(variants)
+    newer = {_kind_of_data(variant) for variant in there if variant.on_fast}
+    return {variant for variant in there if not variant.on_fast and _kind_of_data(variant) in newer}
+
+
+def _kind_of_data(variant: Variant) -> str:
+    return _KINDS_OF_DATA.get(variant.dataset, "")
 
 
 def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
@@ -332,10 +330,10 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
             if variant.on_fast
         ]
 
-    tables = [one for one in decided if one.claim not in ("A2", "A3")]  # whose units are no seeds
+    of_seeds = [one for one in decided if _has_seeds(one.claim)]
     listed = [
         row
-        for row in _comparisons(tables)
+        for row in _comparisons(of_seeds)
         if row[2].outcome == "unresolved" and not row[2].variant.on_fast
     ]
     for claim, written in ledger().items():
@@ -359,6 +357,12 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
     return pd.DataFrame(rows)
 
 
+def _has_seeds(claim: str) -> bool:
+    """Tell if the units of a claim are seeds, not data sets or folds."""
+    parts = ledger()[claim].parts.values()
+    return all(selection(part.runs).unit == "seed" for part in parts)
+
+
 def _needed(effects: Sequence[float], deviation: float) -> str:
     """Write the numbers of seeds for some effects, such as ``"4 to 12"``."""
     needed = [
@@ -371,7 +375,9 @@ def _comparisons(
     decided: Iterable[Verdict],
 ) -> Iterator[tuple[str, str, Finding, statistics.Difference]]:
     """Go through the single comparisons of claims, each with its part and its difference."""
-    for claim, part in ((one.claim, part) for one in decided for part in one.parts):
-        for comparison in (one for finding in part.findings for one in finding.comparisons()):
-            assert comparison.difference is not None
-            yield claim, part.id, comparison, comparison.difference
+    for verdict in decided:
+        for part in verdict.parts:
+            for finding in part.findings:
+                for comparison in finding.comparisons():
+                    assert comparison.difference is not None
+                    yield verdict.claim, part.id, comparison, comparison.difference

@@ -16,7 +16,6 @@ from study.figures.style import (
     beta_linestyle,
     not_run,
     order_colors,
-    schedule_label,
     schedule_style,
     use_style,
     variant_styles,
@@ -44,7 +43,6 @@ __all__ += [
 ]
 __all__ += [
     "reliability_diagrams",
-    "schedule_label",
     "schedule_style",
     "single_samples",
     "use_style",

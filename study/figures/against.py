@@ -19,11 +19,10 @@ from study.figures.style import (
     in_lines,
     not_run,
     one_legend,
-    schedule_label,
     schedule_style,
     variant_styles,
 )
-from study.methods import Method
+from study.methods import Method, method_name
 from study.statistics import Interval
 from study.variants import Variant
 
@@ -86,7 +85,7 @@ def against(
     counted = "counted" in table and table["counted"].any()  # behind their names
     uneven = seeds.nunique() > 1 and not counted
     labels = {
-        name: schedule_label(str(name)) + (f" ({number})" if uneven else "")
+        name: method_name(str(name)) + (f" ({number})" if uneven else "")
         for name, number in seeds.items()
     }
     for index, (ax, (column, name)) in enumerate(
@@ -175,7 +174,7 @@ def along(
                 if beta in intervals
             }
             style = schedule_style(f"{beta:g}") | {"marker": MARKERS[number]}
-            _intervals(ax, drawn, scale, label=schedule_label(f"{beta:g}"), **style)
+            _intervals(ax, drawn, scale, label=method_name(f"{beta:g}"), **style)
         ax.axhline(0, color="black", linewidth=1.2)
         ax.set_xscale("log")
         ax.set_xticks(places, [f"{place:g}" for place in places])
@@ -215,9 +214,9 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
     There is a row for each ``label``, in it a mark for each ``source``.
 
     Args:
-        frame: ``panel``, ``label``, ``mean``, and ``low`` and ``high``, which may be NaN. With
-            ``source`` there is ``ours`` too, and what is not ours is a black star. Without
-            ``source`` a mark has the colour of its ``schedule``.
+        frame: ``panel``, ``label``, ``mean``, and ``low`` and ``high``, which may be NaN. A source
+            that is not ``ours`` has black stars. Without ``source`` a mark has the colour of its
+            ``schedule``.
         xlabel: what is shown, with its unit.
         zero: whether there is a line at 0.
         columns: how many panels there are in a row.
@@ -232,7 +231,7 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
     columns, places = min(columns, len(names)), len(sources) if sourced else 1
     height = (0.13 * places + 0.12) * len(labels) + 0.5
     figure, axes = grid(len(names), columns, width=7.0 / columns, height=height, sharey=True)
-    ours = variant_styles(frame.loc[frame["ours"], "source"].unique()) if sourced else {}
+    ours = variant_styles(dict.fromkeys(frame.loc[frame["ours"], "source"]) if sourced else sources)
     for index, (panel, name) in enumerate(zip(axes, names, strict=False)):
         for place, source in enumerate(sources):
             marks = frame[

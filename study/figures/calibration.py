@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gdlib.calibration import CalibrationBins
-from study.figures.style import MARKERS, not_run, one_legend, panels, schedule_label, schedule_style
+from study.figures.style import MARKERS, not_run, one_legend, panels, schedule_style
+from study.methods import method_name
 
 
 def reliability_diagrams(table: pd.DataFrame) -> Figure:
@@ -91,7 +92,7 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
             ax.errorbar(
                 mean["test_ece"],
                 mean["test_accuracy"],
-                label=schedule_label(str(label)),
+                label=method_name(str(label)),
                 **bars,
                 **look,
             )

@@ -14,9 +14,9 @@ from study.figures.style import (
     one_legend,
     order_colors,
     panels,
-    schedule_label,
     schedule_style,
 )
+from study.methods import method_name
 from study.metrics import metric
 
 _FIFTHS = ("1 (hardest)", "2", "3", "4", "5 (easiest)")
@@ -81,7 +81,7 @@ def curves(
         for place, (name, shade) in enumerate(zip(names, order_colors(len(names)), strict=True))
     }
     if line == "schedule":
-        looks = {name: {"label": schedule_label(name)} | schedule_style(name) for name in names}
+        looks = {name: {"label": method_name(name)} | schedule_style(name) for name in names}
     for ax, of_panel in drawn:
         for label, runs in of_panel.groupby(line, sort=False):
             epochs = np.array(runs[f"curve_{x}"].iloc[0])

@@ -113,16 +113,6 @@ def schedule_style(label: str) -> dict[str, str]:
     return {"color": method.kind.color, "linestyle": method.kind.line}
 
 
-def schedule_label(label: str) -> str:
-    """Write a method for a legend, by its label.
-
-    Example:
-        >>> schedule_label("0.1"), schedule_label("warm-up 0.01→0.1"), schedule_label("lm 0.3")
-        ('β = 0.1', 'warm-up 0.01→0.1', 'LM, λ = 0.3')
-    """
-    return method_name(label)
-
-
 def in_lines(text: str) -> str:
     r"""Break a long name after commas into lines of at most thirty characters.
 
@@ -222,7 +212,7 @@ def panels(
     drawn = []
     for index, (ax, key) in enumerate(zip(axes, keys, strict=False)):
         ax.set_title(
-            in_lines(", ".join(schedule_label(str(value)) for value in key)), fontsize="small"
+            in_lines(", ".join(method_name(str(value)) for value in key)), fontsize="small"
         )
         ax.set(
             ylabel=ylabel if index % columns == 0 else "",

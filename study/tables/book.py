@@ -156,18 +156,13 @@ def table(
     specs = [
         formats if isinstance(formats, str) else formats.get(column, "") for column in frame.columns
     ]
-    rows = [
-        tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True))
-        for row in frame.itertuples(index=False)
-    ]
-    for place in reversed(
-        [
-            place
-            for place in range(len(headings))
-            if place == 0 or headings[place] != headings[place - 1]
-        ]
-    ):
-        rows.insert(place, (str(headings[place]), *[""] * (len(specs) - 1)))
+    rows: list[tuple[str, ...]] = []
+    heading = None
+    for place, row in enumerate(frame.itertuples(index=False)):
+        if headings and (place == 0 or headings[place] != heading):
+            heading = headings[place]
+            rows.append((str(heading), *[""] * (len(specs) - 1)))
+        rows.append(tuple(cell(value, spec) for value, spec in zip(row, specs, strict=True)))
     columns: list[Any] = frame.columns.tolist()
     header = [
         ", ".join(filter(None, map(str, column))) if isinstance(column, tuple) else str(column)

@@ -18,14 +18,6 @@ from study.tables import outcomes, sentences
 from study.tables.book import MISSING, Table, table
 from study.tables.page import closed
 
-_ANSWERED_AT = {  # questions that have a page and no verdict
-    "R1": "sec-r1",
-    "R2": "sec-e10",
-    "R3": "sec-r3",
-    "R4": "sec-r4",
-    "R5": "sec-r5",
-    "E7": "sec-e6",
-}
 _PROVED = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 _SPEC: Mapping[Hashable, str] = {
     **{"mean": ".3g", "low": ".3g", "high": ".3g"},
@@ -149,7 +141,7 @@ class Ledger:
         verdict = "not run"
         ground = _coverage(name)
         if claim.paper == "reviews":
-            verdict = "answered" if name in _ANSWERED_AT else "open"
+            verdict = "answered" if claim.page else "open"
         if claim.proof:
             verdict, ground = claim.proof.verdict, f"By proof: {{ref}}`{claim.page}`."
         elif name in self.verdicts:
@@ -164,8 +156,8 @@ class Ledger:
                 ground = f"Part {decided.primary} decides{depends}. {decided.why} ({phrase})."
         elif not ground and claim.data and claim.data != "yes":
             ground = f"Data here: {claim.data}."
-        if page := _ANSWERED_AT.get(name) or (claim.page if claim.found else ""):
-            ground = f"{ground} {{ref}}`{page}`"
+        if claim.found or (claim.page and not claim.parts and not claim.proof):
+            ground = f"{ground} {{ref}}`{claim.page}`"
         elif verdict == "not run":
             ground = f"{ground} {{ref}}`What it would take <sec-not-run>`."
         said = f"{claim.claim} *{claim.where}*"

@@ -13,7 +13,7 @@ from study import claims, published, statistics
 from study.claims import TABLE_I, VariantRuns
 from study.claims.narrowing import by_variant
 from study.losses import LOSSES
-from study.methods import Method
+from study.methods import Method, method_name
 from study.statistics import MeanSd
 from study.tables.book import MISSING, bold, cell, mean_sd
 from study.tables.runs import leads
@@ -33,35 +33,7 @@ _ORDER = (
 )
 
 _RUNS = 3  # behind every printed mean: section 4.1
-_CIFAR_100 = "CIFAR-100, 13-layer network"
-_CIFAR_10, _SVHN = "CIFAR-10, WideResNet-28-10", "SVHN, WideResNet-28-10"
-_HALF, _FEW_WRONG, _HALF_WRONG = (
-    f"{_CIFAR_100}, {what}"
-    for what in ("0.5 of the samples", "20 % wrong labels", "50 % wrong labels")
-)
-_COMPARED = {  # a loss without its numbers stands for all of them
-    _CIFAR_100: {
-        "L3 a": ("lm 0.3", "softmax"),
-        "L3 b": ("lm-uq", "lm-qu"),
-        "L3 c": ("lm", "lm-qu"),
-        "L3 d": ("lm 0.9", "lm 0.1"),
-    }
-    | {
-        "L4 a": ("lm 0.3", "label-smoothing 0.1"),
-        "L4 b": ("lm 0.3", "super-symmetry"),
-        "L4 c": ("super-symmetry", "softmax"),
-    },
-    _HALF: {"L5 a": ("lm 0.3", "softmax"), "L5 b": ("lm 1", "lm 0.3")},
-    **dict.fromkeys(
-        (_FEW_WRONG, _HALF_WRONG), {"L5 c": ("lm 0.3", "softmax"), "L5 d": ("lm 1", "lm 0.3")}
-    ),
-    _CIFAR_10: {
-        "L6 a": ("hinge", "softmax"),
-        "L6 b": ("modified", "softmax"),
-        "L6 c": ("lm 0.3", "l-softmax"),
-    },
-    _SVHN: {"L6 b": ("modified", "softmax"), "L6 c": ("lm 0.3", "lgm")},
-}
+_DIVERGENCES_OF = "CIFAR-100, 13-layer network"  # table 1
 
 
 def printed(*numbers: int) -> pd.DataFrame:
@@ -102,7 +74,7 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
     softmax = printed(2).query("loss == 'softmax'")
     theirs = pd.concat([printed(1), softmax]).set_index("loss")
     sources = {
-        f"{PAPER}, {_CIFAR_100}": {
+        f"{PAPER}, {_DIVERGENCES_OF}": {
             str(loss): cell(MeanSd(mean, sd, _RUNS), ".2f")
             for loss, _, _, mean, sd in theirs.itertuples()
         }
@@ -134,8 +106,9 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
 
     It is for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
 
-    The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as the criteria
-    of L6 have it: independent samples, with the deviation of all losses of the variant together.
+    The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as verdicts have
+    it: independent samples, with the deviation of all losses of the variant together. ``of`` says
+    whose they are, and on which data.
     """
     rows = []
     of_paper = printed(1, 2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])
@@ -147,9 +120,11 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
         for loss in errors.keys() - {"softmax"}:
             welch = statistics.contrast([errors["softmax"], errors[loss]], [1, -1])
             ends = welch.estimate, welch.low, welch.high
-            rows.append((False, loss, f"{PAPER}, {data}", data, *ends))
+            source = f"{PAPER}, {data}"
+            rows.append((False, loss, source, source, *ends))
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
         runs_of_variant, ours = VariantRuns(Variant(), of_variant), {}
+        of_data = f"ours, {of_variant['data'].iloc[0]}"
         softmax, counts = Method.parse("softmax"), of_variant["method"].value_counts()
         for method in sorted(
             set(of_variant["method"]) - {softmax}, key=lambda one: int(counts[one])
@@ -157,29 +132,29 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
             lead = runs_of_variant.larger("test_accuracy", method, softmax)
             if lead and lead.difference:  # of the method with most seeds, which comes last
                 ours[_without_numbers(method)] = lead.difference.interval.times(100)
-        data = of_variant["data"].iloc[0]
         rows += [
-            (True, loss, f"ours, {variant}", data, own.estimate, own.low, own.high)
+            (True, loss, f"ours, {variant}", of_data, own.estimate, own.low, own.high)
             for loss, own in ours.items()
         ]
-    frame = pd.DataFrame(rows, columns=["ours", "loss", "source", "data", "mean", "low", "high"])
+    frame = pd.DataFrame(rows, columns=["ours", "loss", "source", "of", "mean", "low", "high"])
     frame = frame.assign(
-        panel="", label=frame["loss"].map(_title), place=frame["loss"].map(in_order)
+        panel="", label=frame["loss"].map(_title), place=frame["loss"].map(place_of)
     )
     return frame.sort_values(["ours", "place"], kind="stable", ignore_index=True)
 
 
 def as_printed() -> pd.DataFrame:
-    """Compare the paper's own errors, in points, for the parts of L3 to L6 that are about accuracy.
+    """Compare the paper's own errors, in points, for the parts whose file says where they stand.
 
-    From mean and standard deviation of three independent runs, by
-    :func:`study.statistics.contrast`. That it is three the paper says for its tables 1 to 3; for
-    table 4 it is taken over. Differences whose 95 % interval excludes 0 are bold.
+    A loss without its numbers is the mean over all of them. The intervals are made of mean and
+    standard deviation of three independent runs, by :func:`study.statistics.contrast`. That it is
+    three the paper says for its tables 1 to 3; for table 4 it is taken over. Differences whose
+    95 % interval excludes 0 are bold.
 
     Example:
-        >>> *what, numbers = as_printed().iloc[0]
-        >>> what
-        ['CIFAR-100, 13-layer network', 'L3 a', 'LM, λ = 0.3 minus softmax']
+        >>> where, _, compared, numbers = as_printed().iloc[0]
+        >>> where, compared
+        ('CIFAR-100, 13-layer network', 'LM, λ = 0.3 minus softmax')
         >>> numbers
         '**−1.35 [−1.84, −0.86]**'
     """
@@ -188,32 +163,30 @@ def as_printed() -> pd.DataFrame:
         for row in printed(1, 2, 3, 4).to_dict("records")
     }
     rows = []
-    for where, part, both in (
-        (where, *compared) for where, parts in _COMPARED.items() for compared in parts.items()
-    ):
-        sides = [
-            [
-                mean
-                for (source, loss), mean in errors.items()
-                if source == where and Method.parse(one).includes(Method.parse(loss))
-            ]
-            for one in both
-        ]
-        means = [mean for side in sides for mean in side]
-        weights = [
-            sign / len(side) for sign, side in zip((1, -1), sides, strict=True) for _ in side
-        ]
-        names = [
-            f"{LOSSES[one].title}, mean over λ" if one in DIVERGENCES else _title(one)
-            for one in both
-        ]
-        rows.append(
-            [where, part, " minus ".join(names), bold(statistics.contrast(means, weights), ".2f")]
-        )
-    return pd.DataFrame(rows, columns=["where", "part", "compared", "errors, points [95 %]"])
+    for name, claim in claims.ledger().items():
+        for letter, part in claim.parts.items():
+            for where, (left, right) in part.printed.items():
+                first, second = (_of_loss(errors, where, loss) for loss in (left, right))
+                weights = [1 / len(first)] * len(first) + [-1 / len(second)] * len(second)
+                difference = statistics.contrast([*first, *second], weights)
+                compared = f"{_title_over_numbers(left)} minus {_title_over_numbers(right)}"
+                rows.append((where, f"{name} {letter}", compared, bold(difference, ".2f")))
+    frame = pd.DataFrame(rows, columns=["where", "part", "compared", "errors, points [95 %]"])
+    places = {where: place for place, where in enumerate(dict.fromkeys(frame["where"]))}
+    return frame.sort_values("where", key=lambda column: column.map(places), kind="stable")
 
 
-def in_order(loss: str) -> tuple[int, float]:
+def _of_loss(errors: Mapping[tuple[str, str], MeanSd], where: str, loss: str) -> list[MeanSd]:
+    """List what the paper prints somewhere for a loss, or for all of its numbers."""
+    asked = Method.parse(loss)
+    return [
+        mean
+        for (source, printed_loss), mean in errors.items()
+        if source == where and asked.includes(Method.parse(printed_loss))
+    ]
+
+
+def place_of(loss: str) -> tuple[int, float]:
     """Give a sorting key of a loss.
 
     Softmax is first, then follows the order of the paper, the regulariser last; a loss with larger
@@ -230,7 +203,11 @@ def _without_numbers(method: Method) -> str:
 
 
 def _title(loss: str) -> str:
-    return _NO_NUMBERS.get(loss) or published.loss_name(loss)
+    return _NO_NUMBERS.get(loss) or method_name(loss)
+
+
+def _title_over_numbers(loss: str) -> str:
+    return f"{LOSSES[loss].title}, mean over λ" if loss in DIVERGENCES else _title(loss)
 
 
 # --- ArcGrad's Table I ---

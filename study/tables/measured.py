@@ -182,7 +182,7 @@ def play(table: pd.DataFrame) -> HTML:
 def element(content: list[dict[str, Any]]) -> HTML:
     """Write the element of a page that the script fills with these variants."""
     text = json.dumps(
-        {"settings": content}, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        {"variants": content}, ensure_ascii=False, separators=(",", ":"), allow_nan=False
     ).replace("<", "\\u003c")
     return HTML(
         '<div class="play" data-instead="fig-play">'

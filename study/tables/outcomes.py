@@ -43,12 +43,6 @@ _WORDS = (
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
 )
-_TABLES = {
-    "A2": "AG, Table I",
-    "A5": "AG, Table VII",
-    "A7": "AG, text",
-    "L3": "LM, Table 1",
-}  # what such claims are about
 
 
 def scale(verdict: Verdict) -> str:
@@ -110,7 +104,7 @@ def beside(verdict: Verdict) -> Verdict:
 
     It is what the rule of their part finds in the table that the claim is about.
     """
-    if verdict.claim not in _TABLES:
+    if not claims.ledger()[verdict.claim].table:
         return verdict
 
     def filled(finding: Finding, printed: Iterator[tuple[published.Effect, ...]]) -> Finding:
@@ -135,8 +129,9 @@ def _own(claim: str, part: str) -> Iterator[tuple[published.Effect, ...]]:
 
     The part's rule takes the printed numbers for runs.
     """
-    source = _TABLES[claim]
-    printed = published.printed().query("source == @source")
+    source = claims.ledger()[claim].table
+    printed = published.printed()
+    printed = printed[printed["source"] == source]
     index = ["dataset", "epochs"]
     scores = printed.pivot(index=index, columns="method", values="value")
     columns = {

@@ -8,8 +8,9 @@ A page begins with ``page = Page("E4")`` and ``page.answer()``, takes its runs f
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -81,22 +82,11 @@ class Page:
                 columns=[*{**dict.fromkeys(every), "variant": 0, "method": 0, "schedule": 0}]
             )
         settled = {one.variant for one in variants(every, kind)}
-        least = every["variant"].map(lambda variant: claims.least_seeds(kind, variant))
-        of_method = every.groupby(["variant", "method"])[
-            "seed" if "seed" in every else "title"
-        ].transform("nunique")
-        most = of_method.groupby(every["variant"]).transform("max")
-        fast = every["variant"].map(_on_fast)
-        seeds = of_method.where(fast, most)  # there each method has its own plan
-        few = (seeds < least) | ~every["variant"].isin(settled)
+        notes = _notes(every, kind, settled)
         older = every["variant"].isin(replaced(self.claims, settled)) & every["scale"].ne("paper")
-        shown = in_order(every if some else every[~few & ~older])
-        counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
-        under_way = fast & ~every["variant"].isin(settled)
-        counted = counted.mask(under_way, " (under way)")
-        few = few[shown.index]
-        note = counted[shown.index].where(few, "")
-        return shown.assign(variant=shown["variant"] + note, counted=few)
+        shown = in_order(every if some else every[notes.eq("") & ~older])
+        notes = notes[shown.index]
+        return shown.assign(variant=shown["variant"] + notes, counted=notes.ne(""))
 
     def answer(self, claim: str = "") -> Markdown:
         """Show what was found, then the claim with its place in the paper, then the tally."""
@@ -257,8 +247,19 @@ def closed(title: str, *contents: str | Table) -> str:
     return f"::::::{{dropdown}} {title}\n" + "\n\n".join(texts) + "\n::::::"
 
 
-def _on_fast(variant: Variant) -> bool:
-    return variant.on_fast
+def _notes(runs: pd.DataFrame, kind: str, settled: Set[Variant]) -> pd.Series[Any]:
+    """Count the seeds of variants that decide nothing yet, as a text; empty for the others."""
+    variant = runs["variant"]
+    unit = "seed" if "seed" in runs else "title"
+    of_method = runs.groupby(["variant", "method"])[unit].transform("nunique")
+    of_variant = of_method.groupby(variant).transform("max")
+    fast = variant.map(attrgetter("on_fast"))
+    seeds = of_method.where(fast, of_variant)  # on the small network each method has its own plan
+    least = variant.map(lambda one: claims.least_seeds(kind, one))
+    waits = ~variant.isin(settled)
+    counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
+    counted = counted.mask(fast & waits, " (under way)")
+    return counted.where((seeds < least) | waits, "")
 
 
 def _values(column: pd.Series[Any]) -> str:

@@ -24,14 +24,6 @@ The rate and the first weights of the first layer are larger there, as they are 
 _FEW = 10  # errors, of which a share says nothing
 
 
-def short(variant: Variant) -> str:
-    """Name a variant by its data and its augmentation.
-
-    Network and length stand once, where a page says what was run.
-    """
-    return variant.short
-
-
 def in_order(runs: pd.DataFrame) -> pd.DataFrame:
     """Give the variants their short names, networks at real accuracy first.
 
@@ -162,10 +154,10 @@ def steps(runs: pd.DataFrame) -> pd.DataFrame:
 
     Those on pixels from 0 to 255 with the same β are selected too.
 
-    Each has a ``step`` (the learning rate of all layers, or what differs in the first layer alone,
-    in words), its activation in words, and ``stuck``: the share of saturated outputs of tanh, of
-    dead units of ReLU. ``share`` is that of the lost among ten errors or more. The rates come
-    first, from the smallest.
+    Each has a ``step`` in words: the learning rate, which is ``of_all_layers``, or what differs in
+    the first layer alone. It has its activation in words, and ``stuck``: the share of saturated
+    outputs of tanh, of dead units of ReLU. ``share`` is that of the lost among ten errors or more.
+    The rates come first, from the smallest.
     """
     stepped, grid = claims.runs_of(runs, "step"), claims.runs_of(runs, "grid")
     if stepped.empty:
@@ -180,6 +172,7 @@ def steps(runs: pd.DataFrame) -> pd.DataFrame:
     stepped["step"] = np.select(
         [inputs != 1, weights != 1], names, "learning rate " + rate.map("{:g}".format)
     )
+    stepped["of_all_layers"] = (inputs == 1) & (weights == 1)
     stepped = stepped.assign(weights=weights.where(inputs == 1, 1)).sort_values(
         ["input_scale", "weights", "learning_rate"], kind="stable"
     )
@@ -192,7 +185,7 @@ def steps(runs: pd.DataFrame) -> pd.DataFrame:
         if len(grid)
         else grid
     )
-    trained = pd.concat([stepped, raw.assign(step=BOTH)], ignore_index=True)
+    trained = pd.concat([stepped, raw.assign(step=BOTH, of_all_layers=False)], ignore_index=True)
     trained["stuck"] = np.where(
         trained["activation"] == "tanh",
         trained.get("saturated", np.nan),

@@ -14,7 +14,6 @@ import yaml
 from study import ROOT
 from study.claims import Verdict, ledger
 from study.tables import prose
-from study.tables.runs import short
 
 
 def written() -> dict[str, dict[str, str]]:
@@ -32,7 +31,7 @@ def finding(verdict: Verdict) -> str:
         return ""
     means = {
         part.id: {
-            short(finding.variant): finding.difference.mean
+            finding.variant.short: finding.difference.mean
             for finding in part.findings
             if finding.difference
         }

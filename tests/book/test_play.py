@@ -20,7 +20,7 @@ from study.tables.measured import element
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "book" / "_static"
 
-SETTINGS = [
+VARIANTS = [
     {
         "name": "made up <one>",
         "note": "a network",
@@ -60,7 +60,7 @@ def played(
     folder = tmp_path_factory.mktemp("play")
     for name in ("play.js", "play.css"):
         shutil.copyfile(STATIC / name, folder / name)
-    (folder / "page.html").write_text(PAGE.format(play=element(SETTINGS).data), encoding="utf-8")
+    (folder / "page.html").write_text(PAGE.format(play=element(VARIANTS).data), encoding="utf-8")
     (result,) = in_the_browser("play.mjs", folder / "page.html")
     return result
 
@@ -135,5 +135,5 @@ def test_it_is_quick(played: dict[str, Any]) -> None:
 
 
 def test_without_a_script_the_picture_stays_and_the_data_do_not_show() -> None:
-    shown = element([SETTINGS[0] | {"name": "</script><b>"}]).data
+    shown = element([VARIANTS[0] | {"name": "</script><b>"}]).data
     assert shown.count("</script>") == 1 and shown.endswith("</script></div>")

@@ -100,7 +100,7 @@ def test_every_claim_of_the_ledger_in_its_order() -> None:
         assert claim.paper in ("GD", "LM", "AG", "reviews", claims.OWN), name
         assert claim.where, name
         assert claim.short or not (claim.proof or claim.found), name
-        assert bool(claim.page) == bool(claim.short), name
+        assert claim.page or not claim.short, name
         assert not (claim.proof and claim.parts), name
     where = {name: claim.where for name, claim in claims.ledger().items()}
     assert "GD-1 section 4.2.2, Table 2" in where["E6"]

@@ -18,7 +18,8 @@ from study.variants import Variant
 
 OLD = "campaigns/criteria.yml"  # where the criteria stood until 24 November 2026
 
-WORDS = ("sentence", "name", "words")  # of a part, which may change
+# of a part, which may change: they compare nothing, or what the paper prints
+WORDS = ("sentence", "name", "words", "printed")
 
 # Parts whose letter first stood there when some records of a variant that decides were there.
 # Each is told in its claim's file or in claims/changes.yml.

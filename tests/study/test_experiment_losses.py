@@ -17,7 +17,8 @@ from gdlib import functional
 from gdlib.models import HEADS
 from study import data, records
 from study.experiment import CrossValidation
-from study.losses import LOSSES, loss_name, parse
+from study.losses import LOSSES, parse
+from study.methods import method_name
 from study.objective import CORRECTIONS, Balanced, StackLoss
 from study.run import train_stack, training
 from tests.study.small import small_train
@@ -479,4 +480,4 @@ def test_the_table_names_what_there_is():
     for text in TEXTS:
         kind = parse(text).kind
         assert kind.head in HEADS and kind.title and kind.color.startswith("#") and kind.paper
-        assert loss_name(text).startswith(kind.title) and "must" not in loss_name(text)
+        assert method_name(text).startswith(kind.title) and "must" not in method_name(text)

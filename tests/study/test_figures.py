@@ -20,7 +20,7 @@ from statsmodels.stats.proportion import proportion_confint
 from gdlib.calibration import calibration_bins
 from study import figures, records, statistics, tables
 from study.losses import LOSSES
-from study.methods import Method
+from study.methods import Method, method_name
 
 BETAS = [0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
 SCHEDULES = ["β = 0.1", "β = 5", "warm-up 0.01→0.1"]
@@ -62,7 +62,7 @@ class TestColors:
         assert len({color(name) for name in losses}) == len(losses)  # whatever its numbers
         assert color("lm 0.3") == color("lm 0.9")
         assert color("softmax") == figures.beta_color(1.0)
-        assert figures.schedule_label("label-smoothing 0.1") == "label smoothing, λ = 0.1"
+        assert method_name("label-smoothing 0.1") == "label smoothing, λ = 0.1"
 
     @given(st.floats(1e-9, 1e9))
     def test_small_is_blue_and_large_is_not(self, beta):
@@ -424,9 +424,9 @@ class TestAgainst:
         ]
         frame = pd.DataFrame(rows, columns=["panel", "label", "source", "mean", "half"])
         frame = frame.assign(
-            ours=frame["source"] == "ours",
             low=frame["mean"] - frame["half"],
             high=frame["mean"] + frame["half"],
+            ours=frame["source"] == "ours",
         )
         (ax,) = figures.beside(frame, xlabel="points", columns=1).axes
         theirs, ours = ax.containers

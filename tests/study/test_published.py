@@ -11,7 +11,7 @@ import pytest
 
 from study import published
 from study.losses import LOSSES
-from study.methods import Method
+from study.methods import Method, method_name
 
 ALL = [(row.paper, row.number) for row in published.tables().itertuples()]
 PRINTED_NUMBERS = {  # counted in the papers
@@ -318,7 +318,7 @@ class TestNamesOfLosses:
             " ".join([name, *map(str, range(1, 1 + len(kind.numbers)))])
             for name, kind in LOSSES.items()
         ]
-        names = [published.loss_name(loss) for loss in losses]
+        names = [method_name(loss) for loss in losses]
         assert len(set(names)) == len(names)
         assert all(
             name.count("=") + name.count("≥") == len(loss.split()) - 1
@@ -335,4 +335,4 @@ class TestNamesOfLosses:
             "lm 0.3 4",
             "lm x",
         ):  # what is no loss stays as it is
-            assert published.loss_name(text) == text
+            assert method_name(text) == text

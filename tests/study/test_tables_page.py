@@ -10,7 +10,7 @@ import pytest
 from study import claims, tables
 from study.campaign.plan import Job
 from study.tables import Page, prose
-from study.tables.runs import in_order, short
+from study.tables.runs import in_order
 from study.variants import Variant
 from tests.study.made_up import FAST, images, mnist
 
@@ -22,10 +22,10 @@ def page() -> Page:
 
 def test_a_variant_has_a_short_name_and_its_place() -> None:
     flips = Variant("cifar10", "fast", augmentation="crop2-flip", epochs=12)
-    assert short(flips) == "CIFAR-10, crops and flips"
+    assert flips.short == "CIFAR-10, crops and flips"
     unit = Variant(activation="relu", normalization="unit")
-    assert short(unit) == "ReLU, pixels 0 to 1"
-    assert short(Variant("Iris, with weight decay")) == "Iris, with weight decay"
+    assert unit.short == "ReLU, pixels 0 to 1"
+    assert Variant("Iris, with weight decay").short == "Iris, with weight decay"
     few = Variant("cifar10-jpeg", "resnet18", 0.25, "none", images=6000, epochs=20)
     fast = Variant("cifar10", "fast", augmentation="none", epochs=12)
     names = [Variant(activation="tanh", normalization="none"), few, fast, unit]
@@ -33,7 +33,7 @@ def test_a_variant_has_a_short_name_and_its_place() -> None:
         {"variant": names * 2, "beta": [1.0] * 4 + [5.0] * 4, "seed": 0, "dataset": "cifar10-jpeg"}
     )
     found = in_order(runs)
-    assert list(dict.fromkeys(found["variant"])) == [short(names[index]) for index in (3, 0, 2, 1)]
+    assert list(dict.fromkeys(found["variant"])) == [names[index].short for index in (3, 0, 2, 1)]
     assert found["beta"].tolist() == [5.0, 1.0] * 4
     assert set(found["data"]) == {"CIFAR-10"}
     assert in_order(runs[:0]).empty

@@ -194,7 +194,7 @@ def test_the_answers_hold_on_the_records(page: Page, variants: pd.DataFrame) -> 
 def test_the_figure_gets_what_the_records_hold() -> None:
     shown = measured.play(made(made_up.images(**FAST), made_up.mnist())).data
     content = re.findall(r"<script[^>]*>(.*)</script>", shown)[0]
-    first, second = json.loads(content)["settings"]
+    first, second = json.loads(content)["variants"]
     assert first["beta"] == [0.01, 0.1, 1, 5, 20]
     assert first["accuracy"] == pytest.approx(92, abs=0.5)
     assert first["seeds"] == 5
