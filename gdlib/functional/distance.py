@@ -12,6 +12,7 @@ from torch import Tensor
 from gdlib.functional._arguments import (
     Reduction,
     broadcasts,
+    check_has_values,
     compute_in,
     extremes,
     softplus,
@@ -214,6 +215,7 @@ def gaussian_mixture_cross_entropy(
         offset = values.new_zeros(()).expand(values.shape)
     else:
         _check_half_log_determinant(half_log_determinant, values.shape)
+        check_has_values("half_log_determinant", half_log_determinant, values.device)
         offset = half_log_determinant.to(values).expand(values.shape)
     # not as a true logit: a large one would lose the digits of what the margin adds
     of_true = batch.true(values)
@@ -288,7 +290,7 @@ def _of_centers(
         )
     return Batch.of_shape(
         (target.shape[0], centers.shape[-2], *target.shape[1:]),
-        features.dtype,
+        features,
         target,
         weight=weight,
         ignore_index=ignore_index,

@@ -47,10 +47,8 @@ def _kernel(  # type: ignore[no-untyped-def]
     weight = tl.load(rows + 3 * row + 2, mask=there, other=0.0)  # of the sample in the reduced loss
     target = tl.load(index + row, mask=there, other=0)
     true = tl.load(z + row * classes + target, mask=there, other=0.0).to(wide) * scale
-    place, start = (
-        (row * classes)[:, None] + tl.arange(0, block)[None, :],
-        tl.arange(0, block)[None, :],
-    )
+    start = tl.arange(0, block)[None, :]
+    place = (row * classes)[:, None] + start
     largest = tl.full((packed,), -float("inf"), wide)
     total = tl.full((packed,), 0.0, wide)
     for first in range(0, classes, block):
@@ -65,10 +63,8 @@ def _kernel(  # type: ignore[no-untyped-def]
     logsumexp = largest + tl.log(total)
     x = logsumexp - true - log_beta
     tail = tl.log(1.0 + tl.exp(-tl.abs(x)))
-    above, below = (
-        tl.maximum(x, 0.0) + tail,
-        tl.maximum(-x, 0.0) + tail,
-    )  # softplus(x), softplus(-x)
+    above = tl.maximum(x, 0.0) + tail  # softplus(x)
+    below = tl.maximum(-x, 0.0) + tail  # softplus(-x)
     tl.store(loss + row, above + log_beta, mask=there)
     rate = tl.where(weight == 0.0, 0.0, tl.exp(-below) * scale * weight)
     for first in range(0, classes, block):
@@ -94,13 +90,10 @@ def _make(
         batch.scales()[:, 0],
     )
     rows = torch.stack([value.to(input.device, wide).expand(samples) for value in values], 1)
-    kept = (
-        torch.float32 if input.dtype == torch.float16 else input.dtype
-    )  # until it has been multiplied by the scale of a GradScaler
-    losses, gradient = (
-        rows.new_empty(samples),
-        torch.empty_like(input, dtype=kept, memory_format=torch.contiguous_format),
-    )
+    # float16 would not hold it before it is multiplied by the scale of a GradScaler
+    kept = torch.float32 if input.dtype == torch.float16 else input.dtype
+    losses = rows.new_empty(samples)
+    gradient = torch.empty_like(input, dtype=kept, memory_format=torch.contiguous_format)
     if samples:
         block = min(_BLOCK, triton.next_power_of_2(classes))
         packed = _BLOCK // block if classes < 1024 else 1
@@ -140,7 +133,7 @@ def fused_gd_cross_entropy(
         )
     batch = Batch.of_shape(
         input.shape,
-        input.dtype,
+        input,
         target,
         weight=weight,
         ignore_index=ignore_index,

@@ -102,8 +102,6 @@ class StackedMLP(RunModel):
                 "sizes must name at least the inputs and the classes, all of them whole numbers "
                 f">= 1; got {list(sizes)}"
             )
-        if not seeds:
-            raise ValueError("seeds is empty: give one seed for each run")
         check_seeds(seeds)
         if activation not in ACTIVATIONS:
             raise ValueError(f"unknown activation {activation!r}; valid: {', '.join(ACTIVATIONS)}")
