@@ -117,9 +117,8 @@ def bootstrap_calibration(
 
         def of_resample(index: IntArray) -> float:
             times = np.bincount(place[index], minlength=y.size)
-            return of_bins(
-                bins_of(confidence.repeat(times), correct.repeat(times), 10, "width", dtype)
-            )
+            resampled = confidence.repeat(times), correct.repeat(times)
+            return of_bins(bins_of(*resampled, 10, "width", dtype))  # defaults of these measures
     else:
 
         def of_resample(index: IntArray) -> float:

@@ -136,10 +136,11 @@ class Batch:
         """Select the true class; identity where every class in turn is the true one."""
         return values if self.mixed else values.gather(self.dim, self.true_class)
 
-    def gap(self, logits: Tensor, true: Tensor | None = None) -> Tensor:
+    def log_odds_against(self, logits: Tensor, true: Tensor | None = None) -> Tensor:
         """Compute r - a: the log-sum-exp of the other logits minus the true logit.
 
-        The true logit is ``true`` if a loss changes it.
+        For logits as they are it is the logarithm of (1 - p) / p. The true logit is ``true`` if a
+        loss changes it.
         """
         shift = logits.detach().amax(self.dim, keepdim=True)
         logits = logits - shift  # keeps small differences of large logits

@@ -153,7 +153,7 @@ def arcface_cross_entropy(
     if monotone:
         sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
         moved = torch.where(angle + margin < math.pi, moved, true - margin * sine)
-    return batch.reduce(softplus(batch.gap(scale * batch.values, scale * moved)))
+    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values, scale * moved)))
 
 
 @tensor_by_keyword("scale", 2)
@@ -223,7 +223,7 @@ def cosface_cross_entropy(
     )
     scale = batch.parameter("scale", scale, "> 0")
     margin = batch.parameter("margin", margin, ">= 0")
-    return batch.reduce(softplus(batch.gap(scale * batch.values) + scale * margin))
+    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values) + scale * margin))
 
 
 def sphereface_cross_entropy(
@@ -300,7 +300,7 @@ def sphereface_cross_entropy(
     )
     scale = batch.parameter("scale", scale, ">= 0")
     true = scale * _annealed(batch.true(batch.values), margin, annealing)
-    return batch.reduce(softplus(batch.gap(scale * batch.values, true)))
+    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values, true)))
 
 
 def l_softmax_cross_entropy(
@@ -387,9 +387,8 @@ def l_softmax_cross_entropy(
     true_cosine = torch.where(
         lengths > 0, batch.true(batch.values) / torch.where(lengths > 0, lengths, 1.0), 0.0
     )
-    return batch.reduce(
-        softplus(batch.gap(batch.values, lengths * _annealed(true_cosine, margin, annealing)))
-    )
+    true = lengths * _annealed(true_cosine, margin, annealing)
+    return batch.reduce(softplus(batch.log_odds_against(batch.values, true)))
 
 
 def adacos_cross_entropy(
@@ -452,7 +451,7 @@ def adacos_cross_entropy(
     if scale is None:
         scale = adacos_fixed_scale(max(2, batch.classes))
     scale = batch.parameter("scale", scale, "> -inf")
-    return batch.reduce(softplus(batch.gap(scale * batch.values)))
+    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values)))
 
 
 def adacos_fixed_scale(classes: int) -> float:
@@ -663,7 +662,7 @@ def arcgrad_cross_entropy(
     assert scale is not None
     scale = batch.parameter("scale", scale, "> 0")
     angles = (-scale * arccos(batch.values)).masked_fill(batch.values == -math.inf, -math.inf)
-    return batch.reduce(softplus(batch.gap(angles)))
+    return batch.reduce(softplus(batch.log_odds_against(angles)))
 
 
 @overload

@@ -221,7 +221,8 @@ def gaussian_mixture_cross_entropy(
     of_true = batch.true(values)
     added = margin * of_true.masked_fill(of_true == math.inf, 0.0)
     likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
-    return batch.reduce(softplus(batch.gap(-values - offset) + added), of_true=likelihood)
+    losses = softplus(batch.log_odds_against(-values - offset) + added)
+    return batch.reduce(losses, of_true=likelihood)
 
 
 def check_rate(rate: Any) -> None:

@@ -151,4 +151,4 @@ def gd_cross_entropy(
 
 
 def _eager(batch: Batch, beta: float | Tensor, logits: Tensor) -> Tensor:
-    return batch.reduce(penalty(batch.gap(logits), beta))
+    return batch.reduce(penalty(batch.log_odds_against(logits), beta))

@@ -41,18 +41,19 @@ def _kernel(  # type: ignore[no-untyped-def]
     block: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64) * packed + tl.arange(0, packed)
-    there = row < samples
-    scale = tl.load(rows + 3 * row, mask=there, other=1.0)  # 1/tau
-    log_beta = tl.load(rows + 3 * row + 1, mask=there, other=0.0)
-    weight = tl.load(rows + 3 * row + 2, mask=there, other=0.0)  # of the sample in the reduced loss
-    target = tl.load(index + row, mask=there, other=0)
-    true = tl.load(z + row * classes + target, mask=there, other=0.0).to(wide) * scale
+    exists = row < samples
+    scale = tl.load(rows + 3 * row, mask=exists, other=1.0)  # 1/tau
+    log_beta = tl.load(rows + 3 * row + 1, mask=exists, other=0.0)
+    # of the sample in the reduced loss
+    weight = tl.load(rows + 3 * row + 2, mask=exists, other=0.0)
+    target = tl.load(index + row, mask=exists, other=0)
+    true = tl.load(z + row * classes + target, mask=exists, other=0.0).to(wide) * scale
     start = tl.arange(0, block)[None, :]
     place = (row * classes)[:, None] + start
     largest = tl.full((packed,), -float("inf"), wide)
     total = tl.full((packed,), 0.0, wide)
     for first in range(0, classes, block):
-        others = there[:, None] & (first + start < classes) & (first + start != target[:, None])
+        others = exists[:, None] & (first + start < classes) & (first + start != target[:, None])
         values = (
             tl.load(z + place + first, mask=others, other=-float("inf")).to(wide) * scale[:, None]
         )
@@ -65,10 +66,10 @@ def _kernel(  # type: ignore[no-untyped-def]
     tail = tl.log(1.0 + tl.exp(-tl.abs(x)))
     above = tl.maximum(x, 0.0) + tail  # softplus(x)
     below = tl.maximum(-x, 0.0) + tail  # softplus(-x)
-    tl.store(loss + row, above + log_beta, mask=there)
+    tl.store(loss + row, above + log_beta, mask=exists)
     rate = tl.where(weight == 0.0, 0.0, tl.exp(-below) * scale * weight)
     for first in range(0, classes, block):
-        inside = there[:, None] & (first + start < classes)
+        inside = exists[:, None] & (first + start < classes)
         values = (
             tl.load(z + place + first, mask=inside, other=-float("inf")).to(wide) * scale[:, None]
         )

@@ -92,7 +92,7 @@ def generalized_cross_entropy(
         label_smoothing=label_smoothing,
     )
     q = batch.parameter("q", q, "in (0, 1]")
-    cross_entropy = softplus(batch.gap(batch.values))
+    cross_entropy = softplus(batch.log_odds_against(batch.values))
     return batch.reduce(one_minus_exp(q * cross_entropy) / q)
 
 
@@ -160,7 +160,7 @@ def poly1_cross_entropy(
         label_smoothing=label_smoothing,
     )
     epsilon = batch.parameter("epsilon", epsilon, ">= -1")
-    cross_entropy = softplus(batch.gap(batch.values))
+    cross_entropy = softplus(batch.log_odds_against(batch.values))
     return batch.reduce(cross_entropy + epsilon * one_minus_exp(cross_entropy))
 
 
@@ -223,7 +223,7 @@ def negative_probability(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
-    return batch.reduce(one_minus_exp(softplus(batch.gap(batch.values))))
+    return batch.reduce(one_minus_exp(softplus(batch.log_odds_against(batch.values))))
 
 
 def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:

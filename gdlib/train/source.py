@@ -69,18 +69,18 @@ class Tables(NamedTuple):
 
     def of_step(self, number: int, size: int) -> Tables:
         """Return the part of a step of the epoch, counted from 0."""
-        chosen = slice(number * size, (number + 1) * size)
-        draws = None if self.draws is None else self.draws[:, chosen]
-        return Tables(self.indices[:, chosen], self.targets[:, chosen], self.betas[number], draws)
+        part = slice(number * size, (number + 1) * size)
+        draws = None if self.draws is None else self.draws[:, part]
+        return Tables(self.indices[:, part], self.targets[:, part], self.betas[number], draws)
 
     def at(self, counter: Tensor, size: int) -> Tables:
         """Return the part of a full step whose number ``[1]`` is on the device."""
-        chosen = counter * size + torch.arange(size, device=counter.device)
+        part = counter * size + torch.arange(size, device=counter.device)
         return Tables(
-            self.indices.index_select(1, chosen),
-            self.targets.index_select(1, chosen),
+            self.indices.index_select(1, part),
+            self.targets.index_select(1, part),
             self.betas.index_select(0, counter).squeeze(0),
-            None if self.draws is None else self.draws.index_select(1, chosen),
+            None if self.draws is None else self.draws.index_select(1, part),
         )
 
 
