@@ -2,6 +2,10 @@
 
 The library has the same losses. Time and memory are given as ratios.
 
+A last comparison is with the compiler of PyTorch (``torch.compile``): of the loss as it is, and of
+loss and gradient written as one function, from which it can make one pass in C++. There the seconds
+of the first call are given, too.
+
 Forward and backward pass. Times are processor times of one thread; all candidates take turns, and
 the median of the turns' ratios counts. An array that the allocator takes from the system anew costs
 a page fault for every 4 KiB, which can be half of the time and depends on what ran before. So each
@@ -17,11 +21,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import ctypes
+import functools
 import math
 import multiprocessing
 import os
 import platform
 import statistics
+import tempfile
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,6 +42,7 @@ from torch.nn import functional as F
 from benchmarks.measuring import Row, arguments, compared, finish, take_turns
 from gdlib import functional
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
+from gdlib.functional._fused import GradientInForward
 from gdlib.heads import cosines
 
 # goal, limit, passes, turns
@@ -48,6 +56,7 @@ LINEAR_SHAPES = {(4096, 1000): 11, (1024, 32000): 5}  # turns
 PROCESSES = 3
 MEMORY_SHAPES, MEMORY_TURNS = [(16384, 1000), (1024, 32000)], 2
 LIBRARY_SHAPES = {(128, 10): (50, 15), (1024, 1000): (1, 31)}  # passes, turns
+COMPILED_SHAPES = {(256, 1000): (20, 31), (64, 32000): (4, 31)}  # passes, turns
 WIDTH = 64  # of the features of the linear layer
 Pass = Callable[[], None]
 Shape = tuple[int, int]
@@ -69,6 +78,34 @@ def softmax_alone(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.softmax(logits.detach(), 1)
 
 
+def compiled(logits: Tensor, labels: Tensor) -> Tensor:
+    return compiler_of(decayed)(logits, labels)
+
+
+def compiled_pass(logits: Tensor, labels: Tensor) -> Tensor:
+    make = functools.partial(compiler_of(loss_and_gradient), labels=labels)
+    return GradientInForward.apply(logits, make, functools.partial(decayed, labels=labels))
+
+
+@functools.cache
+def compiler_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function compiled, when it is first called and not when this module is imported."""
+    return torch.compile(function, dynamic=False)
+
+
+def loss_and_gradient(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean gradient-decay loss for β = 0.1, and its gradient, in single operations."""
+    column = labels.unsqueeze(1)
+    is_true = torch.arange(logits.shape[1]) == column
+    shifted = logits - logits.amax(1, keepdim=True)
+    powers = shifted.exp()
+    others = torch.where(is_true, 0.0, powers).sum(1, keepdim=True)
+    true = shifted.gather(1, column)
+    total = others + 0.1 * true.exp()
+    gradient = torch.where(is_true, -others, powers) / (total * len(logits))
+    return (total.log() - true).mean(), gradient
+
+
 def linear_then_plain(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(F.linear(features, weight), labels)
 
@@ -81,6 +118,8 @@ LOSSES = {
     "plain": F.cross_entropy,
     "softmax": softmax_alone,
     "decayed": decayed,
+    "compiled": compiled,
+    "compiled pass": compiled_pass,
     "plain smoothed": plain_smoothed,
     "smoothed": smoothed,
     "linear then plain": linear_then_plain,
@@ -90,6 +129,8 @@ TITLES = {
     "plain": "F.cross_entropy",
     "softmax": "torch.softmax, without loss and gradient",
     "decayed": "gd_cross_entropy",
+    "compiled": "gd_cross_entropy, compiled",
+    "compiled pass": "loss and gradient in one compiled function",
     "plain smoothed": "F.cross_entropy with label smoothing",
     "smoothed": "gd_cross_entropy with label smoothing",
     "linear then plain": "F.linear and F.cross_entropy",
@@ -244,6 +285,52 @@ def memory(ours: str, theirs: str, shape: Shape, *, turns: int) -> Row:
     )
 
 
+def first_call(name: str, shape: Shape) -> float:
+    """Seconds of the first pass, without what the compiler has kept from before.
+
+    To be called in a process of its own.
+    """
+    torch.set_num_threads(1)
+    one = backward_pass(LOSSES[name], inputs(shape, False))
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+        start = time.perf_counter()
+        one()
+        return time.perf_counter() - start
+
+
+def through_the_compiler(
+    shape: Shape, *, passes: int, turns: int, keep: bool, processes: int
+) -> list[Row]:
+    rows = [
+        against_cross_entropy(
+            name,
+            "plain",
+            shape,
+            passes=passes,
+            turns=turns,
+            keep=keep,
+            processes=processes,
+            group="compiled loss",
+        )
+        for name in ("decayed", "compiled", "compiled pass")
+    ]
+    seconds = [in_a_fresh_process(first_call, "compiled", shape) for _ in range(processes)]
+    rows.append(
+        Row(
+            what=f"first call of {TITLES['compiled']} {list(shape)}",
+            against="",
+            kind="seconds",
+            value=statistics.median(seconds),
+            low=min(seconds),
+            high=max(seconds),
+            repetitions=len(seconds),
+            group="compiled loss",
+        )
+    )
+    return rows
+
+
 def against_the_library(shape: Shape, *, passes: int, turns: int) -> list[Row]:
     from pytorch_metric_learning import losses as library
 
@@ -335,6 +422,19 @@ def main(given: Sequence[str] | None = None) -> None:
                         *pair, shape, passes=1, turns=turns, keep=keep, processes=processes
                     )
                 )
+    try:
+        for shape, (passes, turns) in COMPILED_SHAPES.items():
+            if not options.smoke or shape == (256, 1000):
+                rows += through_the_compiler(
+                    shape,
+                    passes=passes,
+                    turns=1 if options.smoke else turns,
+                    keep=linux,
+                    processes=processes,
+                )
+    except Exception as error:  # no C++ compiler: said, and the rest goes on
+        first = str(error).partition("\n")[0]
+        print(f"  not measured compiled ({type(error).__name__}: {first})")
     if linux:
         for shape in [(256, 1000)] if options.smoke else MEMORY_SHAPES:
             rows += [

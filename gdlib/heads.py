@@ -229,6 +229,8 @@ class GaussianMixtureHead(_Head):
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Compute half the squared distances, and half the log-determinants."""
+        if not isinstance(features, Tensor):
+            raise ValueError(f"features must be a tensor; got {type(features).__name__}")
         if not features.is_floating_point() or features.shape[-1:] != self.means.shape[-1:]:
             raise ValueError(
                 f"features must be floating vectors with {self.means.shape[-1]} numbers, as the "
@@ -264,8 +266,6 @@ def _initial_vectors(
     """Draw ``[C, D]`` for one run, ``[R, D, C]`` or ``[R, C, D]`` for a stack."""
     _check_sizes(features, classes)
     if seeds is not None:
-        if not len(seeds):
-            raise ValueError("seeds is empty: give one seed for each run, or None for one run")
         check_seeds(seeds)
     bound = 1 / math.sqrt(features)
     if seeds is None:

@@ -13,6 +13,7 @@ import math
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 __all__ = ["ConfidenceFeedback", "Constant", "LinearWarmup", "Schedule"]
 
@@ -185,11 +186,8 @@ class ConfidenceFeedback:
 _LARGEST_LOG = math.log(100)  # of β
 
 
-def _finite(value: numbers.Real) -> bool:
-    return math.isfinite(value)
-
-
 def _check_finite(**values: object) -> None:
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not _finite(value):
+        number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not number or not math.isfinite(cast(float, value)):
             raise ValueError(f"{name} must be a finite number, got {value!r}")

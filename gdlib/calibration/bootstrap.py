@@ -70,7 +70,8 @@ def bootstrap_calibration(
 
     Raises:
         ValueError: as :func:`calibration_bins` and the measure; for one sample, a level outside (0,
-            1), no resamples, a measure that is not finite, of the samples or of a resample.
+            1), no resamples, a negative seed, a measure that is not finite, of the samples or of a
+            resample.
 
     Example:
         >>> import numpy as np
@@ -88,6 +89,8 @@ def bootstrap_calibration(
         raise ValueError(f"resamples must be a whole number, at least 1, not {resamples!r}")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, such as 0.95, not {level}")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be a whole number, at least 0, not {seed!r}")
     p, y, dtype = predictions(probs, labels, ignore_index)
     if y.size < 2:
         raise ValueError("a bootstrap interval needs at least two samples, not 1")
@@ -114,9 +117,8 @@ def bootstrap_calibration(
 
         def of_resample(index: IntArray) -> float:
             times = np.bincount(place[index], minlength=y.size)
-            return of_bins(
-                bins_of(confidence.repeat(times), correct.repeat(times), 10, "width", dtype)
-            )
+            resampled = confidence.repeat(times), correct.repeat(times)
+            return of_bins(bins_of(*resampled, 10, "width", dtype))  # defaults of these measures
     else:
 
         def of_resample(index: IntArray) -> float:

@@ -49,8 +49,9 @@ class TemperatureScaling:
 
     .. math:: T = \arg\min_{T > 0} \; -\frac1N \sum_i \log \operatorname{softmax}(z_i / T)_{y_i}
 
-    The negative log-likelihood (NLL) is convex in 1/T; Newton's method finds its minimum. The
-    predicted class does not change.
+    The negative log-likelihood (NLL) is convex in 1/T; Newton's method finds its minimum. The order
+    of the classes does not change; but two logits that are neighbours in their type may become
+    equal.
 
     The NLL of the validation split is never raised: T = 1 is kept unless the scaled logits, in the
     type that :meth:`transform` returns, have a lower NLL. T is bounded: where the true class always
@@ -108,7 +109,7 @@ class TemperatureScaling:
         """Divide logits by T, in float64; gradients flow through it.
 
         Shape, kind (tensor or array) and device stay, and so does the type; but logits in float16
-        or bfloat16 come back in float32, because rounding could change the predicted class.
+        or bfloat16, where many logits are neighbours, come back in float32.
 
         Raises:
             ValueError: for logits that are not finite, or scaled logits that their type cannot

@@ -120,6 +120,12 @@ def check_dense(name: str, value: Tensor) -> None:
         )
 
 
+def check_has_values(name: str, value: Tensor, device: torch.device) -> None:
+    """Refuse a tensor without values, of the meta device, beside logits that have some."""
+    if value.is_meta and device.type != "meta":
+        raise ValueError(f"{name} is on the meta device and holds no values; make it on {device}")
+
+
 # --- the four options ---
 
 
@@ -266,9 +272,14 @@ def check_classes(classes: object) -> None:
         raise ValueError(f"classes must be a whole number >= 2; got {classes!r}")
 
 
-def check_seeds(seeds: Iterable[object]) -> None:
-    """Refuse a seed that is no whole number."""
-    for seed in seeds:
+def check_seeds(seeds: object) -> None:
+    """Refuse what is no sequence of whole numbers, one at least."""
+    if not isinstance(seeds, Iterable):
+        raise ValueError(f"seeds must be a sequence, such as [0] for one run; got {seeds!r}")
+    every = list(seeds)
+    if not every:
+        raise ValueError("seeds is empty: give one seed for each run")
+    for seed in every:
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
             raise ValueError(f"a seed must be a whole number; got {seed!r}")
 

@@ -77,10 +77,8 @@ class GradientInForward(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Multiply the gradient by the incoming one."""
-        gradient, ctx.gradient = (
-            ctx.gradient,
-            None,
-        )  # drop our reference so that autograd can take the buffer
+        gradient = ctx.gradient
+        ctx.gradient = None  # drop our reference so that autograd can take the buffer
         make, eager = ctx.functions
         others = (None,) * (len(ctx.needs_input_grad) - 1)
         if torch.is_grad_enabled():  # to be derived again

@@ -17,6 +17,7 @@ from gdlib.functional._arguments import (
     Bound,
     Reduction,
     check_dense,
+    check_has_values,
     check_ignore_index,
     check_label_smoothing,
     check_parameter,
@@ -48,8 +49,10 @@ class Batch:
         ignore_index: int = -100,
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
+        device: torch.device | None = None,
     ) -> None:
         self.dim = dim = _class_dimension(input)
+        self.device = input.device if device is None else device
         self.index_shape = input.shape[:dim] + input.shape[dim + 1 :]
         self.soft = _is_soft(input, target, self.index_shape, only_indices)
         self.classes = classes = input.shape[dim]
@@ -57,12 +60,13 @@ class Batch:
         check_label_smoothing(label_smoothing)
         check_ignore_index(ignore_index)
         check_weight(weight, classes)
-        # logits that are not there, of `of_shape`, have no device
-        if target.device != input.device and not input.is_meta:
+        if target.device != self.device:
             raise ValueError(
-                f"target is on {target.device} and input on {input.device}; move one of them: "
-                "target.to(input.device)"
+                f"target is on {target.device} and input on {self.device}; move one of them: "
+                f"target.to({str(self.device)!r})"
             )
+        if weight is not None:
+            check_has_values("weight", weight, self.device)
         if self.soft and ignore_index >= 0:
             raise ValueError(
                 "ignore_index needs class indices; with class probabilities give the sample a row "
@@ -91,15 +95,18 @@ class Batch:
     def of_shape(
         cls,
         shape: tuple[int, ...],
-        dtype: torch.dtype,
+        like: Tensor,
         target: Tensor,
         *,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
     ) -> Batch:
-        """Check class indices and options for logits of a shape and a type, which are not made."""
-        logits = torch.empty((), dtype=dtype, device="meta").expand(shape)
+        """Check class indices and options for logits that are not made.
+
+        They would have the type and the device of the tensor ``like``.
+        """
+        logits = torch.empty((), dtype=like.dtype, device="meta").expand(shape)
         return cls(
             logits,
             target,
@@ -107,6 +114,7 @@ class Batch:
             weight=weight,
             ignore_index=ignore_index,
             reduction=reduction,
+            device=like.device,
         )
 
     def take_logits(self) -> Tensor:
@@ -114,21 +122,25 @@ class Batch:
         values, self.values = self.values, self.values.new_empty(0)
         return values
 
-    def parameter(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:
-        """Check a number, or a tensor with one value for each sample.
+    def check(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:
+        """Check a number, or a tensor with one value for each sample."""
+        if isinstance(value, Tensor):
+            check_has_values(name, value, self.device)
+        return check_parameter(name, value, bound, self.index_shape)
 
-        The tensor is shaped to broadcast over the classes.
-        """
-        return over_classes(check_parameter(name, value, bound, self.index_shape), self.values)
+    def parameter(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:
+        """Check as :meth:`check`, and shape a tensor so that it broadcasts over the classes."""
+        return over_classes(self.check(name, value, bound), self.values)
 
     def true(self, values: Tensor) -> Tensor:
         """Select the true class; identity where every class in turn is the true one."""
         return values if self.mixed else values.gather(self.dim, self.true_class)
 
-    def gap(self, logits: Tensor, true: Tensor | None = None) -> Tensor:
+    def log_odds_against(self, logits: Tensor, true: Tensor | None = None) -> Tensor:
         """Compute r - a: the log-sum-exp of the other logits minus the true logit.
 
-        The true logit is ``true`` if a loss changes it.
+        For logits as they are it is the logarithm of (1 - p) / p. The true logit is ``true`` if a
+        loss changes it.
         """
         shift = logits.detach().amax(self.dim, keepdim=True)
         logits = logits - shift  # keeps small differences of large logits

@@ -20,6 +20,7 @@ from gdlib.functional._arguments import (
     broadcasts,
     check_annealing,
     check_classes,
+    check_has_values,
     check_multiple,
     check_number,
     check_tensor,
@@ -152,7 +153,7 @@ def arcface_cross_entropy(
     if monotone:
         sine = torch.sin(margin) if isinstance(margin, Tensor) else math.sin(margin)
         moved = torch.where(angle + margin < math.pi, moved, true - margin * sine)
-    return batch.reduce(softplus(batch.gap(scale * batch.values, scale * moved)))
+    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values, scale * moved)))
 
 
 @tensor_by_keyword("scale", 2)
@@ -222,7 +223,7 @@ def cosface_cross_entropy(
     )
     scale = batch.parameter("scale", scale, "> 0")
     margin = batch.parameter("margin", margin, ">= 0")
-    return batch.reduce(softplus(batch.gap(scale * batch.values) + scale * margin))
+    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values) + scale * margin))
 
 
 def sphereface_cross_entropy(
@@ -299,7 +300,7 @@ def sphereface_cross_entropy(
     )
     scale = batch.parameter("scale", scale, ">= 0")
     true = scale * _annealed(batch.true(batch.values), margin, annealing)
-    return batch.reduce(softplus(batch.gap(scale * batch.values, true)))
+    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values, true)))
 
 
 def l_softmax_cross_entropy(
@@ -367,13 +368,6 @@ def l_softmax_cross_entropy(
     """
     check_multiple(margin)
     check_annealing(annealing)
-    if not isinstance(norms, Tensor) or not broadcasts(norms.shape, input.shape):
-        given = list(norms.shape) if isinstance(norms, Tensor) else type(norms).__name__
-        raise ValueError(
-            f"norms must be a tensor that broadcasts to input of shape {list(input.shape)}; "
-            f"got {given}"
-        )
-
     batch = Batch(
         input,
         target,
@@ -382,13 +376,19 @@ def l_softmax_cross_entropy(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
+    if not isinstance(norms, Tensor) or not broadcasts(norms.shape, input.shape):
+        given = list(norms.shape) if isinstance(norms, Tensor) else type(norms).__name__
+        raise ValueError(
+            f"norms must be a tensor that broadcasts to input of shape {list(input.shape)}; "
+            f"got {given}"
+        )
+    check_has_values("norms", norms, input.device)
     lengths = batch.true(norms.to(batch.values).expand(input.shape))
     true_cosine = torch.where(
         lengths > 0, batch.true(batch.values) / torch.where(lengths > 0, lengths, 1.0), 0.0
     )
-    return batch.reduce(
-        softplus(batch.gap(batch.values, lengths * _annealed(true_cosine, margin, annealing)))
-    )
+    true = lengths * _annealed(true_cosine, margin, annealing)
+    return batch.reduce(softplus(batch.log_odds_against(batch.values, true)))
 
 
 def adacos_cross_entropy(
@@ -451,7 +451,7 @@ def adacos_cross_entropy(
     if scale is None:
         scale = adacos_fixed_scale(max(2, batch.classes))
     scale = batch.parameter("scale", scale, "> -inf")
-    return batch.reduce(softplus(batch.gap(scale * batch.values)))
+    return batch.reduce(softplus(batch.log_odds_against(scale * batch.values)))
 
 
 def adacos_fixed_scale(classes: int) -> float:
@@ -526,6 +526,8 @@ def adacos_scale(
     References:
         *AdaCos*, the dynamic scale; *ArcGrad*, eq. 10, second line.
     """
+    if minimum_scale is not None:
+        check_number("minimum_scale", minimum_scale, "> -inf")
     statistics = adacos_statistics(cosine, target, scale, ignore_index=ignore_index)
     return adacos_next_scale(statistics, minimum_scale)
 
@@ -544,6 +546,9 @@ def adacos_statistics(
     cosine: Tensor, target: Tensor, scale: float | Tensor, *, ignore_index: int
 ) -> AdaCosStatistics:
     """Reduce a batch to what the next scale of AdaCos depends on; as :func:`adacos_scale`."""
+    for name, value in (("cosine", cosine), ("target", target)):
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
     if cosine.dtype not in FLOATING:
         raise ValueError(f"cosines must be floating point; got {cosine.dtype}")
     if cosine.ndim not in (2, 3) or target.shape != cosine.shape[:-1] or target.is_floating_point():
@@ -552,7 +557,9 @@ def adacos_statistics(
             f"got {list(cosine.shape)} and {list(target.shape)}"
         )
     cosine, _ = compute_in(cosine, "cosine")
-    if not isinstance(scale, Tensor):
+    if isinstance(scale, Tensor):
+        check_has_values("scale", scale, cosine.device)
+    else:
         scale = check_number("scale", scale, "> -inf")
     before = torch.as_tensor(scale, dtype=cosine.dtype, device=cosine.device)
     runs = cosine.shape[:-2]
@@ -563,7 +570,7 @@ def adacos_statistics(
     before = before.expand(runs)
     batch = Batch.of_shape(
         (len(target), cosine.shape[-1], *target.shape[1:]),
-        cosine.dtype,
+        cosine,
         target,
         ignore_index=ignore_index,
     )
@@ -655,7 +662,7 @@ def arcgrad_cross_entropy(
     assert scale is not None
     scale = batch.parameter("scale", scale, "> 0")
     angles = (-scale * arccos(batch.values)).masked_fill(batch.values == -math.inf, -math.inf)
-    return batch.reduce(softplus(batch.gap(angles)))
+    return batch.reduce(softplus(batch.log_odds_against(angles)))
 
 
 @overload

@@ -12,6 +12,7 @@ from torch import Tensor
 from gdlib.functional._arguments import (
     Reduction,
     broadcasts,
+    check_has_values,
     compute_in,
     extremes,
     softplus,
@@ -214,12 +215,14 @@ def gaussian_mixture_cross_entropy(
         offset = values.new_zeros(()).expand(values.shape)
     else:
         _check_half_log_determinant(half_log_determinant, values.shape)
+        check_has_values("half_log_determinant", half_log_determinant, values.device)
         offset = half_log_determinant.to(values).expand(values.shape)
     # not as a true logit: a large one would lose the digits of what the margin adds
     of_true = batch.true(values)
     added = margin * of_true.masked_fill(of_true == math.inf, 0.0)
     likelihood = likelihood_weight * (values + offset).gather(batch.dim, batch.true_class)
-    return batch.reduce(softplus(batch.gap(-values - offset) + added), of_true=likelihood)
+    losses = softplus(batch.log_odds_against(-values - offset) + added)
+    return batch.reduce(losses, of_true=likelihood)
 
 
 def check_rate(rate: Any) -> None:
@@ -288,7 +291,7 @@ def _of_centers(
         )
     return Batch.of_shape(
         (target.shape[0], centers.shape[-2], *target.shape[1:]),
-        features.dtype,
+        features,
         target,
         weight=weight,
         ignore_index=ignore_index,

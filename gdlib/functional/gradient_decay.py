@@ -11,7 +11,6 @@ from torch import Tensor
 from gdlib.functional import _fused
 from gdlib.functional._arguments import (
     Reduction,
-    check_parameter,
     derived_forwards,
     over_classes,
     tensor_by_keyword,
@@ -26,9 +25,8 @@ def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
     """
     wide = torch.float32 if x.device.type == "mps" else torch.float64
     if isinstance(beta, Tensor):
-        log_beta = torch.log(over_classes(beta, x, wide if beta.dtype == wide else x.dtype)).to(
-            x.dtype
-        )
+        dtype = wide if beta.dtype == wide else x.dtype
+        log_beta = torch.log(over_classes(beta, x, dtype)).to(x.dtype)
     elif torch.compiler.is_compiling():  # by math.log a graph would hold for one β alone
         log_beta = torch.log(torch.ones((), dtype=wide, device=x.device) * beta).to(x.dtype)
     else:
@@ -111,6 +109,7 @@ def gd_cross_entropy(
         *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5 (brackets
         added), 8-11; version 2, eq. 5, 7-10.
     """
+    # the usual call; in a small batch the checks below would show
     if (
         type(beta) is float
         and type(temperature) is float
@@ -135,7 +134,7 @@ def gd_cross_entropy(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
-    beta = check_parameter("beta", beta, "> 0", batch.index_shape)
+    beta = batch.check("beta", beta, "> 0")
     temperature = batch.parameter("temperature", temperature, "> 0")
     logits = batch.take_logits()
     if not (type(temperature) is float and temperature == 1.0):
@@ -152,4 +151,4 @@ def gd_cross_entropy(
 
 
 def _eager(batch: Batch, beta: float | Tensor, logits: Tensor) -> Tensor:
-    return batch.reduce(penalty(batch.gap(logits), beta))
+    return batch.reduce(penalty(batch.log_odds_against(logits), beta))

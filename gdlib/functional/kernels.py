@@ -41,20 +41,19 @@ def _kernel(  # type: ignore[no-untyped-def]
     block: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64) * packed + tl.arange(0, packed)
-    there = row < samples
-    scale = tl.load(rows + 3 * row, mask=there, other=1.0)  # 1/tau
-    log_beta = tl.load(rows + 3 * row + 1, mask=there, other=0.0)
-    weight = tl.load(rows + 3 * row + 2, mask=there, other=0.0)  # of the sample in the reduced loss
-    target = tl.load(index + row, mask=there, other=0)
-    true = tl.load(z + row * classes + target, mask=there, other=0.0).to(wide) * scale
-    place, start = (
-        (row * classes)[:, None] + tl.arange(0, block)[None, :],
-        tl.arange(0, block)[None, :],
-    )
+    exists = row < samples
+    scale = tl.load(rows + 3 * row, mask=exists, other=1.0)  # 1/tau
+    log_beta = tl.load(rows + 3 * row + 1, mask=exists, other=0.0)
+    # of the sample in the reduced loss
+    weight = tl.load(rows + 3 * row + 2, mask=exists, other=0.0)
+    target = tl.load(index + row, mask=exists, other=0)
+    true = tl.load(z + row * classes + target, mask=exists, other=0.0).to(wide) * scale
+    start = tl.arange(0, block)[None, :]
+    place = (row * classes)[:, None] + start
     largest = tl.full((packed,), -float("inf"), wide)
     total = tl.full((packed,), 0.0, wide)
     for first in range(0, classes, block):
-        others = there[:, None] & (first + start < classes) & (first + start != target[:, None])
+        others = exists[:, None] & (first + start < classes) & (first + start != target[:, None])
         values = (
             tl.load(z + place + first, mask=others, other=-float("inf")).to(wide) * scale[:, None]
         )
@@ -65,14 +64,12 @@ def _kernel(  # type: ignore[no-untyped-def]
     logsumexp = largest + tl.log(total)
     x = logsumexp - true - log_beta
     tail = tl.log(1.0 + tl.exp(-tl.abs(x)))
-    above, below = (
-        tl.maximum(x, 0.0) + tail,
-        tl.maximum(-x, 0.0) + tail,
-    )  # softplus(x), softplus(-x)
-    tl.store(loss + row, above + log_beta, mask=there)
+    above = tl.maximum(x, 0.0) + tail  # softplus(x)
+    below = tl.maximum(-x, 0.0) + tail  # softplus(-x)
+    tl.store(loss + row, above + log_beta, mask=exists)
     rate = tl.where(weight == 0.0, 0.0, tl.exp(-below) * scale * weight)
     for first in range(0, classes, block):
-        inside = there[:, None] & (first + start < classes)
+        inside = exists[:, None] & (first + start < classes)
         values = (
             tl.load(z + place + first, mask=inside, other=-float("inf")).to(wide) * scale[:, None]
         )
@@ -94,13 +91,10 @@ def _make(
         batch.scales()[:, 0],
     )
     rows = torch.stack([value.to(input.device, wide).expand(samples) for value in values], 1)
-    kept = (
-        torch.float32 if input.dtype == torch.float16 else input.dtype
-    )  # until it has been multiplied by the scale of a GradScaler
-    losses, gradient = (
-        rows.new_empty(samples),
-        torch.empty_like(input, dtype=kept, memory_format=torch.contiguous_format),
-    )
+    # float16 would not hold it before it is multiplied by the scale of a GradScaler
+    kept = torch.float32 if input.dtype == torch.float16 else input.dtype
+    losses = rows.new_empty(samples)
+    gradient = torch.empty_like(input, dtype=kept, memory_format=torch.contiguous_format)
     if samples:
         block = min(_BLOCK, triton.next_power_of_2(classes))
         packed = _BLOCK // block if classes < 1024 else 1
@@ -140,7 +134,7 @@ def fused_gd_cross_entropy(
         )
     batch = Batch.of_shape(
         input.shape,
-        input.dtype,
+        input,
         target,
         weight=weight,
         ignore_index=ignore_index,

@@ -14,7 +14,6 @@ from gdlib.functional._arguments import (
     Reduction,
     autocasts,
     check_number,
-    check_parameter,
     compute_in,
 )
 from gdlib.functional._fused import against_classes, is_batch, serves, times
@@ -88,12 +87,12 @@ def linear_gd_cross_entropy(
     parts = [features, weight] if bias is None else [features, weight, bias]
     batch = Batch.of_shape(
         (len(features), len(weight)),
-        features.dtype,
+        features,
         target,
         ignore_index=ignore_index,
         reduction=reduction,
     )
-    beta = check_parameter("beta", beta, "> 0", target.shape)
+    beta = batch.check("beta", beta, "> 0")
 
     def eager(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         logits = F.linear(features, weight, bias)

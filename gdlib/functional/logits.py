@@ -90,7 +90,7 @@ def soft_margin_cross_entropy(
         label_smoothing=label_smoothing,
     )
     margin = batch.parameter("margin", margin, "> -inf")
-    return batch.reduce(softplus(batch.gap(batch.values) + margin))
+    return batch.reduce(softplus(batch.log_odds_against(batch.values) + margin))
 
 
 def modified_cross_entropy(
@@ -213,7 +213,7 @@ def focal_cross_entropy(
         label_smoothing=label_smoothing,
     )
     gamma = batch.parameter("gamma", gamma, ">= 0")
-    x = batch.gap(batch.values)
+    x = batch.log_odds_against(batch.values)
     finite_x = x.masked_fill(x == math.inf, 0.0)
     rest = torch.exp(-gamma * softplus(-finite_x))  # (1 - p_c)^gamma: log(1 - p_c) = -softplus(-x)
     focal = rest * softplus(finite_x)
@@ -279,9 +279,9 @@ def multi_class_hinge(
         reduction=reduction,
     )
     margin = batch.parameter("margin", margin, "> -inf")
-    gap = batch.values - batch.true(batch.values) + margin
-    gap = gap.scatter(batch.dim, batch.true_class, 0.0)
-    return batch.reduce(torch.relu(gap).sum(batch.dim, keepdim=True) / max(1, batch.classes - 1))
+    excess = batch.values - batch.true(batch.values) + margin
+    excess = torch.relu(excess.scatter(batch.dim, batch.true_class, 0.0))
+    return batch.reduce(excess.sum(batch.dim, keepdim=True) / max(1, batch.classes - 1))
 
 
 @tensor_by_keyword("reg_lambda", 2)
@@ -376,7 +376,8 @@ def large_margin_cross_entropy(
         distance = q_log_q + torch.log(others)
     else:
         distance = -u_log_q - torch.log(others)
-    return batch.reduce(softplus(batch.gap(batch.values) + margin), of_true=reg_lambda * distance)
+    losses = softplus(batch.log_odds_against(batch.values) + margin)
+    return batch.reduce(losses, of_true=reg_lambda * distance)
 
 
 def check_divergence(divergence: object) -> None:

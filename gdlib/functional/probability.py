@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gdlib.functional._arguments import (
     Reduction,
+    check_has_values,
     check_parameter,
     compute_in,
     extremes,
@@ -91,7 +92,7 @@ def generalized_cross_entropy(
         label_smoothing=label_smoothing,
     )
     q = batch.parameter("q", q, "in (0, 1]")
-    cross_entropy = softplus(batch.gap(batch.values))
+    cross_entropy = softplus(batch.log_odds_against(batch.values))
     return batch.reduce(one_minus_exp(q * cross_entropy) / q)
 
 
@@ -159,7 +160,7 @@ def poly1_cross_entropy(
         label_smoothing=label_smoothing,
     )
     epsilon = batch.parameter("epsilon", epsilon, ">= -1")
-    cross_entropy = softplus(batch.gap(batch.values))
+    cross_entropy = softplus(batch.log_odds_against(batch.values))
     return batch.reduce(cross_entropy + epsilon * one_minus_exp(cross_entropy))
 
 
@@ -222,7 +223,7 @@ def negative_probability(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
-    return batch.reduce(one_minus_exp(softplus(batch.gap(batch.values))))
+    return batch.reduce(one_minus_exp(softplus(batch.log_odds_against(batch.values))))
 
 
 def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
@@ -266,6 +267,8 @@ def gd_from_nll(nll: Tensor, beta: float | Tensor = 1.0) -> Tensor:
         raise ValueError(
             f"nll must be a floating tensor, the cross-entropy of each sample; got {given}"
         )
+    if isinstance(beta, Tensor):
+        check_has_values("beta", beta, nll.device)
     beta = check_parameter("beta", beta, "> 0", nll.shape)
     values, result_dtype = compute_in(nll, "nll")
     smallest, _ = extremes(nll, 0.0)  # of no samples 0

@@ -69,16 +69,17 @@ class Loss(nn.Module, ABC):
                 f"{name} is learnt; set it by {name}.data.fill_(...), or delete it first: "
                 f"del loss.{name}"
             )
-        before = self._buffers.get(name)
         if isinstance(value, Tensor):
             if name not in self._buffers:
-                if name in self.__dict__:
-                    delattr(self, name)
+                self.__dict__.pop(name, None)  # a buffer cannot have the name of an attribute
                 self.register_buffer(name, value)
-        elif isinstance(before, Tensor) and value is not None:
+            return value
+        if value is None:  # class weights are taken away
+            return None
+        before = self._buffers.get(name)
+        if before is not None:
             return _filled(before, value, name)
-        elif name in self._buffers and value is not None:
-            del self._buffers[name]
+        self._buffers.pop(name, None)  # an empty place of a buffer would refuse a number
         return value
 
     def logits(self, input: Tensor) -> Tensor:

@@ -597,8 +597,9 @@ class AdaCosLoss(Loss):
 
     def _check_shapes(self, cosine: Tensor, target: Tensor) -> None:
         """Refuse other classes than the scale is for, and what is no stack of its runs."""
-        if not isinstance(target, Tensor):
-            raise ValueError(f"target must be a tensor; got {type(target).__name__}")
+        for name, value in (("cosines", cosine), ("target", target)):
+            if not isinstance(value, Tensor):
+                raise ValueError(f"{name} must be a tensor; got {type(value).__name__}")
         if self.dynamic and self.training and target.is_floating_point():
             raise ValueError(
                 f"the dynamic scale follows class indices, int64 or uint8; got {target.dtype}. "

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional._arguments import exactly
+from gdlib.functional._arguments import check_seeds, exactly
 from gdlib.models.runs import ModuleStack
 
 STEMS = ("cifar", "tiny-imagenet", "imagenet")
@@ -360,8 +360,7 @@ def image_stack(
     """
     if name not in IMAGE_NETWORKS:
         raise ValueError(f"unknown network {name!r}; valid: {', '.join(IMAGE_NETWORKS)}")
-    if not seeds:
-        raise ValueError("seeds is empty: give one seed for each run")
+    check_seeds(seeds)
     networks = []
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         for seed in seeds:

@@ -102,8 +102,6 @@ class StackedMLP(RunModel):
                 "sizes must name at least the inputs and the classes, all of them whole numbers "
                 f">= 1; got {list(sizes)}"
             )
-        if not seeds:
-            raise ValueError("seeds is empty: give one seed for each run")
         check_seeds(seeds)
         if activation not in ACTIVATIONS:
             raise ValueError(f"unknown activation {activation!r}; valid: {', '.join(ACTIVATIONS)}")
@@ -114,13 +112,9 @@ class StackedMLP(RunModel):
         self.runs = len(seeds)
         self.activation = ACTIVATIONS[activation]
         self.linear_features = linear_features
-        copies = [_initial_layers(sizes, seed, initialization) for seed in seeds]
-        self.weights = nn.ParameterList(
-            nn.Parameter(torch.stack(layer)) for layer in zip(*[c[0] for c in copies], strict=True)
-        )
-        self.biases = nn.ParameterList(
-            nn.Parameter(torch.stack(layer)) for layer in zip(*[c[1] for c in copies], strict=True)
-        )
+        each = [_initial_layers(sizes, seed, initialization) for seed in seeds]
+        self.weights = _stacked([weights for weights, _ in each])
+        self.biases = _stacked([biases for _, biases in each])
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute logits ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R)."""
@@ -178,6 +172,12 @@ class StackedMLP(RunModel):
         for gradient in gradients:
             gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))
         return norm
+
+
+def _stacked(runs: Sequence[Sequence[Tensor]]) -> nn.ParameterList:
+    """Make of each layer's tensors, one from each run, one parameter with a run axis."""
+    layers = zip(*runs, strict=True)
+    return nn.ParameterList(nn.Parameter(torch.stack(layer)) for layer in layers)
 
 
 def _initial_layers(

@@ -103,9 +103,9 @@ def train(
     Raises:
         TypeError: for a model, a loss, data or options of a kind that is not known, and for a
             model with other outputs than the loss takes.
-        ValueError: for numbers that make no training, for labels that the model has no output for,
-            and for a checkpoint that is damaged, belongs to another training or is of a model of
-            another shape.
+        ValueError: for numbers that make no training, for a model without values, for labels that
+            the model has no output for, and for a checkpoint that is damaged, belongs to another
+            training or is of a model of another shape.
 
     Example:
         A plain module, with the β of the loss:
@@ -301,6 +301,11 @@ def _check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
         given = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise TypeError(f"model must be a torch.nn.Module; got {given}")
+    if device_of(model).type == "meta":
+        raise ValueError(
+            "model is on the meta device and holds no values: model.to_empty(device=...) gives it "
+            "memory, which is then to be filled"
+        )
 
 
 def _step_of(

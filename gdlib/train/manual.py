@@ -17,8 +17,7 @@ from gdlib.models import ACTIVATIONS, HeadedMLP, RunModel, StackedMLP
 from gdlib.train.objective import BetaAndTemperature, Objective
 
 _WIDE = (64, 16)  # inputs and units from which on one product for all runs is faster
-# numbers in two vectors of AVX-512: no block begins, and the whole does not end, in the middle of
-# one
+# numbers in two vectors of AVX-512: blocks begin, and the whole ends, where a vector does
 _ALIGNED = 32
 
 # In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient

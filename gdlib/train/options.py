@@ -12,6 +12,8 @@ from typing import TypeGuard
 import numpy as np
 from torch import Tensor, nn
 
+from gdlib.functional._arguments import check_boolean
+
 OPTIMIZERS = ("sgd", "adam")
 LR_SCHEDULES = ("milestones", "exponential", "one-cycle")
 PRECISIONS = ("float32", "bfloat16")
@@ -112,7 +114,8 @@ class Batches:
 
     Raises:
         ValueError: for a size below 1, and for seeds that are no whole numbers.
-        TypeError: for an order, draws or a prepare that is no function.
+        TypeError: for an order, draws or a prepare that is no function, and for a drop_last that
+            is neither True nor False.
 
     Example:
         >>> Batches(size=64, seeds=[3]).drop_last
@@ -128,6 +131,7 @@ class Batches:
 
     def __post_init__(self) -> None:
         _check_count("size of a batch", self.size)
+        check_boolean("drop_last")(self.drop_last)
         _check_whole_numbers("seeds", self.seeds)
         for name in ("order", "prepare", "draws"):
             value = getattr(self, name)
@@ -153,6 +157,7 @@ class Execution:
 
     Raises:
         ValueError: for an unknown precision.
+        TypeError: for a switch that is neither True nor False.
 
     Example:
         >>> Execution(precision="bfloat16", fused=True).cuda_graph
@@ -166,6 +171,8 @@ class Execution:
 
     def __post_init__(self) -> None:
         _check_name("precision", self.precision, PRECISIONS)
+        for name in ("manual_backward", "fused", "cuda_graph"):
+            check_boolean(name)(getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -185,6 +192,7 @@ class Checkpoint:
 
     Raises:
         ValueError: for ``every`` below 1, and for a path that is a directory.
+        TypeError: for what is no path.
 
     Example:
         >>> Checkpoint("state.pt", every=5).identity
@@ -196,6 +204,8 @@ class Checkpoint:
     identity: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, os.PathLike)):
+            raise TypeError(f"path must be the name of a file; got {self.path!r}")
         _check_count("every, the epochs between two checkpoints,", self.every)
         if os.path.isdir(self.path):
             raise ValueError(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
-from gdlib.train.options import Batches, Order
+from gdlib.train.options import Batches, Order, Prepare
 from gdlib.train.order import batch_orders
 
 _SMALL_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32)
@@ -69,18 +69,18 @@ class Tables(NamedTuple):
 
     def of_step(self, number: int, size: int) -> Tables:
         """Return the part of a step of the epoch, counted from 0."""
-        chosen = slice(number * size, (number + 1) * size)
-        draws = None if self.draws is None else self.draws[:, chosen]
-        return Tables(self.indices[:, chosen], self.targets[:, chosen], self.betas[number], draws)
+        part = slice(number * size, (number + 1) * size)
+        draws = None if self.draws is None else self.draws[:, part]
+        return Tables(self.indices[:, part], self.targets[:, part], self.betas[number], draws)
 
     def at(self, counter: Tensor, size: int) -> Tables:
         """Return the part of a full step whose number ``[1]`` is on the device."""
-        chosen = counter * size + torch.arange(size, device=counter.device)
+        part = counter * size + torch.arange(size, device=counter.device)
         return Tables(
-            self.indices.index_select(1, chosen),
-            self.targets.index_select(1, chosen),
+            self.indices.index_select(1, part),
+            self.targets.index_select(1, part),
             self.betas.index_select(0, counter).squeeze(0),
-            None if self.draws is None else self.draws.index_select(1, chosen),
+            None if self.draws is None else self.draws.index_select(1, part),
         )
 
 
@@ -117,9 +117,8 @@ class TensorSource(Source):
         """Gather the inputs of a part of the tables, and prepare them."""
         inputs = self.inputs.index_select(0, part.indices.flatten())
         inputs = inputs.unflatten(0, part.indices.shape).to(self.device)  # (S, B, ...)
-        if self.prepare is not None:
-            draws = None if part.draws is None else part.draws.to(self.device)
-            inputs = self.prepare(inputs, draws)
+        draws = None if part.draws is None else part.draws.to(self.device)
+        inputs = prepared(self.prepare, inputs, draws)
         return Batch(inputs, part.targets.to(self.device), part.betas.to(self.device))
 
     def check_targets(self, classes: int, ignore_index: int) -> None:
@@ -156,9 +155,7 @@ class _Stream(Source):
         self.now = as_indices(targets)
         if self.limits is not None:
             check_indices(self.now, *self.limits)
-        inputs = inputs.to(self.device)
-        if self.prepare is not None:
-            inputs = self.prepare(inputs, None)
+        inputs = prepared(self.prepare, inputs.to(self.device), None)
         return Batch(inputs, for_runs(self.now, self.runs).to(self.device), self.betas[number])
 
     def check_targets(self, classes: int, ignore_index: int) -> None:
@@ -298,6 +295,20 @@ def order_of(batches: Batches, samples: int, runs: int) -> tuple[Order, int, int
             "an order"
         )
     return order, groups, length
+
+
+def prepared(prepare: Prepare | None, inputs: Tensor, draws: Tensor | None) -> Tensor:
+    """Make of a batch what the model sees.
+
+    Raises:
+        TypeError: for a ``prepare`` that returns no tensor.
+    """
+    if prepare is None:
+        return inputs
+    made: object = prepare(inputs, draws)
+    if not isinstance(made, Tensor):
+        raise TypeError(f"prepare must return a tensor; it returned a {type(made).__name__}")
+    return made
 
 
 def as_pair(item: Any) -> tuple[Tensor, Tensor]:

@@ -307,6 +307,15 @@ class TestDegenerate:
             array = scaling.transform(logits.numpy())
             assert array.dtype == np.float32 and (array.argmax(1) == logits.argmax(1).numpy()).all()
 
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_neighbouring_logits_may_become_equal_and_never_change_places(self, dtype) -> None:
+        low = torch.linspace(1.0, 2.0, 1001, dtype=dtype)[:-1, None]
+        logits = torch.cat([low, low + torch.finfo(dtype).eps], 1)
+        scaling = TemperatureScaling()
+        scaling._temperature = 1.7
+        difference = scaling.transform(logits).diff()
+        assert (difference >= 0).all() and (difference == 0).any()
+
 
 class TestKinds:
     @pytest.mark.parametrize("scaling", SCALINGS)

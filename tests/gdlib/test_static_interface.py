@@ -23,9 +23,12 @@ from __future__ import annotations
 
 import torch
 
-from gdlib import GDCrossEntropyLoss, calibration, functional, heads, losses, models, train
+from gdlib import GDCrossEntropyLoss, calibration, functional, heads, losses, models, schedules
+from gdlib import train
 
 logits, labels = torch.zeros(4, 3), torch.tensor([0, 1, 2, 0])
+net, loss_fn, sgd = torch.nn.Linear(3, 3), GDCrossEntropyLoss(), train.Optimisation(0.1)
+data = logits, labels
 """
 
 # A line of a user, and whether types can say that it is wrong. Each raises too, when it is run.
@@ -109,7 +112,73 @@ FAULTS = [
     ('heads.GaussianMixtureHead(3, 4, diagonal="yes")', True),
     ('models.StackedMLP([4, 3], [0, "a"])', True),
     ("train.Optimisation(0.1, momentum=2.0)", False),
+    ('GDCrossEntropyLoss(weight=torch.ones(3, device="meta"))(logits, labels)', False),
+    ('GDCrossEntropyLoss(beta=torch.ones(4, device="meta"))(logits, labels)', False),
+    ('losses.SoftMarginLoss(margin=torch.ones((), device="meta"))(logits, labels)', False),
+    ('functional.gd_from_nll(torch.ones(4), torch.ones(4, device="meta"))', False),
+    ('functional.l_softmax_cross_entropy(logits, labels, logits.to("meta"))', False),
+    ('functional.gaussian_mixture_cross_entropy(logits, labels.to("meta"))', False),
+    ('functional.center_loss(logits, labels.to("meta"), logits)', False),
+    ('functional.adacos_scale(logits, labels, torch.ones((), device="meta"))', False),
+    ("functional.gd_cross_entropy(logits.numpy(), labels)", True),
+    ("functional.focal_cross_entropy(logits, labels.numpy())", True),
+    ("functional.l_softmax_cross_entropy([0.5, 0.5], labels, logits)", True),
+    ("functional.adacos_scale(logits.numpy(), labels, scale=2.0)", True),
+    ("functional.adacos_scale(logits, [0, 1, 2, 0], scale=2.0)", True),
+    ("functional.adacos_scale(logits, labels, 2.0, minimum_scale=float('nan'))", False),
+    ("functional.margin_bias(labels, logits)", False),
+    ("functional.arcgrad_scale(0.5, 3.0)", True),
+    ('functional.super_symmetric_projection([[1.0, 0.0], ["a", 1.0]])', True),
+    ("GDCrossEntropyLoss()(labels, logits)", False),
+    ("GDCrossEntropyLoss()(logits, labels[:, None])", False),
+    ("GDCrossEntropyLoss()(logits, torch.eye(3, dtype=torch.long)[labels])", False),
+    ("GDCrossEntropyLoss(ignore_index=1)(logits, labels - 1)", False),
+    ("GDCrossEntropyLoss()(logits[:, :0], labels)", False),
+    ("GDCrossEntropyLoss(beta=torch.ones(4, 1))(logits, labels)", False),
+    ("GDCrossEntropyLoss(beta=[0.1, 0.1, 0.1, 0.1])", True),
+    ("GDCrossEntropyLoss(size_average=True)", True),
+    ("GDCrossEntropyLoss().weight = [1.0, 2.0, 3.0]", True),
+    ("losses.ArcFaceLoss().monotone = 1", True),
+    ("losses.LargeMarginLoss().divergence = 'p_u'", True),
+    ("heads.GaussianMixtureHead(3, 4)(logits.numpy())", False),
+    ("heads.CosineLinear(3, 4, seeds=0)", True),
+    ("heads.CosineLinear(3.0, 4)", True),
+    ("models.StackedMLP([4, 3], 0)", True),
+    ('models.image_stack("resnet18", seeds=0, classes=3)', True),
+    ('models.image_stack("resnet18", seeds=["a"], classes=3)', True),
+    ('models.image_stack("resnet19", seeds=[0], classes=3)', False),
+    ("schedules.LinearWarmup(1.0, 5.0, 10)(-1)", False),
+    ('schedules.LinearWarmup("1", 5.0, 10)', True),
+    ("schedules.Constant(torch.tensor(0.1))", True),
+    ("calibration.expected_calibration_error(labels, logits)", False),
+    ('calibration.expected_calibration_error(logits + 1 / 3, labels, "mass")', True),
+    ("calibration.bootstrap_calibration(logits + 1 / 3, labels, seed=-1)", False),
+    ('calibration.bootstrap_calibration(logits + 1 / 3, labels, seed="a")', True),
+    ("calibration.TemperatureScaling().transform(logits)", False),
+    ("train.predict(torch.nn.Linear(3, 3), logits.numpy())", True),
+    ("train.predict(torch.nn.Linear(3, 3), logits, batch_size=0)", False),
+    ("losses.AdaCosLoss(3)(logits.numpy(), labels)", True),
+    ('train.Execution(fused="yes")', True),
+    ("train.Batches(drop_last=1)", True),
+    ("train.Checkpoint(3)", True),
+    ("train.train(torch.nn.Linear, loss_fn, data, epochs=1, optimisation=sgd)", True),
+    ('train.train(net.to("meta"), loss_fn, data, epochs=1, optimisation=sgd)', False),
+    ("train.train(net, GDCrossEntropyLoss, data, epochs=1, optimisation=sgd)", True),
+    ("train.train(net, loss_fn, data, epochs=-1, optimisation=sgd)", False),
+    ("train.train(net, loss_fn, data, epochs=1, optimisation=0.1)", True),
+    ("train.train(net, loss_fn, data, epochs=1, optimisation=sgd, batches=32)", True),
+    ("train.train(net, loss_fn, data, epochs=1, optimisation=sgd, schedule=0.1)", True),
+    ("train.train(net, loss_fn, data, epochs=1, optimisation=sgd, checkpoint=3)", True),
+    ("train.train(net, loss_fn, (logits, [0, 1, 2, 0]), epochs=1, optimisation=sgd)", True),
+    (
+        "train.train(net, loss_fn, data, epochs=1, optimisation=sgd, "
+        "batches=train.Batches(2, prepare=lambda inputs, draws: None))",
+        True,
+    ),
 ]
+
+# Types alone refuse it: Python lets anyone give an object a new attribute.
+MISSPELT = "GDCrossEntropyLoss().betta = 0.1"
 
 CORRECT = """\
 loss_fn = GDCrossEntropyLoss(beta=0.1, weight=torch.ones(3), reduction="sum")
@@ -129,7 +198,7 @@ def user_code(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[int],
     """A file with every fault on a line of its own; the lines to be flagged, and the others."""
     lines = HEAD.splitlines()
     flagged, others = set(), set()
-    for code, static in FAULTS:
+    for code, static in [*FAULTS, (MISSPELT, True)]:
         lines.append(code)
         (flagged if static else others).add(len(lines))
     for code in CORRECT.splitlines():
