@@ -49,10 +49,10 @@ def make(project: Path, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("attack", ["x; touch PWNED", 'x"; touch PWNED; "', "`touch PWNED`", "'"])
 def test_what_make_is_given_is_never_a_command(project: Path, attack: str) -> None:
-    names = ("CAMPAIGN", "ONLY", "FRESH", "CORES", "INTO", "DATA", "MINUTES", "MORE", "GPU_INTO")
+    names = ("CAMPAIGN", "ONLY", "FRESH", "INTO", "DATA", "MINUTES", "MORE", "GPU_INTO")
     given = [f"{name}={attack}" for name in names]
-    calls = make(project, "reproduce", *given)
-    assert calls[0].startswith(f"snakemake --cores {attack} --keep-going")
+    calls = make(project, "reproduce", *given, f"CORES=1{attack}")
+    assert calls[0].startswith(f"snakemake --cores 1{attack} --keep-going")
     assert f"--config campaign={attack} only={attack} fresh={attack}" in calls[0]
     assert f"python -m benchmarks.sweep --into {attack}" in make(project, "bench", *given)
     calls = make(project, "gpu", *given, "GPU_CAMPAIGNS=a b")
@@ -61,6 +61,16 @@ def test_what_make_is_given_is_never_a_command(project: Path, attack: str) -> No
         f"data={attack}",
     ]
     assert not (project / "PWNED").exists()
+
+
+@pytest.mark.parametrize("cores", ["0", "-1", "two", ""])
+def test_without_cores_nothing_waits_for_one(project: Path, cores: str) -> None:
+    done = subprocess.run(
+        ["make", "-s", "reproduce", f"CORES={cores}"], cwd=project, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert f"CORES says how many jobs run at a time, as in CORES=2; got '{cores}'" in done.stdout
+    assert not (project / "calls").exists()
 
 
 @pytest.mark.parametrize("off", ["", "0", "no", "false"])
