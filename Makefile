@@ -15,6 +15,7 @@ CAMPAIGN ?= quick
 # which jobs of it, by name or pattern; and whether they are trained anew, beside the records
 ONLY ?=
 FRESH ?=
+override FRESH := $(filter-out 0 no false,$(FRESH))
 # where `make bench` writes its numbers; results/benchmarks replaces those that the book shows
 INTO ?= build/benchmarks
 # what `make gpu` trains, for how many minutes now and later, from which data, and where its archive goes
@@ -25,7 +26,7 @@ GPU_CAMPAIGNS ?= cifar10-fast cifar100-fast cifar10
 GPU_INTO ?= build/gpu
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # recipes read these from their environment: a shell never reads them as commands
-export CAMPAIGN ONLY FRESH INTO DATA MINUTES MORE GPU_CAMPAIGNS GPU_INTO
+export CAMPAIGN ONLY FRESH CORES INTO DATA MINUTES MORE GPU_CAMPAIGNS GPU_INTO
 # one torch thread in every process: contended loops are several times slower
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
@@ -43,7 +44,7 @@ venv: $(STAMP) ## make .venv with the versions of constraints.txt
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv and pip was found. Name one: make venv PYTHON=/path/to/python3.11"; exit 1; }
-	test -x $(BIN)/python && $(BIN)/python -c '' || $(PYTHON) -m venv --clear $(VENV)
+	test -x $(BIN)/python && $(BIN)/python -c '' || "$(PYTHON)" -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
@@ -92,7 +93,8 @@ types: $(STAMP) ## mypy on gdlib
 	$(BIN)/mypy
 
 reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [ONLY='relu-*' FRESH=1 CORES=2]; FRESH trains it anew and compares
-	status=0; $(BIN)/snakemake --cores $(CORES) --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) \
+	@case "$$CORES" in all | [1-9]*) ;; *) echo "CORES says how many jobs run at a time, as in CORES=2; got '$$CORES'"; exit 1;; esac
+	status=0; $(BIN)/snakemake --cores "$$CORES" --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) \
 		--config "campaign=$$CAMPAIGN" "only=$$ONLY" "fresh=$$FRESH" || status=$$?; \
 	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; fi; exit $$status
 

@@ -275,7 +275,10 @@ def _pack(into: Path) -> None:
 @contextmanager
 def _alone(into: Path) -> Iterator[None]:
     """Refuse a second command in the same folder, which would train the same jobs."""
-    into.mkdir(parents=True, exist_ok=True)
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"{into} cannot be a folder ({error.strerror}); name another one with --into")
     with (into / "lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -284,6 +287,14 @@ def _alone(into: Path) -> Iterator[None]:
         except OSError as error:
             _log.warning("%s has no locks (%s); start one command at a time", into, error.strerror)
         yield
+
+
+def minutes(text: str) -> float:
+    """Read a number of minutes, for argparse."""
+    number = float(text)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"minutes are a number from 0 on, not {text}")
+    return number
 
 
 def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
@@ -295,11 +306,11 @@ def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
         "campaigns", nargs="+", help="names of campaign files, the most valuable first"
     )
     parser.add_argument(
-        "--minutes", type=float, required=True, help="how long this command may run"
+        "--minutes", type=minutes, required=True, help="how long this command may run"
     )
     parser.add_argument(
         "--more",
-        type=float,
+        type=minutes,
         default=0.0,
         help="minutes of further commands that will follow on the same machine",
     )
@@ -309,7 +320,9 @@ def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
         default=Path("build/gpu"),
         help="folder of the records, their archive, and the checkpoints",
     )
-    parser.add_argument("--device", default="cuda", help="cpu for a rehearsal")
+    parser.add_argument(
+        "--device", choices=("cuda", "cpu"), default="cuda", help="cpu for a rehearsal"
+    )
     options = parser.parse_args(given)
     started, root = time.monotonic(), root or Path.cwd()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)

@@ -26,7 +26,7 @@ _SHOWN = 20  # lines of records that will be replaced
 _NODES = 100_000  # of a campaign file, its aliases written out
 FRESH = Path("build") / "fresh"
 """Where campaigns are trained anew."""
-_NAMES = "use letters, digits, dots, hyphens and underscores"
+_NAMES = "use letters, digits, dots, hyphens and underscores, at most 120 of them"
 
 
 class CampaignError(ValueError):
@@ -348,7 +348,7 @@ class _Recipes:
         recipe = defaults.get("recipe")
         if recipe is None:
             return own
-        if recipe not in self.named:
+        if not isinstance(recipe, str) or recipe not in self.named:
             known = ", ".join(self.named) or "none"
             raise CampaignError(
                 f"{self.path}: there is no recipe {str(recipe)[:100]!r}; the recipes are: {known}"
@@ -455,7 +455,8 @@ class _Loader(yaml.SafeLoader):
     """YAML with numbers as everyone writes them, without silent double keys, and of a bounded size.
 
     Numbers are ``-3``, ``0.5``, ``1e-3``; what YAML 1.1 takes for one too is a text, which no
-    parameter takes for a number: ``0_3``, ``1:30``, ``010``, ``0x1f``, ``.inf``, a date.
+    parameter takes for a number: ``0_3``, ``1:30``, ``010``, ``0x1f``, ``.inf``, a date. A tag
+    cannot make a value of it that it is not without one, but for a text.
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
@@ -467,6 +468,15 @@ class _Loader(yaml.SafeLoader):
                 None, None, f"its aliases stand for more than {_NODES:,} values", node.start_mark
             )
         return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        is_scalar = isinstance(node, yaml.ScalarNode)
+        plain = self.resolve(type(node), node.value if is_scalar else None, (True, False))
+        if node.tag != plain and not (is_scalar and node.tag == self.DEFAULT_SCALAR_TAG):
+            raise yaml.constructor.ConstructorError(
+                None, None, f"leave out the tag {node.tag[:100]!r}", node.start_mark
+            )
+        return super().construct_object(node, deep)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]

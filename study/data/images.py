@@ -345,7 +345,7 @@ def _batches(files: Sequence[Path], spec: Images) -> Iterator[NDArray[np.uint8]]
             for batch in parquet.iter_batches(batch_size=_BATCH, columns=[spec.image]):
                 images = np.stack(
                     [
-                        _pixels(cell["bytes"], spec.colours)
+                        _pixels(cell and cell["bytes"], spec.colours)
                         for cell in batch.column(spec.image).to_pylist()
                     ]
                 )
@@ -358,7 +358,9 @@ def _batches(files: Sequence[Path], spec: Images) -> Iterator[NDArray[np.uint8]]
                 yield images
 
 
-def _pixels(content: bytes, colours: str) -> NDArray[np.uint8]:
+def _pixels(content: bytes | None, colours: str) -> NDArray[np.uint8]:
+    if not content:
+        raise ValueError("an image is missing; copy the file again")
     with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
         if min(image.size) < _LEAST_SIDE:
             raise ValueError(f"an image of {image.width} × {image.height} pixels")

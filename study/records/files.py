@@ -40,6 +40,10 @@ def whole(path: str | os.PathLike[str]) -> Iterator[BufferedRandom]:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)  # a full disk does not say which file
+        raise
     finally:
         partial.unlink(missing_ok=True)
 

@@ -31,6 +31,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 # Of a key and of parameters, in records that were written before these were renamed.
 _OLD_NAMES = {"template": "experiment", "decay": "lr_schedule", "method": "loss"}
 _SCHEMA = 1
+_ROOM = 1_000_000  # bytes, more than the largest record has
 _STRING_OR_NUMBERS = re.compile(
     r'"(?:[^"\\]|\\.)*"|\[\s[^\[\]{}"]*\]'
 )  # a list of numbers is one line; strings stay as they are
@@ -133,7 +134,7 @@ def _reason(error: Exception) -> str:
 
 
 def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any] | None = None) -> None:
-    """Find out before a training whether its record can be written to the path.
+    """Find out before a training whether its record can be written to the path, and has room.
 
     An empty one is nowhere.
 
@@ -151,7 +152,7 @@ def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any] | None = N
             f"{path} is the record of a training with other parameters; delete it, or name another "
             f"file"
         )
-    write_whole(f"{path}.probe", "")
+    write_whole(f"{path}.probe", " " * _ROOM)  # an empty file fits on a full disk too
     Path(f"{path}.probe").unlink(missing_ok=True)
 
 

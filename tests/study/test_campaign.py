@@ -237,6 +237,9 @@ def test_numbers_are_what_everyone_reads(project: Path, subtests: pytest.Subtest
             campaigns.load(write(project, text.format(f"loss: {value}"))).jobs[
                 0
             ].experiment.identity()
+    for value in ("!!int 010", "!!float .inf", "!!set {1, 2}", "!!timestamp 1-1-1"):
+        with subtests.test(value), pytest.raises(CampaignError, match="leave out the tag '.*2002"):
+            campaigns.load(write(project, text.format(f"epochs: {value}")))
     path = write(project, text.format("epochs: 30, learning_rate: 1e-3, betas: [-0.5, .5, 1., 1]"))
     assert campaigns.load(path).jobs[0].parameters == {
         "epochs": 30,
@@ -300,6 +303,7 @@ WRONG_FILES: list[tuple[object, str]] = [
     ),
     ("name: small\nentries: &a [*a]\n", "its aliases stand for more than"),
     (entry(id="a" * 5000), "id: String should have at most 100 characters"),
+    (entry(each={"loss": ["x" * 500]}), "cannot name a file; .* at most 120 of them"),
 ]
 
 
@@ -432,6 +436,9 @@ def test_a_recipe_stands_for_its_parameters_until_the_campaign_says_others(proje
     assert [one.name for one in campaigns.load_all(project / "campaigns")] == ["small"]
     write(project, {**CAMPAIGN, "defaults": {"recipe": "slow"}})
     with pytest.raises(CampaignError, match=r"no recipe 'slow'; the recipes are: fast"):
+        jobs_of(project)
+    write(project, {**CAMPAIGN, "defaults": {"recipe": ["fast"]}})
+    with pytest.raises(CampaignError, match=r"no recipe .*'fast'.*; the recipes are: fast"):
         jobs_of(project)
 
 

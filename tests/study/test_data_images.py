@@ -443,10 +443,15 @@ class TestLayout:
 
     def test_what_is_no_image(self, tmp_path):
         file = tmp_path / "data" / "svhn" / "test-00000-of-00001.parquet"
-        for content in (b"no image", None):  # None: a path without bytes
+        for cell, message in (
+            ({"bytes": b"no image", "path": "0.png"}, "cannot identify image file"),
+            ({"bytes": None, "path": "0.png"}, "an image is missing"),
+            ({"bytes": b"", "path": "0.png"}, "an image is missing"),
+            (None, "an image is missing"),
+        ):
             write_set(tmp_path / "data", "svhn")
             cells = pa.array(
-                [{"bytes": content, "path": "0.png"}],
+                [cell],
                 pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
             )
             pq.write_table(
@@ -456,7 +461,8 @@ class TestLayout:
                 file,
             )
             with pytest.raises(
-                ValueError, match="test-00000-of-00001.parquet is damaged or has another layout"
+                ValueError,
+                match=rf"test-00000-of-00001.parquet is damaged or has another layout .*{message}",
             ):
                 data.load("svhn")
 

@@ -143,6 +143,24 @@ def test_one_command_at_a_time_trains_into_a_folder(root: Path) -> None:
         gpu.main(["small", "--minutes", "1", "--device", "cpu", "--into", str(root / "out")], root)
 
 
+def test_what_cannot_be_trained_into_or_for_or_on_is_refused(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option, value, message in (
+        ("--minutes", "-1", "minutes are a number from 0 on, not -1"),
+        ("--minutes", "nan", "minutes are a number from 0 on, not nan"),
+        ("--more", "inf", "minutes are a number from 0 on, not inf"),
+        ("--minutes", "soon", "invalid minutes value: 'soon'"),
+        ("--device", "tpu", "invalid choice: 'tpu'"),
+    ):
+        with pytest.raises(SystemExit):
+            gpu.main(["small", "--minutes", "1", f"{option}={value}"], root)
+        assert message in capsys.readouterr().err
+    file = root / "campaigns" / "small.yml"
+    with pytest.raises(SystemExit, match="small.yml cannot be a folder .*; name another one"):
+        gpu.main(["small", "--minutes", "1", "--device", "cpu", "--into", str(file)], root)
+
+
 def test_a_command_whose_jobs_fail_fails(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def train_stack(experiment: Train, **options: object) -> records.Record:
         raise RuntimeError("broken on purpose")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import socket
 import subprocess
 from pathlib import Path
@@ -214,6 +215,16 @@ class TestWriting:
             records.probe(path / "b.json", parameters)
         with pytest.raises(OSError, match="Is a directory"):
             records.probe(tmp_path / "new", parameters)
+
+    def test_a_disk_without_room_is_found_before_a_training_and_the_file_is_named(self, tmp_path):
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)  # stands for a disk that is almost full
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+        try:
+            with pytest.raises(OSError, match=r"too large: '.*a\.json\.probe'"):
+                records.probe(tmp_path / "a.json")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert list(tmp_path.iterdir()) == []
 
 
 class TestReading:

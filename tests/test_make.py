@@ -1,0 +1,103 @@
+"""What `make` is given on its command line, and what lies in the folders that it looks at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Stands for every program of the environment: says how it was called and what it was told.
+STUB = """\
+#!/bin/bash
+printf '%s\\n' "${0##*/} $*" "data=${GDLIB_DATA:-}" >> calls
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with the Makefile, and an environment whose programs are stubs."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in ("gdlib", "study", "campaigns", "claims", "results", "book"):
+        (tmp_path / name).mkdir()
+    for name in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / name).touch()
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("python", "snakemake"):
+        (programs / name).write_text(STUB, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    (tmp_path / ".venv" / ".installed").touch()
+    return tmp_path
+
+
+def make(project: Path, *arguments: str) -> list[str]:
+    """Run make and return what the stubs say."""
+    calls = project / "calls"
+    calls.unlink(missing_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
+    done = subprocess.run(
+        ["make", "-s", *arguments], cwd=project, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return calls.read_text(encoding="utf-8").splitlines() if calls.exists() else []
+
+
+@pytest.mark.parametrize("attack", ["x; touch PWNED", 'x"; touch PWNED; "', "`touch PWNED`", "'"])
+def test_what_make_is_given_is_never_a_command(project: Path, attack: str) -> None:
+    names = ("CAMPAIGN", "ONLY", "FRESH", "INTO", "DATA", "MINUTES", "MORE", "GPU_INTO")
+    given = [f"{name}={attack}" for name in names]
+    calls = make(project, "reproduce", *given, f"CORES=1{attack}")
+    assert calls[0].startswith(f"snakemake --cores 1{attack} --keep-going")
+    assert f"--config campaign={attack} only={attack} fresh={attack}" in calls[0]
+    assert f"python -m benchmarks.sweep --into {attack}" in make(project, "bench", *given)
+    calls = make(project, "gpu", *given, "GPU_CAMPAIGNS=a b")
+    assert calls == [
+        f"python -m study.gpu --minutes {attack} --more {attack} --into {attack} a b",
+        f"data={attack}",
+    ]
+    assert not (project / "PWNED").exists()
+
+
+@pytest.mark.parametrize("cores", ["0", "-1", "two", ""])
+def test_without_cores_nothing_waits_for_one(project: Path, cores: str) -> None:
+    done = subprocess.run(
+        ["make", "-s", "reproduce", f"CORES={cores}"], cwd=project, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert f"CORES says how many jobs run at a time, as in CORES=2; got '{cores}'" in done.stdout
+    assert not (project / "calls").exists()
+
+
+@pytest.mark.parametrize("off", ["", "0", "no", "false"])
+def test_a_campaign_that_is_not_trained_anew_is_not_compared(project: Path, off: str) -> None:
+    calls = make(project, "reproduce", "CAMPAIGN=mnist", f"FRESH={off}")
+    assert len(calls) == 2, "no `agree` after Snakemake"
+    assert calls[0].endswith("--config campaign=mnist only= fresh=")
+    calls = make(project, "reproduce", "CAMPAIGN=mnist", "FRESH=1")
+    assert calls[0].endswith("fresh=1")
+    assert calls[2] == "python -m study.campaign agree mnist "
+
+
+def test_a_name_of_a_file_never_stops_make(project: Path) -> None:
+    """Pages are executed again after a change, and a rehearsal's record is none."""
+    folder = project / "results" / "records" / "mnist"
+    folder.mkdir(parents=True)
+    for name in ("a (copy).json", "a: b.json", "$(touch PWNED).json", "%.json", "ä\n.json"):
+        (folder / name).touch()
+    inputs = project / "_build" / ".inputs"
+    make(project, "_build/.inputs")
+    first = inputs.stat().st_mtime_ns
+    rehearsal = project / "results" / "records" / "quick" / "a.json"
+    rehearsal.parent.mkdir()
+    rehearsal.touch()
+    make(project, "_build/.inputs")
+    assert inputs.stat().st_mtime_ns == first
+    os.utime(inputs, (0, 0))
+    make(project, "_build/.inputs")
+    assert inputs.stat().st_mtime_ns > first
+    assert not (project / "PWNED").exists()
