@@ -69,16 +69,17 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
 
 
 def as_text(entry: nodes.Node) -> str:
-    """The text of a header, with its formulas in plain characters, since an attribute has no other.
+    r"""The text of a header with its formulas in plain characters: an attribute has no others.
 
     Example:
-        >>> formula = nodes.math("", r"\\lvert p - q^{-1}(\\theta_0)\\rvert")
+        >>> formula = nodes.math("", r"\lvert p - q^{-1}(\theta_0)\rvert")
         >>> as_text(nodes.entry("", nodes.paragraph("", "", formula)))
         '|p - q⁻¹(θ₀)|'
     """
     text = entry.astext()
     for formula in entry.findall(nodes.math):
         plain = COMMAND.sub(lambda found: SYMBOLS.get(found[1], ""), formula.astext())
+        plain = plain.replace("| ", "|")
         plain = RAISED.sub(lambda found: (found[1] or found[2]).translate(ABOVE), plain)
         plain = LOWERED.sub(lambda found: found[1].translate(BELOW), plain)
         text = text.replace(formula.astext(), plain)
