@@ -14,6 +14,7 @@ from typing import Any
 
 from bs4 import BeautifulSoup
 from docutils import nodes
+from docutils.utils.math import tex2unichar
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
@@ -21,6 +22,14 @@ MANY_COLUMNS = 7  # a table with more is set smaller
 # pixels of a line, of a character of a table, and between two columns
 PHONE = 350, 8.2, 14
 LAPTOP = 760, 9.0, 23
+
+# what a formula in the header of a column is made of, and how it looks without a formula
+SYMBOLS = tex2unichar.mathalpha | tex2unichar.mathrel | {"to": "→", "lvert": "|", "rvert": "|"}
+COMMAND = re.compile(r"\\([A-Za-z]+|.)")
+RAISED = re.compile(r"\^(?:\{([-\d]+)\}|(\d))")
+LOWERED = re.compile(r"_(\d)")
+ABOVE = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
@@ -49,7 +58,7 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
                 entry += nodes.paragraph(
                     "", "", nodes.inline("", "row", classes=["visually-hidden"])
                 )
-        labels = [entry.astext().strip() for entry in heads[-1].children]
+        labels = [as_text(entry) for entry in heads[-1].children]
         for body in group.findall(nodes.tbody):
             for row in body.findall(nodes.row):
                 for entry, label in zip(row.children, labels, strict=False):
@@ -57,6 +66,24 @@ def label_the_cells(app: Sphinx, doctree: nodes.document, pagename: str) -> None
     for raw in doctree.findall(nodes.raw):
         if "<table" in raw.astext() and "dataframe" in raw.astext():
             raw.replace_self(nodes.raw("", labelled(raw.astext()), format="html"))
+
+
+def as_text(entry: nodes.Node) -> str:
+    r"""The text of a header with its formulas in plain characters: an attribute has no others.
+
+    Example:
+        >>> formula = nodes.math("", r"\lvert p - q^{-1}(\theta_0)\rvert")
+        >>> as_text(nodes.entry("", nodes.paragraph("", "", formula)))
+        '|p - q⁻¹(θ₀)|'
+    """
+    text = entry.astext()
+    for formula in entry.findall(nodes.math):
+        plain = COMMAND.sub(lambda found: SYMBOLS.get(found[1], ""), formula.astext())
+        plain = plain.replace("| ", "|")
+        plain = RAISED.sub(lambda found: (found[1] or found[2]).translate(ABOVE), plain)
+        plain = LOWERED.sub(lambda found: found[1].translate(BELOW), plain)
+        text = text.replace(formula.astext(), plain)
+    return " ".join(text.split())
 
 
 def in_words(entry: nodes.Node, *, whole: bool = False) -> str:
