@@ -1,34 +1,33 @@
 """The notebooks of the book: executed on all cores, from a cache that is never stale.
 
 myst-nb executes one page after another, and its cache knows only the text of a page, not what the
-page imports and reads. The work is done by jupyter-cache, its cache and its parallel executor.
+page imports and reads. Execution and cache are jupyter-cache's, the kernels :mod:`page_kernels`.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
-import logging
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import nbformat
+import page_kernels
 import prose_numbers
 from docutils import nodes
 from jupyter_cache import get_cache
-from jupyter_cache.executors import load_executor
+from jupyter_cache.base import CacheBundleIn
+from jupyter_cache.executors.utils import ExecutionResult, single_nb_execution
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
+from sphinx.util.display import status_iterator
 from sphinx.util.docutils import SphinxDirective
-
-PROGRESS = logging.getLogger(__name__)
-PROGRESS.setLevel(logging.INFO)  # the executor tells of each page that it begins and ends
 
 # What a page can show besides its own text. A change in any of these executes every notebook again.
 SOURCES = (
@@ -37,6 +36,8 @@ SOURCES = (
 )
 # No page reads the records of the rehearsal: study.records.read leaves them out.
 NOT_READ = "results/records/quick/*"
+READ = "from study import records; records.read(records.FOLDER)"
+"""What nearly all pages do; the frame is kept."""
 
 
 def state_of(root: Path) -> str:
@@ -99,26 +100,52 @@ def notebooks_to_run(
             yield docname, notebook
 
 
+def imports(notebooks: Iterable[NotebookNode]) -> list[str]:
+    """List what the cells of some notebooks import, each statement once."""
+    found = set()
+    for cell in (cell for notebook in notebooks for cell in notebook.cells):
+        with contextlib.suppress(SyntaxError):  # of a cell in another language, or of prose
+            if cell.cell_type == "code":
+                body = ast.parse(cell.source).body
+                found |= {
+                    ast.unparse(one) for one in body if isinstance(one, ast.Import | ast.ImportFrom)
+                }
+    return sorted(found)
+
+
 def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
     """Execute the notebooks that are about to be read, one on each core, into the cache.
 
     Sphinx would execute them one after another. A page that fails is left to it: it says which cell
     it was.
     """
+    pages = list(notebooks_to_run(env, docnames))
+    if not pages:
+        return
     cache = get_cache(env.mystnb_config.execution_cache_path)
-    with tempfile.TemporaryDirectory() as folder:
-        pages = []
-        for docname, notebook in notebooks_to_run(env, docnames):
-            path = Path(folder, f"{docname}.ipynb")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            nbformat.write(notebook, path)
-            pages.append(cache.add_nb_to_project(str(path)).uri)
-        if not pages:
-            return
-        executor = load_executor("local-parallel", cache, PROGRESS)
-        executor.run_and_cache(filter_uris=pages, timeout=env.mystnb_config.execution_timeout)
-        for page in pages:
-            cache.remove_nb_from_project(page)
+    shared = [*imports(page for _, page in pages), READ]
+    with page_kernels.started(shared) as kernel, ThreadPoolExecutor(os.cpu_count()) as pool:
+
+        def execute(page: tuple[str, NotebookNode]) -> tuple[str, ExecutionResult]:
+            docname, notebook = page
+            path = Path(env.doc2path(docname))
+            how = {"timeout": env.mystnb_config.execution_timeout, "kernel_name": kernel}
+            return str(path), single_nb_execution(
+                notebook, str(path.parent), allow_errors=False, **how
+            )
+
+        told = status_iterator(
+            pool.map(execute, pages),
+            "executing pages... ",
+            length=len(pages),
+            stringify_func=lambda done: Path(done[0]).stem,
+        )
+        for path, done in told:
+            if done.err is None:
+                seconds = {"execution_seconds": done.time}
+                cache.cache_notebook_bundle(
+                    CacheBundleIn(done.nb, path, data=seconds), overwrite=True
+                )
 
 
 class Modules(SphinxDirective):

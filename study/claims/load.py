@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from study import ROOT
 from study.methods import Method
+from study.yaml_files import read_yaml
 
 FOLDER = ROOT / "claims"
 """A file for each claim."""
@@ -208,8 +209,7 @@ def ledger(folder: Path = FOLDER) -> Mapping[str, Claim]:
 
 def changes(folder: Path = FOLDER) -> list[dict[str, Any]]:
     """Read every dated change of a rule."""
-    content = (folder / "changes.yml").read_text(encoding="utf-8")
-    return list(yaml.safe_load(content))
+    return list(read_yaml(folder / "changes.yml"))
 
 
 _ORDER = "TERBLA"
@@ -221,6 +221,6 @@ def _place(path: Path) -> tuple[int, int]:
 
 def _read(path: Path) -> Claim:
     try:
-        return Claim.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return Claim.model_validate(read_yaml(path))
     except (ValidationError, yaml.YAMLError) as error:
         raise ValueError(f"{path} is not a claim: {error}") from error

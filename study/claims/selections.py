@@ -28,6 +28,7 @@ from study.claims.load import OneMethod
 from study.claims.narrowing import MEASURES, NARROWINGS
 from study.methods import Method
 from study.variants import Variant
+from study.yaml_files import read_yaml
 
 FILE = ROOT / "claims" / "runs.yml"
 
@@ -191,7 +192,7 @@ class _File(_Content):
 @functools.cache
 def _read(file: Path) -> tuple[Mapping[str, Selection], tuple[Plan, ...]]:
     try:
-        content = _File.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+        content = _File.model_validate(read_yaml(file))
         named = {
             name: Selection.model_validate({"name": name} | values)
             for name, values in content.selections.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import os
@@ -26,8 +27,9 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
     Its columns are the parameters of the job, what the run is known by, the metrics, the curves as
     lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder) and others of the whole
     record. The sub-folder of the rehearsal campaign is left out, so that a page is the same in
-    every clone; named itself, it is read. A damaged record, a file that no job is called after, and
-    the copy of another are refused by name; so is a column that :data:`COLUMNS` does not declare.
+    every clone; named itself, it is read. The table is kept while the files stay as they are. A
+    damaged record, a file that no job is called after, and the copy of another are refused by name;
+    so is a column that :data:`COLUMNS` does not declare.
     """
     if isinstance(source, (str, os.PathLike)):
         folder = Path(source)
@@ -42,6 +44,14 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
         )
     else:
         paths = [Path(path) for path in source]
+    stamps = tuple((path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in paths)
+    return _read(stamps).copy(deep=False)
+
+
+@functools.lru_cache(8)
+def _read(stamps: tuple[tuple[Path, int, int], ...]) -> pd.DataFrame:
+    """Read these files as they are at these times, with these sizes."""
+    paths = [path for path, _, _ in stamps]
     contents: dict[str, Path] = {}
     for path in paths:
         if not NAME.fullmatch(path.name):

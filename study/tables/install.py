@@ -2,9 +2,8 @@
 
 import tomllib
 
-import yaml
-
 from study import ROOT
+from study.yaml_files import read_yaml
 
 
 def command() -> str:
@@ -13,7 +12,7 @@ def command() -> str:
     The address is ``repository: {url: ...}`` in ``_config.yml``, the name that of
     ``pyproject.toml``.
     """
-    book = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    book = read_yaml(ROOT / "_config.yml")
     address = str(book["repository"]["url"] or "").rstrip("/")
     if not address:
         return "pip install .   # in a clone of this repository"

@@ -9,16 +9,15 @@ a test names it. The numbers in double braces are :mod:`study.tables.prose`.
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from study import ROOT
 from study.claims import Verdict, ledger
 from study.tables import prose
+from study.yaml_files import read_yaml
 
 
 def written() -> dict[str, dict[str, str]]:
     """Read the answers as they stand in ``book/answers.yml``."""
-    return dict(yaml.safe_load((ROOT / "book" / "answers.yml").read_text(encoding="utf-8")))
+    return dict(read_yaml(ROOT / "book" / "answers.yml"))
 
 
 def finding(verdict: Verdict) -> str:
