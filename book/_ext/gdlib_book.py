@@ -22,10 +22,12 @@ from docutils import nodes
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import ExecutionResult, single_nb_execution
+from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
+from sphinx.errors import ExtensionError
 from sphinx.util.display import status_iterator
 from sphinx.util.docutils import SphinxDirective
 
@@ -36,8 +38,10 @@ SOURCES = (
 )
 # No page reads the records of the rehearsal: study.records.read leaves them out.
 NOT_READ = "results/records/quick/*"
-READ = "from study import records; records.read(records.FOLDER)"
-"""What nearly all pages do; the frame is kept."""
+READ = """
+from study import ROOT, campaign, claims, records
+records.read(records.FOLDER), claims.ledger(), campaign.load_all(ROOT / "campaigns")
+"""  # what nearly all pages do; the results are kept
 
 
 def state_of(root: Path) -> str:
@@ -130,9 +134,11 @@ def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -
             docname, notebook = page
             path = Path(env.doc2path(docname))
             how = {"timeout": env.mystnb_config.execution_timeout, "kernel_name": kernel}
-            return str(path), single_nb_execution(
-                notebook, str(path.parent), allow_errors=False, **how
-            )
+            try:
+                done = single_nb_execution(notebook, str(path.parent), allow_errors=False, **how)
+            except DeadKernelError as error:
+                raise ExtensionError(f"the kernel of {docname} ended while it ran") from error
+            return str(path), done
 
         told = status_iterator(
             pool.map(execute, pages),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 from base64 import b64decode
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,8 @@ def shrink(picture: Path) -> None:
 def shrink_all(app: Sphinx, exception: Exception | None) -> None:
     """Do so with all pictures, once the pages are written."""
     if exception is None and app.builder.format == "html":
-        for picture in Path(app.outdir, "_images").glob("*.png"):
-            shrink(picture)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(shrink, Path(app.outdir, "_images").glob("*.png")))
 
 
 def write_our_way(app: Sphinx) -> None:
