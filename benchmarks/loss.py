@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.measuring import Row, arguments, compared, finish, take_turns
+from benchmarks.measuring import Row, arguments, can_compile, compared, finish, take_turns
 from gdlib import functional
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.functional._fused import GradientInForward
@@ -422,7 +422,7 @@ def main(given: Sequence[str] | None = None) -> None:
                         *pair, shape, passes=1, turns=turns, keep=keep, processes=processes
                     )
                 )
-    try:
+    if can_compile():
         for shape, (passes, turns) in COMPILED_SHAPES.items():
             if not options.smoke or shape == (256, 1000):
                 rows += through_the_compiler(
@@ -432,9 +432,6 @@ def main(given: Sequence[str] | None = None) -> None:
                     keep=linux,
                     processes=processes,
                 )
-    except Exception as error:  # no C++ compiler: said, and the rest goes on
-        first = str(error).partition("\n")[0]
-        print(f"  not measured compiled ({type(error).__name__}: {first})")
     if linux:
         for shape in [(256, 1000)] if options.smoke else MEMORY_SHAPES:
             rows += [

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from torch.utils.benchmark import Timer
+from torch.utils.cpp_extension import get_cxx_compiler
 
 from study import records
 
@@ -161,6 +163,14 @@ def processor() -> str:
     return f"{told.get('model name', platform.processor())}" + (
         f" (family {', model '.join(family)})" if family else ""
     )
+
+
+def can_compile() -> bool:
+    """Whether ``torch.compile`` finds its C++ compiler here; if not, say so."""
+    found = shutil.which(get_cxx_compiler()) is not None
+    if not found:
+        print(f"  not measured compiled: there is no {get_cxx_compiler()} here")
+    return found
 
 
 def compared(

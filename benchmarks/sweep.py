@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.measuring import arguments, compared, finish, take_turns
+from benchmarks.measuring import arguments, can_compile, compared, finish, take_turns
 from gdlib import GDCrossEntropyLoss
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import StackedMLP
@@ -150,14 +150,10 @@ def main(given: Sequence[str] | None = None) -> None:
         "DataLoader": lambda: one_by_one(loader, inputs, labels),
         "vmap": lambda: mapped(inputs, labels),
     }
-    if not options.smoke:
-        try:
-            compiled = Compiled()
-            compiled.train_all(inputs[:BATCH], labels[:BATCH])
-            ways["compiled"] = lambda: compiled.train_all(inputs, labels)
-        except Exception as error:  # no C++ compiler: said, and the rest goes on
-            first = str(error).splitlines()[0][:120]
-            print(f"  not measured compiled ({type(error).__name__}: {first})")
+    if not options.smoke and can_compile():
+        compiled = Compiled()
+        compiled.train_all(inputs[:BATCH], labels[:BATCH])
+        ways["compiled"] = lambda: compiled.train_all(inputs, labels)
     seconds = take_turns(ways, turns, rounds=1 if options.smoke else ROUNDS)
     per_step = 1e6 / (samples // BATCH * len(BETAS))
     rows = [

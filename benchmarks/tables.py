@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.measuring import Row, arguments, compared, finish, take_turns
+from benchmarks.measuring import Row, arguments, can_compile, compared, finish, take_turns
 from gdlib import functional
 from gdlib.losses import AdaCosLoss
 from gdlib.models import HeadedMLP
@@ -211,22 +211,15 @@ def measure(
     }
     if text in MAPPED:
         ways["mapped"] = Mapped(text, inputs, labels, runs=runs, epochs=epochs)
-    if text in compiled:
-        torch._dynamo.reset()
-        try:
-            both = {
-                "compiled": Stack(text, inputs, labels, runs=runs, epochs=epochs, compiled=True),
-                "compiled plain": Loop(text, inputs, labels, epochs=epochs, compiled=True),
-            }
-            for way in both.values():
-                way()
-            ways |= both
-        # no C++ compiler, or something that the compiler cannot do: said, and the rest goes on
-        except Exception as error:
-            print(
-                f"  {text}: not measured compiled"
-                f" ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
-            )
+    if text in compiled and can_compile():
+        torch.compiler.reset()
+        both = {
+            "compiled": Stack(text, inputs, labels, runs=runs, epochs=epochs, compiled=True),
+            "compiled plain": Loop(text, inputs, labels, epochs=epochs, compiled=True),
+        }
+        for way in both.values():
+            way()
+        ways |= both
     seconds = take_turns(ways, turns, rounds=rounds)
     steps = epochs * -(-SAMPLES // BATCH)
     limit = 50.0 if text in ("softmax", "gd 0.1") else 30.0
