@@ -16,7 +16,7 @@ CAMPAIGN ?= quick
 ONLY ?=
 FRESH ?=
 override FRESH := $(filter-out 0 no false,$(FRESH))
-# where `make bench` writes its numbers; results/benchmarks replaces those that the book shows
+# where `make bench` writes its numbers, in a folder for the processor; results/benchmarks is what the book shows
 INTO ?= build/benchmarks
 # what `make gpu` trains, for how many minutes now and later, from which data, and where its archive goes
 DATA ?= data
@@ -51,7 +51,7 @@ $(STAMP): pyproject.toml constraints.txt
 # Executed pages are kept from build to build by their own text alone, so what they read and import
 # makes them stale. No name of a file reaches make, which would stumble over blanks and colons.
 _build/.inputs: always
-	@if [ ! -e $@ ] || [ -n "$$(find gdlib study campaigns claims results book -type f -not -name '*.md' \
+	@if [ ! -e $@ ] || [ -n "$$(find gdlib study benchmarks campaigns claims results book -type f -not -name '*.md' \
 		-not -name '*.pyc' -not -path 'results/records/quick/*' -newer $@ -print -quit)" ]; then \
 		rm -rf _build/.jupyter_cache _build/.doctrees; mkdir -p $(@D); touch $@; fi
 
@@ -64,7 +64,7 @@ pdf: book ## the book as one PDF, printed by Chromium; the first page links it
 	$(BIN)/python book/_ext/make_pdf.py _build "$$(sed -n 's/^root: //p' _toc.yml)"
 
 test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n "$(CORES)" --dist worksteal
 
 browser: ## puppeteer-core and axe-core, with which make test looks at the book in Chromium, where node and Chromium are
 	cd tests/book/browser && npm ci --no-audit --no-fund --ignore-scripts

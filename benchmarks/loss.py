@@ -226,7 +226,9 @@ def against_cross_entropy(
     return compared(
         seconds[ours],
         seconds[theirs],
-        what=f"{TITLES[ours]} {list(shape)}" + ("" if keep else ", with page faults"),
+        what=TITLES[ours],
+        shape=shape,
+        how="" if keep else "with page faults",
         against=TITLES[theirs],
         kind="share of the time",
         goal=goal,
@@ -274,7 +276,8 @@ def memory(ours: str, theirs: str, shape: Shape, *, turns: int) -> Row:
     return compared(
         taken[ours],
         taken[theirs],
-        what=f"{TITLES[ours]} {list(shape)}",
+        what=TITLES[ours],
+        shape=shape,
         against=TITLES[theirs],
         kind="share of the memory",
         goal="P4" if ours == "decayed" else "",
@@ -318,7 +321,8 @@ def through_the_compiler(
     seconds = [in_a_fresh_process(first_call, "compiled", shape) for _ in range(processes)]
     rows.append(
         Row(
-            what=f"first call of {TITLES['compiled']} {list(shape)}",
+            what=f"first call of {TITLES['compiled']}",
+            shape=shape,
             against="",
             kind="seconds",
             value=statistics.median(seconds),
@@ -381,7 +385,8 @@ def against_the_library(shape: Shape, *, passes: int, turns: int) -> list[Row]:
             compared(
                 seconds["ours"],
                 seconds["theirs"],
-                what=f"{name} {list(shape)}",
+                what=name,
+                shape=shape,
                 against="pytorch-metric-learning",
                 kind="share of the time",
                 scale=1e6,

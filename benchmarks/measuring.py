@@ -1,7 +1,7 @@
 """What the benchmarks share.
 
 They take turns, have rows that say which goal they answer, and write the files that the closing
-table and the book read.
+table and the book read: one for each script, in a folder for each processor.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import math
 import os
 import platform
+import re
 import shutil
 import statistics
 import time
@@ -26,7 +27,7 @@ from study import records
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "results" / "benchmarks"
-SCHEMA = 1
+SCHEMA = 2
 
 GOALS: Mapping[str, str] = {
     "P1": "a sweep on a small table against its trainings one by one: "
@@ -59,6 +60,8 @@ class Row:
 
     Attributes:
         what: what was measured.
+        shape: the samples and classes that it was measured with, if that varies.
+        how: what was done to it, such as ``"compiled"``; empty for nothing.
         against: what it was measured against; empty for an absolute number.
         kind: what the number is, a name of :data:`KINDS`.
         value: the median over the repetitions.
@@ -88,6 +91,8 @@ class Row:
     unit: str = ""
     group: str = ""
     remark: str = ""
+    shape: tuple[int, ...] = ()
+    how: str = ""
 
     def __post_init__(self) -> None:
         """A row of a kind or of a goal that does not exist is an error of the script."""
@@ -96,6 +101,12 @@ class Row:
                 f"no such kind or goal: {self.kind!r}, {self.goal!r}; "
                 f"valid: {', '.join([*KINDS, *GOALS])}"
             )
+
+    @property
+    def title(self) -> str:
+        """What was measured, with which shape, how."""
+        text = f"{self.what} {list(self.shape)}" if self.shape else self.what
+        return f"{text}, {self.how}" if self.how else text
 
     @property
     def met(self) -> bool | None:
@@ -111,7 +122,7 @@ class Row:
     def __str__(self) -> str:
         """One line."""
         unit = " s" if self.kind == "seconds" else ""
-        text = f"{self.goal or '  '} {self.what}: {self.value:.2f}{unit}"
+        text = f"{self.goal or '  '} {self.title}: {self.value:.2f}{unit}"
         text = f"{text} {'' if unit else self.kind}".rstrip()
         text += f" ({self.low:.2f} to {self.high:.2f})" if self.repetitions > 1 else ""
         text += f" against {self.against}" if self.against else ""
@@ -163,6 +174,16 @@ def processor() -> str:
     return f"{told.get('model name', platform.processor())}" + (
         f" (family {', model '.join(family)})" if family else ""
     )
+
+
+def machine(processor: str) -> str:
+    """The name of the folder with the numbers of a processor.
+
+    Example:
+        >>> machine("AMD EPYC (family 26)")
+        'amd-epyc-family-26'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-") or "unknown"
 
 
 def can_compile() -> bool:
@@ -251,7 +272,7 @@ def finish(
     print(f"  torch {torch.__version__}, {where}, {environment['threads']} thread, load {load}")
     if options.into is not None:
         write(
-            options.into,
+            options.into / machine(str(environment["processor"])),
             {"script": script, "smoke": options.smoke, "environment": environment, "rows": rows},
         )
 
@@ -274,14 +295,14 @@ def write(folder: Path, content: Mapping[str, Any]) -> None:
     (folder / f"{content['script']}.json").write_text(text + "\n", encoding="utf-8")
 
 
-def load(folder: Path) -> dict[str, dict[str, Any]]:
-    """The files of a folder by their script; the rows are :class:`Row` again.
+def load(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """The files of each processor by their script; the rows are :class:`Row` again.
 
     Raises:
         ValueError: for a file of another schema.
     """
-    found = {}
-    for path in sorted(folder.glob("*.json")):
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for path in sorted(folder.glob("*/*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.get("schema") != SCHEMA:
             raise ValueError(
@@ -289,10 +310,13 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
                 "measure it again with `make bench`"
             )
         content["rows"] = [
-            Row(**{name: value for name, value in row.items() if name != "met"})
+            Row(
+                **{name: value for name, value in row.items() if name not in ("met", "shape")},
+                shape=tuple(row["shape"]),
+            )
             for row in content["rows"]
         ]
-        found[path.stem] = content
+        found.setdefault(path.parent.name, {})[path.stem] = content
     return found
 
 

@@ -1,6 +1,6 @@
 """The closing table of `make bench`.
 
-It has every goal, its limit, what was measured, and whether it is met.
+It has every goal, its limit, what was measured, and whether it is met, for each processor.
 
 python -m benchmarks.summary [FOLDER]       # of build/benchmarks, or of results/benchmarks for the
 kept numbers
@@ -32,12 +32,19 @@ def main(given: Sequence[str] | None = None) -> None:
     measured = load(folder)
     if not measured:
         sys.exit(f"there are no numbers in {folder}: run `make bench` first")
+    for machine, of_machine in measured.items():
+        print(machine)
+        show(of_machine)
+
+
+def show(measured: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print the table of one processor."""
     print(f"{'':4}{'measured':46}{'against':34}{'goal':>8}{'found':>9}  verdict")
     for row, verdict in lines(measured):
         unit = " s" if row.kind == "seconds" else "×"
         sign = "≥" if KINDS[row.kind] else "≤"
         goal, found = f"{sign}{row.limit:.3g}{unit}", f"{row.value:.3g}{unit}"
-        print(f"{row.goal:4}{row.what:46}{row.against or '–':34}{goal:>8}{found:>9}  {verdict}")
+        print(f"{row.goal:4}{row.title:46}{row.against or '–':34}{goal:>8}{found:>9}  {verdict}")
     absent = [goal for goal in GOALS if goal not in {row.goal for row, _ in lines(measured)}]
     if absent:
         print(

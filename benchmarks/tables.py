@@ -241,9 +241,9 @@ def measure(
                 [value / (number * steps) for value in seconds[way]]
                 for way, number in ((ours, runs), (theirs, runs if theirs == "mapped" else ALONE))
             )
-            title = f"{TITLES[text]}, {'compiled' if ours == 'compiled' else 'eager'}"
             texts = {
-                "what": title,
+                "what": TITLES[text],
+                "how": "compiled" if ours == "compiled" else "eager",
                 "against": against,
                 "unit": "µs per run and step",
                 "group": group,

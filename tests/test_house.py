@@ -75,7 +75,6 @@ READERS = {
     "study/tables/outcomes.py": "labels of pages",
     "study/tables/prose.py": "MyST in a sentence",
     "study/figures/style.py": "lines of a title",
-    "notebooks/evidence/speed.md": "rows of the benchmarks",
 }
 TAKING_APART = {"startswith", "endswith", "partition", "removeprefix", "removesuffix"}
 

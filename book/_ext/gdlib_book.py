@@ -33,8 +33,8 @@ from sphinx.util.docutils import SphinxDirective
 
 # What a page can show besides its own text. A change in any of these executes every notebook again.
 SOURCES = (
-    *("gdlib/**/*.py", "study/**/*.py", "campaigns/*.yml", "claims/*.yml", "book/answers.yml"),
-    *("results/**/*", "constraints.txt", "_config.yml", "pyproject.toml"),
+    *("gdlib/**/*.py", "study/**/*.py", "benchmarks/*.py", "campaigns/*.yml", "claims/*.yml"),
+    *("results/**/*", "book/answers.yml", "constraints.txt", "_config.yml", "pyproject.toml"),
 )
 # No page reads the records of the rehearsal: study.records.read leaves them out.
 NOT_READ = "results/records/quick/*"

@@ -33,7 +33,7 @@ ENVIRONMENT = {
     "cores",
     "load",
 }
-FILES = sorted(KEPT.glob("*.json"))
+FILES = sorted(KEPT.glob("*/*.json"))
 
 
 def row(**other: object) -> Row:
@@ -55,9 +55,10 @@ def row(**other: object) -> Row:
 def test_the_kept_files_have_the_schema_and_say_where_they_were_measured(
     subtests: pytest.Subtests,
 ) -> None:
-    assert {path.stem for path in FILES} == set(SCRIPTS)
+    for folder in {path.parent for path in FILES}:
+        assert {path.stem for path in FILES if path.parent == folder} == set(SCRIPTS)
     for path in FILES:
-        with subtests.test(path.stem):
+        with subtests.test(f"{path.parent.name}/{path.stem}"):
             content = json.loads(path.read_text(encoding="utf-8"))
             assert (
                 set(content) == FIELDS
@@ -65,10 +66,9 @@ def test_the_kept_files_have_the_schema_and_say_where_they_were_measured(
                 and content["script"] == path.stem
             )
             assert content["smoke"] is False, "numbers of a smoke run are worth nothing"
-            assert (
-                set(content["environment"]) - {"processor"} == ENVIRONMENT
-                and content["environment"]["threads"] == 1
-            )
+            environment = content["environment"]
+            assert set(environment) - {"processor"} == ENVIRONMENT and environment["threads"] == 1
+            assert path.parent.name == measuring.machine(environment["processor"])
             assert content["rows"]
             assert set(content["goals"]) <= set(GOALS)
 
@@ -77,8 +77,9 @@ def test_the_rows_of_a_kept_file_fit_together(subtests: pytest.Subtests) -> None
     kept = load(KEPT)
     for path in FILES:
         told = json.loads(path.read_text(encoding="utf-8"))["rows"]
-        for one, found in zip(told, kept[path.stem]["rows"], strict=True):
-            with subtests.test(f"{path.stem}: {found.what}"):
+        read = kept[path.parent.name][path.stem]["rows"]
+        for one, found in zip(told, read, strict=True):
+            with subtests.test(f"{path.parent.name}/{path.stem}: {found.title}"):
                 assert 0 < found.low <= found.value <= found.high
                 assert found.repetitions >= 1
                 assert (found.limit is None) == (found.goal == "") and one["met"] == found.met
@@ -93,21 +94,22 @@ def test_the_rows_of_a_kept_file_fit_together(subtests: pytest.Subtests) -> None
                     )
 
 
-def test_every_goal_has_a_number() -> None:
-    rows = [found for content in load(KEPT).values() for found in content["rows"]]
+@pytest.mark.parametrize("folder", load(KEPT))
+def test_every_goal_has_a_number(folder: str) -> None:
+    rows = [found for content in load(KEPT)[folder].values() for found in content["rows"]]
     missing = {"P1", "P2", "P4", "P5", "P7"} - {found.goal for found in rows}
     assert not missing, f"{missing} were not measured"
     sweeps, losses = ([found for found in rows if found.goal == goal] for goal in ("P1", "P4"))
-    assert {found.limit for found in sweeps} <= {30.0, 50.0, 60.0} and any(
-        "softmax" in found.what for found in sweeps
-    )
+    assert {found.limit for found in sweeps} <= {30.0, 50.0, 60.0}
+    assert "softmax" in {found.what for found in sweeps}
     assert {found.kind for found in losses} == {"share of the time", "share of the memory"}
 
 
-def test_the_public_library_was_compared() -> None:
+@pytest.mark.parametrize("folder", load(KEPT))
+def test_the_public_library_was_compared(folder: str) -> None:
     names = {
-        found.what.split()[0]
-        for found in load(KEPT)["loss"]["rows"]
+        found.what
+        for found in load(KEPT)[folder]["loss"]["rows"]
         if found.against == "pytorch-metric-learning"
     }
     assert names == {"ArcFace", "CosFace", "SphereFace"}
@@ -188,22 +190,28 @@ def test_page_faults_are_held_at_zero_where_asked() -> None:
 def test_a_file_is_read_as_it_was_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [row(goal="P2", limit=4.0), row(kind="seconds", against="", repetitions=1)]
+    rows = [
+        row(goal="P2", limit=4.0),
+        row(kind="seconds", against="", repetitions=1, shape=(2, 3), how="compiled"),
+    ]
     measuring.finish("some", rows, argparse.Namespace(into=tmp_path, smoke=False))
-    assert load(tmp_path)["some"]["rows"] == rows
-    assert (
-        "P2 a: 3.00 times faster (2.00 to 4.00) against b; goal ≥ 4.00: MISSED"
-        in capsys.readouterr().out
-    )
+    (folder,) = load(tmp_path)
+    assert folder == measuring.machine(measuring.processor())
+    assert load(tmp_path)[folder]["some"]["rows"] == rows
+    told = capsys.readouterr().out
+    assert "P2 a: 3.00 times faster (2.00 to 4.00) against b; goal ≥ 4.00: MISSED" in told
+    assert "a [2, 3], compiled: 3.00 s" in told
     summary.main([str(tmp_path)])
     printed = capsys.readouterr().out.splitlines()
-    assert printed[1].split() == ["P2", "a", "b", "≥4×", "3×", "missed"]
-    assert printed[2].startswith("not measured here: P1, P4, P5, P6, P7, P8")
+    assert printed[0] == folder
+    assert printed[2].split() == ["P2", "a", "b", "≥4×", "3×", "missed"]
+    assert printed[3].startswith("not measured here: P1, P4, P5, P6, P7, P8")
 
 
 def test_a_file_of_another_schema_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "old.json").write_text('{"schema": 0}', encoding="utf-8")
-    with pytest.raises(ValueError, match="old.json has schema 0, expected 1"):
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "old.json").write_text('{"schema": 0}', encoding="utf-8")
+    with pytest.raises(ValueError, match="old.json has schema 0, expected 2"):
         load(tmp_path)
 
 
@@ -234,7 +242,8 @@ def test_a_script_says_what_it_measures_and_runs(
     printed = capsys.readouterr().out
     assert "--into" in printed and "--smoke" in printed
     main(["--smoke", "--into", str(tmp_path)])
-    content = load(tmp_path)[script]
+    (of_this_machine,) = load(tmp_path).values()
+    content = of_this_machine[script]
     assert content["smoke"] is True and content["rows"]
     assert "DIFFER" not in capsys.readouterr().out
 
