@@ -81,6 +81,7 @@ class Copies(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
 
 def serve(address: str, statements: Iterable[str]) -> None:
     """Execute the statements, then make copies."""
+    sys.path[0] = ""  # the folder where it runs, as in a kernel
     # as a kernel does before its first cell: matplotlib asks when it is imported
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     for statement in ("import ipykernel.kernelapp", *statements):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 
 import jupytext
 import papermill
@@ -13,6 +14,10 @@ from study import ROOT, claims, records
 from study.campaign import plan
 from study.experiment import EXPERIMENTS
 from study.tables import rerun
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import page_kernels  # noqa: E402
 
 ANSWERED = [name for name, claim in claims.ledger().items() if claim.parts]
 
@@ -47,16 +52,25 @@ def shape(claim: str) -> tuple[str, str]:
 LINES = list({shape(claim): claim for claim in reversed(ANSWERED)}.values())
 
 
+@pytest.fixture(scope="module")
+def kernel():
+    """Kernels that have imported what the templates do."""
+    with page_kernels.started(
+        ["from study import figures, measures, records, run, tables"]
+    ) as name:
+        yield name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", LINES)
-def test_the_small_line_runs_to_its_end_and_leaves_its_record(claim, tmp_path):
+def test_the_small_line_runs_to_its_end_and_leaves_its_record(claim, tmp_path, kernel):
     job = rerun.deciding(claim)[0]
     written = tmp_path / "run.json"
     papermill.execute_notebook(
         jupytext.read(ROOT / "notebooks" / "experiments" / f"{job.notebook}.md"),
         tmp_path / "run.ipynb",
         parameters=rerun.small(claim, job) | {"record": str(written)},
-        kernel_name="python3",
+        kernel_name=kernel,
         cwd=ROOT,
         progress_bar=False,
     )
