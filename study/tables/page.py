@@ -202,7 +202,7 @@ class Page:
         return closed(f"Parts and findings: {claimed}", shown)
 
     def _rerun(self) -> str:
-        campaigns = campaign.coverage_table(answers.answering(self.claims))
+        answering = answers.answering(self.claims)
         contents: list[str | Table] = [
             "In a clone of the repository ({ref}`how to re-run <sec-rerun>`). The first command"
             " trains small networks on embedded data in seconds. The second one trains one of the"
@@ -210,29 +210,50 @@ class Page:
             " again; its minutes are for one core."
         ]
         for claim in self.verdicts:
-            if jobs := rerun.deciding(claim):
+            decided = self._decided(claim)
+            if jobs := rerun.jobs(claim, decided):
                 job, *_ = jobs
-                minutes = f", about {job.minutes:g} minutes" if job.minutes else ""
                 contents += [
                     f"**{claim}**, small:",
                     f"```bash\n{rerun.command(job.notebook, rerun.small(claim, job))}\n```",
-                    f"**{claim}**, one of {len(jobs)} jobs{minutes}:",
+                    f"**{claim}**, one of {len(decided) or len(jobs)} jobs{self._minutes(job)}:",
                     f"```bash\n{rerun.anew(job)}\n```",
                 ]
-        commands = "\n".join(
-            f"make reproduce CAMPAIGN={name.strip('`')}"
-            for name in dict.fromkeys(campaigns["campaign"])
-        )
-        contents += [
-            "Whole campaigns run what is missing; with `FRESH=1` behind it, everything anew:",
-            f"```bash\n{commands}\n```",
-        ]
+        begun = {one.name: any(job.done for job in one.jobs) for one in answering}
+        for there, told in (
+            (True, "Whole campaigns run what is missing; with `FRESH=1` behind it, all anew:"),
+            (False, "Not begun yet; the networks of the papers are meant for a GPU:"),
+        ):
+            lines = [
+                f"make reproduce CAMPAIGN={name}" for name, done in begun.items() if done is there
+            ]
+            if lines:
+                contents += [told, "```bash\n" + "\n".join(lines) + "\n```"]
         caption = (
             "The campaigns, with the runs that are measured of those that are planned. The scale is"
             " the campaign's; runs that leave the papers' setting count as reduced."
         )
+        campaigns = campaign.coverage_table(answering)
         contents.append(table(campaigns, f"tab-{self._name}-coverage", caption))
         return closed("Run it again", *contents)
+
+    def _decided(self, claim: str) -> set[tuple[str, str]]:
+        """Name the records, by campaign and file, of the variants that decide a claim."""
+        variants = [finding.variant for finding in self.verdicts[claim].deciding]
+        found: set[tuple[str, str]] = set()
+        for kind in {part.runs for part in claims.ledger()[claim].parts.values()}:
+            runs = claims.runs_of(self.records, kind)
+            if len(runs):
+                runs = runs[runs["variant"].isin(variants)]
+                found |= set(zip(runs["campaign"], runs["record"], strict=True))
+        return found
+
+    def _minutes(self, job: campaign.Job) -> str:
+        """Tell how long a job took, or will take where it has no record."""
+        own = self.records["campaign"].eq(job.campaign) & self.records["record"].eq(job.record.name)
+        seconds = self.records.loc[own, "wall_seconds"]
+        minutes = seconds.iloc[0] / 60 if len(seconds) else job.minutes
+        return f", about {minutes:.0f} minutes" if minutes else ""
 
     @property
     def _name(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -43,17 +43,19 @@ def _of_side(side: Side) -> Iterator[Method]:
         yield from _of_side(one)
 
 
-def deciding(claim: str) -> list[Job]:
+def jobs(claim: str, decided: Collection[tuple[str, str]] = ()) -> list[Job]:
     """List the jobs that answer a claim.
 
-    Those that train a method that the claim names come first, and of these those with a record.
+    Those come first whose record, named by campaign and file, has ``decided`` it, then those that
+    train a method that the claim names, and of these those with a record.
     """
     named = compared(claim)
 
-    def place(job: Job) -> tuple[bool, bool]:
+    def place(job: Job) -> tuple[bool, bool, bool]:
         labels = (run.get("schedule", run.get("loss")) for run in job.experiment.planned())
         trained = {Method.parse(label) for label in labels if label}
-        return not any(one.includes(other) for one in named for other in trained), not job.done
+        matches = any(one.includes(other) for one in named for other in trained)
+        return (job.campaign, job.record.name) not in decided, not matches, not job.done
 
     return sorted(answers.jobs_of(claim), key=place)
 

@@ -24,7 +24,7 @@ ANSWERED = [name for name, claim in claims.ledger().items() if claim.parts]
 
 @pytest.mark.parametrize("claim", ANSWERED)
 def test_the_lines_of_a_claim_give_the_parameters_back(claim):
-    jobs = rerun.deciding(claim)
+    jobs = rerun.jobs(claim)
     assert jobs, f"no campaign answers {claim}"
     job = jobs[0]
     parameters = rerun.small(claim, job)
@@ -36,7 +36,7 @@ def test_the_lines_of_a_claim_give_the_parameters_back(claim):
 
 @pytest.mark.parametrize("claim", ANSWERED)
 def test_the_line_that_trains_a_job_anew_names_one_job(claim):
-    job = rerun.deciding(claim)[0]
+    job = rerun.jobs(claim)[0]
     words = dict(word.split("=") for word in shlex.split(rerun.anew(job))[2:])
     (planned,) = plan(words["CAMPAIGN"], ROOT, only=words["ONLY"]).campaign.jobs
     assert planned.id == job.id
@@ -45,7 +45,7 @@ def test_the_line_that_trains_a_job_anew_names_one_job(claim):
 
 def shape(claim: str) -> tuple[str, str]:
     """What of a claim's small line can fail in a way of its own: the notebook and the loss."""
-    job = rerun.deciding(claim)[0]
+    job = rerun.jobs(claim)[0]
     return job.notebook, str(rerun.small(claim, job))
 
 
@@ -64,7 +64,7 @@ def kernel():
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", LINES)
 def test_the_small_line_runs_to_its_end_and_leaves_its_record(claim, tmp_path, kernel):
-    job = rerun.deciding(claim)[0]
+    job = rerun.jobs(claim)[0]
     written = tmp_path / "run.json"
     papermill.execute_notebook(
         jupytext.read(ROOT / "notebooks" / "experiments" / f"{job.notebook}.md"),
@@ -80,7 +80,7 @@ def test_the_small_line_runs_to_its_end_and_leaves_its_record(claim, tmp_path, k
 
 @pytest.mark.parametrize("claim", ANSWERED)
 def test_the_small_one_needs_no_file(claim):
-    job = rerun.deciding(claim)[0]
+    job = rerun.jobs(claim)[0]
     experiment = EXPERIMENTS[job.notebook](**rerun.small(claim, job))
     names = getattr(experiment, "datasets", None) or [getattr(experiment, "dataset", "digits")]
     assert set(names) <= {"digits", "iris", "wine", "breast_cancer"}
