@@ -91,7 +91,8 @@
   };
 
   const FREE =
-    "The same first weights, the same batches; only β differs. " +
+    "The same first weights, the same batches; only β differs. Circles and triangles are the " +
+    "two classes. " +
     "Choose a question, or a β and a learning rate.";
 
   const state = (run) =>
@@ -108,8 +109,10 @@
   // -- the figure on the page -------------------------------------------------------------------
 
   const CURVES = {
-    fifths: "Probability of the true class by step: surest fifth above, least sure below",
-    wrong: `Wrong (line) and lost (dotted) of ${SAMPLES} by step, means of 20 records`,
+    fifths:
+      "Probability of the true class by step: surest fifth above, least sure below; " +
+      "in colour the β that is not 1",
+    wrong: `Wrong (line) and lost (dotted) of ${SAMPLES} by step, means of 20 records; in colour the β that is not 1`,
   };
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
 

@@ -19,7 +19,7 @@ from traitlets import Unicode
 KEY = "application/x.gdlib.figure-on-a-phone"
 """The key of an output's metadata under which the second picture is, a PNG in base64."""
 
-WIDTH = 4.6  # inches; a figure that is not wider is shown as it is
+WIDTH = 4.3  # inches; a figure that is not wider is shown as it is
 _LEAST, _MOST = 1.8, 3.2  # inches, the height of the axes of a panel
 _AROUND = 0.75  # inches for the title of a panel and the numbers and the label below it
 

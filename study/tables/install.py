@@ -15,6 +15,6 @@ def command() -> str:
     book = read_yaml(ROOT / "_config.yml")
     address = str(book["repository"]["url"] or "").rstrip("/")
     if not address:
-        return "pip install .   # in a clone of this repository"
+        return "# in a clone of this repository\npip install ."
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return f'pip install "{project["name"]} @ git+{address}"'

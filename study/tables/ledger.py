@@ -201,8 +201,8 @@ class Ledger:
         shown = table(listed, "tab-criteria-changes", caption)
         return Markdown(closed(f"{len(listed)} changes", shown))
 
-    def all_comparisons(self) -> Table:
-        """Show every comparison with its interval and its p-values."""
+    def all_comparisons(self) -> Markdown:
+        """Show every comparison with its interval and its p-values, closed."""
         outcome = self.comparisons["outcome"]
         outcome = outcome.mask(self.comparisons["outside"], "outside the premise")
         outcome = outcome.where(self.comparisons["decides"], "(" + outcome + ")")
@@ -217,18 +217,19 @@ class Ledger:
             " comparisons of the claim that decide, and by sign flips. Outcomes in parentheses are"
             " shown and decide nothing."
         )
-        return table(
-            shown[[*columns, *_LEVELS, "outcome"]], "tab-comparisons", caption, formats=_SPEC
-        )
+        columns += [*_LEVELS, "outcome"]
+        listed = table(shown[columns], "tab-comparisons", caption, formats=_SPEC)
+        return Markdown(closed(f"{len(shown)} comparisons", listed))
 
-    def seeds_needed(self) -> Table:
-        """Show how many seeds comparisons would need."""
+    def seeds_needed(self) -> Markdown:
+        """Show how many seeds comparisons would need, closed."""
         needed = claims.seeds_needed(self.verdicts.values(), self.runs)
         caption = (
             "Seeds for 80 % power of a t-test at 0.05, for an effect as large as the papers print"
             " (the largest and the smallest of their networks) and for the observed one."
         )
-        return table(needed, "tab-seeds-needed", caption, formats={"deviation": ".2g"})
+        listed = table(needed, "tab-seeds-needed", caption, formats={"deviation": ".2g"})
+        return Markdown(closed(f"{len(needed)} comparisons", listed))
 
 
 def _scaled(verdict: Verdict) -> str:

@@ -59,13 +59,13 @@ def summary(verdicts: Iterable[Verdict]) -> str:
 def tally(verdicts: Iterable[Verdict]) -> str:
     """Say how many claims have which outcome, a sentence each.
 
-    Example: ``"Four are supported, one in part. Two are contradicted."``
+    Example: ``"Four are supported, and one more in part. Two are contradicted."``
     """
     counted = Counter(verdict.verdict for verdict in verdicts)
     supported, partly = counted["supported"], counted["partly supported"]
     said = []
     if supported:
-        in_part = f", {_number(partly)} in part" if partly else ""
+        in_part = f", and {_number(partly)} more in part" if partly else ""
         said.append(f"{_number(supported)} {_be(supported)} supported{in_part}")
     elif partly:
         said.append(f"{_number(partly)} {_be(partly)} supported in part")
@@ -185,9 +185,9 @@ def _legend() -> str:
         f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items()
     )
     return (
-        f"Comparisons {marks}; an empty cell: none decides. Claims about networks that have learnt"
-        " their training images are decided where these have, without augmentation, and not where"
-        " they have not, with crops and flips."
+        f"Comparisons {marks}; an empty cell: none decides. Some claims speak of networks that have"
+        " learnt their training images. They are decided by runs without augmentation, where ours"
+        " have, and not by runs with crops and flips, where ours have not."
     )
 
 
@@ -213,8 +213,9 @@ def _table(verdicts: Sequence[Verdict], name: str, caption: str) -> str:
             raise ValueError(f"no page has the label {label!r}")
         address = f"../{_pages()[label]}#{label}"
         size = " and ".join(_SHORT_SCALES[name] for name in verdict.scales)
-        # on a phone, where .all is shown and .word is not, the scale stands behind the name
-        about = f'<small class="all">{size}</small>'
+        # on a phone, where .all is shown and .word is not, both stand behind the name
+        told = f"<b>{verdict.verdict}</b>, {size}" if size else f"<b>{verdict.verdict}</b>"
+        about = f'<small class="all">{told}</small>'
         claimed = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> {about}</th>'
         outcome = (
             f'<span class="word">{verdict.verdict}<br><small>{size}</small></span>'

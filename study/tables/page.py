@@ -131,7 +131,18 @@ class Page:
         word = f"**{verdict.verdict.capitalize()}**{size}, by part {verdict.primary}"
         depends = f": {verdict.depends}." if verdict.depends else "."
         tally = f" Of {sum(counted.values())} findings {each}." if counted else ""
-        return f"{word}{depends}{tally}"
+        return f"{word}{depends}{tally}{self._premise(claim)}"
+
+    def _premise(self, claim: str) -> str:
+        """Say which runs decide a claim about learnt training images, and since when."""
+        least = claims.ledger()[claim].premise
+        if not least:
+            return ""
+        return (
+            f" Runs decide that have learnt {100 * least:g} % of their training images at β = 1:"
+            " a rule that was added when most runs were there"
+            " ({ref}`what was known then <sec-rules>`)."
+        )
 
     def _waiting(self, claim: str) -> str:
         """Say how far the campaigns are that answer the claim.

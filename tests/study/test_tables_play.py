@@ -397,7 +397,7 @@ def test_the_package_is_installed_from_its_address_once_there_is_one(
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "some-name"\n', encoding="utf-8")
     config = tmp_path / "_config.yml"
     config.write_text('repository:\n  url: ""\n', encoding="utf-8")
-    assert install.command().startswith("pip install . ")
+    assert install.command().endswith("\npip install .")
     config.write_text("repository:\n  url: https://example.org/a/b/\n", encoding="utf-8")
     line = 'pip install "some-name @ git+https://example.org/a/b"'
     assert install.command() == line
