@@ -254,7 +254,7 @@ class Page:
         found: set[tuple[str, str]] = set()
         for kind in {part.runs for part in claims.ledger()[claim].parts.values()}:
             runs = claims.runs_of(self.records, kind)
-            if len(runs):
+            if {"campaign", "record"} <= {*runs}:  # folds of a data set are pooled over records
                 runs = runs[runs["variant"].isin(variants)]
                 found |= set(zip(runs["campaign"], runs["record"], strict=True))
         return found
