@@ -227,7 +227,7 @@ class Page:
                 contents += [
                     f"**{claim}**, small:",
                     f"```bash\n{rerun.command(job.notebook, rerun.small(claim, job))}\n```",
-                    f"**{claim}**, one of {len(decided) or len(jobs)} jobs{self._minutes(job)}:",
+                    f"**{claim}**, one of {len(decided) or len(jobs)} jobs{_minutes(job)}:",
                     f"```bash\n{rerun.anew(job)}\n```",
                 ]
         begun = {one.name: any(job.done for job in one.jobs) for one in answering}
@@ -254,21 +254,20 @@ class Page:
         found: set[tuple[str, str]] = set()
         for kind in {part.runs for part in claims.ledger()[claim].parts.values()}:
             runs = claims.runs_of(self.records, kind)
-            if {"campaign", "record"} <= {*runs}:  # folds of a data set are pooled over records
+            if len(runs) and "record" in runs:  # folds of a data set are pooled over records
                 runs = runs[runs["variant"].isin(variants)]
                 found |= set(zip(runs["campaign"], runs["record"], strict=True))
         return found
 
-    def _minutes(self, job: campaign.Job) -> str:
-        """Tell how long a job took, or will take where it has no record."""
-        own = self.records["campaign"].eq(job.campaign) & self.records["record"].eq(job.record.name)
-        seconds = self.records.loc[own, "wall_seconds"]
-        minutes = seconds.iloc[0] / 60 if len(seconds) else job.minutes
-        return f", about {minutes:.0f} minutes" if minutes else ""
-
     @property
     def _name(self) -> str:
         return "-".join(self.claims).lower()
+
+
+def _minutes(job: campaign.Job) -> str:
+    """Tell how long a job took, or will take where it has no record."""
+    minutes = records.load(job.record).wall_seconds / 60 if job.done else job.minutes
+    return f", about {minutes:.0f} minutes" if minutes else ""
 
 
 def closed(title: str, *contents: str | Table) -> str:

@@ -13,7 +13,7 @@ import yaml
 from study import ROOT, claims, records
 from study.campaign import plan
 from study.experiment import EXPERIMENTS
-from study.tables import rerun
+from study.tables import Page, rerun
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
@@ -85,3 +85,15 @@ def test_the_small_one_needs_no_file(claim):
     names = getattr(experiment, "datasets", None) or [getattr(experiment, "dataset", "digits")]
     assert set(names) <= {"digits", "iris", "wine", "breast_cancer"}
     assert experiment.trainings <= 20
+
+
+@pytest.mark.parametrize("claim", ["E8", "E11", "E12", "B2"])
+def test_the_job_to_run_anew_is_of_runs_that_decide(claim):
+    """Here those without augmentation, which have learnt their training images."""
+    text = Page(claim).ground().data
+    (line,) = [line for line in text.splitlines() if "ONLY=" in line]
+    words = dict(word.split("=") for word in shlex.split(line)[2:])
+    (job,) = plan(words["CAMPAIGN"], ROOT, only=words["ONLY"]).campaign.jobs
+    assert job.done and job.experiment.augmentation == "none"
+    unbegun = text[text.index("Not begun yet") :]
+    assert "make reproduce CAMPAIGN=cifar100\n" in unbegun
