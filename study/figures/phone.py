@@ -67,6 +67,9 @@ def stack(figure: Figure) -> None:
         grid = parts[0]._subplotspec.get_gridspec()  # Matplotlib gives no public way to it
         grid.set_height_ratios(heights)
     figure.set_figheight(sum(heights))
+    for legend in (ax.get_legend() for ax in figure.axes):
+        if legend is not None and legend.get_window_extent().overlaps(legend.axes.bbox):
+            legend.set_loc("best")  # where the narrow panel has room
 
 
 def _stack_part(part: Any, wide: float, high: float) -> float:
@@ -125,7 +128,7 @@ def _narrow(legend: Legend, part: Any) -> float:
     look: dict[str, Any] = {
         "title": legend.get_title().get_text() or None,
         "fontsize": "small",
-        "loc": "outside lower center",
+        "loc": f"outside {'upper' if part.get_supxlabel() else 'lower'} center",
     }
     legend.remove()
     for columns in (4, 3, 2, 1):

@@ -75,3 +75,22 @@ def test_a_notebook_has_it_beside_the_first_picture(figure: Figure) -> None:
     data, metadata = display.format(figure)
     assert phone.KEY not in data and isinstance(metadata[phone.KEY], str)
     assert phone.KEY not in display.format("text")[1]
+
+
+def test_a_legend_within_a_panel_goes_where_there_is_room() -> None:
+    drawn, axes = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained")
+    (line,) = axes[1].plot([0, 0.5, 1], [0, 1, 1], label="a line with a name")
+    legend = axes[1].legend(loc="upper center")
+    phone.stack(drawn)
+    drawn.canvas.draw()
+    shown = line.get_transform().transform_path(line.get_path())
+    assert not shown.intersects_bbox(legend.get_window_extent(), filled=False)
+    plt.close(drawn)
+
+
+def test_a_legend_of_panels_with_one_label_below_stands_above(figure: Figure) -> None:
+    figure.supxlabel("what all panels share")
+    phone.stack(figure)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().y0 > max(ax.bbox.y1 for ax in figure.axes)
