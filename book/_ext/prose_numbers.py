@@ -23,6 +23,8 @@ from sphinx.util.logging import getLogger
 LOGGER = getLogger(__name__)
 MIME = "application/x.gdlib.numbers-of-prose+json"  # as study.tables.prose publishes them
 TAG = "numbers-of-prose"
+FILLED: dict[tuple[str, str], str] = {}
+"""Texts with their numbers, by the cache that has these and the text without."""
 CELL = re.compile(r"^```\{code-cell\}.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
 EXPRESSION = re.compile(r"\{\{\s(.+?)\s\}\}", re.DOTALL)
 ASKING = """
@@ -95,6 +97,9 @@ def filled(env: BuildEnvironment, docname: str, text: str) -> str:
     asked = asking(text)
     if asked == text:
         return text
+    key = (env.mystnb_config.execution_cache_path, asked)
+    if key in FILLED:
+        return FILLED[key]
     notebook = from_cache(env, read(env, docname, asked))
     if notebook is None:  # a cell failed, which myst-nb tells
         LOGGER.warning("no numbers in the prose: the page was not executed", location=docname)
@@ -109,7 +114,8 @@ def filled(env: BuildEnvironment, docname: str, text: str) -> str:
     if output["errors"]:
         told = "\n".join(f"  {{{{ {name} }}}}: {why}" for name, why in output["errors"].items())
         raise ExtensionError(f"{docname}: numbers of the prose are missing\n{told}")
-    return with_texts(asked, output["texts"])
+    FILLED[key] = with_texts(asked, output["texts"])
+    return FILLED[key]
 
 
 def with_texts(text: str, texts: dict[str, str]) -> str:
