@@ -23,8 +23,8 @@ from sphinx.util.logging import getLogger
 LOGGER = getLogger(__name__)
 MIME = "application/x.gdlib.numbers-of-prose+json"  # as study.tables.prose publishes them
 TAG = "numbers-of-prose"
-FILLED: dict[tuple[str, str], str] = {}
-"""Texts with their numbers, by the cache that has these and the text without."""
+READ: dict[str, str] = {}
+"""The texts of the pages that Sphinx has read in this build, with their numbers."""
 CELL = re.compile(r"^```\{code-cell\}.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
 EXPRESSION = re.compile(r"\{\{\s(.+?)\s\}\}", re.DOTALL)
 ASKING = """
@@ -73,7 +73,9 @@ def executed(env: BuildEnvironment, docname: str) -> NotebookNode | None:
 
     None for a page that is none, or was not executed.
     """
-    text = filled(env, docname, Path(env.doc2path(docname)).read_text(encoding="utf-8"))
+    text = READ.get(docname)
+    if text is None:  # Sphinx has not read it in this build
+        text = filled(env, docname, Path(env.doc2path(docname)).read_text(encoding="utf-8"))
     return from_cache(env, read(env, docname, text))
 
 
@@ -97,9 +99,6 @@ def filled(env: BuildEnvironment, docname: str, text: str) -> str:
     asked = asking(text)
     if asked == text:
         return text
-    key = (env.mystnb_config.execution_cache_path, asked)
-    if key in FILLED:
-        return FILLED[key]
     notebook = from_cache(env, read(env, docname, asked))
     if notebook is None:  # a cell failed, which myst-nb tells
         LOGGER.warning("no numbers in the prose: the page was not executed", location=docname)
@@ -114,8 +113,7 @@ def filled(env: BuildEnvironment, docname: str, text: str) -> str:
     if output["errors"]:
         told = "\n".join(f"  {{{{ {name} }}}}: {why}" for name, why in output["errors"].items())
         raise ExtensionError(f"{docname}: numbers of the prose are missing\n{told}")
-    FILLED[key] = with_texts(asked, output["texts"])
-    return FILLED[key]
+    return with_texts(asked, output["texts"])
 
 
 def with_texts(text: str, texts: dict[str, str]) -> str:
@@ -133,7 +131,7 @@ def with_texts(text: str, texts: dict[str, str]) -> str:
 
 def fill(app: Sphinx, docname: str, source: list[str]) -> None:
     """Do so when Sphinx reads the page."""
-    source[0] = filled(app.env, docname, source[0])
+    source[0] = READ[docname] = filled(app.env, docname, source[0])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
