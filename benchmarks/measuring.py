@@ -7,12 +7,12 @@ table and the book read: one for each script, in a folder for each processor.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import os
 import platform
 import re
-import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.utils.benchmark import Timer
-from torch.utils.cpp_extension import get_cxx_compiler
 
 from study import records
 
@@ -169,7 +169,8 @@ def processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor()
-    told = dict(line.split("\t: ", 1) for line in lines if "\t: " in line)
+    pairs = (line.split(":", 1) for line in lines if ":" in line)
+    told = {name.strip(): value.strip() for name, value in pairs}
     family = [told[name] for name in ("cpu family", "model") if name in told]
     return f"{told.get('model name', platform.processor())}" + (
         f" (family {', model '.join(family)})" if family else ""
@@ -186,12 +187,16 @@ def machine(processor: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-") or "unknown"
 
 
+@functools.cache
 def can_compile() -> bool:
-    """Whether ``torch.compile`` finds its C++ compiler here; if not, say so."""
-    found = shutil.which(get_cxx_compiler()) is not None
-    if not found:
-        print(f"  not measured compiled: there is no {get_cxx_compiler()} here")
-    return found
+    """Whether ``torch.compile`` works here, which needs a C++ compiler; if not, say so."""
+    try:
+        torch.compile(torch.sin)(torch.ones(2))
+    except RuntimeError as error:  # as all errors of the compiler are
+        first = str(error).partition("\n")[0]
+        print(f"  not measured compiled ({type(error).__name__}: {first})")
+        return False
+    return True
 
 
 def compared(
@@ -258,8 +263,6 @@ def finish(
     precision: str = "float32",
 ) -> None:
     """Print the rows, and write them where asked."""
-    import torch
-
     rows = list(rows)
     for row in rows:
         print(f"  {row}")

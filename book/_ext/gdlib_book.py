@@ -22,7 +22,6 @@ from docutils import nodes
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import ExecutionResult, single_nb_execution
-from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -134,8 +133,8 @@ def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -
             how = {"timeout": env.mystnb_config.execution_timeout, "kernel_name": kernel}
             try:
                 done = single_nb_execution(notebook, str(path.parent), allow_errors=False, **how)
-            except DeadKernelError as error:
-                raise ExtensionError(f"the kernel of {docname} ended while it ran") from error
+            except RuntimeError as error:  # the kernel did not start, or ended
+                raise ExtensionError(f"{docname} was not executed: {error}") from error
             return str(path), done
 
         told = status_iterator(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import socketserver
@@ -31,7 +32,8 @@ def started(statements: Iterable[str]) -> Iterator[str]:
     """Start the process that has executed some statements; give the name of its kernels.
 
     Kernels of that name can be started by whatever uses Jupyter's specifications, until the
-    context ends. A statement that fails is left out: its page will say so.
+    context ends. A statement that fails is left out: its page will say so. Where the process cannot
+    be had, the name is that of the usual kernels.
     """
     if sys.platform != "linux":
         yield "python3"
@@ -44,12 +46,12 @@ def started(statements: Iterable[str]) -> Iterator[str]:
         specification.write_text(json.dumps({"argv": ask, "display_name": NAME}))
         serve = [sys.executable, __file__, address, "--serve", *statements]
         paths = [folder, *filter(None, [os.environ.get("JUPYTER_PATH")])]
-        with subprocess.Popen(serve, stdout=subprocess.PIPE) as server:
+        with subprocess.Popen(serve, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as server:
             assert server.stdout is not None
-            server.stdout.readline()  # it has imported, and listens
+            ready = server.stdout.readline()  # it has imported, or it has ended
             os.environ["JUPYTER_PATH"] = os.pathsep.join(paths)
             try:
-                yield NAME
+                yield NAME if ready else "python3"
             finally:
                 os.environ["JUPYTER_PATH"] = os.pathsep.join(paths[1:])
                 server.terminate()
@@ -62,9 +64,11 @@ class Copy(socketserver.BaseRequestHandler):
         """Run the kernel of the connection file that is asked for, in the folder that is given."""
         from ipykernel.kernelapp import IPKernelApp
 
+        self.server.socket.close()  # that of the process, which goes on listening
         with self.request.makefile() as asked:
             connection, folder = json.loads(asked.readline())
         os.chdir(folder)
+        os.register_at_fork(after_in_child=self.request.close)  # what a cell starts is no kernel
         threading.Thread(target=self._end_with_it, daemon=True).start()
         IPKernelApp.launch_instance(argv=["-f", connection])
 
@@ -74,9 +78,16 @@ class Copy(socketserver.BaseRequestHandler):
 
 
 class Copies(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
-    """Makes a copy of this process for each that asks."""
+    """Makes a copy of this process for each that asks, as long as there is a build."""
 
     max_children = 1_000
+    parent = os.getppid()
+
+    def service_actions(self) -> None:
+        """End where the build has ended, however it did; twice a second."""
+        super().service_actions()
+        if os.getppid() != self.parent:
+            os._exit(1)
 
 
 def serve(address: str, statements: Iterable[str]) -> None:
@@ -84,21 +95,24 @@ def serve(address: str, statements: Iterable[str]) -> None:
     sys.path[0] = ""  # the folder where it runs, as in a kernel
     # as a kernel does before its first cell: matplotlib asks when it is imported
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
-    for statement in ("import ipykernel.kernelapp", *statements):
-        with contextlib.suppress(Exception):
-            exec(statement, {})
     with Copies(address, Copy) as copies:
+        with contextlib.redirect_stdout(sys.stderr):
+            for statement in ("import ipykernel.kernelapp", *statements):
+                with contextlib.suppress(Exception):
+                    exec(statement, {})
         print(flush=True)
         copies.serve_forever()
 
 
 def ask(address: str, connection: str) -> None:
-    """Ask for a copy, and stay until it is gone."""
+    """Ask for a copy, and stay until it is gone, or the build is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # with which Jupyter begins to end a kernel
+    build = os.getppid()
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(address)
         line.sendall(json.dumps([connection, os.getcwd()]).encode() + b"\n")
-        line.recv(1)
+        while os.getppid() == build and not select.select([line], [], [], 1)[0]:
+            pass
 
 
 if __name__ == "__main__":

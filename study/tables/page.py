@@ -8,7 +8,7 @@ A page begins with ``page = Page("E4")`` and ``page.answer()``, takes its runs f
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+from collections.abc import Collection, Hashable, Set
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -217,8 +217,8 @@ class Page:
         contents: list[str | Table] = [
             "In a clone of the repository ({ref}`how to re-run <sec-rerun>`). The first command"
             " trains small networks on embedded data in seconds. The second one trains one of the"
-            " jobs that decide anew, in a folder of its own, and says whether the record comes out"
-            " again; its minutes are for one core."
+            " jobs anew, in a folder of its own, and says whether the record comes out again; its"
+            " minutes are for one core."
         ]
         for claim in self.verdicts:
             decided = self._decided(claim)
@@ -227,13 +227,13 @@ class Page:
                 contents += [
                     f"**{claim}**, small:",
                     f"```bash\n{rerun.command(job.notebook, rerun.small(claim, job))}\n```",
-                    f"**{claim}**, one of {len(decided) or len(jobs)} jobs{_minutes(job)}:",
+                    f"**{claim}**, {_one_of(decided, jobs)}{_minutes(job)}:",
                     f"```bash\n{rerun.anew(job)}\n```",
                 ]
         begun = {one.name: any(job.done for job in one.jobs) for one in answering}
         for there, told in (
             (True, "Whole campaigns run what is missing; with `FRESH=1` behind it, all anew:"),
-            (False, "Not begun yet; the networks of the papers are meant for a GPU:"),
+            (False, "Not begun yet:"),
         ):
             lines = [
                 f"make reproduce CAMPAIGN={name}" for name, done in begun.items() if done is there
@@ -266,8 +266,16 @@ class Page:
 
 def _minutes(job: campaign.Job) -> str:
     """Tell how long a job took, or will take where it has no record."""
-    minutes = records.load(job.record).wall_seconds / 60 if job.done else job.minutes
-    return f", about {minutes:.0f} minutes" if minutes else ""
+    minutes = records.load(job.record).wall_seconds / 60 if job.done else job.minutes or 0.0
+    if not minutes:
+        return ""
+    if minutes < 1.5:
+        return f", {'about' if minutes >= 0.5 else 'less than'} a minute"
+    return f", about {minutes:.0f} minutes"
+
+
+def _one_of(decided: Collection[object], jobs: Collection[object]) -> str:
+    return f"one of {len(decided)} jobs that decide" if decided else f"one of {len(jobs)} jobs"
 
 
 def closed(title: str, *contents: str | Table) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
+import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -19,7 +21,13 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import gdlib_book  # noqa: E402
 import page_kernels  # noqa: E402
 
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages get usual kernels here")
+
+
+@pytest.fixture(autouse=True)
+def no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
 
 
 def notebook(*cells: str) -> nbformat.NotebookNode:
@@ -51,14 +59,7 @@ def test_a_kernel_that_ends_is_seen_and_leaves_no_process(tmp_path: Path) -> Non
             single_nb_execution(
                 notebook("import os; os._exit(3)"), str(tmp_path), 60, False, kernel_name=kernel
             )
-    for _ in range(50):
-        try:
-            os.kill(number, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    os.kill(number, signal.SIGKILL)
-    pytest.fail("the kernel of a page is still there")
+    until(lambda: not Path("/proc", str(number)).exists(), 5)
 
 
 def test_a_cell_that_takes_too_long_is_ended(tmp_path: Path) -> None:
@@ -75,3 +76,46 @@ def test_what_pages_import_is_found_in_their_cells() -> None:
     page = notebook("import b\nfrom a import (\n    c,\n    d,\n)", "%pip list", "x = 1\nimport b")
     page.cells.append(nbformat.v4.new_markdown_cell("import nothing"))
     assert gdlib_book.imports([page, page]) == ["from a import c, d", "import b"]
+
+
+BUILD = """
+import sys
+
+sys.path.insert(0, {extensions!r})
+import nbformat
+import page_kernels
+from jupyter_cache.executors.utils import single_nb_execution
+
+cell = "import os, time; open({told!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
+with page_kernels.started([]) as kernel:
+    single_nb_execution(page, {folder!r}, 600, False, kernel_name=kernel)
+"""
+
+
+def test_a_build_that_is_killed_takes_its_kernels_along(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    values = {"told": str(told), "folder": str(tmp_path)}
+    program = BUILD.format(extensions=str(ROOT / "book" / "_ext"), **values)
+    build = subprocess.Popen([sys.executable, "-c", program])
+    until(lambda: told.is_file() and told.read_text() != "", 60)
+    build.kill()
+    build.wait()
+    until(lambda: not Path("/proc", told.read_text()).exists(), 20)
+
+
+def test_where_the_process_cannot_be_had_kernels_are_the_usual_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("long" * 30)  # the address of a socket has at most about 100 characters
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with page_kernels.started([]) as kernel:
+        assert kernel == "python3"
+
+
+def until(there: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < end, "it is not so yet"
+        time.sleep(0.2)

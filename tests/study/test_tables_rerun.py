@@ -53,12 +53,13 @@ LINES = list({shape(claim): claim for claim in reversed(ANSWERED)}.values())
 
 
 @pytest.fixture(scope="module")
-def kernel():
-    """Kernels that have imported what the templates do."""
-    with page_kernels.started(
-        ["from study import figures, measures, records, run, tables"]
-    ) as name:
-        yield name
+def kernel(tmp_path_factory):
+    """Kernels that have imported what the templates do, and keep no history."""
+    imports = ["from study import figures, measures, records, run, tables"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
+        with page_kernels.started(imports) as name:
+            yield name
 
 
 @pytest.mark.slow
