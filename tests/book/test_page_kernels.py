@@ -21,7 +21,6 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import gdlib_book  # noqa: E402
 import page_kernels  # noqa: E402
 
-
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages get usual kernels here")
 
 
