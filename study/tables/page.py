@@ -231,7 +231,7 @@ class Page:
                     f"```bash\n{rerun.anew(job)}\n```",
                 ]
         begun = {one.name: any(job.done for job in one.jobs) for one in answering}
-        for there, told in (
+        for there, heading in (
             (True, "Whole campaigns run what is missing; with `FRESH=1` behind it, all anew:"),
             (False, "Not begun yet:"),
         ):
@@ -239,7 +239,7 @@ class Page:
                 f"make reproduce CAMPAIGN={name}" for name, done in begun.items() if done is there
             ]
             if lines:
-                contents += [told, "```bash\n" + "\n".join(lines) + "\n```"]
+                contents += [heading, "```bash\n" + "\n".join(lines) + "\n```"]
         caption = (
             "The campaigns, with the runs that are measured of those that are planned. The scale is"
             " the campaign's; runs that leave the papers' setting count as reduced."
@@ -251,13 +251,13 @@ class Page:
     def _decided(self, claim: str) -> set[tuple[str, str]]:
         """Name the records, by campaign and file, of the variants that decide a claim."""
         variants = [finding.variant for finding in self.verdicts[claim].deciding]
-        found: set[tuple[str, str]] = set()
+        named: set[tuple[str, str]] = set()
         for kind in {part.runs for part in claims.ledger()[claim].parts.values()}:
             runs = claims.runs_of(self.records, kind)
             if len(runs) and "record" in runs:  # folds of a data set are pooled over records
                 runs = runs[runs["variant"].isin(variants)]
-                found |= set(zip(runs["campaign"], runs["record"], strict=True))
-        return found
+                named |= set(zip(runs["campaign"], runs["record"], strict=True))
+        return named
 
     @property
     def _name(self) -> str:
