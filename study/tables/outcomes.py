@@ -214,8 +214,8 @@ def _table(verdicts: Sequence[Verdict], name: str, caption: str) -> str:
         address = f"../{_pages()[label]}#{label}"
         size = " and ".join(_SHORT_SCALES[name] for name in verdict.scales)
         # on a phone, where .all is shown and .word is not, both stand behind the name
-        told = f"<b>{verdict.verdict}</b>, {size}" if size else f"<b>{verdict.verdict}</b>"
-        about = f'<small class="all">{told}</small>'
+        word = f"<b>{verdict.verdict}</b>, {size}" if size else f"<b>{verdict.verdict}</b>"
+        about = f'<small class="all">{word}</small>'
         claimed = f'<th scope="row"><a href="{address}">{html.escape(claim)}</a> {about}</th>'
         outcome = (
             f'<span class="word">{verdict.verdict}<br><small>{size}</small></span>'
