@@ -15,6 +15,7 @@ import platform
 import re
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -191,7 +192,9 @@ def machine(processor: str) -> str:
 def can_compile() -> bool:
     """Whether ``torch.compile`` works here, which needs a C++ compiler; if not, say so."""
     try:
-        torch.compile(torch.sin)(torch.ones(2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.compile(torch.sin)(torch.ones(2))
     except RuntimeError as error:  # as all errors of the compiler are
         first = str(error).partition("\n")[0]
         print(f"  not measured compiled ({type(error).__name__}: {first})")
