@@ -37,7 +37,7 @@ SOURCES = (
 )
 # No page reads the records of the rehearsal: study.records.read leaves them out.
 NOT_READ = "results/records/quick/*"
-READ = 'from study.tables import Page; Page("E11").answer()'
+SHARED = 'from study.tables import Page; Page("E11").answer()'
 """What nearly all pages do: records, claims and campaigns are read, and kept."""
 
 
@@ -124,7 +124,7 @@ def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -
     if not pages:
         return
     cache = get_cache(env.mystnb_config.execution_cache_path)
-    shared = [*imports(page for _, page in pages), READ]
+    shared = [*imports(page for _, page in pages), SHARED]
     with page_kernels.started(shared) as kernel, ThreadPoolExecutor(os.cpu_count()) as pool:
 
         def execute(page: tuple[str, NotebookNode]) -> tuple[str, ExecutionResult]:

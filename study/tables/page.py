@@ -139,8 +139,8 @@ class Page:
         if not least:
             return ""
         return (
-            f" Runs decide that have learnt {100 * least:g} % of their training images at β = 1:"
-            " a rule that was added when most runs were there"
+            f" Runs decide where β = 1 has learnt at least {100 * least:g} % of the training"
+            " images: a rule that was added when most runs were there"
             " ({ref}`what was known then <sec-rules>`)."
         )
 
