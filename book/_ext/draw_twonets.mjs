@@ -131,7 +131,7 @@ const planes = [0, 1].map((k) =>
 );
 const title = `Surest and least sure fifth by step (black: β = 1)`;
 const curves = panel(0, 1, title, SIDE, CURVES, (context) =>
-  drawing.curves(context, SIDE, CURVES, trained(early, asked.until), "fifths", colours),
+  drawing.curves(context, SIDE, CURVES, trained(early, asked.until), [], "fifths", colours),
 );
 const against = `Given against true probability, β = ${sure.beta}`;
 const dots = panel(1, 1, against, SIDE, CURVES, (context) =>

@@ -118,9 +118,13 @@ def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -
     """Execute the notebooks that are about to be read, one on each core, into the cache.
 
     Sphinx would execute them one after another. A page that fails is left to it: it says which cell
-    it was.
+    it was. Long pages come first, so that no core waits for another at the end.
     """
-    pages = list(notebooks_to_run(env, docnames))
+    pages = sorted(
+        notebooks_to_run(env, docnames),
+        key=lambda page: Path(env.doc2path(page[0])).stat().st_size,
+        reverse=True,
+    )
     if not pages:
         return
     cache = get_cache(env.mystnb_config.execution_cache_path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 from base64 import b64decode
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,11 @@ def name_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def is_drawn(path: Path) -> bool:
+    """Say whether a picture is a figure of a notebook."""
+    return path.suffix == ".png" and "jupyter_execute" in path.parts and path.is_file()
+
+
 def size(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
     """Show a picture of a notebook at half its pixels, so that it is sharp on a fine screen.
 
@@ -66,7 +71,7 @@ def size(app: Sphinx, doctree: nodes.document, pagename: str) -> None:
         if app.builder.name == "html" and (position or twofold):
             image["loading"] = "lazy"
         path = Path(app.srcdir, image["uri"])
-        if path.suffix == ".png" and "jupyter_execute" in path.parts and path.is_file():
+        if is_drawn(path):
             with Image.open(path) as picture:
                 width, height = (side // FINE for side in picture.size)
             image["width"], image["shape"] = f"{width}px", f"{width} / {height}"
@@ -97,14 +102,30 @@ def shrink(picture: Path) -> None:
         palette = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
         palette.save(buffer, "png", optimize=True)
     if buffer.tell() < picture.stat().st_size:
-        picture.write_bytes(buffer.getvalue())
+        smaller = picture.with_suffix(".smaller")
+        smaller.write_bytes(buffer.getvalue())
+        smaller.replace(picture)  # whoever reads it meanwhile has one or the other
 
 
-def shrink_all(app: Sphinx, exception: Exception | None) -> None:
-    """Do so with all pictures, once the pages are written."""
-    if exception is None and app.builder.format == "html":
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(shrink, Path(app.outdir, "_images").glob("*.png")))
+class Shrinking:
+    """Does so on another core while the pages are read and written."""
+
+    def __init__(self) -> None:
+        self.pool = ProcessPoolExecutor(1)
+        self.begun: list[Future[None]] = []
+
+    def begin(self, app: Sphinx, doctree: nodes.document) -> None:
+        """Begin with the figures of a page."""
+        for image in doctree.findall(nodes.image):
+            path = Path(app.srcdir, image["uri"].lstrip("/"))
+            if is_drawn(path):
+                self.begun.append(self.pool.submit(shrink, path))
+
+    def end(self, app: Sphinx) -> list[Any]:
+        """Wait for all figures, before they are copied into the book; adds no page to it."""
+        while self.begun:
+            self.begun.pop().result()
+        return []
 
 
 def write_our_way(app: Sphinx) -> None:
@@ -117,5 +138,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_our_way, priority=900)
     app.connect("doctree-read", add_those_for_phones, priority=100)  # before Sphinx collects images
     app.connect("doctree-resolved", size)
-    app.connect("build-finished", shrink_all)
+    shrinking = Shrinking()
+    app.connect("doctree-read", shrinking.begin, priority=200)
+    app.connect("html-collect-pages", shrinking.end)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,6 +8,7 @@ Sphinx reads it. What reads a page, the book and the notebooks that it offers, r
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ MIME = "application/x.gdlib.numbers-of-prose+json"  # as study.tables.prose publ
 TAG = "numbers-of-prose"
 READ: dict[str, str] = {}
 """The texts of the pages that Sphinx has read in this build, with their numbers."""
+PARSED: dict[tuple[str, str], NotebookNode | None] = {}
+"""The notebooks of these texts, without outputs."""
 CELL = re.compile(r"^```\{code-cell\}.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
 EXPRESSION = re.compile(r"\{\{\s(.+?)\s\}\}", re.DOTALL)
 ASKING = """
@@ -62,10 +65,12 @@ def asking(text: str) -> str:
 
 
 def read(env: BuildEnvironment, docname: str, text: str) -> NotebookNode | None:
-    """Read the text of a page as myst-nb does; None if it is no notebook."""
-    path = env.doc2path(docname)
-    reader = create_nb_reader(path, env.myst_config, env.mystnb_config, text)
-    return None if reader is None else reader.read(text)
+    """Read the text of a page as myst-nb does, each text once; None if it is no notebook."""
+    if (docname, text) not in PARSED:
+        path = env.doc2path(docname)
+        reader = create_nb_reader(path, env.myst_config, env.mystnb_config, text)
+        PARSED[docname, text] = None if reader is None else reader.read(text)
+    return copy.deepcopy(PARSED[docname, text])
 
 
 def executed(env: BuildEnvironment, docname: str) -> NotebookNode | None:

@@ -167,7 +167,8 @@
   }
 
   // Against the number of steps: the surest and the least sure fifth, or what is wrong and lost.
-  function curves(context, width, height, { betas, history }, show, colours) {
+  // The runs of a question before this one stay, pale.
+  function curves(context, width, height, run, before, show, colours) {
     const fifths = show === "fifths";
     const top = fifths ? 1 : SAMPLES / 2;
     const scales = {
@@ -178,17 +179,20 @@
     };
     const { atX, atY } = axes(context, width, height, scales, colours);
     context.lineWidth = 2.2;
-    betas.forEach((beta, k) => {
-      context.strokeStyle = tone(beta, colours);
-      for (const key of fifths ? ["surest", "least"] : ["wrong", "lost"]) {
-        const places = history.map(({ steps, kept }, i) => [
-          atX(Math.max(10, steps)),
-          atY(fifths ? kept[k][key] : recent(history, k, key, i)),
-        ]);
-        context.setLineDash(key === "lost" ? [2, 3] : []);
-        polyline(context, places.slice(5)); // from step 10
-      }
-    });
+    for (const { betas, history } of [...before, run]) {
+      context.globalAlpha = history === run.history ? 1 : 0.35;
+      betas.forEach((beta, k) => {
+        context.strokeStyle = tone(beta, colours);
+        for (const key of fifths ? ["surest", "least"] : ["wrong", "lost"]) {
+          const places = history.map(({ steps, kept }, i) => [
+            atX(Math.max(10, steps)),
+            atY(fifths ? kept[k][key] : recent(history, k, key, i)),
+          ]);
+          context.setLineDash(key === "lost" ? [2, 3] : []);
+          polyline(context, places.slice(5)); // from step 10
+        }
+      });
+    }
     context.setLineDash([]);
   }
 

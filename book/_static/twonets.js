@@ -114,6 +114,7 @@
       "in colour the β that is not 1",
     wrong: `Wrong (line) and lost (dotted) of ${SAMPLES} by step, means of 20 records; in colour the β that is not 1`,
   };
+  const AGAIN = ". Trained on the same 300 again and again, a network misses the curve";
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
   const button = (kind, name, text) =>
@@ -141,7 +142,7 @@
       ${panel("curves", '<span data-part="title"></span>')}
       ${panel(
         "dots",
-        `Probability given against the true one, new points
+        `Probability given against the true one, new points<span data-part="aside"></span>
         <label><input type="checkbox" data-part="undo"> undo it</label>`,
       )}
     </div>
@@ -213,7 +214,7 @@
         colours[name] = style.getPropertyValue(`--twonets-${name}`).trim();
       }
       for (const k of [0, 1]) plane(...prepare(`plane${k}`), run, k, colours, image);
-      curves(...prepare("curves"), run, show(), colours);
+      curves(...prepare("curves"), run, done.filter((other) => other !== run), show(), colours);
       calibration(...prepare("dots"), run, part("undo").checked, colours);
       part("steps").textContent = thousands(run.steps);
       const cells = run.now.flatMap(({ wrong, lost, excess, unlinked }) => [
@@ -238,7 +239,8 @@
         part(`${name}-value`).textContent = set[name];
       }
       part("name").textContent = part("row").textContent = `β = ${set.beta}`;
-      part("title").textContent = CURVES[show()];
+      part("title").textContent = CURVES[show()] + (done.length ? "; pale: the run before" : "");
+      part("aside").textContent = planned?.fresh ? "" : AGAIN;
     }
 
     function start(asked) {

@@ -102,6 +102,15 @@ class Job:
         except ValueError as error:
             raise CampaignError(f"campaign {self.campaign}, job {self.id}: {error}") from error
 
+    @functools.cached_property
+    def _expected(self) -> dict[str, Any]:
+        """What the record must say; its environment says on which device it was measured."""
+        return self.experiment.model_dump(exclude={"device"})
+
+    @functools.cached_property
+    def _planned(self) -> list[dict[str, Any]]:
+        return self.experiment.planned()
+
     def missing(self, record: Path | None = None) -> str:
         """Say why the job is not done, by its record or another file; empty if it is.
 
@@ -124,13 +133,11 @@ class Job:
             ) from error
         if notebook != self.notebook:
             return f"its record is of the notebook {notebook}"
-        for name, value in self.experiment.model_dump(
-            exclude={"device"}
-        ).items():  # the record's environment says where it was measured
+        for name, value in self._expected.items():
             there = measured.get(name, type(self.experiment).model_fields[name].default)
             if not records.same(there, value):
                 return f"its record was measured with {name} {there!r}, not {value!r}"
-        planned = self.experiment.planned()
+        planned = self._planned
         if len(runs) != len(planned):
             return f"its record has {len(runs)} runs, not {len(planned)}"
         for number, (run, values) in enumerate(zip(runs, planned, strict=True), start=1):

@@ -259,6 +259,9 @@ def test_the_keyboard_reaches_and_answers_the_three_questions(trained: dict[str,
     for key, steps in zip(questions, ("1,500", "3,000", "1,500"), strict=True):
         said = trained["said"][key]
         assert said["steps"] == steps and said["go"] == "Train" and len(said["pressed"]) == 1
+        # the run before the last one stays, and where dots miss the curve it is said why
+        assert said["title"].endswith("; pale: the run before") == (key == "lost")
+        assert ("the same 300" in said["aside"]) == (key != "sure")
 
 
 def test_the_browser_says_what_node_computes(

@@ -45,6 +45,8 @@ const look = (tab) =>
     return {
       look: text(part("look")),
       seen: text(part("seen")),
+      title: text(part("title")),
+      aside: text(part("aside")),
       go: part("go").hidden ? "" : text(part("go")),
       on: text(part("on")),
       steps: text(part("steps")),
