@@ -40,7 +40,7 @@ PIXELS: Mapping[str, str] = {
 """The normalisations of MNIST in words."""
 
 AUGMENTATIONS: Mapping[str, str] = {
-    "none": "plain",
+    "none": "unaugmented",
     "crop-flip": "crops and flips",
     "crop2-flip": "crops and flips",
 }
@@ -57,9 +57,9 @@ class Variant:
     Example:
         >>> few = Variant("cifar10-jpeg", "resnet18", 0.25, "none", images=6000, epochs=20)
         >>> str(few)
-        'cifar10-jpeg, resnet18×0.25, plain, 6,000 images, 20 epochs'
+        'cifar10-jpeg, resnet18×0.25, unaugmented, 6,000 images, 20 epochs'
         >>> few.short
-        'CIFAR-10, 6,000 images, plain'
+        'CIFAR-10, 6,000 images, unaugmented'
         >>> tanh = Variant("mnist", "mlp", activation="tanh", normalization="none")
         >>> str(tanh), tanh.short
         ('tanh-none', 'tanh, pixels 0 to 255')

@@ -117,8 +117,8 @@ def in_lines(text: str) -> str:
     r"""Break a long name after commas into lines of at most thirty characters.
 
     Example:
-        >>> in_lines("cifar10, resnet18, plain, 6,000 images"), in_lines("tanh-unit")
-        ('cifar10, resnet18, plain,\n6,000 images', 'tanh-unit')
+        >>> in_lines("cifar10, resnet18, unaugmented, 6,000 images"), in_lines("tanh-unit")
+        ('cifar10, resnet18, unaugmented,\n6,000 images', 'tanh-unit')
     """
     whole = re.sub("(?<!,) ", "\N{NO-BREAK SPACE}", text)
     return textwrap.fill(whole, 30, break_long_words=False, break_on_hyphens=False).replace(

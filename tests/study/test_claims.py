@@ -568,7 +568,7 @@ def test_runs_that_chose_a_learning_rate_decide_nothing():
 def test_runs_of_two_sizes_are_two_variants():
     at_scale = made_up.images(scale="paper", subset=0, epochs=200)
     runs = together(made_up.images(), made_up.images(epochs=16), at_scale)
-    name = "cifar10-jpeg, resnet18×0.25, plain"
+    name = "cifar10-jpeg, resnet18×0.25, unaugmented"
     sizes = claims.runs_of(runs, "cifar10").groupby("variant").size()
     assert sizes.rename(str).to_dict() == {
         name: 18,

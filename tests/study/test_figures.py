@@ -78,7 +78,7 @@ class TestColors:
                 "tanh, pixels 0 to 1",
                 "tanh, pixels 0 to 255",
                 "ReLU, pixels 0 to 1",
-                "CIFAR-10, plain",
+                "CIFAR-10, unaugmented",
                 "CIFAR-100",
                 "arcgrad 10",
             ]

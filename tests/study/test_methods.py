@@ -101,8 +101,8 @@ def test_a_record_has_its_method_in_one_of_three_ways() -> None:
         (Variant(device="cpu", width=0.25, batch_size=256), "cpu, ×0.25, batches of 256", ""),
         (
             Variant("cifar10", "fast", augmentation="none", imbalance=100.0, learning_rate=0.2),
-            "cifar10, fast, plain, sizes 100 : 1, learning rate 0.2",
-            "CIFAR-10, plain, sizes 100 : 1, learning rate 0.2",
+            "cifar10, fast, unaugmented, sizes 100 : 1, learning rate 0.2",
+            "CIFAR-10, unaugmented, sizes 100 : 1, learning rate 0.2",
         ),
         (
             Variant("mnist", "mlp", activation="relu", normalization="unit"),

@@ -11,7 +11,7 @@ from study import claims, published, tables
 from study.methods import Method
 from study.tables import loss_tables
 
-VARIANT = "CIFAR-10, 6,000 images, plain"
+VARIANT = "CIFAR-10, 6,000 images, unaugmented"
 
 
 def runs() -> pd.DataFrame:

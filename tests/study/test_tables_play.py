@@ -36,7 +36,7 @@ def made(*runs: pd.DataFrame) -> pd.DataFrame:
 VARIANTS = {
     "tanh-unit": Variant("mnist", "mlp", activation="tanh", normalization="unit"),
     "relu-none": Variant("mnist", "mlp", activation="relu", normalization="none"),
-    "cifar10, fast, plain": Variant("cifar10", "fast", augmentation="none"),
+    "cifar10, fast, unaugmented": Variant("cifar10", "fast", augmentation="none"),
 }
 
 
@@ -220,7 +220,7 @@ def test_the_matrix_has_mark_word_effect_and_link() -> None:
         a=(finding("tanh-unit", "met", paper=(GAIN,)), finding("relu-none", "contradicted")),
         b=(
             finding("tanh-unit", "unresolved"),
-            finding("cifar10, fast, plain", "met", decides=False),
+            finding("cifar10, fast, unaugmented", "met", decides=False),
         ),
     )
     second = verdict("E10", a=())
@@ -245,7 +245,7 @@ def test_the_matrix_has_mark_word_effect_and_link() -> None:
 def test_some_claims_are_seen_at_once_and_the_others_are_closed() -> None:
     several = [
         verdict("E4", a=(finding("tanh-unit", "met"),)),
-        verdict("E6", a=(finding("cifar10, fast, plain", "met"),)),
+        verdict("E6", a=(finding("cifar10, fast, unaugmented", "met"),)),
         verdict("E5", a=(finding("relu-none", "met"),)),
     ]
     found = BeautifulSoup(outcomes.matrix(several, first=["E5", "E4"]).data, "html.parser")
