@@ -66,7 +66,13 @@ KINDS = {
         ],
         3,
     ),
-    "tuned": ([r"(cifar100?-fast/)(?:augmented(?:-warmup)?|rate|chosen|lower|feedback)-seed"], 5),
+    "tuned": (
+        [
+            r"(cifar100?-fast/)augmented(?:-warmup(?:-gd1)?)?-seed",
+            r"(cifar100?-fast/)(?:rate|chosen|lower|feedback)-seed",
+        ],
+        5,
+    ),
     "feedback": ([r"(cifar10-fast/(?:plain|augmented))-", r"(cifar10-fast/)matched-(\w+)"], 3),
     "margins": (
         [
