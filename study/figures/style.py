@@ -118,7 +118,7 @@ def in_lines(text: str) -> str:
 
     Example:
         >>> in_lines("cifar10, resnet18, unaugmented, 6,000 images"), in_lines("tanh-unit")
-        ('cifar10, resnet18, unaugmented,\n6,000 images', 'tanh-unit')
+        ('cifar10, resnet18,\nunaugmented, 6,000 images', 'tanh-unit')
     """
     whole = re.sub("(?<!,) ", "\N{NO-BREAK SPACE}", text)
     return textwrap.fill(whole, 30, break_long_words=False, break_on_hyphens=False).replace(
