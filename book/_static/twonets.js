@@ -114,7 +114,7 @@
       "in colour the β that is not 1",
     wrong: `Wrong (line) and lost (dotted) of ${SAMPLES} by step, means of 20 records; in colour the β that is not 1`,
   };
-  const AGAIN = ". Trained on the same 300 again and again, a network misses the curve";
+  const AGAIN = `. Trained on the same ${SAMPLES} again and again, a network misses the curve`;
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
   const button = (kind, name, text) =>
