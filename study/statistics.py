@@ -9,6 +9,7 @@ with two digits, ``f"{result:u}"`` with as many as its uncertainty allows: down 
 significant digit of it.
 """
 
+import bisect
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special, stats
 
 FloatArray = NDArray[np.float64]
 
@@ -265,10 +266,14 @@ def pairs_needed(effect: float, sd: float) -> int | None:
         >>> pairs_needed(1.0, 1.0), pairs_needed(0.001, 1.0)
         (10, None)
     """
-    n = np.arange(2, 1001)
-    limit, shift = stats.t.ppf((1 + LEVEL) / 2, n - 1), abs(effect) / sd * np.sqrt(n)
-    enough = stats.nct.sf(limit, n - 1, shift) >= 0.8  # that the test errs in sign is left out
-    return int(n[enough.argmax()]) if enough.any() else None
+    numbers = range(2, 1001)
+
+    def power(n: int) -> float:
+        limit, shift = special.stdtrit(n - 1, (1 + LEVEL) / 2), abs(effect) / sd * math.sqrt(n)
+        return 1 - float(special.nctdtr(n - 1, shift, limit))  # it may err in sign: left out
+
+    place = bisect.bisect_left(numbers, 0.8, key=power)  # the power grows with n
+    return numbers[place] if place < len(numbers) else None
 
 
 def sign_flip_p(values: ArrayLike) -> float:

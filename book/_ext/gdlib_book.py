@@ -191,11 +191,17 @@ def add_the_script(
             app.add_js_file(f"{name}.js", loading_method="defer")
 
 
+def write_on_all_cores(app: Sphinx, env: BuildEnvironment) -> None:
+    """Write pages side by side; Jupyter Book has no option for it, and not all may be read so."""
+    app.parallel = os.cpu_count() or 1
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("modules", Modules)
     app.connect("config-inited", key_the_cache)
     app.connect("env-before-read-docs", run_the_notebooks)
+    app.connect("env-updated", write_on_all_cores)
     app.connect("html-page-context", add_the_script)
     for sheet in sorted((Path(app.srcdir) / "book/_static").glob("*.css")):
         app.add_css_file(sheet.name)

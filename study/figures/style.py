@@ -52,6 +52,7 @@ def use_style() -> None:
     """
     if shell := get_ipython():
         phone.register(shell.display_formatter)
+        plt.uninstall_repl_displayhook()  # which draws each figure once before it is shown
     sns.set_theme(context="notebook", style="whitegrid")
     mpl.rcParams.update(
         {

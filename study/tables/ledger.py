@@ -139,7 +139,8 @@ class Ledger:
     def _row(self, name: str) -> dict[str, str]:
         claim = self.claims[name]
         verdict = "not run"
-        ground = _coverage(name)
+        covered = _coverage(name)
+        ground = covered
         if claim.paper == "reviews":
             verdict = "answered" if claim.page else "open"
         if claim.proof:
@@ -147,7 +148,7 @@ class Ledger:
         elif name in self.verdicts:
             decided = self.verdicts[name]
             verdict = _scaled(decided)
-            facts = [f"{decided.seeds} seeds" if decided.seeds else "", _coverage(name)]
+            facts = [f"{decided.seeds} seeds" if decided.seeds else "", covered]
             phrase = "; ".join(filter(None, facts))
             depends = f": {decided.depends}" if decided.depends else ""
             if decided.verdict == "not run":
