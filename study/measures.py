@@ -170,7 +170,8 @@ def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suff
     }
     if not suffix:
         interval = calibration.bootstrap_calibration(probabilities, labels)
-        run["test_ece_interval"] = [interval.low, interval.high]
+        # of a few samples the upper end, 2 × estimate minus a quantile, can lie beyond 1
+        run["test_ece_interval"] = [min(end, 1.0) for end in (interval.low, interval.high)]
 
 
 def add_class_accuracies(

@@ -87,6 +87,7 @@ class _Data(TypedDict):
     train: NotRequired[_Count]
     valid: NotRequired[_Count]
     test: NotRequired[_Count]
+    wrong_labels: NotRequired[Annotated[float, Field(gt=0, le=1)]]
 
 
 class _Model(TypedDict):
