@@ -17,7 +17,7 @@ from study.methods import Method, method_name
 from study.statistics import MeanSd
 from study.tables.book import MISSING, bold, cell, mean_sd
 from study.tables.runs import leads
-from study.variants import Variant
+from study.variants import AUGMENTATIONS, Variant
 
 PAPER = "paper"
 
@@ -108,7 +108,7 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
 
     The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as verdicts have
     it: independent samples, with the deviation of all losses of the variant together. ``of`` says
-    whose they are, and on which data.
+    whose they are, on which data, and how these are augmented.
     """
     rows = []
     of_paper = printed(1, 2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])
@@ -124,7 +124,8 @@ def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
             rows.append((False, loss, source, source, *ends))
     for variant, of_variant in runs.groupby("variant", sort=False) if not runs.empty else ():
         runs_of_variant, ours = VariantRuns(Variant(), of_variant), {}
-        of_data = f"ours, {of_variant['data'].iloc[0]}"
+        data, augmentation = of_variant[["data", "augmentation"]].iloc[0]
+        of_data = f"ours, {data}, {AUGMENTATIONS[augmentation]}"
         softmax, counts = Method.parse("softmax"), of_variant["method"].value_counts()
         for method in sorted(
             set(of_variant["method"]) - {softmax}, key=lambda one: int(counts[one])

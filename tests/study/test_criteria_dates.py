@@ -37,7 +37,6 @@ WRITTEN_LATER = {
     "E19 a": "seed 0 of the papers' widths, and most of seed 1",
     "E19 b": "seed 0 of the papers' widths, and most of seed 1",
     "E19 c": "seed 0 of the papers' widths, and most of seed 1",
-    "L4 g": "older runs on few images of CIFAR-10",
     "L10 a": "the regulariser, and label smoothing of 0.1",
 }
 

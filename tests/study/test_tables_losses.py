@@ -20,6 +20,7 @@ def runs() -> pd.DataFrame:
             {
                 "variant": VARIANT,
                 "data": "CIFAR-10",
+                "augmentation": "none",
                 "loss": loss,
                 "method": Method.parse(loss),
                 "seed": seed,
@@ -75,6 +76,7 @@ class TestLessSoftmax:
         ours = found[found["source"] == f"ours, {VARIANT}"].set_index("loss")
         assert list(ours.index) == ["l-softmax", "lm-uq 0.9", "lm 0.3", "lm 1"]
         assert found["ours"].is_monotonic_increasing
+        assert set(ours["of"]) == {"ours, CIFAR-10, unaugmented"}
         assert ours.loc["l-softmax", "label"] == "L-Softmax"
         accuracy = 100 * runs().pivot(index="seed", columns="loss", values="test_accuracy")
         variance = accuracy.var().mean()
