@@ -130,7 +130,9 @@ class Page:
         size = f" ({scale(verdict)})" if scale(verdict) else ""
         word = f"**{verdict.verdict.capitalize()}**{size}, by part {verdict.primary}"
         depends = f": {verdict.depends}." if verdict.depends else "."
-        tally = f" Of {sum(counted.values())} findings {each}." if counted else ""
+        number = sum(counted.values())
+        findings = "finding" if number == 1 else "findings"
+        tally = f" Of {number} {findings} {each}." if counted else ""
         return f"{word}{depends}{tally}{self._premise(claim)}"
 
     def _premise(self, claim: str) -> str:
