@@ -116,6 +116,10 @@ KINDS = {
 }  # fmt: skip
 # What the small network was planned with; of several plans the largest that is complete counts.
 EVERY = ("20", "5", "1", "0.1", "0.01", WARM)
+WITH_WRONG_LABELS = (
+    *("5", "1", "0.1", "gce 0.7", "negative-probability"),
+    *("focal 2", "poly1 1", "label-smoothing 0.1"),
+)
 PLANS = {
     "cifar10-fast/augmented": [(EVERY, 5)],
     "cifar100-fast/augmented": [(EVERY, 5)],
@@ -126,8 +130,9 @@ PLANS = {
         (("20", "5", "1", "0.1", WARM), 3),
         (("20", "5", "1", "0.1"), 3),
     ],
+    **dict.fromkeys(("worst", "random1", "aggregate", "clean"), [(WITH_WRONG_LABELS, 3)]),
 }
-PLANNED = ("images", "cifar10", "cifar100", "many-classes")
+PLANNED = ("images", "cifar10", "cifar100", "many-classes", "wrong-labels")
 LOSSES_OF_LM = (
     r"(softmax|lm|lm-qu|lm-uq|label-smoothing|super-symmetry|hinge|modified|modified-lm"
     r"|l-softmax|lgm)( |$)"
@@ -318,7 +323,7 @@ def counted(kind, variant, runs):
         least = 5
     if kind == "uci-tables":
         return (runs, 15)
-    if kind in PLANNED and fast:
+    if kind in PLANNED and (fast or kind == "wrong-labels"):
         there = defaultdict(set)
         for run in runs:
             there[run.method].add(run.seed)

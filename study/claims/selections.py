@@ -165,13 +165,14 @@ class Plan(_Content):
     dataset: str
     augmentation: str
     width: float = 1.0
+    labels: str = ""
     methods: tuple[OneMethod, ...]
     seeds: int
 
     def is_of(self, variant: Variant) -> bool:
         """Tell if it was made for this variant."""
-        ours = self.dataset, self.augmentation, self.width
-        return ours == (variant.dataset, variant.augmentation, variant.width)
+        ours = self.dataset, self.augmentation, self.width, self.labels
+        return ours == (variant.dataset, variant.augmentation, variant.width, variant.labels)
 
     def is_complete(self, runs: pd.DataFrame) -> bool:
         """Tell if the runs have each of its methods with all of its seeds."""

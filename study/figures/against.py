@@ -345,13 +345,17 @@ def _axis(ax: Axes, x: str, *, titled: bool) -> None:
             float(value)
             for line in ax.get_lines()
             for value in np.asarray(line.get_xdata(), dtype=float).flat
-            if value > 0
         }
     )
-    if drawn and drawn[-1] > 5 * drawn[0]:
+    with_ratios = bool(drawn) and drawn[0] > 0
+    if with_ratios and drawn[-1] > 5 * drawn[0]:
         ax.set_xscale("log")
     runs = {float(value) for container in ax.containers for value in container[0].get_xdata()}
-    room = 0.1 * math.log(drawn[-1] / drawn[0]) if drawn else 0.0
+
+    def place(value: float) -> float:
+        return math.log(value) if with_ratios else value
+
+    room = 0.1 * (place(drawn[-1]) - place(drawn[0])) if drawn else 0.0
 
     def has_room(value: float) -> bool:
         others, least = (
@@ -359,7 +363,7 @@ def _axis(ax: Axes, x: str, *, titled: bool) -> None:
             if value in runs
             else (runs, room)
         )
-        return all(abs(math.log(value / other)) > least for other in others)
+        return all(abs(place(value) - place(other)) > least for other in others)
 
     shown = list(filter(has_room, drawn))
     ax.set_xticks(

@@ -275,6 +275,9 @@ PEOPLE_ACCURACY = {
     "0.1": 0.84,
     "gce 0.7": 0.87,
     "negative-probability": 0.86,
+    "focal 2": 0.83,
+    "poly1 1": 0.83,
+    "label-smoothing 0.1": 0.84,
 }
 
 

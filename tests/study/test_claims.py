@@ -556,6 +556,13 @@ def test_what_decides_nothing(claim, runs):
     assert made_up.verdict(claim, runs).verdict == "not run"
 
 
+def test_a_set_of_labels_waits_until_every_loss_was_run():
+    runs = made_up.labels_of_people()
+    there = runs[(runs["schedule"] != "focal 2") | (runs["seed"] > 0)]
+    assert made_up.verdict("B6", runs).verdict == "supported"
+    assert made_up.verdict("B6", there).verdict == "not run"
+
+
 def test_runs_that_chose_a_learning_rate_decide_nothing():
     runs = made_up.trained()
     tried = runs[(runs["loss"] == "softmax") & (runs["seed"] == 0)].assign(record="reading.json")

@@ -396,6 +396,19 @@ class TestAgainst:
             0
         ].get_color() == color("arcgrad 10")
 
+    def test_an_axis_may_begin_at_0(self):
+        """It is linear then, and 0 has its label."""
+        rows = [
+            {"schedule": "1", "seed": seed, "wrong": wrong, "test_accuracy": 0.9 - wrong / 100}
+            for wrong in (0.0, 9.0, 17.2, 60.0)
+            for seed in range(3)
+        ]
+        how = {"test_accuracy": ("%", 100, None)}
+        (ax,) = figures.against(pd.DataFrame(rows), how, x="wrong", line="schedule").axes
+        assert ax.get_xscale() == "linear"
+        labels = [tick.get_text() for tick in ax.get_xticklabels()]
+        assert labels == ["0", "9", "17.2", "60"]
+
     def test_differences_have_a_panel_for_each_variant_and_an_empty_row_for_a_lacking_schedule(
         self,
     ):
