@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import hashlib
 import os
 import shutil
@@ -25,6 +26,7 @@ from jupyter_cache.executors.utils import ExecutionResult, single_nb_execution
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.domains.std import StandardDomain
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util.display import status_iterator
@@ -191,6 +193,31 @@ def add_the_script(
             app.add_js_file(f"{name}.js", loading_method="defer")
 
 
+class References(StandardDomain):
+    """Read a page once for all references to its numbers; Sphinx reads it for each."""
+
+    def resolve_xref(self, env: BuildEnvironment, *where: Any) -> nodes.Element | None:
+        """Resolve a reference while a page is written, when no page changes any more."""
+        return super().resolve_xref(self.pages, *where)  # type: ignore[arg-type]
+
+    @functools.cached_property
+    def pages(self) -> ReadOnce:
+        """Sphinx's environment, as references see it."""
+        return ReadOnce(self.env)
+
+
+class ReadOnce:
+    """An environment of Sphinx that reads each page once; the pages are not to be changed."""
+
+    def __init__(self, env: BuildEnvironment) -> None:
+        self.env = env
+        self.get_doctree = functools.cache(env.get_doctree)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the environment's."""
+        return getattr(self.env, name)
+
+
 def write_on_all_cores(app: Sphinx, env: BuildEnvironment) -> None:
     """Write pages side by side; Jupyter Book has no option for it, and not all may be read so."""
     app.parallel = os.cpu_count() or 1
@@ -199,6 +226,7 @@ def write_on_all_cores(app: Sphinx, env: BuildEnvironment) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("modules", Modules)
+    app.add_domain(References, override=True)
     app.connect("config-inited", key_the_cache)
     app.connect("env-before-read-docs", run_the_notebooks)
     app.connect("env-updated", write_on_all_cores)

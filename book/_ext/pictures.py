@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from base64 import b64decode
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
@@ -100,7 +101,7 @@ def shrink(picture: Path) -> None:
             return
         buffer = io.BytesIO()
         palette = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-        palette.save(buffer, "png", optimize=True)
+        palette.save(buffer, "png", compress_level=8)  # 9 takes thrice as long for 5 % less
     if buffer.tell() < picture.stat().st_size:
         smaller = picture.with_suffix(".smaller")
         smaller.write_bytes(buffer.getvalue())
@@ -108,10 +109,10 @@ def shrink(picture: Path) -> None:
 
 
 class Shrinking:
-    """Does so on another core while the pages are read and written."""
+    """Does so beside Sphinx while the pages are read and written."""
 
     def __init__(self) -> None:
-        self.pool = ProcessPoolExecutor(1)
+        self.pool = ProcessPoolExecutor(os.cpu_count())
         self.begun: list[Future[None]] = []
 
     def begin(self, app: Sphinx, doctree: nodes.document) -> None:
