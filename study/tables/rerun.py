@@ -47,15 +47,21 @@ def jobs(claim: str, decided: Collection[tuple[str, str]] = ()) -> list[Job]:
     """List the jobs that answer a claim.
 
     Those come first whose record, named by campaign and file, has ``decided`` it, then those that
-    train a method that the claim names, and of these those with a record.
+    train the method that the claim names first, the second, and so on, and of these those with a
+    record.
     """
     named = compared(claim)
 
-    def place(job: Job) -> tuple[bool, bool, bool]:
+    def place(job: Job) -> tuple[bool, int, bool]:
         labels = (run.get("schedule", run.get("loss")) for run in job.experiment.planned())
         trained = {Method.parse(label) for label in labels if label}
-        matches = any(one.includes(other) for one in named for other in trained)
-        return (job.campaign, job.record.name) not in decided, not matches, not job.done
+        matching = (
+            number
+            for number, one in enumerate(named)
+            if any(one.includes(other) for other in trained)
+        )
+        first = min(matching, default=len(named))
+        return (job.campaign, job.record.name) not in decided, first, not job.done
 
     return sorted(answers.jobs_of(claim), key=place)
 

@@ -34,6 +34,16 @@ def test_the_lines_of_a_claim_give_the_parameters_back(claim):
     EXPERIMENTS[job.notebook](**given)
 
 
+@pytest.mark.parametrize(
+    ("claim", "trained"),
+    [("L3", "lm 0.3"), ("B3", "feedback 1, 5, 5"), ("A5", "arcgrad 10"), ("E10", "warm-up 0.1→1")],
+)
+def test_the_small_line_trains_the_method_that_the_claim_names_first(claim, trained):
+    job = rerun.jobs(claim)[0]
+    runs = EXPERIMENTS[job.notebook](**rerun.small(claim, job)).planned()
+    assert [run["schedule"] for run in runs] == [trained]
+
+
 @pytest.mark.parametrize("claim", ANSWERED)
 def test_the_line_that_trains_a_job_anew_names_one_job(claim):
     job = rerun.jobs(claim)[0]
