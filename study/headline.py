@@ -19,7 +19,7 @@ def readme(page: Page, variants: pd.DataFrame) -> str:
     These are the answers of the first page, without their links, with the count of the outcomes,
     and the line that installs the package.
     """
-    decided = claims.verdicts(page.records)
+    decided = claims.verdicts()
     answers = sentences.answers(measured.numbers(variants, decided["B1"], decided["B4"]))
     run = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
     theirs = [verdict for verdict in run if not outcomes.is_own(verdict)]

@@ -1,6 +1,6 @@
 """The notebooks of the book: executed on all cores, from a cache that is never stale.
 
-myst-nb executes one page after another, and its cache knows only the text of a page, not what the
+myst-nb executes a page when it reads it, and its cache knows only the text of a page, not what the
 page imports and reads. Execution and cache are jupyter-cache's, the kernels :mod:`page_kernels`.
 """
 
@@ -10,10 +10,13 @@ import ast
 import contextlib
 import functools
 import hashlib
+import math
 import os
 import shutil
+import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,6 @@ from sphinx.config import Config
 from sphinx.domains.std import StandardDomain
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
-from sphinx.util.display import status_iterator
 from sphinx.util.docutils import SphinxDirective
 
 # What a page can show besides its own text. A change in any of these executes every notebook again.
@@ -39,8 +41,14 @@ SOURCES = (
 )
 # No page reads the records of the rehearsal: study.records.read leaves them out.
 NOT_READ = "results/records/quick/*"
-SHARED = 'from study.tables import Page; Page("E11").answer()'
-"""What nearly all pages do: records, claims and campaigns are read, and kept."""
+SHARED = """
+from study import claims
+from study.tables import Page
+
+claims.verdicts()
+Page("E11").answer()
+"""
+"""What nearly all pages do: records, claims and campaigns are read, claims decided, and kept."""
 
 
 def state_of(root: Path) -> str:
@@ -116,45 +124,72 @@ def imports(notebooks: Iterable[NotebookNode]) -> list[str]:
     return sorted(found)
 
 
-def run_the_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
-    """Execute the notebooks that are about to be read, one on each core, into the cache.
+class Execution:
+    """Notebooks that are executed into the cache, one on each core, while Sphinx reads pages.
 
-    Sphinx would execute them one after another. A page that fails is left to it: it says which cell
-    it was. Long pages come first, so that no core waits for another at the end.
+    Sphinx would execute them one after another, each when it is read. A page that fails is left to
+    it: it says which cell it was.
     """
-    pages = sorted(
-        notebooks_to_run(env, docnames),
-        key=lambda page: Path(env.doc2path(page[0])).stat().st_size,
-        reverse=True,
-    )
-    if not pages:
-        return
-    cache = get_cache(env.mystnb_config.execution_cache_path)
-    shared = [*imports(page for _, page in pages), SHARED]
-    with page_kernels.started(shared) as kernel, ThreadPoolExecutor(os.cpu_count()) as pool:
 
-        def execute(page: tuple[str, NotebookNode]) -> tuple[str, ExecutionResult]:
-            docname, notebook = page
-            path = Path(env.doc2path(docname))
-            how = {"timeout": env.mystnb_config.execution_timeout, "kernel_name": kernel}
-            try:
-                done = single_nb_execution(notebook, str(path.parent), allow_errors=False, **how)
-            except RuntimeError as error:  # the kernel did not start, or ended
-                raise ExtensionError(f"{docname} was not executed: {error}") from error
-            return str(path), done
+    def __init__(self) -> None:
+        self.done: dict[str, Future[ExecutionResult]] = {}
+        self.pool: ThreadPoolExecutor | None = None
 
-        told = status_iterator(
-            pool.map(execute, pages),
-            "executing pages... ",
-            length=len(pages),
-            stringify_func=lambda done: Path(done[0]).stem,
-        )
-        for path, done in told:
-            if done.err is None:
-                seconds = {"execution_seconds": done.time}
-                cache.cache_notebook_bundle(
-                    CacheBundleIn(done.nb, path, data=seconds), overwrite=True
-                )
+    def begin(self, app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
+        """Begin with the notebooks that are about to be read.
+
+        Long ones come first, so that no core waits for another at the end. Sphinx reads them in the
+        same order, after the pages that are read already or have no code.
+        """
+        found = dict(notebooks_to_run(env, docnames))
+        if not found:
+            return
+        size = {name: Path(env.doc2path(name)).stat().st_size for name in found}
+        pages = dict(sorted(found.items(), key=lambda page: -size[page[0]]))
+        docnames.sort(key=lambda name: -size.get(name, math.inf))
+        self.done = {name: Future() for name in pages}
+        shared = [*imports(pages.values()), SHARED]
+        threading.Thread(target=self._execute, args=(env, pages, shared), daemon=True).start()
+
+    def _execute(
+        self, env: BuildEnvironment, pages: dict[str, NotebookNode], shared: list[str]
+    ) -> None:
+        with page_kernels.started(shared) as kernel, ThreadPoolExecutor(os.cpu_count()) as pool:
+
+            def execute(docname: str) -> None:
+                folder = str(Path(env.doc2path(docname)).parent)
+                how = {"timeout": env.mystnb_config.execution_timeout, "kernel_name": kernel}
+                done = self.done[docname]
+                try:
+                    done.set_result(
+                        single_nb_execution(pages[docname], folder, allow_errors=False, **how)
+                    )
+                except Exception as error:  # the kernel did not start, or ended
+                    done.set_exception(error)
+
+            self.pool = pool
+            deque(pool.map(execute, pages), maxlen=0)
+
+    def keep(self, app: Sphinx, docname: str, source: list[str]) -> None:
+        """Wait for a page that is about to be read, and put it into the cache."""
+        if docname not in self.done:
+            return
+        try:
+            done = self.done[docname].result()
+        except RuntimeError as error:
+            raise ExtensionError(f"{docname} was not executed: {error}") from error
+        if done.err is None:
+            get_cache(app.env.mystnb_config.execution_cache_path).cache_notebook_bundle(
+                CacheBundleIn(
+                    done.nb, app.env.doc2path(docname), data={"execution_seconds": done.time}
+                ),
+                overwrite=True,
+            )
+
+    def end(self, app: Sphinx, error: Exception | None) -> None:
+        """Leave out what waits to be executed, where the build has failed."""
+        if error is not None and self.pool is not None:
+            self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Modules(SphinxDirective):
@@ -228,7 +263,10 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("modules", Modules)
     app.add_domain(References, override=True)
     app.connect("config-inited", key_the_cache)
-    app.connect("env-before-read-docs", run_the_notebooks)
+    execution = Execution()
+    app.connect("env-before-read-docs", execution.begin)
+    app.connect("source-read", execution.keep, priority=400)  # before the numbers of its prose
+    app.connect("build-finished", execution.end)
     app.connect("env-updated", write_on_all_cores)
     app.connect("html-page-context", add_the_script)
     for sheet in sorted((Path(app.srcdir) / "book/_static").glob("*.css")):

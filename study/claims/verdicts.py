@@ -159,17 +159,29 @@ def verdicts(
 
     Args:
         runs: as :func:`study.records.read` gives them; the records of the repository, if none are
-            given.
+            given, and their verdicts are kept.
         claims: all that have parts, if none are named.
     """
-    known = with_facts(records.read(records.FOLDER) if runs is None else runs)
+    decide = _of_the_records(records.state(records.FOLDER)) if runs is None else _deciding(runs)
     asked = claims if claims is not None else [name for name in ledger() if ledger()[name].parts]
+    return {claim: decide(claim) for claim in asked}
+
+
+@functools.lru_cache(1)
+def _of_the_records(state: object) -> Callable[[str], Verdict]:
+    """Decide claims from the records of the repository, each once while the files stay."""
+    return functools.cache(_deciding(records.read(records.FOLDER)))
+
+
+def _deciding(runs: pd.DataFrame) -> Callable[[str], Verdict]:
+    """Decide claims from runs, one by one."""
+    known = with_facts(runs)
 
     @functools.cache
     def selected(name: str) -> list[VariantRuns]:
         return list(variants(measured(known, selection(name)), name))
 
-    return {claim: _decided(claim, _parts(claim, selected)) for claim in asked}
+    return lambda claim: _decided(claim, _parts(claim, selected))
 
 
 def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tuple[Part, ...]:

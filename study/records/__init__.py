@@ -11,7 +11,7 @@ A record has the parameters, data version, environment, metrics and curves of it
 
 from study.records.columns import COLUMNS, Column
 from study.records.files import whole, write_whole
-from study.records.frame import methods, read, to_frame
+from study.records.frame import methods, read, state, to_frame
 from study.records.provenance import environment
 from study.records.record import (
     FOLDER,
@@ -41,6 +41,7 @@ __all__ = [
     "probe",
     "read",
     "same",
+    "state",
     "to_frame",
     "verbatim",
     "whole",

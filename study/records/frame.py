@@ -31,6 +31,13 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
     damaged record, a file that no job is called after, and the copy of another are refused by name;
     so is a column that :data:`COLUMNS` does not declare.
     """
+    return _read(state(source)).copy(deep=False)
+
+
+def state(
+    source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+) -> tuple[tuple[Path, int, int], ...]:
+    """List the files that :func:`read` reads, with the time of their last change and their size."""
     if isinstance(source, (str, os.PathLike)):
         folder = Path(source)
         if not folder.is_dir():
@@ -44,14 +51,13 @@ def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> p
         )
     else:
         paths = [Path(path) for path in source]
-    stamps = tuple((path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in paths)
-    return _read(stamps).copy(deep=False)
+    return tuple((path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in paths)
 
 
 @functools.lru_cache(8)
-def _read(stamps: tuple[tuple[Path, int, int], ...]) -> pd.DataFrame:
+def _read(files: tuple[tuple[Path, int, int], ...]) -> pd.DataFrame:
     """Read these files as they are at these times, with these sizes."""
-    paths = [path for path, _, _ in stamps]
+    paths = [path for path, _, _ in files]
     contents: dict[str, Path] = {}
     for path in paths:
         if not NAME.fullmatch(path.name):

@@ -36,7 +36,7 @@ class Ledger:
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
         """The verdict on each claim that has parts."""
-        decided = claims.verdicts(self.runs)
+        decided = claims.verdicts(None if len(self.runs) else self.runs)
         return {claim: outcomes.beside(verdict) for claim, verdict in decided.items()}
 
     @cached_property

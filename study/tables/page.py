@@ -56,16 +56,14 @@ class Page:
         figures.use_style()
         self.claims = claims
         self.records = records.read(records.FOLDER) if runs is None else runs
+        self._given = runs
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
         """The verdict on each claim that has parts."""
-        return {
-            claim: beside(one)
-            for claim, one in claims.verdicts(
-                self.records, [claim for claim in self.claims if claims.ledger()[claim].parts]
-            ).items()
-        }
+        with_parts = [claim for claim in self.claims if claims.ledger()[claim].parts]
+        decided = claims.verdicts(self._given, with_parts)
+        return {claim: beside(verdict) for claim, verdict in decided.items()}
 
     def runs(self, kind: str, *, some: bool = False) -> pd.DataFrame:
         """Select the runs of a kind, in the order of :func:`study.tables.runs.in_order`.

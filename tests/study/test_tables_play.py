@@ -169,8 +169,8 @@ def test_a_sentence_on_a_claim_is_filled_and_shown_for_its_verdict_alone(
 
 
 @pytest.mark.slow
-def test_every_sentence_on_a_claim_can_be_filled_from_the_records(page: Page) -> None:
-    for claim, decided in claims.verdicts(page.records).items():
+def test_every_sentence_on_a_claim_can_be_filled_from_the_records() -> None:
+    for claim, decided in claims.verdicts().items():
         if decided.verdict != "not run" and claims.ledger()[claim].found:
             shown = sentences.finding(decided)
             assert shown, f"{claim}: its sentence is about another verdict"
