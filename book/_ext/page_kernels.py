@@ -11,6 +11,7 @@ Where forking is not safe (macOS, Windows), pages get their usual kernels.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -100,6 +101,7 @@ def serve(address: str, statements: Iterable[str]) -> None:
             for statement in ("import ipykernel.kernelapp", *statements):
                 with contextlib.suppress(Exception):
                     exec(statement, {})
+        gc.freeze()  # a copy need not look for garbage in what was there before it
         print(flush=True)
         copies.serve_forever()
 
