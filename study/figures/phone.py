@@ -14,6 +14,7 @@ from matplotlib.category import StrCategoryFormatter
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.ticker import FixedFormatter
+from matplotlib.transforms import ScaledTranslation
 from traitlets import Unicode
 
 KEY = "application/x.gdlib.figure-on-a-phone"
@@ -21,6 +22,7 @@ KEY = "application/x.gdlib.figure-on-a-phone"
 
 WIDTH = 4.3  # inches; a figure that is not wider is shown as it is
 _LEAST, _MOST = 1.8, 3.2  # inches, the height of the axes of a panel
+_NEAR = 0.1  # inches between a legend and a line
 _AROUND = 0.75  # inches for the title of a panel and the numbers and the label below it
 
 
@@ -67,9 +69,30 @@ def stack(figure: Figure) -> None:
         grid = parts[0]._subplotspec.get_gridspec()  # Matplotlib gives no public way to it
         grid.set_height_ratios(heights)
     figure.set_figheight(sum(heights))
-    for legend in (ax.get_legend() for ax in figure.axes):
-        if legend is not None and legend.get_window_extent().overlaps(legend.axes.bbox):
+    below = 0.0
+    for legend in filter(None, [ax.get_legend() for ax in figure.axes]):
+        if legend.get_window_extent().overlaps(legend.axes.bbox):
             legend.set_loc("best")  # where the narrow panel has room
+            below += _put_below(legend) if _lies_on_something(legend) else 0.0
+    figure.set_figheight(sum(heights) + below)
+
+
+def _lies_on_something(legend: Legend) -> bool:
+    """Say whether a line of its axes is behind a legend, or will be when the layout is new."""
+    ax: Any = legend.axes
+    box = legend.get_window_extent().padded(_NEAR * ax.figure.dpi)
+    lines = (line.get_transform().transform_path(line.get_path()) for line in ax.lines)
+    return any(line.intersects_bbox(box, filled=False) for line in lines)
+
+
+def _put_below(legend: Legend) -> float:
+    """Put a legend below its axes and their label; returns its height, inches."""
+    ax: Any = legend.axes
+    used = (ax.bbox.y0 - ax.xaxis.get_tightbbox().y0) / ax.figure.dpi
+    under = ScaledTranslation(0, -used, ax.figure.dpi_scale_trans)
+    legend.set_loc("upper center")
+    legend.set_bbox_to_anchor((0.5, 0), transform=ax.transAxes + under)
+    return float(legend.get_window_extent().height / ax.figure.dpi)
 
 
 def _stack_part(part: Any, wide: float, high: float) -> float:

@@ -88,6 +88,19 @@ def test_a_legend_within_a_panel_goes_where_there_is_room() -> None:
     plt.close(drawn)
 
 
+def test_a_legend_that_finds_no_room_stands_below_its_panel() -> None:
+    drawn, ax = plt.subplots(figsize=(9, 3), layout="constrained")
+    for height in range(12):
+        ax.plot([0, 1], [height, 12 - height], label="a line" if height < 3 else None)
+    ax.set_xlabel("time")
+    legend = ax.legend()
+    phone.stack(drawn)
+    drawn.canvas.draw()
+    assert legend.get_window_extent().y1 <= ax.xaxis.label.get_window_extent().y0
+    assert legend.get_window_extent().y0 >= drawn.bbox.y0
+    plt.close(drawn)
+
+
 def test_a_legend_of_panels_with_one_label_below_stands_above(figure: Figure) -> None:
     figure.supxlabel("what all panels share")
     phone.stack(figure)
