@@ -149,7 +149,17 @@ class Execution:
         docnames.sort(key=lambda name: -size.get(name, math.inf))
         self.done = {name: Future() for name in pages}
         shared = [*imports(pages.values()), SHARED]
-        threading.Thread(target=self._execute, args=(env, pages, shared), daemon=True).start()
+        threading.Thread(target=self._all, args=(env, pages, shared), daemon=True).start()
+
+    def _all(
+        self, env: BuildEnvironment, pages: dict[str, NotebookNode], shared: list[str]
+    ) -> None:
+        try:
+            self._execute(env, pages, shared)
+        except Exception as error:  # Sphinx would wait for ever
+            for done in self.done.values():
+                if not done.done():
+                    done.set_exception(error)
 
     def _execute(
         self, env: BuildEnvironment, pages: dict[str, NotebookNode], shared: list[str]
