@@ -1,16 +1,13 @@
 """Figures of notebooks: sharp, of a known shape, loaded when they come near, laid out for a phone.
 
-The second picture of a figure is drawn by :mod:`study.figures.phone`. No extension of Sphinx shows
+Both pictures of a figure are drawn by :mod:`study.figures.phone`. No extension of Sphinx shows
 one of two pictures by the width of the screen, or sizes pictures by their own pixels.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
-import os
 from base64 import b64decode
-from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -91,44 +88,6 @@ def depart_image(self: HTML5Translator, node: nodes.image) -> None:
     type(self).depart_image(self, node)
 
 
-def shrink(picture: Path) -> None:
-    """Store a picture with a palette of 256 colours where that is smaller.
-
-    Drawings have few colours, and become a third.
-    """
-    with Image.open(picture) as image:
-        if image.mode == "P":
-            return
-        buffer = io.BytesIO()
-        palette = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-        palette.save(buffer, "png", compress_level=8)  # 9 takes thrice as long for 5 % less
-    if buffer.tell() < picture.stat().st_size:
-        smaller = picture.with_suffix(".smaller")
-        smaller.write_bytes(buffer.getvalue())
-        smaller.replace(picture)  # whoever reads it meanwhile has one or the other
-
-
-class Shrinking:
-    """Does so beside Sphinx while the pages are read and written."""
-
-    def __init__(self) -> None:
-        self.pool = ProcessPoolExecutor(os.cpu_count())
-        self.begun: list[Future[None]] = []
-
-    def begin(self, app: Sphinx, doctree: nodes.document) -> None:
-        """Begin with the figures of a page."""
-        for image in doctree.findall(nodes.image):
-            path = Path(app.srcdir, image["uri"].lstrip("/"))
-            if is_drawn(path):
-                self.begun.append(self.pool.submit(shrink, path))
-
-    def end(self, app: Sphinx) -> list[Any]:
-        """Wait for all figures, before they are copied into the book; adds no page to it."""
-        while self.begun:
-            self.begun.pop().result()
-        return []
-
-
 def write_our_way(app: Sphinx) -> None:
     """Write pictures with their shape."""
     app.add_node(nodes.image, override=True, html=(visit_image, depart_image))
@@ -139,7 +98,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_our_way, priority=900)
     app.connect("doctree-read", add_those_for_phones, priority=100)  # before Sphinx collects images
     app.connect("doctree-resolved", size)
-    shrinking = Shrinking()
-    app.connect("doctree-read", shrinking.begin, priority=200)
-    app.connect("html-collect-pages", shrinking.end)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

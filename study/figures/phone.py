@@ -6,6 +6,8 @@ laid out anew, which the book shows on a narrow screen (``book/_ext/pictures.py`
 
 from __future__ import annotations
 
+import io
+from base64 import b64encode
 from typing import Any
 
 from IPython.core.formatters import BaseFormatter, DisplayFormatter
@@ -15,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.ticker import FixedFormatter
 from matplotlib.transforms import ScaledTranslation
+from PIL import Image
 from traitlets import Unicode
 
 KEY = "application/x.gdlib.figure-on-a-phone"
@@ -37,8 +40,25 @@ class PhoneFormatter(BaseFormatter):
 
 
 def register(display: DisplayFormatter) -> None:
-    """Let a notebook have the second picture beside the first."""
+    """Let a notebook show small pictures, and have the second beside the first."""
+    display.formatters["image/png"].for_type(Figure, png)
     display.formatters[KEY] = PhoneFormatter(parent=display)
+
+
+def png(figure: Figure) -> str | None:
+    """Draw a figure as a PNG with a palette of 256 colours, in base64; None if it is empty.
+
+    Drawings have few colours: the picture has a third of the size that Matplotlib's would have.
+    """
+    drawn = print_figure(figure, pil_kwargs={"compress_level": 0})
+    if drawn is None:
+        return None
+    image = Image.open(io.BytesIO(drawn)).convert("RGB")
+    few = image.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    few.putpalette([255 if level == 254 else level for level in few.getpalette() or []])  # white
+    small = io.BytesIO()
+    few.save(small, "png")
+    return b64encode(small.getvalue()).decode("ascii")
 
 
 def picture(figure: Figure) -> str | None:
@@ -49,7 +69,7 @@ def picture(figure: Figure) -> str | None:
     if not figure.axes or figure.get_figwidth() <= WIDTH + 0.2:
         return None
     stack(figure)
-    return str(print_figure(figure, base64=True))
+    return png(figure)
 
 
 def stack(figure: Figure) -> None:

@@ -51,6 +51,7 @@ def use_style() -> None:
     second one for phones.
     """
     if shell := get_ipython():
+        plt.switch_backend(mpl.get_backend())  # else Matplotlib's own pictures come later, for ours
         phone.register(shell.display_formatter)
         plt.uninstall_repl_displayhook()  # which draws each figure once before it is shown
     sns.set_theme(context="notebook", style="whitegrid")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import nbformat
 import pandas as pd
 import pytest
@@ -24,24 +23,9 @@ sys.path.insert(0, str(EXTENSIONS))
 import downloads  # noqa: E402
 import light_pages  # noqa: E402
 import line_breaks  # noqa: E402
-import pictures  # noqa: E402
 import prose_numbers  # noqa: E402
 import side_bar  # noqa: E402
 import table_cells  # noqa: E402
-
-
-def test_a_drawing_is_stored_with_a_palette_and_once(tmp_path: Path) -> None:
-    picture = tmp_path / "a.png"
-    figure, axes = plt.subplots()
-    axes.plot([1, 2])
-    figure.savefig(picture)
-    plt.close(figure)
-    before = picture.stat().st_size
-    pictures.shrink(picture)
-    after = picture.read_bytes()
-    assert len(after) < before
-    pictures.shrink(picture)
-    assert picture.read_bytes() == after
 
 
 def test_a_sheet_keeps_the_rules_of_the_classes_that_are_there() -> None:

@@ -7,8 +7,10 @@ from base64 import b64decode
 from collections.abc import Iterator
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from IPython.core.formatters import DisplayFormatter
+from IPython.core.pylabtools import print_figure
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -69,10 +71,26 @@ def test_the_picture_is_as_wide_as_a_phone_and_a_narrow_figure_has_none(figure: 
     assert phone.picture(figure) is None, "it is narrow now"
 
 
+def test_a_picture_has_a_palette_and_looks_as_it_was_drawn(figure: Figure) -> None:
+    drawn = print_figure(figure)
+    content = phone.png(figure)
+    assert drawn is not None and content is not None
+    small = b64decode(content)
+    assert len(small) < len(drawn) / 2
+    with Image.open(io.BytesIO(drawn)) as before, Image.open(io.BytesIO(small)) as after:
+        assert after.mode == "P"
+        as_drawn, as_stored = (np.asarray(image.convert("RGB")) for image in (before, after))
+    assert (as_stored[(as_drawn == 255).all(2)] == 255).all(), "white stays white"
+    assert np.abs(as_drawn.astype(int) - as_stored).max() < 50
+    assert phone.png(Figure()) is None
+
+
 def test_a_notebook_has_it_beside_the_first_picture(figure: Figure) -> None:
     display = DisplayFormatter()
     phone.register(display)
     data, metadata = display.format(figure)
+    with Image.open(io.BytesIO(b64decode(data["image/png"]))) as image:
+        assert image.mode == "P"
     assert phone.KEY not in data and isinstance(metadata[phone.KEY], str)
     assert phone.KEY not in display.format("text")[1]
 
