@@ -149,7 +149,7 @@ class Values:
 Side = Method | str | Values | None
 
 # what tells the runs of a method apart, where a variant has several of it
-_APART = ("learning_rate", "momentum", "matched", "step", "samples", "epochs", "label_noise")
+APART = ("learning_rate", "momentum", "matched", "step", "samples", "epochs", "label_noise")
 _UNLIKE = 4.0  # times the median deviation: such a group has a deviation of its own
 
 
@@ -406,7 +406,7 @@ class VariantRuns:
     def _alike(self) -> NDArray[np.integer[Any]]:
         """Number the groups of runs that differ in their seeds alone, run by run."""
         runs = self.all_runs
-        by = [runs["method"], *(runs[name].astype(str) for name in _APART if name in runs)]
+        by = [runs["method"], *(runs[name].astype(str) for name in APART if name in runs)]
         return runs.groupby(by, dropna=False, sort=False).ngroup().to_numpy()
 
     # --- combinations ---

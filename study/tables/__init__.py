@@ -21,13 +21,14 @@ from study.tables.book import (
 )
 from study.tables.page import Page, closed
 from study.tables.prose import Numbers
-from study.tables.runs import differences, leads
+from study.tables.runs import between, differences, leads
 
 __all__ = [
     "MISSING",
     "Numbers",
     "Page",
     "Table",
+    "between",
     "bold",
     "cell",
     "closed",

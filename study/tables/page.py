@@ -19,6 +19,7 @@ from pandas.api.types import is_numeric_dtype
 
 from study import campaign, claims, figures, records
 from study.claims import Finding, Verdict, answers
+from study.claims.compare import APART
 from study.claims.verdicts import replaced, variants
 from study.tables import rerun, sentences
 from study.tables.book import MISSING, Table, cell, table
@@ -182,7 +183,8 @@ class Page:
             rows.append(row | _at_one(group))
         caption = (
             "What was trained. Training accuracy and over-confidence (confidence minus accuracy on"
-            " the test set) are those at β = 1, means over the seeds."
+            " the test set) are those at β = 1: means over the seeds, the smallest and the largest"
+            " where it was run with several learning rates."
         )
         frame = pd.DataFrame(rows).fillna(MISSING)
         return table(frame, f"tab-{self._name}-runs", caption, group="scale")._repr_markdown_()
@@ -309,15 +311,22 @@ def _values(column: pd.Series[Any]) -> str:
 
 
 def _at_one(group: pd.DataFrame) -> dict[str, str]:
-    """Give training accuracy and over-confidence at β = 1, in per cent and points."""
+    """Give training accuracy and over-confidence at β = 1, in per cent and points.
+
+    Where it was run with several learning rates, or apart in another way, the smallest and the
+    largest mean are given.
+    """
     plain = group[[method.is_plain for method in group["method"]]]
+    apart = [name for name in APART if name in plain]
     row = {}
     for title, column in (
         ("training accuracy, %", "train_accuracy"),
         ("over-confidence, points", "overconfidence"),
     ):
         if column in plain and plain[column].notna().any():
-            row[title] = cell(100 * float(plain[column].mean()), ".1f")
+            means = 100 * plain.groupby(apart, dropna=False)[column].mean()
+            ends = dict.fromkeys(cell(float(end), ".1f") for end in (means.min(), means.max()))
+            row[title] = " to ".join(ends)
     return row
 
 

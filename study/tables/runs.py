@@ -5,7 +5,8 @@ They have short names, levels, and paired differences beside the papers' own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,8 @@ import pandas as pd
 from study import claims, published
 from study.claims import VariantRuns
 from study.methods import Method
+from study.metrics import metric as metric_named
+from study.statistics import Interval
 from study.tables.book import MISSING, bold, difference, mean_sd, signed
 from study.variants import ACTIVATIONS, PIXELS, Variant
 
@@ -144,6 +147,38 @@ def leads(
                 at = interval.times(scale)
                 rows.append((variant, method.label, str(method), at.estimate, at.low, at.high))
     return pd.DataFrame(rows, columns=["panel", "schedule", "label", "mean", "low", "high"])
+
+
+Group = tuple[str, Mapping[str, Any]]
+"""A metric, and the values of the columns that select its runs, of one method."""
+
+
+def between(runs: pd.DataFrame, first: Group, second: Group) -> Interval:
+    """Estimate the difference of two groups of runs of one variant, as verdicts do.
+
+    Args:
+        runs: all runs of the variant: their deviation is that of the estimate.
+        first: a group of them.
+        second: the group that is subtracted.
+
+    Returns:
+        The difference with its interval, in points for metrics that are shares.
+
+    Raises:
+        ValueError: if a group has several methods, or the two share fewer than two seeds.
+    """
+    variant = VariantRuns(Variant(), runs)
+    sides = []
+    for metric, values in (first, second):
+        part = variant.at(**values)
+        methods = set(part.runs["method"])
+        if len(methods) != 1:
+            raise ValueError(f"{values} selects {len(methods)} methods; select one")
+        sides.append(part.of(metric, methods.pop()))
+    finding = variant.larger(first[0], *sides)
+    if finding is None or finding.difference is None:
+        raise ValueError(f"{first} and {second} share fewer than two seeds")
+    return finding.difference.interval.times(metric_named(first[0]).factor)
 
 
 # --- the size of the step ---
