@@ -18,7 +18,7 @@ from study.claims.paper_tables import (
     paper_table_i,
     won,
 )
-from study.claims.rules import at_chosen_rate
+from study.claims.rules import has_chosen_rate
 from study.claims.selections import selection, selections
 from study.claims.verdicts import (
     VERDICTS,
@@ -43,7 +43,6 @@ __all__ = [
     "VariantRuns",
     "Verdict",
     "accuracies",
-    "at_chosen_rate",
     "changes",
     "complete",
     "counted",
@@ -51,6 +50,7 @@ __all__ = [
     "distance_to_table_1",
     "distance_to_table_i",
     "findings",
+    "has_chosen_rate",
     "least_seeds",
     "ledger",
     "paper_table_i",

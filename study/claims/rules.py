@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
+import pandas as pd
+
 from study import statistics
 from study.claims.compare import Finding, Outcome, VariantRuns
 from study.claims.narrowing import at_usual_rate
@@ -25,20 +27,23 @@ Rule = Callable[[VariantRuns], Finding | None]
 # --- parts of the runs ---
 
 
-def at_chosen_rate(variant: VariantRuns) -> VariantRuns:
-    """Take the runs of each method with the learning rate that the validation split chooses.
+def has_chosen_rate(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Tell which runs have the learning rate that the validation split chooses for their method.
 
     It is the rate of the largest mean validation accuracy, over the seeds of all rates that have
     three or more.
     """
     chosen = {}
-    for method, runs in variant.runs.groupby("method"):
-        by_rate = runs.pivot(index="seed", columns="learning_rate", values="valid_accuracy")
+    for method, own in runs.groupby("method"):
+        by_rate = own.pivot(index="seed", columns="learning_rate", values="valid_accuracy")
         tried = by_rate.dropna(axis=1, thresh=3).dropna()
         if tried.shape[1] >= 3 and len(tried) >= 3:
             chosen[method] = tried.mean().idxmax()
-    kept = variant.runs["learning_rate"] == variant.runs["method"].map(chosen)
-    return variant.where(kept, "chosen learning rates")
+    return runs["learning_rate"] == runs["method"].map(chosen)
+
+
+def _chosen_rate(variant: VariantRuns) -> VariantRuns:
+    return variant.where(has_chosen_rate(variant.runs), "chosen learning rates")
 
 
 def _usual_rate(variant: VariantRuns) -> VariantRuns:
@@ -93,7 +98,7 @@ def _end(amount: str, other: str, which: str) -> Choice:
 
 
 CHOICES: Mapping[str, Choice] = {
-    "chosen rates": at_chosen_rate,
+    "chosen rates": _chosen_rate,
     "usual rate": _usual_rate,
     "matched rates": _matched,
     "not known before": _not_known_before,
