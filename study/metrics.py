@@ -48,6 +48,7 @@ _LIST = (
     Metric("test_ece_link", "test ECE after the link", share=True, higher=False),
     Metric("test_ece_temperature", "test ECE after a temperature", share=True, higher=False),
     Metric("test_ece_vector", "test ECE after vector scaling", share=True, higher=False),
+    Metric("valid_ece", "ECE on images held out", share=True, higher=False),
     Metric("test_mce", "test MCE", share=True, higher=False),
     Metric("test_confidence", "test confidence", share=True),
     Metric("overconfidence", "test confidence − accuracy", share=True),
