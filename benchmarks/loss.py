@@ -31,6 +31,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -115,27 +116,25 @@ def linear_decayed(features: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
     return linear_gd_cross_entropy(features, weight, labels, 0.1)
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A loss that is measured."""
+
+    title: str
+    function: Callable[..., Tensor]
+    linear: bool = False  # it takes features and the weight of a last layer in place of logits
+
+
 LOSSES = {
-    "plain": F.cross_entropy,
-    "softmax": softmax_alone,
-    "decayed": decayed,
-    "compiled": compiled,
-    "compiled pass": compiled_pass,
-    "plain smoothed": plain_smoothed,
-    "smoothed": smoothed,
-    "linear then plain": linear_then_plain,
-    "linear decayed": linear_decayed,
-}
-TITLES = {
-    "plain": "F.cross_entropy",
-    "softmax": "torch.softmax, without loss and gradient",
-    "decayed": "gd_cross_entropy",
-    "compiled": "gd_cross_entropy, compiled",
-    "compiled pass": "loss and gradient in one compiled function",
-    "plain smoothed": "F.cross_entropy with label smoothing",
-    "smoothed": "gd_cross_entropy with label smoothing",
-    "linear then plain": "F.linear and F.cross_entropy",
-    "linear decayed": "linear_gd_cross_entropy",
+    "plain": Candidate("F.cross_entropy", F.cross_entropy),
+    "softmax": Candidate("torch.softmax, without loss and gradient", softmax_alone),
+    "decayed": Candidate("gd_cross_entropy", decayed),
+    "compiled": Candidate("gd_cross_entropy, compiled", compiled),
+    "compiled pass": Candidate("loss and gradient in one compiled function", compiled_pass),
+    "plain smoothed": Candidate("F.cross_entropy with label smoothing", plain_smoothed),
+    "smoothed": Candidate("gd_cross_entropy with label smoothing", smoothed),
+    "linear then plain": Candidate("F.linear and F.cross_entropy", linear_then_plain, linear=True),
+    "linear decayed": Candidate("linear_gd_cross_entropy", linear_decayed, linear=True),
 }
 
 
@@ -189,8 +188,8 @@ def turns_of_two(
     if keep:
         keep_memory()
     torch.set_num_threads(1)
-    given = inputs(shape, ours.startswith("linear"))
-    sides = {name: backward_pass(LOSSES[name], given) for name in (ours, theirs)}
+    given = inputs(shape, LOSSES[ours].linear)
+    sides = {name: backward_pass(LOSSES[name].function, given) for name in (ours, theirs)}
     seconds, counted = take_turns(sides, turns, passes=passes), {}
     for name, one in sides.items():
         # now and then the allocator finds no place that fits, and a single pass takes an array anew
@@ -227,10 +226,10 @@ def against_cross_entropy(
     return compared(
         seconds[ours],
         seconds[theirs],
-        what=TITLES[ours],
+        what=LOSSES[ours].title,
         shape=shape,
         how="" if keep else "with page faults",
-        against=TITLES[theirs],
+        against=LOSSES[theirs].title,
         kind="share of the time",
         goal=goal,
         limit=limit,
@@ -254,11 +253,11 @@ def extra_memory(name: str, shape: Shape) -> float:
     To be called in a process of its own.
     """
     torch.set_num_threads(1)
-    linear = name.startswith("linear")
-    backward_pass(LOSSES[name], inputs((8, 20), linear))()
-    arguments = inputs(shape, linear)
+    loss = LOSSES[name]
+    backward_pass(loss.function, inputs((8, 20), loss.linear))()
+    arguments = inputs(shape, loss.linear)
     before = resident_bytes("VmRSS")
-    backward_pass(LOSSES[name], arguments)()
+    backward_pass(loss.function, arguments)()
     return float(resident_bytes("VmHWM") - before)
 
 
@@ -277,9 +276,9 @@ def memory(ours: str, theirs: str, shape: Shape, *, turns: int) -> Row:
     return compared(
         taken[ours],
         taken[theirs],
-        what=TITLES[ours],
+        what=LOSSES[ours].title,
         shape=shape,
-        against=TITLES[theirs],
+        against=LOSSES[theirs].title,
         kind="share of the memory",
         goal="P4" if ours == "decayed" else "",
         limit=1 / 3 if ours == "decayed" else None,
@@ -295,7 +294,7 @@ def first_call(name: str, shape: Shape) -> float:
     To be called in a process of its own.
     """
     torch.set_num_threads(1)
-    one = backward_pass(LOSSES[name], inputs(shape, False))
+    one = backward_pass(LOSSES[name].function, inputs(shape, False))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
         start = time.perf_counter()
@@ -322,7 +321,7 @@ def through_the_compiler(
     seconds = [in_a_fresh_process(first_call, "compiled", shape) for _ in range(processes)]
     rows.append(
         Row(
-            what=f"first call of {TITLES['compiled']}",
+            what=f"first call of {LOSSES['compiled'].title}",
             shape=shape,
             against="",
             kind="seconds",

@@ -129,19 +129,20 @@ def fit(
 
 def check(
     device: str, *, width: float = 0.25, batch_size: int = 100
-) -> tuple[dict[str, float], list[str]]:
+) -> tuple[dict[tuple[str, str], float], list[str]]:
     """Measure how far the weights after six steps lie from those of a CPU in float64.
 
     The last step is of a smaller batch.
 
     Returns the distances in parts of the way that the weights have gone, NaN for a way that fails,
-    and the names of the :data:`WAYS` with a distance that the order of sums does not explain.
+    by the name in :data:`WAYS` and the type of the weights; and the names of those with a distance
+    that the order of sums does not explain.
     """
     data = images(11 * batch_size // 2)
     stack: dict[str, Any] = {"width": width, "batch_size": batch_size}
     start = _weights(image_stack("resnet18", [0] * len(_BETAS), classes=10, width=width))
     reference = fit("cpu", data, dtype=torch.float64, **stack)
-    distances: dict[str, float] = {}
+    distances: dict[tuple[str, str], float] = {}
     wrong: list[str] = []
     on_device = data[0].to(device), data[1].to(device)
     with _without_tf32():
@@ -157,7 +158,7 @@ def check(
                         "%s: %s: %s", name, type(error).__name__, str(error).split("\n")[0]
                     )
                     distance = math.nan
-                distances[f"{name}, weights in {str(dtype).removeprefix('torch.')}"] = distance
+                distances[name, str(dtype).removeprefix("torch.")] = distance
                 if not distance < tolerance:
                     wrong.append(name)
     return distances, list(dict.fromkeys(wrong))
@@ -350,8 +351,8 @@ def _main(options: argparse.Namespace, root: Path, started: float) -> None:
         if options.device == "cpu"
         else check(options.device)
     )
-    for name, distance in distances.items():
-        _log.info("%s: %.1e of the way apart from a CPU", name, distance)
+    for (name, numbers), distance in distances.items():
+        _log.info("%s, weights in %s: %.1e of the way apart from a CPU", name, numbers, distance)
     for name in wrong:
         _log.error(
             "%s does not compute what the CPU computes: jobs that would train so are left out", name
