@@ -71,7 +71,7 @@ def tally(verdicts: Iterable[Verdict]) -> str:
         said.append(f"{_number(partly)} {_be(partly)} supported in part")
     if mixed := counted["mixed"]:
         hold, fail = ("holds", "fails") if mixed == 1 else ("hold", "fail")
-        said.append(f"{_number(mixed)} {hold} in some settings and {fail} in others")
+        said.append(f"{_number(mixed)} {hold} in some variants and {fail} in others")
     if against := counted["contradicted"]:
         said.append(f"{_number(against)} {_be(against)} contradicted")
     if still := counted["unresolved"]:

@@ -244,7 +244,7 @@ class Page:
                 contents += [heading, "```bash\n" + "\n".join(lines) + "\n```"]
         caption = (
             "The campaigns, with the runs that are measured of those that are planned. The scale is"
-            " the campaign's; runs that leave the papers' setting count as reduced."
+            " the campaign's; runs that are not trained as in the papers count as reduced."
         )
         campaigns = campaign.coverage_table(answering)
         contents.append(table(campaigns, f"tab-{self._name}-coverage", caption))

@@ -89,11 +89,11 @@ def test_a_word_is_named_with_its_page(
     monkeypatch.setattr(words, "words", lambda: listed)
     monkeypatch.setattr(words, "ROOT", tmp_path)
     first = tmp_path / "README.md"
-    first.write_text("A variant.\n\n## Two commands\n\nA variant.\n", encoding="utf-8")
+    first.write_text("A finding.\n\n## Two commands\n\nA finding.\n", encoding="utf-8")
     (found,) = words.banned(first)
-    assert found.startswith("README.md: …A variant.…")
+    assert found.startswith("README.md: …A finding.…")
     later = tmp_path / "later.md"
-    later.write_text(PAGE + "\nA variant.\n", encoding="utf-8")
+    later.write_text(PAGE + "\nA finding.\n", encoding="utf-8")
     (found,) = words.banned(later)
     assert "confidence less accuracy" in found
 

@@ -308,7 +308,7 @@ def test_a_tally_says_each_outcome_in_a_sentence() -> None:
     both = verdict("E4", a=(finding("u", "met"), finding("v", "contradicted")))
     partly = verdict("E4", a=(finding("u", "met"), finding("v", "unresolved")))
     assert outcomes.tally([met, met, partly, both]) == (
-        "Two are supported, and one more in part. One holds in some settings and fails in others."
+        "Two are supported, and one more in part. One holds in some variants and fails in others."
     )
     assert outcomes.tally([open_, against, against]) == "Two are contradicted. One stays open."
     assert outcomes.tally([partly, met]) == "One is supported, and one more in part."
