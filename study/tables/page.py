@@ -66,22 +66,22 @@ class Page:
         decided = claims.verdicts(self._given, with_parts)
         return {claim: beside(verdict) for claim, verdict in decided.items()}
 
-    def runs(self, kind: str, *, some: bool = False) -> pd.DataFrame:
-        """Select the runs of a kind, in the order of :func:`study.tables.runs.in_order`.
+    def runs(self, selection: str, *, some: bool = False) -> pd.DataFrame:
+        """Give the runs of a selection, in the order of :func:`study.tables.runs.in_order`.
 
         Args:
-            kind: as :func:`study.claims.runs_of` knows it.
+            selection: its name in ``claims/runs.yml``.
             some: whether those that decide nothing are there too: with too few seeds or under way,
                 their seeds counted behind their names, and those of older runs that a network at
                 real accuracy has replaced.
         """
-        every = claims.runs_of(self.records, kind).reset_index(drop=True)
+        every = claims.runs_of(self.records, selection).reset_index(drop=True)
         if every.empty:
             return every.reindex(
                 columns=[*{**dict.fromkeys(every), "variant": 0, "method": 0, "schedule": 0}]
             )
-        settled = {one.variant for one in variants(every, kind)}
-        notes = _notes(every, kind, settled)
+        settled = {one.variant for one in variants(every, selection)}
+        notes = _notes(every, selection, settled)
         older = every["variant"].isin(replaced(self.claims, settled)) & every["scale"].ne("paper")
         shown = in_order(every if some else every[notes.eq("") & ~older])
         notes = notes[shown.index]
@@ -168,10 +168,10 @@ class Page:
         )
 
     def _rests_on(self) -> str:
-        kinds = dict.fromkeys(
+        selections = dict.fromkeys(
             part.runs for claim in self.verdicts for part in claims.ledger()[claim].parts.values()
         )
-        every = pd.concat([self.runs(kind, some=True) for kind in kinds])
+        every = pd.concat([self.runs(selection, some=True) for selection in selections])
         rows = []
         groups = every.groupby(["scale", "variant"], sort=False) if len(every) else ()
         for (name, variant), group in groups:
@@ -254,8 +254,8 @@ class Page:
         """Name the records, by campaign and file, of the variants that decide a claim."""
         variants = [finding.variant for finding in self.verdicts[claim].deciding]
         named: set[tuple[str, str]] = set()
-        for kind in {part.runs for part in claims.ledger()[claim].parts.values()}:
-            runs = claims.runs_of(self.records, kind)
+        for selection in {part.runs for part in claims.ledger()[claim].parts.values()}:
+            runs = claims.runs_of(self.records, selection)
             if len(runs) and "record" in runs:  # folds of a data set are pooled over records
                 runs = runs[runs["variant"].isin(variants)]
                 named |= set(zip(runs["campaign"], runs["record"], strict=True))
@@ -288,7 +288,7 @@ def closed(title: str, *contents: str | Table) -> str:
     return f"::::::{{dropdown}} {title}\n" + "\n\n".join(texts) + "\n::::::"
 
 
-def _notes(runs: pd.DataFrame, kind: str, settled: Set[Variant]) -> pd.Series[Any]:
+def _notes(runs: pd.DataFrame, selection: str, settled: Set[Variant]) -> pd.Series[Any]:
     """Count the seeds of variants that decide nothing yet, as a text; empty for the others."""
     variant = runs["variant"]
     unit = "seed" if "seed" in runs else "title"
@@ -296,7 +296,7 @@ def _notes(runs: pd.DataFrame, kind: str, settled: Set[Variant]) -> pd.Series[An
     of_variant = of_method.groupby(variant).transform("max")
     fast = variant.map(attrgetter("on_fast"))
     seeds = of_method.where(fast, of_variant)  # on the small network each method has its own plan
-    least = variant.map(lambda one: claims.least_seeds(kind, one))
+    least = variant.map(lambda one: claims.least_seeds(selection, one))
     waits = ~variant.isin(settled)
     counted = " (" + seeds.astype(str) + " of " + least.astype(str) + " seeds)"
     counted = counted.mask(fast & waits, " (under way)")
