@@ -61,7 +61,7 @@ book: $(STAMP) _build/.inputs ## execute the notebooks and build the book; print
 
 pdf: book ## the book as one PDF, printed by Chromium; the first page links it
 	$(BIN)/jupyter-book build . --builder singlehtml
-	$(BIN)/python book/_ext/make_pdf.py _build "$$(sed -n 's/^root: //p' _toc.yml)"
+	$(BIN)/python book/tools/make_pdf.py _build "$$(sed -n 's/^root: //p' _toc.yml)"
 
 test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
 	$(BIN)/python -m pytest -n "$(CORES)" --dist worksteal

@@ -14,7 +14,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import make_pdf
 from docutils import nodes
 from fontTools import subset
 from sphinx.application import Sphinx
@@ -133,7 +132,6 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
     static = Path(app.outdir) / "_static"
     copy_mathjax(static)
     trim_the_styles(Path(app.outdir))
-    make_pdf.offer(Path(app.outdir), app.config.root_doc)
     for path in [
         *static.rglob("*.map"),
         *static.rglob("fontawesome.js*"),

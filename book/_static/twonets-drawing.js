@@ -1,5 +1,5 @@
 /* Two small networks that differ in β alone: the drawing. Every function draws one state into a
-   canvas context; book/_ext/draw_twonets.mjs gives them one that writes SVG. */
+   canvas context; book/tools/draw_twonets.mjs gives them one that writes SVG. */
 (() => {
   "use strict";
 

@@ -204,7 +204,7 @@ def test_the_picture_is_drawn_by_the_same_arithmetic() -> None:
     program = shutil.which("node")
     if program is None:
         pytest.skip("the picture was not drawn: node is missing")
-    script = ROOT / "book" / "_ext" / "draw_twonets.mjs"
+    script = ROOT / "book" / "tools" / "draw_twonets.mjs"
     done = subprocess.run([program, str(script)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     drawn, committed = (
@@ -212,7 +212,7 @@ def test_the_picture_is_drawn_by_the_same_arithmetic() -> None:
         for text in (done.stdout, (STATIC / "twonets.svg").read_text(encoding="utf-8"))
     )
     assert drawn[::2] == committed[::2], (
-        "node book/_ext/draw_twonets.mjs > book/_static/twonets.svg"
+        "node book/tools/draw_twonets.mjs > book/_static/twonets.svg"
     )
     apart = [abs(float(a) - float(b)) for a, b in zip(drawn[1::2], committed[1::2], strict=True)]
     assert max(apart) < 0.5, "tenths of a pixel: another machine may round otherwise"

@@ -1,6 +1,6 @@
 // Draws the picture of the figure "Train two networks, one β apart" for paper, for README.md and
 // for readers without scripts, from the figure's own arithmetic and drawing:
-//   node book/_ext/draw_twonets.mjs > book/_static/twonets.svg
+//   node book/tools/draw_twonets.mjs > book/_static/twonets.svg
 import { readFileSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
 

@@ -1,6 +1,7 @@
 """Print the book into one PDF with Chromium.
 
-The call is ``python make_pdf.py _build`` after ``jupyter-book build . --builder singlehtml``.
+``python book/tools/make_pdf.py _build FIRST_PAGE`` prints what ``jupyter-book build . --builder
+singlehtml`` has built.
 jupyter-book's ``pdfhtml`` needs playwright and a browser of its own, and asks it for no outline.
 """
 
@@ -12,19 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "_ext"))
+
+from pdf_link import NAME, offer
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-NAME = "book.pdf"
-PLACE = "<!-- the PDF, where it was made -->"
-
-
-def offer(html: Path, first: str) -> None:
-    """Link the PDF from the first page of the built book, if there is one."""
-    page, pdf = html / f"{first}.html", html / NAME
-    if page.is_file() and pdf.is_file():
-        size = f"{pdf.stat().st_size / 1e6:.0f} MB"
-        target = os.path.relpath(pdf, page.parent)
-        link = f'<p class="pdf"><a href="{target}">The whole book as a PDF</a> ({size})</p>'
-        page.write_text(page.read_text(encoding="utf-8").replace(PLACE, link), encoding="utf-8")
 
 
 def main() -> int:
@@ -39,9 +32,8 @@ def main() -> int:
         return 1
     target = (build / "pdf" / NAME).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    source = (
-        build / "singlehtml" / "print.html"
-    ).resolve()  # at the top, from where its pictures and styles are named
+    # at the top, from where its pictures and styles are named
+    source = (build / "singlehtml" / "print.html").resolve()
     text = (build / "singlehtml" / f"{first}.html").read_text(encoding="utf-8")
     text = text.replace("<details ", "<details open ")  # paper cannot be clicked
     source.write_text(text.replace(f'href="{first}.html#', 'href="#'), encoding="utf-8")
@@ -52,12 +44,10 @@ def main() -> int:
         "--no-pdf-header-footer",
         "--generate-pdf-document-outline",
         "--export-tagged-pdf",
-    ]
-    command += [
-        "--virtual-time-budget=600000",
+        "--virtual-time-budget=600000",  # until the formulas are set
         f"--print-to-pdf={target}",
         source.as_uri(),
-    ]  # until the formulas are set
+    ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.insert(1, "--no-sandbox")  # Chromium refuses to run as root with it
     target.unlink(missing_ok=True)
