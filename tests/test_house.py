@@ -156,6 +156,15 @@ def test_a_text_that_is_taken_apart_is_seen(code: str, apart: bool) -> None:
     assert any(map(takes_a_text_apart, ast.walk(ast.parse(code)))) is apart
 
 
+def test_the_page_of_the_package_names_every_module_of_study() -> None:
+    study = ROOT / "study"
+    modules = {path.stem for path in study.glob("[!_]*.py")}
+    modules |= {path.parent.name for path in study.glob("*/__init__.py")}
+    page = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `study\.(\w+)` \|", page, re.MULTILINE)
+    assert sorted(named) == sorted(modules)
+
+
 # -- the environment -------------------------------------------------------------------------------
 
 

@@ -32,7 +32,6 @@ from sphinx.config import Config
 from sphinx.domains.std import StandardDomain
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
-from sphinx.util.docutils import SphinxDirective
 
 # What a page can show besides its own text. A change in any of these executes every notebook again.
 SOURCES = (
@@ -45,8 +44,7 @@ SHARED = """
 from study import claims
 from study.tables import Page
 
-claims.verdicts()
-Page("E11").answer()
+Page(*claims.verdicts()).answer()
 """
 """What nearly all pages do: records, claims and campaigns are read, claims decided, and kept."""
 
@@ -202,33 +200,6 @@ class Execution:
             self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Modules(SphinxDirective):
-    """List the modules of a package, each with the first sentence of its docstring.
-
-    The directive ``{modules} study`` does it for study.
-    """
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Read the sources; nothing is imported."""
-        package = Path(self.env.srcdir) / self.arguments[0]
-        listed = nodes.bullet_list()
-        for path in sorted(
-            [*package.glob("[!_]*.py"), *(path for path in package.glob("*/__init__.py"))]
-        ):
-            self.env.note_dependency(str(path))
-            name = f"{package.name}.{path.stem if path.stem != '__init__' else path.parent.name}"
-            summary = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split(
-                "\n\n"
-            )[0]
-            text = nodes.paragraph(
-                "", "", nodes.literal(name, name), nodes.Text(": " + " ".join(summary.split()))
-            )
-            listed += nodes.list_item("", text)
-        return [listed]
-
-
 def add_the_script(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
 ) -> None:
@@ -270,7 +241,6 @@ def write_on_all_cores(app: Sphinx, env: BuildEnvironment) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    app.add_directive("modules", Modules)
     app.add_domain(References, override=True)
     app.connect("config-inited", key_the_cache)
     execution = Execution()
