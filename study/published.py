@@ -272,7 +272,7 @@ def method(row: Mapping[Any, Any]) -> tuple[Method | None, str]:
     if name in POST_HOC:
         return Method.of_beta(1.0), POST_HOC[name]
     if name == "GD-softmax":
-        return Method.of_beta(float(str(row["beta"]))), ""
+        return Method.of_beta(float(row["beta"])), ""
     with_more = f"{name}, {row.get('divergence') or row['paper']}"
     label, *columns = _METHODS.get(with_more, _METHODS.get(name, ("",)))
     numbers = [float(row.get(column, math.nan)) for column in columns]

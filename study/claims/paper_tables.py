@@ -5,6 +5,8 @@ They are ArcGrad's Table I, and the confidences of gradient decay's Table 1.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pandas as pd
 
@@ -92,7 +94,7 @@ def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
     (total variation); counts are means over the seeds.
     """
     theirs = {
-        Method.of_beta(float(str(beta))): column / column.sum()
+        Method.of_beta(cast(float, beta)): column / column.sum()
         for beta, column in published.table("GD-2", 1).groupby("beta", sort=False)["value"]
     }
     distances = {}

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -301,7 +301,8 @@ def _means(runs: pd.DataFrame, column: str, x: str) -> dict[float, Interval]:
         numbers = here.groupby("seed")[column].mean()
         mean = float(numbers.mean())
         one = Interval(mean, mean, mean)
-        intervals[float(str(value))] = statistics.t_interval(numbers) if len(numbers) > 1 else one
+        place = float(cast(float, value))
+        intervals[place] = statistics.t_interval(numbers) if len(numbers) > 1 else one
     return intervals
 
 
