@@ -6,14 +6,14 @@ import re
 
 import pandas as pd
 
-from study import ROOT, claims
+from study import ROOT, claims, figures, records
 from study.figures.play import still
-from study.tables import Page, install, measured, outcomes, sentences
+from study.tables import install, measured, outcomes, sentences
 
 README, PICTURE = ROOT / "README.md", ROOT / "book" / "_static" / "headline.svg"
 
 
-def readme(page: Page, variants: pd.DataFrame) -> str:
+def readme(variants: pd.DataFrame) -> str:
     """Give README.md with what is written between its marks.
 
     These are the answers of the first page, without their links, with the count of the outcomes,
@@ -65,7 +65,7 @@ def digest(variants: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    page = Page()
-    variants = measured.variants(page)
-    README.write_text(readme(page, variants), encoding="utf-8")
+    figures.use_style()
+    variants = measured.variants(records.read(records.FOLDER))
+    README.write_text(readme(variants), encoding="utf-8")
     PICTURE.write_text(picture(variants), encoding="utf-8")

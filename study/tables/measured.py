@@ -5,15 +5,17 @@ These are the numbers of the first page and of its figure.
 
 import json
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
 
 import pandas as pd
 from IPython.display import HTML
 
 from study.claims import VariantRuns, Verdict, deciding
 from study.methods import Method
-from study.tables.page import Page
+from study.statistics import Interval
+from study.tables.page import selected
 from study.variants import FAST, PERCEPTRON, Variant
 
 _LEAST = 3  # seeds
@@ -33,10 +35,11 @@ _MEANS = {
 _GAINS = {"accuracy": "gain", "early": "early gain"}
 
 
-def variants(page: Page) -> pd.DataFrame:
+def variants(runs: pd.DataFrame) -> pd.DataFrame:
     """List each variant (data, network, recipe) with its constant β.
 
-    The runs are those that the criteria select.
+    Args:
+        runs: all runs, of which those are taken that the claims select.
 
     Returns:
         A row for each variant and β: networks at real accuracy, MNIST, reduced runs. ``variant``
@@ -46,7 +49,7 @@ def variants(page: Page) -> pd.DataFrame:
         after a ``temperature`` (NaN where not recorded); ``lost`` counts training samples. ``gain``
         and ``early gain`` are intervals of the difference to β = 1 in percentage points.
     """
-    images, grid, rates = (page.runs(kind) for kind in ("images", "grid", "step"))
+    images, grid, rates = (selected(runs, name) for name in ("images", "grid", "step"))
     if len(rates):  # of all layers; the papers' own is in the grid
         rates = rates[
             rates["input_scale"].eq(1)
@@ -57,17 +60,17 @@ def variants(page: Page) -> pd.DataFrame:
         grid = pd.concat([grid, rates.assign(variant=rates["variant"] + rate)])
     fast = images["model"] == FAST
     mnist = grid.assign(variant="MNIST, " + grid["variant"], model=PERCEPTRON)
-    runs = pd.concat([images[fast], mnist, images[~fast]])
-    runs = runs[runs["method"].map(lambda method: method.beta is not None)]
-    runs = runs[runs.groupby(["variant", "beta"])["seed"].transform("nunique") >= _LEAST]
-    curves = zip(runs["curve_epoch"], runs["curve_test_accuracy"], runs["epochs"], strict=True)
-    runs["early"] = [
+    shown = pd.concat([images[fast], mnist, images[~fast]])
+    shown = shown[shown["method"].map(lambda method: method.beta is not None)]
+    shown = shown[shown.groupby(["variant", "beta"])["seed"].transform("nunique") >= _LEAST]
+    curves = zip(shown["curve_epoch"], shown["curve_test_accuracy"], shown["epochs"], strict=True)
+    shown["early"] = [
         float(pd.Series(accuracy, epochs).loc[1e-9 : last / 4].mean())
         for epochs, accuracy, last in curves
     ]
-    newest = {variant.short for variant in deciding(page.records, "images", ("E6", "E8"))}
+    newest = {variant.short for variant in deciding(runs, "images", ("E6", "E8"))}
     rows = []
-    for name, own in runs.groupby("variant", sort=False):
+    for name, own in shown.groupby("variant", sort=False):
         first = own.iloc[0]
         model, scale = first["model"], "" if first["scale"] == "paper" else "reduced: "
         about = {
@@ -84,7 +87,7 @@ def variants(page: Page) -> pd.DataFrame:
 def _by_beta(trained: VariantRuns) -> Iterator[dict[str, Any]]:
     """Give the numbers of each constant β of a variant, the smallest first."""
     for beta, runs in trained.runs.groupby("beta"):
-        method = Method.of_beta(float(str(beta)))
+        method = Method.of_beta(cast(float, beta))
         row: dict[str, Any] = {
             "beta": beta,
             "seeds": runs["seed"].nunique(),
@@ -99,7 +102,68 @@ def _by_beta(trained: VariantRuns) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def numbers(table: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Gains:
+    """An accuracy minus that of β = 1, by β."""
+
+    gains: Mapping[float, list[float]]
+    """The mean difference in percentage points, variant by variant."""
+    higher: Mapping[float, int]
+    """In how many variants the interval lies above 0."""
+    lower: Mapping[float, int]
+    """In how many variants the interval lies below 0."""
+
+
+@dataclass(frozen=True)
+class CalibrationErrors:
+    """The calibration errors of one β in per cent, variant by variant."""
+
+    ece: list[float]
+    """As trained."""
+    link: list[float]
+    """After the link."""
+    temperature: list[float]
+    """After a fitted temperature."""
+    usual: list[float]
+    """That of β = 1, as trained."""
+
+
+@dataclass(frozen=True)
+class FirstPage:
+    """What the sentences of the first page speak of: variants that decide, in per cent and points.
+
+    The expressions in ``book/answers.yml`` name these fields.
+    """
+
+    variants: int
+    """How many there are."""
+    mnist: int
+    """How many of them are of MNIST."""
+    accuracy: Gains
+    """The test accuracy after the last epoch."""
+    early: Gains
+    """The mean test accuracy of the first quarter of the epochs."""
+    advised: float
+    """The β that lost least accuracy where it did worst, of those that were run in all variants."""
+    smallest: float
+    """The smallest β that was run."""
+    confidence: CalibrationErrors
+    """Those of the advised β, where the error after the link was recorded."""
+    temperature: list[float]
+    """The calibration errors of β = 1 after a fitted temperature, in the same variants."""
+    raw: list[float]
+    """The gains in accuracy of the smallest β with pixels from 0 to 255 on MNIST."""
+    chosen_rates: list[Interval]
+    """The gains in accuracy with a rate chosen for each β, on CIFAR-10."""
+    chosen_rates_mnist: list[Interval]
+    """The gains in accuracy with a rate chosen for each β, on MNIST."""
+    small_step: list[float]
+    """How many more training samples an over-small β gets wrong, with a small step."""
+    large_step: list[float]
+    """How many more training samples an over-small β gets wrong, with a large step."""
+
+
+def numbers(table: pd.DataFrame, b1: Verdict, b4: Verdict) -> FirstPage:
     """Compute what the sentences of the first page speak of, from the variants that decide.
 
     Args:
@@ -108,41 +172,19 @@ def numbers(table: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
             chosen for each β, on CIFAR-10 and MNIST.
         b4: the verdict on B4, whether the step decides what an over-small β loses: training errors
             at a small one (a), and a large one (b).
-
-    Returns:
-        Of the ``accuracy`` and of the ``early`` one, by β: the ``gains`` variant by variant, and in
-        how many variants the interval of the gain is ``higher`` or ``lower`` than 0. ``advised`` is
-        the β that lost least accuracy where it did worst, of those that were run in all
-        ``variants``, of which some are ``mnist``; ``confidence`` has its calibration errors, beside
-        the ``usual`` one of β = 1.
     """
     table = table[table["decides"]]
-    by_beta = {float(str(beta)): own for beta, own in table.groupby("beta")}
-    of_accuracy = {
-        name: {
-            "gains": {
-                beta: [gain.estimate for gain in own[column]] for beta, own in by_beta.items()
-            },
-            "higher": {
-                beta: sum(gain.low > 0 for gain in own[column]) for beta, own in by_beta.items()
-            },
-            "lower": {
-                beta: sum(gain.high < 0 for gain in own[column]) for beta, own in by_beta.items()
-            },
-        }
-        for name, column in _GAINS.items()
-    }
-    count, gains = table["variant"].nunique(), of_accuracy["accuracy"]["gains"]
+    by_beta = {float(cast(float, beta)): own for beta, own in table.groupby("beta")}
+    accuracy, early = (_gains(by_beta, column) for column in _GAINS.values())
+    count = table["variant"].nunique()
     advised = max(
-        (beta for beta in gains if beta != 1 and len(gains[beta]) == count),
-        key=lambda beta: min(gains[beta]),
+        (beta for beta, gains in accuracy.gains.items() if beta != 1 and len(gains) == count),
+        key=lambda beta: min(accuracy.gains[beta]),
     )
     linked, smallest = table[table["link"].notna()], by_beta[min(by_beta)]
     of_raw_pixels = smallest["network"].eq(PERCEPTRON) & smallest["normalization"].eq("none")
     usual = linked[linked["beta"] == 1].set_index("variant")
-    at_advised = linked[linked["beta"] == advised].assign(
-        usual=lambda own: own["variant"].map(usual["ece"])
-    )
+    at_advised = linked[linked["beta"] == advised]
     errors = {
         part.id: [finding.difference.mean for finding in part.deciding if finding.difference]
         for part in b4.parts
@@ -156,19 +198,36 @@ def numbers(table: pd.DataFrame, b1: Verdict, b4: Verdict) -> dict[str, Any]:
         ]
         for part in b1.parts
     }
-    return of_accuracy | {
-        "variants": count,
-        "mnist": table.loc[table["network"] == PERCEPTRON, "variant"].nunique(),
-        "advised": advised,
-        "smallest": min(by_beta),
-        "confidence": at_advised[["ece", "link", "temperature", "usual"]].to_dict("list"),
-        "raw": [gain.estimate for gain in smallest.loc[of_raw_pixels, "gain"]],
-        "temperature": usual["temperature"].tolist(),
-        "chosen_rates": points.get("d", []),
-        "chosen_rates_mnist": points.get("g", []),
-        "small_step": errors.get("a", []),
-        "large_step": errors.get("b", []),
-    }
+    return FirstPage(
+        variants=count,
+        mnist=table.loc[table["network"] == PERCEPTRON, "variant"].nunique(),
+        accuracy=accuracy,
+        early=early,
+        advised=advised,
+        smallest=min(by_beta),
+        confidence=CalibrationErrors(
+            ece=at_advised["ece"].tolist(),
+            link=at_advised["link"].tolist(),
+            temperature=at_advised["temperature"].tolist(),
+            usual=at_advised["variant"].map(usual["ece"]).tolist(),
+        ),
+        temperature=usual["temperature"].tolist(),
+        raw=[gain.estimate for gain in smallest.loc[of_raw_pixels, "gain"]],
+        chosen_rates=points.get("d", []),
+        chosen_rates_mnist=points.get("g", []),
+        small_step=errors.get("a", []),
+        large_step=errors.get("b", []),
+    )
+
+
+def _gains(by_beta: Mapping[float, pd.DataFrame], column: str) -> Gains:
+    """Count the gains of each β, which are intervals in a column."""
+    gains = {beta: own[column].tolist() for beta, own in by_beta.items()}
+    return Gains(
+        {beta: [gain.estimate for gain in each] for beta, each in gains.items()},
+        {beta: sum(gain.low > 0 for gain in each) for beta, each in gains.items()},
+        {beta: sum(gain.high < 0 for gain in each) for beta, each in gains.items()},
+    )
 
 
 def play(table: pd.DataFrame) -> HTML:

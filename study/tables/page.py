@@ -67,25 +67,11 @@ class Page:
         return {claim: beside(verdict) for claim, verdict in decided.items()}
 
     def runs(self, selection: str, *, some: bool = False) -> pd.DataFrame:
-        """Give the runs of a selection, in the order of :func:`study.tables.runs.in_order`.
+        """Give the runs of a selection that decide the claims of the page.
 
-        Args:
-            selection: its name in ``claims/runs.yml``.
-            some: whether those that decide nothing are there too: with too few seeds or under way,
-                their seeds counted behind their names, and those of older runs that a network at
-                real accuracy has replaced.
+        The arguments are those of :func:`selected`.
         """
-        every = claims.runs_of(self.records, selection).reset_index(drop=True)
-        if every.empty:
-            return every.reindex(
-                columns=[*{**dict.fromkeys(every), "variant": 0, "method": 0, "schedule": 0}]
-            )
-        settled = {one.variant for one in variants(every, selection)}
-        notes = _notes(every, selection, settled)
-        older = every["variant"].isin(replaced(self.claims, settled)) & every["scale"].ne("paper")
-        shown = in_order(every if some else every[notes.eq("") & ~older])
-        notes = notes[shown.index]
-        return shown.assign(variant=shown["variant"] + notes, counted=notes.ne(""))
+        return selected(self.records, selection, self.claims, some=some)
 
     def answer(self, claim: str = "") -> Markdown:
         """Show what was found, then the claim with its place in the paper, then the tally."""
@@ -264,6 +250,32 @@ class Page:
     @property
     def _name(self) -> str:
         return "-".join(self.claims).lower()
+
+
+def selected(
+    runs: pd.DataFrame, selection: str, of_claims: Collection[str] = (), *, some: bool = False
+) -> pd.DataFrame:
+    """Give the runs of a selection, in the order of :func:`study.tables.runs.in_order`.
+
+    Args:
+        runs: all runs.
+        selection: its name in ``claims/runs.yml``.
+        of_claims: the claims that say whether older runs decide.
+        some: whether those that decide nothing are there too: with too few seeds or under way,
+            their seeds counted behind their names, and those of older runs that a network at real
+            accuracy has replaced.
+    """
+    every = claims.runs_of(runs, selection).reset_index(drop=True)
+    if every.empty:
+        return every.reindex(
+            columns=[*{**dict.fromkeys(every), "variant": 0, "method": 0, "schedule": 0}]
+        )
+    settled = {one.variant for one in variants(every, selection)}
+    notes = _notes(every, selection, settled)
+    older = every["variant"].isin(replaced(of_claims, settled)) & every["scale"].ne("paper")
+    shown = in_order(every if some else every[notes.eq("") & ~older])
+    notes = notes[shown.index]
+    return shown.assign(variant=shown["variant"] + notes, counted=notes.ne(""))
 
 
 def _minutes(job: campaign.Job) -> str:

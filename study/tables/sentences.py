@@ -6,9 +6,6 @@ Each names what it was written for. Where the records do not give that any more 
 a test names it. The numbers in double braces are :mod:`study.tables.prose`.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from study import ROOT
 from study.claims import Verdict, ledger
 from study.tables import prose
@@ -39,13 +36,14 @@ def finding(verdict: Verdict) -> str:
     return prose.render(written.text, means)
 
 
-def answers(numbers: Mapping[str, Any]) -> dict[str, str]:
+def answers(numbers: object) -> dict[str, str]:
     """Fill the answers of the first page, in MyST; those that no longer hold are left out.
 
-    ``numbers`` are those of :func:`study.tables.measured.numbers`.
+    Their numbers are the fields of what :func:`study.tables.measured.numbers` gives.
     """
+    names = vars(numbers)
     return {
-        question: prose.render(entry["answer"], numbers)
+        question: prose.render(entry["answer"], names)
         for question, entry in written().items()
-        if prose.holds(entry["holds"], numbers)
+        if prose.holds(entry["holds"], names)
     }

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -28,9 +29,8 @@ def made(*runs: pd.DataFrame) -> pd.DataFrame:
     """The variants of made-up runs, all of them with the same curves."""
     found = pd.concat(runs, ignore_index=True)
     found["epochs"] = found["epochs"].fillna(8) if "epochs" in found else 8
-    return measured.variants(
-        Page(runs=found.assign(**{name: [curve] * len(found) for name, curve in CURVES.items()}))
-    )
+    curves = {name: [curve] * len(found) for name, curve in CURVES.items()}
+    return measured.variants(found.assign(**curves))
 
 
 VARIANTS = {
@@ -61,7 +61,7 @@ def page() -> Page:
 
 @pytest.fixture(scope="module")
 def variants(page: Page) -> pd.DataFrame:
-    return measured.variants(page)
+    return measured.variants(page.records)
 
 
 # --- variants ---
@@ -118,18 +118,18 @@ def test_numbers_count_intervals_variant_by_variant() -> None:
     chosen = statistics.paired_difference([0.01, -0.01, 0.0], [0.0, 0.0, 0.0])
     b1 = verdict("B1", d=(replace(finding("v", "unresolved"), difference=chosen),))
     numbers = measured.numbers(found, b1, made_up.verdict("B4", made_up.stepping()))
-    assert numbers["variants"] == 3
-    assert numbers["advised"] == 0.1  # 0.001 is best on MNIST, and was not run on images
-    assert numbers["accuracy"]["higher"][0.1] == 3
-    assert numbers["accuracy"]["lower"][5.0] == 3
-    assert numbers["accuracy"]["gains"][0.1] == pytest.approx([1, 0.5, 0.5], abs=0.05)
-    assert numbers["confidence"]["ece"] == pytest.approx([6], abs=0.1)
-    assert numbers["confidence"]["link"] == pytest.approx([0.5], abs=0.1)
-    assert numbers["raw"] == pytest.approx([0.4], abs=0.05)
-    assert numbers["temperature"] == pytest.approx([2.5], abs=0.1)
-    assert prose.written(numbers["chosen_rates"][0]) == "0.0 [−2.5, +2.5]"
-    assert numbers["chosen_rates_mnist"] == []
-    assert max(numbers["small_step"]) < 0 < min(numbers["large_step"])
+    assert numbers.variants == 3
+    assert numbers.advised == 0.1  # 0.001 is best on MNIST, and was not run on images
+    assert numbers.accuracy.higher[0.1] == 3
+    assert numbers.accuracy.lower[5.0] == 3
+    assert numbers.accuracy.gains[0.1] == pytest.approx([1, 0.5, 0.5], abs=0.05)
+    assert numbers.confidence.ece == pytest.approx([6], abs=0.1)
+    assert numbers.confidence.link == pytest.approx([0.5], abs=0.1)
+    assert numbers.raw == pytest.approx([0.4], abs=0.05)
+    assert numbers.temperature == pytest.approx([2.5], abs=0.1)
+    assert prose.written(numbers.chosen_rates[0]) == "0.0 [−2.5, +2.5]"
+    assert numbers.chosen_rates_mnist == []
+    assert max(numbers.small_step) < 0 < min(numbers.large_step)
 
 
 # --- sentences ---
@@ -143,12 +143,12 @@ def test_answers_are_filled_with_numbers_and_left_out_where_they_do_not_hold(
         "answer": "{ref}`It <sec-a>` gains {{ gains[0.1] }} of {{ variants }}.",
     }
     monkeypatch.setattr(sentences, "written", lambda: {"Use it?": entry})
-    assert sentences.answers({"gains": {0.1: [0.26, 1.0]}, "variants": 2}) == {
+    assert sentences.answers(SimpleNamespace(gains={0.1: [0.26, 1.0]}, variants=2)) == {
         "Use it?": "{ref}`It <sec-a>` gains 0.3–1.0 of 2."
     }
-    assert sentences.answers({"gains": {0.1: [-0.26, 1.0]}, "variants": 2}) == {}
+    assert sentences.answers(SimpleNamespace(gains={0.1: [-0.26, 1.0]}, variants=2)) == {}
     with pytest.raises(Exception, match="undefined"):
-        sentences.answers({"variants": 2})
+        sentences.answers(SimpleNamespace(variants=2))
 
 
 def test_a_sentence_on_a_claim_is_filled_and_shown_for_its_verdict_alone(
@@ -411,13 +411,11 @@ def test_the_picture_carries_the_hash_of_its_numbers() -> None:
 
 
 @pytest.mark.slow
-def test_the_readme_and_its_picture_show_what_the_records_say(
-    page: Page, variants: pd.DataFrame
-) -> None:
+def test_the_readme_and_its_picture_show_what_the_records_say(variants: pd.DataFrame) -> None:
     text = headline.README.read_text(encoding="utf-8")
     assert text.index("$$J") < text.index("## ")
     assert "| claim |" not in text
     assert "{ref}" not in text
     again = "run `python -m study.headline`"
-    assert headline.readme(page, variants) == text, again
+    assert headline.readme(variants) == text, again
     assert headline.digest(variants) in headline.PICTURE.read_text(encoding="utf-8"), again
