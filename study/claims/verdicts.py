@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import pandas as pd
 
@@ -137,19 +137,25 @@ class Verdict:
 
 
 def _separating(part: Part) -> str:
-    """Tell what separates the variants in which a part is met from those that contradict it."""
+    """Tell what separates the variants in which a part is met from those that contradict it.
+
+    It is the first field that all of them say something in, and in which none that meets the part
+    is like one that contradicts it. Without such a field the variants are named.
+    """
     met, against = part.variants("met"), part.variants("contradicted")
-    parts_met, parts_against = (
-        zip(*(variant.words for variant in variants), strict=False) for variants in (met, against)
-    )
-    for with_met, with_against in zip(parts_met, parts_against, strict=False):
-        if not set(with_met) & set(with_against):
-            ours, others = (", ".join(sorted(set(one))) for one in (with_met, with_against))
-            return f"met with {ours}, contradicted with {others}"
-    names_met, names_against = (
-        "; ".join(variant.short for variant in variants) for variants in (met, against)
-    )
-    return f"met in {names_met}, contradicted in {names_against}"
+    for field in fields(Variant):
+        words_met = {variant.word(field.name) for variant in met}
+        words_against = {variant.word(field.name) for variant in against}
+        if "" in words_met | words_against or words_met & words_against:
+            continue
+        return (
+            f"met with {', '.join(sorted(words_met))}, "
+            f"contradicted with {', '.join(sorted(words_against))}"
+        )
+    shorts = [variant.short for variant in (*met, *against)]
+    names = shorts if len(set(shorts)) == len(shorts) else list(map(str, (*met, *against)))
+    names_met, names_against = names[: len(met)], names[len(met) :]
+    return f"met in {'; '.join(names_met)}, contradicted in {'; '.join(names_against)}"
 
 
 def verdicts(
