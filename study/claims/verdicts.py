@@ -215,13 +215,15 @@ def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
         for finding in part.deciding
         for one in finding.comparisons()
     ]  # fmt: skip
-    adjusted = statistics.holm([one.p_value for one in comparisons])
-    corrected = {id(one): p for one, p in zip(comparisons, adjusted, strict=True)}
-    decided = tuple(
-        replace(part, findings=tuple(one.with_corrected(corrected) for one in part.findings))
-        for part in parts
-    )
+    corrected = iter(statistics.holm([one.p_value for one in comparisons]))
+    decided = tuple(_with_corrected(part, corrected) for part in parts)
     return Verdict(claim, decided, ledger()[claim].primary)
+
+
+def _with_corrected(part: Part, p_values: Iterator[float]) -> Part:
+    """Copy a part with corrected p-values, in the order of the comparisons that decide."""
+    findings = tuple(one.with_corrected(p_values) if one.decides else one for one in part.findings)
+    return replace(part, findings=findings)
 
 
 def _with_older_beside(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
