@@ -321,14 +321,25 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
     Holm's method over the comparisons of the claim that decide, and by sign flips.
     """
     rows = [
-        {"claim": claim, "part": part, "variant": str(one.variant), "compared": one.text}
-        | {"mean": difference.mean}
-        | {"low": difference.interval.low, "high": difference.interval.high}
-        | {"pairs": difference.n, "outcome": one.outcome, "decides": one.decides}
-        | {"outside": one.outside, "notes": ", ".join(one.notes)}
-        | {"paper": published.written(one.paper), "p": one.p_value, "p (Holm)": one.corrected}
-        | {"p (sign flips)": statistics.sign_flip_p(difference.values)}
-        for claim, part, one, difference in _comparisons(decided)
+        {
+            "claim": one.claim,
+            "part": one.part,
+            "variant": str(one.finding.variant),
+            "compared": one.finding.text,
+            "mean": one.difference.mean,
+            "low": one.difference.interval.low,
+            "high": one.difference.interval.high,
+            "pairs": one.difference.n,
+            "outcome": one.finding.outcome,
+            "decides": one.finding.decides,
+            "outside": one.finding.outside,
+            "notes": ", ".join(one.finding.notes),
+            "paper": published.written(one.finding.paper),
+            "p": one.finding.p_value,
+            "p (Holm)": one.finding.corrected,
+            "p (sign flips)": statistics.sign_flip_p(one.difference.values),
+        }
+        for one in _comparisons(decided)
     ]
     return pd.DataFrame(rows)
 
@@ -352,27 +363,31 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
 
     of_seeds = [one for one in decided if _has_seeds(one.claim)]
     listed = [
-        row
-        for row in _comparisons(of_seeds)
-        if row[2].outcome == "unresolved" and not row[2].variant.on_fast
+        one
+        for one in _comparisons(of_seeds)
+        if one.finding.outcome == "unresolved" and not one.finding.variant.on_fast
     ]
     for claim, written in ledger().items():
         if written.parts:
             verdict = Verdict(claim, _parts(claim, first_seeds), written.primary)
             listed += _comparisons([verdict])
     rows = []
-    for claim, letter, one, difference in listed:
-        if not one.against_zero:
+    for one in listed:
+        if not one.finding.against_zero:
             continue
-        deviation = difference.error * math.sqrt(difference.n)
-        ends = [abs(end) for effect in one.paper for end in (effect.low, effect.high)]
+        deviation = one.difference.error * math.sqrt(one.difference.n)
+        ends = [abs(end) for effect in one.finding.paper for end in (effect.low, effect.high)]
         printed = sorted(filter(None, ends))
-        about = {"part": f"{claim} {letter}", "variant": str(one.variant), "compared": one.text}
         rows.append(
-            about
-            | {"seeds": difference.n, "deviation": deviation}
-            | {"seeds for the papers' effect": _needed(printed[-1:] + printed[:1], deviation)}
-            | {"seeds for the observed effect": _needed([difference.mean], deviation)}
+            {
+                "part": f"{one.claim} {one.part}",
+                "variant": str(one.finding.variant),
+                "compared": one.finding.text,
+                "seeds": one.difference.n,
+                "deviation": deviation,
+                "seeds for the papers' effect": _needed(printed[-1:] + printed[:1], deviation),
+                "seeds for the observed effect": _needed([one.difference.mean], deviation),
+            }
         )
     return pd.DataFrame(rows)
 
@@ -391,13 +406,21 @@ def _needed(effects: Sequence[float], deviation: float) -> str:
     return " to ".join(dict.fromkeys(str(count or "more than 1,000") for count in needed))
 
 
-def _comparisons(
-    decided: Iterable[Verdict],
-) -> Iterator[tuple[str, str, Finding, statistics.Difference]]:
+@dataclass(frozen=True)
+class _Compared:
+    """Keep a single comparison beside the claim and the part that it stands in."""
+
+    claim: str
+    part: str
+    finding: Finding
+    difference: statistics.Difference
+
+
+def _comparisons(decided: Iterable[Verdict]) -> Iterator[_Compared]:
     """Go through the single comparisons of claims, each with its part and its difference."""
     for verdict in decided:
         for part in verdict.parts:
             for finding in part.findings:
                 for comparison in finding.comparisons():
                     assert comparison.difference is not None
-                    yield verdict.claim, part.id, comparison, comparison.difference
+                    yield _Compared(verdict.claim, part.id, comparison, comparison.difference)
