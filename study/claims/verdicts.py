@@ -40,11 +40,11 @@ _OUTCOMES: tuple[Outcome, ...] = ("met", "contradicted", "unresolved")
 
 
 @dataclass(frozen=True)
-class Part:
+class DecidedPart:
     """One part of a claim: its letter, the sentence written before the runs, and its findings."""
 
     id: str
-    criterion: str
+    sentence: str
     findings: tuple[Finding, ...]
 
     @property
@@ -76,7 +76,7 @@ class Verdict:
     """The answer to a claim, and the parts that it was made of."""
 
     claim: str
-    parts: tuple[Part, ...]
+    parts: tuple[DecidedPart, ...]
     primary: str
 
     @property
@@ -85,7 +85,7 @@ class Verdict:
         return tuple(finding for part in self.parts for finding in part.deciding)
 
     @property
-    def primary_part(self) -> Part:
+    def primary_part(self) -> DecidedPart:
         """The part that the verdict's word follows."""
         return next(part for part in self.parts if part.id == self.primary)
 
@@ -136,7 +136,7 @@ class Verdict:
         return "; ".join(f"{part.id}: {part.outcome}" for part in self.parts)
 
 
-def _separating(part: Part) -> str:
+def _separating(part: DecidedPart) -> str:
     """Tell what separates the variants in which a part is met from those that contradict it.
 
     It is the first field that all of them say something in, and in which none that meets the part
@@ -190,7 +190,7 @@ def _deciding(runs: pd.DataFrame) -> Callable[[str], Verdict]:
     return lambda claim: _decided(claim, _parts(claim, selected))
 
 
-def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tuple[Part, ...]:
+def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tuple[DecidedPart, ...]:
     """Ask the variants of the runs what they say of a claim; outside its premise it is shown."""
     written = ledger()[claim]
     parts = []
@@ -202,11 +202,11 @@ def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tupl
                 continue
             holds = not written.premise or runs.learnt >= written.premise
             findings.append(finding if holds else finding.only_shown(outside=True))
-        parts.append(Part(letter, part.sentence, tuple(findings)))
+        parts.append(DecidedPart(letter, part.sentence, tuple(findings)))
     return tuple(parts)
 
 
-def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
+def _decided(claim: str, parts: tuple[DecidedPart, ...]) -> Verdict:
     """Let what decides decide, after Holm's correction for all comparisons of the claim."""
     parts = _with_older_beside(claim, parts)
     comparisons = [
@@ -220,20 +220,20 @@ def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
     return Verdict(claim, decided, ledger()[claim].primary)
 
 
-def _with_corrected(part: Part, p_values: Iterator[float]) -> Part:
+def _with_corrected(part: DecidedPart, p_values: Iterator[float]) -> DecidedPart:
     """Copy a part with corrected p-values, in the order of the comparisons that decide."""
     findings = tuple(one.with_corrected(p_values) if one.decides else one for one in part.findings)
     return replace(part, findings=findings)
 
 
-def _with_older_beside(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _with_older_beside(claim: str, parts: tuple[DecidedPart, ...]) -> tuple[DecidedPart, ...]:
     """Let findings on other data than the claim's, and replaced older runs, be shown only."""
     written = ledger()[claim]
     older = replaced([claim], (finding.variant for part in parts for finding in part.findings))
     return tuple(_with_some_shown(written, part, older) for part in parts)
 
 
-def _with_some_shown(written: Claim, part: Part, older: Set[Variant]) -> Part:
+def _with_some_shown(written: Claim, part: DecidedPart, older: Set[Variant]) -> DecidedPart:
     variants = {finding.variant for finding in part.findings}
     if written.older_runs == "replaced part by part" and any(one.on_fast for one in variants):
         older = {one for one in variants if not one.on_fast and _kind_of_data(one)}

@@ -20,7 +20,7 @@ def outcomes(claim: str, runs: pd.DataFrame) -> dict[str, str]:
     return {part.id: part.outcome for part in parts if part.outcome != "not run"}
 
 
-def networks(decided: claims.Verdict | claims.Part) -> set[str]:
+def networks(decided: claims.Verdict | claims.DecidedPart) -> set[str]:
     """The networks, such as "fast", of the variants that decide."""
     return {finding.variant.parts[1] for finding in decided.deciding}
 

@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from study import claims, statistics
-from study.claims import Finding, Part, Verdict
+from study.claims import DecidedPart, Finding, Verdict
 from study.variants import Variant
 from tests.study import made_up
 
@@ -44,7 +44,7 @@ def finding(variant: str, outcome: str) -> Finding:
 def made(*parts: dict[str, str], primary: str = "a") -> Verdict:
     """A verdict whose parts a, b and so on have these outcomes in these variants."""
     made_parts = [
-        Part(letter, "a sentence", tuple(finding(*one) for one in part.items()))
+        DecidedPart(letter, "a sentence", tuple(finding(*one) for one in part.items()))
         for letter, part in zip("abc", parts, strict=False)
     ]
     return Verdict("E4", tuple(made_parts), primary)
@@ -138,7 +138,7 @@ def test_what_separates_two_variants_is_a_field(met: Variant, against: Variant, 
         replace(finding("u", "met"), variant=met),
         replace(finding("v", "contradicted"), variant=against),
     )
-    assert Verdict("E6", (Part("a", "a sentence", findings),), "a").depends == depends
+    assert Verdict("E6", (DecidedPart("a", "a sentence", findings),), "a").depends == depends
 
 
 # --- Holm's correction within the claim ---
