@@ -408,7 +408,7 @@ def _needed(effects: Sequence[float], deviation: float) -> str:
 
 @dataclass(frozen=True)
 class _Compared:
-    """Keep a single comparison beside the claim and the part that it stands in."""
+    """A single comparison, with the claim and the part that it stands in."""
 
     claim: str
     part: str

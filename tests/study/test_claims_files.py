@@ -79,15 +79,6 @@ class TestNames:
                     assert method.numbers or not method.kind.numbers, f"{method} lacks its numbers"
                 assert {side.average, *side.over} <= {"", *losses.LOSSES}
 
-    def test_a_side_says_one_thing(self, part: Part) -> None:
-        for one in comparisons(part):
-            assert len(one.sides) <= 2
-            for side in sides(one):
-                said = [side.best_of, side.smallest, side.largest, side.minus, side.average]
-                assert sum(map(bool, said)) + (side.method is not None) == 1
-                assert bool(side.average) == bool(side.over)
-                assert side.times == 1 or side.minus
-
 
 def test_every_claim_of_the_ledger_in_its_order() -> None:
     names = list(claims.ledger())
@@ -224,6 +215,7 @@ def test_from_file_to_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (changed(wants="> 0"), r"parts.a.wants\s+Extra inputs are not permitted"),
         (changed(sentence=None), r"parts.a.sentence\s+Field required"),
         (changed(runs=None), r"parts.a.runs\s+Field required"),
+        (changed(compare=["x"]), "at least 2 items"),
         (changed(compare=["x", 1, 2, 3]), "at most 3 items"),
         (TOY | {"primary": "c"}, "primary: 'c' is none of a, b"),
         ({key: TOY[key] for key in TOY if key != "primary"}, "primary: '' is none of a, b"),
@@ -246,6 +238,27 @@ def test_a_file_that_is_no_yaml_says_so(tmp_path: Path) -> None:
 def test_an_unknown_key_of_a_side_says_so() -> None:
     with pytest.raises(ValueError, match=r"best\s+Extra inputs are not permitted"):
         Claim.model_validate(changed(compare=["test_accuracy", {"best": [1]}, 1]))
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        ({"method": 1, "best of": [1, 5]}, "there is method and best of"),
+        ({"smallest": "valid_ece", "largest": "beta"}, "there is smallest and largest"),
+        ({"metric": "test_ece"}, "best of, smallest, largest, minus, average; there is none"),
+        ({"method": None}, "there is none"),
+        ({"best of": []}, "there is none"),
+        ({"minus": [1, {"method": 5, "largest": "beta"}]}, "there is method and largest"),
+        ({"method": 1, "by": "valid_accuracy"}, "by goes with best of, not with method"),
+        ({"method": 1, "times": 2}, "times goes with minus, not with method"),
+        ({"largest": "beta", "name": "the last"}, "name goes with method or minus, not with larg"),
+        ({"method": 1, "over the numbers of": ["lm"]}, "over the numbers of goes with average"),
+        ({"average": "lm"}, "average needs over the numbers of"),
+    ],
+)
+def test_the_keys_of_a_side_that_collide_are_named(side: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Claim.model_validate(changed(compare=["test_accuracy", side, 1]))
 
 
 @pytest.mark.parametrize(
