@@ -7,7 +7,7 @@ takes its printed name apart.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 FAST = "fast"
@@ -18,6 +18,9 @@ PERCEPTRON = "mlp"
 
 LINEAR = "linear"
 """The perceptron without a hidden layer."""
+
+NETWORKS: Mapping[str, str] = {PERCEPTRON: "perceptron", LINEAR: "linear model"}
+"""The networks that have another name in words."""
 
 DATASETS: Mapping[str, str] = {
     "mnist": "MNIST",
@@ -107,75 +110,83 @@ class Variant:
         """What the papers call its data set; empty for others."""
         return DATASETS.get(self.dataset, "")
 
+    def word(self, field: str) -> str:
+        """Print one of its fields as a sentence has it; empty where the field says nothing.
+
+        Example:
+            >>> tanh = Variant("mnist", "mlp", activation="tanh", normalization="none")
+            >>> tanh.word("activation"), tanh.word("normalization"), tanh.word("epochs")
+            ('tanh', 'pixels 0 to 255', '')
+        """
+        value = getattr(self, field)
+        if not value:
+            return ""
+        match field:
+            case "dataset":
+                return self.data or self.dataset
+            case "network":
+                return NETWORKS.get(self.network, self.network)
+            case "width":
+                return f"width {self.width:g}"
+            case "augmentation":
+                return AUGMENTATIONS.get(self.augmentation, self.augmentation)
+            case "activation":
+                return ACTIVATIONS[self.activation]
+            case "normalization":
+                return PIXELS[self.normalization] if self.activation else self.normalization
+            case "units":
+                return f"{self.units} units"
+            case "imbalance":
+                return f"sizes {self.imbalance:g} : 1" if self.imbalance != 1 else ""
+            case "learning_rate":
+                return f"learning rate {self.learning_rate:g}"
+            case "labels":
+                return f"labels {self.labels}"
+            case "images":
+                return f"{'up to ' if self.images_at_most else ''}{self.images:,} images"
+            case "epochs":
+                return f"{self.epochs} epochs"
+            case "wrong_labels":
+                return f"{100 * self.wrong_labels:g} % wrong labels"
+            case "constant_rate":
+                return "constant learning rate"
+            case "weight_decay":
+                return f"weight decay {self.weight_decay:g}"
+            case "batch_size":
+                return f"batches of {self.batch_size}"
+            case "optimizer" | "device":
+                return str(value)
+        return ""  # whether images are the most is said with their number
+
     @property
     def parts(self) -> tuple[str, ...]:
-        """Its fields in words, in the order of its name."""
+        """Its fields in the order of its name."""
         if self.network == LINEAR:
-            return ("linear model",)
+            return (self.word("network"),)
         if self.activation:
             return self.activation, self.normalization
         if self.optimizer:
-            return tuple(self._of_tables())
-        if self.device:
+            trained = f"{self.optimizer} {self.learning_rate:g}"
+            said = [self.normalization, trained, self.word("units"), self.word("weight_decay")]
+        elif self.device:
             width = "full width" if self.width == 1 else f"×{self.width:g}"
-            return self.device, width, f"batches of {self.batch_size}"
-        return tuple(filter(None, [self.dataset, self._network, *self._images(), *self._rest()]))
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Its fields as a sentence has them, in the order of its name.
-
-        Example:
-            >>> Variant("mnist", "mlp", activation="relu", normalization="none").words
-            ('ReLU', 'pixels 0 to 255')
-        """
-        if self.network != LINEAR and self.activation:
-            return ACTIVATIONS[self.activation], PIXELS[self.normalization]
-        return self.parts
+            said = [self.device, width, self.word("batch_size")]
+        else:
+            training = [self.word(field) for field in ("augmentation", "images", "epochs")]
+            said = [self.dataset, self._network, *training, *self._conditions]
+        return tuple(filter(None, said))
 
     @property
     def _network(self) -> str:
-        if self.network == PERCEPTRON:
-            return "perceptron"
-        return self.network if self.width == 1 else f"{self.network}×{self.width:g}"
-
-    def _of_tables(self) -> Iterator[str]:
-        yield self.normalization
-        yield f"{self.optimizer} {self.learning_rate:g}"
-        if self.units:
-            yield f"{self.units} units"
-        if self.weight_decay > 0:
-            yield self._decay
+        if self.network == PERCEPTRON or self.width == 1:
+            return self.word("network")
+        return f"{self.network}×{self.width:g}"
 
     @property
-    def _decay(self) -> str:
-        return f"weight decay {self.weight_decay:g}"
-
-    def _images(self) -> Iterator[str]:
-        if self.augmentation:
-            yield AUGMENTATIONS.get(self.augmentation, self.augmentation)
-        if self.images:
-            yield self._of_images
-
-    @property
-    def _of_images(self) -> str:
-        return f"{'up to ' if self.images_at_most else ''}{self.images:,} images"
-
-    def _rest(self) -> Iterator[str]:
-        if self.epochs:
-            yield f"{self.epochs} epochs"
-        yield from self._conditions()
-
-    def _conditions(self) -> Iterator[str]:
-        if self.wrong_labels > 0:
-            yield f"{100 * self.wrong_labels:g} % wrong labels"
-        if self.imbalance != 1:
-            yield f"sizes {self.imbalance:g} : 1"
-            yield f"learning rate {self.learning_rate:g}"
-        if self.labels:
-            yield f"labels {self.labels}"
-        if self.constant_rate:
-            yield "constant learning rate"
+    def _conditions(self) -> list[str]:
+        of_sizes = ["imbalance", "learning_rate"] if self.imbalance != 1 else []
+        listed = ["wrong_labels", *of_sizes, "labels", "constant_rate"]
+        return [self.word(field) for field in listed if self.word(field)]
 
     @property
     def short(self) -> str:
@@ -186,15 +197,14 @@ class Variant:
         if self.network == LINEAR:
             return str(self)
         if self.activation:
-            return ", ".join(self.words)
+            return f"{self.word('activation')}, {self.word('normalization')}"
         if self.optimizer:
-            return self._decay if self.weight_decay > 0 else "no weight decay"
+            return self.word("weight_decay") or "no weight decay"
         if not self.data or not self.network:
             return str(self)
-        width = [f"width {self.width:g}"] if self.on_fast and self.width != 1 else []
-        images = [self._of_images] if self.images else []
-        augmentation = [AUGMENTATIONS[self.augmentation]] if self.augmentation else []
-        return ", ".join([self.data, *width, *images, *augmentation, *self._conditions()])
+        width = self.word("width") if self.on_fast and self.width != 1 else ""
+        said = [self.data, width, self.word("images"), self.word("augmentation")]
+        return ", ".join(filter(None, [*said, *self._conditions]))
 
     def __lt__(self, other: object) -> bool:
         if not isinstance(other, Variant):

@@ -22,7 +22,7 @@ from study.claims.rules import has_chosen_rate
 from study.claims.selections import selection, selections
 from study.claims.verdicts import (
     VERDICTS,
-    Part,
+    DecidedPart,
     Verdict,
     deciding,
     findings,
@@ -37,9 +37,9 @@ __all__ = [
     "TABLE_I",
     "VERDICTS",
     "Claim",
+    "DecidedPart",
     "Finding",
     "Outcome",
-    "Part",
     "VariantRuns",
     "Verdict",
     "accuracies",

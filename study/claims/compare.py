@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -85,18 +85,19 @@ class Finding:
         findings = tuple(one.only_shown(outside=outside) for one in self.findings)
         return replace(self, decides=False, outside=outside, findings=findings)
 
-    def with_corrected(self, corrected: Mapping[int, float]) -> Finding:
-        """Copy it with corrected p-values, by the :func:`id` of its comparisons.
+    def with_corrected(self, p_values: Iterator[float]) -> Finding:
+        """Copy it with corrected p-values, of which each comparison takes the next.
 
-        A comparison whose corrected p-value is not below :data:`LEVEL` is unresolved.
+        They stand in the order of :meth:`comparisons`. A comparison whose corrected p-value is not
+        below :data:`LEVEL` is unresolved.
         """
         if self.findings:
-            findings = tuple(one.with_corrected(corrected) for one in self.findings)
+            findings = tuple(one.with_corrected(p_values) for one in self.findings)
             outcome = combined(self.how, [one.outcome for one in findings])
             return replace(self, outcome=outcome, findings=findings)
-        if id(self) not in corrected:
+        if self.difference is None:
             return self
-        p = corrected[id(self)]
+        p = next(p_values)
         return replace(self, corrected=p, outcome=self.outcome if p < LEVEL else "unresolved")
 
     @property

@@ -71,22 +71,52 @@ OneMethod = Annotated[Method, BeforeValidator(Method.parse)]
 """A number for a constant β, or the label of a warm-up or a loss."""
 
 
+_TAKEN = ("method", "best of", "smallest", "largest", "minus", "average")
+"""The keys of a side that say what is taken."""
+
+_GOES_WITH: Mapping[str, tuple[str, ...]] = {
+    "by": ("best of",),
+    "over the numbers of": ("average",),
+    "times": ("minus",),
+    "name": ("method", "minus"),
+}
+"""Other keys of a side, and beside which of the first they mean something."""
+
+
 class Side(_Content):
-    """One side of a comparison: a method, or what its first key that is set says."""
+    """One side of a comparison: it has one of the first six keys, which says what is taken."""
 
     method: OneMethod | None = None
     best_of: Annotated[tuple[OneMethod, ...], Field(alias="best of")] = ()
-    by: str = "test_accuracy"  # the metric by which it is the best
     smallest: str = ""  # the constant β with the smallest mean of this metric
     largest: Literal["", "beta"] = ""  # the largest constant β that was run
     minus: tuple[OneSide, OneSide] | None = None
     average: str = ""  # of a loss, over the numbers that it and others were run with
-    over: Annotated[tuple[str, ...], Field(alias="over the numbers of")] = ()
-    times: float = 1.0
+    by: str = "test_accuracy"  # the metric by which one is the best of several
+    over: Annotated[tuple[str, ...], Field(alias="over the numbers of")] = ()  # of an average
+    times: float = 1.0  # a difference
     metric: str = ""  # where it is not that of the comparison
     at: dict[str, Any] = {}  # the runs with these values in their columns
     among: str = ""  # the runs of a named choice
-    name: str = ""  # of a difference with {} for its sides, and {words}
+    name: str = ""  # of a method; of a difference with {} for its sides, and {words}
+
+    @model_validator(mode="after")
+    def _one_meaning(self) -> Side:
+        keys = [
+            field.alias or name
+            for name, field in type(self).model_fields.items()
+            if getattr(self, name) != field.default
+        ]
+        given = [key for key in keys if key in _TAKEN]
+        if len(given) != 1:
+            there = " and ".join(given) or "none"
+            raise ValueError(f"a side has one of {', '.join(_TAKEN)}; there is {there}")
+        for key, others in _GOES_WITH.items():
+            if key in keys and given[0] not in others:
+                raise ValueError(f"{key} goes with {' or '.join(others)}, not with {given[0]}")
+        if self.average and not self.over:
+            raise ValueError("average needs over the numbers of")
+        return self
 
 
 def _side(value: Any) -> Any:
@@ -99,7 +129,8 @@ OneSide = Annotated[Side, BeforeValidator(_side)]
 class Comparison(_Content):
     """What a part means: a comparison and what it must show, several of them, or a named rule."""
 
-    compare: Annotated[tuple[Any, ...], Field(max_length=3)] = ()  # a metric, and one or two sides
+    # a metric, and one or two sides
+    compare: Annotated[tuple[Any, ...], Field(min_length=2, max_length=3)] = ()
     want: Annotated[Want | None, BeforeValidator(Want.parse)] = None
     all: tuple[Comparison, ...] = ()
     any: tuple[Comparison, ...] = ()
@@ -142,6 +173,8 @@ class Part(Comparison):
 
     sentence: str
     runs: str
+    # which runs that decide it were there when it was written; none, if it is not said
+    known_then: Annotated[str, Field(alias="known then")] = ""
     shown_only: Annotated[bool, Field(alias="shown only")] = False
     printed: Mapping[str, tuple[str, str]] = {}  # both sides as the paper has them, by its network
 

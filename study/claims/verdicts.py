@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import pandas as pd
 
@@ -40,11 +40,11 @@ _OUTCOMES: tuple[Outcome, ...] = ("met", "contradicted", "unresolved")
 
 
 @dataclass(frozen=True)
-class Part:
+class DecidedPart:
     """One part of a claim: its letter, the sentence written before the runs, and its findings."""
 
     id: str
-    criterion: str
+    sentence: str
     findings: tuple[Finding, ...]
 
     @property
@@ -76,7 +76,7 @@ class Verdict:
     """The answer to a claim, and the parts that it was made of."""
 
     claim: str
-    parts: tuple[Part, ...]
+    parts: tuple[DecidedPart, ...]
     primary: str
 
     @property
@@ -85,7 +85,7 @@ class Verdict:
         return tuple(finding for part in self.parts for finding in part.deciding)
 
     @property
-    def primary_part(self) -> Part:
+    def primary_part(self) -> DecidedPart:
         """The part that the verdict's word follows."""
         return next(part for part in self.parts if part.id == self.primary)
 
@@ -136,20 +136,26 @@ class Verdict:
         return "; ".join(f"{part.id}: {part.outcome}" for part in self.parts)
 
 
-def _separating(part: Part) -> str:
-    """Tell what separates the variants in which a part is met from those that contradict it."""
+def _separating(part: DecidedPart) -> str:
+    """Tell what separates the variants in which a part is met from those that contradict it.
+
+    It is the first field that all of them say something in, and in which none that meets the part
+    is like one that contradicts it. Without such a field the variants are named.
+    """
     met, against = part.variants("met"), part.variants("contradicted")
-    parts_met, parts_against = (
-        zip(*(variant.words for variant in variants), strict=False) for variants in (met, against)
-    )
-    for with_met, with_against in zip(parts_met, parts_against, strict=False):
-        if not set(with_met) & set(with_against):
-            ours, others = (", ".join(sorted(set(one))) for one in (with_met, with_against))
-            return f"met with {ours}, contradicted with {others}"
-    names_met, names_against = (
-        "; ".join(variant.short for variant in variants) for variants in (met, against)
-    )
-    return f"met in {names_met}, contradicted in {names_against}"
+    for field in fields(Variant):
+        words_met = {variant.word(field.name) for variant in met}
+        words_against = {variant.word(field.name) for variant in against}
+        if "" in words_met | words_against or words_met & words_against:
+            continue
+        return (
+            f"met with {', '.join(sorted(words_met))}, "
+            f"contradicted with {', '.join(sorted(words_against))}"
+        )
+    shorts = [variant.short for variant in (*met, *against)]
+    names = shorts if len(set(shorts)) == len(shorts) else list(map(str, (*met, *against)))
+    names_met, names_against = names[: len(met)], names[len(met) :]
+    return f"met in {'; '.join(names_met)}, contradicted in {'; '.join(names_against)}"
 
 
 def verdicts(
@@ -184,7 +190,7 @@ def _deciding(runs: pd.DataFrame) -> Callable[[str], Verdict]:
     return lambda claim: _decided(claim, _parts(claim, selected))
 
 
-def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tuple[Part, ...]:
+def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tuple[DecidedPart, ...]:
     """Ask the variants of the runs what they say of a claim; outside its premise it is shown."""
     written = ledger()[claim]
     parts = []
@@ -196,11 +202,11 @@ def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tupl
                 continue
             holds = not written.premise or runs.learnt >= written.premise
             findings.append(finding if holds else finding.only_shown(outside=True))
-        parts.append(Part(letter, part.sentence, tuple(findings)))
+        parts.append(DecidedPart(letter, part.sentence, tuple(findings)))
     return tuple(parts)
 
 
-def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
+def _decided(claim: str, parts: tuple[DecidedPart, ...]) -> Verdict:
     """Let what decides decide, after Holm's correction for all comparisons of the claim."""
     parts = _with_older_beside(claim, parts)
     comparisons = [
@@ -209,23 +215,25 @@ def _decided(claim: str, parts: tuple[Part, ...]) -> Verdict:
         for finding in part.deciding
         for one in finding.comparisons()
     ]  # fmt: skip
-    adjusted = statistics.holm([one.p_value for one in comparisons])
-    corrected = {id(one): p for one, p in zip(comparisons, adjusted, strict=True)}
-    decided = tuple(
-        replace(part, findings=tuple(one.with_corrected(corrected) for one in part.findings))
-        for part in parts
-    )
+    corrected = iter(statistics.holm([one.p_value for one in comparisons]))
+    decided = tuple(_with_corrected(part, corrected) for part in parts)
     return Verdict(claim, decided, ledger()[claim].primary)
 
 
-def _with_older_beside(claim: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _with_corrected(part: DecidedPart, p_values: Iterator[float]) -> DecidedPart:
+    """Copy a part with corrected p-values, in the order of the comparisons that decide."""
+    findings = tuple(one.with_corrected(p_values) if one.decides else one for one in part.findings)
+    return replace(part, findings=findings)
+
+
+def _with_older_beside(claim: str, parts: tuple[DecidedPart, ...]) -> tuple[DecidedPart, ...]:
     """Let findings on other data than the claim's, and replaced older runs, be shown only."""
     written = ledger()[claim]
     older = replaced([claim], (finding.variant for part in parts for finding in part.findings))
     return tuple(_with_some_shown(written, part, older) for part in parts)
 
 
-def _with_some_shown(written: Claim, part: Part, older: Set[Variant]) -> Part:
+def _with_some_shown(written: Claim, part: DecidedPart, older: Set[Variant]) -> DecidedPart:
     variants = {finding.variant for finding in part.findings}
     if written.older_runs == "replaced part by part" and any(one.on_fast for one in variants):
         older = {one for one in variants if not one.on_fast and _kind_of_data(one)}
@@ -313,14 +321,25 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
     Holm's method over the comparisons of the claim that decide, and by sign flips.
     """
     rows = [
-        {"claim": claim, "part": part, "variant": str(one.variant), "compared": one.text}
-        | {"mean": difference.mean}
-        | {"low": difference.interval.low, "high": difference.interval.high}
-        | {"pairs": difference.n, "outcome": one.outcome, "decides": one.decides}
-        | {"outside": one.outside, "notes": ", ".join(one.notes)}
-        | {"paper": published.written(one.paper), "p": one.p_value, "p (Holm)": one.corrected}
-        | {"p (sign flips)": statistics.sign_flip_p(difference.values)}
-        for claim, part, one, difference in _comparisons(decided)
+        {
+            "claim": one.claim,
+            "part": one.part,
+            "variant": str(one.finding.variant),
+            "compared": one.finding.text,
+            "mean": one.difference.mean,
+            "low": one.difference.interval.low,
+            "high": one.difference.interval.high,
+            "pairs": one.difference.n,
+            "outcome": one.finding.outcome,
+            "decides": one.finding.decides,
+            "outside": one.finding.outside,
+            "notes": ", ".join(one.finding.notes),
+            "paper": published.written(one.finding.paper),
+            "p": one.finding.p_value,
+            "p (Holm)": one.finding.corrected,
+            "p (sign flips)": statistics.sign_flip_p(one.difference.values),
+        }
+        for one in _comparisons(decided)
     ]
     return pd.DataFrame(rows)
 
@@ -344,27 +363,31 @@ def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame
 
     of_seeds = [one for one in decided if _has_seeds(one.claim)]
     listed = [
-        row
-        for row in _comparisons(of_seeds)
-        if row[2].outcome == "unresolved" and not row[2].variant.on_fast
+        one
+        for one in _comparisons(of_seeds)
+        if one.finding.outcome == "unresolved" and not one.finding.variant.on_fast
     ]
     for claim, written in ledger().items():
         if written.parts:
             verdict = Verdict(claim, _parts(claim, first_seeds), written.primary)
             listed += _comparisons([verdict])
     rows = []
-    for claim, letter, one, difference in listed:
-        if not one.against_zero:
+    for one in listed:
+        if not one.finding.against_zero:
             continue
-        deviation = difference.error * math.sqrt(difference.n)
-        ends = [abs(end) for effect in one.paper for end in (effect.low, effect.high)]
+        deviation = one.difference.error * math.sqrt(one.difference.n)
+        ends = [abs(end) for effect in one.finding.paper for end in (effect.low, effect.high)]
         printed = sorted(filter(None, ends))
-        about = {"part": f"{claim} {letter}", "variant": str(one.variant), "compared": one.text}
         rows.append(
-            about
-            | {"seeds": difference.n, "deviation": deviation}
-            | {"seeds for the papers' effect": _needed(printed[-1:] + printed[:1], deviation)}
-            | {"seeds for the observed effect": _needed([difference.mean], deviation)}
+            {
+                "part": f"{one.claim} {one.part}",
+                "variant": str(one.finding.variant),
+                "compared": one.finding.text,
+                "seeds": one.difference.n,
+                "deviation": deviation,
+                "seeds for the papers' effect": _needed(printed[-1:] + printed[:1], deviation),
+                "seeds for the observed effect": _needed([one.difference.mean], deviation),
+            }
         )
     return pd.DataFrame(rows)
 
@@ -383,13 +406,21 @@ def _needed(effects: Sequence[float], deviation: float) -> str:
     return " to ".join(dict.fromkeys(str(count or "more than 1,000") for count in needed))
 
 
-def _comparisons(
-    decided: Iterable[Verdict],
-) -> Iterator[tuple[str, str, Finding, statistics.Difference]]:
+@dataclass(frozen=True)
+class _Compared:
+    """A single comparison, with the claim and the part that it stands in."""
+
+    claim: str
+    part: str
+    finding: Finding
+    difference: statistics.Difference
+
+
+def _comparisons(decided: Iterable[Verdict]) -> Iterator[_Compared]:
     """Go through the single comparisons of claims, each with its part and its difference."""
     for verdict in decided:
         for part in verdict.parts:
             for finding in part.findings:
                 for comparison in finding.comparisons():
                     assert comparison.difference is not None
-                    yield verdict.claim, part.id, comparison, comparison.difference
+                    yield _Compared(verdict.claim, part.id, comparison, comparison.difference)

@@ -180,7 +180,7 @@ class Ledger:
                 outcome = ", ".join([f"**{part.outcome}**", *notes])
                 primary = " (primary)" if part.id == verdict.primary else ""
                 rows.append(
-                    {"": f"{claim}\N{NO-BREAK SPACE}{part.id}{primary}", "part": part.criterion}
+                    {"": f"{claim}\N{NO-BREAK SPACE}{part.id}{primary}", "part": part.sentence}
                     | {"outcome": outcome, "difference": ours, "the papers'": papers}
                 )
         caption = (

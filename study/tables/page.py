@@ -180,7 +180,7 @@ class Page:
         verdict = self.verdicts[claim]
         for part in verdict.parts:
             primary = ", primary" if part.id == verdict.primary else ""
-            common = {"part": f"({part.id}{primary}) {part.criterion}"}
+            common = {"part": f"({part.id}{primary}) {part.sentence}"}
             for finding in part.findings:
                 for one in [finding, *finding.comparisons()] if finding.findings else [finding]:
                     rows.append(common | _row(one, whole=one is finding))

@@ -20,7 +20,7 @@ def outcomes(claim: str, runs: pd.DataFrame) -> dict[str, str]:
     return {part.id: part.outcome for part in parts if part.outcome != "not run"}
 
 
-def networks(decided: claims.Verdict | claims.Part) -> set[str]:
+def networks(decided: claims.Verdict | claims.DecidedPart) -> set[str]:
     """The networks, such as "fast", of the variants that decide."""
     return {finding.variant.parts[1] for finding in decided.deciding}
 
@@ -73,9 +73,15 @@ def runs_of(claim: str) -> pd.DataFrame:
     return MAKE[claim]()
 
 
-def test_every_claim_with_parts_has_made_up_runs():
-    with_parts = {name for name, claim in claims.ledger().items() if claim.parts}
-    assert set(MAKE) == with_parts - {"E14"}  # has a test of its own
+def test_every_claim_with_a_rule_has_made_up_runs():
+    """A comparison that a file spells out is the same for all claims; a rule is not."""
+    with_rule = {
+        name
+        for name, claim in claims.ledger().items()
+        for part in claim.parts.values()
+        if any(one.rule for one in (part, *part.all, *part.any, *part.provided))
+    }
+    assert with_rule <= {*MAKE, "E14"}  # E14 has tests of its own
 
 
 @pytest.mark.parametrize("claim", [claim for claim in MAKE if claim not in ("A2", "L4")])
@@ -656,7 +662,7 @@ def test_distance_is_zero_for_the_papers_own_table():
 
 
 def test_an_unknown_kind():
-    with pytest.raises(ValueError, match="valid: grid"):
+    with pytest.raises(ValueError, match="valid: .*grid"):
         claims.runs_of(made_up.mnist(), "everything")
 
 

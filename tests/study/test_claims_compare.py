@@ -250,12 +250,14 @@ def test_combinations(combined, first, second, outcome):
 def test_a_combination_follows_the_corrected_p_values_of_its_comparisons():
     v = variant(a=1, low=0.5, same=1)
     both = v.any_of(v.larger("x", "a", "low"), v.larger("x", "a", "same"))
-    first, second = both.comparisons()
-    assert both.with_corrected({id(first): 0.049, id(second): 1.0}).outcome == "met"
-    assert both.with_corrected({id(first): 0.05, id(second): 1.0}).outcome == "unresolved"
-    half = next(both.with_corrected({id(first): 0.5}).comparisons())
-    assert half.corrected == 0.5
-    assert both.with_corrected({}) == both  # what is only shown keeps its outcome
+    assert both.with_corrected(iter([0.049, 1.0])).outcome == "met"
+    assert both.with_corrected(iter([0.05, 1.0])).outcome == "unresolved"
+    # in the order of comparisons(), however deep they stand, and none is left
+    several = v.all_of(v.larger("x", "a", "low"), both)
+    p_values = iter([0.1, 0.2, 0.3])
+    corrected = several.with_corrected(p_values)
+    assert [one.corrected for one in corrected.comparisons()] == [0.1, 0.2, 0.3]
+    assert list(p_values) == []
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,12 @@ def test_it_needs_numpy_scipy_and_yaml_alone() -> None:
     assert imported - sys.stdlib_module_names == {"numpy", "scipy", "yaml"}
 
 
+def test_it_knows_the_runs_of_every_part() -> None:
+    kinds = runpy.run_path(str(SCRIPT))["KINDS"]
+    asked = {part.runs for claim in claims.ledger().values() for part in claim.parts.values()}
+    assert asked <= set(kinds), "give these an entry in KINDS of results/recompute.py"
+
+
 @pytest.fixture(scope="module")
 def theirs() -> SimpleNamespace:
     """What the script finds."""

@@ -15,7 +15,7 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 
 from study import claims, headline, metrics, published, statistics
-from study.claims import Finding, Part, Verdict
+from study.claims import DecidedPart, Finding, Verdict
 from study.claims.load import Found
 from study.tables import Page, install, measured, outcomes, prose, sentences
 from study.variants import Variant
@@ -50,7 +50,7 @@ def finding(variant: str, outcome: claims.Outcome, **own: Any) -> Finding:
 
 def verdict(claim: str, **parts: tuple[Finding, ...]) -> Verdict:
     """A verdict with these findings in its parts, the first of which decides."""
-    of_claim = [Part(letter, "a sentence", found) for letter, found in parts.items()]
+    of_claim = [DecidedPart(letter, "a sentence", found) for letter, found in parts.items()]
     return Verdict(claim, tuple(of_claim), next(iter(parts)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from study import claims, statistics
-from study.claims import Finding, Part, Verdict
+from study.claims import DecidedPart, Finding, Verdict
 from study.variants import Variant
 from tests.study import made_up
 
@@ -43,7 +44,7 @@ def finding(variant: str, outcome: str) -> Finding:
 def made(*parts: dict[str, str], primary: str = "a") -> Verdict:
     """A verdict whose parts a, b and so on have these outcomes in these variants."""
     made_parts = [
-        Part(letter, "a sentence", tuple(finding(*one) for one in part.items()))
+        DecidedPart(letter, "a sentence", tuple(finding(*one) for one in part.items()))
         for letter, part in zip("abc", parts, strict=False)
     ]
     return Verdict("E4", tuple(made_parts), primary)
@@ -104,6 +105,40 @@ def test_a_mixed_outcome_says_on_what_it_depends():
         "contradicted in ReLU, pixels 0 to 1; tanh, pixels 0 to 255"
     )
     assert made({"u": "met"}, {"u": "contradicted"}).depends == ""
+
+
+SMALL = Variant("cifar10", "fast", augmentation="crop-flip", epochs=12)
+PLAIN = replace(SMALL, augmentation="none")
+
+
+@pytest.mark.parametrize(
+    ("met", "against", "depends"),
+    [
+        # a field that one of them leaves unsaid tells nothing, and moves no other into its place
+        (
+            PLAIN,
+            replace(SMALL, augmentation=""),
+            "met in CIFAR-10, unaugmented, contradicted in CIFAR-10",
+        ),
+        (PLAIN, SMALL, "met with unaugmented, contradicted with crops and flips"),
+        (SMALL, replace(SMALL, epochs=30), "met with 12 epochs, contradicted with 30 epochs"),
+        (replace(SMALL, width=2.0), SMALL, "met with width 2, contradicted with width 1"),
+        (SMALL, replace(PLAIN, dataset="svhn"), "met with CIFAR-10, contradicted with SVHN"),
+        # two data sets that the papers call the same
+        (
+            SMALL,
+            Variant("cifar10-jpeg", "fast", augmentation="crop-flip", epochs=12),
+            "met in cifar10, fast, crops and flips, 12 epochs, "
+            "contradicted in cifar10-jpeg, fast, crops and flips, 12 epochs",
+        ),
+    ],
+)
+def test_what_separates_two_variants_is_a_field(met: Variant, against: Variant, depends: str):
+    findings = (
+        replace(finding("u", "met"), variant=met),
+        replace(finding("v", "contradicted"), variant=against),
+    )
+    assert Verdict("E6", (DecidedPart("a", "a sentence", findings),), "a").depends == depends
 
 
 # --- Holm's correction within the claim ---
