@@ -26,9 +26,7 @@ def readme(variants: pd.DataFrame) -> str:
     lines = [
         *(_without_links(f"- **{question}** {answer}") for question, answer in answers.items()),
         "",
-        "Measured on MNIST with the papers' network, and on CIFAR-10 and CIFAR-100 with a small"
-        " one: without augmentation, where it has learnt its training images, and with crops and"
-        f" flips, where it has not. Of the papers' claims we tested {len(theirs)}."
+        f"{measured.trained_on(variants)} Of the papers' claims we tested {len(theirs)}."
         f" {outcomes.tally(theirs)}",
     ]
     text = README.read_text(encoding="utf-8")

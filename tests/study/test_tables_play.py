@@ -132,6 +132,20 @@ def test_numbers_count_intervals_variant_by_variant() -> None:
     assert max(numbers.small_step) < 0 < min(numbers.large_step)
 
 
+def test_what_was_trained_is_told_with_the_error_of_both_ways_of_training() -> None:
+    names = ("CIFAR-100, unaugmented", "CIFAR-100, crops and flips")
+    table = pd.DataFrame(
+        {
+            "variant": [name for name in names for _ in range(2)],
+            "beta": [1.0, 20.0] * 2,
+            "ece": [13.14, 5.0, 4.3, 12.6],
+        }
+    )
+    told = measured.trained_on(table)
+    assert "falls from 13.1 to 5.0 % there" in told
+    assert told.endswith("the error rises from 4.3 to 12.6 %.")
+
+
 # --- sentences ---
 
 
