@@ -1,8 +1,7 @@
 """The losses that are compared, by name, in one table.
 
-It has their module, last layer, numbers, name on a page, colour and paper.
-
-It imports no torch, because pages read it too; :mod:`study.objective` makes the losses.
+The table has their module, last layer, numbers, name on a page, colour and paper. This module
+imports no torch, because pages read it too; :mod:`study.objective` makes the losses.
 """
 
 import functools

@@ -1,6 +1,6 @@
-"""Measures of a stack.
+"""What is measured of a stack.
 
-They are scores, confidences, calibration before and after post-processing, single samples,
+Measured are scores, confidences, calibration before and after post-processing, single samples, and
 distances and angles of features.
 
 Features have the shape ``[R, N, D]``, or ``[N, D]`` of one run; the runs share their labels
@@ -59,7 +59,7 @@ def final_measures(
 ) -> list[dict[str, Any]]:
     """Measure the last epoch from the logits ``[R, N, C]`` over τ.
 
-    Measured are scores, the training confidence (the papers' Table 1), and calibration.
+    It measures scores, the training confidence (the papers' Table 1), and calibration.
 
     With a validation split, temperature and vector scaling are fitted on it, and their test metrics
     carry the suffixes ``_temperature`` and ``_vector``; those of the β link carry ``_link``.
@@ -144,7 +144,7 @@ def first_layer(
 def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suffix: str) -> None:
     """Add the calibration of test probabilities to a run.
 
-    It is errors, Brier score, and the bins by which a diagram can be drawn again.
+    It adds errors, Brier score, and the bins by which a diagram can be drawn again.
     """
     run["metrics"] |= {
         f"test_confidence{suffix}": float(probabilities.amax(1).mean()),
@@ -333,7 +333,7 @@ def confidence_summaries(
 
 
 def _group_means(values: Tensor, groups: Tensor) -> list[list[float]]:
-    """Mean confidence of each group after each epoch, from ``[E, N]``: five lists of E."""
+    """Average the confidence of each group after each epoch, ``[E, N]``, to five lists of E."""
     return _rounded(
         torch.stack([values[:, groups == group].double().mean(1) for group in range(_GROUPS)])
     )

@@ -234,7 +234,7 @@ def effects(left: Key, right: Key, dataset: str, condition: str = "") -> tuple[E
 
 @functools.cache
 def _best(key: Key, condition: str) -> dict[tuple[str, str, str], float]:
-    """The better number of some methods, by paper, data set and network."""
+    """Take the better number of some methods, by paper, data set and network."""
     metric, asked = key
     wanted = asked if isinstance(asked, frozenset) else {asked}
     better = min if metric in _SMALLER_IS_BETTER else max
@@ -249,7 +249,7 @@ def _best(key: Key, condition: str) -> dict[tuple[str, str, str], float]:
 def _printed_under(
     condition: str,
 ) -> tuple[tuple[tuple[str, str, str], str, Method, float], ...]:
-    """What is printed under a condition: paper, data set and network; metric; method; number."""
+    """List what is printed under a condition: where, the metric, the method and the number."""
     rows = printed()[printed()["condition"] == condition]
     where = rows[["paper", "dataset", "model"]].itertuples(index=False, name=None)
     return tuple(zip(where, rows["metric"], rows["method"], rows["value"].tolist(), strict=True))

@@ -332,7 +332,7 @@ def _telling(spec: str, ends: Iterable[float]) -> str:
 
 
 def _number_format(spec: str, spread: float) -> str:
-    """The format of a number: as asked for, or with two significant digits of its spread."""
+    """Choose the format of a number: as asked for, or two significant digits of its spread."""
     if spec != "u":
         return spec or ".4g"
     return (

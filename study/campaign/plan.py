@@ -260,7 +260,7 @@ def coverage(jobs: Iterable[Job]) -> Coverage:
 def coverage_table(campaigns: Iterable[Campaign]) -> pd.DataFrame:
     """Count the trainings of some campaigns.
 
-    A row for each campaign and each scale.
+    There is a row for each campaign and each scale.
 
     Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``, in MyST.
     """

@@ -1,6 +1,6 @@
 """What the jobs of a running campaign are doing.
 
-A bar in a terminal, else a line a minute for each; the reason when one fails.
+It is a bar in a terminal, elsewhere a line a minute for each job; and the reason when one fails.
 """
 
 import re

@@ -30,7 +30,8 @@ crops at random before that.
 def draw(name: str, samples: int, *, seed: int, step: int) -> Tensor:
     """Draw the crops and flips of one step.
 
-    ``[N, 3]`` on the CPU, with dy and dx from 0 to twice the padding, and 1 for a mirrored sample.
+    They are ``[N, 3]`` on the CPU, with dy and dx from 0 to twice the padding, and 1 for a sample
+    that is mirrored.
 
     The numbers come from a counter-based generator (Philox) under the key (seed, step). The first n
     samples of a step get the same ones whatever the size of the batch, and a sample is mirrored

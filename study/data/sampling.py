@@ -1,6 +1,7 @@
 """Draws of samples.
 
-Held out, kept, kept with a long tail, mislabelled (these with seed 0), and dealt out to folds.
+Samples are held out, kept, kept with a long tail, mislabelled (these with seed 0), or dealt out to
+folds.
 """
 
 from collections.abc import Sequence
@@ -157,7 +158,7 @@ def folds(
 
 
 def duplicate_groups(features: Tensor, labels: Tensor) -> Tensor:
-    """Number the samples so that equal features ``[N, D]`` and labels share a number.
+    """Give numbers to samples; those with equal features ``[N, D]`` and labels share one.
 
     The numbers are in the order of the first sample of each.
 

@@ -84,7 +84,7 @@ def fit_normalizer(inputs: Tensor, normalization: str) -> Normalizer:
 def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
     """Compute mean and standard deviation in float32.
 
-    Of bytes exactly but for the last rounding.
+    Those of bytes are exact but for the last rounding.
     """
     if values.dtype != torch.uint8:
         return values.double().mean().float(), values.double().std(correction=0).float()
@@ -106,7 +106,7 @@ class Split:
     labels: Tensor
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Count the samples."""
         return len(self.labels)
 
     def __getitem__(self, chosen: Tensor) -> Split:

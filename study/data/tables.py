@@ -69,7 +69,7 @@ class Table:
 def table_names() -> list[str]:
     """List the names that :func:`table` knows.
 
-    Those of scikit-learn, then the UCI sets in the order of ArcGrad's Table II.
+    Those of scikit-learn come first, then the UCI sets in the order of ArcGrad's Table II.
     """
     return [*EMBEDDED_TABLES, *UCI]
 

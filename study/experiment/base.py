@@ -46,10 +46,9 @@ class Experiment(BaseModel):
     def from_parameters(cls, namespace: Mapping[str, Any]) -> Self:
         """Pick the values, by name, out of a notebook's namespace.
 
-        ``Train.from_parameters(globals())``.
-
-        A list may also come as papermill's ``-p`` delivers it from a command line: as text, ``-p
-        betas "[1, 0.1]"``, or, for a list of one, as a number or a word, ``-p betas 0.1``.
+        A notebook calls ``Train.from_parameters(globals())``. A list may also come as papermill's
+        ``-p`` delivers it from a command line: as text, ``-p betas "[1, 0.1]"``, or, for a list of
+        one, as a number or a word, ``-p betas 0.1``.
 
         Example:
             >>> from study.experiment import Train

@@ -75,7 +75,7 @@ class StepCost(Experiment):
     def planned(self) -> list[dict[str, Any]]:
         """List by which values the record knows each of its runs.
 
-        Network, loss, and repetition as the seed.
+        These are the network, the loss, and the repetition as the seed.
         """
         repetitions = range(self.first, self.first + self.repetitions)
         return [

@@ -269,7 +269,8 @@ class Train(Experiment):
     def runs(self, steps_per_epoch: int = 1) -> list[Run]:
         """List the members of the stack.
 
-        For each seed, for each temperature, the constants, the warm-ups, and those with feedback.
+        There are, for each seed and each temperature, the constants, the warm-ups, and those with
+        feedback.
         """
         schedules: list[tuple[Schedule, float]] = [(Constant(beta), 0.0) for beta in self.betas]
         schedules += [

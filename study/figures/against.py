@@ -285,17 +285,14 @@ def _lines_of(
 
 
 def _relative(values: pd.DataFrame, how: str | None) -> pd.DataFrame:
-    """Values by seed and β, as they are or minus those at β = 1; nothing if there is no β = 1."""
+    """Give values by seed and β, as they are or minus those at β = 1; nothing without β = 1."""
     if how != "difference":
         return values
     return values.sub(values[1.0], axis=0) if 1.0 in values else values.iloc[:, :0]
 
 
 def _means(runs: pd.DataFrame, column: str, x: str) -> dict[float, Interval]:
-    """Average the runs at each value of the axis.
-
-    There is Student's interval where there are several.
-    """
+    """Average the runs at each value of the axis, with an interval where there are several."""
     intervals = {}
     for value, here in runs.dropna(subset=column).groupby(x):
         numbers = here.groupby("seed")[column].mean()

@@ -102,7 +102,7 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
 
 
 def _pooled(bins: pd.Series[Any]) -> tuple[CalibrationBins, int]:
-    """The bins of several seeds as one, and how many seeds there are."""
+    """Pool the bins of several seeds, and count the seeds."""
     each = pd.concat([pd.DataFrame(columns, dtype=float) for columns in bins])
     sums = each[["confidence", "accuracy"]].mul(
         each["count"], axis=0

@@ -65,9 +65,9 @@ def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:
 
     The vectors are those of their classes; there is a slice for each evaluated epoch.
 
-    A panel for each loss; ``edges`` in radians, the axis in degrees, epochs from top to bottom, as
-    in ArcGrad's Figure 4. The counts of several seeds are added up. All slices have one scale; the
-    white line in each is the median.
+    There is a panel for each loss, with the epochs from top to bottom, as in ArcGrad's Figure 4.
+    ``edges`` are in radians, the axis is in degrees. The counts of several seeds are added up. All
+    slices have one scale; the white line in each is the median.
     """
     if table.empty:
         return not_run()
@@ -127,7 +127,7 @@ def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:
 
 
 def _shares(runs: pd.DataFrame) -> tuple[list[int], FloatArray]:
-    """The epochs, and the share of the samples in each bin ``[epochs, bins]``, over all runs."""
+    """Give the epochs, and the share of the samples in each bin ``[epochs, bins]`` of all runs."""
     counts = np.sum(
         [np.asarray(counts, dtype=float) for counts in runs["target_angle_counts"]], axis=0
     )

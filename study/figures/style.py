@@ -1,7 +1,4 @@
-"""What every figure of the book shares.
-
-It is sizes, one colour per β, one mark per variant, and grids of panels.
-"""
+"""What every figure of the book shares: sizes, a colour for each β, marks, and grids of panels."""
 
 import itertools
 import math
@@ -92,7 +89,7 @@ def order_colors(count: int) -> list[str]:
 
 
 def beta_linestyle(beta: float) -> str:
-    """Solid for β ≤ 1, dashed for β > 1."""
+    """Give the line style of a gradient-decay factor: solid for β ≤ 1, dashed for β > 1."""
     return "--" if beta > 1 else "-"
 
 
@@ -144,7 +141,7 @@ def variant_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _of_mnist() -> dict[str, dict[str, str]]:
-    """The looks of the variants of MNIST, and of their activations, by name."""
+    """Give the looks of the variants of MNIST, and of their activations, by name."""
     looks = {}
     for activation, marker in _ACTIVATIONS.items():
         looks[ACTIVATIONS[activation]] = {"marker": marker}

@@ -48,7 +48,7 @@ class Table:
     caption: str
 
     def _repr_markdown_(self) -> str:
-        """A MyST ``table`` directive; numbers stand to the right."""
+        """Write a MyST ``table`` directive; numbers stand to the right."""
         marks = [
             "---:" if self._is_numeric(column) else ":---" for column in range(len(self.header))
         ]
@@ -64,7 +64,7 @@ class Table:
         return f":::::{{table}} {_tagless(self.caption)}\n{options}\n\n{body}\n:::::\n"
 
     def _repr_html_(self) -> str:
-        """The same for Jupyter, where MyST is not understood; the book prefers the Markdown."""
+        """Write it for Jupyter, which does not understand MyST; the book prefers the Markdown."""
         head = "".join(f"<th>{html.escape(text)}</th>" for text in self.header)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>"
@@ -75,7 +75,7 @@ class Table:
         return f"<table>{caption}{rows}</table>"
 
     def _classes(self) -> str:
-        """How the style sheet treats it on a narrow screen.
+        """Say how the style sheet treats it on a narrow screen.
 
         ``wordy`` rows are stacked, ``keyed`` ones keep their first cell in view.
         """
@@ -174,10 +174,8 @@ def table(
 def cell(value: Any, spec: str = "") -> str:
     r"""Write one value as the text of a cell, with a true minus sign.
 
-    A dash for a value that is not there.
-
-    Without a number format, floats have up to four significant digits and counts a thin space
-    between thousands.
+    It writes a dash for a value that is not there. Without a number format, floats have up to four
+    significant digits and counts a thin space between thousands.
 
     Example:
         >>> cell(-0.12345, ".2f"), cell(60000), cell(None), cell(0.1)
@@ -242,9 +240,9 @@ def cross(
 def overview(
     runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]
 ) -> pd.DataFrame:
-    """Several outcomes of every group, mean ± standard deviation over its runs.
+    """Give several outcomes of every group, mean ± standard deviation over its runs.
 
-    One row for each group, in the order of the runs.
+    There is one row for each group, in the order of the runs.
 
     Args:
         runs: one row for each run.
@@ -273,9 +271,9 @@ def interval(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) 
 def difference(
     a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, scale: float = 1.0
 ) -> str:
-    """Paired difference a − b over seeds with its 95 % Student interval.
+    """Write the paired difference a − b over seeds with its 95 % Student interval.
 
-    Bold where the interval excludes 0.
+    It is bold where the interval excludes 0.
 
     Example:
         >>> difference([3.0, 3.1, 3.2], [1.0, 1.2, 1.1], ".1f")
@@ -305,22 +303,22 @@ def _kept(values: Iterable[float], scale: float) -> list[float]:
 
 
 def _heads(row: Sequence[str]) -> bool:
-    """Whether a row is a heading of those below it.
+    """Tell if a row is a heading of those below it.
 
-    The first cell alone has a text, and the book lets it span the row.
+    The first cell of a heading alone has a text, and the book lets it span the row.
     """
     return len(row) > 1 and bool(row[0]) and not any(row[1:])
 
 
 def _one_line(text: str) -> str:
-    """A text that cannot end its cell: no line breaks, no bare bar."""
+    """Write a text that cannot end its cell: without line breaks and bare bars."""
     return re.sub(r"(?<!\\)\|", r"\\|", _tagless(text))
 
 
 def _tagless(text: str) -> str:
-    """A text in one line that brings no tag and no template into the page.
+    """Write a text in one line that brings no tag and no template into the page.
 
-    Code, formulas and addresses stay.
+    Code, formulas and addresses stay as they are.
 
     This is a second door: texts of campaigns and records come through
     :func:`study.records.verbatim`.

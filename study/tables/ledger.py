@@ -1,7 +1,4 @@
-"""The ledger.
-
-It has a row for each claim, for each part, for each change of a rule, for each comparison.
-"""
+"""The ledger: a row for each claim, each part, each change of a rule, and each comparison."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the papers on other losses print beside ours.
 
-They are "Large Margin in Softmax Cross-Entropy Loss" and "ArcGrad".
+The papers are "Large Margin in Softmax Cross-Entropy Loss" and "ArcGrad".
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
 def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
     """Compute the accuracy of each loss minus softmax, in points.
 
-    It is for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
+    The numbers are for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.
 
-    The paper's by :func:`study.statistics.contrast`, where it prints spreads. Ours as verdicts have
-    it: independent samples, with the deviation of all losses of the variant together. ``of`` says
-    whose they are, on which data, and how these are augmented.
+    The paper's are by :func:`study.statistics.contrast`, where it prints spreads. Ours are as
+    verdicts have them: independent samples, with the deviation of all losses of the variant
+    together. ``of`` says whose they are, on which data, and how these are augmented.
     """
     rows = []
     of_paper = printed(1, 2, 4).dropna(subset="sd").drop_duplicates(["source", "loss"])

@@ -102,7 +102,7 @@ def is_own(verdict: Verdict) -> bool:
 def beside(verdict: Verdict) -> Verdict:
     """Give findings that lack an effect of the papers one.
 
-    It is what the rule of their part finds in the table that the claim is about.
+    That effect is what the rule of their part finds in the table that the claim is about.
     """
     if not claims.ledger()[verdict.claim].table:
         return verdict
@@ -268,7 +268,7 @@ def _cell(name: str, findings: Sequence[tuple[str, Finding]], address: str) -> s
 
 
 def _marks(findings: Iterable[Finding]) -> str:
-    """The marks with their counts; the words are for those who do not see them."""
+    """Show the marks with their counts; the words are for those who do not see them."""
     word = '<span class="visually-hidden"> {}</span>'
     counted = counts(findings)
     return " ".join(
@@ -279,7 +279,7 @@ def _marks(findings: Iterable[Finding]) -> str:
 
 @cache
 def _pages() -> Mapping[str, str]:
-    """The page of every label of the book."""
+    """List the page of every label of the book."""
     by_label = {}
     for path in sorted([*ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*/*.md")]):
         for label in re.findall(r"^\(([\w-]+)\)=$", path.read_text(encoding="utf-8"), re.MULTILINE):

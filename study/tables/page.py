@@ -1,6 +1,6 @@
 """What every page of evidence shows around its figure and its table.
 
-That is the claim, the answer, what it rests on, the parts, the commands.
+A page shows the claim, the answer, what it rests on, the parts, and the commands.
 
 A page begins with ``page = Page("E4")`` and ``page.answer()``, takes its runs from
 ``page.runs("grid")`` and ends with ``page.ground()``.
@@ -91,7 +91,7 @@ class Page:
         return Markdown("\n\n".join(texts))
 
     def _answer(self, claim: str) -> str:
-        """The sentences on a claim; its verdict alone, where they were written for another one."""
+        """Give the sentences on a claim; its verdict alone, where they were written for another."""
         verdict, waiting = self.verdicts[claim], self._waiting(claim)
         if verdict.verdict == "not run":
             if not waiting:
@@ -106,7 +106,10 @@ class Page:
         return f"{sentence}{under_way}"
 
     def _tally(self, claim: str) -> str:
-        """Such as "**Mixed** (the papers' scale), by part a. Of 18 findings ✓ 7 met, ✗ 3 ..."."""
+        """Count the findings behind the verdict.
+
+        Such as "**Mixed** (the papers' scale), by part a. Of 18 findings ✓ 7 met, ✗ 3 ...".
+        """
         verdict = self.verdicts[claim]
         counted = counts(verdict.deciding)
         each = ", ".join(

@@ -107,7 +107,7 @@ _JINJA = Environment(undefined=StrictUndefined, finalize=written)
 
 
 def _formatted(value: Any, spec: str) -> Words:
-    """Python's ``format`` as a filter: the number, then its format."""
+    """Write a number in a format, as a filter like Python's ``format``."""
     return Words(written(value, spec))
 
 

@@ -1,6 +1,6 @@
 """From runs to the rows of a table and the numbers of a sentence.
 
-They have short names, levels, and paired differences beside the papers' own.
+The rows have short names, levels, and paired differences beside the papers' own.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ _FEW = 10  # errors, of which a share says nothing
 
 
 def in_order(runs: pd.DataFrame) -> pd.DataFrame:
-    """Give the variants their short names, networks at real accuracy first.
+    """Put runs into the order of a table, and give their variants short names.
 
-    Each runs from the largest β to the warm-ups.
-
-    What the papers call the data set is its ``data``.
+    Networks at real accuracy come first. Within a variant the order is from the largest β to the
+    smallest, then the warm-ups. The column ``data`` has what the papers call the data set.
     """
     if runs.empty:
         return runs
@@ -122,7 +121,7 @@ def leads(
 ) -> pd.DataFrame:
     """Compute the differences of every method to one of them in each variant.
 
-    They are for :func:`study.figures.beside`.
+    The differences are for :func:`study.figures.beside`.
 
     Args:
         runs: with ``variant`` and ``method``.
