@@ -88,8 +88,8 @@ class Finding:
     def with_corrected(self, p_values: Iterator[float]) -> Finding:
         """Copy it with corrected p-values, of which each comparison takes the next.
 
-        They stand in the order of :meth:`comparisons`. A comparison whose corrected p-value is not
-        below :data:`LEVEL` is unresolved.
+        The p-values stand in the order of :meth:`comparisons`. A comparison whose corrected p-value
+        is not below :data:`LEVEL` is unresolved.
         """
         if self.findings:
             findings = tuple(one.with_corrected(p_values) for one in self.findings)
@@ -104,8 +104,8 @@ class Finding:
     def notes(self) -> tuple[str, ...]:
         """Say what an unresolved comparison of accuracies tells all the same; it decides nothing.
 
-        ``"level"``: the interval lies within half a percentage point of 0. ``"excludes GD-2's
-        effect"``: what that paper prints lies outside the interval.
+        It is ``"level"`` where the interval lies within half a percentage point of 0, and
+        ``"excludes GD-2's effect"`` where what that paper prints lies outside the interval.
         """
         if self.difference is None or self.outcome != "unresolved":
             return ()
@@ -137,7 +137,7 @@ class Term:
 class Values:
     """A number for each unit, with a name, and the runs that it comes from.
 
-    ``key`` if the papers may print it: a metric of one method, or of the best of some.
+    It has a ``key`` if the papers may print it: a metric of one method, or of the best of some.
     """
 
     numbers: pd.Series[float]
@@ -243,7 +243,7 @@ class VariantRuns:
     ) -> Values | None:
         """Take the method with the largest mean; a loss without its numbers stands for all of them.
 
-        None as long as one was not run, unless the variant speaks of ``some``.
+        It is None as long as one was not run, unless the variant speaks of ``some``.
 
         Args:
             methods: among which the best is taken.
@@ -265,10 +265,9 @@ class VariantRuns:
     def larger(self, metric: str, *sides: Side, by: float = 0.0) -> Finding | None:
         """Compare two sides; the first is to be larger.
 
-        Met if the interval of the first side minus the second lies above ``by``, contradicted if it
-        lies below.
-
-        The metric is that of the methods; of a side that has its values it is the name alone.
+        It is met if the interval of the first side minus the second lies above ``by``, and
+        contradicted if that lies below. The metric is that of the methods; of a side that has its
+        values it is the name alone.
         """
         return self._compared(
             metric,
@@ -281,8 +280,8 @@ class VariantRuns:
     def smaller(self, metric: str, *sides: Side, by: float = 0.0) -> Finding | None:
         """Compare two sides; the first is to be smaller.
 
-        Met if the interval of the first side minus the second lies below ``by``, contradicted if it
-        lies above.
+        It is met if the interval of the first side minus the second lies below ``by``, and
+        contradicted if that lies above.
         """
         return self._compared(
             metric,
@@ -295,8 +294,8 @@ class VariantRuns:
     def differs(self, metric: str, *sides: Side, margin: float = 0.0) -> Finding | None:
         """Compare two sides, which are to differ.
 
-        Met if the interval excludes 0; contradicted if it includes 0 and lies within the margin, if
-        one was stated.
+        It is met if the interval excludes 0, and contradicted if that includes 0 and lies within
+        the margin, if one was stated.
         """
         return self._compared(
             metric, sides, [(0.0, math.inf), (-math.inf, 0.0)], [(-margin, margin)]
@@ -305,8 +304,8 @@ class VariantRuns:
     def within(self, tolerance: float, metric: str, *sides: Side) -> Finding | None:
         """Compare two sides, which are to be close.
 
-        Met if the interval lies within the tolerance of 0, contradicted if it lies outside on one
-        side.
+        It is met if the interval lies within the tolerance of 0, and contradicted if that lies
+        outside on one side.
         """
         outside = [(tolerance, math.inf), (-math.inf, -tolerance)]
         return self._compared(
@@ -413,11 +412,11 @@ class VariantRuns:
     # --- combinations ---
 
     def all_of(self, *findings: Finding | None) -> Finding | None:
-        """Met if all are met, contradicted if one is contradicted."""
+        """Combine findings: met if all are met, contradicted if one is contradicted."""
         return self._combined(findings, "all", "all of these")
 
     def any_of(self, *findings: Finding | None) -> Finding | None:
-        """Met if one is met, contradicted if all are contradicted."""
+        """Combine findings: met if one is met, contradicted if all are contradicted."""
         return self._combined(findings, "any", "one of these")
 
     def _combined(self, findings: Sequence[Finding | None], how: How, text: str) -> Finding | None:
@@ -430,7 +429,7 @@ class VariantRuns:
         return Finding(self.variant, outcome, text, scales=self.scales, how=how, findings=there)
 
     def provided(self, premise: Finding | None, finding: Finding | None) -> Finding | None:
-        """As the second says where the first is met; unresolved elsewhere."""
+        """Take the second finding where the first is met; it is unresolved elsewhere."""
         if premise is None or finding is None:
             return None
         return self._combined([premise, finding], "provided", "the second, provided the first")

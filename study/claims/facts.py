@@ -141,7 +141,7 @@ def _falls(curve: list[float], epochs: float) -> float:
 
 
 def _rise(last: float, curve: list[float | None]) -> float:
-    """The last value minus the lowest of three or more."""
+    """Subtract the lowest of three or more values from the last."""
     values = [value for value in curve if value is not None]
     return last - min(values) if len(values) >= 3 else math.nan
 
@@ -155,7 +155,7 @@ def _share(lost: float, errors: float) -> float:
 
 
 def _epoch_easy(groups: list[list[float]]) -> int:
-    """The first epoch at which the easiest fifth is sure; one more than the epochs if never."""
+    """Find the first epoch at which the easiest fifth is sure; one more than there are if never."""
     easiest = groups[-1]
     return next((epoch for epoch, value in enumerate(easiest) if value >= 0.9), len(easiest))
 

@@ -32,8 +32,8 @@ OWN = "project"
 class Want:
     """What the interval of a difference must show.
 
-    ``larger`` and ``smaller`` than a bound; ``within`` it of 0; ``differs`` from 0, contradicted if
-    the interval includes 0 and lies within the bound.
+    It is ``larger`` or ``smaller`` than a bound, ``within`` it of 0, or ``differs`` from 0. The
+    last is contradicted if the interval includes 0 and lies within the bound.
     """
 
     test: Literal["larger", "smaller", "within", "differs"]

@@ -234,10 +234,10 @@ def _excess(runs: pd.DataFrame, seeds: int) -> pd.DataFrame:
 
 
 def _row_of_each_table(runs: pd.DataFrame, seeds: int) -> pd.DataFrame:
-    """Select the complete variants: a row for each data set and method.
+    """Make of each complete variant a row for each data set and method.
 
-    They have mean accuracies, ``wins`` (ties share one) and ``negative_rank`` among the methods of
-    Table I.
+    The rows have mean accuracies, ``wins`` (ties share one) and ``negative_rank`` among the methods
+    of Table I.
     """
     frames = [runs.iloc[:0]]
     for variant, group in by_variant(runs):

@@ -53,11 +53,9 @@ def accuracies(runs: pd.DataFrame) -> pd.DataFrame:
 def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
     """Compute how far the softmax column of each variant is from the paper's.
 
-    It is computed after each number of epochs that was looked at.
-
-    The ``distance`` is the mean over the data sets of the absolute difference of the mean
-    accuracies, in percentage points. The nearest comes first; of two that are equally near, the one
-    with fewer epochs.
+    It is computed after each number of epochs that was looked at. The ``distance`` is the mean over
+    the data sets of the absolute difference of the mean accuracies, in percentage points. The
+    nearest comes first; of two that are equally near, the one with fewer epochs.
     """
     curves = (
         runs[runs["method"] == _SOFTMAX]
@@ -80,7 +78,7 @@ def distance_to_table_i(runs: pd.DataFrame) -> pd.DataFrame:
 def won(scores: pd.DataFrame) -> pd.DataFrame:
     """Tell on which data sets (rows) each method is best; methods that tie share the win.
 
-    The sums are the wins.
+    The sum of a column is the number of wins.
     """
     rounded = scores.round(6)  # as records keep
     best = rounded.eq(rounded.max(axis=1), axis=0)
@@ -90,8 +88,8 @@ def won(scores: pd.DataFrame) -> pd.DataFrame:
 def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:
     """Compute how far each variant is from the papers' Table 1, the nearest first.
 
-    The mean over the five columns of half the sum of the absolute differences of the five shares
-    (total variation); counts are means over the seeds.
+    The distance is the mean over the five columns of half the sum of the absolute differences of
+    the five shares (total variation). Counts are means over the seeds.
     """
     theirs = {
         Method.of_beta(cast(float, beta)): column / column.sum()

@@ -119,7 +119,7 @@ CHOICES: Mapping[str, Choice] = {
 def rising(variant: VariantRuns, metric: str, *methods: Method) -> Finding | None:
     """Ask whether the means rise from method to method.
 
-    Met if they do; contradicted if a step down is beyond its interval.
+    It is met if they do, and contradicted if a step down is beyond its interval.
     """
     compared = (variant.larger(metric, second, first) for first, second in pairwise(methods))
     steps = variant.all_of(*compared)
@@ -137,8 +137,8 @@ def rising(variant: VariantRuns, metric: str, *methods: Method) -> Finding | Non
 def _same_confidence(variant: VariantRuns) -> Finding | None:
     """Compare lost samples of β = 0.01 at τ = 1 with the nearest temperature at β = 1.
 
-    Nearest is the one whose mean training confidence is nearest; they must be the same within
-    0.001.
+    The nearest is the one whose mean training confidence is nearest. The two confidences must be
+    the same within 0.001.
     """
     means = variant.means("train_confidence")
     small = Method.of_beta(0.01, 1.0)
@@ -182,7 +182,7 @@ def _share_at_each_rate(variant: VariantRuns) -> Finding | None:
 
 
 def _ranks_ahead(variant: VariantRuns) -> Finding | None:
-    """Ask Nemenyi's test: the mean rank difference plus and minus the critical difference."""
+    """Ask Nemenyi's test, by the mean difference of ranks and the critical difference."""
     finding = variant.larger("negative_rank", TABLE_I[-1], _PLAIN)
     if finding is None or finding.difference is None:
         return None

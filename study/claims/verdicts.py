@@ -207,7 +207,7 @@ def _parts(claim: str, selected: Callable[[str], Iterable[VariantRuns]]) -> tupl
 
 
 def _decided(claim: str, parts: tuple[DecidedPart, ...]) -> Verdict:
-    """Let what decides decide, after Holm's correction for all comparisons of the claim."""
+    """Decide a claim, after Holm's correction for all of its comparisons that decide."""
     parts = _with_older_beside(claim, parts)
     comparisons = [
         one
@@ -301,7 +301,7 @@ def deciding(runs: pd.DataFrame, name: str, claims: Iterable[str]) -> list[Varia
 def replaced(claims: Iterable[str], variants: Iterable[Variant]) -> set[Variant]:
     """List the variants of older runs that do not decide such claims.
 
-    The small network does instead, on the same kind of data.
+    The small network decides instead, on the same kind of data.
     """
     if all(ledger()[claim].older_runs != "replaced" for claim in claims):
         return set()
@@ -317,8 +317,8 @@ def _kind_of_data(variant: Variant) -> str:
 def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
     """List every comparison behind some verdicts, with its p-values.
 
-    They are raw (the level at which the interval would touch the rule's threshold), corrected by
-    Holm's method over the comparisons of the claim that decide, and by sign flips.
+    The p-values are raw (the level at which the interval would touch the rule's threshold),
+    corrected by Holm's method over the comparisons of the claim that decide, and by sign flips.
     """
     rows = [
         {
@@ -347,9 +347,9 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
 def seeds_needed(decided: Iterable[Verdict], runs: pd.DataFrame) -> pd.DataFrame:
     """Count the seeds with which intervals would exclude 0 four times of five.
 
-    For effects as the papers print them and as observed, if differences deviate as they did. The
-    comparisons are those with 0 that are unresolved, and those of the small network as its first
-    three seeds have them, whatever came of them later.
+    They are counted for effects as the papers print them and as observed, if differences deviate as
+    they did. The comparisons are those with 0 that are unresolved, and those of the small network
+    as its first three seeds have them, whatever came of them later.
     """
     known = with_facts(runs)
 

@@ -49,7 +49,7 @@ def whole(path: str | os.PathLike[str]) -> Iterator[BufferedRandom]:
 
 
 def plain(value: Any, digits: int = DIGITS) -> Any:
-    """The same value in JSON's types.
+    """Give a value in JSON's types.
 
     Floats are rounded to six digits, and those that are no number become null.
     """

@@ -43,7 +43,7 @@ class _Run(TypedDict):
 class _Stacked(_Run):
     """A run of a stack, with its curves.
 
-    What it says of its confidence is not there where it diverged.
+    Where it diverged it says nothing of its confidence.
     """
 
     schedule: str
@@ -271,7 +271,8 @@ def _check_run(
 def _check_curves(curves: Mapping[str, list[float | None]], epochs: int, diverged: bool) -> None:
     """Refuse curves that no training leaves.
 
-    They are shorter than their epochs, do not end at the last one, or hold what no training leaves.
+    Such curves are shorter than their epochs, do not end at the last one, or hold a value that
+    cannot be.
     """
     for name in ("epoch", "test_accuracy", "train_accuracy"):
         if name not in curves:

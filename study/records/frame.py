@@ -22,14 +22,13 @@ from study.records.record import NAME, REHEARSAL, Record, load
 def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
     """Read a folder of records, or paths of records, as one table.
 
-    Sub-folders are read too. The table has a row for each run.
-
-    Its columns are the parameters of the job, what the run is known by, the metrics, the curves as
-    lists under ``curve_...``, and ``record`` (file), ``campaign`` (folder) and others of the whole
-    record. The sub-folder of the rehearsal campaign is left out, so that a page is the same in
-    every clone; named itself, it is read. The table is kept while the files stay as they are. A
-    damaged record, a file that no job is called after, and the copy of another are refused by name;
-    so is a column that :data:`COLUMNS` does not declare.
+    Sub-folders are read too. The table has a row for each run. Its columns are the parameters of
+    the job, what the run is known by, the metrics, the curves as lists under ``curve_...``, and
+    ``record`` (file), ``campaign`` (folder) and others of the whole record. The sub-folder of the
+    rehearsal campaign is left out, so that a page is the same in every clone; named itself, it is
+    read. The table is kept while the files stay as they are. A damaged record, a file that no job
+    is called after, and the copy of another are refused by name; so is a column that
+    :data:`COLUMNS` does not declare.
     """
     return _read(state(source)).copy(deep=False)
 

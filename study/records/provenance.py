@@ -15,7 +15,7 @@ from study import ROOT
 def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
     """Say where and with what something is measured.
 
-    On a GPU also whether float32 products are made in TF32, and how cuDNN chooses.
+    On a GPU it also says whether float32 products are made in TF32, and how cuDNN chooses.
     """
     versions = {
         name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn", "pandas")
@@ -47,9 +47,9 @@ def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout, with ``+`` where the sources differ from it.
+    """Name the commit of the checkout, with ``+`` where the sources differ from it.
 
-    Outside a checkout ``GDLIB_COMMIT``, or None.
+    Outside a checkout it is ``GDLIB_COMMIT``, or None.
     """
 
     def git(*command: str) -> str:

@@ -136,10 +136,8 @@ def _reason(error: Exception) -> str:
 def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any] | None = None) -> None:
     """Find out before a training whether its record can be written to the path, and has room.
 
-    An empty one is nowhere.
-
-    With the training's parameters, the record of another training is refused: it would be
-    overwritten.
+    An empty path is that of no record, and is fine. With the training's parameters, the record of
+    another training is refused: it would be overwritten.
     """
     if not path:
         return
@@ -159,7 +157,7 @@ def probe(path: str | os.PathLike[str], parameters: Mapping[str, Any] | None = N
 def same(left: Any, right: Any) -> bool:
     """Compare two values, one of which went through a record.
 
-    1 is 1.0, a tuple is a list, True is not 1, floats have six digits.
+    A record makes 1.0 of 1, a list of a tuple, and leaves six digits of a float. True is not 1.
     """
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(same, left, right))

@@ -10,13 +10,11 @@ _ACTIVE = re.compile(r"^[^\w ]|(?<=^\d)[.)]|(?<=^\d\d)[.)]|(?<=^\d\d\d)[.)]|[^\w
 
 
 def verbatim(text: object) -> str:
-    """Write a text so that Markdown, MyST and HTML show it letter by letter.
+    """Write a text of a campaign or a record so that a page shows it letter by letter.
 
-    The text is of a campaign or a record.
-
-    Whatever has a meaning there becomes a reference to its character, and the text is one line.
-    Every such text goes through here before it becomes part of a page: titles, names, devices,
-    versions, messages.
+    In Markdown, MyST and HTML some characters mean something. Whatever has a meaning there becomes
+    a reference to its character, and the text is one line. Every such text goes through here before
+    it becomes part of a page: titles, names, devices, versions, messages.
 
     Example:
         >>> verbatim("β = 1, <b>`x`</b>")

@@ -16,7 +16,7 @@ import yaml
 
 from study import ROOT, claims, losses
 from study.claims import Claim
-from study.claims.load import Comparison, Part, Side, Want
+from study.claims.load import FOLDER, Comparison, Part, Side, Want
 from study.claims.rules import CHOICES, RULES
 from study.metrics import METRICS
 from tests.study import made_up
@@ -219,6 +219,18 @@ def test_from_file_to_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert listed.loc["a", "mean"] == pytest.approx(lead.mean())
     assert listed.loc["b", "mean"] == pytest.approx((lead - accuracy["1"] + accuracy["5"]).mean())
     assert listed.loc["a", "compared"] == "test accuracy, β = 0.1 against β = 1"
+
+
+def test_the_page_on_the_form_has_every_key_and_a_whole_file() -> None:
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    toy = Claim.model_validate(yaml.safe_load(example))
+    assert list(toy.parts) == ["a", "b"]
+    for part in toy.parts.values():
+        claims.selection(part.runs)
+    for model in (Claim, Part, Side):
+        for name, field in model.model_fields.items():
+            assert re.search(rf"(`|\b){field.alias or name}(`|:)", page), f"{name} is not there"
 
 
 @pytest.mark.parametrize(
