@@ -60,7 +60,7 @@ def test_the_claim_gets_a_verdict_from_its_runs(
 
 
 def test_the_metric_is_one_line() -> None:
-    (metric,) = eval(METRIC, {"Metric": Metric})
+    metric = eval(METRIC, {"Metric": Metric})
     assert (metric.name, metric.higher, metric.factor) == ("test_brier", False, 1.0)
 
 
@@ -118,7 +118,7 @@ def test_the_steps_of_the_page_are_enough(tmp_path: Path) -> None:
     (folder / "campaigns" / "few-units.yml").write_text(CAMPAIGN, encoding="utf-8")
     insert(folder / "claims" / "runs.yml", "selections:", indented(SELECTION, 2))
     insert(folder / "results" / "recompute.py", "KINDS = {", indented(KIND, 4))
-    insert(folder / "study" / "metrics.py", "_LIST = (", indented(METRIC, 4))
+    insert(folder / "study" / "metrics.py", "_LIST = (", indented(f"{METRIC.rstrip()},", 4))
     git(folder, "add", "--all")
     author = ("-c", "user.name=test", "-c", "user.email=test@localhost")
     git(folder, *author, "commit", "--quiet", "--message", "A claim")
