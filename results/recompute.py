@@ -231,7 +231,7 @@ def load(folder=ROOT / "results" / "records"):
 
 
 def prepared(kind, variant, runs):
-    """The runs of a variant as its kind has them."""
+    """Prepare the runs of a variant as its kind has them."""
     if kind not in ("large-margin", "degraded"):
         runs = [run for run in runs if not run.diverged]
     if kind not in ("feedback", "tuned"):
@@ -274,7 +274,7 @@ def prepared(kind, variant, runs):
 
 
 def folds(runs):
-    """A run for each fold; methods with the same seed share them."""
+    """Make a run of each fold; methods with the same seed share them."""
     each = []
     for run in runs:
         for number, accuracy in enumerate(run.folds):
@@ -285,7 +285,7 @@ def folds(runs):
 
 
 def tables(runs):
-    """A run for each data set: mean accuracy, tables won, rank; with equal rows in one fold."""
+    """Make a run of each data set: mean accuracy, tables won, rank; with equal rows in one fold."""
     scores = defaultdict(lambda: defaultdict(list))
     twice = {run.title for run in runs if run.together}
     for run in runs:
@@ -314,7 +314,7 @@ def tables(runs):
 
 
 def counted(kind, variant, runs):
-    """The runs of a variant that count, and how many units a comparison needs; none under way."""
+    """Take the runs of a variant that count, and how many units a comparison needs; none under way."""
     least = KINDS[kind][1]
     fast = "-fast" in variant
     if variant == "angular-mnist" or (kind == "feedback" and variant.endswith("augmented")):
@@ -339,7 +339,7 @@ def counted(kind, variant, runs):
 
 
 def enough(runs, least):
-    """The runs of which there are enough seeds."""
+    """Take the runs of which there are enough seeds."""
     seeds = defaultdict(set)
     for run in runs:
         seeds[of_one(run, ("step",) if "-fast" in run.record else STEPS)].add(run.seed)
@@ -355,7 +355,7 @@ APART = ("learning_rate", "momentum", "matched", "step", "samples", "epochs", "l
 
 
 def of_one(run, by=APART):
-    """What runs share that differ in their seeds alone: the method, and some parameters."""
+    """Tell what runs share that differ in their seeds alone: the method, and some parameters."""
     return (run.method, *(getattr(run, name, None) for name in by))
 
 
@@ -363,7 +363,7 @@ def of_one(run, by=APART):
 
 
 def usual_rate(runs):
-    """The learning rate that most methods were run with."""
+    """Find the learning rate that most methods were run with."""
     rates = defaultdict(set)
     for run in runs:
         rates[run.learning_rate].add(run.method)
@@ -388,7 +388,7 @@ def chosen_rates(runs):
 
 
 def end_of(amount, other, which):
-    """The runs with the least or the most of something, at the most of the other."""
+    """Take the runs with the least or the most of something, at the most of the other."""
 
     def choose(runs):
         by = defaultdict(set)
@@ -417,7 +417,7 @@ AMONG = {
 
 
 def part_of(runs, spec):
-    """The runs that ``at`` and ``among`` of a claim file mean."""
+    """Take the runs that ``at`` and ``among`` of a claim file mean."""
     if "among" in spec:
         runs = AMONG[spec["among"]](runs)
     for name, value in spec.get("at", {}).items():
@@ -435,12 +435,12 @@ def part_of(runs, spec):
 
 
 def label(method):
-    """A method as records write it."""
+    """Write a method as records do."""
     return f"{method:g}" if isinstance(method, (int, float)) else method
 
 
 def of_method(runs, method, metric):
-    """The metric of one method, and one term: its weight squared, its metric, and its runs."""
+    """Take the metric of one method, and one term: its weight squared, its metric, and its runs."""
     own = [run for run in runs if run.method == label(method) and metric in run.numbers]
     values = {run.unit: run.numbers[metric] for run in own}
     assert len(values) == len(own), f"two runs of one unit: {method}"
@@ -448,20 +448,20 @@ def of_method(runs, method, metric):
 
 
 def minus(first, second):
-    """The difference of two sides."""
+    """Subtract one side from another."""
     values = {unit: first[0][unit] - second[0][unit] for unit in first[0] if unit in second[0]}
     return values, first[1] + second[1]
 
 
 def scaled(factor, side):
-    """A side times a number."""
+    """Multiply a side by a number."""
     values, terms = side
     weighted = [(factor**2 * weight, metric, runs) for weight, metric, runs in terms]
     return {unit: factor * value for unit, value in values.items()}, weighted
 
 
 def means(runs, metric, least):
-    """The mean of each method that has enough units."""
+    """Average each method that has enough units."""
     averages = {}
     for method in dict.fromkeys(run.method for run in runs):
         values = [
@@ -512,7 +512,7 @@ def side_of(runs, spec, metric, least):
 
 
 def error_of(values, terms, pool, seeds):
-    """The standard error of a mean difference, and its degrees of freedom."""
+    """Compute the standard error of a mean difference, and its degrees of freedom."""
     d = np.array(values)
     paired = d.std(ddof=1) / math.sqrt(len(d)), len(d) - 1
     runs = [set(map(id, own)) for _, _, own in terms]
@@ -578,7 +578,7 @@ def judged(values, terms, want, pool):
 
 
 def compared(runs, metric, sides, want, least, pool):
-    """A comparison, or None as long as a run is missing."""
+    """Compare sides, or give None as long as a run is missing."""
     sides = [side_of(runs, side, metric, least) for side in sides]
     if any(side is None for side in sides):
         return None
@@ -589,7 +589,7 @@ def compared(runs, metric, sides, want, least, pool):
 
 
 def asked(spec, runs, least, pool, some):
-    """What a part of a claim file means for some runs: comparisons, and how they are joined.
+    """Ask a part of a claim file of some runs: comparisons, and how they are joined.
 
     Returns a pair: how (``compared``, ``all``, ``any``, ``provided``, ``fixed``) and the
     comparisons or what they join; None where runs are missing.
@@ -639,7 +639,7 @@ def same_confidence(runs, least, pool):
 
 
 def best_pair(runs, least, pool):
-    """The best pair (β, τ) against the best of either alone."""
+    """Compare the best pair (β, τ) with the best of either alone."""
     averages = means(runs, "valid_accuracy", least)
     best = max(averages, key=averages.get)
     alone = (
@@ -653,7 +653,7 @@ def best_pair(runs, least, pool):
 
 
 def share_at_each_rate(runs, least, pool):
-    """The share of errors that is lost, at every rate at which two seeds have errors."""
+    """Compute the share of errors that is lost, at every rate at which two seeds have errors."""
     comparisons = []
     for rate in (0.001, 0.01, 0.03, 0.1):
         at = part_of(runs, {"at": {"learning_rate": rate, "input_scale": 1, "first_weights": 1}})
@@ -680,7 +680,7 @@ RULES = {
 
 
 def comparisons_of(finding):
-    """The comparisons that a finding is made of."""
+    """List the comparisons that a finding is made of."""
     how, content = finding
     if how == "compared":
         return [content]
@@ -690,7 +690,7 @@ def comparisons_of(finding):
 
 
 def outcome_of(finding):
-    """The outcome of a finding from those of its comparisons."""
+    """Combine the outcome of a finding from those of its comparisons."""
     how, content = finding
     if how == "compared":
         return content.outcome
@@ -704,7 +704,7 @@ def outcome_of(finding):
 
 
 def holm(p):
-    """The p-values corrected for their number by Holm's method."""
+    """Correct p-values for their number by Holm's method."""
     order = np.argsort(p, kind="stable")
     corrected = np.empty(len(p))
     steps = np.sort(p) * np.arange(len(p), 0, -1)
@@ -713,13 +713,13 @@ def holm(p):
 
 
 def learnt(runs):
-    """The training accuracy at β = 1."""
+    """Average the training accuracy at β = 1."""
     own = [run.numbers.get("train_accuracy", math.nan) for run in runs if run.method == "1"]
     return np.mean(own) if own else math.nan
 
 
 def data_of(variant):
-    """The kind of data of a variant of image networks."""
+    """Name the kind of data of a variant of image networks."""
     if "fast" in variant or "reduced" in variant:
         return {"cifar100": "many", "tiny": "many"}.get(variant.split("-")[0], "cifar10")
     return ""
@@ -739,7 +739,7 @@ def everything(folder=ROOT / "results" / "records"):
 
 
 def decided(name, claim, ready):
-    """The comparisons of a claim, and its verdict."""
+    """Decide a claim: its comparisons, and its verdict."""
     findings = []  # part, variant, finding, whether it decides, whether the premise fails
     for letter, part in claim["parts"].items():
         for (kind, variant), (runs, least) in ready.items():
@@ -788,7 +788,7 @@ def decided(name, claim, ready):
 
 
 def verdict_of(outcomes, outside):
-    """The word for a claim, from the outcomes of its primary part."""
+    """Find the word for a claim, from the outcomes of its primary part."""
     if not outcomes:
         return "outside the premise" if outside else "not run"
     if "contradicted" in outcomes:

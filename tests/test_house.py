@@ -59,10 +59,6 @@ def test_what_has_a_name_has_no_second_one() -> None:
         assert not names & SECOND_NAMES, path.relative_to(ROOT)
 
 
-# Pages that still call methods, or trainings, settings in their cells: to go.
-WITH_SETTINGS = {f"notebooks/evidence/{name}.md" for name in ("convergence", "many-classes", "uci")}
-
-
 def test_no_cell_of_a_page_speaks_of_settings() -> None:
     for path in [*ROOT.glob("notebooks/**/*.md"), *ROOT.glob("book/*.md")]:
         names = {
@@ -70,8 +66,7 @@ def test_no_cell_of_a_page_speaks_of_settings() -> None:
             for node in ast.walk(ast.parse(code_of(path)))
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
-        name = path.relative_to(ROOT).as_posix()
-        assert bool(names & {"setting", "settings"}) is (name in WITH_SETTINGS), name
+        assert not names & {"setting", "settings"}, path.relative_to(ROOT)
 
 
 # A text is taken apart where it is read from outside, into a value, and where a page is laid out.
