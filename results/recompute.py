@@ -314,7 +314,7 @@ def tables(runs):
 
 
 def counted(kind, variant, runs):
-    """Take the runs of a variant that count, and how many units a comparison needs; none under way."""
+    """Take the runs of a variant that count, none under way, and the units a comparison needs."""
     least = KINDS[kind][1]
     fast = "-fast" in variant
     if variant == "angular-mnist" or (kind == "feedback" and variant.endswith("augmented")):

@@ -26,8 +26,9 @@ def readme(variants: pd.DataFrame) -> str:
     lines = [
         *(_without_links(f"- **{question}** {answer}") for question, answer in answers.items()),
         "",
-        f"{measured.trained_on(variants)} Of the papers' claims we tested {len(theirs)}."
-        f" {outcomes.tally(theirs)}",
+        measured.trained_on(variants),
+        "",
+        f"Of the papers' claims we tested {len(theirs)}. {outcomes.tally(theirs)}",
     ]
     text = README.read_text(encoding="utf-8")
     text = _between(text, "headline", "\n".join(lines))
