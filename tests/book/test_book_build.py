@@ -21,10 +21,21 @@ EXTENSIONS = ROOT / "book" / "_ext"
 sys.path.insert(0, str(EXTENSIONS))
 
 import downloads  # noqa: E402
+import light_pages  # noqa: E402
 import line_breaks  # noqa: E402
 import prose_numbers  # noqa: E402
 import side_bar  # noqa: E402
 import table_cells  # noqa: E402
+
+
+def test_a_sheet_keeps_the_rules_of_the_classes_that_are_there() -> None:
+    sheet = (
+        "@media print{.a,.gone:hover{x:1}.b:not(.gone){x:2}}.gone .a{x:3}p{x:4}"
+        "@font-face{font-family:F}.c\\:d{x:5}"
+    )
+    assert light_pages.keep_what_is_used(sheet, {"a", "b", "c"}) == (
+        "@media print{.a{x:1}.b:not(.gone){x:2}}p{x:4}@font-face{font-family:F}.c\\:d{x:5}"
+    )
 
 
 def test_a_full_stop_stays_with_the_formula_before_it() -> None:
