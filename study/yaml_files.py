@@ -9,9 +9,10 @@ from typing import Any
 
 import yaml
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Reads what ``yaml.safe_load`` reads, about ten times as fast where PyYAML has its C part."""
 
 
 def read_yaml(path: Path) -> Any:
     """Read what a file holds; :class:`yaml.YAMLError` for what is no YAML."""
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)

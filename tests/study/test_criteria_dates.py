@@ -15,6 +15,7 @@ import yaml
 from study import ROOT, claims, records
 from study.claims.verdicts import variants
 from study.variants import Variant
+from study.yaml_files import LOADER
 
 OLD = "campaigns/criteria.yml"  # where the criteria stood until 24 November 2026
 
@@ -49,7 +50,7 @@ def written(
     for line in reversed(git("log", "--format=%H %cI", "--", path, root=root).splitlines()):
         commit, date = line.split()
         try:
-            content = yaml.safe_load(git("show", f"{commit}:{path}", root=root))
+            content = yaml.load(git("show", f"{commit}:{path}", root=root), Loader=LOADER)
         except (subprocess.CalledProcessError, yaml.YAMLError):  # removed, or not yet whole
             continue
         own: dict[str, Any] = content if path == OLD else {Path(path).stem: content}
