@@ -16,6 +16,7 @@ from study.claims.paper_tables import (
     distance_to_table_1,
     distance_to_table_i,
     paper_table_i,
+    printed_runs,
     won,
 )
 from study.claims.rules import has_chosen_rate
@@ -54,6 +55,7 @@ __all__ = [
     "least_seeds",
     "ledger",
     "paper_table_i",
+    "printed_runs",
     "runs_of",
     "seeds_needed",
     "selection",

@@ -14,9 +14,8 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from study import statistics
 from study.claims.facts import whole
-from study.claims.paper_tables import TABLE_I, paper_table_i, won
+from study.claims.paper_tables import TABLE_I, paper_table_i, standings
 from study.methods import Method
 from study.variants import FAST, Variant
 
@@ -248,13 +247,7 @@ def _row_of_each_table(runs: pd.DataFrame, seeds: int) -> pd.DataFrame:
         if counts.shape != paper_table_i().shape or not complete:
             continue
         scores = group.pivot_table(index="title", columns="method", values="test_accuracy")
-        scores = scores[list(TABLE_I)]
-        columns = {
-            "test_accuracy": scores.stack(),
-            "wins": won(scores).stack(),
-            "negative_rank": -statistics.ranks(scores).stack(),
-        }
-        rows = pd.DataFrame(columns).reset_index()
+        rows = standings(scores[list(TABLE_I)]).rename(columns={"score": "test_accuracy"})
         of_variant = pd.Series([variant] * len(rows), dtype=object)
         scale = ", ".join(sorted(set(group["scale"])))
         frames.append(rows.assign(variant=of_variant, scale=scale))

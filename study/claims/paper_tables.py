@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
-from study import published
+from study import published, statistics
 from study.methods import Method
 
 ARCGRAD = "arcgrad 10"
@@ -83,6 +83,32 @@ def won(scores: pd.DataFrame) -> pd.DataFrame:
     rounded = scores.round(6)  # as records keep
     best = rounded.eq(rounded.max(axis=1), axis=0)
     return best.div(best.sum(axis=1), axis=0)
+
+
+def standings(scores: pd.DataFrame) -> pd.DataFrame:
+    """List scores with what follows from their order: a row for each data set and method.
+
+    The columns are ``score``, ``wins`` (methods that tie share one) and ``negative_rank``.
+    """
+    columns = {"score": scores, "wins": won(scores), "negative_rank": -statistics.ranks(scores)}
+    return pd.DataFrame({name: table.stack() for name, table in columns.items()}).reset_index()
+
+
+def printed_runs(source: str) -> pd.DataFrame:
+    """Lay out a table of the papers as runs are, so that a part can be asked of it.
+
+    There is a row for each data set, number of epochs and method. The network has its name in the
+    records. No table says how many samples there were: 0, which stands for all.
+
+    Args:
+        source: the table, as :func:`study.published.printed` names it, such as "AG, Table I".
+    """
+    printed = published.printed()
+    printed = printed[printed["source"] == source]
+    metric, network = printed[["metric", "model"]].iloc[0]
+    scores = printed.pivot(index=["dataset", "epochs"], columns="method", values="value")
+    runs = standings(scores).rename(columns={"score": metric})
+    return runs.assign(samples=0, model=network.lower())
 
 
 def distance_to_table_1(grid: pd.DataFrame) -> pd.Series[float]:

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-import pandas as pd
 from IPython.display import HTML
 
-from study import ROOT, claims, published, statistics
+from study import ROOT, claims, published
 from study.claims import OWN, VERDICTS, Finding, Outcome, VariantRuns, Verdict
 from study.claims.meaning import ask
 from study.statistics import Interval
@@ -130,18 +129,8 @@ def _own(claim: str, part: str) -> Iterator[tuple[published.Effect, ...]]:
     The part's rule takes the printed numbers for runs.
     """
     source = claims.ledger()[claim].table
-    printed = published.printed()
-    printed = printed[printed["source"] == source]
-    index = ["dataset", "epochs"]
-    scores = printed.pivot(index=index, columns="method", values="value")
-    columns = {
-        printed["metric"].iloc[0]: scores,
-        "wins": claims.won(scores),
-        "negative_rank": -statistics.ranks(scores),
-    }
-    runs = pd.DataFrame({name: table.stack() for name, table in columns.items()}).reset_index()
-    runs["samples"], runs["model"] = 0, printed["model"].iloc[0].lower()
-    rows = VariantRuns(Variant(source), runs, seeds=1, unit="dataset", printed=True)
+    printed = claims.printed_runs(source)
+    rows = VariantRuns(Variant(), printed, seeds=1, unit="dataset", printed=True)
     finding = ask(claims.ledger()[claim].parts[part], rows)
     for one in finding.comparisons() if finding else ():
         if one.difference:
