@@ -41,6 +41,16 @@ class Ledger:
         """The verdicts on the claims that have runs."""
         return [one for one in self.verdicts.values() if one.verdict != "not run"]
 
+    @property
+    def theirs(self) -> list[Verdict]:
+        """Those on claims of the papers."""
+        return [one for one in self.with_runs if not outcomes.is_own(one)]
+
+    @property
+    def ours(self) -> list[Verdict]:
+        """Those on claims of this project."""
+        return [one for one in self.with_runs if outcomes.is_own(one)]
+
     @cached_property
     def comparisons(self) -> pd.DataFrame:
         """Every comparison, as :func:`study.claims.findings` lists them."""
@@ -50,17 +60,15 @@ class Ledger:
 
     def counted(self) -> dict[str, str]:
         """Count the entries of the ledger by what decides them, each with its outcomes."""
-        theirs = [one for one in self.with_runs if not outcomes.is_own(one)]
-        ours = [one for one in self.with_runs if outcomes.is_own(one)]
         proofs = [one.proof.verdict for one in self.claims.values() if one.proof]
         by_proof = [f"{proofs.count(one)} {word}" for one, word in _PROVED.items() if one in proofs]
         rows = self._rows(self.claims)
         return {
             "all": str(sum(row["verdict"] != "**answered**" for row in rows)),
-            "papers": str(len(theirs)),
-            "papers_outcomes": outcomes.summary(theirs),
-            "own": str(len(ours)),
-            "own_outcomes": outcomes.summary(ours),
+            "papers": str(len(self.theirs)),
+            "papers_outcomes": outcomes.summary(self.theirs),
+            "own": str(len(self.ours)),
+            "own_outcomes": outcomes.summary(self.ours),
             "proved": str(len(proofs)),
             "by_proof": ", ".join(by_proof),
             "not_run": str(sum(row["verdict"] == "**not run**" for row in rows)),

@@ -76,10 +76,10 @@ def tally(verdicts: Iterable[Verdict]) -> str:
     if still := counted["unresolved"]:
         said.append(f"{_number(still)} {'stays' if still == 1 else 'stay'} open")
     if outside := counted["outside the premise"]:
-        speak = "speaks" if outside == 1 else "speak"
+        speak, was = ("speaks", "was") if outside == 1 else ("speak", "were")
         said.append(
             f"{_number(outside)} {speak} of networks that have learnt their training images,"
-            " which ours had not"
+            f" and {was} run only where ours had not"
         )
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in said)
 
