@@ -349,7 +349,7 @@ def against_the_library(shape: Shape, *, passes: int, turns: int) -> list[Row]:
         ),
         "SphereFace": (
             library.SphereFaceLoss,
-            lambda x, c, h: functional.sphereface_cross_entropy(x, c, h.norm(dim=1), 4),
+            lambda x, c, h: functional.sphereface_cross_entropy(x, c, scale=h.norm(dim=1)),
         ),
     }
     rows = []

@@ -19,9 +19,10 @@ from gdlib.functional import center_update
 from gdlib.functional._arguments import (
     FLOATING,
     check_boolean,
+    check_runs,
     check_seeds,
     compute_in,
-    exactly,
+    without_autocast,
 )
 from gdlib.functional.distance import check_rate
 
@@ -61,7 +62,8 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
             raise ValueError(f"{name} must be a floating tensor of vectors; got {given}")
     values, result_dtype = compute_in(features)
     unit = _unit(compute_in(weight)[0], -2)
-    return exactly(lambda directions: directions @ unit, _unit(values, -1)).to(result_dtype)
+    directions = _unit(values, -1)
+    return without_autocast(lambda rows: rows @ unit, directions, unit.dtype).to(result_dtype)
 
 
 class _Head(nn.Module):
@@ -132,8 +134,10 @@ class NormedLinear(_ClassVectors):
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Compute logits and norms, ``[..., N, C]`` each."""
         weight = self.columns()
-        return exactly(
-            lambda hidden: (hidden @ weight, _norm(hidden, -1) * _norm(weight, -2)), features
+        return without_autocast(
+            lambda hidden: (hidden @ weight, _norm(hidden, -1) * _norm(weight, -2)),
+            features,
+            weight.dtype,
         )
 
 
@@ -166,8 +170,7 @@ class ClassCenters(_Head):
     ) -> None:
         super().__init__()
         _check_sizes(features, classes)
-        if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
-            raise ValueError(f"runs must be a whole number >= 1, or None for one run; got {runs!r}")
+        check_runs(runs)
         if rate is not None:
             check_rate(rate)
         stack = () if runs is None else (runs,)
@@ -272,7 +275,7 @@ def _initial_vectors(
         return torch.empty(classes, features).uniform_(-bound, bound)
     runs = [
         torch.empty(classes, features).uniform_(
-            -bound, bound, generator=torch.Generator().manual_seed(seed)
+            -bound, bound, generator=torch.Generator().manual_seed(int(seed))
         )
         for seed in seeds
     ]

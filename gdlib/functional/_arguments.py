@@ -272,6 +272,14 @@ def check_classes(classes: object) -> None:
         raise ValueError(f"classes must be a whole number >= 2; got {classes!r}")
 
 
+def check_runs(runs: object) -> None:
+    """Refuse what counts no runs; None stands for a single one, without a dimension of its own."""
+    if runs is None:
+        return
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+        raise ValueError(f"runs must be a whole number >= 1, or None for one run; got {runs!r}")
+
+
 def check_seeds(seeds: object) -> None:
     """Refuse what is no sequence of whole numbers, one at least."""
     if not isinstance(seeds, Iterable):
@@ -319,15 +327,15 @@ def autocasts(device: str) -> bool:
     return device != "meta" and torch.is_autocast_enabled(device)
 
 
-def exactly(layer: Callable[[Tensor], R], features: Tensor) -> R:
-    """Apply the last layer in float32 also under autocast.
+def without_autocast(layer: Callable[[Tensor], R], features: Tensor, dtype: torch.dtype) -> R:
+    """Apply the last layer in the type of its weights also under autocast.
 
     Logits that are rounded to bfloat16 put 1 - p off by percents.
     """
     if not autocasts(device := features.device.type):
         return layer(features)
     with torch.autocast(device, enabled=False):
-        return layer(features.float())
+        return layer(features.to(dtype))
 
 
 def over_classes(value: Any, logits: Tensor, dtype: torch.dtype | None = None) -> Any:

@@ -2,8 +2,9 @@
 
 They take the cosines; a scale makes logits of them. Margins and angles are in radians. A cosine of
 -inf masks its class; where that is the true one, the losses with a margin at the angle may be
-finite. On the CPU these and ArcGrad refuse logits in place of cosines, which the two that only
-scale cosines, CosFace and AdaCos, take as they are.
+finite. On the CPU these and ArcGrad refuse values above 1, which are logits and no cosines; the two
+that only scale cosines, CosFace and AdaCos, take them as they are. Values far below -1 are taken
+for masks, as -inf is.
 """
 
 from __future__ import annotations
@@ -226,6 +227,7 @@ def cosface_cross_entropy(
     return batch.reduce(softplus(batch.log_odds_against(scale * batch.values) + scale * margin))
 
 
+@tensor_by_keyword("scale", 2)
 def sphereface_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -275,6 +277,7 @@ def sphereface_cross_entropy(
             other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
             of tensors are looked at only where that costs no device synchronisation: on the CPU,
             outside ``torch.compile`` and ``torch.func`` transforms.
+        TypeError: for a tensor as scale that is not given by keyword.
 
     Example:
         Twice 60 degrees is 120 degrees, and the logits are -1 and -2:
@@ -391,6 +394,7 @@ def l_softmax_cross_entropy(
     return batch.reduce(softplus(batch.log_odds_against(batch.values, true)))
 
 
+@tensor_by_keyword("scale", 2)
 def adacos_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -429,6 +433,7 @@ def adacos_cross_entropy(
             other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
             of tensors are looked at only where that costs no device synchronisation: on the CPU,
             outside ``torch.compile`` and ``torch.func`` transforms.
+        TypeError: for a tensor as scale that is not given by keyword.
 
     Example:
         >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
@@ -597,6 +602,7 @@ def adacos_next_scale(statistics: AdaCosStatistics, minimum_scale: float | None)
     return torch.where((counted > 0) & after.isfinite(), after, before)
 
 
+@tensor_by_keyword("scale", 2)
 def arcgrad_cross_entropy(
     cosine: Tensor,
     target: Tensor,
@@ -637,6 +643,7 @@ def arcgrad_cross_entropy(
             other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
             of tensors are looked at only where that costs no device synchronisation: on the CPU,
             outside ``torch.compile`` and ``torch.func`` transforms.
+        TypeError: for a tensor as scale that is not given by keyword.
 
     Example:
         >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])

@@ -125,7 +125,8 @@ def fused_gd_cross_entropy(
     tensors ``[N]``, and get no gradient. There is no label smoothing.
 
     Raises:
-        ValueError: for inputs of other shapes.
+        ValueError: for inputs of other shapes, and for a β or τ outside its bounds; values of
+            tensors on a GPU are not looked at.
     """
     if input.ndim != 2 or target.shape != input.shape[:1]:
         raise ValueError(
@@ -140,6 +141,8 @@ def fused_gd_cross_entropy(
         ignore_index=ignore_index,
         reduction=reduction,
     )
+    batch.check("beta", beta, "> 0")
+    batch.check("temperature", temperature, "> 0")
 
     def eager(logits: Tensor) -> Tensor:
         return gd_cross_entropy(

@@ -44,7 +44,8 @@ def linear_gd_cross_entropy(
     target, beta)``. The logits are made for a few rows at a time; for ``reduction="mean"`` and
     ``"sum"`` the gradients of features, weight and bias are made in the same pass, for ``"none"``
     the logits are made a second time in the backward pass. Beside the gradients themselves the
-    memory is that of one block.
+    memory is that of one block. Features and weight in half precision are kept in float32 as well,
+    and under autocast the logits are not rounded to it.
 
     Args:
         features: inputs of the layer, :math:`h`, of shape ``[N, D]``.
@@ -107,16 +108,16 @@ def linear_gd_cross_entropy(
 
     if len(features) == 0 or not all(serves(part, beta) for part in parts):
         return eager(*parts)
-    compute, result_dtype = compute_in(features, "features")
+    values, result_dtype = compute_in(features, "features")
     rows = block_rows or max(1, _BLOCK // len(weight))
     blocks = _Blocks(
         batch,
-        beta.to(compute).expand(target.shape).unsqueeze(1) if isinstance(beta, Tensor) else beta,
+        beta.to(values).expand(target.shape).unsqueeze(1) if isinstance(beta, Tensor) else beta,
         temperature,
         rows,
     )
     return _BlockwiseLinear.apply(
-        blocks, eager, batch.scales().to(compute), target, *(part.to(compute) for part in parts)
+        blocks, eager, batch.scales().to(values), target, *(part.to(values) for part in parts)
     ).to(result_dtype)
 
 

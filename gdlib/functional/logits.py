@@ -244,7 +244,7 @@ def multi_class_hinge(
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
             the input, or float32 under autocast, as PyTorch's own losses do.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension.
         margin: :math:`m`; the paper's is 1. A number, or a tensor that broadcasts to the class
             indices.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
@@ -422,7 +422,8 @@ def margin_bias(input: Tensor, target: Tensor) -> Tensor:
     )
     if batch.classes < 2:
         raise ValueError("margin_bias needs at least two classes")
-    wrong = batch.values.scatter(batch.dim, batch.true_class, -math.inf)
+    # finite in the place of the true class, so that masked ones have a bias too
+    wrong = batch.values.scatter(batch.dim, batch.true_class, lowest(batch.values))
     bias = torch.logsumexp(wrong - wrong.amax(batch.dim, keepdim=True), batch.dim, keepdim=True)
     return batch.reduce(bias)
 

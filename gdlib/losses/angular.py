@@ -16,6 +16,7 @@ from gdlib.functional._arguments import (
     check_classes,
     check_multiple,
     check_number,
+    check_runs,
     hyperparameter,
     over_classes,
     tensor_by_keyword,
@@ -569,8 +570,7 @@ class AdaCosLoss(Loss):
         self.dynamic = dynamic
         self.minimum_scale = minimum_scale
         self.label_smoothing = label_smoothing
-        if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 1):
-            raise ValueError(f"runs must be a whole number >= 1, or None for one run; got {runs!r}")
+        check_runs(runs)
         self.process_group = process_group
         start = max(functional.adacos_fixed_scale(classes), minimum_scale or 0.0)
         self.register_buffer("scale", torch.full(() if runs is None else (runs,), start))
@@ -639,7 +639,7 @@ class AdaCosLoss(Loss):
         return functional.adacos_cross_entropy(
             cosine,
             target,
-            scale,
+            scale=scale,
             weight=self.weight,
             ignore_index=self.ignore_index,
             reduction=self.reduction,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from gdlib import heads
 from gdlib.functional import super_symmetric_projection
-from gdlib.functional._arguments import exactly
+from gdlib.functional._arguments import without_autocast
 from gdlib.models.images import ImageNetwork
 from gdlib.models.perceptron import StackedMLP
 from gdlib.models.runs import ModuleStack, RunModel
@@ -92,12 +92,15 @@ class HeadedMLP(RunModel):
         if self.head == "cosine":
             output = heads.cosines(features, weight)
         elif self.has_bias:
-            output = exactly(
+            output = without_autocast(
                 lambda hidden: torch.baddbmm(self.layers.biases[-1][:, None], hidden, weight),
                 features,
+                weight.dtype,
             )
         else:
-            output = exactly(lambda hidden: torch.bmm(hidden, weight), features)
+            output = without_autocast(
+                lambda hidden: torch.bmm(hidden, weight), features, weight.dtype
+            )
         return torch.cat([output, features], 2) if self.with_features else output
 
     def features(self, inputs: Tensor) -> Tensor:
@@ -153,24 +156,40 @@ class Head(nn.Module):
             plain = nn.Linear(features, classes, bias=bias and layer.bias is not None)
             self.layer: nn.Module = special[kind](features, classes) if kind in special else plain
         with torch.no_grad():
-            self.vectors.copy_(layer.weight)
+            self._stored.copy_(layer.weight)
             if isinstance(self.layer, nn.Linear) and self.layer.bias is not None:
                 self.layer.bias.copy_(layer.bias)
 
     @property
-    def vectors(self) -> Tensor:
-        """Return the class vectors, ``[C, D]``."""
+    def _stored(self) -> Tensor:
         return cast(Tensor, self.layer.means if self.kind == "gaussian" else self.layer.weight)
+
+    @property
+    def vectors(self) -> Tensor:
+        """Return the class vectors, ``[C, D]``: of the kind ``super-symmetric`` the projected."""
+        if self.kind == "super-symmetric":
+            return super_symmetric_projection(self._stored)
+        return self._stored
 
     def forward(self, features: Tensor) -> Tensor:
         """Compute the outputs."""
+        outputs: Any
         if self.kind == "super-symmetric":
-            with torch.no_grad():
-                self.vectors.copy_(super_symmetric_projection(self.vectors))
-        outputs = self.layer(features)
+            outputs = self._super_symmetric(features)
+        else:
+            outputs = self.layer(features)
         if not isinstance(outputs, Tensor):
             outputs = -outputs[0] if self.kind == "gaussian" else torch.cat(outputs, -1)
         return torch.cat([outputs, features], -1) if self.with_features else cast(Tensor, outputs)
+
+    def _super_symmetric(self, features: Tensor) -> Tensor:
+        """Compute logits of the projected class vectors; in training they become the layer's."""
+        vectors = self.vectors.detach()
+        if self.training:
+            # by data: a second forward pass before the backward pass changes last bits alone
+            self._stored.data.copy_(vectors)
+            vectors = self._stored
+        return nn.functional.linear(features, vectors, cast(nn.Linear, self.layer).bias)
 
 
 def with_heads(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional._arguments import check_seeds, exactly
+from gdlib.functional._arguments import autocasts, check_seeds, without_autocast
 from gdlib.models.runs import ModuleStack
 
 STEMS = ("cifar", "tiny-imagenet", "imagenet")
@@ -45,14 +45,14 @@ class ImageNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Compute logits ``[N, classes]`` of images ``[N, C, H, W]``."""
-        return exactly(self.classifier, self.features(images))
+        weight = next(self.classifier.parameters())
+        return without_autocast(self.classifier, self.features(images), weight.dtype)
 
     def features(self, images: Tensor) -> Tensor:
         """Return the inputs of the linear layer, ``[N, D]``."""
         positions: Tensor = self.body(images)  # (N, D, h, w)
-        return positions.mean(
-            (2, 3), dtype=torch.float32 if positions.dtype == torch.bfloat16 else None
-        )
+        rounded = positions.dtype == torch.bfloat16 and autocasts(images.device.type)
+        return positions.mean((2, 3), dtype=torch.float32 if rounded else None)
 
 
 def resnet18(
@@ -271,10 +271,12 @@ class FastNetwork(ImageNetwork):
     def whiten(self, images: Tensor) -> None:
         """Set the filters of the first layer by these images.
 
-        Their outputs on them are then uncorrelated and have variance 1.
+        Their outputs on them are then uncorrelated, and of mean square 1, or less for components
+        of the patches that hardly vary.
 
         Args:
-            images: normalised training images ``[N, C, H, W]``; the first 5,000 are used.
+            images: training images ``[N, C, H, W]``, normalised to mean 0; the first 5,000 are
+                used.
         """
         images = images[:5_000].double()
         patches = (
@@ -365,7 +367,7 @@ def image_stack(
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         for seed in seeds:
             # torch.manual_seed would also set the generators of every GPU
-            torch.default_generator.manual_seed(seed)
+            torch.default_generator.manual_seed(int(seed))
             networks.append(
                 IMAGE_NETWORKS[name](classes, width=width, stem=stem, channels=channels)
             )

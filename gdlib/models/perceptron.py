@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional._arguments import check_seeds, exactly, looked_on
+from gdlib.functional._arguments import check_seeds, looked_on, without_autocast
 from gdlib.models.runs import RunModel
 
 
@@ -118,7 +118,8 @@ class StackedMLP(RunModel):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute logits ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R)."""
-        return exactly(functools.partial(self._layer, len(self.weights) - 1), self.features(inputs))
+        last = functools.partial(self._layer, len(self.weights) - 1)
+        return without_autocast(last, self.features(inputs), self.weights[-1].dtype)
 
     def features(self, inputs: Tensor) -> Tensor:
         """Return the inputs of the last layer, ``[R, N, D]``."""
@@ -187,7 +188,7 @@ def _initial_layers(
 
     They come from a generator of the run.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(int(seed))
     weights, biases = [], []
     for width, units in zip(sizes[:-1], sizes[1:], strict=True):
         weight, bias = torch.empty(width, units), torch.zeros(units)

@@ -127,7 +127,12 @@ class ScheduledBetas:
             table = [self.of_all(step) for step in steps]
         else:
             table = [[of_run(step) for of_run in self.of_each] for step in steps]
-        rows = np.array(table)  # several times faster than a list
+        try:
+            rows = np.array(table)  # several times faster than a list
+        except ValueError as error:
+            raise ValueError(
+                "schedule must return a number in every step, or one β for each run in every step"
+            ) from error
         if rows.shape[1:] not in ((), (self.runs,)):
             raise ValueError(
                 f"schedule must return one β for each of the {self.runs} runs, or a number for "

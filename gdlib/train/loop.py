@@ -142,6 +142,7 @@ def train(
     """
     if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 0:
         raise ValueError(f"epochs must be >= 0, a whole number; got {epochs!r}")
+    epochs = int(epochs)
     _check_model(model)
     check_group("optimisation", optimisation, Optimisation, "Optimisation(learning_rate=0.1)")
     check_group("batches", batches, Batches, "Batches(size=32)")
@@ -193,6 +194,11 @@ def train(
         _parts(model, objective, optimizer, rates, source),
     )
     history = kept.restore()
+    if checkpoint is not None and len(history) > epochs + 1:
+        raise ValueError(
+            f"the checkpoint {checkpoint.path} holds {len(history) - 1} epochs, more than "
+            f"epochs={epochs}; ask for as many or more, or name another file"
+        )
     for past in history:  # what the schedule had seen before the interruption
         betas.follow({name: past[name] for name in past if name not in _ENTRIES})
     if isinstance(rate, Tensor):
@@ -222,6 +228,8 @@ def train(
             kept.keep(history)
     finally:
         kept.write()
+    model.train(measure is None)
+    objective.train(measure is None)
     if not all(parameter.isfinite().all() for parameter in learnt):
         _log.warning(
             "a run has diverged: there are weights that are not finite; a smaller learning_rate "
@@ -240,7 +248,7 @@ def predict(
     prepare: Callable[[Tensor], Tensor] | None = None,
     precision: str = "float32",
 ) -> Tensor:
-    """Compute the outputs of inputs ``[N, ...]``, in float32 at least; the model's mode is kept.
+    """Compute the outputs of inputs ``[N, ...]``, in float32 at least; no module's mode changes.
 
     Args:
         model: a module, or a stack of R runs, which share the inputs.
@@ -274,7 +282,7 @@ def predict(
     stack = model if isinstance(model, RunModel) else ModuleStack([model])
     device = device_of(stack)
     forward = stack.features if features else stack
-    mode = model.training
+    modes = {module: module.training for module in model.modules()}
     model.eval()
     outputs = []
     try:
@@ -285,7 +293,8 @@ def predict(
                     batch = prepare(batch)
                 outputs.append(outputs_of(forward, batch[None])[0])
     finally:
-        model.train(mode)
+        for module, training in modes.items():
+            module.training = training
     together = torch.cat(outputs, dim=1)
     return together if isinstance(model, RunModel) else together[0]
 

@@ -17,6 +17,7 @@ from gdlib.functional._arguments import check_boolean
 OPTIMIZERS = ("sgd", "adam")
 LR_SCHEDULES = ("milestones", "exponential", "one-cycle")
 PRECISIONS = ("float32", "bfloat16")
+_MOMENTUM = {"sgd": 0.0, "adam": 0.9}
 
 Prepare = Callable[[Tensor, Tensor | None], Tensor]
 """Makes what the model sees, normalised or augmented, of a batch ``[S, B, ...]`` as it lies in
@@ -48,8 +49,8 @@ class Optimisation:
     Args:
         learning_rate: step size.
         optimizer: ``"sgd"``, or ``"adam"`` with its second decay rate at 0.999.
-        momentum: heavy-ball momentum of SGD; the first decay rate of Adam, whose usual value is
-            0.9.
+        momentum: heavy-ball momentum of SGD, the first decay rate of Adam; None for PyTorch's
+            own, 0 and 0.9.
         weight_decay: coefficient of the L2 penalty that is added to the gradient. Parameters of
             the loss have none.
         lr_schedule: of the learning rate. ``"milestones"``: see there. ``"exponential"``: by the
@@ -74,25 +75,32 @@ class Optimisation:
 
     learning_rate: float
     optimizer: str = "sgd"
-    momentum: float = 0.0
+    momentum: float | None = None
     weight_decay: float = 0.0
     lr_schedule: str = "milestones"
     milestones: Sequence[int] = ()
     max_grad_norm: float | None = None
 
     def __post_init__(self) -> None:
+        _check_name("optimizer", self.optimizer, OPTIMIZERS)
+        _check_name("lr_schedule", self.lr_schedule, LR_SCHEDULES)
+        momentum = _MOMENTUM[self.optimizer] if self.momentum is None else self.momentum
+        _set(self, "momentum", momentum)
         for name in ("learning_rate", "momentum", "weight_decay"):
             value = getattr(self, name)
             if not _is_number(value) or not 0 <= value < math.inf:
                 raise ValueError(f"{name} must be finite and >= 0, got {value!r}")
-        if self.momentum >= 1:
-            raise ValueError(f"momentum must be less than 1, got {self.momentum!r}")
-        _check_name("optimizer", self.optimizer, OPTIMIZERS)
-        _check_name("lr_schedule", self.lr_schedule, LR_SCHEDULES)
+            _set(self, name, float(value))
+        if momentum >= 1:
+            raise ValueError(f"momentum must be less than 1, got {momentum!r}")
         _check_whole_numbers("milestones", self.milestones)
-        limit: object = self.max_grad_norm
-        if limit is not None and not (_is_number(limit) and limit > 0):
+        _set(self, "milestones", tuple(map(int, self.milestones)))
+        limit = self.max_grad_norm
+        if limit is None:
+            return
+        if not (_is_number(limit) and limit > 0):
             raise ValueError(f"max_grad_norm must be > 0, or None for no limit; got {limit!r}")
+        _set(self, "max_grad_norm", float(limit))
 
 
 @dataclass(frozen=True)
@@ -131,8 +139,10 @@ class Batches:
 
     def __post_init__(self) -> None:
         _check_count("size of a batch", self.size)
+        _set(self, "size", int(self.size))
         check_boolean("drop_last")(self.drop_last)
         _check_whole_numbers("seeds", self.seeds)
+        _set(self, "seeds", tuple(map(int, self.seeds)))
         for name in ("order", "prepare", "draws"):
             value = getattr(self, name)
             if value is not None and not callable(value):
@@ -207,6 +217,7 @@ class Checkpoint:
         if not isinstance(self.path, (str, os.PathLike)):
             raise TypeError(f"path must be the name of a file; got {self.path!r}")
         _check_count("every, the epochs between two checkpoints,", self.every)
+        _set(self, "every", int(self.every))
         if os.path.isdir(self.path):
             raise ValueError(
                 f"a checkpoint is a file, and {os.fspath(self.path)} is a directory; "
@@ -221,6 +232,11 @@ def check_group(name: str, given: object, kind: type, example: str) -> None:
             f"{name} must be of the kind {kind.__name__}, such as {example}; got "
             f"{type(given).__name__}"
         )
+
+
+def _set(options: object, name: str, value: object) -> None:
+    """Set a field of frozen options: a plain number, which a checkpoint can hold."""
+    object.__setattr__(options, name, value)
 
 
 def _is_number(value: object) -> TypeGuard[float]:

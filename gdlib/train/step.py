@@ -14,6 +14,7 @@ from gdlib.train.objective import Objective
 from gdlib.train.options import PRECISIONS
 from gdlib.train.source import Source, Tables, TensorSource
 
+_HALF = (torch.float16, torch.bfloat16)
 _log = logging.getLogger("gdlib.train")
 
 
@@ -30,7 +31,7 @@ def autocast(device: torch.device, precision: str, *, cached: bool = True) -> to
 
 
 def outputs_of(model: Callable[[Tensor], Any], inputs: Tensor) -> tuple[Tensor, ...]:
-    """Compute the outputs of a model, of float32 at least.
+    """Compute the outputs of a model, in float32 where it computes in half precision.
 
     Raises:
         TypeError: for outputs that are not tensors.
@@ -41,7 +42,7 @@ def outputs_of(model: Callable[[Tensor], Any], inputs: Tensor) -> tuple[Tensor, 
         raise TypeError(
             f"a model must return a tensor, or a tuple of them; got {type(returned).__name__}"
         )
-    return tuple(one.float() if one.dtype == torch.bfloat16 else one for one in outputs)
+    return tuple(one.float() if one.dtype in _HALF else one for one in outputs)
 
 
 class Step:

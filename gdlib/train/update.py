@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -36,18 +36,19 @@ def optimizer_of(
     groups: list[dict[str, Any]] = [{"params": list(model)}]
     if own:
         groups.append({"params": own, "weight_decay": 0.0})
+    momentum = cast(float, optimisation.momentum)  # None became a number when it was given
     if optimisation.optimizer == "sgd":
         return torch.optim.SGD(
             groups,
             lr=rate,
-            momentum=optimisation.momentum,
+            momentum=momentum,
             weight_decay=optimisation.weight_decay,
             fused=fused,
         )
     return torch.optim.Adam(
         groups,
         lr=rate,
-        betas=(optimisation.momentum, _SECOND_DECAY),
+        betas=(momentum, _SECOND_DECAY),
         weight_decay=optimisation.weight_decay,
         fused=fused,
         capturable=isinstance(rate, Tensor),

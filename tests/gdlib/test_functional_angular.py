@@ -74,6 +74,12 @@ class TestArccos:
                 cosine, torch.tensor([0, 1, -100]), scale=2.0
             ).isfinite()  # what is ignored may be anything
 
+    def test_class_weights_are_no_scale(self):
+        cosine, labels = torch.eye(3), torch.arange(3)
+        for name in ["arcface", "cosface", "sphereface", "adacos", "arcgrad"]:
+            with pytest.raises(TypeError, match="a tensor as scale must be given by keyword"):
+                getattr(functional, f"{name}_cross_entropy")(cosine, labels, torch.ones(3))
+
 
 class TestArcFace:
     def test_by_hand(self):

@@ -166,6 +166,10 @@ class TestLargeMargin:
         with pytest.raises(ValueError, match="two classes"):
             margin_bias(torch.zeros(2, 1), torch.tensor([0, 0]))
 
+    def test_where_wrong_classes_are_masked(self):
+        masked = torch.tensor([[1.0, -math.inf, 3.0], [1.0, -math.inf, -math.inf]])
+        assert margin_bias(masked, torch.tensor([0, 0])).tolist() == [0.0, 0.0]
+
 
 class TestSuperSymmetry:
     def test_projection(self):

@@ -32,7 +32,8 @@ class TestHead:
     def test_starts_with_the_weights_of_the_layer(self, kind):
         plain, state = layer(), torch.get_rng_state()
         head = Head(plain, kind)
-        assert torch.equal(head.vectors, plain.weight) and head.vectors is not plain.weight
+        start = head.layer.means if kind == "gaussian" else head.layer.weight
+        assert torch.equal(start, plain.weight) and start is not plain.weight
         assert torch.equal(torch.get_rng_state(), state)
 
     def test_linear(self):
@@ -72,13 +73,26 @@ class TestHead:
         optimizer = torch.optim.SGD(head.parameters(), lr=0.5)
         F.cross_entropy(found, torch.tensor([0, 1, 2, 3, 0])).backward()
         optimizer.step()
-        assert not torch.allclose(
-            head.vectors, super_symmetric_projection(head.vectors.detach()), atol=1e-4
-        )  # the step left it
+        left = head.layer.weight.detach().clone()
+        back = super_symmetric_projection(left)
+        assert not torch.allclose(left, back, atol=1e-4)  # the step left it
+        torch.testing.assert_close(head.vectors, back)
         head(FEATURES)
-        torch.testing.assert_close(
-            head.vectors, super_symmetric_projection(head.vectors.detach())
-        )  # and it is back
+        torch.testing.assert_close(head.layer.weight, back)
+
+    def test_evaluation_moves_no_super_symmetric_vectors(self):
+        head = Head(layer(), "super-symmetric").eval()
+        found = head(FEATURES)
+        assert torch.equal(head.layer.weight, layer().weight)
+        torch.testing.assert_close(found, FEATURES @ head.vectors.T + layer().bias)
+
+    def test_two_forward_passes_before_one_backward_pass(self):
+        head = Head(layer(), "super-symmetric")
+        (head(FEATURES).square().sum() + head(FEATURES).square().sum()).backward()
+        twice = head.layer.weight.grad.clone()
+        head.zero_grad()
+        (2 * head(FEATURES).square().sum()).backward()
+        torch.testing.assert_close(twice, head.layer.weight.grad)
 
     @pytest.mark.parametrize("kind", HEADS)
     def test_features_stand_behind_the_outputs(self, kind):
@@ -102,9 +116,11 @@ class TestWithHeads:
         form = {"classes": 10, "width": 0.125, "stem": "tiny-imagenet"}
         plain = image_stack("resnet18", [0, 1], **form)
         headed = with_heads(image_stack("resnet18", [0, 1], **form), kind)
-        assert torch.equal(class_vectors(headed), class_vectors(plain)) and class_vectors(
-            plain
-        ).shape[:2] == (2, 10)
+        vectors = class_vectors(plain)
+        assert vectors.shape[:2] == (2, 10)
+        if kind == "super-symmetric":
+            vectors = torch.stack([super_symmetric_projection(one) for one in vectors.detach()])
+        assert torch.equal(class_vectors(headed), vectors)
         same = dict(plain.named_parameters())
         others = [
             (name, parameter)

@@ -443,6 +443,13 @@ class TestRunAxis:
             features, predict(stack, batch, features=True)[0]
         )
 
+    def test_computes_in_the_type_of_its_weights(self):
+        for dtype in (torch.bfloat16, torch.float64):
+            network, batch = resnet18(**TINY).eval().to(dtype), images(2, 3, 16, 16).to(dtype)
+            assert network(batch).dtype == dtype
+            with torch.autocast("cpu", torch.bfloat16):
+                assert network(batch).dtype == dtype
+
     def test_while_a_graph_is_recorded_every_run_has_its_stream(self, monkeypatch):
         events: list[str] = []
 

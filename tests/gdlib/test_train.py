@@ -537,6 +537,17 @@ class TestScheduleAndHistory:
         predict(model, inputs)
         assert not model.training
 
+    def test_predict_leaves_a_frozen_layer_frozen(self):
+        model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3))
+        model[0].eval()
+        predict(model, torch.zeros(5, 4))
+        assert model.training and not model[0].training and model[1].training
+
+    def test_predict_gives_float32_of_half_precision(self):
+        for dtype in (torch.float16, torch.bfloat16):
+            half = nn.Linear(4, 3).to(dtype)
+            assert predict(half, torch.zeros(5, 4, dtype=dtype)).dtype == torch.float32
+
     def test_order(self):
         first, second = batch_order(0, 1, 100), batch_order(0, 2, 100)
         assert sorted(first.tolist()) == list(range(100)) == sorted(second.tolist())
@@ -778,6 +789,11 @@ class TestCheckpoint:
         _, history = self.interrupted(tmp_path / "done.pt", at=-1)
         _, again = self.interrupted(tmp_path / "done.pt", at=-1)
         assert [entry["epoch"] for entry in again] == [entry["epoch"] for entry in history]
+
+    def test_fewer_epochs_than_a_file_holds(self, tmp_path):
+        self.interrupted(tmp_path / "state.pt", at=-1)
+        with pytest.raises(ValueError, match="holds 5 epochs, more than epochs=3; ask for as many"):
+            self.interrupted(tmp_path / "state.pt", at=-1, epochs=3)
 
     def test_of_another_training(self, tmp_path):
         self.interrupted(tmp_path / "state.pt", at=-1)

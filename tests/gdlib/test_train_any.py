@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,7 @@ from gdlib.train import (
     train,
 )
 from gdlib.train.manual import ManualStep
+from gdlib.train.update import optimizer_of
 
 SGD = Optimisation(0.1, momentum=0.9)
 TEN = Batches(10)
@@ -790,3 +792,46 @@ def test_the_lines_of_the_book(tmp_path, monkeypatch):
     assert names["predictions"].shape == (200,)
     assert (names["predictions"] == labels).float().mean() > 0.85
     assert len(names["history"]) == 21
+
+
+def test_a_finished_training_leaves_the_mode_of_a_fresh_one(tmp_path):
+    for name, measure in (("without", None), ("with", lambda model, epoch: {"one": 1.0})):
+        for _ in range(2):
+            model = net()
+            fit(model, nn.CrossEntropyLoss(), measure=measure, checkpoint=tmp_path / name)
+            assert model.training == (measure is None)
+
+
+def test_numbers_of_numpy_can_be_kept(tmp_path):
+    optimisation = Optimisation(
+        np.float64(0.1),
+        momentum=np.float32(0.5),
+        weight_decay=np.float32(1e-3),
+        milestones=np.array([1]),
+        max_grad_norm=np.float64(1.0),
+    )
+    for _ in range(2):
+        history = fit(
+            StackedMLP([4, 6, 3], list(np.arange(2))),
+            GDCrossEntropyLoss(),
+            epochs=np.int64(2),
+            optimisation=optimisation,
+            batches=Batches(size=np.int64(5), seeds=np.arange(2)),
+            checkpoint=Checkpoint(tmp_path / "state.pt", every=np.int64(1)),
+        )
+        assert [entry["epoch"] for entry in history] == [0, 1, 2]
+
+
+def test_adam_has_the_decay_rates_of_pytorch():
+    weights = [nn.Parameter(torch.zeros(1))]
+    for given, first in ((None, 0.9), (0.5, 0.5)):
+        asked = Optimisation(1e-3, optimizer="adam", momentum=given)
+        optimizer = optimizer_of(asked, weights, [], rate=1e-3, fused=None)
+        assert optimizer.defaults["betas"] == (first, 0.999)
+    assert Optimisation(1e-3).momentum == 0
+
+
+def test_a_schedule_that_gives_now_a_number_and_now_a_list():
+    stack = StackedMLP([4, 6, 3], [0, 1])
+    with pytest.raises(ValueError, match="a number in every step, or one β for each run"):
+        fit(stack, GDCrossEntropyLoss(), schedule=lambda step: [0.1, 0.2] if step % 2 else 0.1)

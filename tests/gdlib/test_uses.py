@@ -443,7 +443,7 @@ class TestTrainer:
     def test_options(self, make: Callable[[], object], message: str) -> None:
         with pytest.raises((TypeError, ValueError), match=message):
             make()
-        assert Optimisation(0.1, milestones=range(3)).milestones == range(3)
+        assert Optimisation(0.1, milestones=range(3)).milestones == (0, 1, 2)
         assert Execution().precision == "float32"
 
 

@@ -126,16 +126,16 @@ class TestAgainstTheFunctions:
         for step in (0, 1, 2):
             annealing = 1500 / (1 + 0.1 * step)
             if name == "a-softmax":
-                arguments, function = (
-                    (values, rest.norm(dim=2)),
-                    functional.sphereface_cross_entropy,
-                )
+                more = [{"scale": norms} for norms in rest.norm(dim=2)]
+                function = functional.sphereface_cross_entropy
             else:
-                arguments, function = (values, rest), functional.l_softmax_cross_entropy
+                more = [{"norms": norms} for norms in rest]
+                function = functional.l_softmax_cross_entropy
+            options = {"margin": 4, "annealing": annealing, "reduction": "none"}
             expected = torch.stack(
                 [
-                    function(of_run, labels, more, 4, annealing=annealing, reduction="none")
-                    for of_run, more, labels in zip(*arguments, LABELS, strict=True)
+                    function(of_run, labels, **of_loss, **options)
+                    for of_run, of_loss, labels in zip(values, more, LABELS, strict=True)
                 ]
             )
             torch.testing.assert_close(loss(given, LABELS, BETA), expected)
@@ -289,6 +289,18 @@ class TestExperiments:
             name: other["metrics"][name] for name in one["metrics"]
         }  # what is measured of the first layer is not in one with a head
         assert one["metrics"] == pytest.approx(shared, rel=1e-4, abs=1e-5)
+
+    def test_the_link_is_that_of_gradient_decay_alone(self):
+        common = {"betas": [1], "epochs": 1, "hidden": [8], "validation_size": 37}
+        for loss in ("gd", "softmax", "focal 2"):
+            (run,) = train_stack(small_train(loss=loss, **common)).runs
+            assert ("test_ece_link" in run["metrics"]) == (loss == "gd")
+
+    def test_a_run_with_label_noise_has_wrong_labels(self):
+        common = {"betas": [1], "epochs": 1, "hidden": [8]}
+        for noise in (0.0, 0.2):
+            runs = records.to_frame(train_stack(small_train(label_noise=noise, **common)))
+            assert runs["wrong_labels"].tolist() == [noise] * len(runs)
 
     def test_a_perceptron_learns_with_it(self, subtests):
         for text in [
