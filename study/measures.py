@@ -55,7 +55,9 @@ def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def final_measures(
-    dataset: data.Dataset, scaled_logits: Callable[[data.Split], Tensor], betas: Sequence[float]
+    dataset: data.Dataset,
+    scaled_logits: Callable[[data.Split], Tensor],
+    betas: Sequence[float | None],
 ) -> list[dict[str, Any]]:
     """Measure the last epoch from the logits ``[R, N, C]`` over τ.
 
@@ -63,6 +65,11 @@ def final_measures(
 
     With a validation split, temperature and vector scaling are fitted on it, and their test metrics
     carry the suffixes ``_temperature`` and ``_vector``; those of the β link carry ``_link``.
+
+    Args:
+        dataset: the splits.
+        scaled_logits: computes the logits of a split.
+        betas: that of each run for the link; None for a loss without β, which has no link.
     """
     splits = {"train": dataset.train, "test": dataset.test, "valid": dataset.valid}
     logits = {
@@ -101,10 +108,10 @@ def final_measures(
                 metrics[f"test_nll{suffix}"] = float(F.cross_entropy(scaled, test_labels))
                 probabilities[suffix] = torch.softmax(scaled, 1)
             run["scaling_temperature"] = temperature.temperature
-            probabilities["_link"] = calibration.beta_link(probabilities[""], beta)
-            metrics["test_nll_link"] = calibration.negative_log_likelihood(
-                probabilities["_link"], test_labels
-            )
+            if beta is not None:
+                linked = calibration.beta_link(probabilities[""], beta)
+                probabilities["_link"] = linked
+                metrics["test_nll_link"] = calibration.negative_log_likelihood(linked, test_labels)
         for suffix, values in probabilities.items():
             _calibrated(run, values, test_labels, suffix)
         final.append(run)

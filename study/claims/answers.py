@@ -20,8 +20,8 @@ from study.claims.evidence import chosen, with_facts
 from study.claims.load import Part, ledger
 from study.claims.narrowing import beside
 from study.claims.selections import selection
+from study.records.frame import STACKED
 
-_OF_RUNS = ("betas", "warmups", "feedbacks", "temperatures", "seeds")
 _TRAINING_IMAGES: Mapping[str, int] = {
     "mnist": 60_000,
     "svhn": 73_257,
@@ -92,7 +92,7 @@ def _rows(job: Job) -> list[dict[str, Any]]:
     asked: dict[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in job.experiment.model_dump().items()
-        if name not in _OF_RUNS
+        if name not in STACKED
     }
     asked |= {"campaign": job.campaign, "job": job.id, "experiment": job.notebook}
     if job.notebook == "cost":

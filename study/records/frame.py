@@ -18,6 +18,9 @@ from study.records.columns import check
 from study.records.files import plain
 from study.records.record import NAME, REHEARSAL, Record, load
 
+STACKED = ("betas", "warmups", "feedbacks", "temperatures", "seeds")
+"""The parameters of a job that list its runs: each run has one value of them."""
+
 
 def read(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> pd.DataFrame:
     """Read a folder of records, or paths of records, as one table.
@@ -86,8 +89,7 @@ def to_frame(record: Record) -> pd.DataFrame:
 
 
 def _rows(record: Record) -> list[dict[str, Any]]:
-    of_runs = ("betas", "warmups", "feedbacks", "temperatures", "seeds")
-    job = {name: value for name, value in record.parameters.items() if name not in of_runs}
+    job = {name: value for name, value in record.parameters.items() if name not in STACKED}
     job |= {
         "experiment": record.experiment,
         "scale": record.scale,
@@ -95,7 +97,7 @@ def _rows(record: Record) -> list[dict[str, Any]]:
         "data_source": record.data.get("source"),
         "model_parameters": record.model.get("parameters"),
         "train_samples": record.data.get("train"),
-        "wrong_labels": record.data.get("wrong_labels", 0.0),
+        "wrong_labels": record.data.get("wrong_labels", record.parameters.get("label_noise", 0.0)),
         "time": record.environment.get("time"),
     }
     rows = []

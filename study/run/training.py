@@ -269,7 +269,9 @@ def _final(
     """Measure each run after the last epoch, for its record."""
     experiment, dataset = evaluation.experiment, evaluation.dataset
     betas = [run.schedule(math.inf) for run in runs]
-    final = final_measures(dataset, evaluation.logits, betas)
+    # the link is that of gradient decay
+    linked = [beta if experiment.loss == "gd" else None for beta in betas]
+    final = final_measures(dataset, evaluation.logits, linked)
     if isinstance(evaluation.model, models.StackedMLP):
         layer = first_layer(evaluation.model, experiment.activation, dataset.train.inputs)
         for name, values in layer.items():

@@ -253,13 +253,16 @@ class Numbers:
                 f"no metric {metric!r}" + (f"; did you mean {close[0]!r}?" if close else "")
             )
         sides = [_label(side) for side in (method, minus) if side is not None]
-        wide = runs.pivot_table(index=["variant", "seed"], columns="schedule", values=metric)
+        measured = runs.dropna(subset=[metric])
+        there = measured["schedule"].unique()
         for side in sides:
-            if side not in wide:
-                raise Missing(
-                    f"no {metric} of {side!r}; there are {', '.join(wide.columns) or 'none'}"
-                )
-        wide = metric_named(metric).factor * wide[sides].dropna()
+            if side not in there:
+                raise Missing(f"no {metric} of {side!r}; there are {', '.join(there) or 'none'}")
+        asked = measured[measured["schedule"].isin(sides)]
+        each = asked.set_index(["variant", "seed", "schedule"])[metric]
+        if each.index.has_duplicates:
+            raise Missing(f"several runs of one seed for {metric} of {sides}; select by where(...)")
+        wide = metric_named(metric).factor * each.unstack()[sides].dropna()
         own, other = wide[sides[0]], wide[sides[1]] if minus is not None else 0.0 * wide[sides[0]]
         means = (own - other).groupby(level=0).mean()
         factor = metric_named(metric).factor

@@ -166,8 +166,10 @@ def test_an_outcome_for_a_sentence_pairs_by_seed() -> None:
     assert prose.written(tables.Numbers(unequal).x(20, minus=5)) == "−0.2"
     with pytest.raises(prose.Missing, match="no metric 'y'"):
         numbers.y(5)
-    with pytest.raises(prose.Missing, match="no x of '1'; there are 20, 5"):
+    with pytest.raises(prose.Missing, match="no x of '1'; there are 5, 20"):
         numbers.x(1)
+    with pytest.raises(prose.Missing, match="several runs of one seed for x of"):
+        tables.Numbers(pd.concat([runs, runs])).x(5)
     with pytest.raises(prose.Missing, match="no x of '5'"):
         prose.written(tables.Numbers(runs.assign(x=float("nan"))).x(5))
 
