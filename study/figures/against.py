@@ -117,7 +117,7 @@ def against(
             ax.set_ylabel(label)
         if name and index < len(names):
             ax.set_title(in_lines(name), fontsize="small")
-        _axis(ax, x, titled=index >= len(axes) - columns)
+        _axis(ax, x, titled=index >= len(names) * len(outcomes) - columns)
         if how == "difference" or column == "overconfidence":
             ax.axhline(0, color="0.3", linewidth=0.9, zorder=0)
     for ax in axes:

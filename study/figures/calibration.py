@@ -34,14 +34,7 @@ def reliability_diagrams(table: pd.DataFrame) -> Figure:
                 color=schedule_style(str(runs["schedule"].iloc[0]))["color"],
             )
             error = f"ECE {100 * runs['test_ece'].mean():.1f} %"
-            ax.text(
-                0.04,
-                0.95,
-                error,
-                va="top",
-                fontsize="small",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-            )
+            ax.text(0.04, 0.95, error, va="top", fontsize="small")
         else:
             ax.set_visible(False)
     shown = {
@@ -92,10 +85,11 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
             ax.errorbar(
                 mean["test_ece"],
                 mean["test_accuracy"],
-                label=method_name(str(label)),
                 **bars,
                 **look,
             )
+            # the legend has every mark filled: whether it is depends on the panel
+            ax.plot([], [], marks[label], color=color, label=method_name(str(label)))
         ax.set_xlim(left=0)
     one_legend(figure, [ax for ax, _ in drawn], ncols=3)
     return figure

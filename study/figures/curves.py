@@ -34,7 +34,7 @@ def curves(
     height: float = 2.7,
     width: float = 0.0,
     each: bool = False,
-    log: Literal["", "x", "y"] = "",
+    log: Literal["", "x", "y", "xy"] = "",
     ylim: tuple[float, float] | None = None,
     legend: str | None = None,
 ) -> Figure:
@@ -58,13 +58,13 @@ def curves(
         height: of a panel, in inches.
         width: of a panel; as the columns have it if it is 0.
         each: whether every seed has a line of its own.
-        log: the axis that is logarithmic.
+        log: the axes that are logarithmic, such as ``"xy"``.
         ylim: the ends of the vertical one.
         legend: the title of the legend.
     """
     if table.empty:
         return not_run()
-    xlabel = "epoch, logarithmic" if log == "x" else "epoch"
+    xlabel = "epoch, logarithmic" if "x" in log else "epoch"
     figure, drawn = panels(
         table,
         panel,
@@ -85,7 +85,7 @@ def curves(
     for ax, of_panel in drawn:
         for label, runs in of_panel.groupby(line, sort=False):
             epochs = np.array(runs[f"curve_{x}"].iloc[0])
-            shown = epochs >= (1 if log == "x" else 0)
+            shown = epochs >= (1 if "x" in log else 0)
             values = np.array(runs[f"curve_{y}"].tolist(), dtype=float)[:, shown]  # (seeds, epochs)
             look = looks[str(label)]
             for one in values if each else values.mean(0, keepdims=True):
@@ -93,13 +93,15 @@ def curves(
             if len(values) > 1 and not each:
                 mean, spread = values.mean(0), values.std(0, ddof=1)
                 band = (
-                    (values.min(0), values.max(0)) if log == "y" else (mean - spread, mean + spread)
+                    (values.min(0), values.max(0)) if "y" in log else (mean - spread, mean + spread)
                 )
                 ax.fill_between(epochs[shown], *band, color=look["color"], alpha=0.18, linewidth=0)
-        ax.set(yscale="log" if log == "y" else "linear", ylim=ylim)
+        ax.set_yscale("log" if "y" in log else "linear")
+        if ylim:
+            ax.set_ylim(ylim)
         if metric(y).is_accuracy:
             ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}")
-        if log == "x":
+        if "x" in log:
             ax.set_xscale("log")
             ax.xaxis.set_major_formatter("{x:g}")
         else:

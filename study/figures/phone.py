@@ -136,23 +136,26 @@ def _stack_part(part: Any, wide: float, high: float) -> float:
     grid = part.add_gridspec(len(rows), columns, height_ratios=heights)
     last_row = max(row for row, _ in places)
     shared = last_row > 0 and not any(cells[place][0].get_xlabel() for place in places[:1])
+    # what is up on each panel: its own label, or that of the row that it was in
+    firsts = {row: cells[min(place for place in places if place[0] == row)][0] for row, _ in places}
+    labels = [cells[place][0].get_ylabel() or firsts[place[0]].get_ylabel() for place in places]
     for number, place in enumerate(places):
         left, lowest = number % columns == 0, number >= len(places) - columns
-        beginning = cells[min(other for other in places if other[0] == place[0])][0]
+        said = not left and labels[number] == labels[number - number % columns]
         for ax in cells[place]:
             ax.set_subplotspec(grid[number // columns, number % columns])
         ax, top = cells[place][0], cells[min(other for other in places if other[1] == place[1])][0]
         if shared and not ax.get_title():
             ax.set_title(top.get_title(), fontsize=top.title.get_fontsize())
         ax.xaxis.set_tick_params(labelbottom=True)
-        if left:
+        if said:
+            ax.set_ylabel("")
+        else:
             ax.yaxis.set_tick_params(labelleft=True)
             if not isinstance(
                 ax.yaxis.get_major_formatter(), (FixedFormatter, StrCategoryFormatter)
             ):
-                ax.set_ylabel(ax.get_ylabel() or beginning.get_ylabel())
-        elif ax.get_ylabel() == beginning.get_ylabel():
-            ax.set_ylabel("")
+                ax.set_ylabel(labels[number])
         if shared:
             below = cells[max(other for other in places if other[1] == place[1])][0]
             label = below.get_xlabel() if lowest else ""

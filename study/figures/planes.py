@@ -17,7 +17,7 @@ _CLASSES = (
     *("#0173b2", "#c77f00", "#029e73", "#c45500", "#b565a7"),
     *("#a0703c", "#d0689f", "#777777", "#8a8a00", "#3a93c9"),
 )
-_OVERLAP = 1.6  # height of the tallest slice, in distances between two slices
+_OVERLAP = 0.95  # height of the tallest slice, in distances between two slices
 
 
 def feature_planes(table: pd.DataFrame) -> Figure:
@@ -25,7 +25,8 @@ def feature_planes(table: pd.DataFrame) -> Figure:
 
     There is a panel for each variant and schedule (GD-1 figure 1, GD-2 figure 1).
 
-    The number of a class stands at the median of its samples.
+    The number of a class stands at the median of the quarter of its samples that is farthest from
+    the origin, where the classes are apart.
     """
     first = table[table["seed"] == table["seed"].min()]
     figure, drawn = panels(
@@ -41,9 +42,11 @@ def feature_planes(table: pd.DataFrame) -> Figure:
         for index in np.unique(classes):
             own = classes == index
             ax.scatter(x[own], y[own], color=_CLASSES[index % 10], s=7, alpha=0.6, linewidths=0)
+            distance = np.hypot(x, y)
+            outer = own & (distance >= np.quantile(distance[own], 0.75))
             ax.text(
-                np.median(x[own]),
-                np.median(y[own]),
+                np.median(x[outer]),
+                np.median(y[outer]),
                 str(index),
                 ha="center",
                 va="center",

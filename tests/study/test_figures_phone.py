@@ -48,6 +48,17 @@ def test_panels_stand_below_each_other_and_each_says_what_it_shows(figure: Figur
     assert all(ax.yaxis.get_tick_params()["labelleft"] for ax in figure.axes)
 
 
+def test_a_row_that_begins_at_the_right_keeps_its_label() -> None:
+    figure, axes = plt.subplots(2, 3, figsize=(9.0, 5.0), layout="constrained", sharey="row")
+    for row, name in enumerate(("above", "below")):
+        axes[row, 0].set_ylabel(name)
+    phone.stack(figure)
+    # two columns: the second row of three begins beside the end of the first
+    labels = [ax.get_ylabel() for ax in figure.axes]
+    assert labels == ["above", "", "above", "below", "below", ""]
+    plt.close(figure)
+
+
 def test_nothing_is_cut_and_a_legend_has_as_many_columns_as_fit(figure: Figure) -> None:
     phone.stack(figure)
     figure.canvas.draw()
