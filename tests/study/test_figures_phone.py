@@ -49,7 +49,7 @@ def test_panels_stand_below_each_other_and_each_says_what_it_shows(figure: Figur
 
 
 def test_a_row_that_begins_at_the_right_keeps_its_label() -> None:
-    figure, axes = plt.subplots(2, 3, figsize=(9.0, 5.0), layout="constrained", sharey="row")
+    figure, axes = plt.subplots(2, 3, figsize=(6.5, 5.0), layout="constrained", sharey="row")
     for row, name in enumerate(("above", "below")):
         axes[row, 0].set_ylabel(name)
     phone.stack(figure)
