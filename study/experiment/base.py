@@ -12,8 +12,8 @@ from study.experiment.mistakes import explanation
 
 PLACES = {
     "record": "file to write the record to; empty for none",
-    "checkpoint_dir": "folder for the checkpoint by which an interrupted training goes on, in "
-    "notebooks that train one stack; empty for none",
+    "checkpoint_dir": "folder for the checkpoint of a stack, by which an interrupted training goes "
+    "on; empty for none",
 }
 """The parameters of every notebook that say where something is written, not what is measured."""
 
