@@ -39,10 +39,10 @@ def feature_planes(table: pd.DataFrame) -> Figure:
     )
     for ax, runs in drawn:
         x, y, classes = (np.array(runs["points"].iloc[0][name]) for name in ("x", "y", "label"))
+        distance = np.hypot(x, y)
         for index in np.unique(classes):
             own = classes == index
             ax.scatter(x[own], y[own], color=_CLASSES[index % 10], s=7, alpha=0.6, linewidths=0)
-            distance = np.hypot(x, y)
             outer = own & (distance >= np.quantile(distance[own], 0.75))
             ax.text(
                 np.median(x[outer]),
