@@ -427,18 +427,11 @@ def main(given: Sequence[str] | None = None) -> None:
                         *pair, shape, passes=1, turns=turns, keep=keep, processes=processes
                     )
                 )
-    if can_compile():
+    if not options.smoke and can_compile():
         for shape, (passes, turns) in COMPILED_SHAPES.items():
-            if not options.smoke or shape == (256, 1000):
-                rows += through_the_compiler(
-                    # each function is compiled once where it is only seen whether it runs
-                    ("compiled pass",) if options.smoke else COMPILED,
-                    shape,
-                    passes=passes,
-                    turns=1 if options.smoke else turns,
-                    keep=linux,
-                    processes=processes,
-                )
+            rows += through_the_compiler(
+                COMPILED, shape, passes=passes, turns=turns, keep=linux, processes=processes
+            )
     if linux:
         for shape in [(256, 1000)] if options.smoke else MEMORY_SHAPES:
             rows += [

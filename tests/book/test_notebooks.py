@@ -21,6 +21,10 @@ from study import records
 from study.experiment import EXPERIMENTS, StepCost, parameter_cell
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import page_kernels  # noqa: E402
+
 HTML = ROOT / "_build" / "html"
 NOTEBOOKS = sorted((ROOT / "notebooks" / "experiments").glob("*.md"))
 PAGES = sorted([*(ROOT / "notebooks").rglob("*.md"), *(ROOT / "book").glob("*.md")])
@@ -113,9 +117,19 @@ OTHER = {
 }
 
 
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Kernels that have imported what the templates do, and keep no history."""
+    imports = ["from study import figures, measures, records, run, tables"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
+        with page_kernels.started(imports) as name:
+            yield name
+
+
 @pytest.mark.parametrize("source", NOTEBOOKS, ids=name_of)
-def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path) -> None:
-    """`jupytext | papermill` as the how-to page has it.
+def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path, kernel: str) -> None:
+    """`jupytext | papermill` as the how-to page has it, with a kernel that has imported before.
 
     The record is read back, and the parameters are really in it.
     """
@@ -123,7 +137,7 @@ def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path) -> 
     python, executed = sys.executable, tmp_path / "run.ipynb"
     command = (
         f"{python} -m jupytext --to ipynb -o - {source}"
-        f" | {python} -m papermill - {executed} --no-progress-bar"
+        f" | {python} -m papermill - {executed} -k {kernel} --no-progress-bar"
     )
     other = {name: value for name, value in OTHER.items() if name in kind.parameters()}
     values = "".join(f" -y '{name}: {json.dumps(value)}'" for name, value in other.items())
@@ -148,7 +162,7 @@ def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path) -> 
     assert table["test_accuracy"].between(0, 1).all()
 
 
-def test_a_wrong_value_and_a_foreign_record_stop_a_notebook(tmp_path: Path) -> None:
+def test_a_wrong_value_and_a_foreign_record_stop_a_notebook(tmp_path: Path, kernel: str) -> None:
     source, converted = ROOT / "notebooks" / "experiments" / "train.md", tmp_path / "train.ipynb"
     nbformat.write(jupytext.read(source), converted)
     record = tmp_path / "record.json"
@@ -160,9 +174,8 @@ def test_a_wrong_value_and_a_foreign_record_stop_a_notebook(tmp_path: Path) -> N
         str(converted),
         str(tmp_path / "run.ipynb"),
         "--no-progress-bar",
-        "-p",
-        "record",
-        str(record),
+        *("-k", kernel),
+        *("-p", "record", str(record)),
     ]
     for wrong, message in (
         ("rely", "got 'rely'; did you mean 'relu'"),

@@ -227,13 +227,9 @@ def test_mypy_flags_what_types_can_say(root: Path, user_code) -> None:
     if find_spec("mypy") is None:
         pytest.skip("mypy is not installed")
     path, *_ = user_code
-    command = [
-        *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--output=json"),
-        *("--cache-dir", str(path.parent / "cache"), str(path)),
-    ]
-    done = subprocess.run(
-        command, cwd=path.parent, env={"MYPYPATH": str(root)}, capture_output=True, text=True
-    )
+    # with the settings of `make types`, whose cache has what mypy knows of torch
+    command = [sys.executable, "-m", "mypy", "--output=json", str(path)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     found = {
         row["line"]

@@ -1,13 +1,17 @@
-"""The experiment that most tests train: constants alone, one seed, ten epochs."""
+"""What most tests train, what a run of it leaves, and a notebook run without a kernel."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
+
+from nbformat import NotebookNode
 
 from study.experiment import Train
 
 small_train = partial(Train, warmups=(), seeds=(0,), epochs=10)
+"""Constants alone, one seed, ten epochs."""
 
 
 def measured(accuracy: float = 0.5, epochs: int = 2) -> dict[str, Any]:
@@ -36,3 +40,13 @@ def measured(accuracy: float = 0.5, epochs: int = 2) -> dict[str, Any]:
 
 SAMPLES = {"train": 10, "valid": 0, "test": 5}
 """Of what :func:`measured` tells."""
+
+
+def execute(notebook: NotebookNode, parameters: Mapping[str, Any]) -> None:
+    """Execute the cells in this process, with parameters in place of the first cell's."""
+    names: dict[str, Any] = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            exec(cell.source, names)
+            if "parameters" in cell.metadata.get("tags", []):
+                names |= parameters

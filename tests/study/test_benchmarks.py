@@ -258,7 +258,28 @@ def test_make_bench_runs_every_script() -> None:
     assert f"for script in {' '.join(SCRIPTS)} gpu;" in recipe and "benchmarks.summary" in recipe
 
 
-# -- what is compared is the same training ---------------------------------------------------------
+# -- what is compared is the same loss, the same training ------------------------------------------
+
+
+@pytest.mark.usefixtures("threads")
+def test_the_pass_that_is_compiled_is_the_loss_and_its_gradient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the compiler is given it: a smoke run compiles nothing, so here it is called as it is."""
+    monkeypatch.setattr(loss, "compiler_of", lambda function: function)
+    monkeypatch.setattr(loss, "in_a_fresh_process", lambda function, *given: function(*given))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # the first call sets another
+    logits, labels = loss.inputs((6, 20), False)
+    (expected,) = torch.autograd.grad(loss.decayed(logits, labels), logits)
+    for name in loss.COMPILED:
+        function = loss.LOSSES[name].function
+        torch.testing.assert_close(function(logits, labels), loss.decayed(logits, labels))
+        (slope,) = torch.autograd.grad(function(logits, labels), logits)
+        torch.testing.assert_close(slope, expected)
+    size = {"passes": 1, "turns": 1, "keep": False, "processes": 1}
+    rows = loss.through_the_compiler(loss.COMPILED, (6, 20), **size)
+    assert [found.kind for found in rows] == 3 * ["share of the time"] + ["seconds"]
+    assert [found.title for found in rows][-1].startswith("first call of gd_cross_entropy")
 
 
 def test_a_sweep_by_vmap_ends_in_the_weights_of_the_loop() -> None:

@@ -17,9 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import papermill
 import psutil
 import pytest
 import yaml
+from nbformat import NotebookNode
 
 from study import campaign as campaigns
 from study.campaign import CampaignError, Job
@@ -28,7 +30,7 @@ from study.campaign.agreement import agreement, report
 from study.campaign.run import run
 from study.campaign.watch import Watch
 from study.experiment import Train, parameter_cell
-from tests.study.small import SAMPLES, measured
+from tests.study.small import SAMPLES, execute, measured
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -119,6 +121,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     notebook.write_text(NOTEBOOK, encoding="utf-8")
     write(tmp_path, CAMPAIGN)
     return tmp_path
+
+
+@pytest.fixture
+def no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notebooks run in this process, which has imported everything."""
+
+    def execute_notebook(
+        notebook: NotebookNode, output: Path, *, parameters: dict[str, Any], cwd: Path, **_: object
+    ) -> None:
+        monkeypatch.chdir(cwd)
+        execute(notebook, parameters)
+
+    monkeypatch.setattr(papermill, "execute_notebook", execute_notebook)
 
 
 def write(project: Path, content: object) -> Path:
@@ -605,6 +620,7 @@ def test_nothing_is_trained_where_the_record_cannot_be_written(project: Path) ->
     assert not (project / "started").exists()
 
 
+@pytest.mark.usefixtures("no_kernel")
 def test_a_job_that_leaves_no_record_fails(project: Path) -> None:
     notebook = project / "notebooks" / "experiments" / "train.md"
     notebook.write_text(NOTEBOOK.replace(".write(record)", ""), encoding="utf-8")
@@ -674,6 +690,7 @@ def test_file_times_of_a_server_play_no_part(project: Path) -> None:
     assert watch.failures()[0] == f"small/a-seed0: error: of this one {logs[0]}"
 
 
+@pytest.mark.usefixtures("no_kernel")
 def test_a_folder_without_locks_is_named_and_the_job_runs(
     project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -824,6 +841,7 @@ def test_jobs_are_chosen_by_name_or_pattern(project: Path) -> None:
         campaigns.plan("small", project, only="b,c")
 
 
+@pytest.mark.usefixtures("no_kernel")
 def test_a_fresh_job_leaves_the_committed_record_alone(project: Path) -> None:
     first, *_ = jobs_of(project)
     put_record(first)
@@ -882,7 +900,7 @@ def test_what_was_trained_anew_is_equal_within_the_deviation_or_different(projec
 
 def test_snakemake_trains_anew_and_the_records_agree(project: Path) -> None:
     for job in jobs_of(project):
-        run("small", job.id, project)
+        put_record(job)
     done = snakemake(project, "fresh=1", "only=a-*")
     assert done.returncode == 0, done.stderr
     assert "small, trained anew: 0 of 2 jobs have their record; 2 to run" in done.stderr

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import sys
 
 import jupytext
-import papermill
+import matplotlib.pyplot as plt
 import pytest
 import yaml
 
@@ -14,10 +13,7 @@ from study import ROOT, claims, records
 from study.campaign import plan
 from study.experiment import EXPERIMENTS
 from study.tables import Page, rerun
-
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-import page_kernels  # noqa: E402
+from tests.study.small import execute
 
 ANSWERED = [name for name, claim in claims.ledger().items() if claim.parts]
 
@@ -62,30 +58,22 @@ def shape(claim: str) -> tuple[str, str]:
 LINES = list({shape(claim): claim for claim in reversed(ANSWERED)}.values())
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
-    """Kernels that have imported what the templates do, and keep no history."""
-    imports = ["from study import figures, measures, records, run, tables"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
-        with page_kernels.started(imports) as name:
-            yield name
+@pytest.fixture
+def figures_closed():
+    yield
+    plt.close("all")
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("figures_closed")
 @pytest.mark.parametrize("claim", LINES)
-def test_the_small_line_runs_to_its_end_and_leaves_its_record(claim, tmp_path, kernel):
+def test_the_small_line_runs_to_its_end_and_leaves_its_record(claim, tmp_path):
+    """Its cells run here; test_notebooks.py runs each template once in a kernel, by papermill."""
     job = rerun.jobs(claim)[0]
+    parameters = rerun.small(claim, job)
     written = tmp_path / "run.json"
-    papermill.execute_notebook(
-        jupytext.read(ROOT / "notebooks" / "experiments" / f"{job.notebook}.md"),
-        tmp_path / "run.ipynb",
-        parameters=rerun.small(claim, job) | {"record": str(written)},
-        kernel_name=kernel,
-        cwd=ROOT,
-        progress_bar=False,
-    )
-    planned = EXPERIMENTS[job.notebook](**rerun.small(claim, job)).planned()
+    template = ROOT / "notebooks" / "experiments" / f"{job.notebook}.md"
+    execute(jupytext.read(template), parameters | {"record": str(written)})
+    planned = EXPERIMENTS[job.notebook](**parameters).planned()
     assert len(records.load(written).runs) == len(planned)
 
 

@@ -11,7 +11,7 @@ from tests.study import trials
 
 @pytest.mark.slow
 def test_two_kills_leave_the_records_of_an_uninterrupted_run(tmp_path: Path) -> None:
-    *_, last = trials.kills(tmp_path / "killed", 2, jobs=2, epochs=100)
+    *_, last = trials.kills(tmp_path / "killed", 2, jobs=2, epochs=100, takes=20.0)
     assert last == "2 of 2 records are equal to the uninterrupted ones after 2 kills"
 
 
