@@ -35,7 +35,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/build/home
 endif
 
-.PHONY: always help venv book pdf test browser coverage compat ecosystem lint format types reproduce bench gpu clean
+.PHONY: help venv book pdf test browser coverage compat ecosystem lint format types reproduce bench gpu clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
@@ -48,14 +48,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
-# Executed pages are kept from build to build by their own text alone, so what they read and import
-# makes them stale. No name of a file reaches make, which would stumble over blanks and colons.
-_build/.inputs: always
-	@if [ ! -e $@ ] || [ -n "$$(find gdlib study benchmarks campaigns claims results book -type f -not -name '*.md' \
-		-not -name '*.pyc' -not -path 'results/records/quick/*' -newer $@ -print -quit)" ]; then \
-		rm -rf _build/.jupyter_cache _build/.doctrees; mkdir -p $(@D); touch $@; fi
-
-book: $(STAMP) _build/.inputs ## execute the notebooks and build the book; prints the address of its first page
+book: $(STAMP) ## execute the notebooks and build the book; prints the address of its first page
 	$(BIN)/jupyter-book build . -n -W --keep-going
 	@echo; echo "The book: file://$(CURDIR)/_build/html/index.html"
 

@@ -22,6 +22,7 @@ from gdlib.functional._arguments import (
     check_runs,
     check_seeds,
     compute_in,
+    is_whole,
     without_autocast,
 )
 from gdlib.functional.distance import check_rate
@@ -145,7 +146,8 @@ class ClassCenters(_Head):
     r"""One point for each class, for :func:`gdlib.functional.center_loss`.
 
     The centres start at 0. With a ``rate`` they are a buffer that :meth:`update` moves, in training
-    only; without, a parameter.
+    only; without, a parameter. An update sees the batch of its own process: where several train
+    together (``DistributedDataParallel``), leave the rate out.
 
     Args:
         features: D.
@@ -250,7 +252,7 @@ class GaussianMixtureHead(_Head):
 def _check_sizes(features: int, classes: int) -> None:
     """Refuse numbers of features or classes that make no layer."""
     for name, value in (("features", features), ("classes", classes)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if not is_whole(value, 1):
             raise ValueError(f"the number of {name} must be a whole number >= 1; got {value!r}")
 
 

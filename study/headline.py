@@ -9,18 +9,20 @@ import pandas as pd
 from study import ROOT, claims, figures, records
 from study.figures.play import still
 from study.tables import install, measured, outcomes, sentences
+from study.tables.page import selected
 
 README, PICTURE = ROOT / "README.md", ROOT / "book" / "_static" / "headline.svg"
 
 
-def readme(variants: pd.DataFrame) -> str:
+def readme(runs: pd.DataFrame, variants: pd.DataFrame) -> str:
     """Give README.md with what is written between its marks.
 
     These are the answers of the first page, without their links, with the count of the outcomes,
     and the line that installs the package.
     """
     decided = claims.verdicts()
-    answers = sentences.answers(measured.numbers(variants, decided["B1"], decided["B4"]))
+    tuned = selected(runs, "mnist-tuned")
+    answers = sentences.answers(measured.numbers(variants, tuned, decided["B1"], decided["B4"]))
     run = [verdict for verdict in decided.values() if verdict.verdict != "not run"]
     theirs = [verdict for verdict in run if not outcomes.is_own(verdict)]
     lines = [
@@ -65,6 +67,7 @@ def digest(variants: pd.DataFrame) -> str:
 
 if __name__ == "__main__":
     figures.use_style()
-    variants = measured.variants(records.read(records.FOLDER))
-    README.write_text(readme(variants), encoding="utf-8")
+    runs = records.read(records.FOLDER)
+    variants = measured.variants(runs)
+    README.write_text(readme(runs, variants), encoding="utf-8")
     PICTURE.write_text(picture(variants), encoding="utf-8")

@@ -81,23 +81,3 @@ def test_a_campaign_that_is_not_trained_anew_is_not_compared(project: Path, off:
     calls = make(project, "reproduce", "CAMPAIGN=mnist", "FRESH=1")
     assert calls[0].endswith("fresh=1")
     assert calls[2] == "python -m study.campaign agree mnist "
-
-
-def test_a_name_of_a_file_never_stops_make(project: Path) -> None:
-    """Pages are executed again after a change, and a rehearsal's record is none."""
-    folder = project / "results" / "records" / "mnist"
-    folder.mkdir(parents=True)
-    for name in ("a (copy).json", "a: b.json", "$(touch PWNED).json", "%.json", "ä\n.json"):
-        (folder / name).touch()
-    inputs = project / "_build" / ".inputs"
-    make(project, "_build/.inputs")
-    first = inputs.stat().st_mtime_ns
-    rehearsal = project / "results" / "records" / "quick" / "a.json"
-    rehearsal.parent.mkdir()
-    rehearsal.touch()
-    make(project, "_build/.inputs")
-    assert inputs.stat().st_mtime_ns == first
-    os.utime(inputs, (0, 0))
-    make(project, "_build/.inputs")
-    assert inputs.stat().st_mtime_ns > first
-    assert not (project / "PWNED").exists()

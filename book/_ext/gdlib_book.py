@@ -12,6 +12,7 @@ import functools
 import hashlib
 import math
 import os
+import re
 import shutil
 import threading
 from collections import deque
@@ -37,7 +38,10 @@ from sphinx.errors import ExtensionError
 SOURCES = (
     *("gdlib/**/*.py", "study/**/*.py", "benchmarks/*.py", "campaigns/*.yml", "claims/*.yml"),
     *("results/**/*", "book/answers.yml", "constraints.txt", "_config.yml", "pyproject.toml"),
+    *("book/_ext/*.py", "notebooks/words.yml"),
 )
+# So does a label that moves: the matrix of the claims links to labels of other pages.
+LABEL = re.compile(rb"^\([\w-]+\)=$", re.MULTILINE)
 # No page reads the records of the rehearsal: study.records.read leaves them out.
 NOT_READ = "results/records/quick/*"
 SHARED = """
@@ -50,7 +54,7 @@ Page(*claims.verdicts()).answer()
 
 
 def state_of(root: Path) -> str:
-    """A hash of the names and contents of everything that the notebooks read."""
+    """Hash the names and contents of everything that the notebooks read."""
     digest = hashlib.sha256()
     for path in sorted(
         path
@@ -62,6 +66,9 @@ def state_of(root: Path) -> str:
             + b"\0"
             + hashlib.sha256(path.read_bytes()).digest()
         )
+    for page in sorted([*root.glob("book/*.md"), *root.glob("notebooks/*/*.md")]):
+        name = page.relative_to(root).as_posix().encode()
+        digest.update(b"\0".join([name, *LABEL.findall(page.read_bytes())]))
     return digest.hexdigest()[:16]
 
 

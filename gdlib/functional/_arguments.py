@@ -10,7 +10,7 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, ParamSpec, TypeVar, get_args
+from typing import Any, Literal, ParamSpec, TypeGuard, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -152,9 +152,16 @@ def check_weight(weight: object, classes: int | None = None) -> None:
     )
 
 
+def is_whole(value: object, least: float = -math.inf) -> TypeGuard[int]:
+    """Tell whether a value is a whole number, of Python or of NumPy, and not below the least."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        return False
+    return bool(value >= least)
+
+
 def check_ignore_index(ignore_index: object) -> None:
     """Refuse what is no whole number."""
-    if isinstance(ignore_index, bool) or not isinstance(ignore_index, (int, np.integer)):
+    if not is_whole(ignore_index):
         raise ValueError(
             f"ignore_index must be a whole number, one for all samples; got {ignore_index!r}"
         )
@@ -211,7 +218,8 @@ def check_tensor(name: str, value: Tensor, bound: Bound) -> None:
     within = _WITHIN[bound]
     smallest, largest = extremes(value)
     if not (within(smallest) and within(largest) and largest < math.inf):
-        raise ValueError(f"{name} must be finite and {bound} everywhere, got {value}")
+        learnt = "; it is learnt: clamp it after each step" if value.requires_grad else ""
+        raise ValueError(f"{name} must be finite and {bound} everywhere, got {value}{learnt}")
 
 
 def check_parameter(
@@ -253,7 +261,7 @@ def check_boolean(name: str) -> Callable[[Any], object]:
 
 def check_multiple(margin: object) -> None:
     """Refuse what does not multiply an angle in A-Softmax or L-Softmax."""
-    if isinstance(margin, bool) or not isinstance(margin, int) or margin < 1:
+    if not is_whole(margin, 1):
         raise ValueError(
             f"margin multiplies an angle here and must be a whole number >= 1; got {margin!r}"
         )
@@ -268,15 +276,13 @@ def check_annealing(annealing: float) -> None:
 
 def check_classes(classes: object) -> None:
     """Refuse fewer than two classes."""
-    if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
+    if not is_whole(classes, 2):
         raise ValueError(f"classes must be a whole number >= 2; got {classes!r}")
 
 
 def check_runs(runs: object) -> None:
     """Refuse what counts no runs; None stands for a single one, without a dimension of its own."""
-    if runs is None:
-        return
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+    if runs is not None and not is_whole(runs, 1):
         raise ValueError(f"runs must be a whole number >= 1, or None for one run; got {runs!r}")
 
 
@@ -288,7 +294,7 @@ def check_seeds(seeds: object) -> None:
     if not every:
         raise ValueError("seeds is empty: give one seed for each run")
     for seed in every:
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        if not is_whole(seed):
             raise ValueError(f"a seed must be a whole number; got {seed!r}")
 
 

@@ -15,6 +15,7 @@ from gdlib.functional._arguments import (
     autocasts,
     check_number,
     compute_in,
+    is_whole,
 )
 from gdlib.functional._fused import against_classes, is_batch, serves, times
 from gdlib.functional._reduction import Batch
@@ -45,7 +46,8 @@ def linear_gd_cross_entropy(
     ``"sum"`` the gradients of features, weight and bias are made in the same pass, for ``"none"``
     the logits are made a second time in the backward pass. Beside the gradients themselves the
     memory is that of one block. Features and weight in half precision are kept in float32 as well,
-    and under autocast the logits are not rounded to it.
+    and under autocast the logits are not rounded to it. There are no class weights, no label
+    smoothing and no class probabilities.
 
     Args:
         features: inputs of the layer, :math:`h`, of shape ``[N, D]``.
@@ -67,8 +69,9 @@ def linear_gd_cross_entropy(
         ValueError: for shapes that do not fit, and for whatever :func:`gd_cross_entropy` refuses.
 
     Note:
-        Second derivatives, ``torch.func`` transforms, ``torch.compile`` and a learnt ``beta`` store
-        all logits, as the two functions do.
+        Second derivatives, ``torch.func`` transforms, ``torch.compile``, a learnt ``beta`` and one
+        that is extreme (a number below 1e-6 or above 1e20; in float64 below 1e-20) store all
+        logits, as the two functions do.
 
     Example:
         The logits are (2, 0) and (0, 1):
@@ -267,7 +270,5 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: in
                     f"features, weight and bias must have one type; got {features.dtype} and "
                     f"{part.dtype}"
                 )
-    if block_rows is not None and (
-        isinstance(block_rows, bool) or not isinstance(block_rows, int) or block_rows < 1
-    ):
+    if block_rows is not None and not is_whole(block_rows, 1):
         raise ValueError(f"block_rows must be a whole number > 0, or None; got {block_rows!r}")

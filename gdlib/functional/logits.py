@@ -475,7 +475,7 @@ def super_symmetric_projection(weight: Tensor) -> Tensor:
 
     The nearest, among those with that length, to the given vectors minus their mean: their singular
     values are made equal. For projected gradient descent:
-    ``layer.weight.copy_(super_symmetric_projection(layer.weight))`` after each step.
+    ``layer.weight.data.copy_(super_symmetric_projection(layer.weight))`` after each step.
 
     Args:
         weight: class vectors ``[..., C, D]`` with D >= C - 1; leading dimensions are runs.

@@ -1,7 +1,8 @@
 """The losses as modules: they keep hyperparameters, options and state, and call a function.
 
 A module takes the arguments of its function in :mod:`gdlib.functional` but those that come with
-each call, in the same order and with the same defaults. Shapes, bounds of the numbers and sources
+each call, in the same order and with the same defaults; :class:`AdaCosLoss` alone has its own,
+since it computes its scale. Shapes, bounds of the numbers and sources
 are in the documentation of the function. A hyperparameter is a number, a tensor, or a
 :class:`torch.nn.Parameter`, which gets gradients; it may be set between steps, and is checked when
 it is set. A tensor goes by keyword: PyTorch's modules take class weights in the first place, so the

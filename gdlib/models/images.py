@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional._arguments import autocasts, check_seeds, without_autocast
+from gdlib.functional._arguments import autocasts, check_seeds, is_whole, without_autocast
 from gdlib.models.runs import ModuleStack
 
 STEMS = ("cifar", "tiny-imagenet", "imagenet")
@@ -384,7 +384,7 @@ def _check_form(classes: int, width: float, stem: str, channels: int) -> None:
             "width multiplies the numbers of channels: it must be a finite number > 0; "
             f"got {width!r}"
         )
-    if not all(isinstance(number, int) and number >= 1 for number in (classes, channels)):
+    if not (is_whole(classes, 1) and is_whole(channels, 1)):
         raise ValueError(
             "classes and channels must be whole numbers >= 1; got "
             f"classes={classes}, channels={channels}"

@@ -7,11 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gdlib.functional._arguments import check_seeds, looked_on, without_autocast
+from gdlib.functional._arguments import check_seeds, is_whole, looked_on, without_autocast
 from gdlib.models.runs import RunModel
 
 
@@ -96,8 +95,7 @@ class StackedMLP(RunModel):
         linear_features: bool = False,
     ) -> None:
         super().__init__()
-        whole = all(isinstance(size, (int, np.integer)) for size in sizes)
-        if not whole or len(sizes) < 2 or min(sizes) < 1:
+        if len(sizes) < 2 or not all(is_whole(size, 1) for size in sizes):
             raise ValueError(
                 "sizes must name at least the inputs and the classes, all of them whole numbers "
                 f">= 1; got {list(sizes)}"

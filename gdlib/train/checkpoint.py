@@ -121,7 +121,7 @@ class Keeper:
             if hashlib.sha256(content[:-32]).digest() != content[-32:]:
                 raise ValueError("its checksum differs")
             state = torch.load(io.BytesIO(content[:-32]), weights_only=True, map_location="cpu")
-            _check_form(state, self.parts)
+            _check_form(state)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".split("\n")[0][:200]
             raise ValueError(
@@ -169,15 +169,15 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _check_form(state: Any, parts: Mapping[str, Any]) -> None:
+def _check_form(state: Any) -> None:
     """Refuse a state that no training wrote.
 
-    That weights fit their model, the model itself says.
+    That weights fit their model, the model itself says; so does a loss that has tensors.
     """
     if not isinstance(state, dict):
         raise TypeError(f"a mapping is expected, not a {type(state).__name__}")
     kinds = {"identity": str, "settings": dict, "history": list, "random": Tensor}
-    kinds |= dict.fromkeys(parts, dict)
+    kinds |= {"model": dict, "optimizer": dict, "rates": dict}
     for name, kind in kinds.items():
         if not isinstance(state[name], kind):
             raise TypeError(f"{name} is a {type(state[name]).__name__}")

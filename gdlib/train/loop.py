@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
+from gdlib.functional._arguments import is_whole
 from gdlib.models import ModuleStack, RunModel
 from gdlib.train.betas import Betas, BetaSchedule, OwnBetas, ScheduledBetas
 from gdlib.train.checkpoint import GeneratorState, Keeper
@@ -64,7 +64,8 @@ def train(
 
     Args:
         model: a module that maps inputs ``[B, ...]`` to outputs ``[B, C]``, or to several outputs;
-            or a stack of R runs (:class:`gdlib.models.RunModel`).
+            or a stack of R runs (:class:`gdlib.models.RunModel`). Training is that of one process:
+            under ``DistributedDataParallel`` all would see the same batches.
         loss: maps outputs and targets to the loss of each sample ``[B]``, or to one number: a loss
             of :mod:`gdlib.losses` or of PyTorch, or a function. Further outputs of the model come
             as further arguments, ``loss(outputs[0], targets, *outputs[1:])``. Parameters of a loss
@@ -89,16 +90,18 @@ def train(
         measure: called before the first epoch and after each one; what it returns goes into the
             history, under names of its own.
         checkpoint: a file that keeps the state between epochs, by which an interrupted training
-            goes on. A file of another learning rate or any other hyperparameter is refused;
-            ``epochs`` alone may grow, where the learning rate falls at milestones. The state of
+            goes on. A file of another learning rate or another number of the loss is refused;
+            ``epochs`` alone may grow, where the learning rate falls at milestones. Other data or
+            another model of the same shape are not noticed: delete the file, or give a
+            :class:`Checkpoint` with an ``identity``. The state of
             PyTorch's generator on the CPU is kept, and that of a DataLoader, but not those of
             Python, NumPy, a GPU or workers that stay from epoch to epoch.
         progress: show a bar (terminal, notebook) or log one line for each epoch (anywhere else).
 
     Returns:
-        The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` (the β
-        of the next step, ``[R]``, where the loss has one), ``learning_rate`` and what ``measure``
-        returned, as tensors.
+        The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` and
+        ``learning_rate`` (those of the next step; β as ``[R]``, where the loss has one) and what
+        ``measure`` returned, as tensors.
 
     Raises:
         TypeError: for a model, a loss, data or options of a kind that is not known, and for a
@@ -140,7 +143,7 @@ def train(
         >>> (predict(stack, inputs).argmax(2) == labels).float().mean(1)
         tensor([1., 1.])
     """
-    if not isinstance(epochs, (int, np.integer)) or isinstance(epochs, bool) or epochs < 0:
+    if not is_whole(epochs, 0):
         raise ValueError(f"epochs must be >= 0, a whole number; got {epochs!r}")
     epochs = int(epochs)
     _check_model(model)
@@ -265,8 +268,8 @@ def predict(
 
     Raises:
         TypeError: for a model that is no module, and for inputs that are no tensor.
-        ValueError: for an unknown precision, for a batch_size below 1, and for inputs that do not
-            fit the model.
+        ValueError: for an unknown precision, and for a batch_size below 1. Inputs that do not fit
+            the model raise what it raises.
 
     Example:
         >>> predict(nn.Linear(4, 3), torch.zeros(5, 4)).shape
@@ -277,7 +280,7 @@ def predict(
         raise TypeError(
             f"inputs must be a tensor, and not labels beside it; got {type(inputs).__name__}"
         )
-    if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+    if not is_whole(batch_size, 1):
         raise ValueError(f"batch_size must be a whole number >= 1; got {batch_size!r}")
     stack = model if isinstance(model, RunModel) else ModuleStack([model])
     device = device_of(stack)

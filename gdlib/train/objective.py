@@ -332,14 +332,14 @@ def _check_arguments(loss: LossFunction, *arguments: Tensor) -> None:
 
 
 def _described(loss: LossFunction, *, without_beta: bool) -> str:
-    """Name a loss with its numbers.
+    """Name a loss with its numbers, and with the shapes of its tensors.
 
-    Tensors are left out, which a checkpoint keeps, and so are functions.
+    The values of the tensors are left out, which a checkpoint keeps, and so are functions.
     """
-    if not isinstance(loss, losses.Loss):
-        return _name(loss)
-    numbers = []
-    for name in inspect.signature(type(loss)).parameters:
+    tensors = loss.state_dict() if isinstance(loss, nn.Module) else {}
+    numbers = [f"{name}: {list(value.shape)}" for name, value in tensors.items()]
+    known = inspect.signature(type(loss)).parameters if isinstance(loss, losses.Loss) else ()
+    for name in known:
         value = getattr(loss, name, None)
         if name == "beta" and without_beta:
             continue
@@ -347,7 +347,7 @@ def _described(loss: LossFunction, *, without_beta: bool) -> str:
             numbers.append(f"{name}={value}")
         elif isinstance(value, Real):
             numbers.append(f"{name}={float(value):g}")
-    return f"{_name(loss)}({', '.join(numbers)})"
+    return f"{_name(loss)}({', '.join(numbers)})" if numbers or known else _name(loss)
 
 
 def _name(loss: Any) -> str:

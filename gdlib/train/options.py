@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TypeGuard
 
-import numpy as np
 from torch import Tensor, nn
 
-from gdlib.functional._arguments import check_boolean
+from gdlib.functional._arguments import check_boolean, is_whole
 
 OPTIMIZERS = ("sgd", "adam")
 LR_SCHEDULES = ("milestones", "exponential", "one-cycle")
@@ -107,6 +106,9 @@ class Optimisation:
 class Batches:
     """Which samples a step sees, and how they reach the model.
 
+    Samples are shuffled anew in each epoch, by ``seeds`` alone and not by
+    :func:`torch.manual_seed`: to repeat a training with other batches, give another seed.
+
     Args:
         size: samples in a step.
         drop_last: leave out the last batch of an epoch where it would be smaller. Batch
@@ -197,8 +199,11 @@ class Checkpoint:
         every: epochs between two writes. The end, and an exception such as an interruption, write
             the last whole epoch.
         identity: describes model, data, loss and schedule. A file with another identity is
-            refused. Without one, a file is refused where the kind or a number of the loss, or a
-            schedule of :mod:`gdlib.schedules`, is another one than it was written with.
+            refused. Without one, a file is refused where the kind, a number or the shape of a
+            tensor of the loss, or a schedule of :mod:`gdlib.schedules`, is another one than it was
+            written with. Neither data, ``prepare`` and other functions, nor what a model computes
+            is compared. Of a tensor of the loss (class weights, a tensor β) the file's values go
+            on.
 
     Raises:
         ValueError: for ``every`` below 1, and for a path that is a directory.
@@ -245,13 +250,12 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 def _check_whole_numbers(what: str, values: object) -> None:
     numbers = list(values) if isinstance(values, Iterable) else [values]
-    whole = [isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in numbers]
-    if not isinstance(values, Iterable) or not all(whole):
+    if not isinstance(values, Iterable) or not all(map(is_whole, numbers)):
         raise ValueError(f"{what} must be a sequence of whole numbers; got {values!r}")
 
 
 def _check_count(what: str, count: object) -> None:
-    if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 1:
+    if not is_whole(count, 1):
         raise ValueError(f"{what} must be a whole number >= 1, got {count!r}")
 
 

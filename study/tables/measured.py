@@ -1,4 +1,4 @@
-"""What each β did against β = 1 in every variant in which it was varied.
+"""What each β did against β = 1, at one learning rate, in every variant in which it was varied.
 
 These are the numbers of the first page and of its figure.
 """
@@ -129,6 +129,18 @@ class CalibrationErrors:
 
 
 @dataclass(frozen=True)
+class LongSteps:
+    """How trainings of MNIST end at the largest learning rate that was tried."""
+
+    rate: float
+    """That learning rate."""
+    trainings: Mapping[float, int]
+    """How many trainings there are, by β."""
+    at_chance: Mapping[float, int]
+    """How many of them end at chance, by β: with a test accuracy below one half."""
+
+
+@dataclass(frozen=True)
 class FirstPage:
     """What the sentences of the first page speak of: variants that decide, in per cent and points.
 
@@ -163,13 +175,16 @@ class FirstPage:
     """How many more training samples an over-small β gets wrong, with a small step."""
     large_step: list[float]
     """How many more training samples an over-small β gets wrong, with a large step."""
+    long_steps: LongSteps
+    """What a long step does to each β on MNIST."""
 
 
-def numbers(table: pd.DataFrame, b1: Verdict, b4: Verdict) -> FirstPage:
+def numbers(table: pd.DataFrame, tuned: pd.DataFrame, b1: Verdict, b4: Verdict) -> FirstPage:
     """Compute what the sentences of the first page speak of, from the variants that decide.
 
     Args:
         table: as :func:`variants` gives them.
+        tuned: the selection ``mnist-tuned``, runs of MNIST at several learning rates.
         b1: the verdict on B1, whether β does more than a learning rate: parts d and g have a rate
             chosen for each β, on CIFAR-10 and MNIST.
         b4: the verdict on B4, whether the step decides what an over-small β loses: training errors
@@ -221,6 +236,15 @@ def numbers(table: pd.DataFrame, b1: Verdict, b4: Verdict) -> FirstPage:
         chosen_rates_mnist=points.get("g", []),
         small_step=errors.get("a", []),
         large_step=errors.get("b", []),
+        long_steps=_long_steps(tuned),
+    )
+
+
+def _long_steps(tuned: pd.DataFrame) -> LongSteps:
+    longest = tuned[tuned["learning_rate"] == tuned["learning_rate"].max()]
+    by_beta = longest["test_accuracy"].lt(0.5).groupby(longest["beta"])
+    return LongSteps(
+        float(longest["learning_rate"].max()), by_beta.size().to_dict(), by_beta.sum().to_dict()
     )
 
 

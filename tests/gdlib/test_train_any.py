@@ -740,6 +740,25 @@ class TestCheckpoints:
             fit(resumed, GDCrossEntropyLoss(0.1), epochs=epochs, checkpoint=tmp_path / "state.pt")
         assert same(straight, resumed)
 
+    @pytest.mark.parametrize(
+        "other",
+        [
+            F.cross_entropy,
+            GDCrossEntropyLoss(0.1),
+            GDCrossEntropyLoss(beta=torch.tensor(0.1), weight=torch.ones(3)),
+        ],
+    )
+    def test_of_a_loss_with_other_tensors(self, tmp_path, other):
+        """Such a file once was called damaged, or the training went on with its weights."""
+        weighted = GDCrossEntropyLoss(0.1, weight=torch.ones(3))
+        message = r"written with loss=\['GDCrossEntropyLoss\(weight: \[3\], beta=0.1.*restore the old"
+        fit(net(), weighted, epochs=1, checkpoint=tmp_path / "weighted.pt")
+        with pytest.raises(ValueError, match=message):
+            fit(net(), other, checkpoint=tmp_path / "weighted.pt")
+        fit(net(), other, epochs=1, checkpoint=tmp_path / "other.pt")
+        with pytest.raises(ValueError, match=r"written with loss=.*, not \['GDCrossEntropyLoss"):
+            fit(net(), weighted, checkpoint=tmp_path / "other.pt")
+
     def test_of_another_number_of_batches(self, tmp_path):
         path = tmp_path / "state.pt"
         fit(net(), F.cross_entropy, epochs=1, checkpoint=path)

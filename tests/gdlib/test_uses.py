@@ -245,9 +245,16 @@ class TestFunctions:
     def test_numbers_of_numpy_are_numbers(self) -> None:
         features, weight = torch.ones(SAMPLES, FEATURES), torch.ones(CLASSES, FEATURES)
         half = functional.linear_gd_cross_entropy(
-            features, weight, LABELS, temperature=np.float32(0.5)
+            features, weight, LABELS, temperature=np.float32(0.5), block_rows=np.int64(2)
         )
         assert half.isfinite()
+        two, three = np.int64(2), np.int64(3)
+        assert losses.SphereFaceLoss(margin=two).margin == losses.LSoftmaxLoss(two).margin == 2
+        assert functional.arcgrad_scale(0.1, three) == functional.arcgrad_scale(0.1, 3)
+        heads.ClassCenters(two, three, runs=two)
+        assert heads.CosineLinear(two, three)(torch.ones(1, 2)).shape == (1, 3)
+        losses.AdaCosLoss(three, runs=two)
+        fast(classes=three)
 
 
 class TestCalibration:

@@ -117,7 +117,16 @@ def test_numbers_count_intervals_variant_by_variant() -> None:
     found = made(made_up.mnist(), made_up.mnist("tanh-none"), made_up.images(**FAST))
     chosen = statistics.paired_difference([0.01, -0.01, 0.0], [0.0, 0.0, 0.0])
     b1 = verdict("B1", d=(replace(finding("v", "unresolved"), difference=chosen),))
-    numbers = measured.numbers(found, b1, made_up.verdict("B4", made_up.stepping()))
+    accuracies = {0.3: {0.1: [0.1, 0.09], 1.0: [0.1, 0.9]}, 0.01: {0.1: [0.9], 1.0: [0.1]}}
+    tuned = pd.DataFrame(
+        [
+            {"learning_rate": rate, "beta": beta, "test_accuracy": accuracy}
+            for rate, of_beta in accuracies.items()
+            for beta, each in of_beta.items()
+            for accuracy in each
+        ]
+    )
+    numbers = measured.numbers(found, tuned, b1, made_up.verdict("B4", made_up.stepping()))
     assert numbers.variants == 3
     assert numbers.advised == 0.1  # 0.001 is best on MNIST, and was not run on images
     assert numbers.accuracy.higher[0.1] == 3
@@ -130,6 +139,9 @@ def test_numbers_count_intervals_variant_by_variant() -> None:
     assert prose.written(numbers.chosen_rates[0]) == "0.0 [−2.5, +2.5]"
     assert numbers.chosen_rates_mnist == []
     assert max(numbers.small_step) < 0 < min(numbers.large_step)
+    assert numbers.long_steps.rate == 0.3
+    assert numbers.long_steps.trainings == {0.1: 2, 1.0: 2}
+    assert numbers.long_steps.at_chance == {0.1: 2, 1.0: 1}
 
 
 def test_what_was_trained_is_told_with_the_error_of_both_ways_of_training() -> None:
@@ -194,7 +206,7 @@ def test_every_sentence_on_a_claim_can_be_filled_from_the_records() -> None:
 @pytest.mark.slow
 def test_the_answers_hold_on_the_records(page: Page, variants: pd.DataFrame) -> None:
     b1, b4 = (made_up.verdict(claim, page.records) for claim in ("B1", "B4"))
-    found = sentences.answers(measured.numbers(variants, b1, b4))
+    found = sentences.answers(measured.numbers(variants, page.runs("mnist-tuned"), b1, b4))
     missing = "read the missing ones in book/answers.yml beside the new records"
     assert list(found) == list(sentences.written()), missing
     for answer in found.values():
@@ -425,11 +437,13 @@ def test_the_picture_carries_the_hash_of_its_numbers() -> None:
 
 
 @pytest.mark.slow
-def test_the_readme_and_its_picture_show_what_the_records_say(variants: pd.DataFrame) -> None:
+def test_the_readme_and_its_picture_show_what_the_records_say(
+    page: Page, variants: pd.DataFrame
+) -> None:
     text = headline.README.read_text(encoding="utf-8")
     assert text.index("$$J") < text.index("## ")
     assert "| claim |" not in text
     assert "{ref}" not in text
     again = "run `python -m study.headline`"
-    assert headline.readme(variants) == text, again
+    assert headline.readme(page.records, variants) == text, again
     assert headline.digest(variants) in headline.PICTURE.read_text(encoding="utf-8"), again
