@@ -276,23 +276,6 @@ def pairs_needed(effect: float, sd: float) -> int | None:
     return numbers[place] if place < len(numbers) else None
 
 
-def sign_flip_p(values: ArrayLike) -> float:
-    """Compute the two-sided p-value of paired differences.
-
-    Each difference is as likely as its opposite; exact for up to 13 values.
-
-    The smallest value that n differences can give is 2^(1 − n), so that five seeds cannot reach
-    0.05; six can.
-    """
-    x = _checked(values, at_least=2)
-    if not x.any():
-        return 1.0
-    test = stats.permutation_test(
-        (x,), np.mean, permutation_type="samples", vectorized=True, n_resamples=9_999, rng=0
-    )
-    return float(test.pvalue)
-
-
 def ranks(scores: pd.DataFrame) -> pd.DataFrame:
     """Rank the methods (columns) on each data set (row).
 

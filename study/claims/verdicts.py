@@ -317,8 +317,8 @@ def _kind_of_data(variant: Variant) -> str:
 def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
     """List every comparison behind some verdicts, with its p-values.
 
-    The p-values are raw (the level at which the interval would touch the rule's threshold),
-    corrected by Holm's method over the comparisons of the claim that decide, and by sign flips.
+    The p-values are raw (the level at which the interval would touch the rule's threshold), and
+    corrected by Holm's method over the comparisons of the claim that decide.
     """
     rows = [
         {
@@ -337,7 +337,6 @@ def findings(decided: Iterable[Verdict]) -> pd.DataFrame:
             "paper": published.written(one.finding.paper),
             "p": one.finding.p_value,
             "p (Holm)": one.finding.corrected,
-            "p (sign flips)": statistics.sign_flip_p(one.difference.values),
         }
         for one in _comparisons(decided)
     ]

@@ -10,7 +10,7 @@ import pandas as pd
 from IPython.display import Markdown
 
 from study import ROOT, campaign, claims, records
-from study.claims import Finding, Verdict, answers
+from study.claims import Claim, Finding, Verdict, answers
 from study.tables import outcomes, sentences
 from study.tables.book import MISSING, Table, table
 from study.tables.page import closed
@@ -18,9 +18,9 @@ from study.tables.page import closed
 _PROVED = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 _SPEC: Mapping[Hashable, str] = {
     **{"mean": ".3g", "low": ".3g", "high": ".3g"},
-    **{"p": ".2g", "p (Holm)": ".2g", "p (sign flips)": ".2g"},
+    **{"p": ".2g", "p (Holm)": ".2g"},
 }
-_LEVELS = ("p", "p (Holm)", "p (sign flips)")
+_LEVELS = ("p", "p (Holm)")
 
 
 class Ledger:
@@ -63,6 +63,7 @@ class Ledger:
         proofs = [one.proof.verdict for one in self.claims.values() if one.proof]
         by_proof = [f"{proofs.count(one)} {word}" for one, word in _PROVED.items() if one in proofs]
         rows = self._rows(self.claims)
+        deciding = self.comparisons[self.comparisons["p (Holm)"].notna()]
         return {
             "all": str(sum(row["verdict"] != "**answered**" for row in rows)),
             "papers": str(len(self.theirs)),
@@ -73,8 +74,9 @@ class Ledger:
             "by_proof": ", ".join(by_proof),
             "not_run": str(sum(row["verdict"] == "**not run**" for row in rows)),
             "comparisons": str(len(self.comparisons)),
-            "raw": str((self.comparisons["p"] < 0.05).sum()),
-            "holm": str((self.comparisons["p (Holm)"] < 0.05).sum()),
+            "deciding": str(len(deciding)),
+            "raw": str((deciding["p"] < 0.05).sum()),
+            "holm": str((deciding["p (Holm)"] < 0.05).sum()),
             **self._recomputed(),
         }
 
@@ -153,7 +155,7 @@ class Ledger:
         elif name in self.verdicts:
             decided = self.verdicts[name]
             verdict = _scaled(decided)
-            facts = [f"{decided.seeds} seeds" if decided.seeds else "", covered]
+            facts = [f"{decided.seeds} {_units(claim)}" if decided.seeds else "", covered]
             phrase = "; ".join(filter(None, facts))
             depends = f": {decided.depends}" if decided.depends else ""
             if decided.verdict == "not run":
@@ -219,9 +221,9 @@ class Ledger:
             "Every comparison: the mean difference with the ends of its 95 % interval, the papers'"
             " own effect (of accuracies, confidences and calibration errors as shares: 0.01 is a"
             " percentage point; where a table is named, by our rule on all of its numbers), and"
-            " p-values against the part's threshold, raw, after Holm's correction over the"
-            " comparisons of the claim that decide, and by sign flips. Outcomes in parentheses are"
-            " shown and decide nothing."
+            " p-values against the part's threshold, raw and after Holm's correction over the"
+            " comparisons of the claim that decide. Outcomes in parentheses are shown and decide"
+            " nothing."
         )
         columns += [*_LEVELS, "outcome"]
         listed = table(shown[columns], "tab-comparisons", caption, formats=_SPEC)
@@ -240,6 +242,14 @@ class Ledger:
 
 def _scaled(verdict: Verdict) -> str:
     return f"{verdict.verdict} ({outcomes.scale(verdict)})" if verdict.scale else verdict.verdict
+
+
+def _units(claim: Claim) -> str:
+    """Say what the primary part compares over."""
+    runs = claim.parts[claim.primary].runs
+    if runs == "cost":
+        return "repetitions"
+    return {"seed": "seeds", "title": "data sets", "fold": "folds"}[claims.selection(runs).unit]
 
 
 def _coverage(claim: str) -> str:

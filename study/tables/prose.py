@@ -183,7 +183,11 @@ class Means:
 
     @property
     def interval(self) -> Interval:
-        """The mean difference of one variant with its 95 % interval, as verdicts estimate it."""
+        """The mean difference of one variant with its 95 % interval.
+
+        It is estimated as in verdicts, from the selected runs alone: after ``where(...)`` these are
+        fewer than a verdict has.
+        """
         if len(self.by_variant) != 1:
             raise ValueError(
                 "an interval is of one variant; these are "

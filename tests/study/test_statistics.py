@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +22,6 @@ from study.statistics import (
     pooled_spread,
     ranks,
     resampled_difference,
-    sign_flip_p,
     spread,
     t_interval,
 )
@@ -141,14 +138,6 @@ def test_as_many_digits_as_the_uncertainty_allows() -> None:
         "0.5": [0.5],
     }
     assert [f"{mean_sd(values):u}" for values in seen.values()] == list(seen)
-
-
-@given(st.lists(st.integers(-20, 20).map(lambda k: k / 10), min_size=2, max_size=8))
-def test_sign_flips_against_every_pattern(d: list[float]) -> None:
-    sums = [abs(np.dot(signs, d)) for signs in itertools.product([1, -1], repeat=len(d))]
-    assert sign_flip_p(d) == pytest.approx(
-        np.mean(np.array(sums) >= abs(sum(d)) - 1e-12 * np.abs(d).sum())
-    )
 
 
 def test_the_pairs_that_it_takes_by_statsmodels() -> None:

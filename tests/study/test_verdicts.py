@@ -249,7 +249,6 @@ def test_paired_intervals_and_p_values_by_scipy(decided):
 
 @pytest.mark.slow
 def test_holm_within_each_claim_by_statsmodels(listed):
-    assert listed["p (sign flips)"].between(0, 1).all()
     assert listed.loc[~listed["decides"], "p (Holm)"].isna().all()
     gc.freeze()  # multipletests collects garbage in each call, a third of a second with torch
     for claim, rows in listed[listed["decides"]].groupby("claim"):
