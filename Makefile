@@ -15,11 +15,11 @@ CAMPAIGN ?= quick
 # which jobs of it, by name or pattern; and whether they are trained anew, beside the records
 ONLY ?=
 FRESH ?=
-override FRESH := $(filter-out 0 no false,$(FRESH))
+override FRESH := $(filter-out 0 no No false False off Off,$(FRESH))
 # where `make bench` writes its numbers, in a folder for the processor; results/benchmarks is what the book shows
 INTO ?= build/benchmarks
 # what `make gpu` trains, for how many minutes now and later, from which data, and where its archive goes
-DATA ?= data
+DATA ?= $(GDLIB_DATA)
 MINUTES ?= 25
 MORE ?= 0
 GPU_CAMPAIGNS ?= cifar10-fast cifar100-fast cifar10
@@ -57,7 +57,7 @@ pdf: book ## the book as one PDF, printed by Chromium; the first page links it
 	$(BIN)/python book/tools/make_pdf.py _build "$$(sed -n 's/^root: //p' _toc.yml)"
 
 test: lint types book ## ruff, mypy, the book with warnings as errors, pytest
-	$(BIN)/python -m pytest -n "$(CORES)" --dist worksteal
+	$(BIN)/python -m pytest -n "$$CORES" --dist worksteal
 
 browser: ## puppeteer-core and axe-core, with which make test looks at the book in Chromium, where node and Chromium are
 	cd tests/book/browser && npm ci --no-audit --no-fund --ignore-scripts
@@ -82,7 +82,7 @@ format: $(STAMP) ## let ruff put code and notebooks into shape
 	$(BIN)/ruff format .
 	$(BIN)/python notebooks/lint.py --write
 
-types: $(STAMP) ## mypy on gdlib
+types: $(STAMP) ## mypy on gdlib and study
 	$(BIN)/mypy
 
 reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [ONLY='relu-*' FRESH=1 CORES=2]; FRESH trains it anew and compares
@@ -96,8 +96,9 @@ bench: $(STAMP) ## speed and memory against others as ratios, and the goals: mak
 	@echo "== goals"; $(BIN)/python -m benchmarks.summary "$$INTO"
 
 gpu: ## train what is missing on a GPU that is there for a while: make gpu DATA=data MINUTES=25 [MORE=0 GPU_CAMPAIGNS="cifar10-fast cifar10"]
-	GDLIB_DATA="$$DATA" $(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m study.gpu --minutes "$$MINUTES" --more "$$MORE" --into "$$GPU_INTO" $$GPU_CAMPAIGNS
+	$(if $(DATA),GDLIB_DATA="$$DATA") $(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m study.gpu --minutes "$$MINUTES" --more "$$MORE" --into "$$GPU_INTO" $$GPU_CAMPAIGNS
 
-clean: ## remove what the commands made, except .venv and the records
-	rm -rf _build build .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+clean: ## remove what the commands made, except .venv, the records and build/gpu; checkpoints go too
+	if [ -d build ]; then find build -mindepth 1 -maxdepth 1 -not -name gpu -exec rm -rf {} +; fi
+	rm -rf _build .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

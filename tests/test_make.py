@@ -63,6 +63,25 @@ def test_what_make_is_given_is_never_a_command(project: Path, attack: str) -> No
     assert not (project / "PWNED").exists()
 
 
+def test_the_folder_of_the_data_is_kept_unless_another_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GDLIB_DATA", raising=False)
+    assert make(project, "gpu")[1] == "data="
+    monkeypatch.setenv("GDLIB_DATA", "/sets")
+    assert make(project, "gpu")[1] == "data=/sets"
+    assert make(project, "gpu", "DATA=other")[1] == "data=other"
+
+
+def test_cleaning_leaves_what_came_from_a_gpu(project: Path) -> None:
+    for name in ("build/gpu/records", "build/mnist/checkpoints", "_build/html"):
+        (project / name).mkdir(parents=True)
+    make(project, "clean")
+    assert [path.name for path in (project / "build").iterdir()] == ["gpu"]
+    assert (project / "build" / "gpu" / "records").is_dir()
+    assert not (project / "_build").exists()
+
+
 @pytest.mark.parametrize("cores", ["0", "-1", "two", ""])
 def test_without_cores_nothing_waits_for_one(project: Path, cores: str) -> None:
     done = subprocess.run(
@@ -73,7 +92,7 @@ def test_without_cores_nothing_waits_for_one(project: Path, cores: str) -> None:
     assert not (project / "calls").exists()
 
 
-@pytest.mark.parametrize("off", ["", "0", "no", "false"])
+@pytest.mark.parametrize("off", ["", "0", "no", "false", "False", "off"])
 def test_a_campaign_that_is_not_trained_anew_is_not_compared(project: Path, off: str) -> None:
     calls = make(project, "reproduce", "CAMPAIGN=mnist", f"FRESH={off}")
     assert len(calls) == 2, "no `agree` after Snakemake"

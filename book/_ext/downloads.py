@@ -265,13 +265,18 @@ def address_of(config: Config) -> str:
 def follow_the_address(app: Sphinx, config: Config) -> None:
     """With an address, show the button of the repository.
 
-    Take its GitHub pages for the address of the book.
+    Of one on GitHub, take its pages for the address of the book, also in previews of links.
     """
-    if address := address_of(config):
-        config["html_theme_options"]["use_repository_button"] = True
-        owner, _, name = address.removeprefix("https://github.com/").partition("/")
-        if not config["html_baseurl"] and name:
-            config["html_baseurl"] = f"https://{owner}.github.io/{name}/"
+    address = address_of(config)
+    if not address:
+        return
+    config["html_theme_options"]["use_repository_button"] = True
+    site, _, project = address.rpartition("github.com/")
+    owner, _, name = project.partition("/")
+    if site == "https://" and name and not config["html_baseurl"]:
+        folder = "" if name == f"{owner}.github.io" else f"{name}/"
+        config["html_baseurl"] = f"https://{owner}.github.io/{folder}"
+    config["ogp_site_url"] = config["ogp_site_url"] or config["html_baseurl"]
 
 
 def add_the_buttons(

@@ -184,10 +184,15 @@ class Plan:
         if not self.pending:
             return text + "; nothing to run"
         minutes = sum(job.minutes or 0 for job in self.pending)
-        text += f"; {len(self.pending)} to run, about {minutes:.3g} minutes one after another"
+        text += f"; {len(self.pending)} to run, about {in_minutes(minutes)} one after another"
         others = [f"  {job.id}: {reason}" for job in self.pending if (reason := job.replaced)]
         more = [f"  and {len(others) - _SHOWN} more"] if len(others) > _SHOWN else []
         return "\n".join([text, *others[:_SHOWN], *more])
+
+
+def in_minutes(minutes: float) -> str:
+    """Write a time with as many digits as an estimate has."""
+    return f"{minutes:.0f} minutes" if minutes >= 10 else f"{minutes:.2g} minutes"
 
 
 def plan(name: str, root: Path, *, only: str = "", fresh: bool = False) -> Plan:

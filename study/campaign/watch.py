@@ -10,13 +10,14 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 from tqdm import tqdm
 
-from study.campaign.plan import Job, Plan
+from study.campaign.plan import Job, Plan, in_minutes
 
 # How the lines of a job's log begin that say where it is.
 STARTED, DONE, FAILED = "starting", "done in ", "error: "
@@ -66,8 +67,9 @@ class Watch(threading.Thread):
                 self.tell()
             elif signal.SIGTERM in self.signals.recv(100):
                 for child in psutil.Process().children(recursive=True):
-                    if "study.campaign" in child.cmdline():
-                        child.terminate()
+                    with suppress(psutil.NoSuchProcess):  # it has just ended
+                        if "study.campaign" in child.cmdline():
+                            child.terminate()
 
     def tell(self) -> None:
         """Print a line for each running job and one for all, or move the bar.
@@ -98,7 +100,7 @@ class Watch(threading.Thread):
             f"{job.campaign}/{job.id}: {line}" for job, line in last if line and job not in ended
         ]
         ends = f"{len(ended)} of {len(last)} jobs ended" + (f", {failed} failed" if failed else "")
-        return [*running, f"{self.plan.campaign.name}: {ends}, about {left:.3g} minutes left"]
+        return [*running, f"{self.plan.campaign.name}: {ends}, about {in_minutes(left)} left"]
 
     def failures(self) -> list[str]:
         """Write a line for each job that was not done, with the reason.

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from study import ROOT
@@ -47,21 +48,27 @@ def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """Name the commit of the checkout, with ``+`` where the sources differ from it.
+    """Name the commit of the checkout, with ``+`` where what is run differs from it.
 
-    Outside a checkout it is ``GDLIB_COMMIT``, or None.
+    Outside a checkout of this project it is ``GDLIB_COMMIT``, or None.
     """
 
     def git(*command: str) -> str:
         # also in a clone of another user, without running what that one has set
         trusted = ["-c", f"safe.directory={ROOT}", "-c", "core.fsmonitor=false"]
+        alone = ["--no-optional-locks"]  # a commit may be made meanwhile
         return subprocess.run(
-            ["git", *trusted, "-C", str(ROOT), *command], capture_output=True, text=True, check=True
+            ["git", *alone, *trusted, "-C", str(ROOT), *command],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
 
+    run = ("gdlib", "study", "notebooks/experiments")
     try:
-        return git("rev-parse", "--short=12", "HEAD") + (
-            "+" if git("status", "--porcelain", "--", "gdlib", "study") else ""
-        )
+        if Path(git("rev-parse", "--show-toplevel")).resolve() == ROOT.resolve():
+            changed = "+" if git("status", "--porcelain", "--", *run) else ""
+            return git("rev-parse", "--short=12", "HEAD") + changed
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("GDLIB_COMMIT")
+        pass
+    return os.environ.get("GDLIB_COMMIT") or None

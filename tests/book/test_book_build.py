@@ -5,6 +5,8 @@ Pages without what they do not use, and notebooks to download.
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
@@ -23,9 +26,60 @@ sys.path.insert(0, str(EXTENSIONS))
 import downloads  # noqa: E402
 import light_pages  # noqa: E402
 import line_breaks  # noqa: E402
+import pdf_link  # noqa: E402
+import pictures  # noqa: E402
 import prose_numbers  # noqa: E402
 import side_bar  # noqa: E402
 import table_cells  # noqa: E402
+
+from study.figures.phone import KEY  # noqa: E402
+
+CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]
+TABLE_OF_CONTENTS = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+MODULES = sorted(path.stem for path in EXTENSIONS.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_hold(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_every_module_is_an_extension_and_their_names_agree_with_what_they_change() -> None:
+    assert set(MODULES) == {*CONFIG["local_extensions"], "page_kernels"}  # the last of gdlib_book
+    captions = [part["caption"] for part in TABLE_OF_CONTENTS["parts"]]
+    assert set(side_bar.FOLDED) <= set(captions)
+    assert pictures.PHONE == KEY
+
+
+def test_the_pdf_is_linked_where_there_is_one(tmp_path: Path) -> None:
+    page = tmp_path / "book" / "welcome.html"
+    page.parent.mkdir()
+    page.write_text(f"<p>a</p>{pdf_link.PLACE}", encoding="utf-8")
+    pdf_link.offer(tmp_path, "book/welcome")
+    assert pdf_link.PLACE in page.read_text(encoding="utf-8")
+    (tmp_path / pdf_link.NAME).write_bytes(bytes(3_400_000))
+    pdf_link.offer(tmp_path, "book/welcome")
+    assert '<a href="../book.pdf">The whole book as a PDF</a> (3 MB)' in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("repository", "base"),
+    [
+        ("", ""),
+        ("https://github.com/owner/name/", "https://owner.github.io/name/"),
+        ("https://github.com/owner/owner.github.io", "https://owner.github.io/"),
+        ("https://gitlab.com/owner/name", ""),
+    ],
+)
+def test_the_book_has_the_address_of_its_repository_on_github(repository: str, base: str) -> None:
+    config = {
+        "html_theme_options": {"repository_url": repository},
+        "html_baseurl": "",
+        "ogp_site_url": "",
+    }
+    downloads.follow_the_address(None, config)  # type: ignore[arg-type]
+    assert config["html_baseurl"] == config["ogp_site_url"] == base
+    assert config["html_theme_options"].get("use_repository_button", False) == bool(repository)
 
 
 def test_a_sheet_keeps_the_rules_of_the_classes_that_are_there() -> None:
@@ -148,10 +202,10 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
     assert [cell.source for cell in notebook.cells] == [setup, "$\\newcommand{\\R}{x}$\n\n# T", "1"]
     assert notebook.cells[2].outputs == [output] and notebook.cells[2].execution_count == 3
 
-    command = [sys.executable, "-c", f"{setup}\nprint(sys.path[0], os.getcwd())"]
+    command = [sys.executable, "-c", f"{setup}\nprint(sys.path[0], os.getcwd(), sep=chr(10))"]
     here = subprocess.run(
         command, cwd=ROOT / "book", capture_output=True, text=True, check=True
-    ).stdout.split()
+    ).stdout.splitlines()
     assert here == [str(ROOT), str(ROOT / "notebooks" / "theory")]
     lost = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert "write its address or path behind REPOSITORY" in lost.stderr
@@ -165,7 +219,7 @@ def test_a_downloaded_notebook_is_executed_and_installs_what_it_needs(tmp_path: 
     command[2] = command[2].replace('REPOSITORY = ""', f'REPOSITORY = "{project}"')
     fetched = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=True
-    ).stdout.split()
+    ).stdout.splitlines()
     assert fetched == [
         str(tmp_path / "gdlib-book"),
         str(tmp_path / "gdlib-book" / "notebooks" / "theory"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -134,9 +135,9 @@ def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path, ker
     The record is read back, and the parameters are really in it.
     """
     kind, record = EXPERIMENTS[source.stem], tmp_path / "record.json"
-    python, executed = sys.executable, tmp_path / "run.ipynb"
+    python, executed = shlex.quote(sys.executable), tmp_path / "run.ipynb"
     command = (
-        f"{python} -m jupytext --to ipynb -o - {source}"
+        f"{python} -m jupytext --to ipynb -o - {shlex.quote(str(source))}"
         f" | {python} -m papermill - {executed} -k {kernel} --no-progress-bar"
     )
     other = {name: value for name, value in OTHER.items() if name in kind.parameters()}

@@ -567,3 +567,15 @@ class TestEnvironment:
         found = records.environment(device="cpu", precision="float32", threads=1)["commit"]
         assert found is not None
         assert len(found) == 12
+
+    @pytest.mark.parametrize("given", ["", "abc"])
+    def test_a_checkout_around_the_project_is_not_its_own(self, tmp_path, monkeypatch, given):
+        git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a"]
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project" / "a").touch()
+        for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "a"]):
+            subprocess.run([*git, *arguments], check=True)
+        monkeypatch.setattr(provenance, "ROOT", tmp_path / "project")
+        monkeypatch.setenv("GDLIB_COMMIT", given)
+        found = records.environment(device="cpu", precision="float32", threads=1)["commit"]
+        assert found == (given or None)

@@ -106,3 +106,11 @@ def test_pip_keeps_the_index_of_this_machine_but_none_of_its_wheels(resolution) 
 def test_continuous_integration_tries_it_before_anything_is_installed() -> None:
     text = (ROOT / ".ci" / "run").read_text()
     assert text.index(".ci/resolution ||") < text.index("make test 2>&1")
+    workflow = (ROOT / ".github" / "workflows" / "book.yml").read_text()
+    assert workflow.index("run: .ci/resolution") < workflow.index("run: make book")
+
+
+def test_a_python_that_is_named_is_taken_or_refused(resolution) -> None:
+    status, said, _ = resolution(0, "", PYTHON="/no/such/python")
+    assert status == 1
+    assert "/no/such/python is no Python of 3.11 or newer" in said
