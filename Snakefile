@@ -1,9 +1,13 @@
-# A campaign becomes papermill jobs, and each job one record:   snakemake --cores 2 --config campaign=mnist
+# A campaign becomes papermill jobs, and each job one record:
 #
-# Which jobs run is decided in study/campaign and by the records alone: a job runs if its record is missing or is not the planned one. File
-# times and Snakemake's own notes play no part, so that a fresh clone runs nothing again. Names are letters, digits, dots, hyphens and
-# underscores before they reach a shell. The files under done/ are of one invocation, so that two at a time do not meet. Where no folder is
-# shared (--config collect=true), they are the records once more, declared as outputs, so that a storage plugin brings them back.
+#   snakemake --cores 2 --config campaign=mnist
+#
+# Which jobs run is decided in study/campaign and by the records alone: a job runs if its record is
+# missing or is not the planned one. File times and Snakemake's own notes play no part, so that a
+# fresh clone runs nothing again. Names are letters, digits, dots, hyphens and underscores before
+# they reach a shell. The files under done/ are of one invocation, so that two at a time do not
+# meet. Where no folder is shared (--config collect=true), they are the records once more, declared
+# as outputs, so that a storage plugin brings them back.
 import math
 import os
 import shutil
@@ -18,7 +22,8 @@ from snakemake.exceptions import WorkflowError
 JOBS = ()
 INVOCATION = uuid.uuid4().hex[:12]
 PROJECT = os.environ.get("GDLIB_PROJECT", os.getcwd())  # a container has it in its image
-# With --config fresh=1 everything is trained anew, in a folder of its own; with only=PATTERN the jobs of these names alone.
+# With --config fresh=1 everything is trained anew, in a folder of its own; with only=PATTERN the
+# jobs of these names alone.
 FRESH, ONLY = bool(config.get("fresh")), str(config.get("only") or "")
 BUILD = "build/fresh" if FRESH else "build"
 DONE = BUILD + "/{campaign}/done/{invocation}/{job}"
@@ -29,8 +34,11 @@ if workflow.is_main_process:
 
     try:
         if FRESH and BROUGHT:
-            raise CampaignError("a campaign is trained anew in a shared folder alone: leave out collect")
-        PLAN = plan(str(config.get("campaign", "quick")), Path.cwd(), only=ONLY, fresh=FRESH)
+            raise CampaignError(
+                "a campaign is trained anew in a shared folder alone: leave out collect"
+            )
+        name = str(config.get("campaign", "quick"))
+        PLAN = plan(name, Path.cwd(), only=ONLY, fresh=FRESH)
     except CampaignError as error:
         raise WorkflowError(str(error)) from None
     JOBS = PLAN.pending
@@ -39,11 +47,13 @@ if workflow.is_main_process:
     WATCH.start()
 
 
-# Limits for a cluster, the same for all jobs of an invocation, since an array has those of its first one: three times the longest time that
-# the campaign expects and ten minutes to start; the largest memory; and what gives a GPU (--config gres=gpu:1) if a job would use one.
+# Limits for a cluster, the same for all jobs of an invocation, since an array has those of its
+# first one: three times the longest time that the campaign expects and ten minutes to start; the
+# largest memory; and what gives a GPU (--config gres=gpu:1) if a job would use one.
 MINUTES = math.ceil(3 * max((job.minutes or 80 for job in JOBS), default=0) + 10)
 MEGABYTES = max((job.memory or 4000 for job in JOBS), default=4000)
-GRES = config.get("gres", "") if any(getattr(job.experiment, "device", "cpu") != "cpu" for job in JOBS) else ""
+ON_GPU = any(getattr(job.experiment, "device", "cpu") != "cpu" for job in JOBS)
+GRES = config.get("gres", "") if ON_GPU else ""
 
 
 wildcard_constraints:
@@ -58,7 +68,11 @@ rule all:
     default_target: True
 
 
-# In a shared folder the output is an empty file that Snakemake makes: the Slurm plugin asks every task of an array for that of the first.
+# In a shared folder the output is an empty file that Snakemake makes: the Slurm plugin asks every
+# task of an array for that of the first.
+COPIED = '&& cp results/records/{job.campaign}/{job.job}.json "$here"/{output}'
+
+
 rule job:
     output:
         COPY if BROUGHT else touch(DONE),
@@ -69,11 +83,13 @@ rule job:
         gres=GRES,
     params:
         anew="fresh" if FRESH else "",
-        also=lambda job, output: f'&& cp results/records/{job.campaign}/{job.job}.json "$here"/{output}' if BROUGHT else "",
+        also=lambda job, output: COPIED.format(job=job, output=output) if BROUGHT else "",
     shell:
         "here=$PWD && cd {PROJECT:q} && mkdir -p {BUILD}/{wildcards.campaign:q} &&"
-        " OMP_NUM_THREADS=1 PYTHONPATH={workflow.basedir:q} {sys.executable:q} -m study.campaign run"
-        " {wildcards.campaign:q} {wildcards.job:q} {params.anew} >> {BUILD}/{wildcards.campaign:q}/{wildcards.job:q}.log 2>&1 {params.also}"
+        " OMP_NUM_THREADS=1 PYTHONPATH={workflow.basedir:q}"
+        " {sys.executable:q} -m study.campaign run"
+        " {wildcards.campaign:q} {wildcards.job:q} {params.anew}"
+        " >> {BUILD}/{wildcards.campaign:q}/{wildcards.job:q}.log 2>&1 {params.also}"
 
 
 if BROUGHT:
