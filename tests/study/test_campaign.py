@@ -11,11 +11,14 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import papermill
 import psutil
@@ -717,6 +720,31 @@ def test_a_kernel_that_loses_a_signal_gets_another() -> None:
         command._insist([psutil.Process(process.pid)], every=0.5)
         assert time.monotonic() - begin < 10
         assert not psutil.pid_exists(process.pid)
+
+
+def test_a_job_that_has_just_ended_keeps_no_other_running(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child without a command line once ended the watch, and the others ran on."""
+    ended: list[str] = []
+    gone = SimpleNamespace(cmdline=Mock(side_effect=psutil.ZombieProcess(1)))
+    job = SimpleNamespace(
+        cmdline=lambda: ["python", "-m", "study.campaign"], terminate=lambda: ended.append("job")
+    )
+
+    def children(recursive: bool) -> list[SimpleNamespace]:
+        signals.send(bytes([signal.SIGTERM]))
+        if ended:
+            raise SystemExit  # at the second signal, to end the loop
+        return [gone, job]
+
+    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(children=children))
+    watch = Watch(campaigns.plan("small", project), project)
+    watch.signals, signals = socket.socketpair()
+    signals.send(bytes([signal.SIGTERM]))
+    with watch.signals, signals, pytest.raises(SystemExit):
+        watch.run()
+    assert ended == ["job"]
 
 
 def test_a_terminal_shows_a_bar(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
