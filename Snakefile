@@ -28,6 +28,7 @@ FRESH, ONLY = bool(config.get("fresh")), str(config.get("only") or "")
 BUILD = "build/fresh" if FRESH else "build"
 DONE = BUILD + "/{campaign}/done/{invocation}/{job}"
 BROUGHT, COPY = bool(config.get("collect")), "build/{campaign}/brought/{invocation}/{job}.json"
+COPIED = '&& cp results/records/{job.campaign}/{job.job}.json "$here"/{output}'
 if workflow.is_main_process:
     from study.campaign import CampaignError, plan
     from study.campaign.watch import Watch
@@ -70,9 +71,6 @@ rule all:
 
 # In a shared folder the output is an empty file that Snakemake makes: the Slurm plugin asks every
 # task of an array for that of the first.
-COPIED = '&& cp results/records/{job.campaign}/{job.job}.json "$here"/{output}'
-
-
 rule job:
     output:
         COPY if BROUGHT else touch(DONE),
