@@ -147,7 +147,7 @@ class ClassCenters(_Head):
 
     The centres start at 0. With a ``rate`` they are a buffer that :meth:`update` moves, in training
     only; without, a parameter. An update sees the batch of its own process: where several train
-    together (``DistributedDataParallel``), leave the rate out.
+    together (``DistributedDataParallel``), give ``rate=None``.
 
     Args:
         features: D.
