@@ -337,7 +337,11 @@ def _described(loss: LossFunction, *, without_beta: bool) -> str:
     The values of the tensors are left out, which a checkpoint keeps, and so are functions.
     """
     tensors = loss.state_dict() if isinstance(loss, nn.Module) else {}
-    numbers = [f"{name}: {list(value.shape)}" for name, value in tensors.items()]
+    numbers = [
+        f"{name}: {list(value.shape)}"
+        for name, value in tensors.items()
+        if isinstance(value, Tensor)  # a module may keep what it likes beside its tensors
+    ]
     known = inspect.signature(type(loss)).parameters if isinstance(loss, losses.Loss) else ()
     for name in known:
         value = getattr(loss, name, None)
