@@ -77,7 +77,8 @@ _ARCGRAD_S = 10.0  # where the paper does not say it, in its Table VI
 _MODELS = {"ResNet35": "ResNet34"}
 _ERRORS = ("test_ece", "test_mce")
 _SMALLER_IS_BETTER = {error + after for error in _ERRORS for after in ("", *POST_HOC.values())}
-_PLAIN = {"CIFAR-10+": "CIFAR-10", "CIFAR-100+": "CIFAR-100"}  # with augmentation
+_AUGMENTED = {"CIFAR-10": "CIFAR-10+", "CIFAR-100": "CIFAR-100+"}  # as AG names them
+_PLAIN = {name: plain for plain, name in _AUGMENTED.items()}
 _ELSEWHERE = 3  # other data sets whose effects may stand for one that the papers do not print
 _CONDITIONS = {
     "train_fraction": "{:g} of the samples",
@@ -199,13 +200,24 @@ def written(effects: Iterable[Effect], factor: float = 1.0) -> str:
     return "; ".join(effect.written(factor) for effect in effects)
 
 
+def data_of(runs: pd.DataFrame) -> tuple[str, bool]:
+    """Tell on which data set of the papers runs were trained, and whether it was augmented."""
+    first = runs.iloc[0]
+    augmentation = first.get("augmentation")
+    augmented = pd.notna(augmentation) and augmentation != "none"
+    return DATASETS.get(first["dataset"], ""), augmented
+
+
 @functools.cache
-def effects(left: Key, right: Key, dataset: str, condition: str = "") -> tuple[Effect, ...]:
+def effects(
+    left: Key, right: Key, dataset: str, condition: str = "", *, augmented: bool = False
+) -> tuple[Effect, ...]:
     """Look up the papers' own difference of two methods, each with a metric.
 
     Of a set of methods it is the best that the papers have, network by network. Where they print
     the two for up to three other data sets only, those come instead; nothing where no paper prints
-    both. Their condition must be the one that is asked for.
+    both. Their condition must be the one that is asked for. Of a paper that prints a data set with
+    augmentation and without, it is the one that is asked for.
 
     Example:
         >>> def accuracy(method): return ("test_accuracy", Method.parse(method))
@@ -216,18 +228,31 @@ def effects(left: Key, right: Key, dataset: str, condition: str = "") -> tuple[E
         >>> half = "0.5 of the samples"
         >>> written(effects(accuracy("lm 0.3"), accuracy("softmax"), "CIFAR-10", half))
         'LM, CIFAR-100, 0.5 of the samples: +0.0081'
+        >>> arcgrad = accuracy("arcgrad 10"), accuracy("softmax")
+        >>> written(effects(*arcgrad, "CIFAR-10")), written(effects(*arcgrad, "CIFAR-100"))
+        ('AG: +0.0163', 'AG, CIFAR-100+: +0.0257')
+        >>> written(effects(*arcgrad, "CIFAR-10", augmented=True))
+        'AG: +0.0086'
     """
     first, second = (_best(key, condition) for key in (left, right))
     differences = defaultdict(list)
     for paper, name, model in first.keys() & second.keys():
         difference = first[paper, name, model] - second[paper, name, model]
         differences[paper, name].append(round(difference, 6))
-    here = {
-        key: values for key, values in differences.items() if _PLAIN.get(key[1], key[1]) == dataset
-    }
+    asked = _AUGMENTED.get(dataset, dataset) if augmented else dataset
+    here = {}
+    for (paper, name), values in differences.items():
+        printed_as_asked = name == asked or (paper, asked) not in differences
+        if dataset in (name, _PLAIN.get(name)) and printed_as_asked:
+            here[paper, name] = values
     shown = here or (differences if len(differences) <= _ELSEWHERE else {})
     return tuple(
-        Effect(paper, _elsewhere(name, condition, dataset), min(values), max(values))
+        Effect(
+            paper,
+            "" if name in (dataset, asked) else ", ".join(filter(None, [name, condition])),
+            min(values),
+            max(values),
+        )
         for (paper, name), values in sorted(shown.items())
     )
 
@@ -253,14 +278,6 @@ def _printed_under(
     rows = printed()[printed()["condition"] == condition]
     where = rows[["paper", "dataset", "model"]].itertuples(index=False, name=None)
     return tuple(zip(where, rows["metric"], rows["method"], rows["value"].tolist(), strict=True))
-
-
-def _elsewhere(name: str, condition: str, dataset: str) -> str:
-    """Name the data set of an effect with its condition.
-
-    The name is empty where it is the one that was asked for.
-    """
-    return "" if name == dataset else ", ".join(filter(None, [name, condition]))
 
 
 def method(row: Mapping[Any, Any]) -> tuple[Method | None, str]:

@@ -344,8 +344,8 @@ class VariantRuns:
         keys = [side.key for side in values if side.key]
         paper: tuple[published.Effect, ...] = ()
         if len(keys) == 2 and "dataset" in self.runs:
-            where = published.DATASETS.get(str(self.runs["dataset"].iloc[0]), "")
-            paper = published.effects(*keys, where, self.words)
+            dataset, augmented = published.data_of(self.runs)
+            paper = published.effects(*keys, dataset, self.words, augmented=augmented)
         return Finding(
             self.variant,
             outcome,

@@ -94,12 +94,14 @@ def differences(
         own = VariantRuns(Variant(), group, whole=together)
         there = list(dict.fromkeys(group["method"]))
         asked = [one if one in there else Method.parse(one) for one in methods]
-        dataset = published.DATASETS.get(group["dataset"].iloc[0], "")
+        dataset, augmented = published.data_of(group)
         for method in filter(there.__contains__, asked or there):
             estimate = own.interval(metric, method, base) if method != base else None
             here: list[published.Effect] = []
             if isinstance(method, Method) and method != base:
-                effects = published.effects((metric, method), (metric, base), dataset)
+                effects = published.effects(
+                    (metric, method), (metric, base), dataset, augmented=augmented
+                )
                 here = [effect for effect in effects if not effect.elsewhere]
             rows.append(
                 {

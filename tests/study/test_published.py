@@ -296,6 +296,19 @@ class TestEffects:
             assert [effect.low for effect in found] == pytest.approx(lead.min().tolist())
             assert [effect.high for effect in found] == pytest.approx(lead.max().tolist())
 
+    def test_with_augmentation_where_a_paper_prints_both(self) -> None:
+        sides = [("test_accuracy", Method.parse(name)) for name in ("arcgrad 10", "softmax")]
+        table = published.table("AG", 4).set_index(["dataset", "method"])["value"]
+        for augmentation, name in (("none", "CIFAR-10"), ("crop2-flip", "CIFAR-10+")):
+            runs = pd.DataFrame({"dataset": ["cifar10"], "augmentation": [augmentation]})
+            dataset, augmented = published.data_of(runs)
+            lead = round(table[name, "ArcGrad"] - table[name, "softmax"], 2)
+            found = published.effects(*sides, dataset, augmented=augmented)
+            assert published.written(found, 100) == f"AG: +{lead:g}"
+        betas = ("test_accuracy", beta(0.1)), ("test_accuracy", beta(1))
+        either = published.effects(*betas, "CIFAR-10", augmented=True)
+        assert either == published.effects(*betas, "CIFAR-10"), "GD does not say which it is"
+
     def test_a_condition_must_be_theirs(self) -> None:
         lm, softmax = Method.parse("lm 0.3"), Method.parse("softmax")
         sides = ("test_accuracy", lm), ("test_accuracy", softmax)
