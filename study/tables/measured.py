@@ -47,7 +47,8 @@ def variants(runs: pd.DataFrame) -> pd.DataFrame:
         has replaced. Means over the ``seeds`` in per cent: ``accuracy``, that of the first quarter
         of the epochs (``early``), the calibration error (``ece``), the same after the ``link`` and
         after a ``temperature`` (NaN where not recorded); ``lost`` counts training samples. ``gain``
-        and ``early gain`` are intervals of the difference to β = 1 in percentage points.
+        and ``early gain`` are intervals of the difference to β = 1 in percentage points, as
+        verdicts have them.
     """
     images, grid, rates = (selected(runs, name) for name in ("images", "grid", "step"))
     if len(rates):  # of all layers; the papers' own is in the grid
@@ -60,17 +61,18 @@ def variants(runs: pd.DataFrame) -> pd.DataFrame:
         grid = pd.concat([grid, rates.assign(variant=rates["variant"] + rate)])
     fast = images["model"] == FAST
     mnist = grid.assign(variant="MNIST, " + grid["variant"], model=PERCEPTRON)
-    shown = pd.concat([images[fast], mnist, images[~fast]])
-    shown = shown[shown["method"].map(lambda method: method.beta is not None)]
-    shown = shown[shown.groupby(["variant", "beta"])["seed"].transform("nunique") >= _LEAST]
-    curves = zip(shown["curve_epoch"], shown["curve_test_accuracy"], shown["epochs"], strict=True)
-    shown["early"] = [
+    known = pd.concat([images[fast], mnist, images[~fast]])
+    curves = zip(known["curve_epoch"], known["curve_test_accuracy"], known["epochs"], strict=True)
+    known["early"] = [
         float(pd.Series(accuracy, epochs).loc[1e-9 : last / 4].mean())
         for epochs, accuracy, last in curves
     ]
+    seeds = known.groupby(["variant", "method"])["seed"].transform("nunique")
+    constant = known["method"].map(lambda method: method.beta is not None)
     newest = {variant.short for variant in deciding(runs, "images", ("E6", "E8"))}
     rows = []
-    for name, own in shown.groupby("variant", sort=False):
+    for name, own in known[constant & (seeds >= _LEAST)].groupby("variant", sort=False):
+        together = known[known["variant"] == name]  # with its warm-ups, as verdicts estimate
         first = own.iloc[0]
         model, scale = first["model"], "" if first["scale"] == "paper" else "reduced: "
         about = {
@@ -80,7 +82,7 @@ def variants(runs: pd.DataFrame) -> pd.DataFrame:
             "network": model,
             "normalization": first["normalization"],
         }
-        rows += [about | row for row in _by_beta(VariantRuns(Variant(), own))]
+        rows += [about | row for row in _by_beta(VariantRuns(Variant(), own, whole=together))]
     return pd.DataFrame(rows)
 
 

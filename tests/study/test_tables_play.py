@@ -92,8 +92,7 @@ def test_a_gain_has_the_interval_of_the_verdict() -> None:
     found = made(made_up.mnist(), runs).set_index(["variant", "beta"])
     gain = found.loc[("CIFAR-10, crops and flips", 0.1), "gain"]
     own = made_up.verdict("E6", runs).parts[0].findings[0].difference.interval
-    # but that its deviation is pooled over the constant β alone, without the warm-up
-    assert (gain.low, gain.high) == pytest.approx((100 * own.low, 100 * own.high), abs=0.01)
+    assert (gain.low, gain.high) == pytest.approx((100 * own.low, 100 * own.high))
 
 
 def test_older_runs_do_not_decide_beside_a_network_at_real_accuracy() -> None:
