@@ -33,8 +33,8 @@ __all__ = [
     "written",
 ]
 
-Key = tuple[str, Method | frozenset[Method]]
-"""A metric of one method, or of the best of several."""
+Key = tuple[str, Method | frozenset[Method] | tuple[Method, ...]]
+"""A metric of one method, of the best of several (a set), or their mean (a sequence)."""
 
 # The tables' names in those of the records. A loss without its numbers in the paper has the numbers
 # that this book chose.
@@ -208,16 +208,22 @@ def data_of(runs: pd.DataFrame) -> tuple[str, bool]:
     return DATASETS.get(first["dataset"], ""), augmented
 
 
+def named(dataset: str, augmented: bool) -> str:
+    """Name a data set as the papers do where they print it with augmentation and without."""
+    return _AUGMENTED.get(dataset, dataset) if augmented else dataset
+
+
 @functools.cache
 def effects(
     left: Key, right: Key, dataset: str, condition: str = "", *, augmented: bool = False
 ) -> tuple[Effect, ...]:
     """Look up the papers' own difference of two methods, each with a metric.
 
-    Of a set of methods it is the best that the papers have, network by network. Where they print
-    the two for up to three other data sets only, those come instead; nothing where no paper prints
-    both. Their condition must be the one that is asked for. Of a paper that prints a data set with
-    augmentation and without, it is the one that is asked for.
+    Of a set of methods it is the best that the papers have, network by network; of a sequence it is
+    the mean, where they have all of them. Where they print the two for up to three other data sets
+    only, those come instead; nothing where no paper prints both. Their condition must be the one
+    that is asked for. Of a paper that prints a data set with augmentation and without, it is the
+    one that is asked for.
 
     Example:
         >>> def accuracy(method): return ("test_accuracy", Method.parse(method))
@@ -234,12 +240,12 @@ def effects(
         >>> written(effects(*arcgrad, "CIFAR-10", augmented=True))
         'AG: +0.0086'
     """
-    first, second = (_best(key, condition) for key in (left, right))
+    first, second = (_values(key, condition) for key in (left, right))
     differences = defaultdict(list)
     for paper, name, model in first.keys() & second.keys():
         difference = first[paper, name, model] - second[paper, name, model]
         differences[paper, name].append(round(difference, 6))
-    asked = _AUGMENTED.get(dataset, dataset) if augmented else dataset
+    asked = named(dataset, augmented)
     here = {}
     for (paper, name), values in differences.items():
         printed_as_asked = name == asked or (paper, asked) not in differences
@@ -258,9 +264,15 @@ def effects(
 
 
 @functools.cache
-def _best(key: Key, condition: str) -> dict[tuple[str, str, str], float]:
-    """Take the better number of some methods, by paper, data set and network."""
+def _values(key: Key, condition: str) -> dict[tuple[str, str, str], float]:
+    """Take the number of a method, or the best or the mean of some.
+
+    The keys are the paper, the data set and the network.
+    """
     metric, asked = key
+    if isinstance(asked, tuple):
+        each = pd.DataFrame([_values((metric, one), condition) for one in asked])
+        return dict(each.mean().where(each.notna().all()).dropna())
     wanted = asked if isinstance(asked, frozenset) else {asked}
     better = min if metric in _SMALLER_IS_BETTER else max
     best: dict[tuple[str, str, str], float] = {}

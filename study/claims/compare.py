@@ -137,7 +137,8 @@ class Term:
 class Values:
     """A number for each unit, with a name, and the runs that it comes from.
 
-    It has a ``key`` if the papers may print it: a metric of one method, or of the best of some.
+    It has a ``key`` if the papers may print it: a metric of one method, or of the best or the mean
+    of some.
     """
 
     numbers: pd.Series[float]
@@ -477,4 +478,7 @@ def average(sides: Sequence[Values], name: str) -> Values:
     terms = tuple(
         replace(term, weight=share * term.weight) for side in sides for term in side.terms
     )
-    return Values(numbers, name, terms=terms)
+    keys = [side.key for side in sides if side.key]
+    methods = tuple(method for _, method in keys if isinstance(method, Method))
+    key = (keys[0][0], methods) if len(methods) == len(sides) else None
+    return Values(numbers, name, key, terms)

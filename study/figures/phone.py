@@ -7,6 +7,7 @@ laid out anew, which the book shows on a narrow screen (``book/_ext/pictures.py`
 from __future__ import annotations
 
 import io
+import textwrap
 from base64 import b64encode
 from typing import Any
 
@@ -26,6 +27,7 @@ KEY = "application/x.gdlib.figure-on-a-phone"
 WIDTH = 4.3  # inches; a figure that is not wider is shown as it is
 _LEAST, _MOST = 1.8, 3.2  # inches, the height of the axes of a panel
 _NEAR = 0.1  # inches between a legend and a line
+_LETTERS = 24  # of a title, above one of two panels
 _AROUND = 0.75  # inches for the title of a panel and the numbers and the label below it
 
 
@@ -147,6 +149,8 @@ def _stack_part(part: Any, wide: float, high: float) -> float:
         ax, top = cells[place][0], cells[min(other for other in places if other[1] == place[1])][0]
         if shared and not ax.get_title():
             ax.set_title(top.get_title(), fontsize=top.title.get_fontsize())
+        if columns > 1 and len(ax.get_title()) > _LETTERS:
+            ax.title.set_text(textwrap.fill(ax.get_title(), _LETTERS))
         ax.xaxis.set_tick_params(labelbottom=True)
         if said:
             ax.set_ylabel("")

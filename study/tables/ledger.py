@@ -220,7 +220,8 @@ class Ledger:
         caption = (
             "Every comparison: the mean difference with the ends of its 95 % interval, the papers'"
             " own effect (of accuracies, confidences and calibration errors as shares: 0.01 is a"
-            " percentage point; where a table is named, by our rule on all of its numbers), and"
+            " percentage point; where a table is named, by our rule on all of its numbers; beside"
+            ' "the best of" some methods that of their own best, which may be another), and'
             " p-values against the part's threshold, raw and after Holm's correction over the"
             " comparisons of the claim that decide. Outcomes in parentheses are shown and decide"
             " nothing."

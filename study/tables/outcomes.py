@@ -4,6 +4,7 @@ The matrix has a row for each claim and a column for each data set.
 """
 
 import html
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -76,10 +77,10 @@ def tally(verdicts: Iterable[Verdict]) -> str:
     if still := counted["unresolved"]:
         said.append(f"{_number(still)} {'stays' if still == 1 else 'stay'} open")
     if outside := counted["outside the premise"]:
-        speak, was = ("speaks", "was") if outside == 1 else ("speak", "were")
+        was, is_decided = ("was", "it is") if outside == 1 else ("were", "they are")
         said.append(
-            f"{_number(outside)} {speak} of networks that have learnt their training images,"
-            f" and {was} run only where ours had not"
+            f"{_number(outside)} {was} run only with networks that have not learnt their training"
+            f" images, where by our rule {is_decided} not decided"
         )
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in said)
 
@@ -101,13 +102,20 @@ def is_own(verdict: Verdict) -> bool:
 def beside(verdict: Verdict) -> Verdict:
     """Give findings that lack an effect of the papers one.
 
-    That effect is what the rule of their part finds in the table that the claim is about.
+    That effect is what the rule of their part finds in the table that the claim is about. The
+    table's data set is named where it is one, and another than the finding's.
     """
     if not claims.ledger()[verdict.claim].table:
         return verdict
 
-    def filled(finding: Finding, printed: Iterator[tuple[published.Effect, ...]]) -> Finding:
-        paper = finding.paper or (next(printed, ()) if finding.difference else ())
+    def filled(finding: Finding, printed: Iterator[published.Effect]) -> Finding:
+        paper = finding.paper
+        if finding.difference and not paper:
+            here = published.named(finding.variant.data, finding.variant.augmented)
+            paper = tuple(
+                replace(effect, elsewhere=effect.elsewhere if effect.elsewhere != here else "")
+                for effect in itertools.islice(printed, 1)
+            )
         return replace(
             finding,
             paper=paper,
@@ -123,19 +131,21 @@ def beside(verdict: Verdict) -> Verdict:
     return replace(verdict, parts=tuple(parts))
 
 
-def _own(claim: str, part: str) -> Iterator[tuple[published.Effect, ...]]:
-    """List the papers' own effects in the comparisons of a part.
+def _own(claim: str, part: str) -> Iterator[published.Effect]:
+    """List the papers' own effects in the comparisons of a part, with the table's data set.
 
     The part's rule takes the printed numbers for runs.
     """
     source = claims.ledger()[claim].table
     printed = claims.printed_runs(source)
     rows = VariantRuns(Variant(), printed, seeds=1, unit="dataset", printed=True)
+    names = printed["dataset"].unique()
+    dataset = str(names[0]) if len(names) == 1 else ""
     finding = ask(claims.ledger()[claim].parts[part], rows)
     for one in finding.comparisons() if finding else ():
         if one.difference:
             mean = round(one.difference.mean, 4)
-            yield (published.Effect(source, "", mean, mean),)
+            yield published.Effect(source, dataset, mean, mean)
 
 
 def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
@@ -174,9 +184,9 @@ def _legend() -> str:
         f'<span class="{outcome}">{mark}</span> {outcome}' for outcome, mark in MARKS.items()
     )
     return (
-        f"Comparisons {marks}; an empty cell: none decides. Some claims speak of networks that have"
-        " learnt their training images. They are decided by runs without augmentation, where ours"
-        " have, and not by runs with crops and flips, where ours have not."
+        f"Comparisons {marks}; an empty cell: none decides. Some claims are decided, by our rule,"
+        " on networks that have learnt their training images. These are the runs without"
+        " augmentation; with crops and flips ours have not learnt them."
     )
 
 

@@ -296,6 +296,21 @@ class TestEffects:
             assert [effect.low for effect in found] == pytest.approx(lead.min().tolist())
             assert [effect.high for effect in found] == pytest.approx(lead.max().tolist())
 
+    def test_the_mean_of_several(self) -> None:
+        printed = published.table("LM", 1)
+        values = printed[printed["reg_lambda"].isin([0.3, 0.9])]
+        errors = values.groupby("divergence")["value"].mean()
+        uq, qu = (
+            tuple(Method.parse(f"{loss} {number}") for number in (0.3, 0.9))
+            for loss in ("lm-uq", "lm-qu")
+        )
+        found = published.effects(("test_accuracy", uq), ("test_accuracy", qu), "CIFAR-100")
+        lead = (errors["q_u"] - errors["u_q"]) / 100
+        assert [effect.low for effect in found] == pytest.approx([lead])
+        missing = (*uq, Method.parse("lm-uq 0.25"))  # the mean of what is printed only in part
+        sides = ("test_accuracy", missing), ("test_accuracy", qu)
+        assert published.effects(*sides, "CIFAR-100") == ()
+
     def test_with_augmentation_where_a_paper_prints_both(self) -> None:
         sides = [("test_accuracy", Method.parse(name)) for name in ("arcgrad 10", "softmax")]
         table = published.table("AG", 4).set_index(["dataset", "method"])["value"]
