@@ -218,8 +218,11 @@ def check_tensor(name: str, value: Tensor, bound: Bound) -> None:
     within = _WITHIN[bound]
     smallest, largest = extremes(value)
     if not (within(smallest) and within(largest) and largest < math.inf):
-        learnt = "; it is learnt: clamp it after each step" if value.requires_grad else ""
-        raise ValueError(f"{name} must be finite and {bound} everywhere, got {value}{learnt}")
+        learnt = "; it is learnt: clamp it after each step, or give it a parametrisation"
+        raise ValueError(
+            f"{name} must be finite and {bound} everywhere, got {value}"
+            f"{learnt if value.requires_grad else ''}"
+        )
 
 
 def check_parameter(

@@ -1,10 +1,11 @@
 """Losses on the angles between features and class vectors: margins, and scales that are computed.
 
 They take the cosines; a scale makes logits of them. Margins and angles are in radians. A cosine of
--inf masks its class; where that is the true one, the losses with a margin at the angle may be
-finite. On the CPU these and ArcGrad refuse values above 1, which are logits and no cosines; the two
-that only scale cosines, CosFace and AdaCos, take them as they are. Values far below -1 are taken
-for masks, as -inf is.
+-inf masks its class, for class indices and a scale above 0; where that is the true class, the
+losses with a margin at the angle may be finite. A value far below -1, such as the least of its
+type, masks a wrong class too. On the CPU the losses with an angle refuse values above 1.05, which
+are logits and no cosines; the two that only scale cosines, CosFace and AdaCos, take them as they
+are.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ def arcface_cross_entropy(
 
     ``margin=0`` is the cross-entropy of ``scale * cosine``. Beyond :math:`\theta = \pi - m` the
     printed :math:`\psi` rises again. With ``monotone=True`` it is :math:`\cos\theta - m \sin m`
-    there, as in the public implementations ("easy margin" off); it falls everywhere, with a jump at
-    the border. ``monotone=False`` is the formula as printed.
+    there, as in the public implementations ("easy margin" off); for m up to 2.3 it falls
+    everywhere, with a jump at the border. ``monotone=False`` is the formula as printed.
 
     Args:
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
@@ -338,7 +339,7 @@ def l_softmax_cross_entropy(
             dimension, or class probabilities (floating) of their shape.
         norms: :math:`\lVert w_i \rVert \lVert h \rVert`, of a shape that broadcasts to that of
             ``input``; :class:`gdlib.heads.NormedLinear` makes both. Where it is 0 the angle counts
-            as a right one.
+            as a right one. On the CPU norms that are below 0 or below their logits are refused.
         margin: :math:`m`, a whole number >= 1.
         annealing: :math:`\lambda \ge 0`, as in :func:`sphereface_cross_entropy`.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
@@ -387,6 +388,7 @@ def l_softmax_cross_entropy(
         )
     check_has_values("norms", norms, input.device)
     lengths = batch.true(norms.to(batch.values).expand(input.shape))
+    _check_norms(batch, lengths)
     true_cosine = torch.where(
         lengths > 0, batch.true(batch.values) / torch.where(lengths > 0, lengths, 1.0), 0.0
     )
@@ -668,8 +670,12 @@ def arcgrad_cross_entropy(
         scale = arcgrad_scale(gap, batch.classes)
     assert scale is not None
     scale = batch.parameter("scale", scale, "> 0")
-    angles = (-scale * arccos(batch.values)).masked_fill(batch.values == -math.inf, -math.inf)
-    return batch.reduce(softplus(batch.log_odds_against(angles)))
+    return batch.reduce(softplus(batch.log_odds_against(scaled_angles(batch.values, scale))))
+
+
+def scaled_angles(cosine: Tensor, scale: float | Tensor) -> Tensor:
+    """Compute ArcGrad's logits, the negative scaled angles; what is no cosine masks its class."""
+    return (-scale * arccos(cosine)).masked_fill(cosine < -_LARGEST, -math.inf)
 
 
 @overload
@@ -779,6 +785,18 @@ def _of_cosines(
                 "gdlib.heads.CosineLinear makes them, in place of logits"
             )
     return batch
+
+
+def _check_norms(batch: Batch, norms: Tensor) -> None:
+    """Refuse what cannot be the norms of the logits of the true classes, where values are seen."""
+    if not readable(norms) or not norms.numel():
+        return
+    wrong = (norms < 0) | (batch.true(batch.values) > _LARGEST * norms)  # far below is a mask
+    if bool((wrong & batch.valid.unsqueeze(batch.dim)).any()):
+        raise ValueError(
+            "norms must be >= 0 and no smaller than the logits, which are norms times cosines; "
+            "gdlib.heads.NormedLinear makes both, of a layer without bias"
+        )
 
 
 def _annealed(cosine: Tensor, multiple: int, annealing: float) -> Tensor:

@@ -353,7 +353,7 @@ def large_margin_cross_entropy(
         1.7468
 
     References:
-        *Large Margin In Softmax Cross-Entropy Loss*, eq. 8-12; λ = 0.3 throughout its section 4.
+        *Large Margin In Softmax Cross-Entropy Loss*, eq. 8-12; its section 4.1 chooses λ = 0.3.
     """
     check_divergence(divergence)
     batch = Batch(
@@ -404,7 +404,7 @@ def margin_bias(input: Tensor, target: Tensor) -> Tensor:
         target: class indices of the shape of ``input`` without its class dimension.
 
     Returns:
-        The bias of every sample, of the shape of ``target``.
+        The bias of every sample, of the shape of ``target``; 0 for the class index -100.
 
     Raises:
         ValueError: for fewer than two classes, and for shapes that do not fit.

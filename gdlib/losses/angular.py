@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from gdlib.functional._arguments import (
     over_classes,
     tensor_by_keyword,
 )
-from gdlib.functional.angular import adacos_next_scale, adacos_statistics
+from gdlib.functional.angular import adacos_next_scale, adacos_statistics, scaled_angles
 from gdlib.losses._base import Loss
 from gdlib.losses._training import computes_again, of_all_processes
 
@@ -411,7 +411,8 @@ class ArcGradLoss(Loss):
     .. math:: z_i = -s\, \theta_i
 
     As a function it is :func:`gdlib.functional.arcgrad_cross_entropy`, which has the sources. Give
-    either ``scale`` or ``gap``; to change from one to the other, set the first to None.
+    either ``scale`` or ``gap``; to change from one to the other, set the first to None, also where
+    it is learnt.
 
     Args:
         scale: :math:`s > 0` in 1/radian; a number, a tensor that broadcasts to the class indices,
@@ -462,9 +463,11 @@ class ArcGradLoss(Loss):
         self.label_smoothing = label_smoothing
 
     def __setattr__(self, name: str, value: Tensor | torch.nn.Module) -> None:
-        other = {"scale": "gap", "gap": "scale"}.get(name)
-        if other is not None and value is not None and getattr(self, other, None) is not None:
+        other, given = {"scale": "gap", "gap": "scale"}.get(name), cast(object, value)
+        if other is not None and given is not None and getattr(self, other, None) is not None:
             raise ValueError(f"give either scale or gap, and not both; set {other} = None first")
+        if other is not None and given is None:
+            self._parameters.pop(name, None)  # what was learnt
         super().__setattr__(name, value)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -492,8 +495,7 @@ class ArcGradLoss(Loss):
         if scale is None:
             assert self.gap is not None
             scale = functional.arcgrad_scale(self.gap, input.shape[min(1, input.ndim - 1)])
-        logits: Tensor = -over_classes(scale, input) * functional.arccos(input)
-        return logits
+        return scaled_angles(input, over_classes(scale, input))
 
 
 class AdaCosLoss(Loss):

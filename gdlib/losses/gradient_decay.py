@@ -27,8 +27,9 @@ class GDCrossEntropyLoss(Loss):
 
     Args:
         beta: the gradient-decay factor :math:`\beta > 0`; a number, a tensor that broadcasts to the
-            class indices, or a :class:`torch.nn.Parameter`, which is learnt. A tensor goes by
-            keyword.
+            class indices, or a :class:`torch.nn.Parameter`, which is learnt. A learnt one falls to
+            0 by itself and is refused there: give it a parametrisation
+            (:func:`torch.nn.utils.parametrize.register_parametrization`). A tensor goes by keyword.
         temperature: :math:`\tau > 0`, by which the logits are divided, as ``beta``.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
             by the sum of the factors used.

@@ -197,14 +197,30 @@ def with_heads(
 ) -> ModuleStack:
     """Replace the last layer of every image network of a stack, in place; returns the stack.
 
+    Args:
+        stack: image networks of :mod:`gdlib.models`, whose last layers are linear.
+        kind: as in :class:`Head`.
+        bias: keep the bias of the last layer, where the kind has one.
+        with_features: let the outputs carry the features behind the logits, as :class:`Head` does.
+
+    Raises:
+        TypeError: for a stack of other modules, and for last layers that are no linear layers.
+        ValueError: for an unknown kind.
+
     Example:
         >>> from gdlib.models import image_stack
         >>> stack = with_heads(image_stack("resnet18", seeds=[0], classes=10, width=0.25), "cosine")
         >>> bool((stack(torch.zeros(1, 4, 3, 32, 32)).abs() <= 1).all())
         True
     """
-    for copy in stack.copies:
-        network = cast(ImageNetwork, copy)
+    networks = [copy for copy in getattr(stack, "copies", ()) if isinstance(copy, ImageNetwork)]
+    linear = [one for one in networks if isinstance(one.classifier, nn.Linear)]
+    if not isinstance(stack, ModuleStack) or len(linear) < len(stack.copies):
+        raise TypeError(
+            "with_heads takes a stack of image networks of gdlib.models with a linear last layer "
+            "(image_stack makes one), and only once"
+        )
+    for network in linear:
         network.classifier = Head(
             cast(nn.Linear, network.classifier), kind, bias=bias, with_features=with_features
         )

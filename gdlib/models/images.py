@@ -96,8 +96,7 @@ def resnet34(
 ) -> ImageNetwork:
     """Make the residual network with 34 layers: :func:`resnet18` with 3, 4, 6, 3 blocks.
 
-    It is in table 1 of He et al. (2016). The papers on gradient decay call it "ResNet35" in their
-    tables of accuracies and "ResNet34" in those of calibration.
+    It is in table 1 of He et al. (2016). The papers on gradient decay call it "ResNet35" too.
 
     Example:
         >>> sum(parameter.numel() for parameter in resnet34(classes=10).parameters())

@@ -100,8 +100,9 @@ def train(
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` and
-        ``learning_rate`` (those of the next step; β as ``[R]``, where the loss has one) and what
-        ``measure`` returned, as tensors.
+        ``learning_rate`` (those of the next step; β as ``[R]``, where the loss has one; after the
+        last step of one cycle no rate follows, and the number means nothing) and what ``measure``
+        returned, as tensors.
 
     Raises:
         TypeError: for a model, a loss, data or options of a kind that is not known, and for a

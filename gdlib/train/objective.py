@@ -351,6 +351,12 @@ def _described(loss: LossFunction, *, without_beta: bool) -> str:
             numbers.append(f"{name}={value}")
         elif isinstance(value, Real):
             numbers.append(f"{name}={float(value):g}")
+    if type(loss).__module__.startswith("torch.nn."):  # others may count what they were called for
+        numbers += [
+            f"{name}={value}"
+            for name, value in vars(loss).items()
+            if isinstance(value, (bool, str, Real)) and name != "training" and name[0] != "_"
+        ]
     return f"{_name(loss)}({', '.join(numbers)})" if numbers or known else _name(loss)
 
 

@@ -13,7 +13,7 @@ import scipy.special
 import torch
 from torch.nn import functional as F
 
-from gdlib import functional
+from gdlib import functional, losses
 from gdlib.functional import (
     adacos_fixed_scale,
     adacos_scale,
@@ -124,6 +124,26 @@ class TestArcFace:
         )
 
 
+class TestMasks:
+    @pytest.mark.parametrize("mask", [-math.inf, -1e4, torch.finfo(torch.float32).min])
+    @pytest.mark.parametrize(
+        "loss_fn",
+        [
+            losses.ArcFaceLoss(4.0),
+            losses.CosFaceLoss(4.0),
+            losses.SphereFaceLoss(4.0),
+            losses.ArcGradLoss(4.0),
+        ],
+        ids=lambda loss_fn: type(loss_fn).__name__,
+    )
+    def test_a_masked_class_is_as_good_as_none(self, loss_fn, mask):
+        cosine, target = torch.tensor([[0.6, 0.3], [-0.2, 0.9]]), torch.tensor([0, 1])
+        masked = torch.cat([cosine, torch.full((2, 1), mask)], 1)
+        assert loss_fn(masked, target) == loss_fn(cosine, target)
+        with_a_third, without = (loss_fn.logits(one).softmax(1) for one in (masked, cosine))
+        assert torch.equal(with_a_third[:, :2], without) and not with_a_third[:, 2].any()
+
+
 class TestSphereFace:
     def test_the_true_logit_is_continuous_and_falls_from_1(self):
         for margin in [1, 2, 3, 4, 7]:
@@ -154,6 +174,12 @@ class TestSphereFace:
             )
         with pytest.raises(ValueError, match="norms"):
             functional.l_softmax_cross_entropy(torch.zeros(1, 2), torch.tensor([0]), torch.ones(3))
+        # class weights, which PyTorch takes in their place, and norms of other features
+        for norms in ([1.0, 2.0], [-1.0, 3.0]):
+            with pytest.raises(ValueError, match=r"norms must be >= 0 and no smaller than the log"):
+                functional.l_softmax_cross_entropy(
+                    torch.tensor([[3.0, 1.0]]), torch.tensor([0]), torch.tensor(norms)
+                )
 
     def test_l_softmax_with_norms_of_its_own(self):
         generator = torch.Generator().manual_seed(0)

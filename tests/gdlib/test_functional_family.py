@@ -102,9 +102,9 @@ def l_softmax(z: Row, c: int, norm: float, margin: int) -> float:
 def l_softmax_with_norm(
     input: Tensor, target: Tensor, norm: float, margin: int, **options: Any
 ) -> Tensor:
-    return functional.l_softmax_cross_entropy(
-        input, target, input.new_tensor(norm), margin, **options
-    )
+    lengths = input.detach().abs().nan_to_num(posinf=0.0)  # -inf is a mask
+    norms = lengths.amax().clamp(min=norm)  # no logit is larger
+    return functional.l_softmax_cross_entropy(input, target, norms, margin, **options)
 
 
 def arcgrad(x: Row, c: int, scale: float) -> float:

@@ -169,6 +169,12 @@ class TestChecksWhenAnAttributeIsSet:
         loss_fn.scale = None
         loss_fn.gap = 0.5
         assert loss_fn.gap == 0.5 and loss_fn.scale is None
+        learnt = losses.ArcGradLoss(scale=nn.Parameter(torch.tensor(2.0)))
+        learnt.scale = None
+        learnt.gap = 0.5
+        cosine, target = torch.tensor([[0.6, 0.3]]), torch.tensor([0])
+        assert learnt(cosine, target) == loss_fn(cosine, target)
+        assert not list(learnt.parameters())
 
     def test_the_center_loss_has_no_logits(self):
         with pytest.raises(TypeError, match="no logits"):

@@ -11,7 +11,16 @@ from torch import nn
 from torch.nn import functional as F
 
 from gdlib.functional import super_symmetric_projection
-from gdlib.models import HEADS, Head, HeadedMLP, StackedMLP, class_vectors, image_stack, with_heads
+from gdlib.models import (
+    HEADS,
+    Head,
+    HeadedMLP,
+    ModuleStack,
+    StackedMLP,
+    class_vectors,
+    image_stack,
+    with_heads,
+)
 
 
 def layer(classes: int = 4, features: int = 6) -> nn.Linear:
@@ -134,6 +143,9 @@ class TestWithHeads:
         images = draw(1, 2, 3, 32, 32)
         expected = plain(images)
         assert torch.equal(with_heads(plain, "linear")(images), expected)
+        for wrong in (plain, ModuleStack([layer()]), StackedMLP([4, 3], seeds=[0])):
+            with pytest.raises(TypeError, match="takes a stack of image networks"):
+                with_heads(wrong, "linear")
 
 
 class TestClassVectors:

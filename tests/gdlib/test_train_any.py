@@ -759,6 +759,20 @@ class TestCheckpoints:
         with pytest.raises(ValueError, match=r"written with loss=.*, not \['GDCrossEntropyLoss"):
             fit(net(), weighted, checkpoint=tmp_path / "other.pt")
 
+    @pytest.mark.parametrize(
+        ("loss", "other"),
+        [
+            (nn.CrossEntropyLoss(), nn.CrossEntropyLoss(label_smoothing=0.5)),
+            (nn.MultiMarginLoss(), nn.MultiMarginLoss(margin=5.0)),
+        ],
+        ids=["label smoothing", "margin"],
+    )
+    def test_of_a_loss_of_pytorch_with_another_number(self, tmp_path, loss, other):
+        path = tmp_path / "state.pt"
+        fit(net(), loss, epochs=1, checkpoint=path)
+        with pytest.raises(ValueError, match="was written with loss="):
+            fit(net(), other, checkpoint=path)
+
     def test_of_another_number_of_batches(self, tmp_path):
         path = tmp_path / "state.pt"
         fit(net(), F.cross_entropy, epochs=1, checkpoint=path)
