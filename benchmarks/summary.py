@@ -2,8 +2,9 @@
 
 It has every goal, its limit, what was measured, and whether it is met, for each processor.
 
-python -m benchmarks.summary [FOLDER]       # of build/benchmarks, or of results/benchmarks for the
-kept numbers
+    python -m benchmarks.summary [FOLDER]
+
+The folder is one of build/benchmarks, or of results/benchmarks for the kept numbers.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 They run without papermill, Snakemake or jupytext.
 
-    python -m study.gpu --minutes 25 cifar10-fast cifar100-fast cifar10        # or: make gpu
-    DATA=data MINUTES=25
+    python -m study.gpu --minutes 25 cifar100-wide fast-angular cifar10
+    make gpu DATA=data MINUTES=25    # the same
 
 First a few steps in each way of training are compared with a CPU in float64; jobs of a way that
 computes something else are left out. Then the missing jobs are trained by

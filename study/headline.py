@@ -1,5 +1,6 @@
 """Write what README.md says of the records, and draw its picture: ``python -m study.headline``."""
 
+import argparse
 import hashlib
 import io
 import re
@@ -66,6 +67,7 @@ def digest(variants: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     figures.use_style()
     runs = records.read(records.FOLDER)
     variants = measured.variants(runs)

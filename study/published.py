@@ -1,4 +1,4 @@
-"""The papers' tables and claims, read from ``results/published`` of the repository.
+"""The papers' tables, read from ``results/published`` of the repository.
 
 The tables are tidy: one row for each printed number. ``results/published/README.md`` describes the
 columns.

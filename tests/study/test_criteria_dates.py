@@ -22,8 +22,11 @@ OLD = "campaigns/criteria.yml"  # where the criteria stood until 24 November 202
 # of a part, which may change: they compare nothing, or what the paper prints
 WORDS = ("sentence", "name", "words", "printed", "known then")
 
-CHANGED_AS_TEXT = {"B2 a": pd.Timestamp("2026-11-24T13:26:31Z")}
-"""Parts whose comparison changed while it stood there as a sentence: commit faa29bc."""
+CHANGED_AS_TEXT = {
+    "B2 a": pd.Timestamp("2026-11-24T13:26:31Z"),
+    **dict.fromkeys(["A7 a", "A7 b"], pd.Timestamp("2026-11-22T04:40:54Z")),
+}
+"""Parts whose comparison changed while it was a sentence or code: commits faa29bc and 097a2bd."""
 
 RENAMED = {"arm": "step"}
 """Columns that have another name than when a part was written."""
