@@ -161,6 +161,8 @@ class FirstPage:
     """The test accuracy after the last epoch, in the variants that are not of MNIST."""
     advised: float
     """The β that lost least accuracy where it did worst, of those that were run in all variants."""
+    smallest: float
+    """The smallest β that was run."""
     confidence: CalibrationErrors
     """Those of the advised β, where the error after the link was recorded."""
     temperature: list[float]
@@ -223,6 +225,7 @@ def numbers(table: pd.DataFrame, tuned: pd.DataFrame, b1: Verdict, b4: Verdict) 
         early=early,
         on_images=_gains(images, _GAINS["accuracy"]),
         advised=advised,
+        smallest=min(by_beta),
         confidence=CalibrationErrors(
             ece=at_advised["ece"].tolist(),
             link=at_advised["link"].tolist(),
