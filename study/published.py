@@ -200,12 +200,12 @@ def written(effects: Iterable[Effect], factor: float = 1.0) -> str:
     return "; ".join(effect.written(factor) for effect in effects)
 
 
-def data_of(runs: pd.DataFrame) -> tuple[str, bool]:
-    """Tell on which data set of the papers runs were trained, and whether it was augmented."""
+def data_of(runs: pd.DataFrame) -> str:
+    """Name the data set of the papers on which runs were trained, as :func:`named` does."""
     first = runs.iloc[0]
     augmentation = first.get("augmentation")
     augmented = pd.notna(augmentation) and augmentation != "none"
-    return DATASETS.get(first["dataset"], ""), augmented
+    return named(DATASETS.get(first["dataset"], ""), augmented)
 
 
 def named(dataset: str, augmented: bool) -> str:
@@ -214,9 +214,7 @@ def named(dataset: str, augmented: bool) -> str:
 
 
 @functools.cache
-def effects(
-    left: Key, right: Key, dataset: str, condition: str = "", *, augmented: bool = False
-) -> tuple[Effect, ...]:
+def effects(left: Key, right: Key, dataset: str, condition: str = "") -> tuple[Effect, ...]:
     """Look up the papers' own difference of two methods, each with a metric.
 
     Of a set of methods it is the best that the papers have, network by network; of a sequence it is
@@ -237,7 +235,7 @@ def effects(
         >>> arcgrad = accuracy("arcgrad 10"), accuracy("softmax")
         >>> written(effects(*arcgrad, "CIFAR-10")), written(effects(*arcgrad, "CIFAR-100"))
         ('AG: +0.0163', 'AG, CIFAR-100+: +0.0257')
-        >>> written(effects(*arcgrad, "CIFAR-10", augmented=True))
+        >>> written(effects(*arcgrad, "CIFAR-10+"))
         'AG: +0.0086'
     """
     first, second = (_values(key, condition) for key in (left, right))
@@ -245,17 +243,17 @@ def effects(
     for paper, name, model in first.keys() & second.keys():
         difference = first[paper, name, model] - second[paper, name, model]
         differences[paper, name].append(round(difference, 6))
-    asked = named(dataset, augmented)
+    plain = _PLAIN.get(dataset, dataset)
     here = {}
     for (paper, name), values in differences.items():
-        printed_as_asked = name == asked or (paper, asked) not in differences
-        if dataset in (name, _PLAIN.get(name)) and printed_as_asked:
+        printed_as_asked = name == dataset or (paper, dataset) not in differences
+        if plain in (name, _PLAIN.get(name)) and printed_as_asked:
             here[paper, name] = values
     shown = here or (differences if len(differences) <= _ELSEWHERE else {})
     return tuple(
         Effect(
             paper,
-            "" if name in (dataset, asked) else ", ".join(filter(None, [name, condition])),
+            "" if name in (dataset, plain) else ", ".join(filter(None, [name, condition])),
             min(values),
             max(values),
         )

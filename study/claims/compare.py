@@ -345,8 +345,7 @@ class VariantRuns:
         keys = [side.key for side in values if side.key]
         paper: tuple[published.Effect, ...] = ()
         if len(keys) == 2 and "dataset" in self.runs:
-            dataset, augmented = published.data_of(self.runs)
-            paper = published.effects(*keys, dataset, self.words, augmented=augmented)
+            paper = published.effects(*keys, published.data_of(self.runs), self.words)
         return Finding(
             self.variant,
             outcome,

@@ -94,14 +94,12 @@ def differences(
         own = VariantRuns(Variant(), group, whole=together)
         there = list(dict.fromkeys(group["method"]))
         asked = [one if one in there else Method.parse(one) for one in methods]
-        dataset, augmented = published.data_of(group)
+        dataset = published.data_of(group)
         for method in filter(there.__contains__, asked or there):
             estimate = own.interval(metric, method, base) if method != base else None
             here: list[published.Effect] = []
             if isinstance(method, Method) and method != base:
-                effects = published.effects(
-                    (metric, method), (metric, base), dataset, augmented=augmented
-                )
+                effects = published.effects((metric, method), (metric, base), dataset)
                 here = [effect for effect in effects if not effect.elsewhere]
             rows.append(
                 {

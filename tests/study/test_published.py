@@ -316,12 +316,11 @@ class TestEffects:
         table = published.table("AG", 4).set_index(["dataset", "method"])["value"]
         for augmentation, name in (("none", "CIFAR-10"), ("crop2-flip", "CIFAR-10+")):
             runs = pd.DataFrame({"dataset": ["cifar10"], "augmentation": [augmentation]})
-            dataset, augmented = published.data_of(runs)
             lead = round(table[name, "ArcGrad"] - table[name, "softmax"], 2)
-            found = published.effects(*sides, dataset, augmented=augmented)
+            found = published.effects(*sides, published.data_of(runs))
             assert published.written(found, 100) == f"AG: +{lead:g}"
         betas = ("test_accuracy", beta(0.1)), ("test_accuracy", beta(1))
-        either = published.effects(*betas, "CIFAR-10", augmented=True)
+        either = published.effects(*betas, "CIFAR-10+")
         assert either == published.effects(*betas, "CIFAR-10"), "GD does not say which it is"
 
     def test_a_condition_must_be_theirs(self) -> None:
