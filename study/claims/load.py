@@ -187,9 +187,13 @@ class Proof(_Content):
 
 
 class Found(_Content):
-    """What was found, in words, and the verdict that the words were written for."""
+    """What was found, in words, and the verdict and the outcomes that they were written for.
+
+    ``outcomes`` says in how many variants each part has which outcome.
+    """
 
     verdict: str
+    outcomes: Mapping[str, Mapping[str, int]]
     text: str
 
 

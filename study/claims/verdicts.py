@@ -53,15 +53,20 @@ class DecidedPart:
         return tuple(finding for finding in self.findings if finding.decides)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """How many of the variants that decide have each outcome; without those that none has."""
+        outcomes = [finding.outcome for finding in self.deciding]
+        return {one: outcomes.count(one) for one in _OUTCOMES if one in outcomes}
+
+    @property
     def outcome(self) -> str:
         """Its outcome in the variants that decide, or how many there are of each."""
-        outcomes = [finding.outcome for finding in self.deciding]
-        there = [outcome for outcome in _OUTCOMES if outcome in outcomes]
-        if len(there) == 1:
-            return there[0]
-        if there:
-            counts = ", ".join(f"{one} in {outcomes.count(one)}" for one in there)
-            return f"{counts} of {len(outcomes)} variants"
+        counts = self.counts
+        if len(counts) == 1:
+            return next(iter(counts))
+        if counts:
+            each = ", ".join(f"{outcome} in {count}" for outcome, count in counts.items())
+            return f"{each} of {len(self.deciding)} variants"
         if any(finding.outside for finding in self.findings):
             return "outside the premise"
         return "shown only" if self.findings else "not run"
@@ -101,6 +106,11 @@ class Verdict:
         if "met" in outcomes:
             return "supported" if outcomes == {"met"} else "partly supported"
         return "unresolved"
+
+    @property
+    def outcomes(self) -> dict[str, dict[str, int]]:
+        """In how many variants each part that anything decides has which outcome."""
+        return {part.id: part.counts for part in self.parts if part.deciding}
 
     @property
     def beside(self) -> str:

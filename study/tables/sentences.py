@@ -20,10 +20,13 @@ def written() -> dict[str, dict[str, str]]:
 def finding(verdict: Verdict) -> str:
     """Fill the sentence on a claim with the mean differences of its findings.
 
-    They are there by part and variant. Empty if the claim has another outcome now.
+    They are there by part and variant. Empty if any part has another outcome now, or has it in more
+    variants or fewer.
     """
     written = ledger()[verdict.claim].found
-    if written is None or written.verdict != verdict.verdict:
+    if written is None:
+        return ""
+    if (written.verdict, written.outcomes) != (verdict.verdict, verdict.outcomes):
         return ""
     means = {
         part.id: {

@@ -9,10 +9,10 @@ import pytest
 
 from study import claims, tables
 from study.campaign.plan import Job
-from study.tables import Page, prose
+from study.tables import Page, prose, sentences
 from study.tables.runs import in_order
 from study.variants import Variant
-from tests.study.made_up import FAST, images, mnist
+from tests.study.made_up import FAST, images, mnist, verdict
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,22 @@ def test_a_page_shows_the_claim_its_outcome_and_what_was_found(page: Page) -> No
     assert page.answer("E9").data.startswith("{.answer}\n**Not run yet.**")
 
 
-def test_a_page_shows_the_sentence_that_was_written_for_the_verdict() -> None:
-    assert claims.ledger()["E6"].found.verdict == "unresolved"
+def test_a_page_shows_the_sentence_that_was_written_for_the_outcomes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     both = [images(**FAST | {"subset": 0, "augmentation": one}) for one in ("none", "crop2-flip")]
     runs = pd.concat(both, ignore_index=True)
-    level = 0.9 + 0.01 * runs["seed"]
-    text = Page("E6", runs=runs.assign(test_accuracy=level)).answer().data
+    runs["test_accuracy"] = 0.9 + 0.01 * runs["seed"]
+    decided = verdict("E6", runs)
+    written = claims.ledger()["E6"]
+    assert decided.verdict == written.found.verdict == "unresolved"
+    assert decided.outcomes != written.found.outcomes
+    shown = Page("E6", runs=runs).answer().data
+    assert shown.startswith("{.answer}\n**Unresolved.**"), "it was written for other outcomes"
+    found = written.found.model_copy(update={"outcomes": decided.outcomes})
+    ledger = {"E6": written.model_copy(update={"found": found})}
+    monkeypatch.setattr(sentences, "ledger", lambda: ledger)
+    text = Page("E6", runs=runs).answer().data
     assert text.startswith("{.answer}\nβ = 0.1 is as accurate as β = 1 on all of CIFAR-10")
     assert "The difference is 0.0 points" in text
 

@@ -181,7 +181,7 @@ def test_a_sentence_on_a_claim_is_filled_and_shown_for_its_verdict_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = 'Less by {{ -100 * a["tanh, pixels 0 to 1"] }} points.'
-    found = Found(verdict="unresolved", text=text)
+    found = Found(verdict="unresolved", outcomes={"a": {"unresolved": 1}}, text=text)
     e4 = claims.ledger()["E4"]
     ledger = {
         "E4": e4.model_copy(update={"found": found}),
@@ -191,6 +191,8 @@ def test_a_sentence_on_a_claim_is_filled_and_shown_for_its_verdict_alone(
     unresolved = (finding("tanh-unit", "unresolved"),)
     assert sentences.finding(verdict("E4", a=unresolved)) == "Less by −2.0 points."
     assert sentences.finding(verdict("E4", a=(finding("tanh-unit", "met"),))) == ""
+    assert sentences.finding(verdict("E4", a=2 * unresolved)) == "", "of one more variant"
+    assert sentences.finding(verdict("E4", a=unresolved, b=unresolved)) == "", "of one more part"
     assert sentences.finding(verdict("E5", a=unresolved)) == ""
 
 
