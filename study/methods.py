@@ -199,6 +199,8 @@ class Method:
 def _parsed(text: str) -> Method:
     for schedule, pattern in _LABELS.items():
         if match := pattern.fullmatch(text):
+            if schedule == "constant":
+                return Method.of_beta(float(match[1]))
             return Method(_GRADIENT_DECAY, tuple(map(float, match.groups())), schedule)
     if text == _SOFTMAX:
         return replace(Method.of_beta(1.0), written=_SOFTMAX)

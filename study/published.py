@@ -36,8 +36,7 @@ __all__ = [
 Key = tuple[str, Method | frozenset[Method] | tuple[Method, ...]]
 """A metric of one method, of the best of several (a set), or their mean (a sequence)."""
 
-# The tables' names in those of the records. A loss without its numbers in the paper has the numbers
-# that this book chose.
+# The tables' names in those of the records.
 METRICS = {
     "top1_accuracy": ("test_accuracy", 0.01),
     "accuracy": ("test_accuracy", 0.01),
@@ -51,7 +50,8 @@ METRICS = {
 } | {name: (name, 1.0) for name in ("w_inter", "wc_intra")}
 POST_HOC = {"temperature scaling": "_temperature", "vector scaling": "_vector"}
 # By what the tables call them, and by divergence or paper where that says more: a loss with its
-# numbers, or a loss and the columns that have its numbers.
+# numbers, or a loss and the columns that have its numbers. A loss without its numbers in the paper
+# has the numbers that this book chose.
 _METHODS: Mapping[str, tuple[str, ...]] = {
     "warm-up": ("warm-up", "beta_start", "beta_end"),
     "softmax": ("softmax",),

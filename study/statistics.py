@@ -2,11 +2,12 @@
 
 The tables and the verdicts of the book rest on them.
 
-The runs of one method are few and paired: runs that share a seed share initialisation and batch
-order. So the statement about two methods is the mean of the paired differences with its Student-t
-interval. Over data sets, methods are compared by their ranks. ``f"{result:.2f}"`` shows a result
-with two digits, ``f"{result:u}"`` with as many as its uncertainty allows: down to the second
-significant digit of it.
+The runs of one method are few. Perceptrons that share a seed share initialisation and batch order,
+and are paired: the statement about two methods is the mean of the differences with its Student-t
+interval. Image networks that share a seed have little in common. There the two methods are
+independent, and the deviation is pooled over those of the variant. Over data sets, methods are
+compared by their ranks. ``f"{result:.2f}"`` shows a result with two digits, ``f"{result:u}"`` with
+as many as its uncertainty allows: down to the second significant digit of it.
 """
 
 import bisect

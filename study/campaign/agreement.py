@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from study import metrics, records
@@ -56,7 +57,8 @@ def agreement(job: Job, committed: Sequence[Job]) -> Agreement:
     if reason := before.missing():
         return Agreement(job.id, "not compared", f"the committed record: {reason}")
     new, old = _measured([job]), _measured([before])
-    names = [name for name in next(iter(new.values()))[0] if not name.endswith(_TIME)]
+    every = [run for measured in (new, old) for runs in measured.values() for run in runs]
+    names = [name for name in dict.fromkeys(chain(*every)) if not name.endswith(_TIME)]
     if not names:
         return Agreement(job.id, "not compared", "it holds times alone")
     if _only(new, names) == _only(old, names):

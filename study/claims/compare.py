@@ -102,9 +102,10 @@ class Finding:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say what an unresolved comparison of accuracies tells all the same; it decides nothing.
+        """Say what an unresolved comparison tells all the same; it decides nothing.
 
-        It is ``"level"`` where the interval lies within half a percentage point of 0, and
+        It is ``"level"`` where the interval of a difference of accuracies lies within half a
+        percentage point of 0, and
         ``"excludes GD-2's effect"`` where what that paper prints lies outside the interval.
         """
         if self.difference is None or self.outcome != "unresolved":
@@ -275,7 +276,7 @@ class VariantRuns:
             sides,
             [(by, math.inf)],
             [(-math.inf, by)],
-            f", by more than {by:g}" if by else "",
+            f", by more than {_bound(metric, by)}" if by else "",
         )
 
     def smaller(self, metric: str, *sides: Side, by: float = 0.0) -> Finding | None:
@@ -289,7 +290,7 @@ class VariantRuns:
             sides,
             [(-math.inf, by)],
             [(by, math.inf)],
-            f", less than {by:g} above" if by else "",
+            f", less than {_bound(metric, by)} above" if by else "",
         )
 
     def differs(self, metric: str, *sides: Side, margin: float = 0.0) -> Finding | None:
@@ -309,9 +310,8 @@ class VariantRuns:
         outside on one side.
         """
         outside = [(tolerance, math.inf), (-math.inf, -tolerance)]
-        return self._compared(
-            metric, sides, [(-tolerance, tolerance)], outside, f", within {tolerance:g} of 0"
-        )
+        words = f", within {_bound(metric, tolerance)} of 0"
+        return self._compared(metric, sides, [(-tolerance, tolerance)], outside, words)
 
     def _compared(
         self, metric: str, sides: Sequence[Side], met: Regions, against: Regions, words: str = ""
@@ -451,6 +451,12 @@ def combined(how: How, outcomes: Sequence[Outcome]) -> Outcome:
     if one in outcomes:
         return one
     return every if set(outcomes) == {every} else "unresolved"
+
+
+def _bound(metric: str, number: float) -> str:
+    """Write a threshold in the unit in which the difference is written."""
+    measured = metrics.metric(metric)
+    return f"{measured.factor * number:g} {measured.unit}".rstrip()
 
 
 def minus(first: Values, second: Values, name: str = "{} minus {}") -> Values:

@@ -28,16 +28,19 @@ class Fact:
 
 @dataclass(frozen=True)
 class Derived:
-    """A number that follows from the columns of one run; missing where one of them is."""
+    """A number that follows from the columns of one run.
+
+    It is missing where one of them is, and has no default.
+    """
 
     columns: tuple[str, ...]
     formula: Callable[..., float]
 
 
 def column(runs: pd.DataFrame, name: str) -> pd.Series[Any]:
-    """Take a column, with its declared default where a value is missing."""
+    """Take a column, with its declared default, if it has one, where a value is missing."""
     values = runs.reindex(columns=[name])[name].astype(object)
-    default = records.COLUMNS[name].default
+    default = records.COLUMNS[name].default if name in records.COLUMNS else None
     return values if default is None else values.where(values.notna(), default)
 
 
@@ -198,7 +201,7 @@ def with_derived(runs: pd.DataFrame) -> pd.DataFrame:
     for name, derived in DERIVED.items():
         if not set(derived.columns) <= set(runs):
             continue
-        rows = zip(*(runs[one] for one in derived.columns), strict=True)
+        rows = zip(*(column(runs, one) for one in derived.columns), strict=True)
         runs[name] = [math.nan if _incomplete(row) else derived.formula(*row) for row in rows]
     return runs
 

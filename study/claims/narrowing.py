@@ -1,8 +1,9 @@
 """What ``claims/runs.yml`` calls by a name: which runs count beside others.
 
 A narrowing takes runs with their ``variant`` and ``method``, and keeps some of them, by what other
-runs of the variant are; it reads parameters alone, so that it can be asked of planned runs too. A
-measure comes behind it, and adds a column that needs several runs or a whole curve.
+runs of the variant are. It reads parameters alone, so that it can be asked of planned runs too; but
+for the longest curve, where of planned runs the first is kept. A measure comes behind it, and adds
+a column that needs several runs or a whole curve.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def by_variant(runs: pd.DataFrame) -> Iterator[tuple[Variant, pd.DataFrame]]:
 def at_usual_rate(runs: pd.DataFrame) -> pd.Series[bool]:
     """Tell for each run if it has the usual learning rate.
 
-    It is the one that most methods of its variant were run with.
+    It is the one that most methods of its variant were run with; of several such, the smallest.
     """
     counts = runs.groupby(["variant", "learning_rate"])["method"].nunique()
     usual = {

@@ -31,7 +31,7 @@ def has_chosen_rate(runs: pd.DataFrame) -> pd.Series[bool]:
     """Tell which runs have the learning rate that the validation split chooses for their method.
 
     It is the rate of the largest mean validation accuracy, over the seeds of all rates that have
-    three or more.
+    three or more. Where fewer than three rates have as many, none is chosen.
     """
     chosen = {}
     for method, own in runs.groupby("method"):
@@ -126,12 +126,13 @@ def rising(variant: VariantRuns, metric: str, *methods: Method) -> Finding | Non
     if steps is None:
         return None
     outcome: Outcome = "unresolved"
-    if all(step.difference and step.difference.mean >= 0 for step in steps.findings):
+    each = steps.findings or (steps,)  # one step is a comparison, and not made of several
+    if all(step.difference and step.difference.mean >= 0 for step in each):
         outcome = "met"
     elif steps.outcome == "contradicted":
         outcome = "contradicted"
     text = "the means increase from step to step"
-    return replace(steps, outcome=outcome, text=text, how="compared", findings=())
+    return replace(steps, outcome=outcome, text=text, how="compared", findings=(), difference=None)
 
 
 def _same_confidence(variant: VariantRuns) -> Finding | None:

@@ -79,8 +79,8 @@ def apply(images: Tensor, draws: Tensor, padding: int = 4) -> Tensor:
     They are padded with zeros; ``draws`` ``[..., 3]`` say where to crop and what to mirror.
 
     Nothing is read back from the device, and shapes depend on shapes only, so the call can be part
-    of a CUDA graph. For the same reason the numbers are not checked: a crop beyond the padding is
-    an error of the indexing.
+    of a CUDA graph. For the same reason the numbers are not checked: a crop beyond the padding
+    takes the wrong pixels, or is an error of the indexing.
 
     Example:
         >>> image = torch.tensor([[[[1, 2], [3, 4]]]])

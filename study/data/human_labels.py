@@ -25,7 +25,7 @@ CLEAN = "clean"
 """The labels that the data set comes with."""
 
 LABELS = (CLEAN, "aggregate", "random1", "worst")
-"""Whose labels a data set can have; all but the first are :data:`CIFAR10N`'s."""
+"""Whose labels a data set can have; all but the first are CIFAR-10N's."""
 
 DATASET = "cifar10"
 """The data set whose training images people labelled."""

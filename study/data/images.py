@@ -34,7 +34,7 @@ _ABANDONED = (
 _MODES = {
     "L": {"L"},
     "RGB": {"RGB", "L", "P", "RGBA", "CMYK"},
-}  # modes of Pillow with 8 bits that become the colours without loss
+}  # modes of Pillow with 8 bits that can become the colours
 
 _FORMATS = ("PNG", "JPEG")  # Pillow starts other programs for some of those that it knows
 _LEAST_SIDE = 2  # pixels

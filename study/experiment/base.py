@@ -13,7 +13,7 @@ from study.experiment.mistakes import explanation
 PLACES = {
     "record": "file to write the record to; empty for none",
     "checkpoint_dir": "folder for the checkpoint of a stack, by which an interrupted training goes "
-    "on; empty for none",
+    "on (cross-validation and cost keep none); empty for none",
 }
 """The parameters of every notebook that say where something is written, not what is measured."""
 
@@ -74,7 +74,7 @@ class Experiment(BaseModel):
         return len(self.planned())
 
     def identity(self) -> str:
-        """Make a short name for exactly these values; equal experiments have equal names."""
+        """Make a short name for these values but ``scale``, which changes no training."""
         values = [self.notebook, self.model_dump(exclude={"scale"})]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -115,10 +115,12 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 def _bounds(schema: Mapping[str, Any]) -> str:
     """Say what a value must be, beside its type."""
-    items = _items(schema)
-    if items is not None:
-        return f"each {_bounds(items)}"
+    if prefix := schema.get("prefixItems"):
+        each = [_bounds(item) for item in prefix]
+        return each[0] if len(set(each)) == 1 else ", ".join(each)
+    if "items" in schema:
+        return f"each {_bounds(schema['items'])}"
     if "enum" in schema:
         return f"one of {', '.join(schema['enum'])}"
-    bounds = [f"{sign} {schema[key]:g}" for key, sign in _SIGNS.items() if key in schema]
+    bounds = [f"{sign} {schema[key]:.12g}" for key, sign in _SIGNS.items() if key in schema]
     return " and ".join(bounds) or "True or False"

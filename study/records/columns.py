@@ -101,7 +101,7 @@ _OF_RECORDS = (
     Column("record", str, "file of the record, named after its job"),
     Column("experiment", str, "name of its notebook"),
     Column("time", str, "when the record was written"),
-    Column("wall_seconds", _NUMBER, "time of the whole job"),
+    Column("wall_seconds", _NUMBER, "time of the job, since it was last resumed"),
     Column("measured_on", str, "device of a measured time"),
     Column("data_source", str, "where the data set came from"),
     Column("train_samples", _NUMBER, "training samples that were used"),
@@ -112,11 +112,11 @@ _OF_RECORDS = (
 _OF_RUNS = (
     Column("seed", int, "of initialisation and batch order; number of a repetition"),
     Column("schedule", str, "label of β's schedule, or the loss with its numbers"),
-    Column("beta", _NUMBER, "β at the end of the training"),
+    Column("beta", _NUMBER, "β at the end of the training; with feedback at its start"),
     Column("temperature", _NUMBER, "τ", 1.0),
     Column("warmup_epochs", _NUMBER, "epochs over which β changes; 0 for a constant one", 0),
     Column("warmup_start", _NUMBER, "β at the beginning of a warm-up"),
-    Column("warmup_end", _NUMBER, "β at the end of a warm-up"),
+    Column("warmup_end", _NUMBER, "β at the end of a warm-up; with feedback at its start"),
     Column("title", str, "name of a table of data, as the papers print it"),
     Column("diverged", bool, "whether a number of the training was not finite", False),
     Column("diverged_folds", _NUMBER, "folds of a cross-validation that diverged"),
@@ -257,18 +257,20 @@ def check(frame: pd.DataFrame) -> pd.DataFrame:
         column = COLUMNS[name]
         for kind in set(map(type, frame[name].dropna())):
             if not issubclass(kind, column.type) or (kind is bool) != (column.type is bool):
+                of_kind = frame[frame[name].map(type) == kind]
                 raise ValueError(
-                    f"{_place(frame, name)} has {name} of type {kind.__name__}, which is declared"
+                    f"{_place(of_kind, name)} has {name} of type {kind.__name__}, which is declared"
                     f" as {_written(column.type)}"
                 )
     return frame
 
 
 def _place(frame: pd.DataFrame, name: str) -> str:
-    """Name the first record that has a value in a column."""
+    """Name the first record that has a value in a column; the first of all, if none has."""
     if "record" not in frame:
         return "the record"
-    first = frame[frame[name].notna()].iloc[0]
+    there = frame[frame[name].notna()]
+    first = (there if len(there) else frame).iloc[0]
     return f"{first['campaign']}/{first['record']}"
 
 

@@ -62,7 +62,7 @@ def _read(files: tuple[tuple[Path, int, int], ...]) -> pd.DataFrame:
     paths = [path for path, _, _ in files]
     contents: dict[str, Path] = {}
     for path in paths:
-        if not NAME.fullmatch(path.name):
+        if not NAME.fullmatch(path.stem):
             raise ValueError(f"{path}: no record is called that; delete the copy, or move it away")
         twin = contents.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), path)
         if twin is not path:

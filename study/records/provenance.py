@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import platform
 import subprocess
@@ -37,7 +38,7 @@ def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
         }
     return on_gpu | {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
+        "commit": commit(),
         "python": platform.python_version(),
         "versions": versions,
         "platform": f"{platform.system()} {platform.machine()}",
@@ -47,10 +48,12 @@ def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
     }
 
 
-def _commit() -> str | None:
+@functools.cache
+def commit() -> str | None:
     """Name the commit of the checkout, with ``+`` where what is run differs from it.
 
-    Outside a checkout of this project it is ``GDLIB_COMMIT``, or None.
+    Outside a checkout of this project it is ``GDLIB_COMMIT``, or None. The first answer of a
+    process stays: it is about the code that was loaded, and a commit may be made in a training.
     """
 
     def git(*command: str) -> str:

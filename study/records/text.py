@@ -6,7 +6,8 @@ import re
 
 # What may have a meaning in Markdown, MyST or HTML: some characters anywhere, more of them at the
 # beginning of a line, and those that make a number there the mark of a list.
-_ACTIVE = re.compile(r"^[^\w ]|(?<=^\d)[.)]|(?<=^\d\d)[.)]|(?<=^\d\d\d)[.)]|[^\w ,.'()%+/→-]|_")
+_OF_A_LIST = "|".join(rf"(?<=^\d{{{digits}}})[.)]" for digits in range(1, 10))
+_ACTIVE = re.compile(rf"^[^\w ]|{_OF_A_LIST}|[^\w ,.'()%+/→-]|_")
 
 
 def verbatim(text: object) -> str:

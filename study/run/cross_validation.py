@@ -91,7 +91,15 @@ def _stack(
     )
     history = train(
         model,
-        RunLoss(StackLoss(loss, classes, runs=model.runs, features=experiment.hidden[-1])),
+        RunLoss(
+            StackLoss(
+                loss,
+                classes,
+                runs=model.runs,
+                features=experiment.hidden[-1],
+                counts=torch.bincount(table.labels, minlength=classes),
+            )
+        ),
         (table.features, table.labels),
         epochs=experiment.epochs,
         optimisation=Optimisation(

@@ -9,10 +9,13 @@ import torch
 from gdlib.models import RunModel
 from study import records
 from study.experiment import Experiment
+from study.records import provenance
 
 _EVERY = 60.0  # seconds between two lines
 
 _log = logging.getLogger("study.run")
+
+provenance.commit()  # of the code that is loaded now; it is asked again when a training has ended
 
 
 class Progress:

@@ -272,7 +272,7 @@ def _final(
     # the link is that of gradient decay
     linked = [beta if experiment.loss == "gd" else None for beta in betas]
     final = final_measures(dataset, evaluation.logits, linked)
-    if isinstance(evaluation.model, models.StackedMLP):
+    if isinstance(evaluation.model, models.StackedMLP) and experiment.hidden:
         layer = first_layer(evaluation.model, experiment.activation, dataset.train.inputs)
         for name, values in layer.items():
             for run, value in zip(final, values.tolist(), strict=True):

@@ -31,4 +31,7 @@ def slider(table: pd.DataFrame) -> HTML:
         "confidence": [values.round(3).tolist() for values in confidence.values()],
     }
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
-    return HTML(f'<div class="fifths"><script type="application/json">{text}</script></div>')
+    return HTML(
+        '<div class="fifths">A slider over the epochs stands here where scripts run.'
+        f'<script type="application/json">{text}</script></div>'
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 
@@ -11,13 +12,14 @@ from IPython.display import Markdown
 
 from study import ROOT, campaign, claims, records
 from study.claims import Claim, Finding, Verdict, answers
+from study.metrics import Metric
 from study.tables import outcomes, sentences
 from study.tables.book import MISSING, Table, table
 from study.tables.page import closed
 
 _PROVED = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 _SPEC: Mapping[Hashable, str] = {
-    **{"mean": ".3g", "low": ".3g", "high": ".3g"},
+    **{"mean": ".4g", "low": ".4g", "high": ".4g"},
     **{"p": ".2g", "p (Holm)": ".2g"},
 }
 _LEVELS = ("p", "p (Holm)")
@@ -27,14 +29,13 @@ class Ledger:
     """All claims with their verdicts, from the records of the repository."""
 
     def __init__(self) -> None:
-        self.runs = records.read(records.FOLDER) if records.FOLDER.is_dir() else pd.DataFrame()
+        self.runs = records.read(records.FOLDER)
         self.claims = claims.ledger()
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
         """The verdict on each claim that has parts."""
-        decided = claims.verdicts(None if len(self.runs) else self.runs)
-        return {claim: outcomes.beside(verdict) for claim, verdict in decided.items()}
+        return {claim: outcomes.beside(verdict) for claim, verdict in claims.verdicts().items()}
 
     @cached_property
     def with_runs(self) -> list[Verdict]:
@@ -66,6 +67,7 @@ class Ledger:
         deciding = self.comparisons[self.comparisons["p (Holm)"].notna()]
         return {
             "all": str(sum(row["verdict"] != "**answered**" for row in rows)),
+            "questions": str(sum(one.paper == "reviews" for one in self.claims.values())),
             "papers": str(len(self.theirs)),
             "papers_outcomes": outcomes.summary(self.theirs),
             "own": str(len(self.ours)),
@@ -183,7 +185,11 @@ class Ledger:
             for part in verdict.parts:
                 deciding = [one for finding in part.deciding for one in finding.comparisons()]
                 ours, papers = _spread(deciding)
-                notes = dict.fromkeys(note for one in deciding for note in one.notes)
+                noted = Counter(note for one in deciding for note in one.notes)
+                notes = [
+                    note if number == len(deciding) else f"{note} in {number} of {len(deciding)}"
+                    for note, number in noted.items()
+                ]
                 outcome = ", ".join([f"**{part.outcome}**", *notes])
                 primary = " (primary)" if part.id == verdict.primary else ""
                 rows.append(
@@ -194,7 +200,8 @@ class Ledger:
             "What would confirm each claim, and what came out: the outcome in the variants that"
             " decide, the smallest and largest difference with its interval, and that of the papers"
             " where they print both sides. Points are percentage points, of differences of shares."
-            " *Level* and *excludes* say what an unresolved comparison tells all the same."
+            " *Level* and *excludes* say what an unresolved comparison tells all the same, and in"
+            " how many of the part's comparisons if not in all."
         )
         shown = table(pd.DataFrame(rows), "tab-criteria", caption)
         return Markdown(closed(f"{len(rows)} parts", shown))
@@ -234,8 +241,9 @@ class Ledger:
         """Show how many seeds comparisons would need, closed."""
         needed = claims.seeds_needed(self.verdicts.values(), self.runs)
         caption = (
-            "Seeds for 80 % power of a t-test at 0.05, for an effect as large as the papers print"
-            " (the largest and the smallest of their networks) and for the observed one."
+            "Seeds for 80 % power of a paired t-test at 0.05, for an effect as large as the papers"
+            " print (the largest and the smallest of their networks) and for the observed one."
+            " Image networks, which are compared with a common deviation, need fewer."
         )
         listed = table(needed, "tab-seeds-needed", caption, formats={"deviation": ".2g"})
         return Markdown(closed(f"{len(needed)} comparisons", listed))
@@ -261,7 +269,19 @@ def _coverage(claim: str) -> str:
 
 
 def _spread(comparisons: Iterable[Finding]) -> tuple[str, str]:
-    """Write the smallest and the largest of some differences, and the papers' own."""
+    """Write the smallest and the largest difference of each metric, and the papers' own."""
+    of_metric: dict[Metric | None, list[Finding]] = {}
+    for one in comparisons:
+        of_metric.setdefault(one.metric, []).append(one)
+    spreads = [_spread_of_one_metric(alike) for alike in of_metric.values()]
+    ours, papers = (
+        dict.fromkeys(spread[side] for spread in spreads if spread[side] != MISSING)
+        for side in (0, 1)
+    )
+    return "; ".join(ours) or MISSING, "; ".join(papers) or MISSING
+
+
+def _spread_of_one_metric(comparisons: Iterable[Finding]) -> tuple[str, str]:
     sizes = sorted(comparisons, key=lambda one: one.difference.mean if one.difference else 0.0)
     both = [outcomes.effects(one) for one in (*sizes[:1], *sizes[-1:])]
     ours, papers = (

@@ -27,6 +27,7 @@ from study.tables.outcomes import MARKS, SCALES, beside, counts, effects, scale
 from study.tables.runs import in_order
 from study.variants import FAST, PERCEPTRON, Variant
 
+_TRAINED, _CONFIDENT = "training accuracy, %", "over-confidence, points"
 _COLUMNS = {
     "training samples": ("train_samples", 1),
     "epochs": ("epochs", 1),
@@ -161,21 +162,25 @@ class Page:
             part.runs for claim in self.verdicts for part in claims.ledger()[claim].parts.values()
         )
         every = pd.concat([self.runs(selection, some=True) for selection in selections])
+        named = {
+            finding.variant.short
+            for verdict in self.verdicts.values()
+            for part in verdict.parts
+            for finding in part.findings
+        }
         rows = []
-        groups = every.groupby(["scale", "variant"], sort=False) if len(every) else ()
+        asked = every[every["counted"] | every["variant"].isin(named)] if len(every) else every
+        groups = asked.groupby(["scale", "variant"], sort=False) if len(asked) else ()
         for (name, variant), group in groups:
             row = {"scale": SCALES[str(name)].capitalize(), "variant": variant}
             for title, (column, unit) in _COLUMNS.items():
                 if column in group and is_numeric_dtype(group[column]):
                     row[title] = _values(group[column] / unit)
-            row["seeds"] = _values(group.groupby("method")["seed"].nunique())
+            seeds = group.groupby("method")["seed"].nunique()
+            row["seeds"] = _values(seeds[seeds > 0])
             rows.append(row | _at_one(group))
-        caption = (
-            "What was trained. Training accuracy and over-confidence (confidence minus accuracy on"
-            " the test set) are those at β = 1: means over the seeds, the smallest and the largest"
-            " where it was run with several learning rates."
-        )
         frame = pd.DataFrame(rows).fillna(MISSING)
+        caption = _caption_of_runs(frame)
         return table(frame, f"tab-{self._name}-runs", caption, group="scale")._repr_markdown_()
 
     def _parts(self, claim: str) -> str:
@@ -195,8 +200,9 @@ class Page:
         claimed = claims.ledger()[claim].short or claim
         caption = (
             f"{claimed}: its parts and what was found. Differences of shares are in percentage"
-            " points; p is corrected for the comparisons of the claim that decide. Outcomes in"
-            " parentheses are shown and decide nothing."
+            " points. Pairs is how many seeds, data sets, folds or repetitions both sides have; p"
+            " is corrected for the comparisons of the claim that decide. Outcomes in parentheses"
+            " are shown and decide nothing."
         )
         shown = table(
             frame, f"tab-{claim.lower()}-verdict", caption, formats=_formats(frame), group="part"
@@ -318,6 +324,22 @@ def _notes(runs: pd.DataFrame, selection: str, settled: Set[Variant]) -> pd.Seri
     return counted.where((seeds < least) | waits, "")
 
 
+def _caption_of_runs(frame: pd.DataFrame) -> str:
+    meanings = {
+        _TRAINED: "training accuracy",
+        _CONFIDENT: "over-confidence (confidence minus accuracy on the test set)",
+    }
+    there = [meaning for title, meaning in meanings.items() if title in frame]
+    if not there:
+        return "What was trained."
+    words = " and ".join(there)
+    return (
+        f"What was trained. {words[0].upper()}{words[1:]} {'are' if there[1:] else 'is'} at β = 1:"
+        " means over the seeds, the smallest and the largest where it was run in several ways, such"
+        " as with several learning rates."
+    )
+
+
 def _values(column: pd.Series[Any]) -> str:
     ends = dict.fromkeys(
         cell(round(value)) for value in (column.min(), column.max()) if value == value
@@ -332,12 +354,9 @@ def _at_one(group: pd.DataFrame) -> dict[str, str]:
     largest mean are given.
     """
     plain = group[[method.is_plain for method in group["method"]]]
-    apart = [name for name in APART if name in plain]
+    apart = [name for name in (*APART, "depth") if name in plain]
     row = {}
-    for title, column in (
-        ("training accuracy, %", "train_accuracy"),
-        ("over-confidence, points", "overconfidence"),
-    ):
+    for title, column in ((_TRAINED, "train_accuracy"), (_CONFIDENT, "overconfidence")):
         if column in plain and plain[column].notna().any():
             means = 100 * plain.groupby(apart, dropna=False)[column].mean()
             ends = dict.fromkeys(cell(float(end), ".1f") for end in (means.min(), means.max()))

@@ -185,8 +185,9 @@ class Means:
     def interval(self) -> Interval:
         """The mean difference of one variant with its 95 % interval.
 
-        It is estimated as in verdicts, from the selected runs alone: after ``where(...)`` these are
-        fewer than a verdict has.
+        It is estimated as in verdicts, by the deviation of all runs that :class:`Numbers` has as
+        ``whole``. Without these it is that of the selected runs alone, and after ``where(...)``
+        these are fewer than a verdict has.
         """
         if len(self.by_variant) != 1:
             raise ValueError(
@@ -214,6 +215,7 @@ class Numbers:
     Args:
         runs: with ``variant``, ``seed``, ``schedule`` and the metrics, as
             :meth:`study.tables.Page.runs` gives them.
+        whole: all runs of the variant, where ``runs`` is a part of them, for the intervals.
 
     Example:
         >>> runs = {"variant": list("abab"), "schedule": list("1155"), "seed": 0}
@@ -229,15 +231,16 @@ class Numbers:
         study.tables.prose.Missing: no metric 'test_acuracy'; did you mean 'test_accuracy'?
     """
 
-    def __init__(self, runs: pd.DataFrame) -> None:
+    def __init__(self, runs: pd.DataFrame, whole: pd.DataFrame | None = None) -> None:
         self.runs = runs
+        self.whole = whole
 
     def where(self, **values: Any) -> Numbers:
         """Take the runs that have these values in their columns."""
         kept = self.runs
         for column, value in values.items():
             kept = kept[kept[column] == value]
-        return Numbers(kept)
+        return Numbers(kept, self.whole)
 
     def __getattr__(self, metric: str) -> Callable[..., Means]:
         if metric.startswith("_"):
@@ -273,7 +276,13 @@ class Numbers:
         by_run = tuple(zip(own, other, strict=True))
         if minus is None:
             return Means(dict(means), by_run, factor=factor)
-        trained = VariantRuns(Variant(), runs.assign(method=runs["schedule"]))
+        part = runs[runs["variant"].isin(means.index)]
+        whole = part if self.whole is None else self.whole
+        trained = VariantRuns(
+            Variant(),
+            part.assign(method=part["schedule"]),
+            whole=whole.assign(method=whole["schedule"]),
+        )
         return Means(dict(means), by_run, partial(trained.interval, metric, *sides), factor)
 
 

@@ -1,6 +1,6 @@
 """From runs to the rows of a table and the numbers of a sentence.
 
-The rows have short names, levels, and paired differences beside the papers' own.
+The rows have short names, levels, and differences beside the papers' own.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def differences(
     methods: Sequence[Method | float | str] = (),
     *,
     minus: Method | float | str = 1.0,
-    within: str = "variant",
+    whole: pd.DataFrame | None = None,
     scale: float = 100.0,
     spec: str = ".1f",
 ) -> pd.DataFrame:
@@ -78,8 +78,8 @@ def differences(
         methods: those that are shown, in this order; all, if none is named. Where a page has put a
             name of its own in their place, it is that.
         minus: the method that is subtracted.
-        within: the column whose value runs share that estimate a deviation together, where a page
-            shows a variant in several groups.
+        whole: all runs of the variants, where a page shows a part of them, or one in several
+            groups: the deviation of a variant's runs is that of the estimate.
         scale: a factor for all numbers, such as 100 for points.
         spec: their format.
 
@@ -90,7 +90,9 @@ def differences(
     base = Method.parse(minus)
     known = runs[runs[metric].notna()] if metric in runs else runs[:0]
     for variant, group in known.groupby("variant", sort=False):
-        together = known[known[within] == group[within].iloc[0]]
+        together = None
+        if whole is not None:
+            together = whole[whole["variant"].isin(whole.loc[group.index, "variant"])]
         own = VariantRuns(Variant(), group, whole=together)
         there = list(dict.fromkeys(group["method"]))
         asked = [one if one in there else Method.parse(one) for one in methods]

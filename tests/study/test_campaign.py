@@ -905,6 +905,10 @@ def test_what_was_trained_anew_is_equal_within_the_deviation_or_different(projec
     put_record(again)
     shifted(again, test_accuracy=0.50)
     assert str(agreement(again, committed)) == "a-seed0: equal"
+    shifted(committed[0], test_ece=0.2)
+    assert str(agreement(again, committed)) != "a-seed0: equal", "the committed one has more"
+    put_record(committed[0])
+    shifted(committed[0], test_accuracy=0.50)
     # the deviation of the four is 2.58 points, and three errors of a difference of two are 10.95
     for accuracy, outcome in ((0.60, "within the seeds' deviation"), (0.62, "different")):
         shifted(again, test_accuracy=accuracy)

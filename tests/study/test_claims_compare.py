@@ -266,6 +266,8 @@ def test_a_combination_follows_the_corrected_p_values_of_its_comparisons():
         ({"a": 1.0, "b": 1.1, "c": 1.2}, "met"),
         ({"a": 1.0, "b": 1.1, "c": 1.099}, "unresolved"),  # a step down within its interval
         ({"a": 1.0, "b": 1.1, "c": 1.0}, "contradicted"),
+        ({"a": 1.0, "b": 1.1}, "met"),  # one step
+        ({"a": 1.1, "b": 1.0}, "contradicted"),
     ],
 )
 def test_means_that_rise(means, outcome):

@@ -328,6 +328,10 @@ class TestReading:
         with pytest.raises(ValueError, match="no record is called that"):
             records.read(tmp_path)
 
+    def test_a_job_with_the_longest_name_is_read(self, tmp_path):
+        record().write(tmp_path / f"{120 * 'a'}.json")
+        assert len(records.read(tmp_path)) == 2
+
     def test_old_names_and_labels_are_read_as_the_new_ones(self, tmp_path):
         parameters = {
             "decay": "one-cycle",
@@ -525,6 +529,14 @@ class TestColumns:
         with pytest.raises(ValueError, match=f"somewhere/{message}"):
             records.read(tmp_path)
 
+    def test_of_several_records_the_one_with_the_wrong_value_is_named(self, tmp_path):
+        record(wall_seconds=1.0).write(tmp_path / "good.json")
+        first, second = record().runs
+        wrong = [first, second | {"diverged_folds": True}]
+        record(runs=wrong).write(tmp_path / "somewhere" / "bad.json")
+        with pytest.raises(ValueError, match="somewhere/bad.json has diverged_folds of type bool"):
+            records.read(tmp_path)
+
     def test_parameters_are_those_of_the_notebooks(self):
         of_runs = {"betas", "warmups", "feedbacks", "temperatures", "seeds"}
         fields = {name for kind in EXPERIMENTS.values() for name in kind.model_fields}
@@ -544,6 +556,12 @@ class TestColumns:
 
 
 class TestEnvironment:
+    @pytest.fixture(autouse=True)
+    def _asked_anew(self):
+        provenance.commit.cache_clear()
+        yield
+        provenance.commit.cache_clear()
+
     def test_says_where_and_with_what(self):
         found = records.environment(device="cpu", precision="float32", threads=1)
         assert (

@@ -285,6 +285,17 @@ class TestCrossValidation:
                 assert run["metrics"]["test_accuracy"] > 0.8
                 assert run["metrics"]["diverged_folds"] == 0
 
+    @pytest.mark.parametrize(
+        ("corrected", "plain"),
+        [("weighted 1", "softmax"), ("adjusted 0.1", "gd 0.1"), ("class-beta 0.1", "gd 0.1")],
+    )
+    def test_a_correction_knows_the_sizes_of_the_classes(self, corrected, plain):
+        with_sizes, without = (
+            cross_validate(CrossValidation(**QUICK | {"datasets": ["wine"], "loss": loss}))
+            for loss in (corrected, plain)
+        )
+        assert with_sizes.runs[0]["metrics"] != without.runs[0]["metrics"]
+
     def test_what_is_held_out_is_not_seen(self, monkeypatch):
         table = data.table("iris")
         fold = data.folds(table.labels, 3, seed=0)
