@@ -37,10 +37,14 @@ class NotFittedError(ValueError, AttributeError):
     The error of this name in scikit-learn has the same bases.
     """
 
-    def __init__(self, scaling: object) -> None:
-        super().__init__(
-            f"{type(scaling).__name__} is not fitted yet; call fit(logits, labels) with a "
-            "validation split first"
+    def __init__(self, scaling: str) -> None:
+        super().__init__(scaling)
+        self.scaling = scaling
+
+    def __str__(self) -> str:
+        return (
+            f"{self.scaling} is not fitted yet; call fit(logits, labels) with a validation split "
+            "first"
         )
 
 
@@ -85,7 +89,7 @@ class TemperatureScaling:
     def temperature(self) -> float:
         """T > 0, above 1 for over-confident logits and below 1 for under-confident ones."""
         if self._temperature is None:
-            raise NotFittedError(self)
+            raise NotFittedError(type(self).__name__)
         return self._temperature
 
     def fit(
@@ -160,7 +164,7 @@ class VectorScaling:
     def weight(self) -> Tensor:
         """The scale of each class, float64, shape ``[C]``; 1/T for temperature scaling."""
         if self._fitted is None:
-            raise NotFittedError(self)
+            raise NotFittedError(type(self).__name__)
         return self._fitted[0]
 
     @property
@@ -170,7 +174,7 @@ class VectorScaling:
         Only differences between classes matter; the mean is 0.
         """
         if self._fitted is None:
-            raise NotFittedError(self)
+            raise NotFittedError(type(self).__name__)
         return self._fitted[1]
 
     def fit(

@@ -61,6 +61,8 @@ class Loss(nn.Module, ABC):
 
     def _as_state(self, name: str, value: Any) -> Any:
         """Make a tensor a buffer, and keep a number in the tensor that is there."""
+        if isinstance(getattr(type(self), name, None), property):  # it has a parametrisation
+            return value
         if isinstance(value, nn.Parameter):
             self._buffers.pop(name, None)
             return value

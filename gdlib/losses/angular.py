@@ -493,7 +493,8 @@ class ArcGradLoss(Loss):
         """Return the negative angles times the scale: the softmax of them is the probabilities."""
         scale = self.scale
         if scale is None:
-            assert self.gap is not None
+            if self.gap is None:
+                raise ValueError("give either scale or gap, and not both")
             scale = functional.arcgrad_scale(self.gap, input.shape[min(1, input.ndim - 1)])
         return scaled_angles(input, over_classes(scale, input))
 

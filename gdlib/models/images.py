@@ -285,7 +285,8 @@ class FastNetwork(ImageNetwork):
             .reshape(-1, 4 * images.shape[1])
         )
         variances, components = torch.linalg.eigh(patches.mT @ patches / len(patches))
-        components = components * components.sum(0).sign()  # an eigenvector's sign is arbitrary
+        # an eigenvector's sign is arbitrary
+        components = components * torch.where(components.sum(0) < 0, -1.0, 1.0)
         # 5e-4, so that nearly constant components are not blown up
         filters = (
             (components / (variances + 5e-4).sqrt()).mT.flip(0).reshape(-1, images.shape[1], 2, 2)

@@ -40,16 +40,22 @@ class Betas(Protocol):
 
 
 class OwnBetas:
-    """The β that the loss has itself; of a loss that has none, 1, which nothing heeds."""
+    """The β that the loss has itself; of a loss that has none, 1, which nothing heeds.
 
-    def __init__(self, objective: Objective, runs: int) -> None:
-        self.objective, self.runs = objective, runs
+    Args:
+        objective: knows the loss.
+        runs: R.
+        dtype: of the tensors with β.
+    """
+
+    def __init__(self, objective: Objective, runs: int, dtype: torch.dtype) -> None:
+        self.objective, self.runs, self.dtype = objective, runs, dtype
         self.known = objective.betas(runs) is not None
 
     def of_steps(self, steps: Sequence[int]) -> Tensor:
         """Return the β as it is now for each step and run, ``[steps, R]``."""
         now = self.objective.betas(self.runs) or [1.0] * self.runs
-        return torch.tensor(now).expand(len(steps), -1)
+        return torch.tensor(now, dtype=self.dtype).expand(len(steps), -1)
 
     def follow(self, measured: Mapping[str, Tensor]) -> None:
         """Do nothing."""
@@ -69,6 +75,7 @@ class ScheduledBetas:
     Args:
         schedule: for all runs, or a sequence with one for each.
         runs: R.
+        dtype: of the tensors with β.
 
     Raises:
         ValueError: for a number of schedules that is not R, and for a schedule with a state that
@@ -79,8 +86,8 @@ class ScheduledBetas:
 
     known = True
 
-    def __init__(self, schedule: BetaSchedule, runs: int) -> None:
-        self.runs = runs
+    def __init__(self, schedule: BetaSchedule, runs: int, dtype: torch.dtype) -> None:
+        self.runs, self.dtype = runs, dtype
         if not callable(schedule) and not (
             isinstance(schedule, Sequence) and all(callable(one) for one in schedule)
         ):
@@ -142,7 +149,7 @@ class ScheduledBetas:
             raise TypeError(
                 f"schedule must return numbers; for step {steps[0]} it returned {table[0]!r}"
             )
-        values = torch.tensor(rows, dtype=torch.get_default_dtype())
+        values = torch.tensor(rows, dtype=self.dtype)
         return values.reshape(len(rows), -1).expand(-1, self.runs)
 
     def follow(self, measured: Mapping[str, Tensor]) -> None:

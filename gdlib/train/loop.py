@@ -158,9 +158,12 @@ def train(
     stack = model if isinstance(model, RunModel) else ModuleStack([model])
     device = device_of(stack)
     objective = objective_of(loss, stack.runs, scheduled=schedule is not None)
-    betas: Betas = OwnBetas(objective, stack.runs)
+    floating = (one.dtype for one in model.parameters() if one.is_floating_point())
+    least = torch.get_default_dtype()
+    dtype = torch.promote_types(least, next(floating, least))  # of β
+    betas: Betas = OwnBetas(objective, stack.runs, dtype)
     if schedule is not None:
-        betas = ScheduledBetas(schedule, stack.runs)
+        betas = ScheduledBetas(schedule, stack.runs, dtype)
     source = source_of(data, batches, stack.runs, device)
 
     graphed = execution.cuda_graph and can_be_graphed(source)
@@ -432,10 +435,10 @@ def _measured(
 
 def _as_tensor(name: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
-        return value.detach().cpu()
+        return value.detach().to("cpu", copy=True)  # what was measured may change later
     try:
         exact = torch.float64 if isinstance(value, float) else None  # as Python has it
-        return torch.as_tensor(value, dtype=exact)
+        return torch.as_tensor(value, dtype=exact).clone()
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
             f"measure must return numbers or tensors; {name} is a {type(value).__name__}"

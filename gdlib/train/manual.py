@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from gdlib.functional._arguments import check_parameter
 from gdlib.models import ACTIVATIONS, HeadedMLP, RunModel, StackedMLP
-from gdlib.train.objective import BetaAndTemperature, Objective
+from gdlib.train.objective import Objective
 
 _WIDE = (64, 16)  # inputs and units from which on one product for all runs is faster
 # numbers in two vectors of AVX-512: blocks begin, and the whole ends, where a vector does
@@ -134,7 +134,7 @@ class ManualStep:
         max_grad_norm: float | None,
     ) -> None:
         self.layers = cast(StackedMLP, _layers(model))
-        self.decay = cast(BetaAndTemperature, objective.beta_and_temperature())
+        self.objective = objective
         self.optimizer, self.max_grad_norm = optimizer, max_grad_norm
         optimizer.zero_grad()
         # nothing to update; a scheduler of the learning rate warns where its optimizer never steps
@@ -156,7 +156,6 @@ class ManualStep:
             self._views(row.split(sizes)) for row in self.flat
         )
         self.buffers: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
-        self.checked = torch.empty(0)
 
     def _views(self, blocks: Sequence[Tensor]) -> list[View]:
         """Make views of one block of numbers for each parameter."""
@@ -182,8 +181,16 @@ class ManualStep:
             betas: of the steps of the epoch, ``[steps, R]``.
 
         Raises:
-            ValueError: as of the loss itself, for a β or a τ that is not finite and positive.
+            ValueError: as of the loss itself, for a β or a τ that is not finite and positive. For
+                a loss that was changed since the beginning to one that is not done by hand.
         """
+        decay = self.objective.beta_and_temperature()
+        if decay is None:
+            raise ValueError(
+                "the loss was changed to one whose gradients are not done by hand; train with "
+                "Execution(manual_backward=False)"
+            )
+        self.decay = decay
         self._check(betas)
         for parameter, value, momentum in zip(
             self.parameters, self.values, self.momenta, strict=True
@@ -195,11 +202,9 @@ class ManualStep:
                     _copy(remembered, momentum)
 
     def _check(self, betas: Tensor) -> None:
-        if not torch.equal(betas, self.checked):
-            for row in torch.aminmax(betas, dim=0):
-                for name, value in zip(("beta", "temperature"), self.decay(row), strict=True):
-                    check_parameter(name, value, "> 0", row.shape)
-            self.checked = betas
+        for row in torch.aminmax(betas, dim=0):
+            for name, value in zip(("beta", "temperature"), self.decay(row), strict=True):
+                check_parameter(name, value, "> 0", row.shape)
 
     @torch.no_grad()
     def end(self) -> None:
@@ -326,10 +331,31 @@ class ManualStep:
 
 
 def _layers(model: RunModel) -> StackedMLP | None:
-    """Return the layers of perceptrons whose outputs are logits; None for other models."""
-    if isinstance(model, HeadedMLP):
-        return model.layers if model.head == "linear" and not model.with_features else None
-    return model if isinstance(model, StackedMLP) else None
+    """Return the layers of perceptrons whose outputs are logits; None for other models.
+
+    A subclass may compute something else, and so may a model with hooks.
+    """
+    if type(model) is HeadedMLP:
+        plain = model.head == "linear" and not model.with_features
+        layers: nn.Module | None = model.layers if plain else None
+    else:
+        layers = model
+    if type(layers) is not StackedMLP or _has_hooks(model):
+        return None
+    return layers
+
+
+def _has_hooks(model: nn.Module) -> bool:
+    return any(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        for module in model.modules()
+    ) or any(
+        parameter._backward_hooks or parameter._post_accumulate_grad_hooks
+        for parameter in model.parameters()
+    )
 
 
 def _copy(source: Tensor, view: View) -> None:

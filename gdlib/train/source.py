@@ -15,7 +15,10 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from gdlib.train.options import Batches, Order, Prepare
 from gdlib.train.order import batch_orders
 
-_SMALL_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32)
+_OTHER_INTEGERS = (
+    *(torch.int8, torch.int16, torch.int32),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+)
 
 
 class Batch(NamedTuple):
@@ -327,8 +330,8 @@ def as_pair(item: Any) -> tuple[Tensor, Tensor]:
 
 
 def as_indices(targets: Tensor) -> Tensor:
-    """Make whole numbers of 64 bits of shorter ones; other targets stay as they are."""
-    return targets.long() if targets.dtype in _SMALL_INTEGERS else targets
+    """Make whole numbers int64; other targets stay as they are."""
+    return targets.long() if targets.dtype in _OTHER_INTEGERS else targets
 
 
 def check_indices(targets: Tensor, classes: int, ignore_index: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -389,6 +390,10 @@ class TestErrors:
         ):
             scaling().transform(torch.zeros(1, 2))
         assert not any(hasattr(scaling(), name) for name in ("temperature", "weight", "bias"))
+
+    def test_the_error_of_another_process_says_the_same(self) -> None:
+        error = NotFittedError("TemperatureScaling")
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
     def test_bad_validation_split(self) -> None:
         for logits, labels, message in [

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import register_parametrization
 
 from gdlib import GDCrossEntropyLoss, losses
 from gdlib.functional import gd_cross_entropy
@@ -159,6 +160,21 @@ class TestChecksWhenAnAttributeIsSet:
         with pytest.raises(ValueError, match="minimum_scale"):
             losses.AdaCosLoss(3).minimum_scale = "small"
 
+    def test_a_parametrised_beta_can_be_set(self):
+        class Exponential(nn.Module):
+            def forward(self, logarithm):
+                return logarithm.exp()
+
+            def right_inverse(self, value):
+                return value.log()
+
+        loss = GDCrossEntropyLoss(beta=nn.Parameter(torch.tensor(0.5)))
+        register_parametrization(loss, "beta", Exponential())
+        loss.beta = torch.tensor(0.25)
+        torch.testing.assert_close(loss.beta, torch.tensor(0.25))
+        with pytest.raises(ValueError, match="beta must be"):
+            loss.beta = torch.tensor(-0.25)
+
     def test_scale_and_gap_of_arcgrad_exclude_each_other(self):
         for arguments in ({}, {"scale": 1.0, "gap": 1.0}):
             with pytest.raises(ValueError, match="give either scale or gap"):
@@ -167,6 +183,8 @@ class TestChecksWhenAnAttributeIsSet:
         with pytest.raises(ValueError, match="set scale = None first"):
             loss_fn.gap = 0.5
         loss_fn.scale = None
+        with pytest.raises(ValueError, match="give either scale or gap"):
+            loss_fn.logits(torch.zeros(1, 2))
         loss_fn.gap = 0.5
         assert loss_fn.gap == 0.5 and loss_fn.scale is None
         learnt = losses.ArcGradLoss(scale=nn.Parameter(torch.tensor(2.0)))

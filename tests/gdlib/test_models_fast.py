@@ -39,6 +39,18 @@ def test_whitened_patches_are_uncorrelated_with_variance_one(channels: int) -> N
     )
 
 
+def test_a_component_whose_numbers_sum_to_nothing_is_whitened() -> None:
+    network = fast(channels=1)
+    for seed in range(100):  # with some of them such a sum is exactly 0
+        few = torch.randn(3, 1, 3, 3, generator=torch.Generator().manual_seed(seed))
+        turned = torch.cat([few, few.flip(2)])
+        turned = torch.cat([turned, turned.flip(3)])
+        symmetric = torch.cat([turned, turned.mT])
+        network.whiten(symmetric)
+        outputs = network.body.whitening(symmetric)
+        assert (outputs.square().mean((0, 2, 3)) > 0.9).all()
+
+
 def test_the_filters_are_those_of_the_first_images_and_no_optimiser_moves_them() -> None:
     stack = image_stack("fast", seeds=[0, 0], classes=2, width=0.25)
     many = images(5_100)

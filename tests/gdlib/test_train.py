@@ -315,6 +315,31 @@ class TestByHand:
         # logits (200, 0): the first sample has gradient 0, the second (1, -1), each over two
         assert torch.allclose(model.biases[1][0], torch.tensor([-0.5, 0.5]))
 
+    @pytest.mark.parametrize("kind", ["forward", "features", "hook", "gradient hook"])
+    def test_leaves_what_a_model_does_itself_to_autograd(self, kind):
+        class Scaled(StackedMLP):
+            def forward(self, inputs: Tensor) -> Tensor:
+                return super().forward(3 * inputs)
+
+        class Negative(StackedMLP):
+            def features(self, inputs: Tensor) -> Tensor:
+                return -super().features(inputs)
+
+        def make() -> StackedMLP:
+            made = {"forward": Scaled, "features": Negative}.get(kind, StackedMLP)
+            model = made([4, 6, 3], [0, 1])
+            if kind == "hook":
+                model.register_forward_hook(lambda model, inputs, outputs: 2 * outputs)
+            if kind == "gradient hook":
+                model.weights[0].register_hook(torch.zeros_like)
+            return model
+
+        ours, theirs = make(), make()
+        for model, by_hand in ((ours, True), (theirs, False)):
+            fit(model, [0.1, 5.0], blobs(33), manual_backward=by_hand)
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert torch.equal(one, other)
+
     def test_an_interrupted_training_may_go_on_by_autograd(self, tmp_path):
         data = blobs(33)
         for first, second in ((True, False), (False, True)):

@@ -618,11 +618,12 @@ class TestLabels:
     BOTH = [Execution(manual_backward=True), Execution(manual_backward=False)]
 
     @pytest.mark.parametrize("execution", BOTH)
-    @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+    @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "uint16", "uint64"])
     def test_of_any_integer_type(self, execution, dtype):
         inputs, labels = blobs()
         ours, theirs = (StackedMLP([4, 6, 3], [0, 1]) for _ in range(2))
-        fit(ours, GDCrossEntropyLoss(0.1), (inputs, labels.to(dtype)), execution=execution)
+        converted = inputs, labels.to(getattr(torch, dtype))
+        fit(ours, GDCrossEntropyLoss(0.1), converted, execution=execution)
         fit(theirs, GDCrossEntropyLoss(0.1), execution=execution)
         assert same(ours, theirs)
 
@@ -686,6 +687,36 @@ class TestLabels:
             )
 
 
+class TestALossThatChanges:
+    """A training by hand once kept the temperature of its beginning."""
+
+    @pytest.mark.parametrize("name", ["beta", "temperature"])
+    def test_is_followed_from_epoch_to_epoch(self, name):
+        inputs, labels = blobs()
+        models = [StackedMLP([4, 6, 3], [0, 1]).double() for _ in range(2)]
+        for model, by_hand in zip(models, (True, False), strict=True):
+            loss = GDCrossEntropyLoss(0.1)
+            fit(
+                model,
+                loss,
+                (inputs.double(), labels),
+                execution=Execution(manual_backward=by_hand),
+                measure=lambda model, epoch, loss=loss: setattr(loss, name, 1.1 + epoch),
+            )
+        pairs = zip(models[0].parameters(), models[1].parameters(), strict=True)
+        for one, other in pairs:  # in float64, β and τ too
+            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+    def test_that_is_not_done_by_hand_any_more_is_refused(self):
+        loss = GDCrossEntropyLoss(0.1)
+        with pytest.raises(ValueError, match="the loss was changed to one whose gradients are not"):
+            fit(
+                StackedMLP([4, 6, 3], [0]),
+                loss,
+                measure=lambda model, epoch: setattr(loss, "label_smoothing", 0.1),
+            )
+
+
 class TestMeasurements:
     def test_may_be_numbers(self):
         found = {"a": 0.1, "b": 3, "c": True, "d": [1.0, 2.0], "e": torch.ones(2).requires_grad_()}
@@ -693,6 +724,18 @@ class TestMeasurements:
         assert history[1]["a"].item() == 0.1 and history[1]["a"].dtype == torch.float64
         assert history[1]["b"].item() == 3 and history[1]["d"].tolist() == [1.0, 2.0]
         assert not history[1]["e"].requires_grad
+
+    def test_may_change_later(self):
+        kept, counted = torch.zeros(()), np.zeros(1)
+
+        def measure(model, epoch):
+            kept.fill_(epoch)
+            counted[0] = epoch
+            return {"a": kept, "b": counted}
+
+        history = fit(net(), F.cross_entropy, measure=measure)
+        for name in ("a", "b"):
+            assert [entry[name].item() for entry in history] == [0, 1, 2, 3]
 
     def test_may_be_missing(self):
         history = fit(net(), F.cross_entropy, measure=lambda model, epoch: None)
