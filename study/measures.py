@@ -247,7 +247,6 @@ def product_with_average(inputs: Tensor, labels: Tensor) -> Tensor:
     row of class c. The product is :math:`b_n = \frac1N (A_{c_n} \cdot x_n - \frac{1}{C-1}
     \sum_{j \neq c_n} A_j \cdot x_n)`: how fast the log-odds of the true class begin to grow. With
     two classes it is twice the product of the signed sample with the average of the signed samples.
-    A sample with a negative product is *in conflict with the average*.
 
     Example:
         Three samples of two classes on a line; the last one lies on the side of the other class:
@@ -263,6 +262,18 @@ def product_with_average(inputs: Tensor, labels: Tensor) -> Tensor:
     signs[torch.arange(len(x)), labels] = 1.0
     pull = signs.T @ x / len(x)
     return ((x @ pull.T) * signs).sum(1)
+
+
+def in_conflict(inputs: Tensor, labels: Tensor) -> Tensor:
+    """Tell which samples are in conflict with the average, ``[N]``.
+
+    They are those whose product by :func:`product_with_average` is negative.
+
+    Example:
+        >>> in_conflict(torch.tensor([[2.0], [-1.0], [1.0]]), torch.tensor([0, 1, 1]))
+        tensor([False, False,  True])
+    """
+    return product_with_average(inputs, labels) < 0
 
 
 def conflict_summaries(confidences: Tensor, conflict: Tensor) -> list[dict[str, Any]]:

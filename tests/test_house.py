@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize("folder", ["theory", "evidence"])
-def test_only_experiments_train(folder: str) -> None:
+def test_only_experiments_use_the_trainer(folder: str) -> None:
     for path in (ROOT / "notebooks" / folder).glob("*.md"):
         code = "\n".join(
             re.findall(
@@ -33,9 +33,8 @@ def test_only_experiments_train(folder: str) -> None:
                 re.DOTALL | re.MULTILINE,
             )
         )
-        assert not re.search(r"gdlib\.train|from gdlib import .*\btrain\b|\brun\.\w+\(", code), (
-            f"{path.name} trains"
-        )
+        trainer = r"gdlib\.train|study\.run|from gdlib import .*\btrain\b|\brun\.\w+\("
+        assert not re.search(trainer, code), f"{path.name} uses the trainer"
 
 
 # Each has a name of its own in the house: finding, comparison, method, variant, experiment.

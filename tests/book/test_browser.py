@@ -53,7 +53,7 @@ def test_axe_finds_nothing(seen: Seen) -> None:
 
 
 def test_no_table_and_no_page_scrolls_sideways(seen: Seen) -> None:
-    """Nothing on a wide screen; on a phone at most a few tables of the ledger."""
+    """The ledger on a phone is left out."""
     found = {
         f"{page['page']} at {width}": page["scrolling"][width]
         for page in seen

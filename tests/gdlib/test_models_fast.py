@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from gdlib.functional import gd_cross_entropy
@@ -103,3 +105,26 @@ def test_the_network_of_13_layers() -> None:
         4.44e6, rel=0.002
     )
     assert conv13(width=0.125, channels=1)(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+
+
+def layers(network: nn.Module, kind: type) -> list:
+    return [layer for layer in network.body.modules() if isinstance(layer, kind)]
+
+
+def test_both_networks_layer_by_layer() -> None:
+    inputs = images(2)
+    network = fast(width=0.25).eval()
+    whitening, *convolutions = layers(network, nn.Conv2d)
+    hidden = F.conv2d(inputs, whitening.weight).relu()
+    for place, (conv, norm) in enumerate(
+        zip(convolutions, layers(network, nn.BatchNorm2d), strict=True)
+    ):
+        hidden = F.conv2d(hidden, conv.weight, padding=1)
+        hidden = norm(F.max_pool2d(hidden, 2) if place % 2 == 0 else hidden).relu()
+    torch.testing.assert_close(network.features(inputs), hidden.amax((2, 3)))
+    network, hidden = conv13(width=0.125).eval(), inputs
+    pairs = zip(layers(network, nn.Conv2d), layers(network, nn.BatchNorm2d), strict=True)
+    for place, (conv, norm) in enumerate(pairs, start=1):
+        hidden = norm(F.conv2d(hidden, conv.weight, padding=0 if place == 7 else 1)).relu()
+        hidden = F.max_pool2d(hidden, 2) if place in (3, 6) else hidden
+    torch.testing.assert_close(network.features(inputs), hidden.mean((2, 3)))

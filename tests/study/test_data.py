@@ -14,7 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from study import data
+from gdlib.models import StackedMLP
+from study import data, measures
 from study.data.sampling import balanced, long_tailed, proportional
 from study.data.sets import Normalizer
 
@@ -326,3 +327,23 @@ class TestShapesAndDevices:
             assert split.inputs.device.type == split.labels.device.type == "meta"
         normalize = data.fit_normalizer(TestFitNormalizer.colour, "channel").to("meta")
         assert normalize.shift.device.type == normalize.scale.device.type == "meta"
+
+
+def test_the_draws_of_today():
+    # records are repeated with these; another draw must not pass unseen
+    labels = np.arange(40) % 3
+    assert np.flatnonzero(balanced(labels, 7, classes=3)).tolist() == [2, 4, 11, 23, 24, 27, 34]
+    assert np.flatnonzero(long_tailed(labels, 5, classes=3)).tolist() == [
+        *(0, 1, 3, 4, 6, 9, 10, 11, 12, 18, 21, 22, 23, 24, 27, 30, 33, 34, 36, 39),
+    ]
+    noisy = data.with_label_noise(torch.arange(12) % 4, 0.5, classes=4)
+    assert noisy.tolist() == [3, 1, 2, 3, 3, 2, 2, 2, 1, 0, 2, 3]
+    assert measures.followed_samples(20, 5).tolist() == [4, 5, 7, 13, 19]
+    assert data.load("iris").test.labels[:10].tolist() == [0, 1, 0, 2, 0, 1, 2, 0, 0, 1]
+
+
+def test_the_weights_of_today():
+    weights = StackedMLP([3, 2], seeds=[5]).weights[0].flatten().tolist()
+    assert weights == pytest.approx(
+        [0.381342, -0.43173, 0.470505, 0.36942, 0.485094, -0.44266], abs=1e-6
+    )

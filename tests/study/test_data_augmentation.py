@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from study.data.augmentation import apply, draw
+from study.data.augmentation import apply, draw, draw_epoch
 
 
 def moved(image: np.ndarray, top: int, left: int, flip: int, padding: int) -> np.ndarray:
@@ -146,3 +146,10 @@ class TestDraw:
             ValueError, match="unknown augmentation 'crop'; valid: none, flip, crop-flip"
         ):
             draw("crop", 2, seed=0, step=0)
+
+
+def test_an_epoch_is_its_steps_one_after_another():
+    found = draw_epoch("crop-flip", 7, 3, seeds=[2, 5], epoch=2)  # the steps 3, 4 and 5
+    for of_seed, seed in zip(found, (2, 5), strict=True):
+        steps = [draw("crop-flip", 3, seed=seed, step=step) for step in (3, 4, 5)]
+        assert torch.equal(of_seed, torch.cat(steps)[:7])

@@ -6,9 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional as F
 
+from gdlib import calibration
 from gdlib.functional import gd_cross_entropy
-from study import measures
+from study import data, measures
 
 
 class TestChoose:
@@ -137,3 +139,53 @@ class TestConflict:
     def test_with_one_sort_of_samples_there_is_no_share(self):
         (found,) = measures.conflict_summaries(torch.rand(1, 3, 4), torch.zeros(4, dtype=bool))
         assert set(found) == {"conflict_share", "conflict_epoch_learnt_counts"}
+
+
+class TestFinalMeasures:
+    """Known logits of three splits of two runs, of which the first has a β."""
+
+    CLASSES = 12
+
+    @pytest.fixture
+    def logits(self) -> dict[int, torch.Tensor]:
+        """Logits [2, N, 12] by the size of their split; those held out are three times as sure."""
+        generator = torch.Generator().manual_seed(0)
+        found = {}
+        for size, factor in ((48, 1.0), (96, 3.0), (72, 1.0)):
+            noise = torch.randn(2, size, self.CLASSES, generator=generator)
+            found[size] = factor * (noise + F.one_hot(self.labels(size), self.CLASSES))
+        return found
+
+    def labels(self, size: int) -> torch.Tensor:
+        return torch.arange(size) % self.CLASSES
+
+    def test_what_is_fitted_where_and_measured_of_what(self, logits):
+        train, valid, test = (data.Split(torch.zeros(n, 1), self.labels(n)) for n in (48, 96, 72))
+        names = tuple("abcdefghijkl")
+        dataset = data.Dataset("made up", train, valid, test, names, "embedded", "x")
+        first, second = measures.final_measures(
+            dataset, lambda split: logits[len(split)], [0.1, None]
+        )
+        metrics = first["metrics"]
+        held_out, z, labels = logits[96][0].double(), logits[72][0].double(), test.labels
+        for suffix, scaling in (
+            ("_temperature", calibration.TemperatureScaling()),
+            ("_vector", calibration.VectorScaling()),
+        ):
+            scaled = scaling.fit(held_out, valid.labels).transform(z)
+            assert metrics[f"test_nll{suffix}"] == pytest.approx(
+                F.cross_entropy(scaled, labels).item()
+            )
+        own = calibration.TemperatureScaling().fit(held_out, valid.labels).temperature
+        assert first["scaling_temperature"] == own
+        linked = calibration.beta_link(z.softmax(1), 0.1)
+        assert metrics["test_ece_link"] == calibration.expected_calibration_error(linked, labels)
+        assert not [name for name in second["metrics"] if name.endswith("_link")]
+        by_mass = calibration.expected_calibration_error(z.softmax(1), labels, scheme="mass")
+        assert metrics["test_ece_mass"] == by_mass != metrics["test_ece"]
+        p = [row.softmax(0)[c].item() for row, c in zip(logits[48][0], train.labels, strict=True)]
+        fifths = [sum(i / 5 < one <= (i + 1) / 5 for one in p) for i in range(5)]
+        assert first["confidence_counts"].tolist() == fifths
+        assert metrics["train_confidence"] == pytest.approx(sum(p) / len(p), rel=1e-6)
+        above = (z > z.gather(1, labels[:, None])).sum(1)
+        assert metrics["test_top5_accuracy"] == pytest.approx((above < 5).double().mean().item())

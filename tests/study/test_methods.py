@@ -131,7 +131,6 @@ READERS = {
     "tables/book.py": "MyST text of cells",
     "tables/prose.py": "texts that mean something in MyST",
     "tables/outcomes.py": "labels of the book's pages",
-    "figures/against.py": "whether a source of numbers is a paper",
     "figures/style.py": "line breaks of a title",
 }
 """Modules that may match texts, and which; none is a method, a variant or a sentence."""

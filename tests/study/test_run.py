@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ import torch
 from torch import Tensor
 
 from gdlib.functional import gd_cross_entropy
-from study import records
+from gdlib.models import fast
+from gdlib.train import Optimisation
+from study import data, records
+from study.data.sets import Normalizer
 from study.experiment import Train
 from study.objective import GradientDecay
 from study.run import train_stack, training
@@ -507,3 +511,62 @@ class TestTheFirstLayer:
         assert found["dead"].tolist() == [
             pytest.approx(1 / 3)
         ]  # the last: at the same end for both
+
+
+def test_the_link_has_the_beta_after_the_warm_up(monkeypatch):
+    asked, real = [], training.final_measures
+
+    def watched(dataset, logits, betas):
+        asked.append(list(betas))
+        return real(dataset, logits, betas)
+
+    monkeypatch.setattr(training, "final_measures", watched)
+    train_stack(small_train(betas=[5], warmups=[[0.01, 0.1, 2]], epochs=3, hidden=[8]))
+    assert asked == [[5.0, 0.1]]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "milestones"),
+    [({"milestones": [0.5, 0.8]}, [5, 8]), ({"lr_schedule": "exponential"}, [])],
+)
+def test_every_number_of_an_update_reaches_the_trainer(monkeypatch, schedule, milestones):
+    def stop(*arguments, optimisation, **options):
+        raise StopIteration(optimisation)
+
+    monkeypatch.setattr(training, "train", stop)
+    numbers = {"momentum": 0.5, "weight_decay": 2e-3, "max_grad_norm": 1.5, "optimizer": "adam"}
+    with pytest.raises(StopIteration) as stopped:
+        train_stack(small_train(learning_rate=0.03, epochs=10, **numbers, **schedule))
+    expected = {"lr_schedule": schedule.get("lr_schedule", "milestones"), "milestones": milestones}
+    assert stopped.value.value == Optimisation(0.03, **numbers, **expected)
+
+
+def test_bytes_are_cropped_before_they_are_normalised():
+    experiment = small_train(model="resnet18", normalization="channel", augmentation="crop2-flip")
+    dataset = SimpleNamespace(normalize=Normalizer(torch.tensor(7.0), torch.tensor(2.0)))
+    images = torch.full((1, 1, 1, 4, 4), 7, dtype=torch.uint8)
+    corner = torch.zeros(1, 1, 3, dtype=torch.long)
+    expected = torch.full((4, 4), -3.5)  # black
+    expected[2:, 2:] = 0.0
+    found = training._augmented(experiment, dataset, images, corner)
+    assert torch.equal(found[0, 0, 0], expected)
+
+
+def test_the_small_network_is_whitened_by_its_training_images(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    train, test = (
+        data.Split(torch.randn(40, 1, 16, 16, generator=generator), torch.arange(40) % 10)
+        for _ in range(2)
+    )
+    made = data.Dataset("digits", train, None, test, tuple("0123456789"), "embedded", "x")
+    monkeypatch.setattr(training, "_load", lambda experiment: made)
+    kept = []
+
+    def finish(model, dataset, history):
+        kept.append(model.copies[0].body.whitening.weight.clone())
+        return [{}]
+
+    train_stack(small_train(model="fast", betas=[1.0], epochs=1, batch_size=20), finish=finish)
+    expected = fast(channels=1)
+    expected.whiten(train.inputs)
+    torch.testing.assert_close(kept, [expected.body.whitening.weight.detach()])

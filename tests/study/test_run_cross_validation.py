@@ -296,6 +296,28 @@ class TestCrossValidation:
         )
         assert with_sizes.runs[0]["metrics"] != without.runs[0]["metrics"]
 
+    def test_accuracies_are_of_the_fold_that_was_left_out(self, monkeypatch):
+        models = []
+
+        def spy(model, *arguments, **options):
+            models.append(model)
+            return train_grouped(model, *arguments, **options)
+
+        monkeypatch.setattr("study.run.cross_validation.train", spy)
+        experiment = CrossValidation(**QUICK)
+        (run,) = cross_validate(experiment).runs
+        table = data.table("iris")
+        fold, trained = data.folds(table.labels, 3, seed=0), []
+        for index, found in enumerate(run["fold_accuracies"].tolist()):
+            out = fold == index
+            normalize = data.fit_normalizer(table.features[~out], experiment.normalization)
+            logits = models[0](normalize(table.features)[None])[index]
+            right = (logits.argmax(1) == table.labels).double()
+            assert found == pytest.approx(right[out].mean().item())
+            trained.append(right[~out].mean().item())
+        assert run["metrics"]["train_accuracy"].item() == pytest.approx(sum(trained) / 3)
+        assert run["fold_accuracies"].tolist() != pytest.approx(trained)
+
     def test_what_is_held_out_is_not_seen(self, monkeypatch):
         table = data.table("iris")
         fold = data.folds(table.labels, 3, seed=0)

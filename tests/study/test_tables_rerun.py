@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 
 import jupytext
 import matplotlib.pyplot as plt
 import pytest
+import torch
 import yaml
 
 from study import ROOT, claims, records
@@ -96,3 +98,24 @@ def test_the_job_to_run_anew_is_of_runs_that_decide(claim):
     assert job.done and job.experiment.augmentation == "none"
     unbegun = text[text.index("Not begun yet") :]
     assert "make reproduce CAMPAIGN=cifar100\n" in unbegun
+
+
+def test_the_numbers_of_a_plane_are_those_of_its_points(tmp_path):
+    template = ROOT / "notebooks" / "experiments" / "feature-plane.md"
+    written = tmp_path / "run.json"
+    asked = {"betas": [1.0], "seeds": [0], "epochs": 1, "drawn": 360}  # all that are tested on
+    execute(jupytext.read(template), asked | {"record": str(written)})
+    plt.close("all")
+    (run,) = records.load(written).runs
+    points = torch.tensor([run["points"]["x"], run["points"]["y"]], dtype=torch.float64).T
+    labels = torch.tensor(run["points"]["label"])
+    centres = torch.stack([points[labels == c].mean(0) for c in range(10)])
+    to_centres = (points[:, None] - centres).norm(dim=2)
+    within = [to_centres[labels == c, c].mean().item() for c in range(10)]
+    between = [(a - b).norm().item() for a, b in itertools.permutations(centres, 2)]
+    mean = sum(between) / len(between)
+    metrics = run["metrics"] | run
+    assert metrics["intra_inter_ratio"] == pytest.approx(sum(within) / 10 / mean, rel=0.05)
+    assert metrics["minimum_to_mean_inter"] == pytest.approx(min(between) / mean, rel=0.05)
+    strayed = (to_centres.argmin(1) != labels).double().mean().item()
+    assert metrics["strayed"] == pytest.approx(strayed, abs=0.01)
