@@ -45,6 +45,7 @@ from study.objective import GradientDecay
 WAYS: dict[str, dict[str, Any]] = {
     "float32": {},
     "float32, recorded": {"cuda_graph": True},
+    "bfloat16, channels last": {"precision": "bfloat16", "channels_last": True},
     "bfloat16, channels last, recorded": {
         "precision": "bfloat16",
         "channels_last": True,

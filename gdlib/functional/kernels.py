@@ -5,14 +5,16 @@ It needs the package ``triton``, which comes with the optional dependencies
 
 A row is read once to reduce it to :math:`r = \log \sum_{i \neq c} e^{z_i}`, without the true class,
 so that :math:`1 - p_c` keeps its digits, and once more to write its gradient; rows of less than
-1,024 classes are packed, several to a program, and read once. Nothing waits for the GPU, and
-nothing of the size of the logits is kept but the gradient. Without a GPU, ``TRITON_INTERPRET=1`` in
-the environment runs the kernel in Python; the tests do. It has not been timed on a GPU.
+1,024 classes are packed, several to a program. Nothing waits for the GPU, unless β, τ or weights
+are tensors on the CPU, and nothing of the size of the logits is kept but the gradient. Without a
+GPU, ``TRITON_INTERPRET=1`` in the environment runs the kernel in Python; the tests do. It has not
+been timed on a GPU.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 
 import torch
 import triton
@@ -85,12 +87,14 @@ def _make(
     """Compute the reduced loss of a batch, and its gradient."""
     samples, classes = input.shape
     wide = torch.float64 if input.dtype == torch.float64 else torch.float32
-    values = (
-        1 / torch.as_tensor(temperature, dtype=torch.float64),
-        torch.as_tensor(beta, dtype=torch.float64).log(),
-        batch.scales()[:, 0],
-    )
-    rows = torch.stack([value.to(input.device, wide).expand(samples) for value in values], 1)
+    inverse = 1 / temperature.double() if isinstance(temperature, Tensor) else 1 / temperature
+    log_beta = beta.double().log() if isinstance(beta, Tensor) else math.log(beta)
+    rows = torch.empty(samples, 3, dtype=wide, device=input.device)
+    for column, value in enumerate((inverse, log_beta, batch.scales()[:, 0])):
+        if isinstance(value, Tensor):
+            rows[:, column].copy_(value)
+        else:
+            rows[:, column].fill_(value)  # a number goes with the launch: nothing waits
     # float16 would not hold it before it is multiplied by the scale of a GradScaler
     kept = torch.float32 if input.dtype == torch.float16 else input.dtype
     losses = rows.new_empty(samples)
@@ -100,9 +104,10 @@ def _make(
         packed = _BLOCK // block if classes < 1024 else 1
         kind = tl.float64 if wide == torch.float64 else tl.float32
         arguments = (input.contiguous(), batch.index, losses, gradient, rows, samples, classes)
-        _kernel[(triton.cdiv(samples, packed),)](
-            *arguments, wide=kind, packed=packed, block=block, num_warps=8
-        )
+        with torch.cuda.device_of(input):  # Triton launches on the current GPU
+            _kernel[(triton.cdiv(samples, packed),)](
+                *arguments, wide=kind, packed=packed, block=block, num_warps=8
+            )
     return batch.reduce_samples(losses, weighted=False).to(
         wide if autocasts(input.device.type) else input.dtype
     ), gradient

@@ -237,7 +237,7 @@ class GraphedStep:
 
     def _recorded(self) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=self.stream):
             self._body()
         return graph.replay
 
@@ -253,6 +253,9 @@ def can_be_graphed(source: Source) -> bool:
         return False
     if device != source.device:
         _log.info("data and model are on two devices: the steps are done one by one")
+        return False
+    if device.index != torch.cuda.current_device():  # whose stream is recorded
+        _log.info("%s is not the current GPU: the steps are done one by one", device)
         return False
     return True
 

@@ -200,7 +200,8 @@ def _checkpoint(experiment: Train, dataset: data.Dataset, folder: str) -> Checkp
         return None
     return Checkpoint(
         Path(folder) / f"{experiment.identity()}.pt",
-        every=10 if experiment.model == "mlp" else 1,  # an epoch of images takes minutes
+        # an epoch of images takes minutes on a CPU
+        every=10 if experiment.model == "mlp" or dataset.train.inputs.is_cuda else 1,
         identity=f"{experiment.notebook} {experiment.identity()}, data {dataset.copy}",
     )
 

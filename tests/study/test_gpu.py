@@ -205,7 +205,9 @@ def test_a_device_that_computes_something_else_is_refused(
 
     monkeypatch.setattr(gpu, "fit", wrong)
     _, left_out = gpu.check("cpu", width=0.125, batch_size=4)
-    assert left_out == ["float32, recorded", "bfloat16, channels last, recorded"]
+    assert left_out == [
+        *("float32, recorded", "bfloat16, channels last", "bfloat16, channels last, recorded")
+    ]
     assert torch.backends.cudnn.allow_tf32, "what was switched off for the check is on again"
     monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, left_out))
     began: list[str] = []
