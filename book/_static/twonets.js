@@ -177,6 +177,7 @@
     let done; // the runs of the question that have ended
     let run;
     let running;
+    let pending; // the frame that was asked for
 
     const show = () => (question?.show === "wrong" ? "wrong" : "fifths");
     const end = () => question?.runs[done.length]?.until ?? END;
@@ -283,7 +284,7 @@
       advance();
       if (ended()) return rest();
       draw();
-      requestAnimationFrame(frame);
+      pending = requestAnimationFrame(frame);
     }
 
     function train() {
@@ -291,7 +292,8 @@
       running = true;
       part("seen").textContent = "";
       buttons();
-      requestAnimationFrame(frame);
+      cancelAnimationFrame(pending);
+      pending = requestAnimationFrame(frame);
     }
 
     function onward() {

@@ -112,7 +112,10 @@ def _variants(runs: pd.DataFrame, wanted: Sequence[VariantField]) -> pd.Series[A
 
 def least_seeds(name: str, variant: Variant) -> int:
     """Tell how many seeds a variant needs to decide anything in these runs."""
-    return selection(name).least_seeds(variant)
+    wanted, planned = selection(name), plans(variant)
+    if wanted.by_plan and planned:
+        return min(plan.seeds for plan in planned)
+    return wanted.least_seeds(variant)
 
 
 def counted(runs: pd.DataFrame, wanted: Selection, variant: Variant) -> tuple[pd.DataFrame, int]:

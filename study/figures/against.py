@@ -51,6 +51,7 @@ def against(
     line: str = "variant",
     panel: str = "",
     papers: pd.DataFrame | None = None,
+    whole: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw outcomes against β or another column; warm-ups are left out.
 
@@ -66,9 +67,12 @@ def against(
         panel: a panel for each of its values, with one outcome in each.
         papers: what they print for the same data sets, as :func:`study.published.printed` gives it,
             in grey, a line for each network.
+        whole: all runs of the variants, where ``table`` has a part of them: their deviation is that
+            of the differences.
     """
     if table.empty:
         return not_run()
+    whole = table if whole is None else whole
     table = table[~(table["warmup_epochs"] > 0)] if "warmup_epochs" in table else table
     names = list(dict.fromkeys(table[panel])) if panel else [""]
     columns = len(names) if len(names) > 1 < len(outcomes) else min(2, len(names) * len(outcomes))
@@ -95,7 +99,11 @@ def against(
         here = table[table[panel] == name] if panel else table
         for value, runs in here.groupby(line, sort=False):
             if column in runs and runs[column].notna().any():
-                drawn = _to_one(runs, column) if how == "difference" else _means(runs, column, x)
+                drawn = (
+                    _to_one(runs, column, whole[whole["variant"].isin(runs["variant"])])
+                    if how == "difference"
+                    else _means(runs, column, x)
+                )
                 _intervals(ax, drawn, scale, label=labels[value], **styles[str(value)])
         for paper, series in _lines_of(papers, here, column) if papers is not None else ():
             printed = _relative(series * scale, how)
@@ -214,9 +222,9 @@ def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int 
     There is a row for each ``label``, in it a mark for each ``source``.
 
     Args:
-        frame: ``panel``, ``label``, ``mean``, and ``low`` and ``high``, which may be NaN. A source
-            that is not ``ours`` has black stars. Without ``source`` a mark has the colour of its
-            ``schedule``.
+        frame: ``panel``, ``label``, ``mean``, and ``low`` and ``high``, which may be NaN. Sources
+            that are not ``ours`` are black: stars, plus signs and crosses in turn. Without
+            ``source`` a mark has the colour of its ``schedule``.
         xlabel: what is shown, with its unit.
         zero: whether there is a line at 0.
         columns: how many panels there are in a row.
@@ -281,7 +289,8 @@ def _lines_of(
     constant = papers[here].assign(beta=papers["method"].map(lambda method: method.beta))
     groups = constant.dropna(subset="beta").groupby(["paper", "dataset", "model"], sort=False)
     for (paper, *_), series in groups:
-        yield str(paper), series.set_index("beta")[["value"]].sort_index().T
+        # a network that stands in two tables has its values twice
+        yield str(paper), series.groupby("beta")[["value"]].first().T
 
 
 def _relative(values: pd.DataFrame, how: str | None) -> pd.DataFrame:
@@ -303,9 +312,12 @@ def _means(runs: pd.DataFrame, column: str, x: str) -> dict[float, Interval]:
     return intervals
 
 
-def _to_one(runs: pd.DataFrame, column: str) -> dict[float, Interval]:
+def _to_one(
+    runs: pd.DataFrame, column: str, whole: pd.DataFrame | None = None
+) -> dict[float, Interval]:
     """Estimate the difference of each constant β to β = 1; nothing if there is no β = 1."""
-    variant = VariantRuns(Variant(), runs.assign(method=runs["beta"].map(Method.of_beta)))
+    constant = runs.assign(method=runs["beta"].map(Method.of_beta))
+    variant = VariantRuns(Variant(), constant, whole=whole)
     methods, plain = list(variant.means(column)), Method.of_beta(1.0)
     intervals = {1.0: Interval(0.0, 0.0, 0.0)} if plain in methods else {}
     for method in methods:

@@ -61,6 +61,8 @@ def accuracy_against_calibration(table: pd.DataFrame) -> Figure:
     A filled mark is over-confident (mean confidence above accuracy), an open one under-confident.
     Up and to the left is better.
     """
+    if table.empty:
+        return not_run()
     marks = dict(zip(dict.fromkeys(table["schedule"]), MARKERS, strict=False))
     figure, drawn = panels(
         table, "variant", height=3.0, xlabel="test ECE, %", ylabel="test accuracy, %"

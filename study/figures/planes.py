@@ -28,6 +28,8 @@ def feature_planes(table: pd.DataFrame) -> Figure:
     The number of a class stands at the median of the quarter of its samples that is farthest from
     the origin, where the classes are apart.
     """
+    if table.empty:
+        return not_run()
     first = table[table["seed"] == table["seed"].min()]
     figure, drawn = panels(
         first,
@@ -38,6 +40,9 @@ def feature_planes(table: pd.DataFrame) -> Figure:
         ylabel="feature 2",
     )
     for ax, runs in drawn:
+        if runs.empty:
+            ax.set_visible(False)
+            continue
         x, y, classes = (np.array(runs["points"].iloc[0][name]) for name in ("x", "y", "label"))
         distance = np.hypot(x, y)
         for index in np.unique(classes):

@@ -326,6 +326,7 @@ class TestAgainst:
             [
                 printed | {"condition": "", "method": Method.parse(name), "value": value}
                 for name, value in ((20.0, 0.015), (1.0, 0.087), ("warm-up 0.1→1", 1))
+                for table in (2, 5)  # a network may stand in two
             ]
         )
         figure = figures.against(both, OUTCOMES, panel="data", papers=papers)

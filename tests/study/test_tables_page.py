@@ -190,3 +190,13 @@ def test_what_can_be_opened_holds_tables() -> None:
         tables.closed("More", "Text.", table)
         == f"::::::{{dropdown}} More\nText.\n\n{table._repr_markdown_()}\n::::::"
     )
+
+
+def test_a_variant_that_is_complete_with_the_seeds_of_its_plan_is_shown() -> None:
+    one = {"dataset": "cifar100", "augmentation": "crop2-flip", "width": 2.0, "seeds": 3}
+    runs = images(**FAST | {"subset": 0, "epochs": 40} | one)
+    runs = runs[runs["schedule"] != "0.01"]  # not in the plan
+    shown = Page("E8", runs=runs).runs("images")
+    assert set(shown["variant"]) == {"CIFAR-100, width 2, crops and flips"}
+    assert not shown["counted"].any()
+    assert Page("E8", runs=runs[runs["seed"] < 2]).runs("images").empty
