@@ -181,8 +181,7 @@ def measure() -> list[Row]:
                     epoch_ends()
                     return {}
 
-                exact = torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False)
-                with nullcontext() if "precision" in switches else exact:
+                with nullcontext() if "precision" in switches else gpu.without_tf32(benchmark=True):
                     gpu.fit("cuda", there, epochs=2, runs=runs, measure=measured, **switches)
 
             title = f"{name}, {runs} run{'s' if runs > 1 else ''}"

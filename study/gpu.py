@@ -72,9 +72,9 @@ _SIZES = {
 }  # of which the time of an epoch is made, with the number of runs
 _RESERVE = 20.0  # seconds that are left for the end
 
-_without_tf32 = partial(
-    torch.backends.cudnn.flags, enabled=True, allow_tf32=False
-)  # PyTorch makes matrix products without it by itself
+without_tf32 = partial(torch.backends.cudnn.flags, enabled=True, allow_tf32=False)
+"""Switch off TF32 in convolutions; PyTorch makes matrix products without it by itself."""
+
 _log = logging.getLogger("study.gpu")
 
 
@@ -146,7 +146,7 @@ def check(
     distances: dict[tuple[str, str], float] = {}
     wrong: list[str] = []
     on_device = data[0].to(device), data[1].to(device)
-    with _without_tf32():
+    with without_tf32():
         for name, switches in WAYS.items():
             for dtype, tolerance in (
                 [(torch.float32, 1.0)] if "precision" in switches else _TOLERANCES.items()
@@ -239,7 +239,7 @@ def run_jobs(
             continue
         pace = _Pace(experiment.epochs, end, more, clock)
         try:
-            with _without_tf32() if experiment.precision == "float32" else nullcontext():
+            with without_tf32() if experiment.precision == "float32" else nullcontext():
                 record = run.train_stack(
                     experiment, measure=pace, checkpoint_dir=str(into / "checkpoints")
                 )
