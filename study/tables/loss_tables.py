@@ -101,7 +101,7 @@ def divergences(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def less_softmax(runs: pd.DataFrame) -> pd.DataFrame:
+def minus_softmax(runs: pd.DataFrame) -> pd.DataFrame:
     """Compute the accuracy of each loss minus softmax, in points.
 
     The numbers are for :func:`study.figures.beside`: the paper's tables 1, 2 and 4, and ours.

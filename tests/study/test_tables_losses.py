@@ -58,7 +58,7 @@ class TestPrinted:
 
 class TestLessSoftmax:
     def test_the_papers_numbers_have_welchs_intervals(self):
-        found = loss_tables.less_softmax(pd.DataFrame()).set_index(["source", "loss"])
+        found = loss_tables.minus_softmax(pd.DataFrame()).set_index(["source", "loss"])
         assert found.loc[("paper, CIFAR-100", "lm 0.3"), ["mean", "low", "high"]].round(
             2
         ).tolist() == [1.35, 0.86, 1.84]
@@ -72,7 +72,7 @@ class TestLessSoftmax:
 
     def test_ours_come_last_with_the_interval_of_the_verdicts(self):
         """Image networks: one deviation of all losses, each with its own mean."""
-        found = loss_tables.less_softmax(runs().assign(model="fast"))
+        found = loss_tables.minus_softmax(runs().assign(model="fast"))
         ours = found[found["source"] == f"ours, {VARIANT}"].set_index("loss")
         assert list(ours.index) == ["l-softmax", "lm-uq 0.9", "lm 0.3", "lm 1"]
         assert found["ours"].is_monotonic_increasing
@@ -99,12 +99,12 @@ class TestLessSoftmax:
         )
         both = runs().assign(model="fast")
         for table in (pd.concat([one, both]), pd.concat([both, one])):
-            ours = loss_tables.less_softmax(table).query("ours").set_index("loss")
+            ours = loss_tables.minus_softmax(table).query("ours").set_index("loss")
             assert ours.loc["l-softmax", "mean"] == pytest.approx(1.01)
 
     def test_without_softmax_there_is_no_difference(self):
         table = runs().assign(model="fast")
-        assert not loss_tables.less_softmax(table[table["loss"] != "softmax"])["ours"].any()
+        assert not loss_tables.minus_softmax(table[table["loss"] != "softmax"])["ours"].any()
 
 
 class TestDivergences:
