@@ -17,6 +17,7 @@ class Metric:
     title: str  # in a sentence
     share: bool = False  # written in per cent, and a difference of two in percentage points
     higher: bool | None = None  # whether a larger number is the better one; None if neither is
+    in_nats: bool = False
 
     @property
     def factor(self) -> float:
@@ -26,7 +27,9 @@ class Metric:
     @property
     def unit(self) -> str:
         """The unit of a difference of two numbers; empty for counts and ratios."""
-        return "points" if self.share else ""
+        if self.share:
+            return "points"
+        return "nats" if self.in_nats else ""
 
     @property
     def is_accuracy(self) -> bool:
@@ -53,15 +56,19 @@ _LIST = (
     Metric("test_confidence", "test confidence", share=True),
     Metric("overconfidence", "test confidence − accuracy", share=True),
     Metric("train_confidence", "training confidence", share=True),
-    Metric("test_cross_entropy", "test cross-entropy", higher=False),
-    Metric("test_nll_temperature", "test NLL after a temperature", higher=False),
-    Metric("train_margin_bias", "bias of the training samples"),
-    Metric("bias_rise", "rise of the bias after its lowest value"),
+    Metric("test_cross_entropy", "test cross-entropy", higher=False, in_nats=True),
+    Metric("test_nll_temperature", "test NLL after a temperature", higher=False, in_nats=True),
+    Metric("train_margin_bias", "bias of the training samples", in_nats=True),
+    Metric("bias_rise", "rise of the bias after its lowest value", in_nats=True),
     Metric("lost", "training samples with p ≤ 0.2", higher=False),
     Metric("errors", "training errors", higher=False),
     Metric("lost_share", "share of the training errors with p ≤ 0.2", share=True),
     Metric("sure", "training samples with p > 0.8"),
-    Metric("early_cross_entropy", "training cross-entropy, first ten epochs", higher=False),
+    Metric(
+        *("early_cross_entropy", "training cross-entropy, first ten epochs"),
+        higher=False,
+        in_nats=True,
+    ),
     Metric("epoch_easy", "epoch at which the easiest fifth is sure", higher=False),
     Metric("gap", "confidence of the easiest minus the hardest fifth", share=True),
     Metric("never_learnt", "share of samples never learnt", share=True),

@@ -252,7 +252,8 @@ def _with_some_shown(written: Claim, part: DecidedPart, older: Set[Variant]) -> 
         dataset = finding.variant.dataset
         is_elsewhere = written.decided_on and dataset not in written.decided_on
         is_older = finding.variant in older and "paper" not in finding.scales
-        findings.append(finding.only_shown() if is_elsewhere or is_older else finding)
+        shown = is_elsewhere or is_older
+        findings.append(finding.only_shown(outside=finding.outside) if shown else finding)
     return replace(part, findings=tuple(findings))
 
 

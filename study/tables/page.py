@@ -20,6 +20,7 @@ from pandas.api.types import is_numeric_dtype
 from study import campaign, claims, figures, records
 from study.claims import Finding, Verdict, answers
 from study.claims.compare import APART
+from study.claims.narrowing import at_usual_rate
 from study.claims.verdicts import replaced, variants
 from study.tables import rerun, sentences
 from study.tables.book import MISSING, Table, cell, table
@@ -161,7 +162,9 @@ class Page:
         selections = dict.fromkeys(
             part.runs for claim in self.verdicts for part in claims.ledger()[claim].parts.values()
         )
-        every = pd.concat([self.runs(selection, some=True) for selection in selections])
+        every = pd.concat(
+            [self.runs(selection, some=True) for selection in selections], ignore_index=True
+        )
         named = {
             finding.variant.short
             for verdict in self.verdicts.values()
@@ -326,7 +329,7 @@ def _notes(runs: pd.DataFrame, selection: str, settled: Set[Variant]) -> pd.Seri
 
 def _caption_of_runs(frame: pd.DataFrame) -> str:
     meanings = {
-        _TRAINED: "training accuracy",
+        _TRAINED: "training accuracy (of the labels that were given)",
         _CONFIDENT: "over-confidence (confidence minus accuracy on the test set)",
     }
     there = [meaning for title, meaning in meanings.items() if title in frame]
@@ -335,8 +338,8 @@ def _caption_of_runs(frame: pd.DataFrame) -> str:
     words = " and ".join(there)
     return (
         f"What was trained. {words[0].upper()}{words[1:]} {'are' if there[1:] else 'is'} at β = 1:"
-        " means over the seeds, the smallest and the largest where it was run in several ways, such"
-        " as with several learning rates."
+        " means over the seeds, at other learning rates than the usual one in brackets, and the"
+        " smallest and the largest where it was run in several ways."
     )
 
 
@@ -350,18 +353,25 @@ def _values(column: pd.Series[Any]) -> str:
 def _at_one(group: pd.DataFrame) -> dict[str, str]:
     """Give training accuracy and over-confidence at β = 1, in per cent and points.
 
-    Where it was run with several learning rates, or apart in another way, the smallest and the
-    largest mean are given.
+    The mean at the usual learning rate comes first, the means at others in brackets behind it.
+    Where it was run apart in another way, the smallest and the largest mean are given.
     """
-    plain = group[[method.is_plain for method in group["method"]]]
-    apart = [name for name in (*APART, "depth") if name in plain]
+    at_one = group[[method.is_plain for method in group["method"]]]
     row = {}
     for title, column in ((_TRAINED, "train_accuracy"), (_CONFIDENT, "overconfidence")):
-        if column in plain and plain[column].notna().any():
-            means = 100 * plain.groupby(apart, dropna=False)[column].mean()
-            ends = dict.fromkeys(cell(float(end), ".1f") for end in (means.min(), means.max()))
-            row[title] = " to ".join(ends)
+        if column in at_one and at_one[column].notna().any():
+            usual = at_usual_rate(group)[at_one.index]
+            row[title] = _ends(at_one[usual], column)
+            if not usual.all():
+                row[title] += f" ({_ends(at_one[~usual], column)})"
     return row
+
+
+def _ends(runs: pd.DataFrame, column: str) -> str:
+    """Write the smallest and the largest mean of a share in per cent, once if they are equal."""
+    apart = [name for name in (*APART, "depth") if name in runs]
+    means = 100 * runs.groupby(apart, dropna=False)[column].mean()
+    return " to ".join(dict.fromkeys(cell(float(end), ".1f") for end in (means.min(), means.max())))
 
 
 def _row(one: Finding, *, whole: bool) -> dict[str, Any]:

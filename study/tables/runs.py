@@ -54,6 +54,7 @@ def _place(variant: Variant) -> tuple[object, ...]:
             0,
             pixels.index(variant.normalization),
             activations.index(variant.activation),
+            str(variant),
         )
     return 1, not variant.on_fast, str(variant)
 
