@@ -190,9 +190,10 @@ class Variant:
 
     @property
     def short(self) -> str:
-        """Its name without network and length, which stand once where a page says what was run.
+        """Its name without length, which stands once where a page says what was run.
 
-        The small network has its width, where it is not the usual one.
+        The small network has its width, where it is not the usual one. Others are named where they
+        have their full width.
         """
         if self.network == LINEAR:
             return str(self)
@@ -203,7 +204,9 @@ class Variant:
         if not self.data or not self.network:
             return str(self)
         width = self.word("width") if self.on_fast and self.width != 1 else ""
-        said = [self.data, width, self.word("images"), self.word("augmentation")]
+        is_full = not self.on_fast and self.network != PERCEPTRON and self.width == 1
+        network = self.word("network") if is_full else ""
+        said = [self.data, network, width, self.word("images"), self.word("augmentation")]
         return ", ".join(filter(None, [*said, *self._conditions]))
 
     def __lt__(self, other: object) -> bool:

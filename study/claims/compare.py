@@ -68,11 +68,6 @@ class Finding:
     how: How = "compared"
     findings: tuple[Finding, ...] = ()
 
-    @property
-    def scale(self) -> str:
-        """The scales of its runs, such as ``"paper, reduced"``."""
-        return ", ".join(self.scales)
-
     def comparisons(self) -> Iterator[Finding]:
         """List the comparisons that it is made of; itself, if it is one."""
         if self.difference is not None:

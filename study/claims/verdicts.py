@@ -113,17 +113,6 @@ class Verdict:
         return {part.id: part.counts for part in self.parts if part.deciding}
 
     @property
-    def beside(self) -> str:
-        """What the other parts found, such as ``"b: contradicted; c: unresolved"``."""
-        others = [part for part in self.parts if part.id != self.primary]
-        return "; ".join(f"{part.id}: {part.outcome}" for part in others)
-
-    @property
-    def scale(self) -> str:
-        """The scales of the runs behind it, such as ``"paper, reduced"``; empty without runs."""
-        return ", ".join(self.scales)
-
-    @property
     def scales(self) -> tuple[str, ...]:
         """The scales of the runs behind it."""
         scales = {scale for finding in self.deciding for scale in finding.scales}

@@ -303,6 +303,7 @@ _IMAGES_AND_DEVICES = frozenset(
         "subset",
         "imbalance",
         "label_noise",
+        "labels",
         "augmentation",
         "model",
         "width",

@@ -250,7 +250,7 @@ class Ledger:
 
 
 def _scaled(verdict: Verdict) -> str:
-    return f"{verdict.verdict} ({outcomes.scale(verdict)})" if verdict.scale else verdict.verdict
+    return f"{verdict.verdict} ({outcomes.scale(verdict)})" if verdict.scales else verdict.verdict
 
 
 def _units(claim: Claim) -> str:

@@ -22,8 +22,7 @@ _LEAST = 3  # seeds
 _NETWORKS = {
     PERCEPTRON: "the papers' network",
     FAST: "a small network",
-    "resnet18": "a narrow ResNet18",
-    "vgg16": "a narrow VGG16",
+    "resnet18": "ResNet18",
 }
 _MEANS = {
     "accuracy": "test_accuracy",
@@ -75,9 +74,12 @@ def variants(runs: pd.DataFrame) -> pd.DataFrame:
         together = known[known["variant"] == name]  # with its warm-ups, as verdicts estimate
         first = own.iloc[0]
         model, scale = first["model"], "" if first["scale"] == "paper" else "reduced: "
+        network = _NETWORKS.get(model, model)
+        if model not in (PERCEPTRON, FAST) and first["width"] < 1:
+            network = f"a narrow {network}"
         about = {
             "variant": name,
-            "note": f"{scale}{_NETWORKS.get(model, model)}, {first['epochs']:.0f} epochs",
+            "note": f"{scale}{network}, {first['epochs']:.0f} epochs",
             "decides": name in newest or model == PERCEPTRON,
             "network": model,
             "normalization": first["normalization"],
@@ -126,8 +128,6 @@ class CalibrationErrors:
     """After the link."""
     temperature: list[float]
     """After a fitted temperature."""
-    usual: list[float]
-    """That of β = 1, as trained."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,6 @@ def numbers(table: pd.DataFrame, tuned: pd.DataFrame, b1: Verdict, b4: Verdict) 
     )
     linked, smallest = table[table["link"].notna()], by_beta[min(by_beta)]
     of_raw_pixels = smallest["network"].eq(PERCEPTRON) & smallest["normalization"].eq("none")
-    usual = linked[linked["beta"] == 1].set_index("variant")
     at_advised = linked[linked["beta"] == advised]
     errors = {
         part.id: [finding.difference.mean for finding in part.deciding if finding.difference]
@@ -230,9 +229,8 @@ def numbers(table: pd.DataFrame, tuned: pd.DataFrame, b1: Verdict, b4: Verdict) 
             ece=at_advised["ece"].tolist(),
             link=at_advised["link"].tolist(),
             temperature=at_advised["temperature"].tolist(),
-            usual=at_advised["variant"].map(usual["ece"]).tolist(),
         ),
-        temperature=usual["temperature"].tolist(),
+        temperature=linked.loc[linked["beta"] == 1, "temperature"].tolist(),
         raw=[gain.estimate for gain in smallest.loc[of_raw_pixels, "gain"]],
         chosen_rates=points.get("d", []),
         chosen_rates_mnist=points.get("g", []),

@@ -16,7 +16,6 @@ from IPython.display import HTML
 from study import ROOT, claims, published
 from study.claims import OWN, VERDICTS, Finding, Outcome, VariantRuns, Verdict
 from study.claims.meaning import ask
-from study.statistics import Interval
 from study.tables.book import MISSING, signed
 from study.variants import Variant
 
@@ -235,8 +234,8 @@ def effects(comparison: Finding) -> tuple[str, str]:
     """
     if comparison.difference is None or comparison.metric is None:
         return MISSING, MISSING
-    factor, interval = comparison.metric.factor, comparison.difference.interval
-    ours = Interval(factor * interval.estimate, factor * interval.low, factor * interval.high)
+    factor = comparison.metric.factor
+    ours = comparison.difference.interval.times(factor)
     text = f"{ours:+u} {comparison.metric.unit}".strip()
     return signed(text), signed(published.written(comparison.paper, factor)) or MISSING
 

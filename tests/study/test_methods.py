@@ -89,6 +89,11 @@ def test_a_record_has_its_method_in_one_of_three_ways() -> None:
             "CIFAR-100, width 2, crops and flips",
         ),
         (
+            Variant("cifar10", "resnet18", augmentation="crop2-flip", epochs=200),
+            "cifar10, resnet18, crops and flips, 200 epochs",
+            "CIFAR-10, resnet18, crops and flips",
+        ),
+        (
             Variant("mnist", "mlp", images=6000, images_at_most=True),
             "mnist, perceptron, up to 6,000 images",
             "MNIST, up to 6,000 images",

@@ -77,13 +77,11 @@ def test_outcomes_of_a_claim(primary, verdict, other):
 
 def test_what_the_other_parts_found_stands_beside_it():
     found = made({"u": "met", "v": "unresolved"}, {"u": "contradicted"}, {"u": "[met]"})
-    assert found.beside == "b: contradicted; c: outside the premise"
     assert found.why == (
         "a: met in 1, unresolved in 1 of 2 variants; b: contradicted; c: outside the premise"
     )
     assert found.primary_part.id == "a"
-    assert made({"u": "(met)"}, {}).beside == "b: not run"
-    assert made({"u": "met"}, {"u": "(met)"}).beside == "b: shown only"
+    assert [part.outcome for part in made({"u": "(met)"}, {}).parts] == ["shown only", "not run"]
 
 
 def test_a_mixed_outcome_says_on_what_it_depends():
