@@ -1,6 +1,6 @@
 """The reproduction: experiments, data, records, claims.
 
-It has also what they say about the claims of the papers. Nothing in gdlib imports it.
+What the records say of the papers' claims is here too. Nothing in gdlib imports it.
 """
 
 from pathlib import Path

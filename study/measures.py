@@ -238,7 +238,7 @@ def difficulty_groups(final_confidence: Tensor) -> Tensor:
 
 
 def product_with_average(inputs: Tensor, labels: Tensor) -> Tensor:
-    r"""Multiply each input ``[N, D]`` by what all pull at the first step, ``[N]``.
+    r"""Multiply each input ``[N, D]`` by the mean negative gradient at zero weights, ``[N]``.
 
     Each input is taken with a 1 for the bias.
 
@@ -260,8 +260,8 @@ def product_with_average(inputs: Tensor, labels: Tensor) -> Tensor:
     x = torch.cat([inputs.double(), torch.ones(len(inputs), 1, dtype=torch.float64)], 1)
     signs = torch.full((len(x), classes), -1.0 / (classes - 1), dtype=torch.float64)
     signs[torch.arange(len(x)), labels] = 1.0
-    pull = signs.T @ x / len(x)
-    return ((x @ pull.T) * signs).sum(1)
+    descent = signs.T @ x / len(x)
+    return ((x @ descent.T) * signs).sum(1)
 
 
 def in_conflict(inputs: Tensor, labels: Tensor) -> Tensor:
