@@ -336,6 +336,13 @@ def test_a_variant_within_the_premise_decides_beside_one_outside():
     assert {one.variant.dataset for one in shown} == {"cifar10"}
 
 
+def test_older_runs_outside_the_premise_are_told_so():
+    found = made_up.verdict("E11", together(made_up.images().assign(train_accuracy=0.5), fast()))
+    shown = [one for part in found.parts for one in part.findings if not one.decides]
+    assert {one.variant.network for one in shown} == {"resnet18"}
+    assert all(one.outside for one in shown)
+
+
 # --- networks at real accuracy ---
 
 

@@ -125,6 +125,14 @@ def test_criteria_were_there_before_their_records() -> None:
     assert told <= late, "no record that decides was there"
 
 
+def test_the_part_that_a_verdict_follows_is_the_one_that_was_named_first() -> None:
+    dates_of_criteria()  # skips where there is no history
+    touched = git("log", "--format=", "--name-only", "-G^primary:", "--", "claims/*.yml").split()
+    named = {f"claims/{name}.yml" for name, claim in claims.ledger().items() if claim.parts}
+    assert named <= set(touched)
+    assert {path for path in named if touched.count(path) > 1} == set()
+
+
 def test_a_run_that_was_begun_before_its_criterion_is_found() -> None:
     runs = records.read(records.FOLDER)
     runs = runs[runs["campaign"] == "cifar100-plain"]
