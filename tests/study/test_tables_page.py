@@ -12,7 +12,7 @@ from study.campaign.plan import Job
 from study.tables import Page, prose, sentences
 from study.tables.runs import in_order
 from study.variants import Variant
-from tests.study.made_up import FAST, images, mnist, verdict
+from tests.study.made_up import FAST, images, mnist, rates_on_cifar100, verdict
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +117,11 @@ def test_what_was_trained_has_its_training_accuracy_for_the_premise(page: Page) 
     before = page.ground().data.partition("::::::{dropdown}")[0]
     row = next(line for line in before.splitlines() if line.startswith("| CIFAR-10"))
     assert row.endswith("| 8 | 3 | 99.5 | 4.0 |")  # epochs, seeds, accuracy, over-confidence
+
+
+def test_what_other_learning_rates_learnt_stands_in_brackets() -> None:
+    row = Page("B7", runs=rates_on_cifar100()).ground().data.partition("| CIFAR-100")[2]
+    assert row.partition("\n")[0].endswith("| 99.5 (99.0 to 99.5) | 4.0 (4.0) |")
 
 
 def test_outcomes_outside_the_premise_are_shown_in_parentheses() -> None:
