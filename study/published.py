@@ -19,20 +19,6 @@ from study import ROOT
 from study.methods import Method
 from study.variants import DATASETS
 
-__all__ = [
-    "DATASETS",
-    "METRICS",
-    "POST_HOC",
-    "Effect",
-    "Key",
-    "effects",
-    "method",
-    "printed",
-    "table",
-    "tables",
-    "written",
-]
-
 Key = tuple[str, Method | frozenset[Method] | tuple[Method, ...]]
 """A metric of one method, of the best of several (a set), or their mean (a sequence)."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -32,12 +31,12 @@ _TRAINING_IMAGES: Mapping[str, int] = {
 }
 
 
-def answering(claims: Collection[str], folder: Path = ROOT / "campaigns") -> list[Campaign]:
-    """List the campaigns of a folder with the jobs that answer one of some claims.
+def answering(claims: Collection[str]) -> list[Campaign]:
+    """List the campaigns with the jobs that answer one of some claims.
 
     A campaign without such a job is left out.
     """
-    campaigns = tuple(load_all(folder))
+    campaigns = tuple(load_all(ROOT / "campaigns"))
     wanted = {job for claim in claims for job in _answers(claim, campaigns)}
     kept = [
         replace(one, jobs=tuple(job for job in one.jobs if (one.name, job.id) in wanted))
@@ -46,9 +45,9 @@ def answering(claims: Collection[str], folder: Path = ROOT / "campaigns") -> lis
     return [one for one in kept if one.jobs]
 
 
-def jobs_of(claim: str, folder: Path = ROOT / "campaigns") -> list[Job]:
+def jobs_of(claim: str) -> list[Job]:
     """List the jobs of all campaigns that answer a claim."""
-    return [job for one in answering([claim], folder) for job in one.jobs]
+    return [job for one in answering([claim]) for job in one.jobs]
 
 
 @functools.cache

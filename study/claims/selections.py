@@ -224,6 +224,6 @@ def selection(name: str) -> Selection:
     return selections()[name]
 
 
-def plans(variant: Variant, file: Path = FILE) -> list[Plan]:
+def plans(variant: Variant) -> list[Plan]:
     """List the plans of a variant, the largest first."""
-    return [plan for plan in _read(file)[1] if variant.on_fast and plan.is_of(variant)]
+    return [plan for plan in _read(FILE)[1] if variant.on_fast and plan.is_of(variant)]

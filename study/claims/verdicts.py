@@ -39,6 +39,12 @@ _KINDS_OF_DATA: Mapping[str, str] = {
 _OUTCOMES: tuple[Outcome, ...] = ("met", "contradicted", "unresolved")
 
 
+def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
+    """Count the findings that decide by their outcome; what does not occur is left out."""
+    outcomes = [finding.outcome for finding in findings if finding.decides]
+    return {one: outcomes.count(one) for one in _OUTCOMES if one in outcomes}
+
+
 @dataclass(frozen=True)
 class DecidedPart:
     """One part of a claim: its letter, the sentence written before the runs, and its findings."""
@@ -53,10 +59,9 @@ class DecidedPart:
         return tuple(finding for finding in self.findings if finding.decides)
 
     @property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[Outcome, int]:
         """How many of the variants that decide have each outcome; without those that none has."""
-        outcomes = [finding.outcome for finding in self.deciding]
-        return {one: outcomes.count(one) for one in _OUTCOMES if one in outcomes}
+        return counts(self.findings)
 
     @property
     def outcome(self) -> str:
@@ -108,7 +113,7 @@ class Verdict:
         return "unresolved"
 
     @property
-    def outcomes(self) -> dict[str, dict[str, int]]:
+    def outcomes(self) -> dict[str, dict[Outcome, int]]:
         """In how many variants each part that anything decides has which outcome."""
         return {part.id: part.counts for part in self.parts if part.deciding}
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from study import published, statistics
+from study import statistics
 from study.claims.compare import VariantRuns
 from study.figures.style import (
     MARKERS,
@@ -24,7 +24,7 @@ from study.figures.style import (
 )
 from study.methods import Method, method_name
 from study.statistics import Interval
-from study.variants import Variant
+from study.variants import DATASETS, Variant
 
 Outcome = tuple[str, float, Literal["difference", "log", "count"] | None]
 """The label of an axis, a factor, and how the outcome is drawn.
@@ -147,7 +147,6 @@ def along(
     x: str,
     panel: str,
     label: str,
-    scale: float = 1,
     linear: float = 0.0,
 ) -> Figure:
     """Draw what each β changes, against another column: the difference to β = 1, a line a β.
@@ -161,7 +160,6 @@ def along(
         x: the horizontal axis, which is logarithmic.
         panel: a column.
         label: of the vertical axis.
-        scale: a factor of the outcome.
         linear: up to where the vertical axis is linear, if it is logarithmic beyond.
     """
     if table.empty:
@@ -182,7 +180,7 @@ def along(
                 if beta in intervals
             }
             style = schedule_style(f"{beta:g}") | {"marker": MARKERS[number]}
-            _intervals(ax, drawn, scale, label=method_name(f"{beta:g}"), **style)
+            _intervals(ax, drawn, 1, label=method_name(f"{beta:g}"), **style)
         ax.axhline(0, color="black", linewidth=1.2)
         ax.set_xscale("log")
         ax.set_xticks(places, [f"{place:g}" for place in places])
@@ -282,9 +280,7 @@ def _lines_of(
 
     Each item is the paper, and a row for each of its networks.
     """
-    here = papers["dataset"].isin(runs["dataset"].map(published.DATASETS)) & (
-        papers["metric"] == metric
-    )
+    here = papers["dataset"].isin(runs["dataset"].map(DATASETS)) & (papers["metric"] == metric)
     here &= papers["condition"].eq("") & papers["paper"].isin(list(_PAPERS))
     constant = papers[here].assign(beta=papers["method"].map(lambda method: method.beta))
     groups = constant.dropna(subset="beta").groupby(["paper", "dataset", "model"], sort=False)

@@ -145,17 +145,15 @@ def easiest_and_hardest(table: pd.DataFrame, column: str = "group_confidence") -
     )
 
 
-def difficulty_groups(table: pd.DataFrame, column: str = "group_confidence") -> Figure:
-    """Draw the mean confidence of five groups of samples.
+def difficulty_groups(table: pd.DataFrame) -> Figure:
+    """Draw the mean confidence of five groups of samples, each run's own groups.
 
     There is a panel for each schedule and variant (GD-1 figure 5, GD-2 figure 3 e-h).
 
-    The epochs are on a logarithmic scale, because most of it happens in the first ten. ``column``
-    is ``group_confidence`` (each run's own groups) or ``reference_group_confidence`` (the same
-    samples in every run).
+    The epochs are on a logarithmic scale, because most of it happens in the first ten.
     """
     names = pd.Series([_FIFTHS] * len(table), table.index, dtype=object)
-    long = table.assign(curve_confidence=table[column], fifth=names).explode(
+    long = table.assign(curve_confidence=table["group_confidence"], fifth=names).explode(
         ["curve_confidence", "fifth"]
     )
     look: dict[str, Any] = {

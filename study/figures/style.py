@@ -230,7 +230,7 @@ def not_run() -> Figure:
 
 
 def one_legend(
-    figure: Figure, axes: Iterable[Axes], *, title: str | None = None, ncols: int = 1, **look: Any
+    figure: Figure, axes: Iterable[Axes], *, title: str | None = None, ncols: int = 1
 ) -> None:
     """Draw one legend below the figure for all panels.
 
@@ -254,5 +254,4 @@ def one_legend(
         loc="outside lower center",
         ncols=ncols,
         fontsize="small",
-        **look,
     )

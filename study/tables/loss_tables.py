@@ -26,7 +26,7 @@ PAPER = "paper"
 DIVERGENCES = {"lm-uq": "D(u‖q)", "lm-qu": "D(q‖u)", "lm": "symmetric"}
 """The regularisers of the paper's table 1, in its order."""
 
-_NO_NUMBERS = {"lgm": "LGM", "l-softmax": "L-Softmax"}  # the paper does not say with which
+_NO_NUMBERS = ("lgm", "l-softmax")  # the paper does not say with which
 _ORDER = (
     *("softmax", "super-symmetry", "label-smoothing", "hinge", "modified", "lgm", "l-softmax"),
     *("lm-qu", "lm-uq", "lm", "modified-lm"),
@@ -139,7 +139,7 @@ def minus_softmax(runs: pd.DataFrame) -> pd.DataFrame:
         ]
     frame = pd.DataFrame(rows, columns=["ours", "loss", "source", "of", "mean", "low", "high"])
     frame = frame.assign(
-        panel="", label=frame["loss"].map(_title), place=frame["loss"].map(place_of)
+        panel="", label=frame["loss"].map(method_name), place=frame["loss"].map(place_of)
     )
     return frame.sort_values(["ours", "place"], kind="stable", ignore_index=True)
 
@@ -203,12 +203,8 @@ def _without_numbers(method: Method) -> str:
     return method.loss if method.loss in _NO_NUMBERS else method.label
 
 
-def _title(loss: str) -> str:
-    return _NO_NUMBERS.get(loss) or method_name(loss)
-
-
 def _title_over_numbers(loss: str) -> str:
-    return f"{LOSSES[loss].title}, mean over λ" if loss in DIVERGENCES else _title(loss)
+    return f"{LOSSES[loss].title}, mean over λ" if loss in DIVERGENCES else method_name(loss)
 
 
 # --- ArcGrad's Table I ---

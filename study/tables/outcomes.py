@@ -16,6 +16,7 @@ from IPython.display import HTML
 from study import ROOT, claims, published
 from study.claims import OWN, VERDICTS, Finding, Outcome, VariantRuns, Verdict
 from study.claims.meaning import ask
+from study.claims.verdicts import counts
 from study.tables.book import MISSING, signed
 from study.variants import Variant
 
@@ -145,12 +146,6 @@ def _own(claim: str, part: str) -> Iterator[published.Effect]:
         if one.difference:
             mean = round(one.difference.mean, 4)
             yield published.Effect(source, dataset, mean, mean)
-
-
-def counts(findings: Iterable[Finding]) -> dict[Outcome, int]:
-    """Count the findings that decide by their outcome; what does not occur is left out."""
-    counted = Counter(finding.outcome for finding in findings if finding.decides)
-    return {outcome: counted[outcome] for outcome in MARKS if counted[outcome]}
 
 
 def matrix(verdicts: Sequence[Verdict], first: Sequence[str] = ()) -> HTML:

@@ -21,10 +21,10 @@ from study import campaign, claims, figures, records
 from study.claims import Finding, Verdict, answers
 from study.claims.compare import APART
 from study.claims.narrowing import at_usual_rate
-from study.claims.verdicts import replaced, variants
+from study.claims.verdicts import counts, replaced, variants
 from study.tables import rerun, sentences
 from study.tables.book import MISSING, Table, cell, table
-from study.tables.outcomes import MARKS, SCALES, beside, counts, effects, scale
+from study.tables.outcomes import MARKS, SCALES, beside, effects, scale
 from study.tables.runs import in_order
 from study.variants import FAST, PERCEPTRON, Variant
 

@@ -17,7 +17,7 @@ from study.methods import Method
 from study.metrics import metric as metric_named
 from study.statistics import Interval
 from study.tables.book import MISSING, bold, difference, mean_sd, signed
-from study.variants import ACTIVATIONS, PIXELS, Variant
+from study.variants import ACTIVATIONS, DATASETS, PIXELS, Variant
 
 BOTH = "pixels 0 to 255 (both)"
 """The step of :func:`steps` with a larger rate and larger first weights.
@@ -41,7 +41,7 @@ def in_order(runs: pd.DataFrame) -> pd.DataFrame:
     ordered = runs.assign(variant=runs["variant"].map(place)).sort_values(
         there, ascending=[by[name] for name in there], kind="stable"
     )
-    data = ordered["dataset"].map(published.DATASETS) if "dataset" in runs else ""
+    data = ordered["dataset"].map(DATASETS) if "dataset" in runs else ""
     return ordered.assign(
         variant=ordered["variant"].map([variant.short for variant in place].__getitem__), data=data
     )
