@@ -50,7 +50,7 @@ def _known_before(verdicts: list[claims.Verdict]) -> str:
     if not known:
         return ""
     named = " and ".join(known)
-    return f" When the rules of {named} were written, some of their numbers were known."
+    return f" For {named} among the supported, some numbers were known before the rule was written."
 
 
 def _without_links(text: str) -> str:

@@ -56,7 +56,7 @@ class TestPrinted:
         assert np.isnan(found["ImageNet, VGG-16", "lgm"])
 
 
-class TestLessSoftmax:
+class TestMinusSoftmax:
     def test_the_papers_numbers_have_welchs_intervals(self):
         found = loss_tables.minus_softmax(pd.DataFrame()).set_index(["source", "loss"])
         assert found.loc[("paper, CIFAR-100", "lm 0.3"), ["mean", "low", "high"]].round(

@@ -75,7 +75,7 @@ def test_outcomes_of_a_claim(primary, verdict, other):
     assert set(claims.VERDICTS) >= {verdict}
 
 
-def test_what_the_other_parts_found_stands_beside_it():
+def test_what_each_part_found_is_told():
     found = made({"u": "met", "v": "unresolved"}, {"u": "contradicted"}, {"u": "[met]"})
     assert found.why == (
         "a: met in 1, unresolved in 1 of 2 variants; b: contradicted; c: outside the premise"
