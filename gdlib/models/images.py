@@ -220,6 +220,33 @@ def conv13(
     return ImageNetwork(nn.Sequential(*layers), inputs, classes)
 
 
+class _Convolution(nn.Conv2d):
+    """3×3 convolution with padding 1 and without bias, fast on a CPU also for small images.
+
+    Of 3×3 positions or fewer, as behind the last pooling of :func:`fast`, it is computed there as
+    one matrix product. PyTorch's own convolution takes five times as long on them, for its
+    gradient above all: a training step of :func:`fast` at twice its width gets a third shorter.
+    The values are the same, but for the rounding.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs, 3, padding=1, bias=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute ``[N, D, h, w]`` of ``[N, C, h, w]``."""
+        *_, height, width = input.shape
+        if height * width > 9 or input.device.type != "cpu":
+            return super().forward(input)
+        padded = nn.functional.pad(input.permute(0, 2, 3, 1), (0, 0, 1, 1, 1, 1))
+        shifted = [
+            padded[:, row : row + height, column : column + width]
+            for row in range(3)
+            for column in range(3)
+        ]
+        weight = self.weight.permute(0, 2, 3, 1).flatten(1)  # (D, 9 C)
+        return nn.functional.linear(torch.cat(shifted, -1), weight).permute(0, 3, 1, 2)
+
+
 class FastNetwork(ImageNetwork):
     """Small image network: whitening filters, three blocks, the maximum, one linear layer.
 
@@ -240,13 +267,13 @@ class FastNetwork(ImageNetwork):
         for number, outputs in enumerate(blocks, start=1):
             layers[f"block{number}"] = nn.Sequential(
                 *(
-                    nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
+                    _Convolution(inputs, outputs),
                     nn.MaxPool2d(2),
                     nn.BatchNorm2d(outputs),
                     nn.ReLU(inplace=True),
                 ),
                 *(
-                    nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
+                    _Convolution(outputs, outputs),
                     nn.BatchNorm2d(outputs),
                     nn.ReLU(inplace=True),
                 ),

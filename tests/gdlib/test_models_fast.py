@@ -28,6 +28,21 @@ def test_multiply_adds_of_an_image() -> None:
     assert counter.get_total_flops() / 2 == pytest.approx(27.5e6, rel=0.01)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (2, 3), (3, 3), (4, 4)])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_a_convolution_of_few_positions_is_the_usual_one(
+    size: tuple[int, int], memory_format: torch.memory_format
+) -> None:
+    convolution = fast().double().to(memory_format=memory_format).body.block2[4]
+    inputs = torch.randn(5, convolution.in_channels, *size).double().requires_grad_()
+    wanted = F.conv2d(inputs, convolution.weight, padding=1)
+    weights = torch.randn_like(wanted)
+    variables = inputs, convolution.weight
+    gradients = torch.autograd.grad((convolution(inputs) * weights).sum(), variables)
+    torch.testing.assert_close(convolution(inputs), wanted)
+    torch.testing.assert_close(gradients, torch.autograd.grad((wanted * weights).sum(), variables))
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_whitened_patches_are_uncorrelated_with_variance_one(channels: int) -> None:
     network = fast(channels=channels)
