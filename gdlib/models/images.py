@@ -224,9 +224,10 @@ class _Convolution(nn.Conv2d):
     """3×3 convolution with padding 1 and without bias, fast on a CPU also for small images.
 
     Of 3×3 positions or fewer, as behind the last pooling of :func:`fast`, it is computed there as
-    one matrix product. PyTorch's own convolution takes five times as long on them, for its
-    gradient above all: a training step of :func:`fast` at twice its width gets a third shorter.
-    The values are the same, but for the rounding.
+    one matrix product. In bfloat16, on a processor that multiplies matrices of it, PyTorch's own
+    convolution takes five times as long on them, above all for the gradient of its weights. So a
+    training step of :func:`fast` at twice its width gets a third shorter. The values are the same
+    but for the rounding.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
