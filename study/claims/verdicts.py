@@ -21,7 +21,10 @@ VERDICTS: Mapping[str, str] = {
     "partly supported": "its primary part is met in some variants and contradicted in none",
     "mixed": "its primary part is met in some variants and contradicted in others",
     "contradicted": "its primary part is contradicted in some variants and met in none",
-    "unresolved": "the runs are too few or too noisy to say",
+    "unresolved": (
+        "its primary part is nowhere met or contradicted: the runs are too few or too noisy,"
+        " or there is next to no difference"
+    ),
     "outside the premise": "no network with such runs has learnt its training images",
     "not run": "there are no runs that decide",
 }

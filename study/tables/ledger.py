@@ -125,8 +125,9 @@ class Ledger:
             rows.append({"the claim": link, "verdict": verdict, "what was found": answer})
         caption = (
             "The claims that are decided, by proof or by experiments. The link leads to the proof"
-            " or to the measurement. In italics an effect of ours, from the smallest to the largest"
-            " over the variants with 95 % intervals, beside the papers' own where they print one."
+            " or to the measurement. In italics stands a comparison of ours, from the smallest to"
+            " the largest over the variants with 95 % intervals: the first for which the papers"
+            " print an effect, and beside it theirs. It need not be the one that decides."
         )
         return table(pd.DataFrame(rows), "tab-ledger-glance", caption)
 
