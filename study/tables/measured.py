@@ -129,6 +129,19 @@ class CalibrationErrors:
     temperature: list[float]
     """After a fitted temperature."""
 
+    @property
+    def taken_by_link(self) -> list[float]:
+        """How much of the error the link takes back."""
+        return [before - after for before, after in zip(self.ece, self.link, strict=True)]
+
+    @property
+    def taken_further(self) -> list[float]:
+        """How much more of it a fitted temperature takes back than the link."""
+        return [
+            link - temperature
+            for link, temperature in zip(self.link, self.temperature, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class LongSteps:

@@ -134,6 +134,7 @@ def test_numbers_count_intervals_variant_by_variant() -> None:
     assert numbers.accuracy.gains[0.1] == pytest.approx([1, 0.5, 0.5], abs=0.05)
     assert numbers.confidence.ece == pytest.approx([6], abs=0.1)
     assert numbers.confidence.link == pytest.approx([0.5], abs=0.1)
+    assert numbers.confidence.taken_by_link == pytest.approx([5.5], abs=0.2)
     assert numbers.raw == pytest.approx([0.4], abs=0.05)
     assert numbers.temperature == pytest.approx([2.5], abs=0.1)
     assert prose.written(numbers.chosen_rates[0]) == "0.0 [−2.5, +2.5]"
