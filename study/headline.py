@@ -32,25 +32,11 @@ def readme(runs: pd.DataFrame, variants: pd.DataFrame) -> str:
         measured.trained_on(variants),
         "",
         f"Of the papers' claims we tested {len(theirs)}. {outcomes.tally(theirs)}"
-        f"{_known_before(theirs)}",
+        f"{outcomes.known_before(theirs)}",
     ]
     text = README.read_text(encoding="utf-8")
     text = _between(text, "headline", "\n".join(lines))
     return _between(text, "install", f"```bash\n{install.command()}\n```")
-
-
-def _known_before(verdicts: list[claims.Verdict]) -> str:
-    """Name the supported claims whose rule is younger than some of their numbers."""
-    known = [
-        verdict.claim
-        for verdict in verdicts
-        if verdict.verdict == "supported"
-        and claims.ledger()[verdict.claim].parts[verdict.primary].known_then
-    ]
-    if not known:
-        return ""
-    named = " and ".join(known)
-    return f" For {named} among the supported, some numbers were known before the rule was written."
 
 
 def _without_links(text: str) -> str:

@@ -64,6 +64,7 @@ class Ledger:
         proofs = [one.proof.verdict for one in self.claims.values() if one.proof]
         by_proof = [f"{proofs.count(one)} {word}" for one, word in _PROVED.items() if one in proofs]
         rows = self._rows(self.claims)
+        parts = [part for one in self.claims.values() for part in one.parts.values()]
         deciding = self.comparisons[self.comparisons["p (Holm)"].notna()]
         return {
             "all": str(sum(row["verdict"] != "**answered**" for row in rows)),
@@ -75,6 +76,8 @@ class Ledger:
             "proved": str(len(proofs)),
             "by_proof": ", ".join(by_proof),
             "not_run": str(sum(row["verdict"] == "**not run**" for row in rows)),
+            "parts": str(len(parts)),
+            "known": str(sum(bool(part.known_then) for part in parts)),
             "comparisons": str(len(self.comparisons)),
             "deciding": str(len(deciding)),
             "raw": str((deciding["p"] < 0.05).sum()),
@@ -193,8 +196,10 @@ class Ledger:
                 ]
                 outcome = ", ".join([f"**{part.outcome}**", *notes])
                 primary = " (primary)" if part.id == verdict.primary else ""
+                known = self.claims[claim].parts[part.id].known_then
+                sentence = f"{part.sentence} *Known then: {known}.*" if known else part.sentence
                 rows.append(
-                    {"": f"{claim}\N{NO-BREAK SPACE}{part.id}{primary}", "part": part.sentence}
+                    {"": f"{claim}\N{NO-BREAK SPACE}{part.id}{primary}", "part": sentence}
                     | {"outcome": outcome, "difference": ours, "the papers'": papers}
                 )
         caption = (
@@ -202,7 +207,8 @@ class Ledger:
             " decide, the smallest and largest difference with its interval, and that of the papers"
             " where they print both sides. Points are percentage points, of differences of shares."
             " *Level* and *excludes* say what an unresolved comparison tells all the same, and in"
-            " how many of the part's comparisons if not in all."
+            " how many of the part's comparisons if not in all. *Known then* says which of the runs"
+            " that decide were there when the part got its comparison."
         )
         shown = table(pd.DataFrame(rows), "tab-criteria", caption)
         return Markdown(closed(f"{len(rows)} parts", shown))

@@ -22,11 +22,15 @@ OLD = "campaigns/criteria.yml"  # where the criteria stood until 24 November 202
 # of a part, which may change: they compare nothing, or what the paper prints
 WORDS = ("sentence", "name", "words", "printed", "known then")
 
-CHANGED_AS_TEXT = {
-    "B2 a": pd.Timestamp("2026-11-24T13:26:31Z"),
-    **dict.fromkeys(["A7 a", "A7 b"], pd.Timestamp("2026-11-22T04:40:54Z")),
+CHANGED_AS_CODE = {
+    "E4 c": pd.Timestamp("2026-11-22T04:40:54Z"),  # commit 097a2bd
+    **dict.fromkeys(["B1 d", "B1 e"], pd.Timestamp("2026-11-23T12:13:44Z")),  # 602566c
+    **dict.fromkeys(["A3 a", "A3 b"], pd.Timestamp("2026-11-24T13:26:31Z")),  # faa29bc
 }
-"""Parts whose comparison changed while it was a sentence or code: commits faa29bc and 097a2bd."""
+"""Parts whose comparison changed while it was code, with no change of their sentence."""
+
+SAME_MEANING = {"E13 c"}
+"""Parts whose sentence was put right while it was no data: it names the momentum as it was run."""
 
 RENAMED = {"arm": "step"}
 """Columns that have another name than when a part was written."""
@@ -38,17 +42,32 @@ def git(*arguments: str, root: Path = ROOT) -> str:
 
 
 def meaning(part: Any) -> Any:
-    """What a part compares, without the words for it; a sentence alone has no comparison yet."""
+    """What a part compares, without the words for it, or its sentence while it was one."""
     if isinstance(part, dict):
         kept = {key: one for key, one in part.items() if key not in WORDS}
         return {RENAMED.get(key, key): meaning(one) for key, one in kept.items()}
+    if isinstance(part, str):
+        return " ".join(part.split())
     return [meaning(one) for one in part] if isinstance(part, list) else part
+
+
+def changed(name: str, was: tuple[Any, Any], now: tuple[Any, Any]) -> bool:
+    """Whether the premise or the comparison of a part changed from one commit to the next."""
+    if was[0] != now[0]:
+        return True
+    if isinstance(was[1], str) and (isinstance(now[1], dict) or name in SAME_MEANING):
+        return False
+    return was[1] != now[1]
 
 
 def written(
     path: str, before: Mapping[str, pd.Timestamp], root: Path = ROOT
 ) -> dict[str, pd.Timestamp]:
-    """When each part of a file took its present meaning; ``before``, unless it changed since."""
+    """When each part of a file took its present meaning; ``before``, unless it changed since.
+
+    A part was a sentence first and became data on 24 November 2026. That step is no change, but
+    another sentence is one, another comparison, and another premise.
+    """
     found, meant = dict(before), {}
     for line in reversed(git("log", "--format=%H %cI", "--", path, root=root).splitlines()):
         commit, date = line.split()
@@ -61,8 +80,8 @@ def written(
             parts = (entry.get("parts") or {}) if isinstance(entry, dict) else {}
             for letter, part in parts.items():
                 name, when = f"{claim} {letter}", pd.Timestamp(date).tz_convert("UTC")
-                now = None if isinstance(part, str) else [entry.get("premise"), meaning(part)]
-                if meant.get(name, now) != now:
+                now = entry.get("premise"), meaning(part)
+                if changed(name, meant.get(name, now), now):
                     found[name] = when
                 found.setdefault(name, when)
                 meant[name] = now
@@ -75,7 +94,7 @@ def dates_of_criteria() -> dict[str, pd.Timestamp]:
             pytest.skip("the clone has no history")
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("there is no git history here")
-    dates = written(OLD, {}) | CHANGED_AS_TEXT
+    dates = written(OLD, {}) | CHANGED_AS_CODE
     for claim in claims.ledger():
         dates = written(f"claims/{claim}.yml", dates)
     return dates
@@ -86,7 +105,8 @@ def begun_before(
 ) -> set[str]:
     """List the parts that are younger than the beginning of a run that decides them.
 
-    A part whose file is not committed yet is younger than every run.
+    A part whose file is not committed yet is younger than every run. A run that was interrupted
+    has the time since it was resumed, so that it is taken for younger than it is.
     """
 
     @cache
@@ -149,9 +169,8 @@ def test_a_run_that_was_begun_before_its_criterion_is_found() -> None:
 def test_a_comparison_that_changed_is_as_old_as_its_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def commit(day: int, sentence: str, want: str) -> None:
-        part = {"sentence": sentence, "compare": ["test_accuracy", 0.1, 1], "want": want}
-        content = yaml.safe_dump({"parts": {"a": part}})
+    def commit(day: int, part: Any, **claim: Any) -> None:
+        content = yaml.safe_dump({**claim, "parts": {"a": part}})
         (tmp_path / "claims" / "B99.yml").write_text(content, encoding="utf-8")
         monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-11-{day}T12:00:00+00:00")
         git("add", "claims", root=tmp_path)
@@ -167,13 +186,22 @@ def test_a_comparison_that_changed_is_as_old_as_its_change(
         monkeypatch.setenv(name, "test@localhost")
     (tmp_path / "claims").mkdir()
 
-    def since() -> pd.Timestamp:
-        before = {"B99 a": pd.Timestamp("2026-11-20", tz="UTC")}
-        return written("claims/B99.yml", before, tmp_path)["B99 a"]
+    def since() -> int:
+        before = {"B99 a": pd.Timestamp("2026-11-10", tz="UTC")}
+        return written("claims/B99.yml", before, tmp_path)["B99 a"].day
 
-    commit(21, "it is more accurate", "> 0")
-    assert since().day == 20
-    commit(22, "it is more accurate than beta 1", "> 0")
-    assert since().day == 20
-    commit(23, "it is more accurate than beta 1", "> 0.01")
-    assert since().day == 23
+    def compared(sentence: str, want: str) -> dict[str, Any]:
+        return {"sentence": sentence, "compare": ["test_accuracy", 0.1, 1], "want": want}
+
+    commit(11, "it is as accurate")
+    assert since() == 10
+    commit(12, "it is more\naccurate")  # a sentence alone is what is compared
+    assert since() == 12
+    commit(13, "it is more accurate")
+    commit(14, compared("it is more accurate", "> 0"))  # and the same as data
+    commit(15, compared("it is more accurate than beta 1", "> 0"))
+    assert since() == 12
+    commit(16, compared("it is more accurate than beta 1", "> 0.01"))
+    assert since() == 16
+    commit(17, compared("it is more accurate than beta 1", "> 0.01"), premise=0.99)
+    assert since() == 17
