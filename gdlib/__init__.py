@@ -5,6 +5,8 @@ it is ``gdlib.functional.gd_cross_entropy``. The rest of the family is in ``gdli
 ``gdlib.functional``.
 """
 
+__version__ = "1.0.1"
+
 from gdlib import calibration as calibration
 from gdlib import functional as functional
 from gdlib import heads as heads
@@ -13,5 +15,3 @@ from gdlib import models as models
 from gdlib import schedules as schedules
 from gdlib import train as train
 from gdlib.losses import GDCrossEntropyLoss as GDCrossEntropyLoss
-
-__version__ = "1.0.0"

@@ -38,7 +38,8 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
     .. math:: \cos\theta_{n,c} = \frac{h_n^T w_c}{\lVert h_n \rVert\, \lVert w_c \rVert}
 
     A vector of length 0 has the cosine 0 with every other, and gradients of the size that it would
-    have without normalisation.
+    have without normalisation; so has one shorter than 1e-12. A length of more than 1e19 in float32
+    has a square that overflows, and the cosine is 0.
 
     Args:
         features: ``[..., N, D]``; leading dimensions are runs.
@@ -58,9 +59,7 @@ def cosines(features: Tensor, weight: Tensor) -> Tensor:
         *ArcGrad*, section II C.
     """
     for name, vectors in (("features", features), ("weight", weight)):
-        if not isinstance(vectors, Tensor) or vectors.dtype not in FLOATING:
-            given = vectors.dtype if isinstance(vectors, Tensor) else type(vectors).__name__
-            raise ValueError(f"{name} must be a floating tensor of vectors; got {given}")
+        _check_vectors(name, vectors)
     values, result_dtype = compute_in(features)
     unit = _unit(compute_in(weight)[0], -2)
     directions = _unit(values, -1)
@@ -134,12 +133,15 @@ class NormedLinear(_ClassVectors):
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Compute logits and norms, ``[..., N, C]`` each."""
-        weight = self.columns()
-        return without_autocast(
+        _check_vectors("features", features)
+        values, result_dtype = compute_in(features)
+        weight = compute_in(self.columns())[0]
+        logits, norms = without_autocast(
             lambda hidden: (hidden @ weight, _norm(hidden, -1) * _norm(weight, -2)),
-            features,
+            values,
             weight.dtype,
         )
+        return logits.to(result_dtype), norms.to(result_dtype)
 
 
 class ClassCenters(_Head):
@@ -254,6 +256,12 @@ def _check_sizes(features: int, classes: int) -> None:
     for name, value in (("features", features), ("classes", classes)):
         if not is_whole(value, 1):
             raise ValueError(f"the number of {name} must be a whole number >= 1; got {value!r}")
+
+
+def _check_vectors(name: str, vectors: object) -> None:
+    if not isinstance(vectors, Tensor) or vectors.dtype not in FLOATING:
+        given = vectors.dtype if isinstance(vectors, Tensor) else type(vectors).__name__
+        raise ValueError(f"{name} must be a floating tensor of vectors; got {given}")
 
 
 def _norm(vectors: Tensor, dim: int) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -106,8 +106,8 @@ def bootstrap_calibration(
         ) from error
     if not math.isfinite(estimate):
         raise ValueError(f"the measure is {estimate}; an interval needs a finite one")
-    if measure in _OF_BINS:
-        of_bins = _OF_BINS[measure]
+    of_bins = _OF_BINS.get(measure) if isinstance(measure, Hashable) else None
+    if of_bins is not None:
         # Samples in the order of their confidence, drawn as counts: values in order are binned
         # several times as fast.
         order = p.max(axis=1).argsort()

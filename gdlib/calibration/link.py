@@ -19,7 +19,7 @@ from gdlib.calibration.inputs import (
     to_tensor,
 )
 
-_BISECTIONS = 60  # halvings of [0, 1]; float64 has 53 bits
+_BISECTIONS = 60  # halvings of [-750, 0], which has the logarithm of every number of float64
 _SMALLEST_BETA, _LARGEST_BETA = 1e-8, 1e8  # between which beta_for_confidence looks
 
 
@@ -73,11 +73,11 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
 
     .. math:: p_c = \frac{2 f(t)\, r_c}{1 + \sqrt{1 + 4 (\beta - 1) f(t)\, r_c}},
 
-    and t is the one root of :math:`t + \sum_{c \ne m} p_c(t) = 1` in [1/C, 1], found by bisection.
-    (Only m can lie on the falling branch of f, which β < 1/2 has: two classes above 1/2 do not
-    exist. The root is unique because the expected loss is strictly convex in the logits up to a
-    shift.) Arguments and errors are those of :func:`beta_link`, with :math:`\pi` given; no gradient
-    flows.
+    and t is the one root of :math:`t + \sum_{c \ne m} p_c(t) = 1` in [1/C, 1], found by bisection
+    of :math:`\log(1 - t)`, since :math:`1 - t` may be as small as β. (Only m can lie on the falling
+    branch of f, which β < 1/2 has: two classes above 1/2 do not exist. The root is unique because
+    the expected loss is strictly convex in the logits up to a shift.) Arguments and errors are
+    those of :func:`beta_link`, with :math:`\pi` given; no gradient flows.
 
     Example:
         >>> import torch
@@ -96,22 +96,25 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
         huge = b > 1e100
         ratio = (pi / top).scatter(-1, where, 0.0)  # (..., C), 0 at the most probable class
 
-        def others(t: Tensor) -> Tensor:
-            x = t * ((1 - t) + b * t) * ratio
+        def others(rest: Tensor) -> Tensor:
+            t = 1 - rest
+            x = t * (rest + b * t) * ratio
             p = 2 * x / (1 + (1 + 4 * (b - 1) * x).clamp(min=0).sqrt())
             if not looked_on() and not huge.any():
                 return p
-            x_over_b = t * ((1 - t) / b + t) * ratio  # for a β whose square cannot be held
+            x_over_b = t * (rest / b + t) * ratio  # for a β whose square cannot be held
             return torch.where(
                 huge, 2 * x_over_b / (1 / b + (1 / b**2 + 4 * (1 - 1 / b) * x_over_b).sqrt()), p
             )
 
-        low, high = torch.zeros_like(top), torch.ones_like(top)
+        low, high = torch.full_like(top, -750.0), torch.zeros_like(top)  # of the logarithm of 1 - t
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            too_large = middle + others(middle).sum(dim=-1, keepdim=True) > 1
-            low, high = torch.where(too_large, low, middle), torch.where(too_large, middle, high)
-        p = others(high).scatter(-1, where, high)
+            rest = middle.exp()
+            too_small = others(rest).sum(dim=-1, keepdim=True) > rest
+            low, high = torch.where(too_small, middle, low), torch.where(too_small, high, middle)
+        rest = low.exp()
+        p = others(rest).scatter(-1, where, 1 - rest)
         return like(p / p.sum(dim=-1, keepdim=True), probs)
 
 

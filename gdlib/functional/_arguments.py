@@ -210,6 +210,14 @@ def check_number(name: str, value: Any, bound: Bound) -> float:
     return number
 
 
+def _shown(value: Tensor) -> str:
+    """Write a tensor; one of many values as its ends."""
+    if value.numel() <= 10:
+        return str(value)
+    smallest, largest = extremes(value)
+    return f"values from {smallest:g} to {largest:g}"
+
+
 def check_tensor(name: str, value: Tensor, bound: Bound) -> None:
     """Refuse values that are not real, not finite or outside their bound."""
     check_dense(name, value)
@@ -220,7 +228,7 @@ def check_tensor(name: str, value: Tensor, bound: Bound) -> None:
     if not (within(smallest) and within(largest) and largest < math.inf):
         learnt = "; it is learnt: clamp it after each step, or give it a parametrisation"
         raise ValueError(
-            f"{name} must be finite and {bound} everywhere, got {value}"
+            f"{name} must be finite and {bound} everywhere, got {_shown(value)}"
             f"{learnt if value.requires_grad else ''}"
         )
 

@@ -17,9 +17,15 @@ import functools
 import math
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "gdlib.functional.kernels needs triton: pip install 'gradient-decay[triton]'", name="triton"
+    ) from error
 
 from gdlib.functional._arguments import Reduction, autocasts
 from gdlib.functional._fused import GradientInForward
@@ -160,6 +166,7 @@ def fused_gd_cross_entropy(
             reduction=reduction,
         )
 
+    watched = [one for one in (beta, temperature, weight) if isinstance(one, Tensor)]
     return GradientInForward.apply(
-        input, functools.partial(_make, batch, beta, temperature), eager, target
+        input, functools.partial(_make, batch, beta, temperature), eager, target, *watched
     )

@@ -16,6 +16,7 @@ from gdlib.functional._arguments import (
     readable,
     softplus,
     tensor_by_keyword,
+    without_autocast,
 )
 from gdlib.functional._reduction import Batch
 
@@ -445,7 +446,7 @@ def super_symmetry_penalty(weight: Tensor) -> Tensor:
         weight: class vectors ``[..., C, D]``, C >= 2; leading dimensions are runs.
 
     Returns:
-        The penalty, of shape ``[...]``.
+        The penalty, of shape ``[...]``, in float32 at least.
 
     Raises:
         ValueError: for fewer than two classes.
@@ -461,7 +462,8 @@ def super_symmetry_penalty(weight: Tensor) -> Tensor:
         *Large Margin In Softmax Cross-Entropy Loss*, section 3 and Table 2.
     """
     classes = _classes(weight)
-    gram = weight @ weight.mT
+    vectors, _ = compute_in(weight, "weight")
+    gram = without_autocast(lambda rows: rows @ vectors.mT, vectors, vectors.dtype)
     mean_square = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     simplex = (classes * torch.eye(classes, dtype=gram.dtype, device=gram.device) - 1) / (
         classes - 1

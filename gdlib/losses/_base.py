@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -84,6 +84,12 @@ class Loss(nn.Module, ABC):
         self._buffers.pop(name, None)  # an empty place of a buffer would refuse a number
         return value
 
+    if TYPE_CHECKING:  # a checker of types sees what a call takes
+
+        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
+            """Compute as ``forward``."""
+            ...
+
     def logits(self, input: Tensor) -> Tensor:
         """Return what the predicted probabilities are the softmax of.
 
@@ -93,7 +99,15 @@ class Loss(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         """Name the hyperparameters that shape the loss."""
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in [*self._checks, "reduction"])
+        values = {name: getattr(self, name) for name in [*self._checks, "reduction"]}
+        return ", ".join(f"{name}={_short(value)}" for name, value in values.items())
+
+
+def _short(value: object) -> str:
+    """Write a hyperparameter; of a tensor with many values, its shape."""
+    if isinstance(value, Tensor) and value.numel() > 1:
+        return f"tensor of shape {list(value.shape)}"
+    return repr(value)
 
 
 def _filled(before: Tensor, value: float, name: str) -> Tensor:

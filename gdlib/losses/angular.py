@@ -101,12 +101,6 @@ class ArcFaceLoss(Loss):
             label_smoothing=self.label_smoothing,
         )
 
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
-
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale, of which the probabilities are the softmax."""
         logits: Tensor = over_classes(self.scale, input) * input
@@ -178,12 +172,6 @@ class CosFaceLoss(Loss):
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
         )
-
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale, of which the probabilities are the softmax."""
@@ -313,7 +301,7 @@ class SphereFaceLoss(AnnealedLoss):
             label_smoothing=self.label_smoothing,
         )
 
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
+    if TYPE_CHECKING:  # it takes more than other losses
 
         def __call__(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:
             """Compute as :meth:`forward`."""
@@ -394,9 +382,11 @@ class LSoftmaxLoss(AnnealedLoss):
             label_smoothing=self.label_smoothing,
         )
 
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
+    if TYPE_CHECKING:  # it takes more than other losses
 
-        def __call__(self, input: Tensor, target: Tensor, norms: Tensor) -> Tensor:
+        def __call__(  # type: ignore[override]
+            self, input: Tensor, target: Tensor, norms: Tensor
+        ) -> Tensor:
             """Compute as :meth:`forward`."""
             ...
 
@@ -483,12 +473,6 @@ class ArcGradLoss(Loss):
             label_smoothing=self.label_smoothing,
         )
 
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
-
     def logits(self, input: Tensor) -> Tensor:
         """Return the negative angles times the scale: the softmax of them is the probabilities."""
         scale = self.scale
@@ -507,7 +491,8 @@ class AdaCosLoss(Loss):
     Dynamic AdaCos computes the scale anew from each training batch, of class indices, and the scale
     before (:func:`gdlib.functional.adacos_scale`), and uses it for that batch. The scale is a
     buffer: it is kept with the model, and evaluation does not change it. The first batch starts
-    from :func:`gdlib.functional.adacos_fixed_scale`. Processes that train together, as with
+    from :func:`gdlib.functional.adacos_fixed_scale`, or from ``minimum_scale`` where that is
+    larger. Processes that train together, as with
     DistributedDataParallel, have one scale: that of their batches together. Where activation
     checkpointing computes a batch again, the scale stays; let the backward pass of a batch come
     before the next batch. As a function of a given scale it is
@@ -591,12 +576,6 @@ class AdaCosLoss(Loss):
         scale = self.scale.repeat_interleave(target.shape[1])
         loss = self._loss(input.flatten(0, 1), target.flatten(), scale)
         return loss.unflatten(0, target.shape) if self.reduction == "none" else loss
-
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
 
     def _check_shapes(self, cosine: Tensor, target: Tensor) -> None:
         """Refuse other classes than the scale is for, and what is no stack of its runs."""

@@ -64,9 +64,11 @@ class CenterLoss(Loss):
             reduction=self.reduction,
         )
 
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
+    if TYPE_CHECKING:  # it takes more than other losses
 
-        def __call__(self, input: Tensor, target: Tensor, centers: Tensor) -> Tensor:
+        def __call__(  # type: ignore[override]
+            self, input: Tensor, target: Tensor, centers: Tensor
+        ) -> Tensor:
             """Compute as :meth:`forward`."""
             ...
 
@@ -155,7 +157,7 @@ class GaussianMixtureLoss(Loss):
             label_smoothing=self.label_smoothing,
         )
 
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
+    if TYPE_CHECKING:  # it takes more than other losses
 
         def __call__(
             self, distance: Tensor, target: Tensor, half_log_determinant: Tensor | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from gdlib import functional
@@ -94,12 +92,6 @@ class GDCrossEntropyLoss(Loss):
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
         )
-
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the logits over τ, of which the probabilities are the softmax."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from gdlib import functional
@@ -71,12 +69,6 @@ class SoftMarginLoss(Loss):
             label_smoothing=self.label_smoothing,
         )
 
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
-
 
 class ModifiedCrossEntropyLoss(Loss):
     r"""Apply LM's modified loss, the soft margin 1.
@@ -126,12 +118,6 @@ class ModifiedCrossEntropyLoss(Loss):
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
         )
-
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
 
 
 class FocalLoss(Loss):
@@ -193,12 +179,6 @@ class FocalLoss(Loss):
             label_smoothing=self.label_smoothing,
         )
 
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
-
 
 class GeneralizedCrossEntropyLoss(Loss):
     r"""Apply the generalised cross-entropy, between the cross-entropy and the absolute error.
@@ -257,12 +237,6 @@ class GeneralizedCrossEntropyLoss(Loss):
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
         )
-
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
 
 
 class Poly1CrossEntropyLoss(Loss):
@@ -323,12 +297,6 @@ class Poly1CrossEntropyLoss(Loss):
             label_smoothing=self.label_smoothing,
         )
 
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
-
 
 class NegativeProbabilityLoss(Loss):
     r"""Apply the negative probability of the true class, plus 1.
@@ -378,12 +346,6 @@ class NegativeProbabilityLoss(Loss):
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
         )
-
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
 
 
 class MultiClassHingeLoss(Loss):
@@ -438,12 +400,6 @@ class MultiClassHingeLoss(Loss):
             ignore_index=self.ignore_index,
             reduction=self.reduction,
         )
-
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...
 
 
 class LargeMarginLoss(Loss):
@@ -519,9 +475,3 @@ class LargeMarginLoss(Loss):
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
         )
-
-    if TYPE_CHECKING:  # a checker of types sees what a call takes
-
-        def __call__(self, input: Tensor, target: Tensor) -> Tensor:
-            """Compute as :meth:`forward`."""
-            ...

@@ -154,7 +154,8 @@ class Head(nn.Module):
         }
         with torch.random.fork_rng(devices=[]):
             plain = nn.Linear(features, classes, bias=bias and layer.bias is not None)
-            self.layer: nn.Module = special[kind](features, classes) if kind in special else plain
+            made: nn.Module = special[kind](features, classes) if kind in special else plain
+        self.layer = made.to(layer.weight)  # its device and type
         with torch.no_grad():
             self._stored.copy_(layer.weight)
             if isinstance(self.layer, nn.Linear) and self.layer.bias is not None:

@@ -95,10 +95,11 @@ class StackedMLP(RunModel):
         linear_features: bool = False,
     ) -> None:
         super().__init__()
-        if len(sizes) < 2 or not all(is_whole(size, 1) for size in sizes):
+        listed = list(sizes) if isinstance(sizes, Sequence) else []
+        if len(listed) < 2 or not all(is_whole(size, 1) for size in listed):
             raise ValueError(
                 "sizes must name at least the inputs and the classes, all of them whole numbers "
-                f">= 1; got {list(sizes)}"
+                f">= 1; got {sizes!r}"
             )
         check_seeds(seeds)
         if activation not in ACTIVATIONS:
@@ -121,7 +122,7 @@ class StackedMLP(RunModel):
 
     def features(self, inputs: Tensor) -> Tensor:
         """Return the inputs of the last layer, ``[R, N, D]``."""
-        hidden = inputs
+        hidden = inputs if len(self.weights) > 1 else self._for_runs(inputs, 0)
         for layer in range(len(self.weights) - 1):
             hidden = self._layer(layer, hidden)
             if not (self.linear_features and layer == len(self.weights) - 2):
@@ -144,14 +145,17 @@ class StackedMLP(RunModel):
 
     def _layer(self, layer: int, inputs: Tensor) -> Tensor:
         weight, bias = self.weights[layer], self.biases[layer]  # (R, in, out), (R, out)
+        inputs = self._for_runs(inputs, layer)
+        return torch.baddbmm(bias.unsqueeze(1), inputs, weight)  # (R, N, out)
+
+    def _for_runs(self, inputs: Tensor, layer: int) -> Tensor:
+        """Expand inputs ``[S, N, in]`` of a layer to those of each run, ``[R, N, in]``."""
         self.check_inputs(inputs, layer)
         groups, samples, width = inputs.shape
         shared = self.runs // groups
-        if shared > 1:
-            inputs = (
-                inputs.unsqueeze(1).expand(groups, shared, samples, width).flatten(0, 1)
-            )  # (R, N, in)
-        return torch.baddbmm(bias.unsqueeze(1), inputs, weight)  # (R, N, out)
+        if shared == 1:
+            return inputs
+        return inputs.unsqueeze(1).expand(groups, shared, samples, width).flatten(0, 1)
 
     def clip_gradients(self, max_norm: float) -> Tensor:
         """Scale the gradients of each run to a norm of at most ``max_norm``.
@@ -162,6 +166,8 @@ class StackedMLP(RunModel):
         gradients = [
             parameter.grad for parameter in self.parameters() if parameter.grad is not None
         ]
+        if not gradients:
+            return self.weights[0].new_zeros(self.runs)
         squares = [
             torch.linalg.vector_norm(gradient.flatten(1), dim=1).square() for gradient in gradients
         ]

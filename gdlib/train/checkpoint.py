@@ -71,11 +71,10 @@ class Keeper:
         """Take the state after an epoch, and write it if it is its turn."""
         if self.checkpoint is None:
             return
-        states = copy.deepcopy({name: part.state_dict() for name, part in self.parts.items()})
         self.unsaved = {
             "identity": self.checkpoint.identity,
             "settings": self.settings,
-            **states,
+            **self._states(),
             "random": torch.get_rng_state(),
             "history": list(history),
         }
@@ -88,17 +87,28 @@ class Keeper:
             save(self.checkpoint.path, self.unsaved)
             self.unsaved = None
 
-    def restore(self) -> History:
+    def restore(self, epochs: int) -> History:
         """Restore the state of the file if there is one; return its history, from epoch 0.
 
+        A file that is refused leaves everything as it was.
+
+        Args:
+            epochs: how many the training is to have in the end.
+
         Raises:
-            ValueError: for a file that is damaged, or belongs to another training.
+            ValueError: for a file that is damaged, belongs to another training, or has more epochs.
         """
         if self.checkpoint is None or not Path(self.checkpoint.path).exists():
             return []
         path = self.checkpoint.path
         state = self._read(path)
         self._check_training(path, self.checkpoint.identity, state)
+        if len(state["history"]) > epochs + 1:
+            raise ValueError(
+                f"the checkpoint {path} holds {len(state['history']) - 1} epochs, more than "
+                f"epochs={epochs}; ask for as many or more, or name another file"
+            )
+        before = self._states()
         try:
             if state["rates"].keys() != self.parts["rates"].state_dict().keys():
                 raise ValueError("rates are those of another schedule")
@@ -107,6 +117,8 @@ class Keeper:
                 if isinstance(part, torch.optim.Optimizer):
                     _check_optimizer(part, epochs=len(state["history"]) - 1)
         except Exception as error:
+            for name, part in self.parts.items():
+                part.load_state_dict(before[name])
             reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
             raise ValueError(
                 f"the checkpoint {path} is damaged, or of a model of another shape ({reason}); "
@@ -114,6 +126,9 @@ class Keeper:
             ) from error
         torch.set_rng_state(state["random"])
         return list(state["history"])
+
+    def _states(self) -> dict[str, Any]:
+        return copy.deepcopy({name: part.state_dict() for name, part in self.parts.items()})
 
     def _read(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         try:
@@ -163,7 +178,11 @@ def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     content = io.BytesIO()
     torch.save(state, content)
     try:
-        partial.write_bytes(content.getvalue() + hashlib.sha256(content.getbuffer()).digest())
+        with partial.open("wb") as file:
+            file.write(content.getbuffer())
+            file.write(hashlib.sha256(content.getbuffer()).digest())
+            file.flush()
+            os.fsync(file.fileno())  # or a power cut could leave the new name without its content
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

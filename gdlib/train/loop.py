@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
+from gdlib import __version__
 from gdlib.functional._arguments import is_whole
 from gdlib.models import ModuleStack, RunModel
 from gdlib.train.betas import Betas, BetaSchedule, OwnBetas, ScheduledBetas
@@ -200,12 +201,7 @@ def train(
         settings,
         _parts(model, objective, optimizer, rates, source),
     )
-    history = kept.restore()
-    if checkpoint is not None and len(history) > epochs + 1:
-        raise ValueError(
-            f"the checkpoint {checkpoint.path} holds {len(history) - 1} epochs, more than "
-            f"epochs={epochs}; ask for as many or more, or name another file"
-        )
+    history = kept.restore(epochs)
     for past in history:  # what the schedule had seen before the interruption
         betas.follow({name: past[name] for name in past if name not in _ENTRIES})
     if isinstance(rate, Tensor):
@@ -401,6 +397,8 @@ def _settings(
         "order_seeds": list(batches.seeds),
         "drop_last": batches.drop_last,
         "lr_schedule": optimisation.lr_schedule,
+        "steps": source.steps,
+        "version": __version__,
     }
     if optimisation.lr_schedule == "milestones":
         settings["milestones"] = list(optimisation.milestones)

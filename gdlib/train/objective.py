@@ -209,9 +209,9 @@ class LossOfEachRun(Objective):
             if not isinstance(loss, losses.GDCrossEntropyLoss) or not _is_plain(loss):
                 return None
             temperatures.append(float(loss.temperature))
-        same = len(set(temperatures)) == 1
-        temperature = temperatures[0] if same else torch.tensor(temperatures)
-        return lambda beta: (beta, temperature)
+        if len(set(temperatures)) == 1:
+            return lambda beta: (beta, temperatures[0])
+        return lambda beta: (beta, beta.new_tensor(temperatures))  # in the type of the model
 
     def betas(self, runs: int) -> list[float] | None:
         """Return the β of each loss, if each has a single one."""
@@ -350,7 +350,7 @@ def _described(loss: LossFunction, *, without_beta: bool) -> str:
         if isinstance(value, (bool, str)):
             numbers.append(f"{name}={value}")
         elif isinstance(value, Real):
-            numbers.append(f"{name}={float(value):g}")
+            numbers.append(f"{name}={float(value)}")
     if type(loss).__module__.startswith("torch.nn."):  # others may count what they were called for
         numbers += [
             f"{name}={value}"

@@ -94,6 +94,8 @@ class Optimisation:
             raise ValueError(f"momentum must be less than 1, got {momentum!r}")
         _check_whole_numbers("milestones", self.milestones)
         _set(self, "milestones", tuple(map(int, self.milestones)))
+        if min(self.milestones, default=0) < 0:
+            raise ValueError(f"milestones must be >= 0; got {list(self.milestones)}")
         limit = self.max_grad_norm
         if limit is None:
             return

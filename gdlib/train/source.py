@@ -108,7 +108,10 @@ class TensorSource(Source):
         """Make the tables of the epoch."""
         here = self.inputs.device
         indices = self.order(epoch).to(here)
+        _check_epoch("the order", indices, epoch, (self.groups, self.samples))
         draws = None if self.draws is None else self.draws(epoch).to(here)
+        if draws is not None:
+            _check_epoch("draws", draws, epoch, (self.groups, self.samples))
         targets = for_runs(self.targets[indices], self.runs)
         self.tables = Tables(indices, targets, betas.to(here), draws)
 
@@ -185,7 +188,9 @@ class DatasetSource(_Stream):
 
     def items(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Ask for the samples of each batch."""
-        for indices in self.order(epoch).split(self.size, 1)[: self.steps]:
+        order = self.order(epoch)
+        _check_epoch("the order", order, epoch, (self.groups, self.samples))
+        for indices in order.split(self.size, 1)[: self.steps]:
             pairs = [
                 as_pair(default_collate([self.dataset[index] for index in row]))
                 for row in indices.tolist()
@@ -291,13 +296,28 @@ def order_of(batches: Batches, samples: int, runs: int) -> tuple[Order, int, int
         groups, length = len(seeds), samples
     else:
         order = functools.lru_cache(maxsize=1)(batches.order)  # its shape is asked for first
-        groups, length = order(1).shape
+        first = order(1)
+        if first.ndim != 2:
+            raise ValueError(
+                "an order must return the samples of an epoch for each of S rows, [S, N]; it "
+                f"returned the shape {list(first.shape)}"
+            )
+        groups, length = first.shape
     if not groups or runs % groups:
         raise ValueError(
             f"seeds must be as many as divide the {runs} runs, got {groups}; so must the rows of "
             "an order"
         )
     return order, groups, length
+
+
+def _check_epoch(what: str, values: Tensor, epoch: int, shape: tuple[int, int | None]) -> None:
+    """Refuse an epoch of another shape than the first; the number of steps would be another."""
+    if tuple(values.shape[:2]) != shape:
+        raise ValueError(
+            f"{what} of epoch {epoch} must begin with the shape {list(shape)}, as that of epoch 1; "
+            f"got {list(values.shape)}"
+        )
 
 
 def prepared(prepare: Prepare | None, inputs: Tensor, draws: Tensor | None) -> Tensor:

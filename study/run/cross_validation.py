@@ -97,6 +97,7 @@ def _stack(
                 classes,
                 runs=model.runs,
                 features=experiment.hidden[-1],
+                # folds are stratified: the shares of the classes are those of each training part
                 counts=torch.bincount(table.labels, minlength=classes),
             )
         ),

@@ -114,6 +114,15 @@ class TestInterval:
         p = np.eye(2)[[0, 0, 1, 1]]
         assert bootstrap_calibration(p, [0, 0, 1, 1], resamples=20) == (0, 0, 0)
 
+    def test_of_a_measure_that_is_never_negative_neither_are_the_ends(self) -> None:
+        """Nearly calibrated: twice the estimate minus a quantile would be negative."""
+        generator = torch.Generator().manual_seed(0)
+        confidence = torch.rand(300, generator=generator) / 2 + 0.5
+        right = torch.rand(300, generator=generator) < confidence
+        probs = torch.stack([confidence, 1 - confidence], 1)
+        interval = bootstrap_calibration(probs, (~right).long(), resamples=200)
+        assert interval.low == 0.0 < interval.high
+
     def test_a_signed_measure_keeps_its_sign(self) -> None:
         def overconfidence(p: np.ndarray, y: np.ndarray) -> float:
             return float((p.max(1) - (p.argmax(1) == y)).mean())

@@ -53,6 +53,13 @@ class TestBetaLink:
                     beta_link(inverse_beta_link(pi, beta), beta), pi, rtol=0, atol=1e-9
                 )
 
+    @pytest.mark.parametrize("beta", [1e-300, 1e-30, 1e-16, 1e-12, 1e12, 1e30, 1e300])
+    def test_are_inverse_for_every_beta_that_a_number_can_be(self, beta: float) -> None:
+        """1 - p_m is of the size of β; rounded away it once gave 0.77 for 0.7."""
+        pi = torch.tensor([[0.7, 0.2, 0.1], [0.4, 0.35, 0.25]], dtype=torch.float64)
+        back = beta_link(inverse_beta_link(pi, beta), beta)
+        torch.testing.assert_close(back, pi, rtol=1e-13, atol=0)
+
     @pytest.mark.parametrize("beta", BETAS)
     def test_keeps_the_order_of_the_classes_the_corners_and_the_centre(self, beta: float) -> None:
         p, fixed = (

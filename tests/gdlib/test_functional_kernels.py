@@ -64,6 +64,17 @@ assert z.grad.dtype == torch.float16
 expected = torch.tensor([[-1.0, 1.0]], dtype=torch.float64) * math.exp(-25) * 2**30
 torch.testing.assert_close(z.grad.double(), expected, rtol=1e-2, atol=0)
 
+beta = torch.full((4,), 0.1)
+z = torch.randn(4, 3, requires_grad=True)
+loss = fused_gd_cross_entropy(z, torch.tensor([0, 1, 2, 0]), beta=beta)
+loss.backward(retain_graph=True)
+beta.fill_(5.0)
+try:
+    loss.backward()
+    raise AssertionError("accepted")
+except RuntimeError as error:
+    assert "modified by an inplace operation" in str(error)
+
 try:
     fused_gd_cross_entropy(z, torch.tensor([0, 1]))
     raise AssertionError("accepted")

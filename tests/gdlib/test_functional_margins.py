@@ -204,6 +204,15 @@ class TestSuperSymmetry:
         )
         assert torch.autograd.gradcheck(super_symmetry_penalty, (weight,))
 
+    def test_penalty_of_long_vectors_in_float16(self):
+        weight = torch.randn(10, 64, generator=torch.Generator().manual_seed(0)).half() * 40
+        expected = super_symmetry_penalty(weight.double())
+        found = super_symmetry_penalty(weight)
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
+        with torch.autocast("cpu", torch.bfloat16):
+            torch.testing.assert_close(super_symmetry_penalty(weight), found)
+
     def test_refusals(self):
         with pytest.raises(ValueError, match="at least 3 features"):
             super_symmetric_projection(torch.zeros(4, 2))

@@ -99,6 +99,16 @@ class TestStacks:
 
 
 class TestNormedLinear:
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_results_have_the_type_of_the_features(self, dtype):
+        head, features = NormedLinear(4, 3), draw(6, 4).to(dtype)
+        expected = head(features.float())
+        for found, exact in zip(head(features), expected, strict=True):
+            assert found.dtype == dtype
+            torch.testing.assert_close(found.float(), exact, rtol=1e-2, atol=1e-2)
+        with pytest.raises(ValueError, match=r"features must be a floating tensor .* torch.int64"):
+            head(torch.ones(6, 4, dtype=torch.int64))
+
     def test_logits_and_norms(self):
         head, features = NormedLinear(4, 3), draw(6, 4)
         logits, norms = head(features)

@@ -15,6 +15,7 @@ from torch import multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
+from gdlib.functional import adacos_fixed_scale
 from gdlib.heads import CosineLinear
 from gdlib.losses import AdaCosLoss, SphereFaceLoss, _training
 
@@ -81,6 +82,22 @@ def test_two_processes_have_the_scale_of_their_batches_together(tmp_path: Path, 
         torch.testing.assert_close(found["weight"], model.head.weight, rtol=1e-4, atol=1e-5)
     first, second = (torch.load(tmp_path / f"{rank}.pt")["scales"] for rank in (0, 1))
     assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+
+
+def test_an_annealed_margin_counts_batches_of_training_alone() -> None:
+    loss_fn = SphereFaceLoss(annealing=lambda step: 10.0 / (1 + step))
+    cosines, labels = torch.rand(4, 3) / 2, torch.tensor([0, 1, 2, 0])
+    loss_fn.eval()
+    loss_fn(cosines, labels)
+    assert loss_fn.steps == 0
+    loss_fn.train()
+    loss_fn(cosines, labels)
+    assert loss_fn.steps == 1
+
+
+def test_adacos_starts_at_its_smallest_scale_where_that_is_larger() -> None:
+    assert AdaCosLoss(2, minimum_scale=5.0).scale == 5.0
+    assert AdaCosLoss(3, minimum_scale=0.1).scale == pytest.approx(adacos_fixed_scale(3))
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gdlib.models import ACTIVATIONS, ModuleStack, RunModel, StackedMLP
+from gdlib.train import predict
 
 PLAIN = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
@@ -76,6 +77,11 @@ class TestForward:
         torch.testing.assert_close(
             torch.baddbmm(model.biases[-1].unsqueeze(1), features, model.weights[-1]), model(inputs)
         )
+
+    def test_features_of_a_single_layer_are_the_inputs_of_each_run(self):
+        model, inputs = StackedMLP([3, 5], seeds=[0, 1]), torch.randn(1, 6, 3)
+        assert torch.equal(model.features(inputs), inputs.expand(2, 6, 3))
+        assert predict(model, inputs[0], features=True).shape == (2, 6, 3)
 
     def test_linear_features_span_the_plane(self):
         model = StackedMLP([3, 8, 2, 5], seeds=[0], linear_features=True)

@@ -138,6 +138,13 @@ class TestWithHeads:
         ]
         assert others and all(torch.equal(parameter, same[name]) for name, parameter in others)
 
+    @pytest.mark.parametrize("kind", HEADS)
+    def test_have_the_type_of_the_network(self, kind):
+        networks = image_stack("resnet18", [0], classes=5, width=0.125, stem="tiny-imagenet")
+        headed = with_heads(networks.double(), kind)
+        assert {one.dtype for one in headed.parameters()} == {torch.float64}
+        assert headed(draw(1, 2, 3, 32, 32).double()).dtype == torch.float64
+
     def test_a_linear_head_changes_nothing(self):
         plain = image_stack("resnet18", [3], classes=5, width=0.125, stem="tiny-imagenet")
         images = draw(1, 2, 3, 32, 32)

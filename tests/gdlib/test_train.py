@@ -6,6 +6,7 @@ and gone on with.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import itertools
@@ -78,6 +79,11 @@ def fit(
         "weight_decay": 1e-3,
     } | options
     return train(model, gd_loss([1.0] * model.runs), lambda step: betas, *data, **settings)
+
+
+def assert_equal_states(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def differing_runs(
@@ -817,8 +823,13 @@ class TestCheckpoint:
 
     def test_fewer_epochs_than_a_file_holds(self, tmp_path):
         self.interrupted(tmp_path / "state.pt", at=-1)
+        model = StackedMLP([4, 6, 3], [0, 1])
+        before, drawn = copy.deepcopy(model.state_dict()), torch.get_rng_state()
         with pytest.raises(ValueError, match="holds 5 epochs, more than epochs=3; ask for as many"):
-            self.interrupted(tmp_path / "state.pt", at=-1, epochs=3)
+            options = self.OPTIONS | {"epochs": 3, "checkpoint": tmp_path / "state.pt"}
+            fit(model, [0.1, 5.0], blobs(33), **options)
+        assert_equal_states(model.state_dict(), before)
+        assert torch.equal(torch.get_rng_state(), drawn)
 
     def test_of_another_training(self, tmp_path):
         self.interrupted(tmp_path / "state.pt", at=-1)
@@ -853,17 +864,22 @@ class TestCheckpoint:
             | self.OPTIONS
         ).get(name)
         old = {"optimizer": "sgd", "precision": "float32"}.get(name, old)
+        steps = "steps=4, not 7; " if name == "batch_size" else ""
         message = (
             f"state.pt was written with {name}={old!r}, not {new!r}; "
-            "restore the old value or delete it to start again"
+            f"{steps}restore the old value or delete it to start again"
         )
         with pytest.raises(ValueError, match=re.escape(message)):
             self.interrupted(tmp_path / "state.pt", at=-1, **change)
 
     def test_of_another_shape(self, tmp_path):
-        fit(StackedMLP([4, 3], [0]), [1.0], blobs(20), checkpoint=tmp_path / "state.pt")
+        path = tmp_path / "state.pt"
+        fit(StackedMLP([4, 6, 3], [0]), [1.0], blobs(20), checkpoint=path)
+        other = StackedMLP([4, 6, 5], [0])  # the first layer fits
+        before = copy.deepcopy(other.state_dict())
         with pytest.raises(ValueError, match="state.pt .*of another shape .*size mismatch"):
-            fit(StackedMLP([4, 5], [0]), [1.0], blobs(20), checkpoint=tmp_path / "state.pt")
+            fit(other, [1.0], blobs(20), checkpoint=path)
+        assert_equal_states(other.state_dict(), before)
 
     def test_the_end_is_kept_between_two_checkpoints(self, tmp_path):
         self.interrupted(tmp_path / "state.pt", at=-1, checkpoint_every=3)
@@ -998,13 +1014,11 @@ class TestCheckpoint:
         self.interrupted(path, at=3)
         whole = path.read_bytes()
 
-        write = Path.write_bytes
-
-        def half(target: Path, content: bytes) -> None:
-            write(target, content[: len(content) // 2])
+        def half(descriptor: int) -> None:
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
             raise OSError("no space left")
 
-        monkeypatch.setattr(Path, "write_bytes", half)
+        monkeypatch.setattr(os, "fsync", half)
         with pytest.raises(OSError, match="no space"):
             self.interrupted(tmp_path / "new.pt", at=-1)
         assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
@@ -1074,12 +1088,19 @@ class TestPreparedBatches:
         generator = torch.Generator().manual_seed(0)
         pixels = torch.randint(0, 256, (20, 4), generator=generator, dtype=torch.uint8)
         labels = torch.randint(0, 3, (20,), generator=generator)
+        types = set()
+
+        def prepare(batch: Tensor, draws: Tensor | None) -> Tensor:
+            types.add(batch.dtype)
+            return batch.float() / 255
+
         fit(
             StackedMLP([4, 3], seeds=[0]),
             [1.0],
             (pixels, labels),
-            prepare=lambda batch, draws: batch.float() / 255,
+            prepare=prepare,
         )
+        assert types == {torch.uint8}
 
     def test_random_numbers_of_an_epoch_go_with_its_samples(self):
         """The draws of a sample are its index.

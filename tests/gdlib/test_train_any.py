@@ -583,6 +583,29 @@ class TestAnyData:
                 fit(net(), F.cross_entropy, data, batches=batches)
 
 
+class TestOrders:
+    def order(self, lengths: list[int]) -> Callable[[int], Tensor]:
+        return lambda epoch: torch.arange(lengths[epoch - 1])[None]
+
+    @pytest.mark.parametrize("data", [blobs(33), Rows()], ids=["tensors", "Dataset"])
+    @pytest.mark.parametrize("second", [25, 33])
+    def test_every_epoch_has_the_length_of_the_first(self, data, second):
+        """Steps on no samples once moved the weights; samples beyond the first length were lost."""
+        batches = Batches(10, order=self.order([30, second]))
+        with pytest.raises(ValueError, match=r"the order of epoch 2 .* the shape \[1, 30\]"):
+            fit(net(), F.cross_entropy, data, batches=batches, epochs=2)
+
+    def test_an_order_has_rows(self):
+        batches = Batches(10, order=lambda epoch: torch.arange(33))
+        with pytest.raises(ValueError, match=r"\[S, N\]; it returned the shape \[33\]"):
+            fit(net(), F.cross_entropy, batches=batches)
+
+    def test_numbers_are_drawn_for_each_sample(self):
+        batches = Batches(10, draws=lambda epoch: torch.rand(33), prepare=lambda x, drawn: x)
+        with pytest.raises(ValueError, match=r"draws of epoch 1 must begin with the shape \[1, 33"):
+            fit(net(), F.cross_entropy, batches=batches)
+
+
 class TestTheLastBatch:
     def test_drop_last(self):
         asked: list[int] = []
@@ -827,6 +850,22 @@ class TestCheckpoints:
         fit(net(), F.cross_entropy, epochs=1, checkpoint=path)
         with pytest.raises(ValueError, match="was written with drop_last=False, not True"):
             fit(net(), F.cross_entropy, batches=Batches(10, drop_last=True), checkpoint=path)
+        loaders = [DataLoader(TensorDataset(*blobs(33)), batch_size=size) for size in (10, 5)]
+        path = tmp_path / "loader.pt"
+        fit(net(), F.cross_entropy, loaders[0], batches=Batches(), epochs=1, checkpoint=path)
+        with pytest.raises(ValueError, match="was written with steps=4, not 7"):
+            fit(net(), F.cross_entropy, loaders[1], batches=Batches(), checkpoint=path)
+
+    def test_of_another_version(self, tmp_path, monkeypatch):
+        fit(net(), F.cross_entropy, epochs=1, checkpoint=tmp_path / "state.pt")
+        monkeypatch.setattr("gdlib.train.loop.__version__", "0.0.1")
+        with pytest.raises(ValueError, match=r"was written with version='.*', not '0.0.1'"):
+            fit(net(), F.cross_entropy, checkpoint=tmp_path / "state.pt")
+
+    def test_of_a_loss_with_nearly_the_same_number(self, tmp_path):
+        fit(net(), GDCrossEntropyLoss(0.1234567), epochs=1, checkpoint=tmp_path / "state.pt")
+        with pytest.raises(ValueError, match="written with loss="):
+            fit(net(), GDCrossEntropyLoss(0.1234571), checkpoint=tmp_path / "state.pt")
 
 
 class TestOptions:
@@ -841,6 +880,7 @@ class TestOptions:
             (lambda: Optimisation(-1.0), "learning_rate must be finite and >= 0"),
             (lambda: Optimisation(0.1, lr_schedule="cosine"), "valid: milestones, exponential"),
             (lambda: Optimisation("fast"), "learning_rate must be finite and >= 0, got 'fast'"),
+            (lambda: Optimisation(0.1, milestones=[-1]), "milestones must be >= 0; got"),
             (lambda: Batches(0), "size of a batch must be a whole number >= 1, got 0"),
             (lambda: Batches(2.5), "size of a batch must be a whole number >= 1, got 2.5"),
             (lambda: Execution("half"), "unknown precision 'half'; valid: float32, bfloat16"),
