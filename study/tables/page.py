@@ -100,12 +100,12 @@ class Page:
                 return "**Not run yet.**"
             return f"**Not decided yet.** It will be when these runs are complete: {waiting}."
         sentence = sentences.finding(verdict) or f"**{verdict.verdict.capitalize()}.**"
-        under_way = (
-            f" More runs are under way, and decide nothing before they are complete: {waiting}."
+        more = (
+            f" More runs are planned ({waiting} are there). The missing ones decide nothing yet."
             if waiting
             else ""
         )
-        return f"{sentence}{under_way}"
+        return f"{sentence}{more}"
 
     def _tally(self, claim: str) -> str:
         """Count the findings behind the verdict.

@@ -74,8 +74,8 @@ def test_a_page_shows_the_sentence_that_was_written_for_the_outcomes(
 
 def test_a_page_says_which_runs_are_under_way(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     under_way = (
-        "More runs are under way, and decide nothing before they are complete:"
-        " `cifar10-fast` 10 of 42 runs."
+        "More runs are planned (`cifar10-fast` 10 of 42 runs are there)."
+        " The missing ones decide nothing yet."
     )
 
     def begun(job: Job) -> bool:
