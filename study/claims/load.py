@@ -173,7 +173,8 @@ class Part(Comparison):
 
     sentence: str
     runs: str
-    # which runs that decide it were there when it was written; none, if it is not said
+    # which runs that decide it were there when it was written: "all ...", or some of them by name;
+    # none, if it is not said
     known_then: Annotated[str, Field(alias="known then")] = ""
     shown_only: Annotated[bool, Field(alias="shown only")] = False
     printed: Mapping[str, tuple[str, str]] = {}  # both sides as the paper has them, by its network
