@@ -50,8 +50,7 @@ _TEXTS = {
     *("job", "data_copy", "commit", "hardware", "platform", "python"),
     *("torch", "numpy", "scikit-learn", "pandas"),
 }
-_LITERALS = {"true": True, "false": False, "nan": float("nan")}
-_NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+_NESTED = ("[", "{")
 _LISTS_OF_RUNS = (*frame.STACKED, "datasets", "models", "losses", "repetitions")
 
 
@@ -100,7 +99,7 @@ def points(name: str, folder: Path = FOLDER) -> pd.DataFrame:
 @functools.lru_cache(64)
 def _read(name: str, files: tuple[Stamp, ...]) -> pd.DataFrame:
     folder = _folder(name, files)
-    runs, jobs = (pd.DataFrame(_rows(_path(folder, table, name))) for table in ("runs", "jobs"))
+    runs, jobs = (pd.DataFrame(_columns(_path(folder, table, name))) for table in ("runs", "jobs"))
     parameters = jobs.drop(columns=["runs", *_LISTS_OF_RUNS], errors="ignore")
     together = runs.merge(parameters, on="job", how="inner", suffixes=("", "_of_job"))
     stacked = "temperature" in together
@@ -109,13 +108,12 @@ def _read(name: str, files: tuple[Stamp, ...]) -> pd.DataFrame:
             continue
         if parameter not in together:
             together[parameter] = column.default
-        together[parameter] = together[parameter].where(together[parameter].notna(), column.default)
-    for column_name in together.columns[together.dtypes == object]:
-        values = together[column_name]
-        if values.map(type).isin([list]).any():
-            together[column_name] = values.map(lambda one: tuple(one) if type(one) is list else one)
-        else:
-            together[column_name] = values.infer_objects()
+        filled = together[parameter].where(together[parameter].notna(), column.default)
+        together[parameter] = filled.astype(type(column.default))
+    for column_name in together.select_dtypes(object):
+        together[column_name] = [
+            tuple(value) if isinstance(value, list) else value for value in together[column_name]
+        ]
     end = [name for name in tables.PROVENANCE if name in together]
     return together[[*(name for name in together if name not in end), *end]]
 
@@ -195,7 +193,7 @@ def _everything(folder: Path, files: tuple[Stamp, ...]) -> pd.DataFrame:
     return frame.of_records(
         (name, f"{job}.json", record)
         for name in names(folder)
-        for job, record in complete(name, folder).items()
+        for job, record in sorted(complete(name, folder).items(), key=lambda one: f"{one[0]}.json")
     )
 
 
@@ -374,14 +372,36 @@ def _unfit(path: Path, reason: str) -> records.Unfit:
 
 
 def _rows(path: Path) -> list[Row]:
-    """Read a table of texts; a cell is a number, a text, true or false, or a list in JSON.
-
-    An empty cell is none; ``nan`` is a number that was not finite.
-    """
+    """Read the rows of a table of texts, each with the cells that are not empty."""
+    columns = _columns(path)
     return [
-        {name: _value(path, name, cell) for name, cell in row.items() if cell}
-        for row in _cells(path)
+        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+        for row in zip(*columns.values(), strict=True)
     ]
+
+
+def _columns(path: Path) -> dict[str, list[Any]]:
+    """Read the columns of a table of texts.
+
+    A cell is a text, or JSON: a number, true or false, a list. An empty one is None, and ``NaN`` is
+    a number that was not finite.
+    """
+    rows = _cells(path)
+    return {
+        name: _values(path, name, [row[name] for row in rows]) for name in (rows[0] if rows else ())
+    }
+
+
+def _values(path: Path, name: str, cells: list[str]) -> list[Any]:
+    if name in _TEXTS:
+        return [json.loads(cell) if cell[:1] in _NESTED else cell or None for cell in cells]
+    try:
+        values: list[Any] = json.loads(f"[{','.join(cell or 'null' for cell in cells)}]")
+    except ValueError:
+        values = []
+    if len(values) != len(cells):
+        raise _unfit(path, f"a cell of {name} is none of a number, true, false and a list")
+    return values
 
 
 def _cells(path: Path) -> list[dict[str, str]]:
@@ -412,25 +432,11 @@ def _key(row: Mapping[str, str]) -> tuple[str, int]:
     return row["job"], int(row.get("run", "0"))
 
 
-def _value(path: Path, name: str, cell: str) -> Any:
-    if cell[0] in "[{":
-        return json.loads(cell)
-    if name in _TEXTS:
-        return cell
-    if cell in _LITERALS:
-        return _LITERALS[cell]
-    if not _NUMBER.fullmatch(cell):
-        raise _unfit(path, f"{name} is {cell[:50]!r}")
-    return float(cell) if "." in cell or "e" in cell else int(cell)
-
-
 def _cell(name: str, value: Any) -> str:
     if isinstance(value, str):
-        if name not in _TEXTS or not value or value[0] in "[{":
+        if name not in _TEXTS or not value or value[0] in _NESTED:
             raise ValueError(f"{name} cannot be the text {value[:50]!r} in a table")
         return value
-    if isinstance(value, float) and value != value:
-        return "nan"
     return json.dumps(value, ensure_ascii=False)
 
 

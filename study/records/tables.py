@@ -58,6 +58,7 @@ BESIDE_METRICS = (
 )
 """Numbers of a run that a record has beside its metrics."""
 
+_COUNTED = ("diverged_folds",)  # whole numbers, which a record gives as floats
 _INTERVAL = {"test_ece_interval": ("test_ece_low", "test_ece_high")}
 _BY_EPOCH = ("group_confidence", "reference_group_confidence", "single_confidence")
 _NUMBERED = re.compile(rf"({'|'.join(_BY_EPOCH)})_\d+")
@@ -184,7 +185,8 @@ def _scalars(run: Row) -> Row:
             f"{min(more)} of a run has no place in the tables; give it one in "
             f"study/records/tables.py"
         )
-    return row | {name: _number(value) for name, value in run["metrics"].items()}
+    row |= {name: _number(value) for name, value in run["metrics"].items()}
+    return row | {name: int(row[name]) for name in _COUNTED if row.get(name, math.nan) >= 0}
 
 
 def _run(row: Row) -> Row:
@@ -192,16 +194,16 @@ def _run(row: Row) -> Row:
     outside = {"job", "run", *beside, *(end for ends in _INTERVAL.values() for end in ends)}
     run = {name: row[name] for name in beside if name in row}
     run |= {name: [row[low], row[high]] for name, (low, high) in _INTERVAL.items() if low in row}
-    metrics = {name: _finite(value) for name, value in row.items() if name not in outside}
+    metrics = {
+        name: None if value != value else value
+        for name, value in row.items()
+        if name not in outside
+    }
     return run | {"metrics": metrics}
 
 
 def _number(value: Any) -> Any:
     return math.nan if value is None else value
-
-
-def _finite(value: Any) -> Any:
-    return None if value != value else value
 
 
 def _curves(run: Row) -> Iterator[Row]:
@@ -210,13 +212,13 @@ def _curves(run: Row) -> Iterator[Row]:
     train_epochs = curves.pop("train_epoch", epochs)
     for name in _BY_EPOCH:
         curves |= {f"{name}_{number}": values for number, values in enumerate(run.get(name, ()))}
-    rows: dict[int, Row] = {epoch: {} for epoch in sorted({*epochs, *train_epochs})}
+    rows: dict[float, Row] = {epoch: {} for epoch in sorted({*epochs, *train_epochs})}
     for name, values in curves.items():
         axis = train_epochs if name.startswith("train_") else epochs
         for epoch, value in zip(axis, values, strict=True):
             rows[epoch][name] = _number(value)
     for epoch, row in rows.items():
-        yield {"epoch": epoch} | row
+        yield {"epoch": int(epoch)} | row
 
 
 def _curves_again(columns: Columns, *, has_axes: bool) -> Row:
@@ -236,7 +238,7 @@ def _curves_again(columns: Columns, *, has_axes: bool) -> Row:
         if name in ("job", "run", "epoch") or values.count(None) == len(values):
             continue
         axis = trained if name.startswith("train_") else tested
-        curve = [_finite(values[place]) for place in axis]
+        curve = [None if (value := values[place]) != value else value for place in axis]
         if numbered := _NUMBERED.fullmatch(name):
             run.setdefault(numbered[1], []).append(curve)
         else:
@@ -269,7 +271,7 @@ def _bins_again(columns: Columns) -> Row:
         if name in _RELIABILITY:
             run[name] = {column: list(columns[column][part]) for column in _OF_BINS}
         elif name in _LISTS:
-            run[name] = [_finite(value) for value in columns[_LISTS[name]][part]]
+            run[name] = [None if value != value else value for value in columns[_LISTS[name]][part]]
         else:
             counts: dict[int, list[int]] = {}
             for epoch, count in zip(columns["epoch"][part], columns["count"][part], strict=True):
