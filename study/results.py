@@ -110,10 +110,11 @@ def _read(name: str, files: tuple[Stamp, ...]) -> pd.DataFrame:
             together[parameter] = column.default
         filled = together[parameter].where(together[parameter].notna(), column.default)
         together[parameter] = filled.astype(type(column.default))
-    for column_name in together.select_dtypes(object):
-        together[column_name] = [
-            tuple(value) if isinstance(value, list) else value for value in together[column_name]
-        ]
+    for column_name, values in together.items():
+        if pd.api.types.is_object_dtype(values):
+            together[column_name] = [
+                tuple(value) if isinstance(value, list) else value for value in values
+            ]
     end = [name for name in tables.PROVENANCE if name in together]
     return together[[*(name for name in together if name not in end), *end]]
 
@@ -302,7 +303,8 @@ def collect(
 
 def _content(record: records.Record) -> str:
     """Tell records apart that are not of the same training."""
-    return json.dumps([record.parameters, record.wall_seconds, record.environment, record.runs])
+    content = [record.parameters, record.wall_seconds, record.environment, record.runs]
+    return json.dumps(content, sort_keys=True)
 
 
 def _check(
@@ -421,7 +423,10 @@ def _cells(path: Path) -> list[dict[str, str]]:
     if len(set(header)) < len(header) or "job" not in header:
         raise _unfit(path, "its first line does not name its columns")
     rows = [dict(zip(header, line, strict=True)) for line in lines]
-    keys = [_key(row) for row in rows]
+    try:
+        keys = [_key(row) for row in rows]
+    except ValueError as error:
+        raise _unfit(path, "a cell of run is no number") from error
     if keys != sorted(set(keys)):
         twice = next((one for one, next in itertools.pairwise(keys) if one >= next), keys[0])
         raise _unfit(path, f"{twice[0]} stands twice, or is not in its place")
@@ -460,7 +465,7 @@ def _write_csv(path: Path, rows: Iterable[Mapping[str, str]], first: Sequence[st
     ordered = sorted(rows, key=_key)
     used = {name for row in ordered for name, cell in row.items() if cell}
     last = [name for name in tables.PROVENANCE if name in used]
-    header = [name for name in first if name in used]
+    header = [name for name in first if name in used or name == "job"]
     header += [*sorted(used - {*header, *last}), *last]
     text = io.StringIO()
     writer = csv.DictWriter(text, header, restval="", lineterminator="\n", extrasaction="ignore")
