@@ -182,14 +182,14 @@ CURVES = (
 TEXTS = dict.fromkeys(["schedule", "loss"], str)
 
 
-def rows(path):
+def rows_of(path):
     """Yield the rows of a table, each with its cells that are not empty."""
-    table = pd.read_csv(path, dtype=TEXTS, float_precision="round_trip")
+    table = pd.read_csv(path, dtype=TEXTS)
     for row in table.to_dict("records"):
         yield {name: value for name, value in row.items() if value == value}
 
 
-def parts(path, columns):
+def by_run(path, columns):
     """Group the rows of a long table by job and run; its numbers have six digits."""
     table = pd.read_parquet(path) if path.exists() else pd.DataFrame()
     table = table.reindex(columns=["job", "run", *columns])
@@ -201,12 +201,12 @@ def parts(path, columns):
 def runs_of_tables(folder):
     """Every run: its record, method, numbers, and the parameters that it was trained with."""
     for path in sorted(folder.glob("jobs/*.csv"), key=lambda path: path.stem):
-        jobs = {job["job"]: job for job in rows(path)}
-        by_epoch, no_curves = parts(folder / "curves" / f"{path.stem}.parquet", ["epoch", *CURVES])
-        by_bin, no_bins = parts(
+        jobs = {job["job"]: job for job in rows_of(path)}
+        by_epoch, no_curves = by_run(folder / "curves" / f"{path.stem}.parquet", ["epoch", *CURVES])
+        by_bin, no_bins = by_run(
             folder / "bins" / f"{path.stem}.parquet", ["name", "count", "accuracy"]
         )
-        runs = rows(folder / f"{path.stem}.csv")
+        runs = rows_of(folder / f"{path.stem}.csv")
         for run in sorted(runs, key=lambda run: f"{run['job']}.json"):
             asked, key = jobs[run["job"]], (run["job"], run["run"])
             name = f"{path.stem}/{run['job']}"
@@ -754,7 +754,7 @@ def data_of(variant):
     return ""
 
 
-def everything(folder=ROOT / "results" / "records"):
+def everything(folder=ROOT / "results"):
     """Every comparison, and the verdict on each claim that has parts."""
     selected = load(folder)
     ready = {key: counted(*key, runs) for key, runs in selected.items()}
