@@ -74,11 +74,12 @@ def test_the_folder_of_the_data_is_kept_unless_another_is_named(
     assert make(project, "gpu", "DATA=other")[1] == "data=other"
 
 
-def test_cleaning_leaves_what_came_from_a_gpu(project: Path) -> None:
-    for name in ("build/gpu/records", "build/mnist/checkpoints", "_build/html"):
+def test_cleaning_leaves_what_was_measured(project: Path) -> None:
+    measured = ("build/gpu/records", "build/results/mnist")
+    for name in (*measured, "build/mnist/checkpoints", "_build/html"):
         (project / name).mkdir(parents=True)
     make(project, "clean")
-    assert [path.name for path in (project / "build").iterdir()] == ["gpu"]
+    assert {path.name for path in (project / "build").iterdir()} == {"gpu", "results"}
     assert (project / "build" / "gpu" / "records").is_dir()
     assert not (project / "_build").exists()
 
@@ -96,8 +97,8 @@ def test_without_cores_nothing_waits_for_one(project: Path, cores: str) -> None:
 @pytest.mark.parametrize("off", ["", "0", "no", "false", "False", "off"])
 def test_a_campaign_that_is_not_trained_anew_is_not_compared(project: Path, off: str) -> None:
     calls = make(project, "reproduce", "CAMPAIGN=mnist", f"FRESH={off}")
-    assert len(calls) == 2, "no `agree` after Snakemake"
     assert calls[0].endswith("--config campaign=mnist only= fresh=")
+    assert calls[2] == "python -m study.campaign collect mnist", "what was trained becomes rows"
     calls = make(project, "reproduce", "CAMPAIGN=mnist", "FRESH=1")
     assert calls[0].endswith("fresh=1")
-    assert calls[2] == "python -m study.campaign agree mnist "
+    assert calls[2] == "python -m study.campaign agree mnist ", "and is not collected"
