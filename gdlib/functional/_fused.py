@@ -86,10 +86,11 @@ class GradientInForward(torch.autograd.Function):
             return *torch.autograd.grad(eager(logits), logits, grad, create_graph=True), *others
         if gradient is None:  # a graph that is used again
             gradient = make(ctx.saved_tensors[0])[1]
+        multiply = getattr(make, "multiply", times)  # a kernel has its own
         if grad.ndim:
-            gradient = times(gradient, grad.unsqueeze(1))
+            gradient = multiply(gradient, grad.unsqueeze(1))
         elif not grad.is_cpu or is_batch(grad) or grad.item() != 1.0:
-            gradient = times(gradient, grad)
+            gradient = multiply(gradient, grad)
         return gradient, *others
 
 
