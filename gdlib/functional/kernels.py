@@ -272,11 +272,14 @@ def _multiply(  # type: ignore[no-untyped-def]
 
 
 def _block(classes: int, itemsize: int) -> tuple[int, int]:
-    """Choose the logits of a block and the warps of a program, for rows of many classes."""
-    if classes * itemsize > _LARGE_ROW:
-        return 16_384, 16  # one program for each processor
-    block = min(8192, triton.next_power_of_2(classes))
-    return block, max(4, block // 512)  # two programs, by their registers
+    """Choose the logits of a block and the warps of a program, for rows of many classes.
+
+    A thread has 64 bytes of logits, and 64 more on their way. The registers that this takes let two
+    programs of eight warps be at work on a processor, or one of sixteen.
+    """
+    size = (16 if classes * itemsize <= _LARGE_ROW else 32) * 1024
+    block = min(size // itemsize, triton.next_power_of_2(classes))
+    return block, block * itemsize // 2048
 
 
 def _kind(dtype: torch.dtype) -> tl.dtype:
