@@ -184,9 +184,7 @@ def _many_classes(  # type: ignore[no-untyped-def]
     place = tl.arange(0, block)
     largest = tl.full((), -float("inf"), wide)
     total = tl.full((), 0.0, wide)
-    ahead = tl.load(
-        z + place, mask=place < stop, other=-float("inf"), eviction_policy="evict_last"
-    )
+    ahead = tl.load(z + place, mask=place < stop, other=-float("inf"), eviction_policy="evict_last")
     for first in range(0, classes, block):
         raw = ahead.to(wide)
         ahead = tl.load(
