@@ -1,10 +1,10 @@
 """P6, P8: what a GPU makes of this project; first whether it computes the same.
 
-P8, seconds: the Triton kernel of the gradient-decay loss, forward and backward, against a copy of
-the logits, which reads and writes as much as the kernel must at least, and against other losses;
-:mod:`benchmarks.kernel` says more. P6, minutes: seconds for 200 epochs of ResNet18 on CIFAR-10, way by way, against two eager
-loops. The loops are what one would write first: a DataLoader with four workers and pinned memory,
-augmentation on the CPU; and eager steps with the images on the GPU and the augmentation there.
+P8, half a minute: the Triton kernel of the gradient-decay loss, with its gradient, against a copy
+of the logits and against other losses; :mod:`benchmarks.kernel` says more. P6, minutes: seconds for
+200 epochs of ResNet18 on CIFAR-10, way by way, against two eager loops. The loops are what one
+would write first: a DataLoader with four workers and pinned memory, augmentation on the CPU; and
+eager steps with the images on the GPU and the augmentation there.
 Random images of CIFAR-10's shape, made once; nothing is downloaded. What is called float32 is so
 without TF32, as in the campaigns; the loops have PyTorch's default, convolutions in TF32. A time is
 that of an epoch of 500 steps between two events on the GPU, after an epoch that does not count; all
@@ -94,7 +94,7 @@ def seconds_of_an_epoch(way: Callable[[Callable[[], None]], None]) -> float:
 
 
 def kernel() -> list[Row]:
-    """P8, where Triton is installed: what :func:`kernel_rows` finds, as rows of the closing table."""
+    """P8, where Triton is installed: rows of the closing table."""
     found = kernel_rows()
     rows = []
     for ours in found:
