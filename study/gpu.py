@@ -42,7 +42,7 @@ from torch import Tensor
 from gdlib import losses
 from gdlib.models import image_stack
 from gdlib.schedules import Constant
-from gdlib.train import Batches, Execution, Optimisation, RunLoss, train
+from gdlib.train import Batches, Execution, Measure, Optimisation, RunLoss, train
 from study import ROOT, data, records, run
 from study.data import augmentation
 from study.experiment import Train
@@ -77,7 +77,7 @@ def stacks(*, tiny: bool = False) -> list[Stack]:
     small = recipes["fast"] | there | {"augmentation": "crop2-flip"}
     cifar100 = small | {"dataset": "cifar100", "precision": "bfloat16"}
     wide = cifar100 | {"width": 2, "epochs": 40}
-    listed = [
+    listed: list[tuple[str, dict[str, Any], list[int], list[float], list[list[float]]]] = [
         (f"cifar100-resnet18/seed{seed}", resnet18, [seed], [1, 5, 0.1, 20], [[0.1, 1, 15]])
         for seed in (0, 1, 2)
     ]
@@ -90,7 +90,8 @@ def stacks(*, tiny: bool = False) -> list[Stack]:
         (f"cifar10-fast/gpu-seed{seeds[0]}", cifar10, seeds, [1, 0.1, 5], [[0.1, 1, 6]])
         for seeds in ([5, 6], [7, 8], [9, 10], [11])
     ]
-    betas, warmups = [1, 5, 0.1, 20, 0.01], [[0.1, 1, 6], [1, 5, 6]]
+    betas: list[float] = [1, 5, 0.1, 20, 0.01]
+    warmups: list[list[float]] = [[0.1, 1, 6], [1, 5, 6]]
     listed += [
         (f"cifar100-fast/gpu-seed{first}", cifar100, [first, first + 1], betas, warmups)
         for first in (5, 7, 9, 11)
@@ -140,7 +141,12 @@ def pack(name: str, into: Path, pieces: int = 2) -> list[Path]:
         images = getattr(raw, split).inputs[start : start + _CHUNK].numpy()
         file = folders[index * pieces // len(chunks)] / f"{split}-{start:05d}.bz2"
         file.write_bytes(bz2.compress(_residuals(images).tobytes()))
-    described = {"name": name, "classes": raw.class_names, "copy": raw.copy, "source": raw.source}
+    described: dict[str, Any] = {
+        "name": name,
+        "classes": raw.class_names,
+        "copy": raw.copy,
+        "source": raw.source,
+    }
     described |= {"shape": raw.train.inputs.shape[1:], "chunks": chunks}
     described |= {split: getattr(raw, split).labels.tolist() for split in ("train", "test")}
     for folder in folders:
@@ -319,18 +325,23 @@ def fit(
     model: str = "resnet18",
     width: float = 0.25,
     batch_size: int = 100,
+    samples: int | None = None,
+    runs: int = 3,
+    epochs: int = 1,
     dtype: torch.dtype = torch.float32,
+    measure: Measure | None = None,
     **switches: Any,
 ) -> Tensor:
-    """Train three runs for six steps, the last of a smaller batch; return their weights.
+    """Train a stack on random images, as the campaigns do; return its weights, on the CPU.
 
-    ResNet18 has a constant rate and clipped gradients; the network ``fast`` has one cycle.
+    By default it takes six steps, the last of a smaller batch. ResNet18 has a constant rate and
+    clipped gradients; the network ``fast`` has one cycle.
     """
     generator = torch.Generator().manual_seed(0)
-    samples = 11 * batch_size // 2
+    samples = samples or 11 * batch_size // 2
     pixels = torch.randint(0, 256, (samples, 3, 32, 32), generator=generator, dtype=torch.uint8)
     labels = torch.randint(0, 10, (samples,), generator=generator)
-    stack = image_stack(model, [0, 1, 2], classes=10, width=width).to(device, dtype)
+    stack = image_stack(model, list(range(runs)), classes=10, width=width).to(device, dtype)
     if switches.get("precision") == "bfloat16":
         stack = stack.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
@@ -341,11 +352,12 @@ def fit(
         return augmentation.apply(batch, cast(Tensor, draws)).to(dtype) / 127.5 - 1
 
     one_cycle = model == "fast"
+    betas, temperatures = [5.0, 1.0, 0.1], [1.0, 2.0, 0.5]
     train(
         stack,
-        RunLoss(GradientDecay([1.0, 2.0, 0.5])),
+        RunLoss(GradientDecay([temperatures[run % 3] for run in range(runs)])),
         (pixels.to(device), labels.to(device)),
-        epochs=1,
+        epochs=epochs,
         optimisation=Optimisation(
             _RATE,
             momentum=0.9,
@@ -354,8 +366,9 @@ def fit(
             max_grad_norm=None if one_cycle else 3.0,
         ),
         batches=Batches(batch_size, prepare=prepare, draws=draws),
-        schedule=[Constant(beta) for beta in (5.0, 1.0, 0.1)],
+        schedule=[Constant(betas[run % 3]) for run in range(runs)],
         execution=Execution(**switches),
+        measure=measure,
     )
     return torch.cat([one.detach().cpu().double().flatten() for one in stack.parameters()])
 
@@ -442,6 +455,7 @@ def train_stacks(
     seconds: float,
     device: str,
     tiny: bool = False,
+    recorded: bool = True,
     each: Callable[..., Iterable[dict[str, Any]]] = map,
 ) -> list[str]:
     """Train stacks in their order as their data arrive, until the time is over; name those done.
@@ -460,7 +474,8 @@ def train_stacks(
             break
         stack = here[0]
         left.remove(stack)
-        experiment = stack.experiment.model_copy(update={"device": device})
+        changes = {"device": device, "cuda_graph": stack.experiment.cuda_graph and recorded}
+        experiment = stack.experiment.model_copy(update=changes)
         started = time.monotonic()
         try:
             name = experiment.dataset
@@ -513,6 +528,18 @@ def _processes() -> int:
     return max(1, min(12, torch.get_num_threads()))
 
 
+def _side_by_side(
+    pool: ProcessPoolExecutor, function: Callable[..., dict[str, Any]], *columns: Iterable[Any]
+) -> list[dict[str, Any]]:
+    """Apply a function in a pool; by itself where the pool cannot, so that no run is lost."""
+    rows = list(zip(*columns, strict=True))
+    try:
+        return list(pool.map(function, *zip(*rows, strict=True)))
+    except Exception:
+        _log.exception("the pool failed; run by run")
+        return [function(*row) for row in rows]
+
+
 def _one_thread() -> None:
     torch.set_num_threads(1)
 
@@ -558,6 +585,7 @@ def main(given: Sequence[str] | None = None) -> None:
         if part == "train":
             one.add_argument("--data", type=Path, required=True)
             one.add_argument("--seconds", type=float, required=True)
+            one.add_argument("--one-by-one", action="store_true", help="record no step")
     options = parser.parse_args(given)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stdout)
     if options.part == "pack":
@@ -587,7 +615,8 @@ def main(given: Sequence[str] | None = None) -> None:
             seconds=options.seconds,
             device=options.device,
             tiny=options.tiny,
-            each=pool.map,
+            recorded=not options.one_by_one,
+            each=partial(_side_by_side, pool),
         )
     _log.info("%d stacks have their record", len(done))
 

@@ -93,8 +93,10 @@ class RecordedSGD(torch.optim.SGD):
     with :math:`v = 0` before the first step.
     """
 
-    def __init__(self, groups: list[dict[str, Any]], **numbers: float) -> None:
-        super().__init__(groups, **numbers)
+    def __init__(
+        self, groups: list[dict[str, Any]], *, lr: float, momentum: float, weight_decay: float
+    ) -> None:
+        super().__init__(groups, lr=lr, momentum=momentum, weight_decay=weight_decay)
         device = self.param_groups[0]["params"][0].device
         self.scalars = [torch.zeros(2, device=device).unbind() for _ in self.param_groups]
         self.follow()
