@@ -353,7 +353,8 @@ class _Kernel:
         samples, classes = gradient.shape
         by_rows = factor.numel() > 1
         if is_batch(factor) or not samples or (by_rows and classes < _FEW):
-            return times(gradient, factor)
+            # what does not count has no gradient, also where NaN comes from above
+            return times(gradient, torch.where(self.batch.valid.unsqueeze(1), factor, 0.0))
         span = classes if by_rows else _SPAN
         numel = gradient.numel()
         programs = min(_PROGRAMS, triton.cdiv(numel, span))
