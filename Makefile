@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c '
 	2>/dev/null && { echo $$p; break; }; done)
 
 CAMPAIGN ?= quick
-# which jobs of it, by name or pattern; and whether they are trained anew, beside the records
+# which jobs of it, by name or pattern; and whether they are trained anew, beside the tables
 ONLY ?=
 FRESH ?=
 override FRESH := $(filter-out 0 no No false False off Off,$(FRESH))
@@ -85,11 +85,12 @@ format: $(STAMP) ## let ruff put code and notebooks into shape
 types: $(STAMP) ## mypy on gdlib and study
 	$(BIN)/mypy
 
-reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [ONLY='relu-*' FRESH=1 CORES=2]; FRESH trains it anew and compares
+reproduce: $(STAMP) ## run what is missing of a campaign, and put it into its tables: make reproduce CAMPAIGN=mnist [ONLY='relu-*' FRESH=1 CORES=2]; FRESH trains it anew and compares
 	@case "$$CORES" in all | [1-9]*) ;; *) echo "CORES says how many jobs run at a time, as in CORES=2; got '$$CORES'"; exit 1;; esac
 	status=0; $(BIN)/snakemake --cores "$$CORES" --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) \
 		--config "campaign=$$CAMPAIGN" "only=$$ONLY" "fresh=$$FRESH" || status=$$?; \
-	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; fi; exit $$status
+	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; \
+	else $(BIN)/python -m study.campaign collect "$$CAMPAIGN" || status=$$?; fi; exit $$status
 
 bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
 	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done
@@ -98,7 +99,7 @@ bench: $(STAMP) ## speed and memory against others as ratios, and the goals: mak
 gpu: ## train what is missing on a GPU that is there for a while: make gpu DATA=data MINUTES=25 [MORE=0 GPU_CAMPAIGNS="cifar100-wide cifar10"]
 	$(if $(DATA),GDLIB_DATA="$$DATA") $(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m study.gpu --minutes "$$MINUTES" --more "$$MORE" --into "$$GPU_INTO" $$GPU_CAMPAIGNS
 
-clean: ## remove what the commands made, except .venv, the records and build/gpu; checkpoints go too
-	if [ -d build ]; then find build -mindepth 1 -maxdepth 1 -not -name gpu -exec rm -rf {} +; fi
+clean: ## remove what the commands made, except .venv, build/gpu and what was measured; checkpoints go too
+	if [ -d build ]; then find build -mindepth 1 -maxdepth 1 -not -name gpu -not -name results -exec rm -rf {} +; fi
 	rm -rf _build .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

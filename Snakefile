@@ -1,9 +1,9 @@
-# A campaign becomes papermill jobs, and each job one record:
+# A campaign becomes papermill jobs, and each job writes one record, below build/results:
 #
 #   snakemake --cores 2 --config campaign=mnist
 #
-# Which jobs run is decided in study/campaign and by the records alone: a job runs if its record is
-# missing or is not the planned one. File times and Snakemake's own notes play no part, so that a
+# Which jobs run is decided in study/campaign, by the tables and the records alone: a job runs if what
+# it measures is in neither, or is not what was planned. File times and Snakemake's own notes play no part, so that a
 # fresh clone runs nothing again. Names are letters, digits, dots, hyphens and underscores before
 # they reach a shell. The files under done/ are of one invocation, so that two at a time do not
 # meet. Where no folder is shared (--config collect=true), they are the records once more, declared
@@ -28,7 +28,7 @@ FRESH, ONLY = bool(config.get("fresh")), str(config.get("only") or "")
 BUILD = "build/fresh" if FRESH else "build"
 DONE = BUILD + "/{campaign}/done/{invocation}/{job}"
 BROUGHT, COPY = bool(config.get("collect")), "build/{campaign}/brought/{invocation}/{job}.json"
-COPIED = '&& cp results/records/{job.campaign}/{job.job}.json "$here"/{output}'
+COPIED = '&& cp build/results/{job.campaign}/{job.job}.json "$here"/{output}'
 if workflow.is_main_process:
     from study.campaign import CampaignError, plan
     from study.campaign.watch import Watch
@@ -99,7 +99,7 @@ if BROUGHT:
         output:
             touch(DONE),
         params:
-            record="results/records/{campaign}/{job}.json",
+            record="build/results/{campaign}/{job}.json",
         shell:
             'mkdir -p "$(dirname {params.record:q})" && cp {input:q} {params.record:q}.partial &&'
             " mv {params.record:q}.partial {params.record:q}"

@@ -1,6 +1,6 @@
 """P7: how long ArcGrad's Table I takes, as `make reproduce CAMPAIGN=uci` does it: 10,500 trainings.
 
-The project is cloned to a temporary folder, the records of Table I are deleted there, and the
+The project is cloned to a temporary folder, the results of Table I are deleted there, and the
 campaign makes them again on two cores. The time on the clock counts, from the start of the command
 to its end, with one job at a time on each core. Then the new runs are held against the kept ones.
 It measures what is committed, and needs git, the data of the tables (`GDLIB_DATA`) and two idle
@@ -9,7 +9,7 @@ cores.
 
 from __future__ import annotations
 
-import json
+import fnmatch
 import os
 import subprocess
 import sys
@@ -19,14 +19,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measuring import ROOT, Row, arguments, finish
+from study import records, results
+from study.records import Record
 
 CORES, LIMIT = 2, 15 * 60.0
-TABLE = "results/records/uci"
+CAMPAIGN, TABLE = "uci", "table-*"
 
 
-def jobs(root: Path) -> list[Path]:
-    """The records of Table I."""
-    return sorted((root / TABLE).glob("table-*.json"))
+def jobs(root: Path) -> dict[str, Record]:
+    """What was measured for Table I."""
+    every = results.complete(CAMPAIGN, root / "results")
+    return {name: every[name] for name in fnmatch.filter(every, TABLE)}
 
 
 def kept() -> Row:
@@ -34,7 +37,7 @@ def kept() -> Row:
 
     Other programs ran beside them.
     """
-    seconds = [json.loads(path.read_text(encoding="utf-8"))["wall_seconds"] for path in jobs(ROOT)]
+    seconds = [record.wall_seconds for record in jobs(ROOT).values()]
     total = sum(seconds) / CORES
     what = f"Table I, sum over the {len(seconds)} kept records on {CORES} cores"
     return Row(
@@ -53,9 +56,8 @@ def anew(folder: Path) -> Row:
     """The seconds of the campaign in a fresh clone."""
     clone = folder / "clone"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-    before = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in jobs(clone)}
-    for path in jobs(clone):
-        path.unlink()
+    before = jobs(clone)
+    (clone / "results" / "jobs" / f"{CAMPAIGN}.csv").unlink()
     from study.data.files import local_folder
 
     environment = os.environ | {
@@ -72,21 +74,23 @@ def anew(folder: Path) -> Row:
         "--keep-going",
         "--nolock",
         "--config",
-        "campaign=uci",
+        f"campaign={CAMPAIGN}",
+        f"only={TABLE}",
     ]
     started = time.perf_counter()
     done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)
     seconds = time.perf_counter() - started
-    after = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in jobs(clone)}
+    after = {
+        path.stem: records.load(path)
+        for path in sorted((clone / results.BUILD / CAMPAIGN).glob(f"{TABLE}.json"))
+    }
     if done.returncode or set(after) != set(before):
         raise RuntimeError(
             f"the campaign made {len(after)} of {len(before)} records; "
             f"it ended with:\n{done.stderr[-1500:]}"
         )
-    equal = sum(after[name]["runs"] == before[name]["runs"] for name in before)
-    trainings = sum(
-        len(record["runs"]) * record["parameters"]["folds"] for record in after.values()
-    )
+    equal = sum(after[name].runs == before[name].runs for name in before)
+    trainings = sum(len(record.runs) * record.parameters["folds"] for record in after.values())
     return Row(
         what=f"Table I, {trainings:,} trainings on {CORES} cores",
         against="",

@@ -1,9 +1,9 @@
 """Recompute what the book says of the claims: means, intervals, p-values, outcomes, verdicts.
 
-It reads the records and the files of the claims with NumPy, SciPy and PyYAML, and uses nothing of
-the book's code: which runs a claim is asked of, how they are compared, and what follows, are
-written here a second time. ``python results/recompute.py`` prints every comparison and every
-verdict.
+It reads the tables and the files of the claims with NumPy, pandas, SciPy and PyYAML, and uses
+nothing of the book's code: which runs a claim is asked of, how they are compared, and what
+follows, are written here a second time. ``python results/recompute.py`` prints every comparison
+and every verdict.
 """
 
 import json
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import yaml
 from scipy import stats
 
@@ -139,32 +140,30 @@ LOSSES_OF_LM = (
 )
 
 
-def numbers(record, run):
+def numbers(asked, run, curves, bins):
     """Everything of a run that is one number, and what follows from its curves and counts."""
-    m = {**run, **run["metrics"]}
-    curves, epochs = run.get("curves", {}), record["parameters"].get("epochs")
-    accuracy = curves.get("test_accuracy", [])
+    m, epochs = dict(run), asked.get("epochs")
+    accuracy = curves["test_accuracy"].dropna().to_numpy()
     if "test_confidence" in m:
         m["overconfidence"] = m["test_confidence"] - m["test_accuracy"]
-    if "confidence_counts" in m:
-        m["lost"], m["sure"] = m["confidence_counts"][0], m["confidence_counts"][-1]
-        m["errors"] = round((1 - m["train_accuracy"]) * record["data"]["train"])
+    if len(counts := bins.loc[bins["name"] == "confidence_counts", "count"]):
+        m["lost"], m["sure"] = int(counts.iloc[0]), int(counts.iloc[-1])
+        m["errors"] = round((1 - m["train_accuracy"]) * asked["train_samples"])
         m["lost_share"] = m["lost"] / m["errors"] if m["errors"] else None
-    if "group_confidence" in m:
-        hardest, easiest = m["group_confidence"][0], m["group_confidence"][-1]
+    hardest, easiest = (curves[f"group_confidence_{fifth}"].dropna().to_numpy() for fifth in (0, 4))
+    if len(easiest):
         sure = (epoch for epoch, value in enumerate(easiest) if value >= 0.9)
         m["epoch_easy"] = next(sure, len(easiest))
         m["gap"] = np.mean(np.subtract(easiest[1:], hardest[1:]))
-    if "train_cross_entropy" in curves:
-        pairs = zip(curves["train_epoch"], curves["train_cross_entropy"], strict=True)
-        early = [value for epoch, value in pairs if 1 <= epoch <= 10]
-        m["early_cross_entropy"] = np.mean(early or np.nan)
-    bias = [value for value in curves.get("train_margin_bias", []) if value is not None]
+    early = curves.loc[curves["epoch"].between(1, 10), "train_cross_entropy"]
+    if early.notna().any():
+        m["early_cross_entropy"] = early.mean()
+    bias = curves["train_margin_bias"].dropna()
     if len(bias) >= 3:
-        m["bias_rise"] = m["train_margin_bias"] - min(bias)
-    if len(curves.get("target_angle", [])) > 1:
-        m["mean_target_angle"] = np.mean(curves["target_angle"][1:])
-    if epochs and len(accuracy) >= epochs >= 4 and None not in accuracy:
+        m["bias_rise"] = m["train_margin_bias"] - bias.min()
+    if len(angle := curves["target_angle"].dropna()) > 1:
+        m["mean_target_angle"] = angle.iloc[1:].mean()
+    if epochs and len(accuracy) >= epochs >= 4:
         each, second_half = accuracy[-epochs:], accuracy[epochs // 2 : epochs + 1]
         m["early_accuracy"] = np.mean(each[: max(1, epochs // 4)])
         m["falls"] = -np.minimum(np.diff(each), 0).sum()
@@ -176,25 +175,55 @@ def numbers(record, run):
     }
 
 
-def runs_of_records(folder):
+CURVES = (
+    *("test_accuracy", "train_cross_entropy", "train_margin_bias", "target_angle"),
+    *("group_confidence_0", "group_confidence_4"),
+)
+TEXTS = dict.fromkeys(["schedule", "loss"], str)
+
+
+def rows(path):
+    """Yield the rows of a table, each with its cells that are not empty."""
+    table = pd.read_csv(path, dtype=TEXTS, float_precision="round_trip")
+    for row in table.to_dict("records"):
+        yield {name: value for name, value in row.items() if value == value}
+
+
+def parts(path, columns):
+    """Group the rows of a long table by job and run; its numbers have six digits."""
+    table = pd.read_parquet(path) if path.exists() else pd.DataFrame()
+    table = table.reindex(columns=["job", "run", *columns])
+    for name in table.columns[table.dtypes == np.float32]:
+        table[name] = table[name].astype(str).astype(float)
+    return dict(list(table.groupby(["job", "run"], sort=False))), table[:0]
+
+
+def runs_of_tables(folder):
     """Every run: its record, method, numbers, and the parameters that it was trained with."""
-    for path in sorted(folder.glob("*/*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        asked = record["parameters"]
-        name = f"{path.parent.name}/{path.stem}"
-        for pattern, new in RENAMED:
-            name = re.sub(pattern, new, name)
-        for run in record["runs"]:
-            method = run.get("schedule") or run.get("loss") or asked.get("loss") or asked["method"]
+    for path in sorted(folder.glob("jobs/*.csv"), key=lambda path: path.stem):
+        jobs = {job["job"]: job for job in rows(path)}
+        by_epoch, no_curves = parts(folder / "curves" / f"{path.stem}.parquet", ["epoch", *CURVES])
+        by_bin, no_bins = parts(
+            folder / "bins" / f"{path.stem}.parquet", ["name", "count", "accuracy"]
+        )
+        runs = rows(folder / f"{path.stem}.csv")
+        for run in sorted(runs, key=lambda run: f"{run['job']}.json"):
+            asked, key = jobs[run["job"]], (run["job"], run["run"])
+            name = f"{path.stem}/{run['job']}"
+            for pattern, new in RENAMED:
+                name = re.sub(pattern, new, name)
+            bins = by_bin.get(key, no_bins)
+            hidden = json.loads(asked.get("hidden", "[]"))
+            method = run.get("schedule") or run.get("loss") or asked["loss"]
             yield SimpleNamespace(
                 record=name,
                 method=method,
                 seed=run.get("seed"),
                 unit=run.get("seed"),
-                numbers=numbers(record, run),
+                numbers=numbers(asked, run, by_epoch.get(key, no_curves), bins),
                 diverged=run.get("diverged", False),
                 title=run.get("title"),
-                folds=run["metrics"].get("fold_accuracies") or run.get("fold_accuracies"),
+                folds=bins.loc[bins["name"] == "fold_accuracies", "accuracy"].tolist(),
                 image=asked.get("model", run.get("model", "mlp")) != "mlp",
                 temperature=run.get("temperature"),
                 model=run.get("model", asked.get("model")),
@@ -204,19 +233,19 @@ def runs_of_records(folder):
                 matched=asked.get("match_gradient", False),
                 input_scale=asked.get("input_scale", 1),
                 first_weights=asked.get("first_weights", 1),
-                units=(asked.get("hidden") or [None])[0],
-                depth=len(asked.get("hidden") or []) + 1,
+                units=(hidden or [None])[0],
+                depth=len(hidden) + 1,
                 epochs=asked.get("epochs"),
-                samples=record["data"].get("train"),
+                samples=asked.get("train_samples"),
                 label_noise=asked.get("label_noise", 0),
                 together=asked.get("duplicates_together", False),
                 step="",
             )
 
 
-def load(folder=ROOT / "results" / "records"):
+def load(folder=ROOT / "results"):
     """For each kind and variant its runs."""
-    everything = list(runs_of_records(folder))
+    everything = list(runs_of_tables(folder))
     by_variant = {}
     for kind, (patterns, _) in KINDS.items():
         variants = defaultdict(list)

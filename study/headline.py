@@ -7,7 +7,7 @@ import re
 
 import pandas as pd
 
-from study import ROOT, claims, figures, records
+from study import ROOT, claims, figures, results
 from study.figures.play import still
 from study.tables import install, measured, outcomes, sentences
 from study.tables.page import selected
@@ -70,7 +70,7 @@ def digest(variants: pd.DataFrame) -> str:
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__).parse_args()
     figures.use_style()
-    runs = records.read(records.FOLDER)
+    runs = results.everything()
     variants = measured.variants(runs)
     README.write_text(readme(runs, variants), encoding="utf-8")
     PICTURE.write_text(picture(variants), encoding="utf-8")

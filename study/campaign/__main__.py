@@ -76,6 +76,8 @@ def main() -> None:
                 _run(name, job, fresh=False)
             case ["run", name, job, "fresh"]:
                 _run(name, job, fresh=True)
+            case ["collect", name]:
+                print(study.campaign.collect(name, Path.cwd()))
             case ["agree", name, *only]:
                 sys.exit(_agree(name, ",".join(only)))
             case _:

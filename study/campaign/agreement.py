@@ -91,7 +91,7 @@ def _measured(jobs: Iterable[Job]) -> dict[RunKey, list[dict[str, Any]]]:
     by_key: dict[RunKey, list[dict[str, Any]]] = {}
     for job in jobs:
         planned = job.experiment.planned()
-        for values, run in zip(planned, records.load(job.record).runs, strict=True):
+        for values, run in zip(planned, job.measured().runs, strict=True):
             key = tuple((name, str(value)) for name, value in values.items() if name != "seed")
             by_key.setdefault(key, []).append(dict(run["metrics"]))
     return by_key

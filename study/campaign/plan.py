@@ -17,7 +17,7 @@ import pandas as pd
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from study import records
+from study import records, results
 from study.experiment import EXPERIMENTS, Experiment, OneOf, explanation
 
 _BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
@@ -30,7 +30,7 @@ _NAMES = "use letters, digits, dots, hyphens and underscores, at most 120 of the
 
 
 class CampaignError(ValueError):
-    """A campaign file or a record that cannot be used.
+    """A campaign file, a record or a table that cannot be used.
 
     The message names the file and says what to do.
     """
@@ -61,8 +61,9 @@ class _File(BaseModel):
 class Job:
     """One run of the ``notebook`` of an experiment.
 
-    ``record`` is where its record is, ``minutes`` and MB of ``memory`` are expected. A ``fresh``
-    job has folders of its own, whatever the repository has.
+    ``record`` is the file that it writes, and ``tables`` the folder of the tables into which that
+    is folded; ``minutes`` and MB of ``memory`` are expected. A ``fresh`` job has folders of its
+    own, whatever the repository has, and no tables.
     """
 
     campaign: str
@@ -71,6 +72,7 @@ class Job:
     notebook: str
     parameters: Mapping[str, Any]
     record: Path
+    tables: Path | None = None
     minutes: float | None = None
     memory: int | None = None
     fresh: bool = False
@@ -81,9 +83,9 @@ class Job:
         return FRESH / self.campaign if self.fresh else Path("build") / self.campaign
 
     def again(self, root: Path) -> "Job":
-        """Give the job that trains the same anew and leaves the committed record alone."""
+        """Give the job that trains the same anew and leaves the committed results alone."""
         record = root / FRESH / self.campaign / "records" / self.record.name
-        return replace(self, record=record, fresh=True)
+        return replace(self, record=record, tables=None, fresh=True)
 
     @functools.cached_property
     def experiment(self) -> Experiment:
@@ -112,17 +114,27 @@ class Job:
         return self.experiment.planned()
 
     def missing(self, record: Path | None = None) -> str:
-        """Say why the job is not done, by its record or another file; empty if it is.
+        """Say why the job is not done, by what it has measured; empty if it is.
 
-        A job is done if its record is of its notebook and its experiment, all defaults included,
-        and holds exactly the runs that were planned, each trained to its end. A file that
-        :func:`study.records.load` refuses counts as no record: its job is run again. A parameter
-        that the record does not know, because it was added later, had its default. On which device
-        it was measured and file times play no part.
+        A job is done if its own file, or what the tables have of it, is of its notebook and its
+        experiment, all defaults included, and holds exactly the runs that were planned, each
+        trained to its end. A file that :func:`study.records.load` refuses counts as none: its job
+        is run again. A parameter that was added later had its default. On which device it was
+        measured and file times play no part.
+
+        Args:
+            record: the only file to look at.
         """
-        path = (record or self.record).absolute()
+        if record is not None:
+            return self._missing_in_file(record)
+        in_file = self._missing_in_file(self.record)
+        in_tables = in_file and self.missing_in_tables()
+        return in_tables and (in_tables if in_file == _NO_RECORD else in_file)
+
+    def _missing_in_file(self, record: Path) -> str:
+        path = record.absolute()
         try:
-            notebook, measured, runs = _measured(path, _stamp(path))
+            return self._unlike(_measured(path, _stamp(path)))
         except (FileNotFoundError, NotADirectoryError):
             return _NO_RECORD
         except records.Unfit as error:
@@ -131,16 +143,34 @@ class Job:
             raise CampaignError(
                 str(error) if str(path) in str(error) else f"{path}: {error}"
             ) from error
-        if notebook != self.notebook:
-            return f"its record is of the notebook {notebook}"
+
+    def missing_in_tables(self) -> str:
+        """Say why what the tables have of the job is not what was planned; empty if it is."""
+        try:
+            there = results.jobs(self.campaign, self.tables).get(self.id) if self.tables else None
+        except records.Unfit as error:
+            raise CampaignError(str(error)) from error
+        return self._unlike(there) if there else _NO_RECORD
+
+    def measured(self) -> records.Record:
+        """Give what a job that is done has measured: parameters and metrics of its runs."""
+        if self._missing_in_file(self.record) and self.tables:
+            return results.jobs(self.campaign, self.tables)[self.id]
+        return _measured(self.record.absolute(), _stamp(self.record.absolute()))
+
+    def _unlike(self, there: records.Record) -> str:
+        """Say in what something that was measured is not what was planned."""
+        if there.experiment != self.notebook:
+            return f"its record is of the notebook {there.experiment}"
         for name, value in self._expected.items():
-            there = measured.get(name, type(self.experiment).model_fields[name].default)
-            if not records.same(there, value):
-                return f"its record was measured with {name} {there!r}, not {value!r}"
+            default = type(self.experiment).model_fields[name].default
+            asked = there.parameters.get(name, default)
+            if not records.same(asked, value):
+                return f"its record was measured with {name} {asked!r}, not {value!r}"
         planned = self._planned
-        if len(runs) != len(planned):
-            return f"its record has {len(runs)} runs, not {len(planned)}"
-        for number, (run, values) in enumerate(zip(runs, planned, strict=True), start=1):
+        if len(there.runs) != len(planned):
+            return f"its record has {len(there.runs)} runs, not {len(planned)}"
+        for number, (run, values) in enumerate(zip(there.runs, planned, strict=True), start=1):
             if not records.same([run.get(name) for name in values], list(values.values())):
                 return f"run {number} of its record is not the planned one: {values}"
         return ""
@@ -219,6 +249,36 @@ def plan(name: str, root: Path, *, only: str = "", fresh: bool = False) -> Plan:
         tuple(job for job in campaign.jobs if job.done is there) for there in (True, False)
     )
     return Plan(campaign, done, pending)
+
+
+def collect(name: str, root: Path) -> str:
+    """Fold the files of finished jobs of a campaign into its tables, and say how many.
+
+    The files of the rehearsal stay where they are: its results are in no clone.
+
+    Raises:
+        CampaignError: for files that stay, each with its reason; the others are folded.
+    """
+    jobs = {job.id: job for job in named(name, root).jobs}
+    if name == records.REHEARSAL:
+        return f"{name} is a rehearsal: its records stay in {results.BUILD / name}"
+    files, left = dict[str, Path](), list[str]()
+    for path in sorted((root / results.BUILD / name).glob("*.json")):
+        job = jobs.get(path.stem)
+        reason = job.missing(path) if job else "the campaign has no such job"
+        if reason:
+            left.append(f"{path}: {reason}; delete it")
+        else:
+            files[path.stem] = path
+    others = {job for job in files if jobs[job].missing_in_tables()}
+    folded: list[str] = []
+    try:
+        folded = results.collect(name, files, root / results.FOLDER.name, replaced=others)
+    except results.Refused as error:
+        left.append(str(error))
+    if left:
+        raise CampaignError("\n".join(left))
+    return f"{name}: {len(folded)} more jobs are in {results.FOLDER.name}/{name}.csv"
 
 
 def chosen(campaign: Campaign, only: str) -> Campaign:
@@ -307,8 +367,8 @@ def load(path: str | Path) -> Campaign:
 
     Each has the file's parameters, then the entry's, then the value of ``each``.
 
-    The records are those of ``results/records`` beside the file's folder. A file that did not
-    change is not read again.
+    The tables are those of ``results`` beside the file's folder. A file that did not change is not
+    read again.
     """
     path = Path(path)
     try:
@@ -337,14 +397,18 @@ def _stamp(path: Path) -> Stamp:
 
 
 @functools.cache
-def _measured(path: Path, stamp: Stamp) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
-    """Read notebook and parameters of a record, and by what each of its runs is known."""
+def _measured(path: Path, stamp: Stamp) -> records.Record:
+    """Read a record, of which nothing but notebook, parameters and metrics is kept."""
     record = records.load(path)
     known = [
-        {name: value for name, value in run.items() if not isinstance(value, list | dict)}
+        {
+            name: value
+            for name, value in run.items()
+            if name == "metrics" or not isinstance(value, list | dict)
+        }
         for run in record.runs
     ]
-    return record.experiment, record.parameters, known
+    return replace(record, runs=known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,7 +463,7 @@ def _expanded(path: Path, stamp: Stamp, recipes: _Recipes) -> Campaign:
     if not records.NAME.fullmatch(file.name):
         raise CampaignError(f"{path}: a campaign cannot be called {file.name[:100]!r}; {_NAMES}")
     defaults = recipes.resolved(file.defaults)
-    home = path.resolve().parent.parent / "results" / "records" / file.name
+    root = path.resolve().parent.parent
     jobs: dict[str, Job] = {}
     for number, raw in enumerate(file.entries, start=1):
         where = f"{path}, entry {number}" + (
@@ -428,7 +492,8 @@ def _expanded(path: Path, stamp: Stamp, recipes: _Recipes) -> Campaign:
                 entry=entry.id,
                 notebook=entry.experiment,
                 parameters=parameters,
-                record=home / f"{job_id}.json",
+                record=root / results.BUILD / file.name / f"{job_id}.json",
+                tables=root / results.FOLDER.name,
                 minutes=entry.minutes,
                 memory=entry.memory,
             )

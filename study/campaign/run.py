@@ -1,12 +1,6 @@
 """One job: one papermill run of one notebook, by one process at a time."""
 
-import errno
-import fcntl
-import os
 import shutil
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import jupytext
@@ -15,8 +9,7 @@ import papermill
 from study import records
 from study.campaign.plan import CampaignError, named
 from study.experiment import nearest
-
-_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
+from study.records.files import locked
 
 
 def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
@@ -34,7 +27,7 @@ def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
         raise CampaignError(f"campaign {name} has no job {job_id[:100]!r}{nearest(job_id, jobs)}")
     job = jobs[job_id].again(root) if fresh else jobs[job_id]
     build = root / job.folder
-    with _locked(build / f"{job_id}.lock"):
+    with locked(build / f"{job_id}.lock", "runs this job"):
         if job.done:
             return job.record
         for partial in job.record.parent.glob(
@@ -66,33 +59,3 @@ def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
         written.unlink()
         shutil.rmtree(checkpoints, ignore_errors=True)
     return job.record
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Wait until no other process runs the job.
-
-    The lock ends with its process, however that ends, and holds on NFS. Where the file system has
-    no locks, a line says so, and the job runs: a second process that ran it too would write the
-    same record.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            print(f"waiting: {file.read().strip() or 'another process'} runs this job", flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            print(
-                f"warning: {path.parent} is on a file system without locks (flock: "
-                f"{error.strerror}); run this campaign from one machine, one command at a time",
-                flush=True,
-            )
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
-        yield

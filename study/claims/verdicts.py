@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import pandas as pd
 
-from study import published, records, statistics
+from study import published, results, statistics
 from study.claims.compare import Finding, Outcome, VariantRuns
 from study.claims.evidence import complete, counted, measured, runs_of, with_facts
 from study.claims.load import Claim, ledger
@@ -171,19 +171,19 @@ def verdicts(
     """Decide claims from runs.
 
     Args:
-        runs: as :func:`study.records.read` gives them; the records of the repository, if none are
+        runs: as :func:`study.records.read` gives them; the results of the repository, if none are
             given, and their verdicts are kept.
         claims: all that have parts, if none are named.
     """
-    decide = _of_the_records(records.state(records.FOLDER)) if runs is None else _deciding(runs)
+    decide = _of_the_results(results.stamps()) if runs is None else _deciding(runs)
     asked = claims if claims is not None else [name for name in ledger() if ledger()[name].parts]
     return {claim: decide(claim) for claim in asked}
 
 
 @functools.lru_cache(1)
-def _of_the_records(state: object) -> Callable[[str], Verdict]:
-    """Decide claims from the records of the repository, each once while the files stay."""
-    return functools.cache(_deciding(records.read(records.FOLDER)))
+def _of_the_results(state: object) -> Callable[[str], Verdict]:
+    """Decide claims from the results of the repository, each once while the files stay."""
+    return functools.cache(_deciding(results.everything()))
 
 
 def _deciding(runs: pd.DataFrame) -> Callable[[str], Verdict]:

@@ -1,9 +1,11 @@
-"""Records: one JSON file for each job, and the frame of all runs.
+"""Records: what one job writes, as JSON, and the frame of runs.
 
-A record has the parameters, data version, environment, metrics and curves of its job:
+A record has the parameters, data version, environment, metrics and curves of its job, which become
+rows of the tables of :mod:`study.results`:
 
 - :mod:`study.records.record` writes and reads one,
 - :mod:`study.records.form` says what it may hold,
+- :mod:`study.records.tables` makes rows of one, and one of rows,
 - :mod:`study.records.frame` makes a frame of many, whose columns
   :mod:`study.records.columns` declares,
 - :mod:`study.records.provenance` says where and with what something was measured.
@@ -14,7 +16,6 @@ from study.records.files import whole, write_whole
 from study.records.frame import methods, read, state, to_frame
 from study.records.provenance import environment
 from study.records.record import (
-    FOLDER,
     NAME,
     REHEARSAL,
     SCALES,
@@ -28,7 +29,6 @@ from study.records.text import verbatim
 
 __all__ = [
     "COLUMNS",
-    "FOLDER",
     "NAME",
     "REHEARSAL",
     "SCALES",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import math
 import os
 import socket
@@ -16,6 +18,7 @@ import numpy as np
 
 DIGITS = 6
 """Of a number that was measured."""
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> Path:
@@ -66,3 +69,32 @@ def plain(value: Any, digits: int = DIGITS) -> Any:
     if isinstance(value, Iterable):
         return [plain(item, digits) for item in value]
     raise TypeError(f"a record cannot hold a {type(value).__name__}")
+
+
+@contextmanager
+def locked(path: Path, doing: str) -> Iterator[None]:
+    """Wait until no other process is ``doing`` the same, as the lock in a file tells.
+
+    The lock ends with its process, however that ends, and holds on NFS. Where the file system has
+    no locks, a line says so, and the work is done: a second process would write the same.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            print(f"waiting: {file.read().strip() or 'another process'} {doing}", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            print(
+                f"warning: {path.parent} is on a file system without locks (flock: "
+                f"{error.strerror}); run this campaign from one machine, one command at a time",
+                flush=True,
+            )
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield

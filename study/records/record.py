@@ -14,11 +14,9 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from study import ROOT
 from study.records.files import plain, write_whole
 from study.records.form import check, parsed
 
-FOLDER = ROOT / "results" / "records"
 REHEARSAL = "quick"
 """The campaign that rehearses every experiment; its records are in no clone and on no page."""
 
@@ -97,7 +95,7 @@ def load(path: str | os.PathLike[str]) -> Record:
                     for start, end, _ in record.parameters["warmups"]
                     if f"warm-up {start:g}→{end:g}" == run["schedule"]
                 }
-                run |= dict(zip(("warmup_start", "warmup_end"), ends, strict=True))
+                run |= dict(zip(("warmup_start", "warmup_end"), map(float, ends), strict=True))
         return record
     except _UNFIT as error:
         raise Unfit(

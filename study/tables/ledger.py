@@ -10,7 +10,7 @@ from functools import cached_property
 import pandas as pd
 from IPython.display import Markdown
 
-from study import ROOT, campaign, claims, records
+from study import ROOT, campaign, claims, results
 from study.claims import Claim, Finding, Verdict, answers
 from study.metrics import Metric
 from study.tables import outcomes, sentences
@@ -26,10 +26,10 @@ _LEVELS = ("p", "p (Holm)")
 
 
 class Ledger:
-    """All claims with their verdicts, from the records of the repository."""
+    """All claims with their verdicts, from the results of the repository."""
 
     def __init__(self) -> None:
-        self.runs = records.read(records.FOLDER)
+        self.runs = results.everything()
         self.claims = claims.ledger()
 
     @cached_property

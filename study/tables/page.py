@@ -17,7 +17,7 @@ import pandas as pd
 from IPython.display import Markdown
 from pandas.api.types import is_numeric_dtype
 
-from study import campaign, claims, figures, records
+from study import campaign, claims, figures, results
 from study.claims import Finding, Verdict, answers
 from study.claims.compare import APART
 from study.claims.narrowing import at_usual_rate
@@ -52,13 +52,13 @@ class Page:
 
     Args:
         claims: rows of the ledger, such as ``"E4"``; the first one is meant where none is named.
-        runs: the table of all runs, if not that of the records of the repository.
+        runs: the table of all runs, if not that of the results of the repository.
     """
 
     def __init__(self, *claims: str, runs: pd.DataFrame | None = None) -> None:
         figures.use_style()
         self.claims = claims
-        self.records = records.read(records.FOLDER) if runs is None else runs
+        self.records = results.everything() if runs is None else runs
         self._given = runs
 
     @cached_property
@@ -292,7 +292,7 @@ def selected(
 
 def _minutes(job: campaign.Job) -> str:
     """Tell how long a job took, or will take where it has no record."""
-    minutes = records.load(job.record).wall_seconds / 60 if job.done else job.minutes or 0.0
+    minutes = job.measured().wall_seconds / 60 if job.done else job.minutes or 0.0
     if not minutes:
         return ""
     if minutes < 1.5:

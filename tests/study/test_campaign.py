@@ -27,6 +27,7 @@ import yaml
 from nbformat import NotebookNode
 
 from study import campaign as campaigns
+from study import records
 from study.campaign import CampaignError, Job
 from study.campaign import __main__ as command
 from study.campaign.agreement import agreement, report
@@ -211,7 +212,7 @@ def test_a_campaign_expands_into_jobs(project: Path) -> None:
         "betas": [1],
         "seeds": [1],
     }
-    assert second.record == project / "results" / "records" / "small" / "a-seed1.json"
+    assert second.record == project / "build" / "results" / "small" / "a-seed1.json"
     assert third.experiment.trainings == 2
     path = write(
         project,
@@ -417,7 +418,7 @@ def test_a_wrong_job_stops_the_plan(project: Path, subtests: pytest.Subtests) ->
 # -- which jobs are done ---------------------------------------------------------------------------
 
 
-def test_a_job_is_pending_exactly_if_its_record_is_missing_or_other(project: Path) -> None:
+def test_a_job_is_pending_exactly_if_its_record_is_missing_or_another(project: Path) -> None:
     first, second, third = jobs_of(project)
     assert [job.id for job in campaigns.plan("small", project).pending] == [
         "a-seed0",
@@ -596,6 +597,92 @@ def test_ten_thousand_jobs_are_planned_in_seconds(project: Path) -> None:
     assert time.process_time() - before < 20
 
 
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def test_a_job_whose_file_was_folded_into_the_tables_is_done(project: Path) -> None:
+    first, second, third = jobs_of(project)
+    for job in (first, third):
+        put_record(job)
+    assert campaigns.collect("small", project) == "small: 2 more jobs are in results/small.csv"
+    assert not first.record.exists()
+    assert [job.id for job in campaigns.plan("small", project).done] == ["a-seed0", "b"]
+    assert coverage(project) == campaigns.Coverage(2, 2)
+    assert [run["seed"] for run in third.measured().runs] == [0, 0]
+    assert run("small", "b", project) == third.record, "it is not trained again"
+    assert not (project / "started").exists()
+    assert campaigns.collect("small", project) == "small: 0 more jobs are in results/small.csv"
+    write(project, {**CAMPAIGN, "defaults": {**CAMPAIGN["defaults"], "epochs": 3}})
+    plan = campaigns.plan("small", project)
+    assert len(plan.pending) == 3
+    assert "a-seed0: its record was measured with epochs 2, not 3" in str(plan)
+
+
+def test_what_was_planned_anew_replaces_its_rows(project: Path) -> None:
+    put_record(jobs_of(project)[2])
+    campaigns.collect("small", project)
+    entries = [CAMPAIGN["entries"][0], {**CAMPAIGN["entries"][1], "parameters": {"betas": [0.5]}}]
+    write(project, {**CAMPAIGN, "entries": entries})
+    changed = jobs_of(project)[2]
+    assert "measured with betas" in changed.missing()
+    put_record(changed)
+    assert changed.done
+    campaigns.collect("small", project)
+    assert changed.done and not changed.record.exists()
+
+
+def test_files_that_are_no_results_of_the_campaign_stay_and_are_named(project: Path) -> None:
+    first, second, third = jobs_of(project)
+    put_record(first)
+    put_record(second, parameters={"seeds": [7]})
+    put_record(third)
+    foreign = first.record.with_name("a-seed0 (copy).json")
+    foreign.write_bytes(first.record.read_bytes())
+    third.record.write_text(third.record.read_text()[:-9])
+    with pytest.raises(CampaignError) as caught:
+        campaigns.collect("small", project)
+    of_foreign, of_second, of_third = str(caught.value).split("\n")
+    assert of_foreign.endswith("a-seed0 (copy).json: the campaign has no such job; delete it")
+    assert "a-seed1.json: its record was measured with seeds" in of_second
+    assert "b.json: it is refused: " in of_third
+    assert [job.id for job in campaigns.plan("small", project).done] == ["a-seed0"]
+    assert not first.record.exists() and second.record.exists() and third.record.exists()
+
+
+def test_a_second_file_of_a_job_that_is_in_the_tables_is_refused(project: Path) -> None:
+    first, *_ = jobs_of(project)
+    put_record(first)
+    campaigns.collect("small", project)
+    put_record(first, wall_seconds=9.0)
+    with pytest.raises(CampaignError, match=r"a-seed0\.json is refused: small has a-seed0 already"):
+        campaigns.collect("small", project)
+
+
+def test_a_file_of_other_parameters_does_not_hide_the_tables(project: Path) -> None:
+    first, *_ = jobs_of(project)
+    put_record(first)
+    campaigns.collect("small", project)
+    put_record(first, parameters={"seeds": [7]})
+    assert first.done and first.measured().parameters["seeds"] == [0]
+
+
+def test_a_damaged_table_stops_the_plan(project: Path) -> None:
+    put_record(jobs_of(project)[0])
+    campaigns.collect("small", project)
+    table = project / "results" / "small.csv"
+    table.write_text(table.read_text()[:-1])
+    with pytest.raises(CampaignError, match=r"small\.csv is damaged .*git checkout"):
+        campaigns.plan("small", project)
+
+
+def test_a_rehearsal_stays_out_of_the_tables(project: Path) -> None:
+    path = project / "campaigns" / f"{records.REHEARSAL}.yml"
+    path.write_text(yaml.safe_dump({**CAMPAIGN, "name": records.REHEARSAL}), encoding="utf-8")
+    put_record(campaigns.load(path).jobs[0])
+    assert "quick is a rehearsal" in campaigns.collect(records.REHEARSAL, project)
+    assert not (project / "results").exists()
+
+
 # -- jobs that run ---------------------------------------------------------------------------------
 
 
@@ -616,9 +703,9 @@ def test_a_job_runs_once_though_two_processes_want_it(project: Path) -> None:
 
 
 def test_nothing_is_trained_where_the_record_cannot_be_written(project: Path) -> None:
-    (project / "results").mkdir()
-    (project / "results" / "records").write_text("a file")
-    with pytest.raises(OSError, match="records"):
+    (project / "build").mkdir()
+    (project / "build" / "results").write_text("a file")
+    with pytest.raises(OSError, match="results"):
         run("small", "b", project)
     assert not (project / "started").exists()
 
@@ -651,7 +738,7 @@ def test_what_is_said_while_jobs_run(project: Path) -> None:
     build.mkdir(parents=True)
     assert watch.lines() == ["small: 0 of 3 jobs ended, about 0.3 minutes left"]
     (build / "a-seed0.log").write_text(
-        "starting\nresults/records/small/a-seed0.json\ndone in 0.50 minutes\n"
+        "starting\nbuild/results/small/a-seed0.json\ndone in 0.50 minutes\n"
     )
     (build / "a-seed1.log").write_text("starting\nepoch 1 of 2, about 3 minutes left\n\n")
     (build / "b.log").write_text("Traceback\nerror: RuntimeError: broken on purpose\n")

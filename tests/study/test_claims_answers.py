@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from study import ROOT, campaign, claims, records
+from study import ROOT, campaign, claims, records, results
 from study.claims import answers
 
 
 def test_every_run_that_decides_is_of_a_job_that_answers():
-    runs = records.read(records.FOLDER)
+    runs = results.everything()
     for claim, written in claims.ledger().items():
         planned = {(job.campaign, job.record.name) for job in answers.jobs_of(claim)}
         for name in {part.runs for part in written.parts.values() if not part.at}:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from study import ROOT, claims, records
+from study import ROOT, claims, results
 from study.claims.verdicts import variants
 from study.variants import Variant
 from study.yaml_files import LOADER
@@ -134,7 +134,7 @@ def begun_before(
 
 def test_criteria_were_there_before_their_records() -> None:
     """Its letter may stand there later, if the part says what was known then."""
-    late = begun_before(dates_of_criteria(), records.read(records.FOLDER))
+    late = begun_before(dates_of_criteria(), results.everything())
     told = {
         f"{name} {letter}"
         for name, claim in claims.ledger().items()
@@ -154,7 +154,7 @@ def test_the_part_that_a_verdict_follows_is_the_one_that_was_named_first() -> No
 
 
 def test_a_run_that_was_begun_before_its_criterion_is_found() -> None:
-    runs = records.read(records.FOLDER)
+    runs = results.everything()
     runs = runs[runs["campaign"] == "cifar100-plain"]
     first = pd.to_datetime(runs["time"], utc=True).min()
     minute = pd.Timedelta(minutes=1)

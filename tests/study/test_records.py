@@ -17,10 +17,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from study import records
+from study import records, results
 from study.experiment import EXPERIMENTS
 from study.records import Record, columns, provenance
-from study.records.form import FORMS
 from tests.study.small import SAMPLES, measured
 
 FORBIDDEN = '<>&`$\\{}|[]"\u2028\u2029'
@@ -506,10 +505,6 @@ class TestReading:
         path.write_text(text)
         assert records.load(path) == record()
 
-    def test_every_record_of_the_repository_is_read(self):
-        paths = sorted(records.FOLDER.rglob("*.json"))
-        assert {records.load(path).experiment for path in paths} == set(FORMS)
-
 
 class TestColumns:
     @pytest.mark.parametrize(
@@ -552,7 +547,7 @@ class TestColumns:
             assert column.meaning and not column.meaning.endswith(".")
 
     def test_every_column_is_in_a_record_of_the_repository(self):
-        assert set(records.read(records.FOLDER)) == set(columns.COLUMNS)
+        assert set(results.everything()) == set(columns.COLUMNS)
 
 
 class TestEnvironment:

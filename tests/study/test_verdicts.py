@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from study import claims, records, statistics
+from study import claims, results, statistics
 from study.claims import DecidedPart, Finding, Verdict
 from study.variants import Variant
 from tests.study import made_up
@@ -272,7 +272,7 @@ def test_notes_stand_beside_unresolved_comparisons_alone(listed):
 
 @pytest.mark.slow
 def test_outside_the_premise_no_network_has_learnt_its_training_images(decided):
-    runs = records.read(records.FOLDER)
+    runs = results.everything()
     for claim, verdict in decided.items():
         written = claims.ledger()[claim]
         for part in verdict.parts:

@@ -61,7 +61,7 @@ class Project:
         (folder / "campaigns" / "trial.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
         self.folder = folder
         self.jobs = jobs
-        self.records = folder / "results" / "records" / "trial"
+        self.records = folder / "build" / "results" / "trial"
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         """Run what is missing."""
