@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from study import ROOT, published, results
+from study import ROOT, outcomes, published
 from study.compare import Claim, Side, claim
 
 NO_WORD = "no word"
@@ -24,7 +24,7 @@ def entries() -> Mapping[str, Mapping[str, Any]]:
 
 def runs_of(entry: Mapping[str, Any]) -> pd.DataFrame:
     """Read the runs that a claim is asked of."""
-    runs = results.read(*entry["runs"]["from"])
+    runs = outcomes.read(*entry["runs"]["from"])
     where = entry["runs"].get("where")
     return runs.query(where, engine="python") if where else runs
 
@@ -85,7 +85,7 @@ def _printed(side: Side, values: pd.DataFrame, metric: str, best: str) -> pd.Ser
     if "minus" in side:
         first, second = (_printed(one, values, metric, best) for one in side["minus"])
         return first - second
-    asked = side.get("schedule", side.get("beta"))
+    asked = next(side[name] for name in ("schedule", "loss", "beta") if name in side)
     labels = [
         str(one) if isinstance(one, str) else f"{one:g}"
         for one in (asked if isinstance(asked, list) else [asked])
