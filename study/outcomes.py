@@ -13,7 +13,7 @@ _RUN = ["job", "run"]
 def read(*names: str) -> pd.DataFrame:
     """Read campaigns, a row for each run, with what follows from their tables.
 
-    Where a campaign has what they follow from, the columns are
+    ``campaign`` names the campaign. Where it has what they follow from, the columns are
 
     - ``overconfidence``: mean confidence minus accuracy on the test set;
     - ``units`` of the first hidden layer (0 for a linear model), ``errors`` on the training set;
@@ -34,7 +34,7 @@ def read(*names: str) -> pd.DataFrame:
 
 
 def _campaign(name: str) -> pd.DataFrame:
-    runs = results.read(name)
+    runs = results.read(name).assign(campaign=name)
     if "test_confidence" in runs:
         runs["overconfidence"] = runs["test_confidence"] - runs["test_accuracy"]
     if {"train_accuracy", "train_samples"} <= set(runs):
