@@ -1,0 +1,94 @@
+"""The claims that were asked of runs (``book/claims.yml``), each decided by one comparison."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from study import ROOT, outcomes, published
+from study.compare import Claim, Side, claim
+
+NO_WORD = "no word"
+
+
+@functools.cache
+def entries() -> Mapping[str, Mapping[str, Any]]:
+    """Read the list: the claims as they are written, by their id."""
+    listed = yaml.safe_load((ROOT / "book" / "claims.yml").read_text(encoding="utf-8"))["claims"]
+    return {name: entry | {"date": str(entry["date"])} for name, entry in listed.items()}
+
+
+def runs_of(entry: Mapping[str, Any]) -> pd.DataFrame:
+    """Read the runs that a claim is asked of."""
+    runs = outcomes.read(*entry["runs"]["from"])
+    where = entry["runs"].get("where")
+    return runs.query(where, engine="python") if where else runs
+
+
+def decide(name: str) -> Claim:
+    """Decide a claim of the list.
+
+    Example:
+        >>> decide("E3").word
+        'yes (pixels 0 to 255), no (pixels 0 to 1)'
+    """
+    entry = entries()[name]
+    if "compare" not in entry:
+        raise ValueError(f"{name} gets no word: {entry['note']}")
+    return claim(
+        entry["claim"],
+        runs_of(entry),
+        variant=entry["variant"],
+        paper=entry["paper"],
+        papers=effects(entry),
+        date=entry["date"],
+        known=entry.get("known", False),
+        **entry["compare"],
+    )
+
+
+def word(name: str) -> str:
+    """Say in a word what came out of a claim."""
+    return decide(name).word if "compare" in entries()[name] else NO_WORD
+
+
+def effects(entry: Mapping[str, Any]) -> tuple[float, ...]:
+    """Read the papers' own differences: one for each paper and network that prints both sides.
+
+    Example:
+        >>> [round(one, 3) for one in effects(entries()["A4"])]
+        [0.009]
+    """
+    if "printed" not in entry:
+        return ()
+    compared = entry["compare"]
+    printed = published.printed().query(entry["printed"])
+    printed = printed.assign(method=printed["method"].map(lambda method: method.label))
+    values = printed.pivot_table(
+        index=["paper", "model"], columns=["metric", "method"], values="value"
+    )
+    best = "min" if compared.get("smaller") else "max"
+    sides = (
+        _printed(compared[side], values, compared["metric"], best) for side in ("better", "than")
+    )
+    first, second = sides
+    return tuple((first - second).dropna())
+
+
+def _printed(side: Side, values: pd.DataFrame, metric: str, best: str) -> pd.Series[float]:
+    """Take what the papers print for one side of a comparison, network by network."""
+    assert isinstance(side, Mapping)
+    if "minus" in side:
+        first, second = (_printed(one, values, metric, best) for one in side["minus"])
+        return first - second
+    asked = next(side[name] for name in ("schedule", "loss", "beta") if name in side)
+    labels = [
+        str(one) if isinstance(one, str) else f"{one:g}"
+        for one in (asked if isinstance(asked, list) else [asked])
+    ]
+    of_metric = values.reindex(columns=[side.get("metric", metric)], level=0)
+    return of_metric.reindex(columns=labels, level=1).agg(best, axis=1)

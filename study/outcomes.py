@@ -1,0 +1,88 @@
+"""Read the runs of campaigns with the numbers that claims compare and no table has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from study import results
+
+_RUN = ["job", "run"]
+
+
+def read(*names: str) -> pd.DataFrame:
+    """Read campaigns, a row for each run, with what follows from their tables.
+
+    ``campaign`` names the campaign. Where it has what they follow from, the columns are
+
+    - ``overconfidence``: mean confidence minus accuracy on the test set;
+    - ``units`` of the first hidden layer (0 for a linear model), ``errors`` on the training set;
+    - ``lost`` and ``sure``: training samples with p ≤ 0.2 and with p > 0.8;
+    - ``early_accuracy``: test accuracy, mean over the first quarter of the epochs;
+    - ``early_cross_entropy`` of the training samples, mean over the first ten epochs;
+    - ``oscillation``: deviation of the change of test accuracy from epoch to epoch, over the second
+      half of the epochs before the learning rate falls;
+    - ``gap``: confidence of the easiest minus the hardest fifth, mean over the epochs;
+    - ``excess``: time of last layer and loss beyond softmax, as a share of a step with softmax.
+
+    Example:
+        >>> runs = read("mnist-edges")
+        >>> runs.groupby("beta")["overconfidence"].mean().round(3)[5]
+        -0.046
+    """
+    return pd.concat([_campaign(name) for name in names], ignore_index=True)
+
+
+def _campaign(name: str) -> pd.DataFrame:
+    runs = results.read(name).assign(campaign=name)
+    if "test_confidence" in runs:
+        runs["overconfidence"] = runs["test_confidence"] - runs["test_accuracy"]
+    if {"train_accuracy", "train_samples"} <= set(runs):
+        runs["errors"] = ((1 - runs["train_accuracy"]) * runs["train_samples"]).round()
+    if "hidden" in runs:
+        runs["units"] = runs["hidden"].map(lambda sizes: sizes[0] if sizes else 0)
+    if "criterion_seconds" in runs:
+        softmax = runs[runs["loss"] == "softmax"].set_index(["model", "seed"])
+        same = softmax.reindex(pd.MultiIndex.from_frame(runs[["model", "seed"]]))
+        runs["excess"] = runs["criterion_seconds"] - same["criterion_seconds"].to_numpy()
+        runs["excess"] /= same["step_seconds"].to_numpy()
+    for more in (_of_bins(results.bins(name)), _of_curves(results.curves(name), runs)):
+        runs = runs.merge(more, on=_RUN, how="left")
+    return runs
+
+
+def _of_bins(bins: pd.DataFrame) -> pd.DataFrame:
+    if "count" not in bins:
+        return pd.DataFrame(columns=_RUN)
+    counts = bins[bins["name"] == "confidence_counts"].sort_values("bin").groupby(_RUN)["count"]
+    return counts.agg(lost="first", sure="last").reset_index()
+
+
+def _of_curves(curves: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    if "epoch" not in curves or "epochs" not in runs:
+        return pd.DataFrame(columns=_RUN)
+    settings = ["epochs", "milestones"] if "milestones" in runs else ["epochs"]
+    curves = curves.merge(runs[[*_RUN, *settings]], on=_RUN).sort_values([*_RUN, "epoch"])
+    columns: dict[str, pd.Series[float]] = {}
+    if "test_accuracy" in curves:
+        tested = curves.dropna(subset="test_accuracy")
+        every = tested.groupby(_RUN)["epoch"].transform("size") >= tested["epochs"]
+        early = tested[every & tested["epoch"].between(1, (tested["epochs"] // 4).clip(lower=1))]
+        columns["early_accuracy"] = early.groupby(_RUN)["test_accuracy"].mean()
+    if "milestones" in curves:
+        of_run = {key: _oscillation(run) for key, run in tested[every].groupby(_RUN)}
+        columns |= {"oscillation": pd.Series(of_run)} if of_run else {}
+    if "train_cross_entropy" in curves:
+        first_ten = curves[curves["epoch"].between(1, 10)]
+        columns["early_cross_entropy"] = first_ten.groupby(_RUN)["train_cross_entropy"].mean()
+    if "group_confidence_4" in curves:
+        gap = curves["group_confidence_4"] - curves["group_confidence_0"]
+        after = curves.assign(gap=gap)[curves["epoch"] > 0]
+        columns["gap"] = after.groupby(_RUN)["gap"].mean()
+    return pd.DataFrame(columns).rename_axis(_RUN).reset_index()
+
+
+def _oscillation(run: pd.DataFrame) -> float:
+    end = round(min(run["milestones"].iloc[0], default=1) * run["epochs"].iloc[0])
+    second_half = run.loc[run["epoch"].between(end // 2, end), "test_accuracy"]
+    return float(np.diff(second_half).std(ddof=1)) if len(second_half) > 2 else np.nan
