@@ -1,39 +1,33 @@
-"""P6, P8: what a GPU makes of this project; first whether it computes the same.
+"""P6, P8: how fast a GPU is here; ``python -m study.gpu check`` says whether it computes the same.
 
-P8, seconds: the Triton kernel of the gradient-decay loss, which makes the gradient in the forward
-pass, against a copy of the logits, which reads and writes as much as the kernel must at least; and
-both passes against those of the eager losses. The backward pass reads and writes the gradient once
-more. P6, minutes: seconds for 200 epochs of ResNet18 on CIFAR-10, way by way, against two eager
-loops. The loops are what one would write first: a DataLoader with four workers and pinned memory,
-augmentation on the CPU; and eager steps with the images on the GPU and the augmentation there.
-Random images of CIFAR-10's shape, made once; nothing is downloaded. What is called float32 is so
-without TF32, as in the campaigns; the loops have PyTorch's default, convolutions in TF32. A time is
-that of an epoch of 500 steps between two events on the GPU, after an epoch that does not count; all
-ways take turns.
+P8, half a minute: the Triton kernel of the gradient-decay loss, with its gradient, against a copy
+of the logits and against other losses; :mod:`benchmarks.kernel` says more. P6, half a minute:
+steps of ResNet18 on random images, told as seconds for the 100,000 steps of 200 epochs on CIFAR-10,
+beside two eager loops. The loops are what one would write first: a DataLoader with four workers and
+pinned memory, augmentation on the CPU; and eager steps with the images on the GPU and the
+augmentation there, both in float32 with convolutions in TF32, PyTorch's default. A time is that of
+an epoch of 100 steps between two events on the GPU, after a first one, which warms up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from functools import partial
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+from benchmarks.kernel import COPY, GOAL, KERNEL, check_kernel, kernel_rows
 from benchmarks.measuring import Row, arguments, compared, finish
 from gdlib import GDCrossEntropyLoss
-from gdlib.functional import gd_cross_entropy
 from gdlib.models import resnet18
 from study import gpu
 from study.data import augmentation
 
-SAMPLES, BATCH, EPOCHS, TURNS, RUNS = 50_000, 100, 200, 3, 6
-LOGITS, PASSES = (16_384, 32_000), 10
-COPY = "a copy of the logits"
+SAMPLES, BATCH, STEPS, TURNS = 10_000, 100, 200 * 500, 3
 
 
 def normalized(batch: Tensor, draws: Tensor) -> Tensor:
@@ -47,7 +41,7 @@ def one_by_one(batches: Callable[[int], Any]) -> Callable[[Callable[[], None]], 
         torch.manual_seed(0)
         net, loss_fn = resnet18().cuda(), GDCrossEntropyLoss(0.1)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
-        for epoch in range(2):
+        for epoch in range(TURNS + 1):
             for inputs, target in batches(epoch):
                 optimizer.zero_grad()
                 loss_fn(net(inputs), target).backward()
@@ -85,139 +79,103 @@ def from_the_device(pixels: Tensor, labels: Tensor) -> Callable[[int], Any]:
     return batches
 
 
-def seconds_of_an_epoch(way: Callable[[Callable[[], None]], None]) -> float:
-    """The time between the ends of the first and of the second epoch."""
-    events: list[torch.cuda.Event] = []
+class EpochTimes:
+    """Seconds of each epoch, between events on the GPU, after a first one, which warms up."""
 
-    def epoch_ends() -> None:
-        events.append(torch.cuda.Event(enable_timing=True))
-        events[-1].record()
+    def __init__(self) -> None:
+        self.events: list[torch.cuda.Event] = []
 
-    way(epoch_ends)
-    torch.cuda.synchronize()
-    return events[-2].elapsed_time(events[-1]) / 1e3
+    def __call__(self, *of_an_epoch: object) -> dict[str, Tensor]:
+        """Note the end of an epoch."""
+        self.events.append(torch.cuda.Event(enable_timing=True))
+        self.events[-1].record()
+        return {}
 
-
-def kernel() -> list[Row]:
-    """P8, where Triton is installed."""
-    try:
-        from gdlib.functional.kernels import fused_gd_cross_entropy
-    except ImportError:
-        print("  Triton is not installed: its kernel is not measured (P8)")
-        return []
-    logits = torch.randn(LOGITS, device="cuda", dtype=torch.bfloat16).requires_grad_()
-    labels, copied = (
-        torch.randint(0, LOGITS[1], LOGITS[:1], device="cuda"),
-        torch.empty_like(logits),
-    )
-
-    def both_ways(loss_fn: Callable[..., Tensor]) -> Callable[[], object]:
-        def one() -> None:
-            logits.grad = None
-            loss_fn(logits, labels).backward()
-
-        return one
-
-    ways: dict[str, Callable[[], object]] = {
-        "kernel, forward": lambda: fused_gd_cross_entropy(logits, labels, beta=0.1),
-        "kernel": both_ways(partial(fused_gd_cross_entropy, beta=0.1)),
-        COPY: lambda: copied.copy_(logits.detach()),
-        "gd_cross_entropy": both_ways(partial(gd_cross_entropy, beta=0.1)),
-        "F.cross_entropy": both_ways(F.cross_entropy),
-    }
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(TURNS + 1):  # the first does not count: it compiles
-        for name, way in ways.items():
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            for _ in range(PASSES):
-                way()
-            end.record()
-            torch.cuda.synchronize()
-            times[name] += [start.elapsed_time(end) / 1e3 / PASSES] if turn else []
-    texts: dict[str, Any] = {
-        "what": "fused_gd_cross_entropy",
-        "shape": tuple(LOGITS),
-        "kind": "times faster",
-        "unit": "ms",
-        "group": "kernel",
-        "scale": 1e3,
-    }
-    return [
-        compared(
-            times["kernel, forward"],
-            times[COPY],
-            against=COPY,
-            how="bfloat16, forward",
-            goal="P8",
-            limit=0.8,
-            **texts,
-        ),
-        *(
-            compared(times["kernel"], times[name], against=name, how="bfloat16", **texts)
-            for name in ("gd_cross_entropy", "F.cross_entropy")
-        ),
-    ]
+    def seconds(self) -> list[float]:
+        """Wait for the GPU, and return the times."""
+        torch.cuda.synchronize()
+        ends = self.events[-TURNS - 1 :]
+        return [start.elapsed_time(end) / 1e3 for start, end in pairwise(ends)]
 
 
-def measure() -> list[Row]:
-    pixels, labels = gpu.images(SAMPLES)
-    there = pixels.cuda(), labels.cuda()
+def kernel(found: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """P8, where Triton is installed: rows of the closing table."""
+    rows = []
+    for ours in found:
+        if ours["what"] != KERNEL or ours.get("group") != "logits" or "times" not in ours:
+            continue
+        for theirs in found:
+            same = all(theirs.get(name) == ours[name] for name in ("group", "shape", "dtype"))
+            if not same or theirs is ours or "times" not in theirs:
+                continue
+            goal: dict[str, Any] = {"goal": "P8", "limit": GOAL} if theirs["what"] == COPY else {}
+            pairs = list(zip(ours["times"], theirs["times"], strict=False))  # a cut leaves fewer
+            rows.append(
+                compared(
+                    *([pair[side] for pair in pairs] for side in (0, 1)),
+                    what=KERNEL,
+                    against=theirs["what"],
+                    kind="times faster",
+                    shape=tuple(ours["shape"]),
+                    how=ours["dtype"],
+                    unit="ms",
+                    group="kernel",
+                    **goal,
+                )
+            )
+    return rows
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "ResNet18 by itself": {"runs": 1, "precision": "bfloat16", "cuda_graph": True},
+    "ResNet18, a stack of 5": {"runs": 5, "precision": "bfloat16", "cuda_graph": True},
+    "ResNet18, a stack of 5, one step at a time": {"runs": 5, "precision": "bfloat16"},
+    "the small network, a stack of 14": {
+        **{"model": "fast", "runs": 14},
+        **{"precision": "bfloat16", "cuda_graph": True},
+    },
+}
+
+
+def steps() -> list[Row]:
+    """P6: seconds for 200 epochs of a run of 50,000 images, beside two eager loops of ResNet18."""
+    pixels = torch.randint(0, 256, (SAMPLES, 3, 32, 32), dtype=torch.uint8)
+    labels = torch.randint(0, 10, (SAMPLES,))
     loops = {
         "DataLoader": from_loader(pixels, labels),
-        "images on the GPU": from_the_device(*there),
+        "images on the GPU": from_the_device(pixels.cuda(), labels.cuda()),
     }
-    ways = {name: (one_by_one(batches), 1) for name, batches in loops.items()}
-    best = ""
-    for name, switches in gpu.WAYS.items():
-        for runs in (1, RUNS):
-
-            def stacked(
-                epoch_ends: Callable[[], None],
-                runs: int = runs,
-                switches: dict[str, Any] = switches,
-            ) -> None:
-                def measured(model: object, epoch: int) -> dict[str, Tensor]:
-                    epoch_ends()
-                    return {}
-
-                with nullcontext() if "precision" in switches else gpu.without_tf32(benchmark=True):
-                    gpu.fit("cuda", there, epochs=2, runs=runs, measure=measured, **switches)
-
-            title = f"{name}, {runs} run{'s' if runs > 1 else ''}"
-            ways[title] = stacked, runs
-            if runs == RUNS and switches.get("precision") == "bfloat16":
-                best = title
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(TURNS):
-        for name, (way, runs) in ways.items():
-            times[name].append(seconds_of_an_epoch(way) * EPOCHS / runs)
-    rows = []
-    for name in list(ways)[len(loops) :]:
-        middle = sorted(times[name])[TURNS // 2]
-        rows.append(
-            Row(
-                name,
-                "",
-                "seconds",
-                middle,
-                min(times[name]),
-                max(times[name]),
-                TURNS,
-                **({"goal": "P6", "limit": 150.0} if name == best else {}),
-            )
+    to_whole_run = STEPS * BATCH / SAMPLES
+    times: dict[str, list[float]] = {}
+    for name, switches in WAYS.items():
+        ends = EpochTimes()
+        gpu.fit(
+            "cuda",
+            width=1.0,
+            batch_size=BATCH,
+            samples=SAMPLES,
+            epochs=TURNS + 1,
+            measure=ends,
+            **switches,
         )
-        for loop in loops:
-            limit: dict[str, Any] = (
-                {"goal": "P6", "limit": 3.0} if name == best and loop == "DataLoader" else {}
-            )
-            texts = {
-                "what": name,
-                "against": f"eager loop, {loop}",
-                "unit": "s for a run of 200 epochs",
-                "group": "gpu",
-            }
-            rows.append(compared(times[name], times[loop], kind="times faster", **texts, **limit))
+        times[name] = [one * to_whole_run / switches["runs"] for one in ends.seconds()]
+        print(f"  {name}: {times[name]} s a run of 200 epochs", flush=True)
+    for name, batches in loops.items():
+        ends = EpochTimes()
+        one_by_one(batches)(ends)
+        times[name] = [one * to_whole_run for one in ends.seconds()]
+        print(f"  {name}: {times[name]} s a run of 200 epochs", flush=True)
+    rows = []
+    for name in WAYS:
+        ours, best = times[name], name == "ResNet18, a stack of 5"
+        goal: dict[str, Any] = {"goal": "P6", "limit": 150.0} if best else {}
+        middle = sorted(ours)[len(ours) // 2]
+        rows.append(Row(name, "", "seconds", middle, min(ours), max(ours), len(ours), **goal))
+        for loop in loops if "ResNet18" in name else ():
+            goal = {"goal": "P6", "limit": 3.0} if best and loop == "DataLoader" else {}
+            texts = {"against": f"eager loop, {loop}", "unit": "s for a run of 200 epochs"}
+            texts |= {"what": name, "group": "gpu"}
+            rows.append(compared(ours, times[loop], kind="times faster", **texts, **goal))
     return rows
 
 
@@ -226,18 +184,17 @@ def main(given: Sequence[str] | None = None) -> None:
     if not torch.cuda.is_available():
         print("  PyTorch finds no GPU here: nothing to check and nothing to measure (P6, P8)")
         return
-    found, wrong = gpu.check("cuda")
-    for (name, numbers), distance in found.items():
-        verdict = " (WRONG)" if name in wrong else ""
-        print(
-            f"  {name}, weights in {numbers}: {distance:.1e} of the way apart from a CPU{verdict}"
-        )
+    where = {"device": torch.cuda.get_device_name(), "precision": "as each row says"}
     torch.backends.cudnn.benchmark = True
-    if not options.smoke:
-        where = {"device": torch.cuda.get_device_name(), "precision": "as each row says"}
-        rows = kernel()
-        finish("gpu", rows, options, **where)  # a cut during the minutes of P6 leaves these
-        finish("gpu", rows + measure(), options, **where)
+    checked = check_kernel()
+    found = kernel_rows()
+    if options.into is not None:  # a cut later on leaves these
+        options.into.mkdir(parents=True, exist_ok=True)
+        raw = json.dumps({"check": checked, "speed": found}, indent=1, default=str)
+        (options.into / "kernel.json").write_text(raw + "\n", encoding="utf-8")
+    rows = kernel(found)
+    finish("gpu", rows, options, **where)
+    finish("gpu", rows + steps(), options, **where)
 
 
 if __name__ == "__main__":

@@ -1,378 +1,624 @@
-"""Jobs of campaigns on a GPU that is there for a short while.
+"""The image runs on a GPU that is there for minutes, on a machine with PyTorch and no network.
 
-They run without papermill, Snakemake or jupytext.
+    python -m study.gpu pack cifar100 --into build/gpu          # at home: data in pieces, packages
+    python -m study.gpu unpack build/gpu/cifar100-1 --data /tmp/data         # there, piece by piece
+    python -m study.gpu check --out /tmp/out                                 # the gate
+    python -m study.gpu train --data /tmp/data --out /tmp/out --seconds 600
 
-    python -m study.gpu --minutes 25 cifar100-wide fast-angular cifar10
-    make gpu DATA=data MINUTES=25    # the same
-
-First a few steps in each way of training are compared with a CPU in float64; jobs of a way that
-computes something else are left out. Then the missing jobs are trained by
-:func:`study.run.train_stack`, as their notebooks do, in the order of the files, which is the order
-of their value. A stack that will not end in time is left, and the next one of the same kind is not
-begun; a failed job is reported, and the next begins. ``build/gpu/records.tar.gz`` is rewritten
-after every record, so that a cut loses one job at most; a further command goes on with the folder.
-Where a command may run for ten minutes only, ``--minutes 9 --more 11`` says that eleven more will
-follow: a stack that ends within them is begun, and goes on from its checkpoint. float32 is exact,
-without TF32. The book's page "More machines" has a list of what to bring.
+``check`` compares every loss, and every way of training, with float64 on the CPU. ``train`` makes
+the stacks of :func:`stacks` in their order, which is the order of their value, by
+:func:`study.run.train_stack`, as everywhere. A stack is one seed, or a few, with every method, so
+that a cut leaves complete pairs. A stack whose data are not there yet waits for its turn; one that
+would not end in time is left. After each stack ``records.tar.gz`` is written anew in ``--out``,
+with the log. ``--tiny`` rehearses all of it on a CPU in seconds.
 """
 
+from __future__ import annotations
+
 import argparse
-import fcntl
+import bz2
+import json
 import logging
 import math
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib import metadata
+from multiprocessing import get_context
 from pathlib import Path
+from subprocess import run as run_command
 from typing import Any, cast
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import Tensor
 
+from gdlib import losses
 from gdlib.models import image_stack
 from gdlib.schedules import Constant
 from gdlib.train import Batches, Execution, Measure, Optimisation, RunLoss, train
-from study import records, run
-from study.campaign import CampaignError, Job, plan
+from study import ROOT, data, records, run
 from study.data import augmentation
 from study.experiment import Train
 from study.objective import GradientDecay
-
-WAYS: dict[str, dict[str, Any]] = {
-    "float32": {},
-    "float32, recorded": {"cuda_graph": True},
-    "bfloat16, channels last": {"precision": "bfloat16", "channels_last": True},
-    "bfloat16, channels last, recorded": {
-        "precision": "bfloat16",
-        "channels_last": True,
-        "cuda_graph": True,
-    },
-}
-"""Ways of training on a GPU, as switches of :func:`fit`."""
-
-# How far weights may lie apart after six steps, in parts of the way that they have gone. In float64
-# only the order of sums differs. In float32 it moves some unit across the kink of its ReLU, which
-# changes the gradient by the square root of that share.
-_TOLERANCES = {torch.float64: 1e-8, torch.float32: 0.1}
-_RATE = float(
-    torch.tensor(0.01)
-)  # a recorded step holds its learning rate in float32; so does what it is compared with
-_OPTIMISATION = Optimisation(_RATE, momentum=0.9, weight_decay=1e-4, max_grad_norm=3.0)
-_BETAS, _TEMPERATURES = [5.0, 1.0, 0.1], [1.0, 2.0, 0.5]
-_SIZES = {
-    "dataset",
-    "model",
-    "width",
-    "augmentation",
-    "subset",
-}  # of which the time of an epoch is made, with the number of runs
-_RESERVE = 20.0  # seconds that are left for the end
-
-without_tf32 = partial(torch.backends.cudnn.flags, enabled=True, allow_tf32=False)
-"""Switch off TF32 in convolutions; PyTorch makes matrix products without it by itself."""
+from study.yaml_files import read_yaml
 
 _log = logging.getLogger("study.gpu")
 
+# --- the list ---
 
-def images(samples: int) -> tuple[Tensor, Tensor]:
-    """Draw random images of CIFAR-10's shape, and their labels."""
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs that are trained together: a file of records, and what is trained."""
+
+    name: str
+    experiment: Train
+
+
+def stacks(*, tiny: bool = False) -> list[Stack]:
+    """List what is trained, the most valuable first.
+
+    Example:
+        >>> [stack.name for stack in stacks()][:2]
+        ['cifar100-resnet18/seed0', 'cifar100-resnet18/seed1']
+    """
+    recipes = read_yaml(ROOT / "campaigns" / "recipes.yml")
+    there: dict[str, Any] = {"device": "auto", "cuda_graph": True, "train_every": 0}
+    resnet18 = recipes["images"] | there
+    resnet18 |= {"dataset": "cifar100", "model": "resnet18", "augmentation": "crop-flip"}
+    resnet18 |= {"epochs": 30, "scale": "reduced"}
+    small = recipes["fast"] | there | {"augmentation": "crop2-flip"}
+    cifar100 = small | {"dataset": "cifar100", "precision": "bfloat16"}
+    wide = cifar100 | {"width": 2, "epochs": 40}
+    listed: list[tuple[str, dict[str, Any], list[int], list[float], list[list[float]]]] = [
+        (f"cifar100-resnet18/seed{seed}", resnet18, [seed], [1, 5, 0.1, 20], [[0.1, 1, 15]])
+        for seed in (0, 1, 2)
+    ]
+    listed += [
+        (f"cifar100-wide/gpu-seed{seed}", wide, [seed], [1, 5, 0.1, 20], [[0.1, 1, 20]])
+        for seed in (3, 4, 5)
+    ]
+    cifar10 = small | {"dataset": "cifar10"}
+    listed += [
+        (f"cifar10-fast/gpu-seed{seeds[0]}", cifar10, seeds, [1, 0.1, 5], [[0.1, 1, 6]])
+        for seeds in ([5, 6], [7, 8], [9, 10], [11])
+    ]
+    betas: list[float] = [1, 5, 0.1, 20, 0.01]
+    warmups: list[list[float]] = [[0.1, 1, 6], [1, 5, 6]]
+    listed += [
+        (f"cifar100-fast/gpu-seed{first}", cifar100, [first, first + 1], betas, warmups)
+        for first in (5, 7, 9, 11)
+    ]
+    listed += [("cifar100-resnet18/beta50", resnet18, [0, 1, 2], [50], [])]
+    if tiny:
+        listed = [
+            (name, parameters | _TINY | {"width": 0.125 if "resnet" in name else 0.25}, *what)
+            for name, parameters, *what in listed[::4]
+        ]
+    return [
+        Stack(
+            name,
+            Train(**{**parameters, "seeds": seeds, "betas": betas, "warmups": warmups}),
+        )
+        for name, parameters, seeds, betas, warmups in listed
+    ]
+
+
+_TINY = {"epochs": 3, "validation_size": 100, "batch_size": 50, "precision": "float32"}
+
+
+# --- data and packages, in pieces that can be carried ---
+
+PACKAGES = ("pydantic", "pydantic_core", "annotated-types", "typing-inspection")
+"""What the machine lacks of what is imported there."""
+
+_CHUNK = 2_500  # images of a file
+
+
+def pack(name: str, into: Path, pieces: int = 2) -> list[Path]:
+    """Write a set of images in so many folders, and the packages into ``wheels``.
+
+    Pixels are kept as the residuals of the median edge detector (LOCO-I; Weinberger et al. 2000),
+    red and blue less green, compressed by bzip2: four fifths of the size of PNG files.
+    """
+    raw = data.read(name)
+    folders = [into / f"{name}-{piece + 1}" for piece in range(pieces)]
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    chunks = [
+        (split, start)
+        for split in ("train", "test")
+        for start in range(0, len(getattr(raw, split)), _CHUNK)
+    ]
+    for index, (split, start) in enumerate(chunks):
+        images = getattr(raw, split).inputs[start : start + _CHUNK].numpy()
+        file = folders[index * pieces // len(chunks)] / f"{split}-{start:05d}.bz2"
+        file.write_bytes(bz2.compress(_residuals(images).tobytes()))
+    described: dict[str, Any] = {
+        "name": name,
+        "classes": raw.class_names,
+        "copy": raw.copy,
+        "source": raw.source,
+    }
+    described |= {"shape": raw.train.inputs.shape[1:], "chunks": chunks}
+    described |= {split: getattr(raw, split).labels.tolist() for split in ("train", "test")}
+    for folder in folders:
+        (folder / "set.json").write_text(json.dumps(described), encoding="utf-8")
+    return folders
+
+
+def fetch_packages(into: Path, python: str = "3.12") -> None:
+    """Download the wheels of :data:`PACKAGES`, in the versions that are installed here."""
+    platforms = [f"--platform=manylinux{name}_x86_64" for name in ("_2_28", "_2_17", "2014")]
+    run_command(
+        [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        + [f"--python-version={python}", "--implementation=cp", *platforms]
+        + ["--dest", str(into / "wheels")]
+        + [f"{name}=={metadata.version(name)}" for name in PACKAGES],
+        check=True,
+    )
+
+
+def unpack(folder: Path, data_folder: Path) -> Path | None:
+    """Decode a piece beside those that came before; return the whole set when it is there.
+
+    Nothing is written by halves: a file gets its name when it is complete.
+    """
+    described = json.loads((folder / "set.json").read_text(encoding="utf-8"))
+    parts = data_folder / f"{described['name']}-parts"
+    parts.mkdir(parents=True, exist_ok=True)
+    shape = tuple(described["shape"])
+    with ProcessPoolExecutor(_processes(), get_context("spawn")) as pool:
+        files = sorted(folder.glob("*.bz2"))
+        list(pool.map(_decode, files, [parts] * len(files), [shape] * len(files)))
+    chunks = [parts / f"{split}-{start:05d}.npy" for split, start in described["chunks"]]
+    if not all(chunk.exists() for chunk in chunks):
+        return None
+    whole = data_folder / f"{described['name']}.pt"
+    content: dict[str, Any] = {key: described[key] for key in ("name", "classes", "copy", "source")}
+    for split in ("train", "test"):
+        images = [np.load(chunk) for chunk in chunks if chunk.name.startswith(split)]
+        content[split] = torch.from_numpy(np.concatenate(images)), torch.tensor(described[split])
+    partial_file = whole.with_suffix(".partial")
+    torch.save(content, partial_file)
+    return partial_file.rename(whole)
+
+
+def unpacked(name: str, data_folder: Path) -> data.Dataset:
+    """Read what :func:`unpack` has written, as :func:`study.data.read` returned it at home."""
+    content = torch.load(data_folder / f"{name}.pt")
+    splits = [data.Split(*content[split]) for split in ("train", "test")]
+    classes = tuple(content["classes"])
+    origin = content["source"], content["copy"]
+    return data.Dataset(name, splits[0], None, splits[1], classes, *origin)
+
+
+def _residuals(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Subtract what the neighbours to the left and above predict, colour by colour, modulo 256."""
+    values = images.astype(np.int16)
+    left, up, corner = (np.zeros_like(values) for _ in range(3))
+    left[..., 1:] = values[..., :-1]
+    up[..., 1:, :] = values[..., :-1, :]
+    corner[..., 1:, 1:] = values[..., :-1, :-1]
+    residuals = (values - _predicted(left, up, corner)).astype(np.uint8)
+    if images.ndim == 4:  # (N, C, H, W)
+        residuals[:, [0, 2]] -= residuals[:, [1]]
+        residuals = residuals.swapaxes(0, 1)
+    return np.ascontiguousarray(residuals)
+
+
+def _predicted(left: Any, up: Any, corner: Any) -> Any:
+    """Predict by the median of left, up and left + up - corner."""
+    low, high = np.minimum(left, up), np.maximum(left, up)
+    return np.clip(left + up - corner, low, high)
+
+
+def _decode(file: Path, into: Path, shape: tuple[int, ...]) -> None:
+    """Undo :func:`_residuals`, pixel by pixel for all images of a file at a time."""
+    *colours, height, width = shape
+    coded = np.frombuffer(bz2.decompress(file.read_bytes()), np.uint8)
+    residuals = coded.reshape(*colours, -1, height, width)
+    if colours:
+        residuals = residuals.swapaxes(0, 1).copy()
+        residuals[:, [0, 2]] += residuals[:, [1]]
+    rows = residuals.astype(np.int16).transpose(-2, -1, *range(residuals.ndim - 2)).copy()
+    values = np.zeros((height + 1, width + 1, *rows.shape[2:]), np.int16)  # with a border of zeros
+    for row in range(height):
+        for column in range(width):
+            around = values[row + 1, column], values[row, column + 1], values[row, column]
+            values[row + 1, column + 1] = (rows[row, column] + _predicted(*around)) & 255
+    images = np.moveaxis(values[1:, 1:], (0, 1), (-2, -1)).astype(np.uint8)
+    target = into / f"{file.stem}.npy"
+    partial_file = target.with_suffix(".partial")
+    with partial_file.open("wb") as stream:
+        np.save(stream, np.ascontiguousarray(images))
+    partial_file.rename(target)
+
+
+# --- the gate ---
+
+_CLASSES, _FEATURES = 10, 16
+_LOSSES: Mapping[str, Callable[[], losses.Loss]] = {
+    "GDCrossEntropyLoss": lambda: losses.GDCrossEntropyLoss(0.1),
+    "GDCrossEntropyLoss(20, smoothed)": lambda: losses.GDCrossEntropyLoss(20, label_smoothing=0.1),
+    "SoftMarginLoss": lambda: losses.SoftMarginLoss(0.5),
+    "AdaCosLoss": lambda: losses.AdaCosLoss(_CLASSES),
+    "ArcGradLoss": lambda: losses.ArcGradLoss(10.0),
+}
+"""Losses with arguments of their own; the others of :mod:`gdlib.losses` take none."""
+
+_OF_LOSSES = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 8e-3}
+# Of the way that the weights go in six steps: in float64 only the order of sums differs; in float32
+# it moves some unit across the kink of its ReLU, which changes the gradient by the square root of
+# that share; bfloat16 keeps eight bits of every activation. The last line is twice what a CPU in
+# bfloat16 shows against float64. A recorded step does what the same step does by itself.
+_OF_WAYS = {"float64": 1e-8, "float32": 0.1, "bfloat16": 0.4, "recorded": 0.05}
+_RATE = float(torch.tensor(0.01))  # a recorded step holds its learning rate in float32
+
+
+def check_losses(device: str) -> Iterator[dict[str, Any]]:
+    """Compare values and gradients of every loss on a device with float64 on the CPU."""
     generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (samples, 3, 32, 32), generator=generator, dtype=torch.uint8)
-    return pixels, torch.randint(0, 10, (samples,), generator=generator)
+    scores = 4 * torch.randn(64, _CLASSES, dtype=torch.float64, generator=generator)
+    labels = torch.randint(_CLASSES, (64,), generator=generator)
+    labels[:3] = -100
+    names = [*_LOSSES, *(name for name in losses.__all__ if name not in {*_LOSSES, "Loss"})]
+    for name in names:
+        make = _LOSSES.get(name) or getattr(losses, name)
+        on_angles = any(word in name for word in ("Arc", "Cos", "Sphere"))
+        first = torch.tanh(scores / 4) if on_angles else scores
+        further: tuple[Tensor, ...] = ()
+        if name == "CenterLoss":
+            first = torch.randn(64, _FEATURES, dtype=torch.float64, generator=generator)
+            centers = torch.randn(_CLASSES, _FEATURES, dtype=torch.float64, generator=generator)
+            further = (centers,)
+        if name == "LSoftmaxLoss":
+            further = (torch.full_like(scores, 20.0),)
+        if name == "GaussianMixtureLoss":
+            first = scores.square()
+        for dtype, tolerance in _OF_LOSSES.items():
+            given = [one.to(dtype) for one in (first, *further)]
+            wanted = _value_and_gradient(make(), [one.double() for one in given], labels)
+            row: dict[str, Any] = {"loss": name, "type": str(dtype), "tolerance": tolerance}
+            try:
+                there = [one.to(device) for one in given]
+                found = _value_and_gradient(make().to(device), there, labels.to(device))
+                apart = [
+                    float((a - b).abs().max() / (b.abs().max() + 1e-12))
+                    for a, b in zip(found, wanted, strict=True)
+                ]
+                row |= {"value": apart[0], "gradient": apart[1], "ok": max(apart) < tolerance}
+            except Exception as error:  # whatever a driver raises
+                row |= {"error": _first_line(error), "ok": False}
+            yield row
+
+
+def _value_and_gradient(
+    loss: losses.Loss, given: Sequence[Tensor], labels: Tensor
+) -> tuple[Tensor, Tensor]:
+    first = given[0].detach().requires_grad_()
+    value = loss(first, labels, *given[1:])
+    value.backward()
+    return value.detach().double().cpu(), cast(Tensor, first.grad).double().cpu()
+
+
+WAYS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "float64": ("float64", "", {}),
+    "float32": ("float32", "", {}),
+    "float32, recorded": ("float32", "float32", {"cuda_graph": True}),
+    "bfloat16": ("bfloat16", "", {"precision": "bfloat16"}),
+    "bfloat16, recorded": ("bfloat16", "bfloat16", {"precision": "bfloat16", "cuda_graph": True}),
+}
+"""Ways of training: the tolerance, the way it equals but for its being recorded, its switches."""
 
 
 def fit(
     device: str,
-    data: tuple[Tensor, Tensor],
     *,
+    model: str = "resnet18",
+    width: float = 0.25,
     batch_size: int = 100,
-    width: float = 1.0,
+    samples: int | None = None,
     runs: int = 3,
-    dtype: torch.dtype = torch.float32,
-    channels_last: bool = False,
     epochs: int = 1,
+    dtype: torch.dtype = torch.float32,
     measure: Measure | None = None,
     **switches: Any,
 ) -> Tensor:
-    """Train a stack of ResNet18 on images that are on the device, with crops and flips.
+    """Train a stack on random images, as the campaigns do; return its weights, on the CPU.
 
-    Return all weights as one vector on the CPU.
+    By default it takes six steps, the last of a smaller batch. ResNet18 has a constant rate and
+    clipped gradients; the network ``fast`` has one cycle.
     """
-    pixels, labels = data
-    model = image_stack("resnet18", [0] * runs, classes=10, width=width).to(device, dtype)
-    if channels_last:
-        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    generator = torch.Generator().manual_seed(0)
+    samples = samples or 11 * batch_size // 2
+    pixels = torch.randint(0, 256, (samples, 3, 32, 32), generator=generator, dtype=torch.uint8)
+    labels = torch.randint(0, 10, (samples,), generator=generator)
+    stack = image_stack(model, list(range(runs)), classes=10, width=width).to(device, dtype)
+    if switches.get("precision") == "bfloat16":
+        stack = stack.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def draws(epoch: int) -> Tensor:
-        return augmentation.draw_epoch("crop-flip", len(pixels), batch_size, seeds=[0], epoch=epoch)
+        return augmentation.draw_epoch("crop-flip", samples, batch_size, seeds=[0], epoch=epoch)
 
     def prepare(batch: Tensor, draws: Tensor | None) -> Tensor:
         return augmentation.apply(batch, cast(Tensor, draws)).to(dtype) / 127.5 - 1
 
-    betas, temperatures = (_BETAS * runs)[:runs], (_TEMPERATURES * runs)[:runs]
+    one_cycle = model == "fast"
+    betas, temperatures = [5.0, 1.0, 0.1], [1.0, 2.0, 0.5]
     train(
-        model,
-        RunLoss(GradientDecay(temperatures)),
-        (pixels, labels),
+        stack,
+        RunLoss(GradientDecay([temperatures[run % 3] for run in range(runs)])),
+        (pixels.to(device), labels.to(device)),
         epochs=epochs,
-        optimisation=_OPTIMISATION,
+        optimisation=Optimisation(
+            _RATE,
+            momentum=0.9,
+            weight_decay=1e-4,
+            lr_schedule="one-cycle" if one_cycle else "milestones",
+            max_grad_norm=None if one_cycle else 3.0,
+        ),
         batches=Batches(batch_size, prepare=prepare, draws=draws),
-        schedule=[Constant(beta) for beta in betas],
+        schedule=[Constant(betas[run % 3]) for run in range(runs)],
         execution=Execution(**switches),
         measure=measure,
     )
-    return _weights(model)
+    return torch.cat([one.detach().cpu().double().flatten() for one in stack.parameters()])
 
 
-def check(
-    device: str, *, width: float = 0.25, batch_size: int = 100
-) -> tuple[dict[tuple[str, str], float], list[str]]:
-    """Measure how far the weights after six steps lie from those of a CPU in float64.
+def check_ways(
+    device: str, *, batch_size: int = 100, width: float = 0.25
+) -> Iterator[dict[str, Any]]:
+    """Compare every way of training with float64 on the CPU: the distance of the weights.
 
-    The last step is of a smaller batch.
-
-    Returns the distances in parts of the way that the weights have gone, NaN for a way that fails,
-    by the name in :data:`WAYS` and the type of the weights; and the names of those with a distance
-    that the order of sums does not explain.
+    It is in parts of the way that the weights have gone. A recorded way is also compared with the
+    same steps done one by one.
     """
-    data = images(11 * batch_size // 2)
-    stack: dict[str, Any] = {"width": width, "batch_size": batch_size}
-    start = _weights(image_stack("resnet18", [0] * len(_BETAS), classes=10, width=width))
-    reference = fit("cpu", data, dtype=torch.float64, **stack)
-    distances: dict[tuple[str, str], float] = {}
-    wrong: list[str] = []
-    on_device = data[0].to(device), data[1].to(device)
-    with without_tf32():
-        for name, switches in WAYS.items():
-            for dtype, tolerance in (
-                [(torch.float32, 1.0)] if "precision" in switches else _TOLERANCES.items()
-            ):
-                try:
-                    weights = fit(device, on_device, dtype=dtype, **stack, **switches)
-                    distance = float((weights - reference).norm() / (reference - start).norm())
-                except Exception as error:  # whatever a driver or a compiler raises
-                    _log.warning(
-                        "%s: %s: %s", name, type(error).__name__, str(error).split("\n")[0]
-                    )
-                    distance = math.nan
-                distances[name, str(dtype).removeprefix("torch.")] = distance
-                if not distance < tolerance:
-                    wrong.append(name)
-    return distances, list(dict.fromkeys(wrong))
+    for model in ("resnet18", "fast"):
+        sizes: dict[str, Any] = {"model": model, "width": width, "batch_size": batch_size}
+        stack = image_stack(model, [0, 1, 2], classes=10, width=width)
+        start = torch.cat([one.detach().double().flatten() for one in stack.parameters()])
+        reference = fit("cpu", dtype=torch.float64, **sizes)
+        way_gone = (reference - start).norm()
+        found: dict[str, Tensor] = {}
+        for name, (kind, alone, switches) in WAYS.items():
+            row: dict[str, Any] = {"model": model, "way": name, "tolerance": _OF_WAYS[kind]}
+            try:
+                dtype = torch.float64 if kind == "float64" else torch.float32
+                with without_tf32():
+                    found[name] = fit(device, dtype=dtype, **sizes, **switches)
+                row["distance"] = float((found[name] - reference).norm() / way_gone)
+                row["ok"] = row["distance"] < _OF_WAYS[kind]
+                if alone in found:
+                    row["from one by one"] = float((found[name] - found[alone]).norm() / way_gone)
+                    row["ok"] &= row["from one by one"] < _OF_WAYS["recorded"]
+            except Exception as error:  # whatever a driver raises
+                row |= {"error": _first_line(error), "ok": False}
+            yield row
 
 
-def _weights(model: nn.Module) -> Tensor:
-    return torch.cat(
-        [parameter.detach().cpu().double().flatten() for parameter in model.parameters()]
-    )
+without_tf32 = partial(torch.backends.cudnn.flags, enabled=True, allow_tf32=False)
+"""Switch off TF32 in convolutions; PyTorch makes matrix products without it by itself."""
 
 
-class _Left(Exception):
-    """A stack would not end before the machine goes, or goes on in the next command."""
+def check(device: str, out: Path, *, tiny: bool = False) -> bool:
+    """Write ``gate.json``: versions, device, and each comparison; say whether all are right."""
+    gate: dict[str, Any] = {"versions": _versions(), "device": _name(device)}
+    sizes: dict[str, Any] = {"batch_size": 12, "width": 0.125} if tiny else {}
+    for part, rows in (("losses", check_losses(device)), ("ways", check_ways(device, **sizes))):
+        gate[part] = []
+        for row in rows:
+            gate[part].append(row)
+            if part == "ways" or not row["ok"]:
+                _log.info("%s", row)
+            records.write_whole(out / "gate.json", json.dumps(gate, indent=1))
+        right, of = sum(row["ok"] for row in gate[part]), len(gate[part])
+        _log.info("%s: %d of %d comparisons are within their tolerance", part, right, of)
+    return all(row["ok"] for part in ("losses", "ways") for row in gate[part])
 
 
-class _Pace:
-    """Look at the clock after every epoch, and leave a stack that will not end in time."""
+# --- the training ---
 
-    def __init__(self, epochs: int, end: float, more: float, clock: Callable[[], float]) -> None:
-        self.epochs = epochs
-        self.end = end
-        self.more = more
-        self.clock = clock
-        self.epoch_seconds = 0.0
+
+class TooLate(Exception):
+    """A stack would not end in time."""
+
+
+class _Clock:
+    """Look at the time after every epoch, and leave a stack that will not end before ``end``."""
+
+    def __init__(self, epochs: int, end: float) -> None:
+        self.epochs, self.end = epochs, end
         self.times: list[float] = []
 
     def __call__(self, model: object, dataset: object, epoch: int) -> Mapping[str, Tensor]:
-        self.times.append(self.clock())
+        self.times.append(time.monotonic())
         if len(self.times) > 2:  # the first epoch records the step
-            self.epoch_seconds = (self.times[-1] - self.times[1]) / (len(self.times) - 2)
-            rest, left = self.epochs - epoch, self.end - self.clock()
-            if self.epoch_seconds * rest > left + self.more:
-                raise _Left(
-                    f"{self.epoch_seconds:.2g} seconds an epoch, {rest} epochs and {left:.0f} "
-                    f"seconds are left"
-                )
-            if rest and self.epoch_seconds > left:
-                raise _Left(
-                    f"to go on from its checkpoint after epoch {epoch - 1} of {self.epochs}"
-                )
+            rest = (self.times[-1] - self.times[1]) / (len(self.times) - 2) * (self.epochs - epoch)
+            if self.times[-1] + rest > self.end:
+                raise TooLate(f"epoch {epoch} of {self.epochs}, {rest:.0f} more seconds to go")
         return {}
 
 
-def run_jobs(
-    jobs: Sequence[Job],
-    seconds: float,
-    into: Path,
+def train_stacks(
+    listed: Sequence[Stack],
+    data_folder: Path,
+    out: Path,
     *,
-    more: float = 0,
-    device: str = "cpu",
-    clock: Callable[[], float] = time.monotonic,
-    failed: list[Job] | None = None,
-) -> list[Job]:
-    """Train jobs of the notebook ``train`` one after another until the time is over.
+    seconds: float,
+    device: str,
+    tiny: bool = False,
+    recorded: bool = True,
+    each: Callable[..., Iterable[dict[str, Any]]] = map,
+) -> list[str]:
+    """Train stacks in their order as their data arrive, until the time is over; name those done.
 
-    Return those that have their record now.
-
-    ``more`` seconds follow in other commands, for a stack that goes on from its checkpoint. The
-    folder ``into`` has the checkpoints, the records, and their archive. Jobs that fail are added
-    to ``failed``.
+    Those that have their record in ``out`` already are passed over.
     """
-    end, done = clock() + seconds - _RESERVE, list[Job]()
-    taken: dict[str, float] = {}  # seconds for an epoch of each kind of stack
-    for job in jobs:
-        if type(job.experiment) is not Train:
-            _log.info("%s: not a job of the notebook train", job.id)
+    end, done = time.monotonic() + seconds, list[str]()
+    left = [stack for stack in listed if not (out / "records" / f"{stack.name}.json").exists()]
+    sets: dict[str, data.Dataset] = {}
+    while left:
+        here = [one for one in left if (data_folder / f"{one.experiment.dataset}.pt").exists()]
+        if not here and time.monotonic() < end:
+            time.sleep(0.5)
             continue
-        experiment = (
-            job.experiment
-            if job.experiment.device == "auto"
-            else job.experiment.model_copy(update={"device": device})
-        )
-        kind = repr([*experiment.model_dump(include=_SIZES).values(), len(experiment.runs())])
-        left = end - clock()
-        if left < 0 or taken.get(kind, 0) * experiment.epochs > left + more:
-            _log.info("%s: not begun, %.0f seconds are left", job.id, left)
-            continue
-        pace = _Pace(experiment.epochs, end, more, clock)
+        if time.monotonic() >= end:
+            break
+        stack = here[0]
+        left.remove(stack)
+        changes = {"device": device, "cuda_graph": stack.experiment.cuda_graph and recorded}
+        experiment = stack.experiment.model_copy(update=changes)
+        started = time.monotonic()
         try:
-            with without_tf32() if experiment.precision == "float32" else nullcontext():
+            name = experiment.dataset
+            if name not in sets:
+                sets[name] = unpacked(name, data_folder)
+                if tiny:
+                    few, all_ = torch.arange(300), sets[name]
+                    sets[name] = replace(all_, train=all_.train[few], test=all_.test[few])
+            exact = without_tf32() if experiment.precision == "float32" else nullcontext()
+            with exact:
                 record = run.train_stack(
-                    experiment, measure=pace, checkpoint_dir=str(into / "checkpoints")
+                    experiment,
+                    measure=_Clock(experiment.epochs, end),
+                    dataset=run.load(experiment, sets[name]),
+                    each=each,
                 )
-            record.write(job.record)
-        except _Left as reason:
-            _log.info("%s: left, %s", job.id, reason)
+            record.write(out / "records" / f"{stack.name}.json")
+        except TooLate as reason:
+            _log.info("%s: left, %s", stack.name, reason)
             continue
-        except Exception:
-            _log.exception("%s: failed", job.id)
-            if failed is not None:
-                failed.append(job)
+        except Exception:  # the others are not lost with it
+            _log.exception("%s: failed", stack.name)
             continue
         finally:
-            taken |= {kind: pace.epoch_seconds} if pace.epoch_seconds else {}
-        done.append(job)
-        try:
-            _pack(into)
-        except OSError as error:  # the records are there, and the next one packs them too
-            _log.warning("%s cannot be written: %s", into / "records.tar.gz", error)
-        (into / "checkpoints" / f"{experiment.identity()}.pt").unlink(missing_ok=True)
-        _log.info("%s: %.0f seconds are left", job.id, end - clock())
+            pack_records(out)
+        done.append(stack.name)
+        accuracy = [one["metrics"].get("test_accuracy", math.nan) for one in record.runs]
+        _log.info(
+            "%s: %.1f seconds, test accuracy %s; %.0f seconds are left",
+            *(stack.name, time.monotonic() - started),
+            *(" ".join(f"{100 * one:.1f}" for one in accuracy), end - time.monotonic()),
+        )
+    pack_records(out)
     return done
 
 
-def _pack(into: Path) -> None:
-    """Write the archive of the records anew; a cut leaves the one before."""
+def pack_records(out: Path) -> None:
+    """Write the archive of records, gate and log anew; a cut leaves the one before."""
+    archive = out / "records.tar.gz"
     with (
-        records.whole(into / "records.tar.gz") as stream,
-        tarfile.open(fileobj=stream, mode="w:gz") as archive,
+        records.whole(archive) as stream,
+        tarfile.open(fileobj=stream, mode="w:gz") as packed,
     ):
-        for path in sorted((into / "records").rglob("*.json")):
-            archive.add(path, path.relative_to(into / "records").as_posix())
+        for path in sorted(out.rglob("*")):
+            if path.suffix in (".json", ".log"):
+                packed.add(path, path.relative_to(out).as_posix())
 
 
-@contextmanager
-def _alone(into: Path) -> Iterator[None]:
-    """Refuse a second command in the same folder, which would train the same jobs."""
+def _processes() -> int:
+    return max(1, min(12, torch.get_num_threads()))
+
+
+def _side_by_side(
+    pool: ProcessPoolExecutor, function: Callable[..., dict[str, Any]], *columns: Iterable[Any]
+) -> list[dict[str, Any]]:
+    """Apply a function in a pool; by itself where the pool cannot, so that no run is lost."""
+    rows = list(zip(*columns, strict=True))
     try:
-        into.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        sys.exit(f"{into} cannot be a folder ({error.strerror}); name another one with --into")
-    with (into / "lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sys.exit(f"another command trains into {into}; name another folder with --into")
-        except OSError as error:
-            _log.warning("%s has no locks (%s); start one command at a time", into, error.strerror)
-        yield
+        return list(pool.map(function, *zip(*rows, strict=True)))
+    except Exception:
+        _log.exception("the pool failed; run by run")
+        return [function(*row) for row in rows]
 
 
-def minutes(text: str) -> float:
-    """Read a number of minutes, for argparse."""
-    number = float(text)
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"minutes are a number from 0 on, not {text}")
-    return number
+def _one_thread() -> None:
+    torch.set_num_threads(1)
 
 
-def main(given: Sequence[str] | None = None, root: Path | None = None) -> None:
-    """Check, then run."""
+def _versions() -> dict[str, str]:
+    versions = {"python": sys.version.split()[0], "torch": torch.__version__}
+    if torch.cuda.is_available():
+        versions |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
+    try:
+        versions["triton"] = metadata.version("triton")
+    except metadata.PackageNotFoundError:
+        pass
+    return versions
+
+
+def _name(device: str) -> str:
+    return torch.cuda.get_device_name(device) if device == "cuda" else device
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Do one of the four."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "campaigns", nargs="+", help="names of campaign files, the most valuable first"
-    )
-    parser.add_argument(
-        "--minutes", type=minutes, required=True, help="how long this command may run"
-    )
-    parser.add_argument(
-        "--more",
-        type=minutes,
-        default=0.0,
-        help="minutes of further commands that will follow on the same machine",
-    )
-    parser.add_argument(
-        "--into",
-        type=Path,
-        default=Path("build/gpu"),
-        help="folder of the records, their archive, and the checkpoints",
-    )
-    parser.add_argument(
-        "--device", choices=("cuda", "cpu"), default="cuda", help="cpu for a rehearsal"
-    )
+    parts = parser.add_subparsers(dest="part", required=True)
+    one = parts.add_parser("pack", help="at home: a data set in pieces, and packages")
+    one.add_argument("name")
+    one.add_argument("--into", type=Path, default=Path("build/gpu"))
+    one.add_argument("--pieces", type=int, default=2)
+    one.add_argument("--packages", action="store_true", help="fetch the wheels too")
+    one = parts.add_parser("unpack", help="decode a piece")
+    one.add_argument("folder", type=Path)
+    one.add_argument("--data", type=Path, required=True)
+    for part in ("check", "train"):
+        one = parts.add_parser(part)
+        one.add_argument("--out", type=Path, required=True)
+        one.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+        one.add_argument("--tiny", action="store_true", help="rehearse in seconds")
+        if part == "train":
+            one.add_argument("--data", type=Path, required=True)
+            one.add_argument("--seconds", type=float, required=True)
+            one.add_argument("--one-by-one", action="store_true", help="record no step")
     options = parser.parse_args(given)
-    started, root = time.monotonic(), root or Path.cwd()
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stdout)
+    if options.part == "pack":
+        for folder in pack(options.name, options.into, options.pieces):
+            size = sum(file.stat().st_size for file in folder.iterdir())
+            _log.info("%s: %.1f MB", folder, size / 1e6)
+        if options.packages:
+            fetch_packages(options.into)
+        return
+    if options.part == "unpack":
+        _log.info("%s", unpack(options.folder, options.data) or "more pieces are to come")
+        return
     if options.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("PyTorch finds no GPU here; --device cpu rehearses")
-    with _alone(options.into):
-        _main(options, root, started)
-
-
-def _main(options: argparse.Namespace, root: Path, started: float) -> None:
-    try:
-        jobs = [
-            job for name in options.campaigns for job in plan(name, root).pending
-        ]  # a mistake shows before the first minute is gone
-        jobs = [
-            replace(job, record=options.into / "records" / job.campaign / job.record.name)
-            for job in jobs
-        ]
-        jobs = [job for job in jobs if not job.done]  # by an earlier command
-    except CampaignError as error:
-        sys.exit(str(error))
-    missing = len(jobs)
-    distances, wrong = (
-        check("cpu", width=0.125, batch_size=4)
-        if options.device == "cpu"
-        else check(options.device)
-    )
-    for (name, numbers), distance in distances.items():
-        _log.info("%s, weights in %s: %.1e of the way apart from a CPU", name, numbers, distance)
-    for name in wrong:
-        _log.error(
-            "%s does not compute what the CPU computes: jobs that would train so are left out", name
+        sys.exit("PyTorch finds no GPU here; --device cpu --tiny rehearses")
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.part == "check":
+        sys.exit(0 if check(options.device, options.out, tiny=options.tiny) else 1)
+    with ExitStack() as stack:
+        logging.getLogger().addHandler(logging.FileHandler(options.out / "train.log"))
+        pool = stack.enter_context(
+            ProcessPoolExecutor(_processes(), get_context("spawn"), _one_thread)
         )
-        switches = WAYS[name].items()
-        jobs = [job for job in jobs if not switches <= job.experiment.model_dump().items()]
-    seconds = 60 * options.minutes - (time.monotonic() - started)
-    failed: list[Job] = []
-    done = run_jobs(
-        jobs, seconds, options.into, more=60 * options.more, device=options.device, failed=failed
-    )
-    _log.info(
-        "%d of %d missing jobs have their record now, in %s",
-        len(done),
-        missing,
-        options.into / "records.tar.gz",
-    )
-    if failed and not done:
-        sys.exit(f"{len(failed)} jobs failed, the first was {failed[0].id}, and none was trained")
+        done = train_stacks(
+            stacks(tiny=options.tiny),
+            options.data,
+            options.out,
+            seconds=options.seconds,
+            device=options.device,
+            tiny=options.tiny,
+            recorded=not options.one_by_one,
+            each=partial(_side_by_side, pool),
+        )
+    _log.info("%d stacks have their record", len(done))
 
 
 if __name__ == "__main__":

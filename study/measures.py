@@ -10,7 +10,7 @@ are about the origin.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -58,6 +58,7 @@ def final_measures(
     dataset: data.Dataset,
     scaled_logits: Callable[[data.Split], Tensor],
     betas: Sequence[float | None],
+    each: Callable[..., Iterable[dict[str, Any]]] = map,
 ) -> list[dict[str, Any]]:
     """Measure the last epoch from the logits ``[R, N, C]`` over τ.
 
@@ -70,6 +71,8 @@ def final_measures(
         dataset: the splits.
         scaled_logits: computes the logits of a split.
         betas: that of each run for the link; None for a loss without β, which has no link.
+        each: applies a function run by run, as ``map`` does; that of a pool of processes does it
+            side by side.
     """
     splits = {"train": dataset.train, "test": dataset.test, "valid": dataset.valid}
     logits = {
@@ -80,42 +83,64 @@ def final_measures(
     for name in logits:
         measures |= scores(logits[name], labels[name], name)
     confidence = true_class_probability(logits["train"], labels["train"])
-    final: list[dict[str, Any]] = []
-    for index, beta in enumerate(betas):
-        metrics = {name: float(values[index]) for name, values in measures.items()}
-        if not all(of_split[index].isfinite().all() for of_split in logits.values()):
-            final.append({"diverged": True, "metrics": metrics})
-            continue
-        metrics["train_confidence"] = float(confidence[index].double().mean())
-        run: dict[str, Any] = {
-            "diverged": False,
-            "metrics": metrics,
-            "confidence_counts": calibration.confidence_histogram(confidence[index]),
-            "confidence_histogram": calibration.confidence_histogram(
-                confidence[index], _CONFIDENCE_EDGES
-            ),
-        }
-        test_logits, test_labels = logits["test"][index].double(), labels["test"]
-        probabilities = {"": torch.softmax(test_logits, 1)}
-        if "valid" in logits:
-            valid_logits, valid_labels = logits["valid"][index].double(), labels["valid"]
-            metrics["valid_ece"] = calibration.expected_calibration_error(
-                torch.softmax(valid_logits, 1), valid_labels
-            )
-            temperature, vector = calibration.TemperatureScaling(), calibration.VectorScaling()
-            for suffix, scaling in (("_temperature", temperature), ("_vector", vector)):
-                scaled = scaling.fit(valid_logits, valid_labels).transform(test_logits)
-                metrics[f"test_nll{suffix}"] = float(F.cross_entropy(scaled, test_labels))
-                probabilities[suffix] = torch.softmax(scaled, 1)
-            run["scaling_temperature"] = temperature.temperature
-            if beta is not None:
-                linked = calibration.beta_link(probabilities[""], beta)
-                probabilities["_link"] = linked
-                metrics["test_nll_link"] = calibration.negative_log_likelihood(linked, test_labels)
-        for suffix, values in probabilities.items():
-            _calibrated(run, values, test_labels, suffix)
-        final.append(run)
+    scored = [
+        {name: float(values[index]) for name, values in measures.items()}
+        for index in range(len(betas))
+    ]
+    finite = torch.stack([one.flatten(1).isfinite().all(1) for one in logits.values()]).all(0)
+    whole = [index for index in range(len(betas)) if finite[index]]
+    found = each(
+        _measured_run,
+        [scored[index] for index in whole],
+        [confidence[index] for index in whole],
+        [(logits["test"][index], labels["test"]) for index in whole],
+        [
+            (logits["valid"][index], labels["valid"]) if "valid" in logits else None
+            for index in whole
+        ],
+        [betas[index] for index in whole],
+    )
+    final: list[dict[str, Any]] = [{"diverged": True, "metrics": metrics} for metrics in scored]
+    for index, run in zip(whole, found, strict=True):
+        final[index] = run
     return final
+
+
+def _measured_run(
+    metrics: dict[str, float],
+    confidence: Tensor,
+    test: tuple[Tensor, Tensor],
+    valid: tuple[Tensor, Tensor] | None,
+    beta: float | None,
+) -> dict[str, Any]:
+    """Measure one run whose scores are known, with logits and labels of the two splits."""
+    metrics["train_confidence"] = float(confidence.double().mean())
+    run: dict[str, Any] = {
+        "diverged": False,
+        "metrics": metrics,
+        "confidence_counts": calibration.confidence_histogram(confidence),
+        "confidence_histogram": calibration.confidence_histogram(confidence, _CONFIDENCE_EDGES),
+    }
+    test_logits, test_labels = test[0].double(), test[1]
+    probabilities = {"": torch.softmax(test_logits, 1)}
+    if valid is not None:
+        valid_logits, valid_labels = valid[0].double(), valid[1]
+        metrics["valid_ece"] = calibration.expected_calibration_error(
+            torch.softmax(valid_logits, 1), valid_labels
+        )
+        temperature, vector = calibration.TemperatureScaling(), calibration.VectorScaling()
+        for suffix, scaling in (("_temperature", temperature), ("_vector", vector)):
+            scaled = scaling.fit(valid_logits, valid_labels).transform(test_logits)
+            metrics[f"test_nll{suffix}"] = float(F.cross_entropy(scaled, test_labels))
+            probabilities[suffix] = torch.softmax(scaled, 1)
+        run["scaling_temperature"] = temperature.temperature
+        if beta is not None:
+            linked = calibration.beta_link(probabilities[""], beta)
+            probabilities["_link"] = linked
+            metrics["test_nll_link"] = calibration.negative_log_likelihood(linked, test_labels)
+    for suffix, values in probabilities.items():
+        _calibrated(run, values, test_labels, suffix)
+    return run
 
 
 @torch.no_grad()

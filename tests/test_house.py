@@ -92,6 +92,7 @@ READERS = {
     "study/tables/outcomes.py": "labels of pages",
     "study/tables/prose.py": "MyST in a sentence, and names of its numbers",
     "study/figures/style.py": "lines of a title",
+    "benchmarks/kernel.py": "messages of libraries, and names of PyTorch's types",
     "benchmarks/loss.py": "what Linux says of a process",
     "benchmarks/measuring.py": "what Linux says of the processor, and messages of the compiler",
     "benchmarks/summary.py": "the command line",

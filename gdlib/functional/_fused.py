@@ -86,10 +86,11 @@ class GradientInForward(torch.autograd.Function):
             return *torch.autograd.grad(eager(logits), logits, grad, create_graph=True), *others
         if gradient is None:  # a graph that is used again
             gradient = make(ctx.saved_tensors[0])[1]
+        multiply = getattr(make, "multiply", times)  # a kernel has its own
         if grad.ndim:
-            gradient = times(gradient, grad.unsqueeze(1))
+            gradient = multiply(gradient, grad.unsqueeze(1))
         elif not grad.is_cpu or is_batch(grad) or grad.item() != 1.0:
-            gradient = times(gradient, grad)
+            gradient = multiply(gradient, grad)
         return gradient, *others
 
 
@@ -212,12 +213,12 @@ def _by_softmax(
     contiguous = logits.is_contiguous()
     if len(blocks) == 1:
         out = None if contiguous else torch.empty_like(logits)  # in the order of the logits
-        true, total, gradient = _of_a_block(
+        true, losses, gradient = _of_a_block(
             logits, true_class, beta, dim, divisor, wants_gradient, out
         )
     else:
         true = torch.empty_like(true_class, dtype=logits.dtype)
-        total = torch.empty_like(true)
+        losses = torch.empty_like(true)
         # without a gradient all blocks use the memory of the first
         whole = wants_gradient or not contiguous
         gradient = torch.empty_like(logits if whole else logits[blocks[0]])
@@ -227,19 +228,18 @@ def _by_softmax(
                 value[block] if isinstance(value, Tensor) else value for value in (beta, divisor)
             )
             out = gradient[block] if whole else gradient[: len(part)]
-            true[block], total[block], _ = _of_a_block(
+            true[block], losses[block], _ = _of_a_block(
                 part, true_class[block], factor, dim, over, wants_gradient, out
             )
-    log_true = true.log()
     # a probability too small to be held with all its digits
     least = 1e9 * _TINY[true.dtype]
     if not readable(logits) or not true.numel() or not true.min().item() >= least:
-        log_true = torch.where(
+        losses = torch.where(
             true < least,
-            logits.gather(dim, true_class) - logits.logsumexp(dim, keepdim=True),
-            log_true,
+            logits.logsumexp(dim, keepdim=True) - logits.gather(dim, true_class),
+            losses,
         )
-    return total.log_().sub_(log_true), gradient
+    return losses, gradient
 
 
 def _of_a_block(
@@ -251,14 +251,26 @@ def _of_a_block(
     wants_gradient: bool,
     out: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return p of the true class, 1 + (β - 1) p and the gradient, which ``out`` may hold."""
+    """Return p of the true class, J and the gradient, which ``out`` may hold."""
     powers = torch.softmax(logits, dim, out=out)
     true = powers.gather(dim, true_class)
     others = powers.scatter_(dim, true_class, 0.0).sum(dim, keepdim=True)
+    odds = others / true
+    losses = _log_of_sum(odds + beta, odds, beta)
     total = others + beta * true
     if wants_gradient:
         powers.scatter_(dim, true_class, others.neg_()).mul_(total.mul(divisor).reciprocal_())
-    return true, total, powers
+    return true, losses, powers
+
+
+def _log_of_sum(total: Tensor, odds: Tensor, beta: float | Tensor) -> Tensor:
+    """Compute log(odds + β), the log of ``total``, with all digits also near 0."""
+    more = beta - 1
+    if isinstance(more, Tensor):
+        return torch.where(more.abs() <= 0.5, torch.log1p(odds + more), total.log())
+    if abs(more) > 0.5:
+        return total.log()
+    return torch.log1p(odds + more if more else odds)
 
 
 def _blocks(logits: Tensor, dim: int) -> list[slice]:
@@ -288,7 +300,7 @@ def _of_few_classes(
         total = others + beta
     else:
         total = others.add(_ONE, alpha=beta)  # cheaper than to add a number
-    losses = total.log()
+    losses = _log_of_sum(total, others, beta)
     far = None if total.max().item() <= _LARGE else ~(total <= _LARGE).squeeze(1)  # or NaN
     if wants_gradient:
         powers.scatter_(1, true_class, others.mul_(-1.0))

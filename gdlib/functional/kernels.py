@@ -1,20 +1,24 @@
-r"""The gradient-decay loss as one Triton kernel, for logits of many classes on a GPU.
+r"""The gradient-decay loss as a Triton kernel, for logits of many classes on a GPU.
 
 It needs the package ``triton``, which comes with the optional dependencies
 ``gradient-decay[triton]``.
 
-A row is read once to reduce it to :math:`r = \log \sum_{i \neq c} e^{z_i}`, without the true class,
-so that :math:`1 - p_c` keeps its digits, and once more to write its gradient; rows of less than
-1,024 classes are packed, several to a program. Nothing waits for the GPU, unless β, τ or weights
-are tensors on the CPU, and nothing of the size of the logits is kept but the gradient. Without a
-GPU, ``TRITON_INTERPRET=1`` in the environment runs the kernel in Python; the tests do. It has not
-been timed on a GPU.
+A row of logits is read once to reduce it to :math:`r = \log \sum_{i \neq c} e^{z_i}`, without the
+true class, so that :math:`1 - p_c` keeps its digits, and once more, from the cache, to write its
+gradient; rows of less than 1,024 classes are packed, several to a program, and read once. The
+backward pass multiplies the gradient by the incoming one in place, and touches nothing where that
+is 1. Nothing waits for the GPU, unless β, τ or weights are tensors on the CPU, and nothing of the
+size of the logits is kept but the gradient. Numbers of classes that 16 divides are the fastest:
+only their rows start where a GPU can read 16 bytes at a time.
+
+Without a GPU, ``TRITON_INTERPRET=1`` in the environment runs the kernel in Python; the tests do.
+It has not been timed on a GPU.
 """
 
 from __future__ import annotations
 
-import functools
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -27,96 +31,342 @@ except ModuleNotFoundError as error:
         "gdlib.functional.kernels needs triton: pip install 'gradient-decay[triton]'", name="triton"
     ) from error
 
-from gdlib.functional._arguments import Reduction, autocasts
-from gdlib.functional._fused import GradientInForward
+from gdlib.functional._arguments import (
+    PLAIN,
+    Reduction,
+    autocasts,
+    derived_forwards,
+    looked_on,
+)
+from gdlib.functional._fused import GradientInForward, asks_for_gradient, is_batch, times
 from gdlib.functional._reduction import Batch
+from gdlib.functional._reduction import _divisor as divisor_of
 from gdlib.functional.gradient_decay import gd_cross_entropy
 
-_BLOCK = 2048  # logits of a program at a time; 4,096 need nearly all registers of four warps
+_FEW = 1024
+"""Rows of less classes are packed."""
+_PACKED = 2048
+"""Logits of a program with packed rows."""
+_LARGE_ROW = 160 * 1024
+"""Bytes of a row of which only one may be at work on each processor of a GPU.
+
+Those at work together must stay in the cache between their two readings: 50 MB on an H100, of 132
+processors.
+"""
+_PROGRAMS = 1024
+"""Programs that multiply a gradient: a few for each processor, so that to find a 1 is quick."""
+_SPAN = 2**16
+"""Values that such a program multiplies at a time by one number for all."""
+
+_LOG2E = tl.constexpr(1.4426950408889634)
+
+
+# --- inside a kernel ---
 
 
 @triton.jit
-def _kernel(  # type: ignore[no-untyped-def]
+def _finish(largest, total, true, inverse, log_beta):  # type: ignore[no-untyped-def]
+    """Compute J, and the logarithm of the share (1 - p) / (1 - p + βp) in its gradient.
+
+    The other classes are given by their largest logit and by the sum of exp over that.
+    """
+    # a difference of logits as they are: rounded products would cost digits of a sure sample
+    x = (largest - true) * inverse + tl.log(total) - log_beta
+    e = tl.exp(-tl.abs(x))
+    u = 1.0 + e
+    tail = tl.where(u == 1.0, e, tl.log(u) * (e / (u - 1.0)))  # log1p(e), with all its digits
+    loss = tl.maximum(x, 0.0) + tail + log_beta  # softplus(x) + log β
+    return loss, -(tl.maximum(-x, 0.0) + tail)  # -softplus(-x)
+
+
+@triton.jit
+def _rate(log_share, share_of_mean, inverse, counts, is_class):  # type: ignore[no-untyped-def]
+    """Compute the size of the gradient; exactly 0 for a sample without weight."""
+    rate = tl.where(share_of_mean == 0.0, 0.0, tl.exp(log_share) * inverse * share_of_mean)
+    return tl.where(counts, tl.where(is_class, rate, float("nan")), 0.0)
+
+
+# --- the kernels ---
+
+_AS_THEY_COME = ["inverse_stride", "beta_stride", "ignore_index", "samples"]
+"""Numbers for which a kernel is not compiled anew."""
+
+
+@triton.jit(do_not_specialize=_AS_THEY_COME)
+def _few_classes(  # type: ignore[no-untyped-def]
     z,
-    index,
+    target,
+    used,
+    divisor,
+    inverse,
+    log_beta,
     loss,
     gradient,
-    rows,
-    samples,
+    inverse_stride,
+    beta_stride,
+    ignore_index,
     classes: tl.constexpr,
+    samples,
     wide: tl.constexpr,
     packed: tl.constexpr,
     block: tl.constexpr,
 ):
+    """Compute several rows, each of which fits a block as a whole."""
     row = tl.program_id(0).to(tl.int64) * packed + tl.arange(0, packed)
     exists = row < samples
-    scale = tl.load(rows + 3 * row, mask=exists, other=1.0)  # 1/tau
-    log_beta = tl.load(rows + 3 * row + 1, mask=exists, other=0.0)
-    # of the sample in the reduced loss
-    weight = tl.load(rows + 3 * row + 2, mask=exists, other=0.0)
-    target = tl.load(index + row, mask=exists, other=0)
-    true = tl.load(z + row * classes + target, mask=exists, other=0.0).to(wide) * scale
+    label = tl.load(target + row, mask=exists, other=0).to(tl.int64)
+    counts = exists & (label != ignore_index)
+    is_class = (label >= 0) & (label < classes)
+    weight = tl.load(used + row, mask=exists, other=0.0)
+    scale = tl.load(inverse + row * inverse_stride, mask=exists, other=1.0)
+    shift = tl.load(log_beta + row * beta_stride, mask=exists, other=0.0)
+    true = tl.load(z + row * classes + label, mask=counts & is_class, other=0.0).to(wide)
     start = tl.arange(0, block)[None, :]
     place = (row * classes)[:, None] + start
-    largest = tl.full((packed,), -float("inf"), wide)
-    total = tl.full((packed,), 0.0, wide)
-    for first in range(0, classes, block):
-        others = exists[:, None] & (first + start < classes) & (first + start != target[:, None])
-        values = (
-            tl.load(z + place + first, mask=others, other=-float("inf")).to(wide) * scale[:, None]
+    inside = start < classes
+    raw = tl.load(z + place, mask=inside & counts[:, None], other=-float("inf")).to(wide)
+    is_true = start == label[:, None]
+    others = tl.where(is_true, -float("inf"), raw)
+    largest = tl.max(others, 1)
+    largest = tl.where(largest == -float("inf"), 0.0, largest)  # all others are masked
+    powers = tl.exp2((others - largest[:, None]) * (scale * _LOG2E)[:, None])
+    total = tl.sum(powers, 1)
+    losses, log_share = _finish(largest, total, true, scale, shift)
+    losses = tl.where(counts, tl.where(is_class, losses * weight, float("nan")), 0.0)
+    tl.store(loss + row, losses, mask=exists)
+    if gradient is not None:
+        rate = _rate(log_share, weight / tl.load(divisor), scale, counts, is_class)
+        # powers without a sum are zeros, and stay so
+        wrong = powers * (rate / tl.where(total == 0.0, 1.0, total))[:, None]
+        wrong = tl.where((rate == 0.0)[:, None], 0.0, wrong)
+        made = tl.where(is_true, -rate[:, None], wrong)
+        tl.store(
+            gradient + place,
+            made.to(gradient.dtype.element_ty),
+            mask=inside & exists[:, None],
+            cache_modifier=".cs",
         )
-        new = tl.maximum(largest, tl.max(values, 1))
+
+
+@triton.jit(do_not_specialize=_AS_THEY_COME)
+def _many_classes(  # type: ignore[no-untyped-def]
+    z,
+    target,
+    used,
+    divisor,
+    inverse,
+    log_beta,
+    loss,
+    gradient,
+    inverse_stride,
+    beta_stride,
+    ignore_index,
+    classes: tl.constexpr,
+    wide: tl.constexpr,
+    block: tl.constexpr,
+):
+    """Compute one row, a block at a time; a block is on its way while that before is treated.
+
+    The masks of loads know nothing of the true class: a mask that changes from one element to the
+    next would let a GPU read one at a time. The true class is taken out of its own block alone.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    label = tl.load(target + row).to(tl.int64)
+    counts = label != ignore_index
+    is_class = (label >= 0) & (label < classes)
+    stop = classes * counts.to(tl.int32)  # of a sample that does not count nothing is read
+    label = tl.where(counts & is_class, label, -1).to(tl.int32)
+    weight = tl.load(used + row)
+    scale = tl.load(inverse + row * inverse_stride)
+    beta = tl.load(log_beta + row * beta_stride)
+    z += row * classes
+    true = tl.load(z + label, mask=label >= 0, other=0.0).to(wide)
+    scale_2 = scale * _LOG2E  # exp2 is one instruction
+    place = tl.arange(0, block)
+    largest = tl.full((), -float("inf"), wide)
+    total = tl.full((), 0.0, wide)
+    ahead = tl.load(z + place, mask=place < stop, other=-float("inf"), eviction_policy="evict_last")
+    for first in range(0, classes, block):
+        raw = ahead.to(wide)
+        ahead = tl.load(
+            z + (first + block) + place,
+            mask=place < stop - first - block,
+            other=-float("inf"),
+            eviction_policy="evict_last",
+        )
+        if (label >= first) & (label < first + block):
+            raw = tl.where(place == label - first, -float("inf"), raw)
+        new = tl.maximum(largest, tl.max(raw, 0))
         safe = tl.where(new == -float("inf"), 0.0, new)  # all classes so far are masked
-        total = total * tl.exp(largest - safe) + tl.sum(tl.exp(values - safe[:, None]), 1)
-        largest = new
-    logsumexp = largest + tl.log(total)
-    x = logsumexp - true - log_beta
-    tail = tl.log(1.0 + tl.exp(-tl.abs(x)))
-    above = tl.maximum(x, 0.0) + tail  # softplus(x)
-    below = tl.maximum(-x, 0.0) + tail  # softplus(-x)
-    tl.store(loss + row, above + log_beta, mask=exists)
-    rate = tl.where(weight == 0.0, 0.0, tl.exp(-below) * scale * weight)
-    for first in range(0, classes, block):
-        inside = exists[:, None] & (first + start < classes)
-        values = (
-            tl.load(z + place + first, mask=inside, other=-float("inf")).to(wide) * scale[:, None]
+        total = total * tl.exp2((largest - safe) * scale_2) + tl.sum(
+            tl.exp2((raw - safe) * scale_2), 0
         )
-        wrong = rate[:, None] * tl.exp(tl.minimum(values - logsumexp[:, None], 0.0))
-        wrong = tl.where((rate != 0.0)[:, None] & (logsumexp > -float("inf"))[:, None], wrong, 0.0)
-        made = tl.where(first + start == target[:, None], -rate[:, None], wrong)
-        tl.store(gradient + place + first, made.to(gradient.dtype.element_ty), mask=inside)
-
-
-def _make(
-    batch: Batch, beta: float | Tensor, temperature: float | Tensor, input: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Compute the reduced loss of a batch, and its gradient."""
-    samples, classes = input.shape
-    wide = torch.float64 if input.dtype == torch.float64 else torch.float32
-    inverse = 1 / temperature.double() if isinstance(temperature, Tensor) else 1 / temperature
-    log_beta = beta.double().log() if isinstance(beta, Tensor) else math.log(beta)
-    rows = torch.empty(samples, 3, dtype=wide, device=input.device)
-    for column, value in enumerate((inverse, log_beta, batch.scales()[:, 0])):
-        if isinstance(value, Tensor):
-            rows[:, column].copy_(value)
-        else:
-            rows[:, column].fill_(value)  # a number goes with the launch: nothing waits
-    # float16 would not hold it before it is multiplied by the scale of a GradScaler
-    kept = torch.float32 if input.dtype == torch.float16 else input.dtype
-    losses = rows.new_empty(samples)
-    gradient = torch.empty_like(input, dtype=kept, memory_format=torch.contiguous_format)
-    if samples:
-        block = min(_BLOCK, triton.next_power_of_2(classes))
-        packed = _BLOCK // block if classes < 1024 else 1
-        kind = tl.float64 if wide == torch.float64 else tl.float32
-        arguments = (input.contiguous(), batch.index, losses, gradient, rows, samples, classes)
-        with torch.cuda.device_of(input):  # Triton launches on the current GPU
-            _kernel[(triton.cdiv(samples, packed),)](
-                *arguments, wide=kind, packed=packed, block=block, num_warps=8
+        largest = new
+    largest = tl.where(largest == -float("inf"), 0.0, largest)
+    losses, log_share = _finish(largest, total, true, scale, beta)
+    losses = tl.where(counts, tl.where(is_class, losses * weight, float("nan")), 0.0)
+    tl.store(loss + row, losses)
+    if gradient is not None:
+        gradient += row * classes
+        rate = _rate(log_share, weight / tl.load(divisor), scale, counts, is_class)
+        # exp2 of -inf is the 0 that other classes get where nothing is to be learnt
+        shift = tl.where((rate == 0.0) | (total == 0.0), float("inf"), tl.log2(total))
+        # backwards, because the last blocks are the surest to be still in the cache
+        last: tl.constexpr = (classes - 1) // block * block
+        ahead = tl.load(
+            z + last + place,
+            mask=place < stop - last,
+            other=-float("inf"),
+            eviction_policy="evict_first",
+        )
+        for back in range(0, last + block, block):
+            first = last - back
+            raw = ahead.to(wide)
+            ahead = tl.load(
+                z + (first - block) + place,
+                mask=(first > 0) & counts,
+                other=-float("inf"),
+                eviction_policy="evict_first",
             )
-    return batch.reduce_samples(losses, weighted=False).to(
-        wide if autocasts(input.device.type) else input.dtype
-    ), gradient
+            made = rate * tl.exp2((raw - largest) * scale_2 - shift)
+            if (label >= first) & (label < first + block):
+                made = tl.where(place == label - first, -rate, made)
+            tl.store(
+                gradient + first + place,
+                made.to(gradient.dtype.element_ty),
+                mask=place < classes - first,
+                cache_modifier=".cs",
+            )
+
+
+@triton.jit(do_not_specialize=["stride"])
+def _multiply(  # type: ignore[no-untyped-def]
+    gradient,
+    factor,
+    stride,
+    numel,
+    span: tl.constexpr,
+    wide: tl.constexpr,
+    block: tl.constexpr,
+):
+    """Multiply spans of a gradient by a factor each, unless it is 1."""
+    place = tl.arange(0, block)
+    index = tl.program_id(0).to(tl.int64)
+    while index * span < numel:
+        times = tl.load(factor + index * stride).to(wide)
+        if times != 1.0:
+            start = index * span
+            size = tl.minimum(numel - start, span).to(tl.int32)
+            for first in range(0, span, block):
+                where = gradient + start + first + place
+                inside = place < size - first
+                old = tl.load(where, mask=inside, other=0.0).to(wide)
+                # what does not count, count it as NaN or not, has no gradient
+                made = tl.where(old == 0.0, 0.0, old * times)
+                tl.store(where, made.to(gradient.dtype.element_ty), mask=inside)
+        index += tl.num_programs(0)
+
+
+# --- their calls ---
+
+
+def _block(classes: int, itemsize: int) -> tuple[int, int]:
+    """Choose the logits of a block and the warps of a program, for rows of many classes.
+
+    A thread has 64 bytes of logits, and 64 more on their way. The registers that this takes let two
+    programs of eight warps be at work on a processor, or one of sixteen.
+    """
+    size = (16 if classes * itemsize <= _LARGE_ROW else 32) * 1024
+    block = min(size // itemsize, triton.next_power_of_2(classes))
+    return block, block * itemsize // 2048
+
+
+def _kind(dtype: torch.dtype) -> tl.dtype:
+    return tl.float64 if dtype == torch.float64 else tl.float32
+
+
+def _for_rows(value: float | Tensor, samples: int, like: Tensor) -> Tensor:
+    """Make a tensor of a number or of one for each row; a number takes no memory for each."""
+    if isinstance(value, Tensor):
+        return value.to(like).expand(samples)
+    return like.new_full((), value).expand(samples)  # goes with the launch: nothing waits
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """Makes the reduced loss of logits with its gradient, and multiplies that."""
+
+    batch: Batch
+    beta: float | Tensor
+    temperature: float | Tensor
+    ignore_index: int
+
+    def __call__(self, logits: Tensor, *, wants_gradient: bool = True) -> tuple[Tensor, Tensor]:
+        batch, beta, temperature = self.batch, self.beta, self.temperature
+        samples, classes = logits.shape
+        used = batch.used()
+        mean = batch.reduction == "mean"
+        divisor = divisor_of(used) if mean else used.new_ones(())
+        inverse = 1 / (temperature.double() if isinstance(temperature, Tensor) else temperature)
+        log_beta = beta.double().log() if isinstance(beta, Tensor) else math.log(beta)
+        numbers = [_for_rows(value, samples, used) for value in (inverse, log_beta)]
+        losses = torch.empty_like(used)
+        gradient = losses
+        if wants_gradient:
+            # float16 would not hold it before it is multiplied by the scale of a GradScaler
+            kept = torch.float32 if logits.dtype == torch.float16 else logits.dtype
+            gradient = torch.empty_like(logits, dtype=kept, memory_format=torch.contiguous_format)
+        if samples:
+            arguments = (
+                logits.contiguous(),
+                batch.target.contiguous(),
+                used,
+                divisor,
+                *numbers,
+                losses,
+                gradient if wants_gradient else None,
+                *(number.stride(0) for number in numbers),
+                self.ignore_index,
+                classes,
+            )
+            wide = _kind(used.dtype)
+            with torch.cuda.device_of(logits):  # Triton launches on the current GPU
+                if classes < _FEW:
+                    block = triton.next_power_of_2(classes)
+                    packed = _PACKED // block
+                    _few_classes[(triton.cdiv(samples, packed),)](
+                        *arguments, samples, wide=wide, packed=packed, block=block, num_warps=4
+                    )
+                else:
+                    block, warps = _block(classes, logits.element_size())
+                    _many_classes[(samples,)](*arguments, wide=wide, block=block, num_warps=warps)
+        loss = losses if batch.reduction == "none" else losses.sum()
+        if mean:
+            loss = loss / divisor
+        return loss.to(used.dtype if autocasts(logits.device.type) else logits.dtype), gradient
+
+    def multiply(self, gradient: Tensor, factor: Tensor) -> Tensor:
+        """Multiply a gradient ``[N, C]`` in place by a number, or by one for each row.
+
+        The kernel reads the factor on the GPU, and nothing else where it is 1.
+        """
+        samples, classes = gradient.shape
+        by_rows = factor.numel() > 1
+        if is_batch(factor) or not samples or (by_rows and classes < _FEW):
+            # what does not count has no gradient, also where NaN comes from above
+            return times(gradient, torch.where(self.batch.valid.unsqueeze(1), factor, 0.0))
+        span = classes if by_rows else _SPAN
+        numel = gradient.numel()
+        programs = min(_PROGRAMS, triton.cdiv(numel, span))
+        stride = factor.stride(0) if by_rows else 0
+        with torch.cuda.device_of(gradient):
+            _multiply[(programs,)](
+                *(gradient, factor, stride, numel, span),
+                wide=_kind(gradient.dtype),
+                block=4096,
+                num_warps=8,
+            )
+        return gradient
 
 
 def fused_gd_cross_entropy(
@@ -132,8 +382,13 @@ def fused_gd_cross_entropy(
     """Compute :func:`gdlib.functional.gd_cross_entropy` by the kernel.
 
     Logits ``[N, C]`` of any floating type on a GPU are computed in float32, or in float64 as they
-    are. Class indices ``[N]`` are not checked: that would wait for the GPU. β and τ are numbers or
-    tensors ``[N]``, and get no gradient. There is no label smoothing.
+    are. β and τ are numbers or tensors ``[N]``, and get no gradient. There is no label smoothing.
+    The eager function serves second derivatives, derivatives in forward mode, ``torch.func``
+    transforms and ``torch.compile``.
+
+    Class indices ``[N]`` on a GPU are not checked before: that would wait for it. A sample whose
+    index is neither a class nor ``ignore_index`` reads no foreign memory; its loss and its gradient
+    are NaN, so that the mean tells. With class weights PyTorch stops at such an index by itself.
 
     Raises:
         ValueError: for inputs of other shapes, and for a β or τ outside its bounds; values of
@@ -144,16 +399,6 @@ def fused_gd_cross_entropy(
             f"the kernel takes logits [N, C] and class indices [N]; got {list(input.shape)} and "
             f"{list(target.shape)}"
         )
-    batch = Batch.of_shape(
-        input.shape,
-        input,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-    )
-    batch.check("beta", beta, "> 0")
-    batch.check("temperature", temperature, "> 0")
 
     def eager(logits: Tensor) -> Tensor:
         return gd_cross_entropy(
@@ -166,7 +411,20 @@ def fused_gd_cross_entropy(
             reduction=reduction,
         )
 
-    watched = [one for one in (beta, temperature, weight) if isinstance(one, Tensor)]
-    return GradientInForward.apply(
-        input, functools.partial(_make, batch, beta, temperature), eager, target, *watched
+    if looked_on() or type(input) not in PLAIN or derived_forwards(input):
+        return eager(input)
+    batch = Batch.of_shape(
+        input.shape,
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
     )
+    batch.check("beta", beta, "> 0")
+    batch.check("temperature", temperature, "> 0")
+    kernel = _Kernel(batch, beta, temperature, int(ignore_index))
+    if not asks_for_gradient(input):
+        return kernel(input, wants_gradient=False)[0]
+    watched = [one for one in (beta, temperature, weight) if isinstance(one, Tensor)]
+    return GradientInForward.apply(input, kernel, eager, target, *watched)

@@ -30,7 +30,7 @@ from gdlib.train.options import (
 )
 from gdlib.train.source import Source, TensorSource, source_of
 from gdlib.train.step import GraphedStep, Step, Steps, autocast, can_be_graphed, outputs_of
-from gdlib.train.update import optimizer_of, rates_of, read_from
+from gdlib.train.update import RecordedSGD, optimizer_of, rates_of, read_from
 
 _ENTRIES = ("epoch", "beta", "learning_rate")  # of the history, beside what is measured
 _log = logging.getLogger("gdlib.train")
@@ -169,16 +169,17 @@ def train(
 
     graphed = execution.cuda_graph and can_be_graphed(source)
     per_step = optimisation.lr_schedule == "one-cycle"
-    if per_step and graphed:
+    if per_step and graphed and optimisation.optimizer != "sgd":
         raise ValueError(
-            "lr_schedule='one-cycle' changes the momentum in every step, unseen by a recorded "
-            "step: set cuda_graph=False"
+            "lr_schedule='one-cycle' changes the momentum in every step, which a recorded step "
+            f"sees with optimizer='sgd' alone, not with {optimisation.optimizer!r}: "
+            "set cuda_graph=False"
         )
     learnt = [*model.parameters(), *objective.parameters()]
     if not any(parameter.requires_grad for parameter in learnt):
         raise ValueError("nothing is learnt: no parameter of the model requires a gradient")
     rate: float | Tensor = optimisation.learning_rate
-    if graphed:
+    if graphed and not per_step:
         rate = torch.tensor(rate, device=device)  # from here a recorded step reads it
     optimizer = optimizer_of(
         optimisation,
@@ -186,6 +187,7 @@ def train(
         objective.parameters(),
         rate=rate,
         fused=execution.fused or graphed or None,
+        recorded=graphed and per_step,
     )
     rates = rates_of(optimisation, optimizer, epochs=epochs, steps=source.steps)
     take_step = _step_of(stack, objective, optimizer, source, optimisation, execution, graphed)
@@ -206,6 +208,8 @@ def train(
         betas.follow({name: past[name] for name in past if name not in _ENTRIES})
     if isinstance(rate, Tensor):
         read_from(rate, optimizer)
+    if isinstance(optimizer, RecordedSGD):
+        optimizer.follow()
 
     try:
         for epoch in _epochs(len(history), epochs, progress):
@@ -218,6 +222,8 @@ def train(
                     steps.do(number)
                     if per_step:
                         rates.step()
+                    if isinstance(optimizer, RecordedSGD):
+                        optimizer.follow()
                 steps.end()
                 if not per_step:
                     rates.step()

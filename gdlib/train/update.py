@@ -21,6 +21,7 @@ def optimizer_of(
     *,
     rate: float | Tensor,
     fused: bool | None,
+    recorded: bool = False,
 ) -> torch.optim.Optimizer:
     """Make the optimizer of the parameters of a model and of its loss.
 
@@ -30,6 +31,7 @@ def optimizer_of(
         loss: parameters of the loss, without weight decay.
         rate: the learning rate; a tensor for steps that are recorded.
         fused: let all parameters be updated in one kernel; None for PyTorch's choice.
+        recorded: let SGD read rate and momentum from the device, in the place of ``fused``.
     """
     known = {id(parameter) for parameter in model}
     own = [parameter for parameter in loss if id(parameter) not in known]
@@ -37,6 +39,13 @@ def optimizer_of(
     if own:
         groups.append({"params": own, "weight_decay": 0.0})
     momentum = cast(float, optimisation.momentum)  # None became a number when it was given
+    if optimisation.optimizer == "sgd" and recorded:
+        return RecordedSGD(
+            groups,
+            lr=optimisation.learning_rate,
+            momentum=momentum,
+            weight_decay=optimisation.weight_decay,
+        )
     if optimisation.optimizer == "sgd":
         return torch.optim.SGD(
             groups,
@@ -71,6 +80,49 @@ def rates_of(
     return schedulers.OneCycleLR(
         optimizer, max_lr=optimisation.learning_rate, total_steps=max(epochs * steps, 1)
     )
+
+
+class RecordedSGD(torch.optim.SGD):
+    r"""SGD whose learning rate and momentum lie on the device, where a recorded step reads them.
+
+    Both may then change from step to step, as in one cycle: :meth:`follow` copies what the schedule
+    has written into the groups. The update is that of :class:`torch.optim.SGD`,
+
+    .. math:: v \leftarrow \mu v + g + \lambda w, \qquad w \leftarrow w - \eta v,
+
+    with :math:`v = 0` before the first step.
+    """
+
+    def __init__(
+        self, groups: list[dict[str, Any]], *, lr: float, momentum: float, weight_decay: float
+    ) -> None:
+        super().__init__(groups, lr=lr, momentum=momentum, weight_decay=weight_decay)
+        device = self.param_groups[0]["params"][0].device
+        self.scalars = [torch.zeros(2, device=device).unbind() for _ in self.param_groups]
+        self.follow()
+
+    def follow(self) -> None:
+        """Copy learning rate and momentum of each group to the device; nothing waits for it."""
+        for group, (rate, momentum) in zip(self.param_groups, self.scalars, strict=True):
+            rate.fill_(group["lr"])
+            momentum.fill_(group["momentum"])
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update all parameters that have a gradient."""
+        for group, (rate, momentum) in zip(self.param_groups, self.scalars, strict=True):
+            parameters = [one for one in group["params"] if one.grad is not None]
+            if not parameters:
+                continue
+            for one in parameters:
+                if "momentum_buffer" not in self.state[one]:
+                    self.state[one]["momentum_buffer"] = torch.zeros_like(one)
+            velocities = [self.state[one]["momentum_buffer"] for one in parameters]
+            gradients = [one.grad for one in parameters]
+            torch._foreach_mul_(velocities, momentum)
+            torch._foreach_add_(velocities, gradients)
+            torch._foreach_add_(velocities, parameters, alpha=group["weight_decay"])
+            torch._foreach_sub_(parameters, torch._foreach_mul(velocities, rate))
 
 
 def read_from(rate: Tensor, optimizer: torch.optim.Optimizer) -> None:

@@ -31,6 +31,7 @@ def load(
     imbalance: float = 1,
     labels: str = CLEAN,
     as_bytes: bool = False,
+    raw: Dataset | None = None,
 ) -> Dataset:
     """Load a data set by name.
 
@@ -54,6 +55,7 @@ def load(
         as_bytes: leave images as bytes, and let the data set carry ``normalize``, which makes
             floats of a batch. Splits that are not drawn from are mapped from the cache and not read
             into memory.
+        raw: what :func:`read` returned, where it is at hand already.
 
     Example:
         >>> digits = load("digits", validation_size=100, subset=500)
@@ -71,7 +73,7 @@ def load(
             f"a subset is balanced or has a long tail; got subset={subset} and "
             f"imbalance={imbalance}"
         )
-    raw = _load_raw(name)
+    raw = read(name) if raw is None else raw
     clean = raw.train.labels.numpy()
     held = proportional(clean, validation_size)
     kept = ~held
@@ -89,8 +91,8 @@ def load(
     return replace(dataset, normalize=normalize) if as_bytes else dataset.with_inputs(normalize)
 
 
-def _load_raw(name: str) -> Dataset:
-    """Take the data set from the first source that has it."""
+def read(name: str) -> Dataset:
+    """Read a data set from the first source that has it, as it lies there."""
     if name == "digits":
         rows = embedded_table(name)
         return _split_off_a_test_set(replace(rows, features=rows.features.unflatten(1, (8, 8))))

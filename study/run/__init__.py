@@ -2,6 +2,6 @@
 
 from study.run.cost import measure_cost
 from study.run.cross_validation import cross_validate, order_of_parts
-from study.run.training import train_stack
+from study.run.training import load, train_stack
 
-__all__ = ["cross_validate", "measure_cost", "order_of_parts", "train_stack"]
+__all__ = ["cross_validate", "load", "measure_cost", "order_of_parts", "train_stack"]

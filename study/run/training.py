@@ -3,7 +3,7 @@
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,16 +52,26 @@ def train_stack(
     measure: MeasureRuns | None = None,
     finish: Finish | None = None,
     checkpoint_dir: str = "",
+    dataset: data.Dataset | None = None,
+    each: Callable[..., Iterable[dict[str, Any]]] = map,
 ) -> records.Record:
     """Train the stack of an experiment and make its record.
 
     Nothing is written but the checkpoint, by which an interrupted job goes on.
+
+    Args:
+        experiment: what is trained.
+        measure: measures more after each epoch.
+        finish: measures more at the end.
+        checkpoint_dir: folder of the checkpoint; none without it.
+        dataset: the experiment's data where they are loaded already, by :func:`load`.
+        each: as in :func:`study.measures.final_measures`.
     """
     started = time.perf_counter()
     device = device_of(experiment.device)
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = True  # the record says so
-    dataset = _load(experiment).to(device)
+    dataset = (load(experiment) if dataset is None else dataset).to(device)
     steps_per_epoch = math.ceil(len(dataset.train) / experiment.batch_size)
     runs = experiment.runs(steps_per_epoch)
     model = _model(experiment, dataset, [run.seed for run in runs]).to(device)
@@ -93,7 +103,7 @@ def train_stack(
             checkpoint=_checkpoint(experiment, dataset, checkpoint_dir),
         )
 
-    measured = _final(evaluation, runs, counts, history)
+    measured = _final(evaluation, runs, counts, history, each)
     added: Sequence[Mapping[str, Any]] = [{} for _ in runs]
     if finish is not None:
         added = finish(model, dataset, history)
@@ -265,14 +275,18 @@ def _confidence(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
 
 
 def _final(
-    evaluation: Evaluation, runs: Sequence[Run], counts: Tensor, history: list[dict[str, Any]]
+    evaluation: Evaluation,
+    runs: Sequence[Run],
+    counts: Tensor,
+    history: list[dict[str, Any]],
+    each: Callable[..., Iterable[dict[str, Any]]],
 ) -> list[dict[str, Any]]:
     """Measure each run after the last epoch, for its record."""
     experiment, dataset = evaluation.experiment, evaluation.dataset
     betas = [run.schedule(math.inf) for run in runs]
     # the link is that of gradient decay
     linked = [beta if experiment.loss == "gd" else None for beta in betas]
-    final = final_measures(dataset, evaluation.logits, linked)
+    final = final_measures(dataset, evaluation.logits, linked, each)
     if isinstance(evaluation.model, models.StackedMLP) and experiment.hidden:
         layer = first_layer(evaluation.model, experiment.activation, dataset.train.inputs)
         for name, values in layer.items():
@@ -336,8 +350,8 @@ def _at_first_step(schedule: Schedule, steps_per_epoch: int, step: float) -> flo
     return schedule(step - step % steps_per_epoch)
 
 
-def _load(experiment: Train) -> data.Dataset:
-    """Load the data as the model takes them.
+def load(experiment: Train, raw: data.Dataset | None = None) -> data.Dataset:
+    """Load the data as the model takes them, or take them from what was read already.
 
     They are rows of numbers, or images as they lie in their files, to be normalised batch by batch.
     """
@@ -350,6 +364,7 @@ def _load(experiment: Train) -> data.Dataset:
         imbalance=experiment.imbalance,
         labels=experiment.labels,
         as_bytes=experiment.dataset in IMAGES and not is_perceptron,
+        raw=raw,
     )
     dataset = dataset.flat() if is_perceptron else dataset.with_channels()
     if experiment.input_scale != 1:

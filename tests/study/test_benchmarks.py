@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import itertools
 import json
+import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks import loss, measuring, summary, sweep, tables
+from benchmarks import kernel, loss, measuring, summary, sweep, tables
 from benchmarks.measuring import GOALS, KEPT, KINDS, Row, compared, load
 
 SCRIPTS = ["sweep", "tables", "loss", "parts", "reproduce"]
@@ -258,6 +262,34 @@ def test_make_bench_runs_every_script() -> None:
         .split("\n\n")[0]
     )
     assert f"for script in {' '.join(SCRIPTS)} gpu;" in recipe and "benchmarks.summary" in recipe
+
+
+def test_the_kernel_is_rehearsed_without_a_gpu() -> None:
+    rows = kernel.kernel_rows("cpu", tiny=True)
+    assert json.loads(json.dumps(rows)) == rows
+    measured = {row["what"] for row in rows if "ms" in row}
+    assert {kernel.COPY, "F.cross_entropy", "gd_cross_entropy"} <= measured
+    left = {row["what"]: row["error"] for row in rows if "error" in row}
+    assert set(left) & {kernel.KERNEL} and kernel.KERNEL not in measured
+    assert left[kernel.KERNEL] == kernel.usable("cpu")
+    assert [row["ok"] for row in kernel.check_kernel("cpu")] == [False]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None,
+    reason="triton is not installed: pip install gradient-decay[triton]",
+)
+def test_the_check_of_the_kernel_finds_it_right_in_the_interpreter() -> None:
+    code = (
+        "import json; from benchmarks import kernel; rows = kernel.check_kernel('cpu');"
+        "print(json.dumps(rows))"
+    )
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    rows = json.loads(done.stdout.splitlines()[-1])
+    assert len(rows) > 50 and [row for row in rows if not row["ok"]] == []
 
 
 # -- what is compared is the same loss, the same training ------------------------------------------

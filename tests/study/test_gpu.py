@@ -1,13 +1,8 @@
-"""The dress rehearsal of `make gpu` on a CPU.
-
-The check, small jobs, a clock that runs out, the archive.
-"""
+"""The rehearsal of a session on a GPU, on a CPU: pack, unpack, check, train, by the same code."""
 
 from __future__ import annotations
 
 import json
-import re
-import shutil
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -16,214 +11,131 @@ from typing import Any
 import pytest
 import torch
 
-from study import gpu, records, run
-from study.campaign import Job, plan
+from study import data, gpu, records, run
 from study.experiment import Train
+from study.records import files
 
-ROOT = Path(__file__).resolve().parents[2]
-CAMPAIGN = """
-name: small
-title: two stacks of perceptrons, an image network, and a job of another notebook
-defaults: {dataset: digits, warmups: [], betas: [1, 0.1], seeds: [0, 1], epochs: 4, hidden: [16]}
-entries:
-  - {id: valuable, experiment: train}
-  - {id: large, experiment: train, parameters: {hidden: [32], width: 0.5, epochs: 40}}
-  - {id: images, experiment: train, parameters: {model: resnet18, width: 0.125, stem: tiny-imagenet,
-     subset: 100, normalization: channel,
-     batch_size: 50, augmentation: crop-flip, epochs: 2, test_every: 2, cuda_graph: true}}
-  - {id: other, experiment: curriculum}
-  - {id: impossible, experiment: train, parameters: {validation_size: 1437}}
-"""
+
+def images(name: str, samples: int = 320) -> data.Dataset:
+    """A small set in the shape of the large ones; pictures of slopes, with some noise."""
+    generator = torch.Generator().manual_seed(0)
+    slopes = torch.arange(32)[:, None] * 3 + torch.arange(32) * 2
+    shifts = torch.randint(0, 99, (samples, 3, 1, 1), generator=generator)
+    noise = torch.randint(0, 9, (samples, 3, 32, 32), generator=generator)
+    pixels = (slopes + shifts + noise).to(torch.uint8)
+    labels = torch.arange(samples) % 10
+    train, test = data.Split(pixels[100:], labels[100:]), data.Split(pixels[:100], labels[:100])
+    return data.Dataset(name, train, None, test, tuple("abcdefghij"), "local", "sha256 0123")
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "campaigns").mkdir()
-    (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
-    (tmp_path / "campaigns" / "small.yml").write_text(CAMPAIGN, encoding="utf-8")
-    return tmp_path
+def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with both sets in two pieces each, packed as they are at home."""
+    monkeypatch.setattr(gpu, "_CHUNK", 50)
+    monkeypatch.setattr(gpu, "_processes", lambda: 1)
+    monkeypatch.setattr(data, "read", images)
+    for name in ("cifar10", "cifar100"):
+        gpu.pack(name, tmp_path / "carried")
+    return tmp_path / "carried"
 
 
-def test_the_whole_of_it(
-    root: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caplog.set_level("INFO", logger="study.gpu")
-    gpu.main(["small", "--minutes", "10", "--device", "cpu", "--into", str(root / "out")], root)
-    printed = caplog.text
-    assert "weights in float64: 0.0e+00 of the way apart" in printed
-    assert (
-        "other: not a job of the notebook train" in printed
-        and "3 of 5 missing jobs have their record now" in printed
-    )
-    assert "impossible: failed" in printed and "validation_size must lie in" in printed, (
-        "the others are not lost with it"
-    )
-    assert not plan("small", root).done and not list((root / "out" / "checkpoints").glob("*")), (
-        "what is done needs no checkpoint"
-    )
-
-    monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, []))
-    with pytest.raises(SystemExit, match="1 jobs failed, the first was impossible"):
-        gpu.main(["small", "--minutes", "10", "--device", "cpu", "--into", str(root / "out")], root)
-    assert "0 of 2 missing jobs" in caplog.text
-
-    shutil.unpack_archive(
-        root / "out" / "records.tar.gz", root / "results" / "records", filter="data"
-    )  # back home
-    found = plan("small", root)
-    assert [job.id for job in found.done] == [
-        "valuable",
-        "large",
-        "images",
-    ]  # by the one rule of a campaign
-    assert records.load(found.done[0].record).parameters["device"] == "cpu"
+def test_a_set_arrives_in_pieces_as_it_left(packed: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    assert gpu.unpack(packed / "cifar10-1", there) is None, "half of it is no set"
+    assert gpu.unpack(packed / "cifar10-2", there) == there / "cifar10.pt"
+    found, sent = gpu.unpacked("cifar10", there), images("cifar10")
+    for split in ("train", "test"):
+        assert torch.equal(getattr(found, split).inputs, getattr(sent, split).inputs)
+        assert torch.equal(getattr(found, split).labels, getattr(sent, split).labels)
+    assert (found.copy, found.class_names) == (sent.copy, sent.class_names)
 
 
-def pending(root: Path) -> list[Job]:
-    """The jobs of the campaign, as they come from the command."""
-    return [
-        replace(job, record=root / "out" / "records" / "small" / job.record.name)
-        for job in plan("small", root).pending
-    ]
+def test_grey_images_travel_too(tmp_path: Path) -> None:
+    grey = torch.randint(0, 256, (7, 9, 8), dtype=torch.uint8)
+    file = tmp_path / "train-00000.bz2"
+    file.write_bytes(gpu.bz2.compress(gpu._residuals(grey.numpy()).tobytes()))
+    gpu._decode(file, tmp_path, (9, 8))
+    assert (gpu.np.load(tmp_path / "train-00000.npy") == grey.numpy()).all()
 
 
-def test_what_will_not_end_in_time_is_left_and_not_begun_again(
-    root: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A clock on which every look takes a second: 4 epochs fit into 40 seconds, 40 do not."""
-    seconds = iter(range(10_000))
-    valuable, large, *_ = pending(root)
-    with caplog.at_level("INFO", logger="study.gpu"):
-        done = gpu.run_jobs(
-            [large, valuable, large], 40 + 20, root / "out", clock=lambda: float(next(seconds))
-        )
-    assert done == [valuable]
-    lines = [line for line in caplog.messages if line.startswith("large")]
-    assert (
-        "seconds an epoch, 38 epochs and" in lines[0]
-        and "not begun" in lines[1]
-        and len(lines) == 2
-    )
+def test_the_stacks_are_whole_seeds_in_the_order_of_their_value() -> None:
+    listed = gpu.stacks()
+    first = listed[0].experiment
+    assert (first.model, first.dataset, first.augmentation) == ("resnet18", "cifar100", "crop-flip")
+    labels = ["1", "5", "0.1", "20", "warm-up 0.1→1"]
+    assert [one.label for one in first.runs()] == labels, "a cut leaves complete pairs"
+    assert len({stack.name for stack in listed}) == len(listed)
+    assert sum(len(stack.experiment.runs()) for stack in listed[:3]) == 15
+    assert sum(len(stack.experiment.runs()) for stack in listed if "fast" in stack.name) >= 50
+    assert all(stack.experiment.cuda_graph for stack in listed)
 
 
-def test_a_stack_goes_on_in_the_next_command(root: Path, caplog: pytest.LogCaptureFixture) -> None:
-    seconds = iter(range(10_000))
-    _, large, *_ = pending(root)
-    caplog.set_level("INFO", logger="study.gpu")
-    options: dict[str, Any] = {"into": root / "out", "clock": lambda: float(next(seconds))}
-    assert gpu.run_jobs([large], 40 + 20, more=1000, **options) == []
-    assert re.search(
-        r"large: left, to go on from its checkpoint after epoch 1\d of 40", caplog.text
-    )
-    assert gpu.run_jobs([large], 1000, **options) == [large] and large.done
-    alone = run.train_stack(large.experiment)
-    written = json.loads(large.record.read_text(encoding="utf-8"))
-    assert [one["metrics"] for one in records.load(alone.write(root / "alone.json")).runs] == [
-        one["metrics"] for one in written["runs"]
-    ]
+def test_the_gate_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gpu.check("cpu", tmp_path, tiny=True)
+    gate = json.loads((tmp_path / "gate.json").read_text())
+    assert len(gate["losses"]) >= 50 and len(gate["ways"]) == 2 * len(gpu.WAYS)
+    assert gate["device"] == "cpu" and gate["versions"]["torch"] == torch.__version__
 
-
-def test_a_job_is_trained_on_the_device_that_is_there(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[str, bool]] = []
-
-    def train_stack(experiment: Train, **options: object) -> records.Record:
-        asked.append((experiment.device, torch.backends.cudnn.allow_tf32))
-        raise RuntimeError("no GPU in a test")
-
-    monkeypatch.setattr(gpu.run, "train_stack", train_stack)
-    valuable, *_ = pending(root)
-    assert gpu.run_jobs([valuable], 100, root / "out", device="cuda") == []
-    assert asked == [("cuda", False)] and torch.backends.cudnn.allow_tf32
-
-
-def test_one_command_at_a_time_trains_into_a_folder(root: Path) -> None:
-    with gpu._alone(root / "out"), pytest.raises(SystemExit, match="another command trains into"):
-        gpu.main(["small", "--minutes", "1", "--device", "cpu", "--into", str(root / "out")], root)
-
-
-def test_what_cannot_be_trained_into_or_for_or_on_is_refused(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for option, value, message in (
-        ("--minutes", "-1", "minutes are a number from 0 on, not -1"),
-        ("--minutes", "nan", "minutes are a number from 0 on, not nan"),
-        ("--more", "inf", "minutes are a number from 0 on, not inf"),
-        ("--minutes", "soon", "invalid minutes value: 'soon'"),
-        ("--device", "tpu", "invalid choice: 'tpu'"),
-    ):
-        with pytest.raises(SystemExit):
-            gpu.main(["small", "--minutes", "1", f"{option}={value}"], root)
-        assert message in capsys.readouterr().err
-    file = root / "campaigns" / "small.yml"
-    with pytest.raises(SystemExit, match="small.yml cannot be a folder .*; name another one"):
-        gpu.main(["small", "--minutes", "1", "--device", "cpu", "--into", str(file)], root)
-
-
-def test_a_command_whose_jobs_fail_fails(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def train_stack(experiment: Train, **options: object) -> records.Record:
-        raise RuntimeError("broken on purpose")
-
-    monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, []))
-    monkeypatch.setattr(gpu.run, "train_stack", train_stack)
-    with pytest.raises(SystemExit, match="jobs failed, the first was valuable"):
-        gpu.main(["small", "--minutes", "1", "--device", "cpu", "--into", str(root / "out")], root)
-
-
-def test_an_archive_that_cannot_be_written_ends_nothing(
-    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    into = root / "out"
-    jobs = [replace(job, record=into / "records" / job.record.name) for job in pending(root)]
-    (into / "records.tar.gz" / "in the way").mkdir(parents=True)
-    (into / "records").mkdir()
-    (into / "records" / "a.json.other.partial").touch()
-    with caplog.at_level("WARNING"):
-        done = gpu.run_jobs(jobs[:1], 1000, into)
-    assert done == jobs[:1]
-    assert "records.tar.gz cannot be written" in caplog.text
-    (into / "records.tar.gz" / "in the way").rmdir()
-    (into / "records.tar.gz").rmdir()
-    gpu._pack(into)
-    with tarfile.open(into / "records.tar.gz") as archive:
-        assert archive.getnames() == [jobs[0].record.name]
-
-
-def test_a_device_that_computes_something_else_is_refused(
-    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
     right = gpu.fit
 
-    def wrong(
-        device: str, data: tuple[torch.Tensor, torch.Tensor], **options: object
-    ) -> torch.Tensor:
-        if "precision" in options:
-            raise ValueError("not on this device")
-        weights = right(device, data, **options)  # type: ignore[arg-type]
-        return weights * 1.001 if "cuda_graph" in options else weights
+    def wrong(device: str, **switches: Any) -> torch.Tensor:
+        found = right(device, **switches)
+        return found * 1.1 if switches.get("cuda_graph") else found
 
-    monkeypatch.setattr(gpu, "fit", wrong)
-    _, left_out = gpu.check("cpu", width=0.125, batch_size=4)
-    assert left_out == [
-        *("float32, recorded", "bfloat16, channels last", "bfloat16, channels last, recorded")
+    def broken(device: str, **switches: Any) -> torch.Tensor:
+        if switches.get("precision") == "bfloat16":
+            raise RuntimeError("no such kernel\nand more")
+        return wrong(device, **switches)
+
+    monkeypatch.setattr(gpu, "fit", broken)
+    monkeypatch.setattr(gpu, "check_losses", lambda device: [])
+    assert not gpu.check("cpu", tmp_path, tiny=True)
+    ways = json.loads((tmp_path / "gate.json").read_text())["ways"]
+    assert {row["way"] for row in ways if row["ok"]} == {"float64", "float32"}
+    assert {row.get("error") for row in ways} == {None, "RuntimeError: no such kernel"}
+
+
+def small(name: str, **parameters: Any) -> gpu.Stack:
+    sizes: dict[str, Any] = {"model": "fast", "width": 0.125, "normalization": "channel"}
+    sizes |= {"betas": [1, 0.1], "seeds": [0], "warmups": [], "epochs": 3, "batch_size": 50}
+    sizes |= {"validation_size": 40, "lr_schedule": "one-cycle", "cuda_graph": True}
+    return gpu.Stack(name, Train(**{"dataset": "cifar100", **sizes, **parameters}))
+
+
+def test_stacks_are_trained_as_their_data_arrive(packed: Path, tmp_path: Path) -> None:
+    there, out = tmp_path / "there", tmp_path / "out"
+    for piece in (1, 2):
+        gpu.unpack(packed / f"cifar100-{piece}", there)
+    listed = [
+        small("later/first", dataset="cifar10"),
+        small("now/second", epochs=4),
+        small("now/broken", validation_size=10_000),
+        small("now/third", augmentation="crop-flip"),
     ]
-    assert torch.backends.cudnn.allow_tf32, "what was switched off for the check is on again"
-    monkeypatch.setattr(gpu, "check", lambda *given, **sizes: ({}, left_out))
-    began: list[str] = []
-    monkeypatch.setattr(
-        gpu, "run_jobs", lambda jobs, *given, **options: began.extend(job.id for job in jobs) or []
+    done = gpu.train_stacks(listed, there, out, seconds=30, device="cpu")
+    assert done == ["now/second", "now/third"], "one has no data, and one fails"
+    with tarfile.open(out / "records.tar.gz") as archive:
+        assert archive.getnames() == ["records/now/second.json", "records/now/third.json"]
+
+    for piece in (1, 2):
+        gpu.unpack(packed / f"cifar10-{piece}", there)
+    assert gpu.train_stacks(listed[:2], there, out, seconds=60, device="cpu") == ["later/first"]
+
+    found = records.load(out / "records" / "now" / "second.json")
+    alone = run.train_stack(
+        replace(listed[1]).experiment, dataset=run.load(listed[1].experiment, images("cifar100"))
     )
-    gpu.main(["small", "--minutes", "1", "--device", "cpu", "--into", str(root / "out")], root)
-    assert (
-        "images" not in began and began[0] == "valuable"
-    )  # the image network would record its steps
+    assert found.runs == json.loads(json.dumps(files.plain(alone.runs)))
+    assert found.data["copy"] == "sha256 0123"
 
 
-def test_an_environment_on_a_gpu_says_how_products_are_made() -> None:
-    there = records.environment(device="NVIDIA H200", precision="float32", threads=1)
-    assert there["tf32"] == {"matmul": False, "convolutions": True} and set(there["cudnn"]) == {
-        "benchmark",
-        "deterministic",
-    }
-    assert "tf32" not in records.environment(device="cpu", precision="float32", threads=1)
+def test_a_stack_that_would_not_end_in_time_is_left(
+    packed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    there, out = tmp_path / "there", tmp_path / "out"
+    for piece in (1, 2):
+        gpu.unpack(packed / f"cifar100-{piece}", there)
+    caplog.set_level("INFO", logger="study.gpu")
+    listed = [small("now/long", epochs=1_000)]
+    assert gpu.train_stacks(listed, there, out, seconds=5, device="cpu") == []
+    assert "now/long: left, epoch 2 of 1000" in caplog.text

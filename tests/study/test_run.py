@@ -516,9 +516,9 @@ class TestTheFirstLayer:
 def test_the_link_has_the_beta_after_the_warm_up(monkeypatch):
     asked, real = [], training.final_measures
 
-    def watched(dataset, logits, betas):
+    def watched(dataset, logits, betas, each):
         asked.append(list(betas))
-        return real(dataset, logits, betas)
+        return real(dataset, logits, betas, each)
 
     monkeypatch.setattr(training, "final_measures", watched)
     train_stack(small_train(betas=[5], warmups=[[0.01, 0.1, 2]], epochs=3, hidden=[8]))
