@@ -16,7 +16,7 @@ from torch import Tensor
 from gdlib.models import RunModel
 from gdlib.train import Checkpoint
 from study import data, records
-from study.experiment import EXPERIMENTS, Train
+from study.experiment import EXPERIMENTS, PLACES, Train, nearest
 from study.run.job import Progress, parameters_of_run, record_of
 
 
@@ -81,12 +81,14 @@ def begin(page: str, namespace: Mapping[str, Any]) -> PageJob:
         namespace: ``globals()`` of the page; its parameters are taken by their names.
 
     Raises:
-        ValueError: for a value that makes no experiment; it says what is valid.
+        ValueError: for a value that makes no experiment, and for a name that is no parameter of
+            the page; it says what is valid.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     torch.set_num_threads(1)
     kind = EXPERIMENTS[page]
     assert issubclass(kind, Train)
+    _refuse_others(namespace, [*kind.parameters(), *PLACES])
     experiment = kind.from_parameters(namespace)
     record, folder = namespace.get("record", ""), namespace.get("checkpoint_dir", "")
     records.probe(record, experiment.model_dump())
@@ -95,6 +97,18 @@ def begin(page: str, namespace: Mapping[str, Any]) -> PageJob:
         path = Path(folder) / f"{experiment.identity()}.pt"
         checkpoint = Checkpoint(path, every=10, identity=f"{page} {experiment.identity()}")
     return PageJob(experiment, record, checkpoint, Progress(experiment.epochs, "epoch"))
+
+
+def _refuse_others(namespace: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse a name that papermill has set and the page does not know: it would change nothing."""
+    own = ("In", "Out")  # of IPython
+    for name, value in namespace.items():
+        given = isinstance(value, (bool, int, float, str, list, tuple, dict))
+        if given and name not in known and name not in own and not name.startswith("_"):
+            raise ValueError(
+                f"{name} is no parameter of this page{nearest(name, known)}; its parameters are: "
+                f"{', '.join(known)}"
+            )
 
 
 def curves(history: Sequence[Mapping[str, Any]], runs: pd.DataFrame) -> pd.DataFrame:
