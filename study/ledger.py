@@ -11,6 +11,7 @@ import yaml
 
 from study import ROOT, outcomes, published
 from study.compare import Claim, Side, claim
+from study.compare import compare as compare
 
 NO_WORD = "no word"
 

@@ -107,7 +107,7 @@ class Job:
     @functools.cached_property
     def _expected(self) -> dict[str, Any]:
         """What the record must say; its environment says on which device it was measured."""
-        return self.experiment.model_dump(exclude={"device"})
+        return self.experiment.model_dump(exclude={"device", "scale", *self.experiment.fixed})
 
     @functools.cached_property
     def _planned(self) -> list[dict[str, Any]]:

@@ -298,6 +298,19 @@ class Train(Experiment):
         return [run.values() for run in self.runs()]
 
 
+class Mnist(Train):
+    """The perceptrons of the page ``mnist``."""
+
+    notebook: ClassVar[str] = "mnist"
+    fixed: ClassVar[frozenset[str]] = frozenset(Train.model_fields) - {
+        *("dataset", "normalization", "activation", "betas", "warmups", "seeds"),
+        *("epochs", "batch_size", "learning_rate"),
+    }
+
+    seeds: Seeds = (0, 1, 2)
+    scale: Scale = "paper"
+
+
 _IMAGES_AND_DEVICES = frozenset(
     {
         "subset",

@@ -9,6 +9,7 @@ and losses have a colour, a marker and a line of their own, and are drawn where 
 from study.figures.against import after_training, against, along, beside
 from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
 from study.figures.curves import curves, difficulty_groups, easiest_and_hardest, single_samples
+from study.figures.dots import dots
 from study.figures.planes import angle_slices, feature_planes
 from study.figures.style import (
     beta_color,
@@ -35,6 +36,7 @@ __all__ += [
     "beta_linestyle",
     "curves",
     "difficulty_groups",
+    "dots",
     "easiest_and_hardest",
     "feature_planes",
     "not_run",

@@ -2,6 +2,15 @@
 
 from study.run.cost import measure_cost
 from study.run.cross_validation import cross_validate, order_of_parts
+from study.run.page import begin, curves
 from study.run.training import load, train_stack
 
-__all__ = ["cross_validate", "load", "measure_cost", "order_of_parts", "train_stack"]
+__all__ = [
+    "begin",
+    "cross_validate",
+    "curves",
+    "load",
+    "measure_cost",
+    "order_of_parts",
+    "train_stack",
+]

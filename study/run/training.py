@@ -31,6 +31,7 @@ from study.measures import (
 )
 from study.objective import Balanced, GradientDecay, StackLoss
 from study.run.job import Progress, device_of, parameters_of_run, record_of
+from study.run.page import curves_of
 
 _IMAGES_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # in an evaluation
 
@@ -114,7 +115,7 @@ def train_stack(
         data=_described(dataset),
         model={"name": experiment.model, "parameters": parameters_of_run(model)},
         runs=[
-            run.values() | {**measured[index], "curves": _curves(history, index), **added[index]}
+            run.values() | {**measured[index], "curves": curves_of(history, index), **added[index]}
             for index, run in enumerate(runs)
         ],
         epochs_done=history[-1]["epoch"],
@@ -421,27 +422,6 @@ def _perceptrons(experiment: Train, dataset: data.Dataset, seeds: Sequence[int])
     with torch.no_grad():
         perceptrons.weights[0].mul_(experiment.first_weights)
     return perceptrons
-
-
-def _curves(history: list[dict[str, Any]], index: int) -> dict[str, list[float]]:
-    """List what is one number for each run in the history, and when it was measured.
-
-    A constant β is left out.
-    """
-    tested = [entry for entry in history if "test_accuracy" in entry]
-    curves: dict[str, list[float]] = {
-        "epoch": [entry["epoch"] for entry in tested],
-        "train_epoch": [entry["epoch"] for entry in tested if "train_accuracy" in entry],
-    }
-    first_beta = float(tested[0]["beta"][index])
-    is_constant = all(float(entry["beta"][index]) == first_beta for entry in tested)
-    for entry in tested:
-        for name, value in entry.items():
-            if name == "beta" and is_constant:
-                continue
-            if isinstance(value, Tensor) and value.ndim == 1:
-                curves.setdefault(name, []).append(float(value[index]))
-    return curves
 
 
 @contextmanager

@@ -1,0 +1,147 @@
+"""What the page of an experiment needs beside it: checked parameters, a file of results."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from gdlib.models import RunModel
+from gdlib.train import Checkpoint
+from study import data, records
+from study.experiment import EXPERIMENTS, PLACES, Train, nearest
+from study.run.job import Progress, parameters_of_run, record_of
+
+
+@dataclass(frozen=True)
+class PageJob:
+    """One execution of a page, with the parameters that papermill or its own cell gave it."""
+
+    experiment: Train
+    record: str
+    checkpoint: Checkpoint | None
+    progress: Progress
+    started: float = field(default_factory=time.perf_counter)
+
+    def finish(
+        self,
+        networks: RunModel,
+        dataset: data.Dataset,
+        history: Sequence[Mapping[str, Any]],
+        final: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Write the runs to the file that was asked for, whole or not at all; none by default.
+
+        Args:
+            networks: the trained stack, its runs in the order of ``experiment.runs()``.
+            dataset: what it was trained on.
+            history: what :func:`gdlib.train.train` returned.
+            final: of each run, what was measured at the end; see
+                :func:`study.measures.final_measures`.
+        """
+        if not self.record:
+            return
+        planned = self.experiment.planned()
+        runs = [
+            run | {**measured, "curves": curves_of(history, index)}
+            for index, (run, measured) in enumerate(zip(planned, final, strict=True))
+        ]
+        described = {"name": dataset.name, "source": dataset.source, "copy": dataset.copy}
+        sizes = {
+            "train": len(dataset.train),
+            "valid": len(dataset.valid or ()),
+            "test": len(dataset.test),
+        }
+        record = record_of(
+            self.experiment,
+            self.started,
+            torch.device("cpu"),
+            data=described | sizes,
+            model={"name": self.experiment.model, "parameters": parameters_of_run(networks)},
+            runs=runs,
+            epochs_done=history[-1]["epoch"],
+        )
+        print("wrote", record.write(self.record))
+
+
+def begin(page: str, namespace: Mapping[str, Any]) -> PageJob:
+    """Check the parameters of a page, and that its results can be written, before it loads data.
+
+    One torch thread is used: only then a stack equals its runs one by one, bit for bit.
+
+    Args:
+        page: the name of the notebook.
+        namespace: ``globals()`` of the page; its parameters are taken by their names.
+
+    Raises:
+        ValueError: for a value that makes no experiment, and for a name that is no parameter of
+            the page; it says what is valid.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    torch.set_num_threads(1)
+    kind = EXPERIMENTS[page]
+    assert issubclass(kind, Train)
+    _refuse_others(namespace, [*kind.parameters(), *PLACES])
+    experiment = kind.from_parameters(namespace)
+    record, folder = namespace.get("record", ""), namespace.get("checkpoint_dir", "")
+    records.probe(record, experiment.model_dump())
+    checkpoint = None
+    if folder:
+        path = Path(folder) / f"{experiment.identity()}.pt"
+        checkpoint = Checkpoint(path, every=10, identity=f"{page} {experiment.identity()}")
+    return PageJob(experiment, record, checkpoint, Progress(experiment.epochs, "epoch"))
+
+
+def _refuse_others(namespace: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse a name that papermill has set and the page does not know: it would change nothing."""
+    own = ("In", "Out")  # of IPython
+    for name, value in namespace.items():
+        given = isinstance(value, (bool, int, float, str, list, tuple, dict))
+        if given and name not in known and name not in own and not name.startswith("_"):
+            raise ValueError(
+                f"{name} is no parameter of this page{nearest(name, known)}; its parameters are: "
+                f"{', '.join(known)}"
+            )
+
+
+def curves(history: Sequence[Mapping[str, Any]], runs: pd.DataFrame) -> pd.DataFrame:
+    """Lay out a history as a table: a row for each run and each epoch, beside what the run is."""
+    return pd.concat(
+        [
+            runs.assign(
+                epoch=entry["epoch"],
+                **{name: one.numpy() for name, one in entry.items() if is_of_runs(one)},
+            )
+            for entry in history
+        ],
+        ignore_index=True,
+    )
+
+
+def is_of_runs(value: Any) -> bool:
+    """Tell a number for each run, ``[R]``, from other entries of a history."""
+    return isinstance(value, Tensor) and value.ndim == 1
+
+
+def curves_of(history: Sequence[Mapping[str, Any]], index: int) -> dict[str, list[float]]:
+    """List what is one number for each run in the history, and when it was measured.
+
+    A constant β is left out.
+    """
+    tested = [entry for entry in history if "test_accuracy" in entry]
+    found: dict[str, list[float]] = {
+        "epoch": [entry["epoch"] for entry in tested],
+        "train_epoch": [entry["epoch"] for entry in tested if "train_accuracy" in entry],
+    }
+    for name in dict.fromkeys(name for entry in tested for name in entry):
+        values = [float(entry[name][index]) for entry in tested if is_of_runs(entry.get(name))]
+        if values and not (name == "beta" and len(set(values)) == 1):
+            found[name] = values
+    return found
