@@ -377,6 +377,33 @@ def lowest(logits: Tensor) -> float:
     return torch.finfo(logits.dtype).min / 4
 
 
+_FAR = {torch.float32: 43.0, torch.float64: 350.0}
+"""Beyond such a difference the second derivative of torch.logaddexp is lost.
+
+It squares ``exp`` of the difference.
+"""
+
+
+def log_add_exp(x: Tensor, constant: Tensor) -> Tensor:
+    """Compute log(e^x + e^constant) with all digits, also of the first and the second derivative.
+
+    It is :func:`torch.logaddexp`, and for numbers far apart the larger one plus the ratio, whose
+    derivatives are as accurate. The constant broadcasts to x.
+    """
+    far = _FAR.get(x.dtype, 43.0)
+    if readable(x) and readable(constant) and x.numel():
+        smallest, largest = extremes(x - constant if constant.ndim else x)
+        offset = 0.0 if constant.ndim else constant.item()
+        if -far < smallest - offset and (largest - offset < far or not constant.requires_grad):
+            return torch.logaddexp(x, constant)
+    apart = x - constant
+    is_far = apart.abs() > far
+    near = torch.logaddexp(torch.where(is_far, constant, x), constant)
+    # the ratio is 1 where it does not count: abs has no second derivative at 0
+    ratio = torch.exp(-torch.where(is_far, apart, 1.0).abs())
+    return torch.where(is_far, torch.maximum(x, constant) + ratio, near)
+
+
 def softplus(x: Tensor) -> Tensor:
     """Compute log(1 + e^x) with all digits, in every floating type."""
-    return torch.logaddexp(x, x.new_zeros(()))
+    return log_add_exp(x, x.new_zeros(()))

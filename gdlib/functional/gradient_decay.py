@@ -12,6 +12,7 @@ from gdlib.functional import _fused
 from gdlib.functional._arguments import (
     Reduction,
     derived_forwards,
+    log_add_exp,
     over_classes,
     tensor_by_keyword,
 )
@@ -31,7 +32,7 @@ def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
         log_beta = torch.log(torch.ones((), dtype=wide, device=x.device) * beta).to(x.dtype)
     else:
         log_beta = x.new_full((), math.log(beta))
-    return torch.logaddexp(x, log_beta)  # J = log(e^x + β)
+    return log_add_exp(x, log_beta)  # J = log(e^x + β)
 
 
 @tensor_by_keyword("beta", 2)

@@ -17,7 +17,7 @@ from gdlib.functional._arguments import (
     compute_in,
     is_whole,
 )
-from gdlib.functional._fused import against_classes, is_batch, serves, times
+from gdlib.functional._fused import against_classes, incoming, is_batch, serves, times
 from gdlib.functional._reduction import Batch
 from gdlib.functional.gradient_decay import gd_cross_entropy
 
@@ -140,21 +140,21 @@ class _BlockwiseLinear(torch.autograd.Function):
         *parts: Tensor,
     ) -> Tensor:
         """Compute one block of rows after another."""
-        ctx.save_for_backward(scales, target, *parts)
-        ctx.functions = blocks, eager
         summed = blocks.batch.reduction != "none"
         losses, gradients = blocks.run(parts, scales if summed else None, ctx.needs_input_grad[4:])
-        ctx.gradients = gradients if summed else None
+        ctx.functions = blocks, eager
+        ctx.handed_over = not summed
+        # saved, and not kept as attributes, so that activation checkpoints can drop them
+        ctx.save_for_backward(scales, target, *parts, *gradients)
         return blocks.batch.reduce_samples(losses, weighted=False)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Multiply the gradients by the incoming one, or make them now if they are not there."""
-        scales, _, *parts = ctx.saved_tensors
-        blocks, eager = ctx.functions
         needed = ctx.needs_input_grad[4:]
-        gradients = ctx.gradients
-        ctx.gradients = None  # drop our reference so that autograd can take the buffers
+        scales, _, *saved = ctx.saved_tensors
+        parts, gradients = saved[: len(needed)], saved[len(needed) :]
+        blocks, eager = ctx.functions
         again = torch.is_grad_enabled()  # to be derived again
         if again or (grad.ndim and is_batch(grad)):
             with torch.enable_grad():
@@ -165,12 +165,18 @@ class _BlockwiseLinear(torch.autograd.Function):
                 )
             )
             return *[None] * 4, *(next(made) if wanted else None for wanted in needed)
-        if gradients is None:  # none yet, or the graph is used again
-            scales = scales * grad.unsqueeze(1) if grad.ndim else scales
+        counted = blocks.batch.valid.unsqueeze(1)
+        if ctx.handed_over:  # none yet, or the graph is used again
+            scales = scales * incoming(grad, counted) if grad.ndim else scales
             _, gradients = blocks.run(parts, scales, needed)
+        ctx.handed_over = True
+        # tensors of their own, whose memory autograd can take
+        gradients = [None if gradient is None else gradient.data for gradient in gradients]
         if not grad.ndim:
+            of_samples, of_all = incoming(grad, counted), incoming(grad, counted.any())
             gradients = [
-                None if gradient is None else times(gradient, grad) for gradient in gradients
+                None if gradient is None else times(gradient, of_all if place else of_samples)
+                for place, gradient in enumerate(gradients)
             ]
         return *[None] * 4, *gradients
 
