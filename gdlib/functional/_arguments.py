@@ -390,14 +390,8 @@ def log_add_exp(x: Tensor, constant: Tensor) -> Tensor:
     It is :func:`torch.logaddexp`, and for numbers far apart the larger one plus the ratio, whose
     derivatives are as accurate. The constant broadcasts to x.
     """
-    far = _FAR.get(x.dtype, 43.0)
-    if readable(x) and readable(constant) and x.numel():
-        smallest, largest = extremes(x - constant if constant.ndim else x)
-        offset = 0.0 if constant.ndim else constant.item()
-        if -far < smallest - offset and (largest - offset < far or not constant.requires_grad):
-            return torch.logaddexp(x, constant)
     apart = x - constant
-    is_far = apart.abs() > far
+    is_far = apart.abs() > _FAR[x.dtype]
     near = torch.logaddexp(torch.where(is_far, constant, x), constant)
     # the ratio is 1 where it does not count: abs has no second derivative at 0
     ratio = torch.exp(-torch.where(is_far, apart, 1.0).abs())
@@ -405,5 +399,11 @@ def log_add_exp(x: Tensor, constant: Tensor) -> Tensor:
 
 
 def softplus(x: Tensor) -> Tensor:
-    """Compute log(1 + e^x) with all digits, in every floating type."""
-    return log_add_exp(x, x.new_zeros(()))
+    """Compute log(1 + e^x) with all digits, in every floating type.
+
+    So has it first and second derivatives.
+    """
+    zero = x.new_zeros(())
+    if readable(x) and x.numel() and x.data.amin().item() > -_FAR[x.dtype]:
+        return torch.logaddexp(x, zero)  # the same in fewer operations
+    return log_add_exp(x, zero)

@@ -35,6 +35,20 @@ _is_legacy_batch: Callable[[Tensor], bool] = getattr(
     getattr(torch._C, "_functorch", None), "is_legacy_batchedtensor", lambda tensor: True
 )
 
+_default_hooks: Callable[[bool], object] = getattr(
+    torch._C._autograd, "_top_saved_tensors_default_hooks", lambda tracing: True
+)
+
+
+def hooks_watch() -> bool:
+    """Say whether hooks ask for all tensors that a backward pass needs.
+
+    An activation checkpoint is one; :func:`torch.autograd.graph.saved_tensors_hooks` sets them.
+    They see what ``save_for_backward`` gets, from which autograd cannot take the buffer. Where
+    PyTorch cannot tell, they always may.
+    """
+    return _default_hooks(False) is not None
+
 
 def is_batch(gradient: Tensor) -> bool:
     """Say whether an incoming gradient stands for many.
@@ -71,30 +85,33 @@ class GradientInForward(torch.autograd.Function):
     ) -> Tensor:
         """Compute the loss, and the gradient for a gradient of 1."""
         loss, gradient, *counted = make(logits)
-        ctx.functions = make, eager
-        ctx.handed_over = False
-        # saved, and not kept as an attribute, so that activation checkpoints can drop it
-        ctx.save_for_backward(logits, gradient, counted[0] if counted else None, *watched)
+        ctx.functions = make, eager, *counted
+        watches = hooks_watch()
+        ctx.gradient = None if watches else gradient
+        ctx.save_for_backward(logits, gradient if watches else None, *watched)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Multiply the gradient by the incoming one."""
-        logits, gradient, counted, *_ = ctx.saved_tensors
-        make, eager = ctx.functions
+        gradient = ctx.gradient
+        ctx.gradient = None  # drop our reference so that autograd can take the buffer
+        make, eager, *counted = ctx.functions
         others = (None,) * (len(ctx.needs_input_grad) - 1)
         if torch.is_grad_enabled():  # to be derived again
+            logits = ctx.saved_tensors[0]
             return *torch.autograd.grad(eager(logits), logits, grad, create_graph=True), *others
-        if ctx.handed_over:  # a graph that is used again
-            gradient = make(logits)[1]
-        ctx.handed_over = True
-        gradient = gradient.data  # a tensor of its own, whose memory autograd can take
+        if gradient is None:
+            logits, saved, *_ = ctx.saved_tensors
+            if saved is not None:  # a hook may hold it still
+                return saved * incoming(grad, *counted), *others
+            gradient = make(logits)[1]  # a graph that is used again
         if grad.ndim or not grad.is_cpu or is_batch(grad) or grad.item() != 1.0:
-            gradient = times(gradient, incoming(grad, counted))
+            gradient = times(gradient, incoming(grad, *counted))
         return gradient, *others
 
 
-def incoming(grad: Tensor, counted: Tensor | None) -> Tensor:
+def incoming(grad: Tensor, counted: Tensor | None = None) -> Tensor:
     """Shape an incoming gradient as a factor of the logits' gradient.
 
     It is 0 for samples that do not count, since the 0 of their gradient times NaN would be NaN.

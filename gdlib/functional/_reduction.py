@@ -240,14 +240,16 @@ def _rows_that_count(target: Tensor, dim: int) -> Tensor:
     counted = total != 0.0
     if readable(total):
         smallest, largest = extremes(target, 0.0)
-        off = torch.where(counted, total - 1.0, 0.0).abs()
-        if not (smallest >= -_SLACK and extremes(off, 0.0)[1] <= _SLACK):
+        least, most = extremes(total)
+        if least < 1 - _SLACK:  # are these rows all 0?
+            least, _ = extremes(torch.where(counted, total, 1.0))
+        if not (smallest >= -_SLACK and 1 - _SLACK <= least and most <= 1 + _SLACK):
             raise ValueError(
                 "target has the shape of input and must hold class probabilities, which are >= 0 "
                 "and sum to 1 over the classes, or are all 0 for a sample that does not count; got "
-                f"values from {smallest:.4g} to {largest:.4g} and sums from {total.min():.4g} to "
-                f"{total.max():.4g}. Make probabilities of logits by torch.softmax, and divide "
-                "counts by their sum"
+                f"values from {smallest:.4g} to {largest:.4g} and sums from {least:.4g} to "
+                f"{most:.4g}. Make probabilities of logits by torch.softmax, and divide counts by "
+                "their sum"
             )
     return counted
 

@@ -17,7 +17,14 @@ from gdlib.functional._arguments import (
     compute_in,
     is_whole,
 )
-from gdlib.functional._fused import against_classes, incoming, is_batch, serves, times
+from gdlib.functional._fused import (
+    against_classes,
+    hooks_watch,
+    incoming,
+    is_batch,
+    serves,
+    times,
+)
 from gdlib.functional._reduction import Batch
 from gdlib.functional.gradient_decay import gd_cross_entropy
 
@@ -143,9 +150,10 @@ class _BlockwiseLinear(torch.autograd.Function):
         summed = blocks.batch.reduction != "none"
         losses, gradients = blocks.run(parts, scales if summed else None, ctx.needs_input_grad[4:])
         ctx.functions = blocks, eager
-        ctx.handed_over = not summed
-        # saved, and not kept as attributes, so that activation checkpoints can drop them
-        ctx.save_for_backward(scales, target, *parts, *gradients)
+        kept = gradients if summed else None
+        watches = hooks_watch()
+        ctx.gradients = None if watches else kept
+        ctx.save_for_backward(scales, target, *parts, *(kept or () if watches else ()))
         return blocks.batch.reduce_samples(losses, weighted=False)
 
     @staticmethod
@@ -153,8 +161,10 @@ class _BlockwiseLinear(torch.autograd.Function):
         """Multiply the gradients by the incoming one, or make them now if they are not there."""
         needed = ctx.needs_input_grad[4:]
         scales, _, *saved = ctx.saved_tensors
-        parts, gradients = saved[: len(needed)], saved[len(needed) :]
+        parts, seen = saved[: len(needed)], saved[len(needed) :]
         blocks, eager = ctx.functions
+        gradients = ctx.gradients
+        ctx.gradients = None  # drop our reference so that autograd can take the buffers
         again = torch.is_grad_enabled()  # to be derived again
         if again or (grad.ndim and is_batch(grad)):
             with torch.enable_grad():
@@ -166,19 +176,16 @@ class _BlockwiseLinear(torch.autograd.Function):
             )
             return *[None] * 4, *(next(made) if wanted else None for wanted in needed)
         counted = blocks.batch.valid.unsqueeze(1)
-        if ctx.handed_over:  # none yet, or the graph is used again
-            scales = scales * incoming(grad, counted) if grad.ndim else scales
-            _, gradients = blocks.run(parts, scales, needed)
-        ctx.handed_over = True
-        # tensors of their own, whose memory autograd can take
-        gradients = [None if gradient is None else gradient.data for gradient in gradients]
-        if not grad.ndim:
-            of_samples, of_all = incoming(grad, counted), incoming(grad, counted.any())
-            gradients = [
-                None if gradient is None else times(gradient, of_all if place else of_samples)
-                for place, gradient in enumerate(gradients)
-            ]
-        return *[None] * 4, *gradients
+        if grad.ndim:
+            return *[None] * 4, *blocks.run(parts, scales * incoming(grad, counted), needed)[1]
+        multiply = torch.mul if seen else times  # a hook may hold them still
+        if gradients is None:  # or the graph is used again
+            gradients = seen or blocks.run(parts, scales, needed)[1]
+        of_samples, of_all = incoming(grad, counted), incoming(grad, counted.any())
+        return *[None] * 4, *(
+            None if gradient is None else multiply(gradient, of_all if place else of_samples)
+            for place, gradient in enumerate(gradients)
+        )
 
 
 @dataclasses.dataclass
