@@ -106,7 +106,8 @@ def arcface_cross_entropy(
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
             C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices: one value
             for each sample.
         margin: :math:`m \ge 0` in radians, as ``scale``. The original has s = 64, m = 0.5;
@@ -185,7 +186,8 @@ def cosface_cross_entropy(
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
             C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices.
         margin: :math:`m \ge 0`, in units of the cosine, as ``scale``. The defaults are CosFace's;
             AM-Softmax has s = 30, m = 0.35.
@@ -258,7 +260,8 @@ def sphereface_cross_entropy(
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
             C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         scale: :math:`s \ge 0`, a number or a tensor that broadcasts to the class indices.
         margin: :math:`m`, a whole number >= 1; the original's is 4.
         annealing: :math:`\lambda \ge 0`; the true logit is :math:`s (\lambda \cos\theta +
@@ -336,7 +339,8 @@ def l_softmax_cross_entropy(
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
             the input, or float32 under autocast, as PyTorch's own losses do.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         norms: :math:`\lVert w_i \rVert \lVert h \rVert`, of a shape that broadcasts to that of
             ``input``; :class:`gdlib.heads.NormedLinear` makes both. Where it is 0 the angle counts
             as a right one. On the CPU norms that are below 0 or below their logits are refused.
@@ -418,7 +422,8 @@ def adacos_cross_entropy(
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
             C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None
             for :func:`adacos_fixed_scale`.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
@@ -627,7 +632,8 @@ def arcgrad_cross_entropy(
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
             C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         scale: :math:`s > 0` in 1/radian, a number or a tensor that broadcasts to the class indices.
             Table I has 30 and 5, CIFAR 10.
         gap: instead of a scale, the gap in radians, > 0, that :func:`arcgrad_scale` makes it from.

@@ -249,14 +249,14 @@ class TestHooksOfSavedTensors:
         def numbers() -> int:
             gc.collect()
             alive = (one for one in gc.get_objects() if issubclass(type(one), Tensor))
-            return sum(one.numel() for one in alive)
+            return sum(one.numel() for one in alive if not one.is_meta)
 
         h, w = torch.randn(64, 5, requires_grad=True), torch.randn(300, 5, requires_grad=True)
         y = torch.randint(0, 300, (64,))
         expected = torch.autograd.grad(loss_fn(h, w, y), (h, w))
         before = numbers()
-        loss = checkpoint(loss_fn, h, w, y, use_reentrant=False)
-        assert numbers() - before < 100
+        loss = checkpoint(loss_fn, h, w, y, use_reentrant=False, preserve_rng_state=False)
+        assert numbers() - before < 64 * 5
         for found, wanted in zip(torch.autograd.grad(loss, (h, w)), expected, strict=True):
             assert torch.equal(found, wanted)
 
