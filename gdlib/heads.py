@@ -24,6 +24,7 @@ from gdlib.functional._arguments import (
     compute_in,
     extremes,
     is_whole,
+    keep,
     readable,
     without_autocast,
 )
@@ -193,8 +194,11 @@ class ClassCenters(_Head):
         Nothing happens in evaluation mode, or where the optimiser moves them.
         """
         if self.training and self.rate is not None:
-            self.centers.copy_(
-                center_update(features, target, self.centers, self.rate, ignore_index=ignore_index)
+            keep(
+                self.centers,
+                center_update(features, target, self.centers, self.rate, ignore_index=ignore_index),
+                owner="ClassCenters",
+                instead="give a stack of R runs as [R, N, D] to ClassCenters(features, classes, runs=R)",
             )
 
 

@@ -83,6 +83,24 @@ def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
     return smallest.item(), largest.item()
 
 
+def keep(state: Tensor, value: Tensor, *, owner: str, instead: str) -> None:
+    """Put a value into a buffer.
+
+    Where a ``torch.func`` transform does not allow that, the error says what to do instead.
+    """
+    if torch.compiler.is_compiling() or not transforms_active():
+        state.copy_(value)
+        return
+    try:
+        state.copy_(value)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"{owner} changes its state with each batch, which torch.func.vmap, grad and the other "
+            f"transforms allow only for state that is given to the function they transform; "
+            f"{instead}, or call eval(), after which the state stays as it is"
+        ) from error
+
+
 # --- a tensor in the place of class weights ---
 
 
@@ -239,6 +257,8 @@ def check_parameter(
     """Check a number, or a tensor that must broadcast to one value for each sample."""
     if not isinstance(value, Tensor):
         return check_number(name, value, bound)
+    if value.numel() == 1 and value.ndim > len(index_shape):
+        value = value.reshape(())  # FSDP makes a learnt scalar [1], also beside logits [C]
     if not broadcasts(value.shape, index_shape):
         raise ValueError(
             f"{name} of shape {list(value.shape)} does not broadcast to one value for each sample, "
@@ -364,6 +384,8 @@ def over_classes(value: Any, logits: Tensor, dtype: torch.dtype | None = None) -
         return value
     class_dim = min(1, logits.ndim - 1)
     value = value.to(logits.device, dtype or logits.dtype)
+    if value.numel() == 1 and value.ndim >= logits.ndim:
+        value = value.reshape(())
     return value.expand(logits.shape[:class_dim] + logits.shape[class_dim + 1 :]).unsqueeze(
         class_dim
     )
