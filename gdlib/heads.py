@@ -198,7 +198,7 @@ class ClassCenters(_Head):
                 self.centers,
                 center_update(features, target, self.centers, self.rate, ignore_index=ignore_index),
                 owner="ClassCenters",
-                instead="give a stack of R runs as [R, N, D] to ClassCenters(features, classes, runs=R)",
+                instead="give a stack of R runs as [R, N, D] to ClassCenters(..., runs=R)",
             )
 
 

@@ -63,9 +63,9 @@ def gd_cross_entropy(
 
     For class probabilities :math:`t`, and for label smoothing, every class contributes as its
     :math:`-\log p_c` would: :math:`J = \sum_c t_c \left(-\log p_c + \log(1 + (\beta - 1)
-    p_c)\right)`, in which a share of 0 of an infinite loss is 0. With ``beta=1`` the function equals
+    p_c)\right)`, and a share of 0 of an infinite loss is 0. With ``beta=1`` the function equals
     :func:`torch.nn.functional.cross_entropy` for every other argument, to rounding; but the mean
-    leaves out rows of zeros in the place of class probabilities, by which PyTorch divides.
+    leaves out rows of zeros in the place of class probabilities, which PyTorch counts.
 
     Args:
         input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import io
 import math
+import time
 import warnings
 from collections.abc import Callable
 
 import mpmath as mp
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from gdlib import functional, heads
+from gdlib import calibration, functional, heads, losses
 from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
 from gdlib.functional._arguments import log_add_exp
 
@@ -372,3 +376,232 @@ class TestSoftTargets:
             torch.testing.assert_close(mapped[0], expected)
             slopes = torch.func.grad(loss_fn)(z, shares)
             assert torch.equal(slopes[3], torch.zeros(3)) and slopes.isfinite().all()
+
+
+class TestAdaCos:
+    """pytorch-adacos#6: B_avg grows without end."""
+
+    @staticmethod
+    def collapsed(mean: float) -> tuple[Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        cosine = mean + 0.02 * torch.randn(64, 10, generator=generator)
+        return cosine.clamp(-1, 1), torch.randint(0, 10, (64,), generator=generator)
+
+    @pytest.mark.parametrize("mean", [0.95, -0.95])
+    def test_collapsed_features_stop_at_the_bound_and_it_is_said(self, mean: float) -> None:
+        cosine, labels = self.collapsed(mean)
+        for bound in (1000.0, 50.0):
+            loss_fn = losses.AdaCosLoss(10, maximum_scale=bound)
+            with pytest.warns(RuntimeWarning, match=f"has reached maximum_scale={bound:g}"):
+                for _ in range(200):
+                    loss = loss_fn(cosine, labels)
+            assert abs(loss_fn.scale) == bound and loss.isfinite()
+        published = losses.AdaCosLoss(10, maximum_scale=None)
+        for _ in range(200):
+            published(cosine, labels)
+        assert abs(published.scale) > 1e5
+
+    def test_a_scale_below_the_bound_is_the_published_one(self) -> None:
+        cosine, labels = self.collapsed(0.2)
+        scales = []
+        for bound in (None, 1000.0):
+            loss_fn = losses.AdaCosLoss(10, maximum_scale=bound)
+            for _ in range(20):
+                loss_fn(cosine, labels)
+            scales.append(loss_fn.scale)
+        assert torch.equal(*scales)
+        bounded = functional.adacos_scale(cosine, labels, 2.0, maximum_scale=1.5)
+        assert bounded == 1.5 < functional.adacos_scale(cosine, labels, 2.0)
+
+    def test_bounds_that_leave_no_scale_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="minimum_scale must not be above maximum_scale"):
+            losses.AdaCosLoss(10, minimum_scale=3.0, maximum_scale=2.0)
+        with pytest.raises(ValueError, match="maximum_scale must be a finite number > 0"):
+            losses.AdaCosLoss(10, maximum_scale=0.0)
+        assert losses.AdaCosLoss(10, maximum_scale=1.0).scale == 1.0
+
+
+class TestStateUnderTransforms:
+    """functorch#384, functorch#505, ResDAG#261: ensembles by vmap, and state changed in place."""
+
+    def test_the_error_says_what_to_do(self) -> None:
+        cosine, labels = torch.rand(2, 4, 4), torch.tensor([0, 1, 2, 3])
+        adacos, centers = losses.AdaCosLoss(4), heads.ClassCenters(4, 4)
+        sphereface = losses.SphereFaceLoss(annealing=lambda step: 1.0)
+        for transform in (torch.func.vmap, torch.func.grad):
+            with pytest.raises(RuntimeError, match=r"AdaCosLoss changes its state.*runs=R\)"):
+                transform(lambda c: adacos(c, labels))(
+                    cosine if transform is torch.func.vmap else cosine[0]
+                )
+        with pytest.raises(RuntimeError, match=r"ClassCenters changes its state.*runs=R\)"):
+            torch.func.vmap(lambda h: centers.update(h, labels) or h.sum())(cosine)
+        with pytest.raises(RuntimeError, match="SphereFaceLoss changes .*annealing as a number"):
+            torch.func.grad(lambda c: sphereface(c, labels))(cosine[0])
+        assert adacos.scale == losses.AdaCosLoss(4).scale and sphereface.steps == 0
+
+    def test_what_it_advises_works(self) -> None:
+        cosine, labels = torch.rand(2, 4, 4), torch.tensor([0, 1, 2, 3])
+        stack = losses.AdaCosLoss(4, runs=2)
+        stack(cosine, labels.expand(2, 4))
+        alone = losses.AdaCosLoss(4)
+        given = torch.func.vmap(  # state that is an argument of what is transformed
+            lambda scale, c: torch.func.functional_call(alone, {"scale": scale}, (c, labels))
+        )(alone.scale.expand(2).clone(), cosine)
+        for run in range(2):
+            one = losses.AdaCosLoss(4)
+            loss = one(cosine[run], labels)
+            torch.testing.assert_close(stack.scale[run], one.scale)
+            torch.testing.assert_close(given[run], loss)
+        kept = torch.func.vmap(lambda c: alone.eval()(c, labels))(cosine)
+        torch.testing.assert_close(kept[1], alone(cosine[1], labels))
+
+    def test_a_loss_with_a_tensor_takes_one_for_each_run(self) -> None:
+        z, labels = torch.randn(2, 4, 3), torch.tensor([0, 1, 2, 0])
+        for beta in (torch.tensor(1.0), torch.nn.Parameter(torch.tensor(1.0))):
+            loss_fn = losses.GDCrossEntropyLoss(beta=beta)
+            found = torch.func.vmap(
+                lambda b, z: torch.func.functional_call(loss_fn, {"beta": b}, (z, labels))  # noqa: B023
+            )(torch.tensor([0.1, 5.0]), z)
+            for run, number in enumerate((0.1, 5.0)):
+                torch.testing.assert_close(found[run], gd_cross_entropy(z[run], labels, number))
+
+
+class TestCalibration:
+    @pytest.mark.parametrize("scaling", [calibration.TemperatureScaling, calibration.VectorScaling])
+    def test_what_was_fitted_is_saved_and_loaded(self, scaling: type) -> None:
+        """lerobot#2877, SUAVE#36: a temperature that a checkpoint loses."""
+        generator = torch.Generator().manual_seed(0)
+        z, labels = (
+            3 * torch.randn(60, 3, generator=generator, dtype=torch.float64),
+            torch.randint(0, 3, (60,), generator=generator),
+        )
+        fitted = scaling().fit(z, labels)
+        expected = fitted.transform(z)
+        for what in (fitted.state_dict(), fitted):
+            file = io.BytesIO()
+            torch.save(what, file)
+            file.seek(0)
+            found = torch.load(file, weights_only=True)
+            if isinstance(found, dict):
+                state, found = found, scaling()
+                found.load_state_dict(state)
+            assert torch.equal(found.transform(z), expected)
+        assert torch.equal(scaling(**fitted.state_dict()).transform(z), expected)
+        for wrong in ({}, {"scale": 1.0}):
+            with pytest.raises(ValueError, match="the state of .*Scaling holds"):
+                scaling().load_state_dict(wrong)
+        with pytest.raises(calibration.NotFittedError):
+            scaling().state_dict()
+
+    def test_a_number_that_is_no_temperature_is_refused(self) -> None:
+        assert calibration.TemperatureScaling(1.6).temperature == 1.6
+        for wrong in (0.0, -1.0, NAN, INF, "1.6", True, torch.ones(2)):
+            with pytest.raises(ValueError, match="temperature must be a finite number > 0"):
+                calibration.TemperatureScaling(wrong)
+        for wrong in ({"weight": [1.0]}, {"weight": [1.0], "bias": [0.0, 0.0]}):
+            with pytest.raises(ValueError, match="weight and bias"):
+                calibration.VectorScaling(**wrong)
+
+    def test_two_classes_as_one_column(self) -> None:
+        """PyHealth#1215, netcal#38, MAPIE#142."""
+        p, labels = torch.tensor([0.9, 0.2, 0.7]), torch.tensor([1, 0, 0])
+        way_out = r"For a binary problem.*: torch.stack\(\[1 - probs(\[:, 0\])?, "
+        for probs in (p, p[:, None], p.numpy(), p.numpy()[:, None]):
+            for measure in (
+                calibration.expected_calibration_error,
+                calibration.calibration_bins,
+                calibration.bootstrap_calibration,
+                calibration.brier_score,
+            ):
+                for given in (labels, torch.zeros_like(labels)):
+                    with pytest.raises(ValueError, match=way_out):
+                        measure(probs, given)
+        followed = torch.stack([1 - p, p], 1)
+        found = calibration.expected_calibration_error(followed, labels)
+        assert found == pytest.approx((0.1 + 0.2 + 0.7) / 3)
+        with pytest.raises(ValueError, match=r"torch.stack\(\[0 \* logits, logits\], 1\)"):
+            calibration.TemperatureScaling().fit(p.logit(), labels)
+
+    @pytest.mark.parametrize("scheme", ["width", "mass"])
+    @pytest.mark.parametrize(
+        "measure",
+        [
+            calibration.expected_calibration_error,
+            calibration.maximum_calibration_error,
+            calibration.debiased_calibration_error,
+        ],
+    )
+    def test_intervals_for_other_bins(self, measure: Callable[..., float], scheme: str) -> None:
+        """skore#2938, scikit-learn#30664: 15 bins cost what 10 do, however they are asked for."""
+        rng = np.random.default_rng(0)
+        probs = rng.dirichlet(np.ones(5), 400)
+        labels = rng.integers(5, size=400)
+        asked = functools.partial(measure, n_bins=15, scheme=scheme)
+        found = calibration.bootstrap_calibration(
+            probs, labels, measure, n_bins=15, scheme=scheme, resamples=30
+        )
+        slow = calibration.bootstrap_calibration(
+            probs, labels, lambda p, y: asked(p, y), resamples=30
+        )
+        assert found.estimate == slow.estimate
+        assert found == pytest.approx(slow, abs=1e-12)
+        assert found == calibration.bootstrap_calibration(probs, labels, asked, resamples=30)
+        with pytest.raises(TypeError, match="measure must be a function"):
+            calibration.bootstrap_calibration(
+                probs, labels, calibration.brier_score, n_bins=15, resamples=3
+            )
+
+    def test_other_bins_take_the_time_of_the_default(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        probs = torch.softmax(2 * torch.randn(10_000, 100, generator=generator), 1)
+        labels = torch.randint(0, 100, (10_000,), generator=generator)
+        seconds = []
+        for options in ({}, {"n_bins": 15}, {"scheme": "mass"}):
+            before = time.thread_time()
+            calibration.bootstrap_calibration(probs, labels, resamples=60, **options)
+            seconds.append(time.thread_time() - before)
+        assert max(seconds) < 4 * seconds[0]  # it was 28 times
+
+
+ONE_NUMBER = {
+    "beta": lambda one: losses.GDCrossEntropyLoss(beta=one),
+    "temperature": lambda one: losses.GDCrossEntropyLoss(temperature=one),
+    "margin": lambda one: losses.SoftMarginLoss(margin=one),
+    "gamma": lambda one: losses.FocalLoss(gamma=one),
+    "q": lambda one: losses.GeneralizedCrossEntropyLoss(q=one),
+    "epsilon": lambda one: losses.Poly1CrossEntropyLoss(epsilon=one),
+    "margin of the hinge": lambda one: losses.MultiClassHingeLoss(margin=one),
+    "reg_lambda": lambda one: losses.LargeMarginLoss(reg_lambda=one, margin=one),
+    "arcface": lambda one: losses.ArcFaceLoss(scale=one, margin=one),
+    "cosface": lambda one: losses.CosFaceLoss(scale=one, margin=one),
+    "sphereface": lambda one: losses.SphereFaceLoss(scale=one),
+    "arcgrad": lambda one: losses.ArcGradLoss(scale=one),
+    "gap": lambda one: losses.ArcGradLoss(gap=one),
+    "likelihood": lambda one: losses.GaussianMixtureLoss(margin=one, likelihood_weight=one),
+}
+
+
+@pytest.mark.parametrize("make", ONE_NUMBER.values(), ids=ONE_NUMBER.keys())
+def test_a_learnt_number_of_shape_1_is_a_scalar(make: Callable[[Tensor], losses.Loss]) -> None:
+    """FSDP (fully_shard) refuses scalar parameters and asks for a tensor of one number."""
+    z = torch.tensor([0.9, 0.1, 0.3])
+    for given, label in ((z, torch.tensor(1)), (z[None], torch.tensor([1]))):
+        found = []
+        for shape in ((), (1,)):
+            one = torch.nn.Parameter(torch.full(shape, 0.5))
+            loss_fn = make(one)
+            loss = loss_fn(given, label)
+            loss.backward()
+            found.append((loss.detach(), one.grad.reshape(()), loss_fn.logits(given).detach()))
+        torch.testing.assert_close(*found)
+
+
+def test_a_number_of_shape_1_in_other_functions() -> None:
+    one, p = torch.tensor([0.5]), torch.tensor([0.7, 0.2, 0.1])
+    for function in (calibration.beta_link, calibration.inverse_beta_link):
+        assert torch.equal(function(p, one), function(p, 0.5))
+    nll = torch.tensor(0.3)
+    assert torch.equal(functional.gd_from_nll(nll, one), functional.gd_from_nll(nll, 0.5))
+    cosine, label = p[None], torch.tensor([0])
+    for scale in (one, 0.5):
+        assert functional.adacos_scale(cosine, label, scale).shape == ()
