@@ -22,7 +22,10 @@ from gdlib.functional._arguments import (
     check_runs,
     check_seeds,
     compute_in,
+    extremes,
     is_whole,
+    keep,
+    readable,
     without_autocast,
 )
 from gdlib.functional.distance import check_rate
@@ -191,8 +194,11 @@ class ClassCenters(_Head):
         Nothing happens in evaluation mode, or where the optimiser moves them.
         """
         if self.training and self.rate is not None:
-            self.centers.copy_(
-                center_update(features, target, self.centers, self.rate, ignore_index=ignore_index)
+            keep(
+                self.centers,
+                center_update(features, target, self.centers, self.rate, ignore_index=ignore_index),
+                owner="ClassCenters",
+                instead="give a stack of R runs as [R, N, D] to ClassCenters(..., runs=R)",
             )
 
 
@@ -264,13 +270,22 @@ def _check_vectors(name: str, vectors: object) -> None:
         raise ValueError(f"{name} must be a floating tensor of vectors; got {given}")
 
 
-def _norm(vectors: Tensor, dim: int) -> Tensor:
-    return torch.linalg.vector_norm(vectors, dim=dim, keepdim=True)
+def _norm(vectors: Tensor, dim: int, least: float = 0.0) -> Tensor:
+    """Compute lengths; one that is not above the least is 0 and has no derivatives.
+
+    PyTorch's second derivative of a length of 0 is NaN.
+    """
+    length = torch.linalg.vector_norm(vectors, dim=dim, keepdim=True)
+    if readable(length) and extremes(length)[0] > least:
+        return length
+    short = length.detach() <= least
+    length = torch.linalg.vector_norm(torch.where(short, 1.0, vectors), dim=dim, keepdim=True)
+    return torch.where(short, 0.0, length)
 
 
 def _unit(vectors: Tensor, dim: int) -> Tensor:
-    length = _norm(vectors, dim)
-    return vectors / torch.where(length > _SMALLEST_NORM, length, 1.0)
+    length = _norm(vectors, dim, _SMALLEST_NORM)
+    return vectors / torch.where(length > 0.0, length, 1.0)
 
 
 def _initial_vectors(

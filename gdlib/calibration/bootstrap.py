@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Hashable
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gdlib.calibration import errors
-from gdlib.calibration.bins import CalibrationBins, bins_of
+from gdlib.calibration.bins import CalibrationBins, Scheme, bins_of
 from gdlib.calibration.inputs import ArrayOrTensor, IntArray, predictions, samples
 
 # Measures that need no more of a sample than its confidence and whether it is right: their
@@ -36,6 +37,8 @@ def bootstrap_calibration(
     labels: ArrayOrTensor,
     measure: Callable[..., float] = errors.expected_calibration_error,
     *,
+    n_bins: int | None = None,
+    scheme: Scheme | None = None,
     resamples: int = 1_000,
     level: float = 0.95,
     seed: int = 0,
@@ -60,9 +63,10 @@ def bootstrap_calibration(
             least.
         labels: true class indices, shape ``[N]`` or ``[N, d1, ...]``.
         measure: a function of probabilities and labels, such as
-            :func:`classwise_calibration_error`; with options,
-            ``functools.partial(expected_calibration_error, n_bins=15)``. It gets ``[N, C]`` and
-            ``[N]``, as two tensors on the CPU if ``probs`` is one, else as arrays.
+            :func:`classwise_calibration_error`, or a :func:`functools.partial` of one. It gets
+            ``[N, C]`` and ``[N]``, as two tensors on the CPU if ``probs`` is one, else as arrays.
+        n_bins: given to the measure; None for its own default.
+        scheme: ``"width"`` or ``"mass"``, given to the measure; None for its own default.
         resamples: number of resamples.
         level: nominal coverage, between 0 and 1.
         seed: of the resampling; the same seed gives the same interval.
@@ -95,6 +99,10 @@ def bootstrap_calibration(
     if y.size < 2:
         raise ValueError("a bootstrap interval needs at least two samples, not 1")
     counted, _ = samples(probs, labels, ignore_index, "probs")
+    options = {"n_bins": n_bins, "scheme": scheme}
+    options = {name: value for name, value in options.items() if value is not None}
+    if options:
+        measure = functools.partial(measure, **options)
     tensors = counted.detach().cpu(), torch.from_numpy(y)
     given = tensors if isinstance(probs, Tensor) else (tensors[0].numpy(), y)
     try:
@@ -106,7 +114,7 @@ def bootstrap_calibration(
         ) from error
     if not math.isfinite(estimate):
         raise ValueError(f"the measure is {estimate}; an interval needs a finite one")
-    of_bins = _OF_BINS.get(measure) if isinstance(measure, Hashable) else None
+    of_bins, how = _of_bins(measure)
     if of_bins is not None:
         # Samples in the order of their confidence, drawn as counts: values in order are binned
         # several times as fast.
@@ -118,7 +126,7 @@ def bootstrap_calibration(
         def of_resample(index: IntArray) -> float:
             times = np.bincount(place[index], minlength=y.size)
             resampled = confidence.repeat(times), correct.repeat(times)
-            return of_bins(bins_of(*resampled, 10, "width", dtype))  # defaults of these measures
+            return of_bins(bins_of(*resampled, **how, dtype=dtype))
     else:
 
         def of_resample(index: IntArray) -> float:
@@ -138,3 +146,17 @@ def bootstrap_calibration(
     if values.min() >= 0:
         low, high = max(0.0, low), max(0.0, high)
     return CalibrationInterval(estimate, float(low), float(high))
+
+
+def _of_bins(
+    measure: Callable[..., float],
+) -> tuple[Callable[[CalibrationBins], float] | None, dict[str, Any]]:
+    """Return what a measure reads from the bins, and how these are made; None for another one."""
+    how: dict[str, Any] = {"n_bins": 10, "scheme": "width"}  # defaults of these measures
+    if isinstance(measure, functools.partial):  # one of another is flat
+        if measure.args or not measure.keywords.keys() <= how.keys():
+            return None, how
+        how |= measure.keywords
+        measure = measure.func
+    known = (of_bins for function, of_bins in _OF_BINS.items() if function is measure)
+    return next(known, None), how

@@ -98,7 +98,7 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
         behind = f". They do over dimension 1: give {name}.movedim(1, -1)" if second else ""
         raise ValueError(
             f"{name} must sum to 1 over the last dimension; the largest deviation is "
-            f"{deviation:.6g}{behind}"
+            f"{deviation:.6g}{behind}{_of_two_classes(name, p.shape)}"
         )
 
 
@@ -129,7 +129,7 @@ def samples(
     if tensor.ndim < 2 or tensor.numel() == 0:
         raise ValueError(
             f"{of} must have the shape [N, C] or [N, C, d1, ...] and not be empty, not "
-            f"{list(tensor.shape)}"
+            f"{list(tensor.shape)}{_of_two_classes(of, tensor.shape)}"
         )
     if y.is_floating_point():
         raise ValueError(
@@ -145,7 +145,7 @@ def samples(
             f"labels must have the shape {wanted} to go with {of} {list(tensor.shape)}, not "
             f"{list(y.shape)}{behind}"
         )
-    classes = tensor.shape[1]
+    shape, classes = tensor.shape, tensor.shape[1]
     if tensor.ndim > 2:
         tensor = tensor.movedim(1, -1).reshape(-1, classes)
     indices = y.detach().to("cpu", torch.int64).reshape(-1)
@@ -157,5 +157,18 @@ def samples(
     if indices.min() < 0 or indices.max() >= classes:
         raise ValueError(
             f"labels must lie in [0, {classes}); they reach from {indices.min()} to {indices.max()}"
+            f"{_of_two_classes(of, shape)}"
         )
     return tensor, indices.numpy()
+
+
+def _of_two_classes(name: str, shape: torch.Size) -> str:
+    """Say how two classes are given that came as one number for each sample."""
+    if len(shape) != 1 and shape[1:] != (1,):
+        return ""
+    one = name if len(shape) == 1 else f"{name}[:, 0]"
+    other = f"0 * {one}" if name == "logits" else f"1 - {one}"
+    return (
+        ". For a binary problem, with one number for class 1, give two columns: "
+        f"torch.stack([{other}, {one}], 1), or np.stack for arrays"
+    )

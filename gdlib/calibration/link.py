@@ -228,6 +228,8 @@ def _link_arguments(
         raise ValueError(f"beta must be a number or values that broadcast; got {beta!r}") from error
     if not hidden and not (torch.isfinite(b) & (b > 0)).all():
         raise ValueError(f"beta must be finite and positive, not {beta}")
+    if b.numel() == 1:
+        b = b.reshape(())
     try:
         return p, b.expand(p.shape[:-1]).unsqueeze(-1)
     except RuntimeError:

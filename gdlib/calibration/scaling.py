@@ -6,7 +6,8 @@ The fit is a convex minimisation in float64.
 from __future__ import annotations
 
 import math
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -74,6 +75,8 @@ class TemperatureScaling:
         2.0
         >>> torch.softmax(scaling.transform(logits[:1]), 1)
         tensor([[0.7500, 0.2500]])
+        >>> TemperatureScaling(2.0).state_dict()  # for torch.save
+        {'temperature': tensor(2., dtype=torch.float64)}
 
     References:
         Guo, Pleiss, Sun and Weinberger, *On calibration of modern neural networks*, ICML 2017,
@@ -81,6 +84,10 @@ class TemperatureScaling:
     """
 
     _temperature: float | None = None
+
+    def __init__(self, temperature: float | None = None) -> None:
+        if temperature is not None:
+            self._temperature = _positive(temperature)
 
     def __repr__(self) -> str:
         return f"TemperatureScaling(temperature={self._temperature})"
@@ -122,6 +129,23 @@ class TemperatureScaling:
         """
         return _transformed(logits, 1 / self.temperature, 0.0)
 
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return T as a tensor, which :func:`torch.save` and :func:`torch.load` take as it is.
+
+        Raises:
+            NotFittedError: before :meth:`fit`.
+        """
+        return {"temperature": torch.tensor(self.temperature, dtype=torch.float64)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take T from what :meth:`state_dict` returned.
+
+        Raises:
+            ValueError: for another dictionary.
+        """
+        _check_keys(state_dict, {"temperature"}, type(self).__name__)
+        self._temperature = _positive(state_dict["temperature"])
+
 
 class VectorScaling:
     r"""Give each class a scale and a bias, chosen on a validation split.
@@ -155,6 +179,14 @@ class VectorScaling:
     """
 
     _fitted: tuple[Tensor, Tensor] | None = None
+
+    def __init__(
+        self, weight: ArrayOrTensor | None = None, bias: ArrayOrTensor | None = None
+    ) -> None:
+        if weight is not None and bias is not None:
+            self.load_state_dict({"weight": weight, "bias": bias})
+        elif weight is not None or bias is not None:
+            raise ValueError("give both weight and bias, or neither and call fit")
 
     def __repr__(self) -> str:
         classes = None if self._fitted is None else len(self._fitted[0])
@@ -202,6 +234,56 @@ class VectorScaling:
             dim: the class dimension: 1 for ``[N, C, d1, ...]``, as in the losses.
         """
         return _transformed(logits, self.weight, self.bias, dim)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return weights and biases, which :func:`torch.save` and :func:`torch.load` take.
+
+        Raises:
+            NotFittedError: before :meth:`fit`.
+        """
+        return {"weight": self.weight, "bias": self.bias}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take weights and biases from what :meth:`state_dict` returned.
+
+        Raises:
+            ValueError: for another dictionary, and for what is no two vectors of finite numbers.
+        """
+        _check_keys(state_dict, {"weight", "bias"}, type(self).__name__)
+        weight, bias = (
+            to_tensor(state_dict[name], name).detach().to("cpu", torch.float64, copy=True)
+            for name in ("weight", "bias")
+        )
+        if weight.ndim != 1 or not len(weight) or weight.shape != bias.shape:
+            raise ValueError(
+                "weight and bias must have one number for each class, [C]; got "
+                f"{list(weight.shape)} and {list(bias.shape)}"
+            )
+        check_finite(weight, "weight")
+        check_finite(bias, "bias")
+        self._fitted = weight, bias
+
+
+torch.serialization.add_safe_globals([TemperatureScaling, VectorScaling])  # for torch.load
+
+
+def _positive(temperature: Any) -> float:
+    """Return a temperature as a number; refuse what is none."""
+    try:
+        number = float(temperature)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(temperature, str | bool) or not 0 < number < math.inf:
+        raise ValueError(f"temperature must be a finite number > 0; got {temperature!r}")
+    return number
+
+
+def _check_keys(state_dict: Mapping[str, Any], keys: set[str], owner: str) -> None:
+    if set(state_dict) != keys:
+        raise ValueError(
+            f"the state of {owner} holds {', '.join(sorted(keys))}; got "
+            f"{', '.join(map(str, state_dict)) or 'nothing'}"
+        )
 
 
 def _logits_and_labels(

@@ -83,6 +83,24 @@ def extremes(values: Tensor, unknown: float = 1.0) -> tuple[float, float]:
     return smallest.item(), largest.item()
 
 
+def keep(state: Tensor, value: Tensor, *, owner: str, instead: str) -> None:
+    """Put a value into a buffer.
+
+    Where a ``torch.func`` transform does not allow that, the error says what to do instead.
+    """
+    if torch.compiler.is_compiling() or not transforms_active():
+        state.copy_(value)
+        return
+    try:
+        state.copy_(value)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"{owner} changes its state with each batch, which torch.func.vmap, grad and the other "
+            f"transforms allow only for state that is given to the function they transform; "
+            f"{instead}, or call eval(), after which the state stays as it is"
+        ) from error
+
+
 # --- a tensor in the place of class weights ---
 
 
@@ -239,6 +257,8 @@ def check_parameter(
     """Check a number, or a tensor that must broadcast to one value for each sample."""
     if not isinstance(value, Tensor):
         return check_number(name, value, bound)
+    if value.numel() == 1 and value.ndim > len(index_shape):
+        value = value.reshape(())  # FSDP makes a learnt scalar [1], also beside logits [C]
     if not broadcasts(value.shape, index_shape):
         raise ValueError(
             f"{name} of shape {list(value.shape)} does not broadcast to one value for each sample, "
@@ -364,6 +384,8 @@ def over_classes(value: Any, logits: Tensor, dtype: torch.dtype | None = None) -
         return value
     class_dim = min(1, logits.ndim - 1)
     value = value.to(logits.device, dtype or logits.dtype)
+    if value.numel() == 1 and value.ndim >= logits.ndim:
+        value = value.reshape(())
     return value.expand(logits.shape[:class_dim] + logits.shape[class_dim + 1 :]).unsqueeze(
         class_dim
     )
@@ -377,6 +399,33 @@ def lowest(logits: Tensor) -> float:
     return torch.finfo(logits.dtype).min / 4
 
 
+_FAR = {torch.float32: 43.0, torch.float64: 350.0}
+"""Beyond such a difference the second derivative of torch.logaddexp is lost.
+
+It squares ``exp`` of the difference.
+"""
+
+
+def log_add_exp(x: Tensor, constant: Tensor) -> Tensor:
+    """Compute log(e^x + e^constant) with all digits, also of the first and the second derivative.
+
+    It is :func:`torch.logaddexp`, and for numbers far apart the larger one plus the ratio, whose
+    derivatives are as accurate. The constant broadcasts to x.
+    """
+    apart = x - constant
+    is_far = apart.abs() > _FAR[x.dtype]
+    near = torch.logaddexp(torch.where(is_far, constant, x), constant)
+    # the ratio is 1 where it does not count: abs has no second derivative at 0
+    ratio = torch.exp(-torch.where(is_far, apart, 1.0).abs())
+    return torch.where(is_far, torch.maximum(x, constant) + ratio, near)
+
+
 def softplus(x: Tensor) -> Tensor:
-    """Compute log(1 + e^x) with all digits, in every floating type."""
-    return torch.logaddexp(x, x.new_zeros(()))
+    """Compute log(1 + e^x) with all digits, in every floating type.
+
+    So has it first and second derivatives.
+    """
+    zero = x.new_zeros(())
+    if readable(x) and x.numel() and x.data.amin().item() > -_FAR[x.dtype]:
+        return torch.logaddexp(x, zero)  # the same in fewer operations
+    return log_add_exp(x, zero)

@@ -19,7 +19,7 @@ from gdlib.functional._arguments import (
     readable,
     transforms_active,
 )
-from gdlib.functional._reduction import Batch
+from gdlib.functional._reduction import Batch, shared
 
 _FEW_CLASSES = 16
 """Below so many classes exp of differences is faster than the softmax kernel."""
@@ -34,6 +34,20 @@ _TINY = {dtype: torch.finfo(dtype).tiny for dtype in (torch.float32, torch.float
 _is_legacy_batch: Callable[[Tensor], bool] = getattr(
     getattr(torch._C, "_functorch", None), "is_legacy_batchedtensor", lambda tensor: True
 )
+
+_default_hooks: Callable[[bool], object] = getattr(
+    torch._C._autograd, "_top_saved_tensors_default_hooks", lambda tracing: True
+)
+
+
+def hooks_watch() -> bool:
+    """Say whether hooks ask for all tensors that a backward pass needs.
+
+    An activation checkpoint is one; :func:`torch.autograd.graph.saved_tensors_hooks` sets them.
+    They see what ``save_for_backward`` gets, from which autograd cannot take the buffer. Where
+    PyTorch cannot tell, they always may.
+    """
+    return _default_hooks(False) is not None
 
 
 def is_batch(gradient: Tensor) -> bool:
@@ -55,23 +69,26 @@ class GradientInForward(torch.autograd.Function):
 
     For any other backward pass it is made again.
 
-    ``make`` returns the loss of logits and its gradient, ``eager`` the loss alone, by functions
-    that can be derived again. Both may read the ``watched`` tensors: autograd sees to it that they
-    are as they were.
+    ``make`` returns the loss of logits and its gradient, and where some samples may not count, a
+    mask of those that do, which broadcasts to the gradient. ``eager`` returns the loss alone, by
+    functions that can be derived again. Both may read the ``watched`` tensors: autograd sees to it
+    that they are as they were.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         logits: Tensor,
-        make: Callable[[Tensor], tuple[Tensor, Tensor]],
+        make: Callable[[Tensor], tuple[Tensor, ...]],
         eager: Callable[[Tensor], Tensor],
         *watched: Tensor,
     ) -> Tensor:
         """Compute the loss, and the gradient for a gradient of 1."""
-        loss, ctx.gradient = make(logits)
-        ctx.functions = make, eager
-        ctx.save_for_backward(logits, *watched)
+        loss, gradient, *counted = make(logits)
+        ctx.functions = make, eager, *counted
+        watches = hooks_watch()
+        ctx.gradient = None if watches else gradient
+        ctx.save_for_backward(logits, gradient if watches else None, *watched)
         return loss
 
     @staticmethod
@@ -79,19 +96,29 @@ class GradientInForward(torch.autograd.Function):
         """Multiply the gradient by the incoming one."""
         gradient = ctx.gradient
         ctx.gradient = None  # drop our reference so that autograd can take the buffer
-        make, eager = ctx.functions
+        make, eager, *counted = ctx.functions
         others = (None,) * (len(ctx.needs_input_grad) - 1)
         if torch.is_grad_enabled():  # to be derived again
             logits = ctx.saved_tensors[0]
             return *torch.autograd.grad(eager(logits), logits, grad, create_graph=True), *others
-        if gradient is None:  # a graph that is used again
-            gradient = make(ctx.saved_tensors[0])[1]
-        multiply = getattr(make, "multiply", times)  # a kernel has its own
-        if grad.ndim:
-            gradient = multiply(gradient, grad.unsqueeze(1))
-        elif not grad.is_cpu or is_batch(grad) or grad.item() != 1.0:
-            gradient = multiply(gradient, grad)
+        if gradient is None:
+            logits, saved, *_ = ctx.saved_tensors
+            if saved is not None:  # a hook may hold it still
+                return saved * incoming(grad, *counted), *others
+            gradient = make(logits)[1]  # a graph that is used again
+        if grad.ndim or not grad.is_cpu or is_batch(grad) or grad.item() != 1.0:
+            multiply = getattr(make, "multiply", times)  # a kernel has its own
+            gradient = multiply(gradient, incoming(grad, *counted))
         return gradient, *others
+
+
+def incoming(grad: Tensor, counted: Tensor | None = None) -> Tensor:
+    """Shape an incoming gradient as a factor of the logits' gradient.
+
+    It is 0 for samples that do not count, since the 0 of their gradient times NaN would be NaN.
+    """
+    factor = grad.unsqueeze(1) if grad.ndim else grad
+    return factor if counted is None else torch.where(counted, factor, 0.0)
 
 
 def serves(logits: Tensor, beta: float | Tensor) -> bool:
@@ -165,8 +192,11 @@ def asks_for_gradient(logits: Tensor) -> bool:
 
 def loss_and_gradient(
     batch: Batch, beta: float | Tensor, logits: Tensor, *, wants_gradient: bool = True
-) -> tuple[Tensor, Tensor]:
-    """Compute the reduced J of a batch with these logits, and its gradient if it is wanted."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the reduced J of a batch with these logits, and its gradient if it is wanted.
+
+    Third is which samples count, with the class dimension.
+    """
     if batch.mixed:
         losses, gradient = _against_shares(batch, logits, beta, wants_gradient)
     else:
@@ -175,7 +205,7 @@ def loss_and_gradient(
             logits, batch.true_class, beta, batch.dim, divisor, wants_gradient=wants_gradient
         )
     loss = batch.reduce_samples(losses.squeeze(batch.dim), weighted=batch.mixed)
-    return loss.to(batch.result_dtype), gradient
+    return loss.to(batch.result_dtype), gradient, batch.valid.unsqueeze(batch.dim)
 
 
 def against_classes(
@@ -354,11 +384,11 @@ def _against_shares(
                 - batch.classes * log_of_top
             )
         else:
-            loss = (decay.log().sub_(distance).sub_(log_of_top) * share).sum(dim, keepdim=True)
+            loss = shared(share, decay.log().sub_(distance).sub_(log_of_top), dim)
         if own is not None:
             true, more = batch.true_class[block], own[block]
             decay_true = decay.gather(dim, true)
-            loss += more * (decay_true.log() - distance.gather(dim, true) - log_of_top)
+            loss += shared(more, decay_true.log() - distance.gather(dim, true) - log_of_top, dim)
         losses[block] = loss
         if not wants_gradient:
             continue

@@ -27,7 +27,11 @@ from gdlib.functional._arguments import (
     extremes,
     lowest,
     over_classes,
+    readable,
 )
+
+_SLACK = 0.02
+"""So far class probabilities in bfloat16 may be off 1 in their sum."""
 
 
 class Batch:
@@ -69,15 +73,15 @@ class Batch:
             check_has_values("weight", weight, self.device)
         if self.soft and ignore_index >= 0:
             raise ValueError(
-                "ignore_index needs class indices; with class probabilities give the sample a row "
-                "of zeros instead"
+                "ignore_index needs class indices; with class probabilities give a sample that "
+                "should not count a row of zeros"
             )
         self.values, self.result_dtype = compute_in(input)
         self.target, self.weight = target, weight
         self.reduction, self.smoothing = reduction, label_smoothing
         self.mixed = self.soft or label_smoothing > 0
         if self.soft:
-            self.valid = torch.ones(self.index_shape, dtype=torch.bool, device=input.device)
+            self.valid = _rows_that_count(target, dim)
         else:
             index = target.long()
             self.valid = index != ignore_index
@@ -179,11 +183,10 @@ class Batch:
         """
         if self.mixed:
             spread, own = self.shares()
-            mixed = (spread * losses).sum(self.dim)
+            mixed = shared(spread, losses, self.dim)
             if own is not None:
-                own_losses = own * losses.gather(self.dim, self.true_class)
-                mixed = mixed + own_losses.squeeze(self.dim)
-            reduced = self.reduce_samples(mixed, weighted=True)
+                mixed = mixed + shared(own, losses.gather(self.dim, self.true_class), self.dim)
+            reduced = self.reduce_samples(mixed.squeeze(self.dim), weighted=True)
         else:
             reduced = self.reduce_samples(losses.squeeze(self.dim), weighted=False)
         if of_true is not None:
@@ -196,7 +199,9 @@ class Batch:
         The mean of nothing is NaN, as in PyTorch.
         """
         used = self.used().to(losses)
-        losses = torch.where(self.valid, losses if weighted else losses * used, 0.0)
+        if not weighted:
+            losses = losses * used if self.weight is None else shared(used, losses)
+        losses = torch.where(self.valid, losses, 0.0)
         if self.reduction == "none":
             return losses
         if self.reduction == "sum":
@@ -210,6 +215,43 @@ class Batch:
         if self.reduction == "mean":
             scales = torch.where(self.valid, scales / _divisor(used), 0.0)
         return scales.unsqueeze(self.dim)
+
+
+def shared(share: Tensor, losses: Tensor, dim: int | None = None) -> Tensor:
+    """Multiply losses by their shares, and sum over a dimension, which is kept.
+
+    A share of 0 of an infinite loss is 0, as 0 log 0 is.
+    """
+    product = share * losses
+    result = product if dim is None else product.sum(dim, keepdim=True)
+    if readable(result) and not math.isnan(result.sum().item()):
+        return result
+    product = share * losses.masked_fill((share == 0.0) & losses.isinf(), 0.0)
+    return product if dim is None else product.sum(dim, keepdim=True)
+
+
+def _rows_that_count(target: Tensor, dim: int) -> Tensor:
+    """Say which samples have class probabilities that are not all 0.
+
+    Refuse probabilities that are none, where values can be read.
+    """
+    target = target.detach()
+    total = target.sum(dim, dtype=torch.promote_types(target.dtype, torch.float32))
+    counted = total != 0.0
+    if readable(total):
+        smallest, largest = extremes(target, 0.0)
+        least, most = extremes(total)
+        if least < 1 - _SLACK:  # are these rows all 0?
+            least, _ = extremes(torch.where(counted, total, 1.0))
+        if not (smallest >= -_SLACK and 1 - _SLACK <= least and most <= 1 + _SLACK):
+            raise ValueError(
+                "target has the shape of input and must hold class probabilities, which are >= 0 "
+                "and sum to 1 over the classes, or are all 0 for a sample that does not count; got "
+                f"values from {smallest:.4g} to {largest:.4g} and sums from {least:.4g} to "
+                f"{most:.4g}. Make probabilities of logits by torch.softmax, and divide counts by "
+                "their sum"
+            )
+    return counted
 
 
 def _divisor(used: Tensor) -> Tensor:

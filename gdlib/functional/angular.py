@@ -106,7 +106,8 @@ def arcface_cross_entropy(
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
             C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices: one value
             for each sample.
         margin: :math:`m \ge 0` in radians, as ``scale``. The original has s = 64, m = 0.5;
@@ -185,7 +186,8 @@ def cosface_cross_entropy(
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
             C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices.
         margin: :math:`m \ge 0`, in units of the cosine, as ``scale``. The defaults are CosFace's;
             AM-Softmax has s = 30, m = 0.35.
@@ -258,7 +260,8 @@ def sphereface_cross_entropy(
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
             C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         scale: :math:`s \ge 0`, a number or a tensor that broadcasts to the class indices.
         margin: :math:`m`, a whole number >= 1; the original's is 4.
         annealing: :math:`\lambda \ge 0`; the true logit is :math:`s (\lambda \cos\theta +
@@ -336,7 +339,8 @@ def l_softmax_cross_entropy(
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
             the input, or float32 under autocast, as PyTorch's own losses do.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         norms: :math:`\lVert w_i \rVert \lVert h \rVert`, of a shape that broadcasts to that of
             ``input``; :class:`gdlib.heads.NormedLinear` makes both. Where it is 0 the angle counts
             as a right one. On the CPU norms that are below 0 or below their logits are refused.
@@ -418,7 +422,8 @@ def adacos_cross_entropy(
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
             C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None
             for :func:`adacos_fixed_scale`.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
@@ -495,6 +500,7 @@ def adacos_scale(
     *,
     ignore_index: int = -100,
     minimum_scale: float | None = None,
+    maximum_scale: float | None = None,
 ) -> Tensor:
     r"""Compute the next scale of dynamic AdaCos, from a batch and the scale before.
 
@@ -515,13 +521,18 @@ def adacos_scale(
         minimum_scale: a lower bound that the paper does not have; None for none. Where the wrong
             cosines are negative, B falls below 1 and the published scale below 0, which would turn
             the loss around.
+        maximum_scale: an upper bound of its size that the paper does not have, > 0; None for none.
+            The paper takes the wrong angles for about right ones. Where all cosines come near 1, B
+            is :math:`(C - 1)\, e^s`, and the published scale grows by up to :math:`\sqrt 2` with
+            each batch, without end; near -1 it grows so with changing sign.
 
     Returns:
         The scale, of the shape ``[]`` or ``[R]``; where no sample counts, or one is NaN, the scale
         before.
 
     Raises:
-        ValueError: for shapes that do not fit, and for a class index outside ``[0, C)``.
+        ValueError: for shapes that do not fit, for a class index outside ``[0, C)``, and for bounds
+            that leave no scale.
 
     Example:
         B is 2 and the median angle is 0, which gives log 2:
@@ -533,10 +544,22 @@ def adacos_scale(
     References:
         *AdaCos*, the dynamic scale; *ArcGrad*, eq. 10, second line.
     """
+    check_scale_bounds(minimum_scale, maximum_scale)
+    statistics = adacos_statistics(cosine, target, scale, ignore_index=ignore_index)
+    return adacos_next_scale(statistics, minimum_scale, maximum_scale)
+
+
+def check_scale_bounds(minimum_scale: float | None, maximum_scale: float | None) -> None:
+    """Refuse bounds of AdaCos's scale that are no numbers, or that leave none."""
     if minimum_scale is not None:
         check_number("minimum_scale", minimum_scale, "> -inf")
-    statistics = adacos_statistics(cosine, target, scale, ignore_index=ignore_index)
-    return adacos_next_scale(statistics, minimum_scale)
+    if maximum_scale is not None:
+        check_number("maximum_scale", maximum_scale, "> 0")
+        if minimum_scale is not None and minimum_scale > maximum_scale:
+            raise ValueError(
+                f"minimum_scale must not be above maximum_scale; got {minimum_scale} and "
+                f"{maximum_scale}"
+            )
 
 
 class AdaCosStatistics(NamedTuple):
@@ -570,6 +593,8 @@ def adacos_statistics(
         scale = check_number("scale", scale, "> -inf")
     before = torch.as_tensor(scale, dtype=cosine.dtype, device=cosine.device)
     runs = cosine.shape[:-2]
+    if before.numel() == 1:
+        before = before.reshape(())
     if before.ndim and before.shape != runs:
         raise ValueError(
             f"scale must be a number or have the shape {list(runs)}; got {list(before.shape)}"
@@ -593,12 +618,16 @@ def adacos_statistics(
 
 
 @torch.no_grad()
-def adacos_next_scale(statistics: AdaCosStatistics, minimum_scale: float | None) -> Tensor:
+def adacos_next_scale(
+    statistics: AdaCosStatistics, minimum_scale: float | None, maximum_scale: float | None
+) -> Tensor:
     """Compute the next scale of AdaCos from the statistics of a batch."""
     log_total, counted, angle, before = statistics
     log_mean = log_total - torch.log(counted.to(log_total))
     median = torch.nanmedian(angle, -1).values if angle.shape[-1] else before
     after = log_mean / torch.cos(median.clamp(max=math.pi / 4))
+    if maximum_scale is not None:
+        after = torch.where(after.isfinite(), after.clamp(-maximum_scale, maximum_scale), after)
     if minimum_scale is not None:
         after = after.clamp(min=minimum_scale)
     return torch.where((counted > 0) & after.isfinite(), after, before)
@@ -627,7 +656,8 @@ def arcgrad_cross_entropy(
         cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
             C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         scale: :math:`s > 0` in 1/radian, a number or a tensor that broadcasts to the class indices.
             Table I has 30 and 5, CIFAR 10.
         gap: instead of a scale, the gap in radians, > 0, that :func:`arcgrad_scale` makes it from.

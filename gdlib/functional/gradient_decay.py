@@ -12,6 +12,7 @@ from gdlib.functional import _fused
 from gdlib.functional._arguments import (
     Reduction,
     derived_forwards,
+    log_add_exp,
     over_classes,
     tensor_by_keyword,
 )
@@ -31,7 +32,7 @@ def penalty(x: Tensor, beta: float | Tensor) -> Tensor:
         log_beta = torch.log(torch.ones((), dtype=wide, device=x.device) * beta).to(x.dtype)
     else:
         log_beta = x.new_full((), math.log(beta))
-    return torch.logaddexp(x, log_beta)  # J = log(e^x + β)
+    return log_add_exp(x, log_beta)  # J = log(e^x + β)
 
 
 @tensor_by_keyword("beta", 2)
@@ -62,15 +63,17 @@ def gd_cross_entropy(
 
     For class probabilities :math:`t`, and for label smoothing, every class contributes as its
     :math:`-\log p_c` would: :math:`J = \sum_c t_c \left(-\log p_c + \log(1 + (\beta - 1)
-    p_c)\right)`. With ``beta=1`` the function equals :func:`torch.nn.functional.cross_entropy` for
-    every other argument, to rounding.
+    p_c)\right)`, and a share of 0 of an infinite loss is 0. With ``beta=1`` the function equals
+    :func:`torch.nn.functional.cross_entropy` for every other argument, to rounding; but the mean
+    leaves out rows of zeros in the place of class probabilities, which PyTorch counts.
 
     Args:
         input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
             the input, or float32 under autocast, as PyTorch's own losses do.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         beta: the gradient-decay factor :math:`\beta > 0`; a number, or a tensor that broadcasts to
             the shape of the class indices: one value for each sample. Gradients flow into a tensor
             that asks for them; J grows with β, so that they alone let it fall to 0. A tensor goes
@@ -89,9 +92,10 @@ def gd_cross_entropy(
 
     Raises:
         ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
+            other shapes or types that do not fit, for a class index outside ``[0, C)``, and for
+            class probabilities that are negative or do not sum to 1. Values of tensors are looked
+            at only where that costs no device synchronisation: on the CPU, outside
+            ``torch.compile`` and ``torch.func`` transforms.
         TypeError: for a tensor as beta that is not given by keyword.
 
     Example:

@@ -17,7 +17,14 @@ from gdlib.functional._arguments import (
     compute_in,
     is_whole,
 )
-from gdlib.functional._fused import against_classes, is_batch, serves, times
+from gdlib.functional._fused import (
+    against_classes,
+    hooks_watch,
+    incoming,
+    is_batch,
+    serves,
+    times,
+)
 from gdlib.functional._reduction import Batch
 from gdlib.functional.gradient_decay import gd_cross_entropy
 
@@ -140,19 +147,22 @@ class _BlockwiseLinear(torch.autograd.Function):
         *parts: Tensor,
     ) -> Tensor:
         """Compute one block of rows after another."""
-        ctx.save_for_backward(scales, target, *parts)
-        ctx.functions = blocks, eager
         summed = blocks.batch.reduction != "none"
         losses, gradients = blocks.run(parts, scales if summed else None, ctx.needs_input_grad[4:])
-        ctx.gradients = gradients if summed else None
+        ctx.functions = blocks, eager
+        kept = gradients if summed else None
+        watches = hooks_watch()
+        ctx.gradients = None if watches else kept
+        ctx.save_for_backward(scales, target, *parts, *(kept or () if watches else ()))
         return blocks.batch.reduce_samples(losses, weighted=False)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Multiply the gradients by the incoming one, or make them now if they are not there."""
-        scales, _, *parts = ctx.saved_tensors
-        blocks, eager = ctx.functions
         needed = ctx.needs_input_grad[4:]
+        scales, _, *saved = ctx.saved_tensors
+        parts, seen = saved[: len(needed)], saved[len(needed) :]
+        blocks, eager = ctx.functions
         gradients = ctx.gradients
         ctx.gradients = None  # drop our reference so that autograd can take the buffers
         again = torch.is_grad_enabled()  # to be derived again
@@ -165,14 +175,17 @@ class _BlockwiseLinear(torch.autograd.Function):
                 )
             )
             return *[None] * 4, *(next(made) if wanted else None for wanted in needed)
-        if gradients is None:  # none yet, or the graph is used again
-            scales = scales * grad.unsqueeze(1) if grad.ndim else scales
-            _, gradients = blocks.run(parts, scales, needed)
-        if not grad.ndim:
-            gradients = [
-                None if gradient is None else times(gradient, grad) for gradient in gradients
-            ]
-        return *[None] * 4, *gradients
+        counted = blocks.batch.valid.unsqueeze(1)
+        if grad.ndim:
+            return *[None] * 4, *blocks.run(parts, scales * incoming(grad, counted), needed)[1]
+        multiply = torch.mul if seen else times  # a hook may hold them still
+        if gradients is None:  # or the graph is used again
+            gradients = seen or blocks.run(parts, scales, needed)[1]
+        of_samples, of_all = incoming(grad, counted), incoming(grad, counted.any())
+        return *[None] * 4, *(
+            None if gradient is None else multiply(gradient, of_all if place else of_samples)
+            for place, gradient in enumerate(gradients)
+        )
 
 
 @dataclasses.dataclass

@@ -53,7 +53,8 @@ def soft_margin_cross_entropy(
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
             the input, or float32 under autocast, as PyTorch's own losses do.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         margin: :math:`m`, in nats; a number, or a tensor that broadcasts to the class indices: one
             value for each sample.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
@@ -115,7 +116,8 @@ def modified_cross_entropy(
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
             the input, or float32 under autocast, as PyTorch's own losses do.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
             by the sum of the factors used.
         ignore_index: class index whose samples count for nothing; only for class indices.
@@ -178,7 +180,8 @@ def focal_cross_entropy(
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
             the input, or float32 under autocast, as PyTorch's own losses do.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         gamma: the focusing parameter :math:`\gamma \ge 0`, a number or a tensor that broadcasts to
             the class indices.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides

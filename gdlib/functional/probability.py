@@ -54,7 +54,8 @@ def generalized_cross_entropy(
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
             the input, or float32 under autocast, as PyTorch's own losses do.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         q: :math:`0 < q \le 1`, a number or a tensor that broadcasts to the class indices. A tensor
             goes by keyword, since class weights stand in its place in PyTorch's cross-entropy.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
@@ -122,7 +123,8 @@ def poly1_cross_entropy(
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
             the input, or float32 under autocast, as PyTorch's own losses do.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         epsilon: :math:`\epsilon \ge -1`, a number or a tensor that broadcasts to the class indices.
             A tensor goes by keyword, since class weights stand in its place in PyTorch's
             cross-entropy.
@@ -189,7 +191,8 @@ def negative_probability(
             floating type. float16 and bfloat16 are computed in float32; the result has the type of
             the input, or float32 under autocast, as PyTorch's own losses do.
         target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape.
+            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
+            0 for a sample that does not count.
         weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
             by the sum of the factors used.
         ignore_index: class index whose samples count for nothing; only for class indices.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,13 +16,19 @@ from gdlib.functional._arguments import (
     check_boolean,
     check_classes,
     check_multiple,
-    check_number,
     check_runs,
+    extremes,
     hyperparameter,
+    keep,
     over_classes,
     tensor_by_keyword,
 )
-from gdlib.functional.angular import adacos_next_scale, adacos_statistics, scaled_angles
+from gdlib.functional.angular import (
+    adacos_next_scale,
+    adacos_statistics,
+    check_scale_bounds,
+    scaled_angles,
+)
 from gdlib.losses._base import Loss
 from gdlib.losses._training import computes_again, of_all_processes
 
@@ -218,7 +225,12 @@ class AnnealedLoss(Loss):
         if computes_again():
             return self.annealing(int(self.steps) - 1)
         annealing = self.annealing(int(self.steps))
-        self.steps.add_(1)
+        keep(
+            self.steps,
+            self.steps + 1,
+            owner=type(self).__name__,
+            instead="give the annealing as a number",
+        )
         return annealing
 
 
@@ -504,6 +516,11 @@ class AdaCosLoss(Loss):
         dynamic: compute the scale from the batches; False for the fixed scale.
         minimum_scale: a lower bound that the paper does not have, such as
             ``adacos_fixed_scale(3)``; None for none.
+        maximum_scale: an upper bound of the size of the scale that the paper does not have; None
+            for none. Where all cosines come near 1, as those of features that have collapsed, the
+            published scale grows by up to :math:`\sqrt 2` with each batch, without end. A scale of
+            1,000 is some fifteen times the largest in common use, ArcFace's 64. A scale that
+            reaches the bound on a CPU gives a RuntimeWarning.
         runs: R, if the cosines are those of a stack of runs, ``[R, N, C]``, each with a scale of
             its own; None for one run.
         process_group: the processes that train together; None for all of torch.distributed, if that
@@ -530,14 +547,14 @@ class AdaCosLoss(Loss):
     classes: int
     dynamic: bool
     minimum_scale: float | None
+    maximum_scale: float | None
     label_smoothing: float
 
     _checks = {
         "classes": check_classes,
         "dynamic": check_boolean("dynamic"),
-        "minimum_scale": lambda value: (
-            None if value is None else check_number("minimum_scale", value, "> -inf")
-        ),
+        "minimum_scale": lambda value: check_scale_bounds(value, None),
+        "maximum_scale": lambda value: check_scale_bounds(None, value),
     }
 
     def __init__(
@@ -546,6 +563,7 @@ class AdaCosLoss(Loss):
         *,
         dynamic: bool = True,
         minimum_scale: float | None = None,
+        maximum_scale: float | None = 1_000.0,
         runs: int | None = None,
         process_group: torch.distributed.ProcessGroup | None = None,
         weight: Tensor | None = None,
@@ -556,11 +574,15 @@ class AdaCosLoss(Loss):
         super().__init__(weight, ignore_index, reduction)
         self.classes = classes
         self.dynamic = dynamic
+        check_scale_bounds(minimum_scale, maximum_scale)
         self.minimum_scale = minimum_scale
+        self.maximum_scale = maximum_scale
         self.label_smoothing = label_smoothing
         check_runs(runs)
         self.process_group = process_group
         start = max(functional.adacos_fixed_scale(classes), minimum_scale or 0.0)
+        if maximum_scale is not None:
+            start = min(start, maximum_scale)
         self.register_buffer("scale", torch.full(() if runs is None else (runs,), start))
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -615,7 +637,20 @@ class AdaCosLoss(Loss):
             labels = labels.flatten()
         own = adacos_statistics(cosine, labels, self.scale, ignore_index=self.ignore_index)
         together = of_all_processes(own, self.process_group)
-        self.scale.copy_(adacos_next_scale(together, self.minimum_scale))
+        keep(
+            self.scale,
+            adacos_next_scale(together, self.minimum_scale, self.maximum_scale),
+            owner="AdaCosLoss",
+            instead="give a stack of R runs as [R, N, C] to AdaCosLoss(classes, runs=R)",
+        )
+        if self.maximum_scale is not None and extremes(self.scale)[1] >= self.maximum_scale:
+            warnings.warn(
+                f"the scale of AdaCosLoss has reached maximum_scale={self.maximum_scale:g}: the "
+                "wrong cosines are as large as the true ones, as those of features that have "
+                "collapsed; the published scale would grow without end",
+                RuntimeWarning,
+                stacklevel=5,
+            )
 
     def _loss(self, cosine: Tensor, target: Tensor, scale: Tensor) -> Tensor:
         return functional.adacos_cross_entropy(

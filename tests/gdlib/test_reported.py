@@ -1,0 +1,607 @@
+"""Inputs on which other libraries of this kind were reported to fail; each test names a report."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import io
+import math
+import time
+import warnings
+from collections.abc import Callable
+
+import mpmath as mp
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from gdlib import calibration, functional, heads, losses
+from gdlib.functional import gd_cross_entropy, linear_gd_cross_entropy
+from gdlib.functional._arguments import log_add_exp
+
+INF, NAN = math.inf, math.nan
+
+
+def cosines(z: Tensor) -> Tensor:
+    return torch.where(z == -INF, z, z.tanh())
+
+
+MIXED: dict[str, Callable[..., Tensor]] = {
+    "gd": lambda z, y, **o: gd_cross_entropy(z, y, 0.3, **o),
+    "gd, tiny beta": lambda z, y, **o: gd_cross_entropy(z, y, 1e-30, **o),
+    "gd, learnt beta": lambda z, y, **o: gd_cross_entropy(
+        z, y, beta=torch.tensor(0.3, requires_grad=True), **o
+    ),
+    "soft margin": lambda z, y, **o: functional.soft_margin_cross_entropy(z, y, 0.5, **o),
+    "focal": functional.focal_cross_entropy,
+    "poly": functional.poly1_cross_entropy,
+    "generalised": functional.generalized_cross_entropy,
+    "negative probability": functional.negative_probability,
+    "arcface": lambda z, y, **o: functional.arcface_cross_entropy(cosines(z), y, 64.0, 0.5, **o),
+    "cosface": lambda z, y, **o: functional.cosface_cross_entropy(cosines(z), y, 64.0, 0.35, **o),
+    "sphereface": lambda z, y, **o: functional.sphereface_cross_entropy(cosines(z), y, 90.0, **o),
+    "l-softmax": lambda z, y, **o: functional.l_softmax_cross_entropy(
+        z, y, z.detach().nan_to_num(neginf=0.0).abs() + 1.0, **o
+    ),
+    "adacos": lambda z, y, **o: functional.adacos_cross_entropy(cosines(z), y, 90.0, **o),
+    "arcgrad": lambda z, y, **o: functional.arcgrad_cross_entropy(cosines(z), y, 90.0, **o),
+}
+OF_INDICES = {
+    **MIXED,
+    "hinge": functional.multi_class_hinge,
+    "large margin": functional.large_margin_cross_entropy,
+    "gaussian mixture": lambda z, y, **o: functional.gaussian_mixture_cross_entropy(
+        z.abs(), y, 0.3, 0.1, **o
+    ),
+    "linear": lambda z, y, **o: linear_gd_cross_entropy(
+        z, torch.eye(z.shape[1], dtype=z.dtype), y, 0.3, **o
+    ),
+}
+every_loss = pytest.mark.parametrize("loss_fn", OF_INDICES.values(), ids=OF_INDICES.keys())
+every_mixed_loss = pytest.mark.parametrize("loss_fn", MIXED.values(), ids=MIXED.keys())
+
+
+def gradient(loss: Tensor, input: Tensor, **options: object) -> Tensor:
+    return torch.autograd.grad(loss, input, **options)[0]
+
+
+class TestSecondDerivativesOfSureSamples:
+    """pytorch#196704: the double backward pass of torch.logaddexp is NaN where exp overflows."""
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_log_add_exp_against_closed_forms(self, dtype: torch.dtype) -> None:
+        tiny, eps = torch.finfo(dtype).tiny, torch.finfo(dtype).eps
+        for gap in (0.0, 1e-3, 3.0, 20.0, 42.99, 43.01, 60.0, 87.0, 300.0, 349.9, 350.1, 600.0):
+            for x in (gap, -gap):
+                for constant in (0.0, -2.25):
+                    a, b = (
+                        torch.tensor([number], dtype=dtype, requires_grad=True)
+                        for number in (x, constant)
+                    )
+                    value = log_add_exp(a, b)
+                    first = torch.autograd.grad(value, (a, b), create_graph=True)
+                    second = [
+                        gradient(one, two, retain_graph=True) for one in first for two in (a, b)
+                    ]
+                    with mp.workdps(60):
+                        d = mp.mpf(a.item()) - mp.mpf(b.item())
+                        of_a, of_b = 1 / (1 + mp.exp(-d)), 1 / (1 + mp.exp(d))
+                        exact = [mp.log(mp.exp(d) + 1) + mp.mpf(b.item()), of_a, of_b]
+                        exact += [of_a * of_b, -of_a * of_b, -of_a * of_b, of_a * of_b]
+                        for found, wanted in zip([value, *first, *second], exact, strict=True):
+                            allowed = (8 + 2 * abs(d)) * eps * abs(wanted) + 8 * eps * (
+                                found is value
+                            )
+                            assert abs(mp.mpf(found.item()) - wanted) <= allowed + tiny
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_of_two_classes_against_sixty_digits(self, dtype: torch.dtype) -> None:
+        def softplus(x: mp.mpf) -> mp.mpf:
+            return mp.log(1 + mp.exp(x))
+
+        def p(x: mp.mpf) -> mp.mpf:
+            return 1 / (1 + mp.exp(x))
+
+        forms: dict[str, Callable] = {  # of x, the wrong logit minus the true one
+            "gd": lambda x: mp.log(mp.exp(x) + mp.mpf(0.3)),
+            "soft margin": lambda x: softplus(x + mp.mpf(0.5)),
+            "focal": lambda x: (1 - p(x)) ** 2 * softplus(x),
+            "poly": lambda x: softplus(x) + 1 - p(x),
+            "generalised": lambda x: (1 - p(x) ** mp.mpf(0.7)) / mp.mpf(0.7),
+            "negative probability": lambda x: 1 - p(x),
+        }
+        far = 88 if dtype == torch.float32 else 350
+        for name, form in forms.items():
+            for gap in (-2 * far, -far, -60, -20, -3, 0, 3, 20, 60, far, 2 * far):
+                z = torch.tensor([[0.0, gap]], dtype=dtype, requires_grad=True)
+                first = gradient(MIXED[name](z, torch.tensor([0])), z, create_graph=True)
+                second = gradient(first[0, 0], z)
+                with mp.workdps(400):
+                    exact = mp.diff(form, mp.mpf(gap), 2, h=mp.mpf(10) ** -30)
+                # far behind, the curvature of the log-sum-exp takes digits off, as in PyTorch
+                allowed = 1e-3 * abs(exact) + (2 * torch.finfo(dtype).eps if gap > 0 else 0)
+                for found in (second[0, 0].item(), -second[0, 1].item()):
+                    assert abs(found - exact) <= allowed + torch.finfo(dtype).tiny, (name, gap)
+
+    @every_loss
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    def test_of_every_loss_are_finite(
+        self, loss_fn: Callable[..., Tensor], dtype: torch.dtype
+    ) -> None:
+        z = torch.tensor(
+            [[200.0, 0.0, 0.0], [0.0, 200.0, -200.0], [0.0, 1.0, 2.0], [0.0, 0.0, 0.0]],
+            dtype=dtype,
+            requires_grad=True,
+        )
+        alone = z.detach()[2:].requires_grad_()  # without sure samples
+        curvature = [
+            gradient(
+                gradient(
+                    loss_fn(given, torch.tensor([0, 0, 1, 2][-len(given) :]), reduction="sum"),
+                    given,
+                    create_graph=True,
+                )
+                .square()
+                .sum(),
+                given,
+            )
+            for given in (z, alone)
+        ]
+        assert curvature[0].isfinite().all()
+        torch.testing.assert_close(curvature[0][2:], curvature[1])
+
+    def test_of_a_learnt_beta(self) -> None:
+        z = torch.tensor([[0.0, 200.0], [200.0, 0.0], [0.0, 1.0]])
+        beta = torch.tensor([0.3], requires_grad=True)
+        first = gradient(
+            gd_cross_entropy(z, torch.tensor([0, 0, 0]), beta=beta), beta, create_graph=True
+        )
+        x = torch.tensor([200.0, -200.0, 1.0], dtype=torch.float64)
+        exact = -((x.exp() + 0.3) ** -2).mean()  # J = log(e^x + beta)
+        torch.testing.assert_close(gradient(first, beta)[0].double(), exact, rtol=1e-5, atol=0)
+
+    def test_through_transforms_and_forwards(self) -> None:
+        warnings.simplefilter("ignore")  # torch.jit is deprecated, and PyTorch uses it here
+        z, y = torch.tensor([[200.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])
+        for loss_fn in (MIXED["gd"], MIXED["soft margin"]):
+            hessian = torch.func.hessian(lambda z: loss_fn(z, y))(z)  # noqa: B023
+            assert hessian.isfinite().all() and hessian[1, :, 1].abs().min() > 0.01
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_of_heads_at_vectors_of_length_zero(self, dtype: torch.dtype) -> None:
+        features = torch.tensor([[0.0] * 4, [1e-20] * 4, [1.0, 2.0, 3.0, 4.0]], dtype=dtype)
+        layer = heads.NormedLinear(4, 3).to(dtype)
+        layer.weight.data[1] = 0.0
+        for head in (
+            lambda h: heads.cosines(h, layer.columns()),
+            lambda h: layer(h)[0] / (1 + layer(h)[1]),
+        ):
+            h = features.clone().requires_grad_()
+            first = torch.autograd.grad(head(h).sum(), (h, layer.weight), create_graph=True)
+            loss = sum(one.square().sum() for one in first)
+            second = torch.autograd.grad(loss, (h, layer.weight))
+            assert all(one.isfinite().all() for one in second)
+            assert second[0][2].abs().min() > 0
+
+
+class TestWhatDoesNotCountPassesNothingBack:
+    """NeMo Automodel#3796, pytorch#116349, pytorch#11551, DirectML#739: NaN from above."""
+
+    @every_loss
+    def test_no_label_counts_in_a_sum_over_their_number(
+        self, loss_fn: Callable[..., Tensor]
+    ) -> None:
+        z = torch.randn(6, 4, requires_grad=True)
+        labels = torch.full((6,), -100)
+        loss = loss_fn(z, labels, reduction="sum") / (labels != -100).sum()
+        assert loss.isnan() and torch.equal(gradient(loss, z), torch.zeros(6, 4))
+
+    @every_loss
+    @pytest.mark.parametrize("incoming", [NAN, INF, 0.0])
+    def test_an_ignored_row(self, loss_fn: Callable[..., Tensor], incoming: float) -> None:
+        z = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        labels = torch.tensor([0, -100, 2])
+        found = gradient(
+            loss_fn(z, labels, reduction="none"), z, grad_outputs=torch.tensor([1.0, incoming, 1.0])
+        )
+        assert torch.equal(found[1], torch.zeros(4)) and found.isfinite().all()
+        without = gradient(loss_fn(z[::2], labels[::2], reduction="sum"), z)
+        torch.testing.assert_close(found, without)
+        once_more = gradient(loss_fn(z, labels), z, grad_outputs=torch.tensor(NAN))
+        assert torch.equal(once_more[1], torch.zeros(4)) and once_more[::2].isnan().any(1).all()
+
+    @pytest.mark.parametrize("reduction", ["none", "sum"])
+    def test_weight_and_bias_of_the_linear_loss(self, reduction: str) -> None:
+        parts = [torch.randn(*shape, requires_grad=True) for shape in ((6, 4), (5, 4), (5,))]
+        loss = linear_gd_cross_entropy(
+            *parts[:2], torch.full((6,), -100), 0.3, bias=parts[2], reduction=reduction
+        )
+        for found in torch.autograd.grad(loss, parts, torch.full_like(loss, NAN)):
+            assert torch.equal(found, torch.zeros_like(found))
+
+    def test_images_and_a_graph_that_is_used_again(self) -> None:
+        z = torch.randn(2, 3, 4, requires_grad=True)
+        labels = torch.tensor([[0, -100, 1, 2], [-100] * 4])
+        loss = gd_cross_entropy(z, labels, 0.3, reduction="none")
+        above = torch.where(labels == -100, NAN, 1.0)
+        first, second = (gradient(loss, z, grad_outputs=above, retain_graph=True) for _ in range(2))
+        assert first.isfinite().all() and torch.equal(first, second)
+        both = gradient(
+            loss, z, grad_outputs=torch.stack([above, 2 * above]), is_grads_batched=True
+        )
+        torch.testing.assert_close(both, torch.stack([first, 2 * first]))
+
+
+class TestHooksOfSavedTensors:
+    """pytorch#153005: what is kept as an attribute of ctx, activation checkpoints do not free."""
+
+    @pytest.mark.parametrize(
+        "loss_fn",
+        [
+            lambda h, w, y: gd_cross_entropy(F.linear(h, w), y, 0.3),
+            lambda h, w, y: gd_cross_entropy(F.linear(h, w), y, 0.3, label_smoothing=0.1),
+            lambda h, w, y: linear_gd_cross_entropy(h, w, y, 0.3, block_rows=7),
+            lambda h, w, y: linear_gd_cross_entropy(h, w, y, 0.3, reduction="none").mean(),
+        ],
+    )
+    def test_a_checkpoint_holds_nothing_of_the_size_of_the_logits(
+        self, loss_fn: Callable[..., Tensor]
+    ) -> None:
+        def numbers() -> int:
+            gc.collect()
+            alive = (one for one in gc.get_objects() if issubclass(type(one), Tensor))
+            return sum(one.numel() for one in alive if not one.is_meta)
+
+        h, w = torch.randn(64, 5, requires_grad=True), torch.randn(300, 5, requires_grad=True)
+        y = torch.randint(0, 300, (64,))
+        expected = torch.autograd.grad(loss_fn(h, w, y), (h, w))
+        before = numbers()
+        loss = checkpoint(loss_fn, h, w, y, use_reentrant=False, preserve_rng_state=False)
+        assert numbers() - before < 64 * 5
+        for found, wanted in zip(torch.autograd.grad(loss, (h, w)), expected, strict=True):
+            assert torch.equal(found, wanted)
+
+    def test_the_hooks_see_the_gradient(self) -> None:
+        seen: list[tuple[int, ...]] = []
+
+        def pack(saved: Tensor) -> Tensor:
+            seen.append(tuple(saved.shape))
+            return saved
+
+        z = torch.randn(16, 20, requires_grad=True)
+        y = torch.randint(0, 20, (16,))
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved):
+            loss = gd_cross_entropy(z, y, 0.3)
+        assert seen.count((16, 20)) == 2  # the logits and their gradient
+        first = gradient(3 * loss, z, retain_graph=True)
+        torch.testing.assert_close(first, 3 * gradient(gd_cross_entropy(z, y, 0.3), z))
+        assert torch.equal(gradient(3 * loss, z), first)
+        with torch.autograd.graph.save_on_cpu():
+            loss = gd_cross_entropy(z, y, 0.3)
+        torch.testing.assert_close(3 * gradient(loss, z), first)
+
+
+class TestSoftTargets:
+    @every_mixed_loss
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    def test_a_class_that_is_masked_and_has_no_share(
+        self, loss_fn: Callable[..., Tensor], dtype: torch.dtype
+    ) -> None:
+        """optax#896, optax#1762: 0 log 0 is 0."""
+        z = torch.tensor([[-INF, 0.5, 0.25]], dtype=dtype, requires_grad=True)
+        shares = torch.tensor([[0.0, 0.75, 0.25]], dtype=dtype)
+        found = loss_fn(z, shares)
+        without = z.detach()[:, 1:].requires_grad_()
+        expected = loss_fn(without, shares[:, 1:])
+        torch.testing.assert_close(found, expected)
+        slopes = gradient(found, z)
+        torch.testing.assert_close(slopes[:, 1:], gradient(expected, without))
+        assert slopes[0, 0] == 0.0
+
+    def test_its_value(self) -> None:
+        z = torch.tensor([[-INF, 0.0, 0.0]])
+        found = gd_cross_entropy(z, torch.tensor([[0.0, 0.5, 0.5]]), beta=0.5)
+        assert found.item() == pytest.approx(math.log(2) + math.log(0.75), rel=1e-6)
+        assert gd_cross_entropy(z, torch.tensor([[0.5, 0.25, 0.25]]), beta=0.5) == INF
+
+    @every_mixed_loss
+    def test_a_masked_class_whose_weight_is_zero(self, loss_fn: Callable[..., Tensor]) -> None:
+        weight = torch.tensor([0.0, 1.0, 2.0])
+        z = torch.tensor([[-40.0, 0.5, 0.0], [1.0, 0.0, 0.5]])
+        masked = z.clone()
+        masked[0, 0] = -INF
+        for labels, options in (
+            (torch.tensor([0, 1]), {"reduction": "none"}),
+            (torch.tensor([1, 2]), {"label_smoothing": 0.1}),
+        ):
+            given = masked.clone().requires_grad_()
+            found = loss_fn(given, labels, weight=weight, **options)
+            assert found.isfinite().all() and gradient(found.sum(), given).isfinite().all()
+
+    @every_mixed_loss
+    @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}, {"weight": torch.rand(3)}])
+    def test_a_row_of_zeros_does_not_count(
+        self, loss_fn: Callable[..., Tensor], options: dict
+    ) -> None:
+        """Paddle#76033: a mean over all samples where some should not count."""
+        generator = torch.Generator().manual_seed(0)
+        z = torch.randn(4, 3, generator=generator).requires_grad_()
+        shares = torch.softmax(torch.randn(4, 3, generator=generator), 1)
+        shares[2:] = 0.0
+        found, alone = loss_fn(z, shares, **options), loss_fn(z[:2], shares[:2], **options)
+        torch.testing.assert_close(found, alone)
+        torch.testing.assert_close(gradient(found, z), gradient(alone, z))
+        each = loss_fn(z, shares, reduction="none", **options)
+        above = torch.tensor([1.0, 1.0, NAN, INF])
+        assert torch.equal(gradient(each, z, grad_outputs=above)[2:], torch.zeros(2, 3))
+        assert torch.equal(each[2:], torch.zeros(2))
+        nothing = loss_fn(z, torch.zeros(4, 3), **options)
+        assert nothing.isnan() and torch.equal(gradient(nothing, z), torch.zeros(4, 3))
+
+    def test_the_advice_is_a_row_of_zeros(self) -> None:
+        with pytest.raises(ValueError, match="that should not count a row of zeros"):
+            gd_cross_entropy(torch.zeros(2, 3), torch.full((2, 3), 1 / 3), ignore_index=0)
+
+    @every_mixed_loss
+    @pytest.mark.parametrize(
+        "row", [[6.2, -7.9, 3.4], [1.0, 1.0, 1.0], [1.5, -0.5, 0.0], [NAN, 0.5, 0.5], [0.5, 0.1, 0]]
+    )
+    def test_what_is_no_distribution_is_refused(
+        self, loss_fn: Callable[..., Tensor], row: list[float]
+    ) -> None:
+        """pytorch#134771, pytorch#155649: logits or counts as a target."""
+        z = torch.tensor([[0.4, 0.8, 0.6], [0.1, 0.2, 0.3]])
+        target = torch.tensor([row, [0.0, 0.0, 0.0]])
+        with pytest.raises(ValueError, match="sum to 1 over the classes, or are all 0"):
+            loss_fn(z, target)
+
+    def test_what_rounding_leaves_is_accepted(self) -> None:
+        for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64):
+            z = 3 * torch.randn(8, 5000, generator=torch.Generator().manual_seed(0))
+            shares = torch.softmax(z.to(dtype), 1).float()
+            assert gd_cross_entropy(z, shares, 0.3).isfinite()
+        assert gd_cross_entropy(torch.zeros(0, 3), torch.zeros(0, 3)).isnan()
+
+    def test_a_compiler_and_transforms_read_no_value(self) -> None:
+        z, shares = torch.randn(4, 3), torch.softmax(torch.randn(4, 3), 1)
+        shares[3] = 0.0
+        for loss_fn in (MIXED["gd"], MIXED["focal"]):
+            expected = loss_fn(z, shares)
+            compiled = torch.compile(loss_fn, backend="aot_eager", fullgraph=True)
+            torch.testing.assert_close(compiled(z, shares), expected)
+            mapped = torch.func.vmap(loss_fn)(z[None], shares[None])
+            torch.testing.assert_close(mapped[0], expected)
+            slopes = torch.func.grad(loss_fn)(z, shares)
+            assert torch.equal(slopes[3], torch.zeros(3)) and slopes.isfinite().all()
+
+
+class TestAdaCos:
+    """pytorch-adacos#6: B_avg grows without end."""
+
+    @staticmethod
+    def collapsed(mean: float) -> tuple[Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        cosine = mean + 0.02 * torch.randn(64, 10, generator=generator)
+        return cosine.clamp(-1, 1), torch.randint(0, 10, (64,), generator=generator)
+
+    @pytest.mark.parametrize("mean", [0.95, -0.95])
+    def test_collapsed_features_stop_at_the_bound_and_it_is_said(self, mean: float) -> None:
+        cosine, labels = self.collapsed(mean)
+        for bound in (1000.0, 50.0):
+            loss_fn = losses.AdaCosLoss(10, maximum_scale=bound)
+            with pytest.warns(RuntimeWarning, match=f"has reached maximum_scale={bound:g}"):
+                for _ in range(200):
+                    loss = loss_fn(cosine, labels)
+            assert abs(loss_fn.scale) == bound and loss.isfinite()
+        published = losses.AdaCosLoss(10, maximum_scale=None)
+        for _ in range(200):
+            published(cosine, labels)
+        assert abs(published.scale) > 1e5
+
+    def test_a_scale_below_the_bound_is_the_published_one(self) -> None:
+        cosine, labels = self.collapsed(0.2)
+        scales = []
+        for bound in (None, 1000.0):
+            loss_fn = losses.AdaCosLoss(10, maximum_scale=bound)
+            for _ in range(20):
+                loss_fn(cosine, labels)
+            scales.append(loss_fn.scale)
+        assert torch.equal(*scales)
+        bounded = functional.adacos_scale(cosine, labels, 2.0, maximum_scale=1.5)
+        assert bounded == 1.5 < functional.adacos_scale(cosine, labels, 2.0)
+
+    def test_bounds_that_leave_no_scale_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="minimum_scale must not be above maximum_scale"):
+            losses.AdaCosLoss(10, minimum_scale=3.0, maximum_scale=2.0)
+        with pytest.raises(ValueError, match="maximum_scale must be a finite number > 0"):
+            losses.AdaCosLoss(10, maximum_scale=0.0)
+        assert losses.AdaCosLoss(10, maximum_scale=1.0).scale == 1.0
+
+
+class TestStateUnderTransforms:
+    """functorch#384, functorch#505, ResDAG#261: ensembles by vmap, and state changed in place."""
+
+    def test_the_error_says_what_to_do(self) -> None:
+        cosine, labels = torch.rand(2, 4, 4), torch.tensor([0, 1, 2, 3])
+        adacos, centers = losses.AdaCosLoss(4), heads.ClassCenters(4, 4)
+        sphereface = losses.SphereFaceLoss(annealing=lambda step: 1.0)
+        for transform in (torch.func.vmap, torch.func.grad):
+            with pytest.raises(RuntimeError, match=r"AdaCosLoss changes its state.*runs=R\)"):
+                transform(lambda c: adacos(c, labels))(
+                    cosine if transform is torch.func.vmap else cosine[0]
+                )
+        with pytest.raises(RuntimeError, match=r"ClassCenters changes its state.*runs=R\)"):
+            torch.func.vmap(lambda h: centers.update(h, labels) or h.sum())(cosine)
+        with pytest.raises(RuntimeError, match="SphereFaceLoss changes .*annealing as a number"):
+            torch.func.grad(lambda c: sphereface(c, labels))(cosine[0])
+        assert adacos.scale == losses.AdaCosLoss(4).scale and sphereface.steps == 0
+
+    def test_what_it_advises_works(self) -> None:
+        cosine, labels = torch.rand(2, 4, 4), torch.tensor([0, 1, 2, 3])
+        stack = losses.AdaCosLoss(4, runs=2)
+        stack(cosine, labels.expand(2, 4))
+        alone = losses.AdaCosLoss(4)
+        given = torch.func.vmap(  # state that is an argument of what is transformed
+            lambda scale, c: torch.func.functional_call(alone, {"scale": scale}, (c, labels))
+        )(alone.scale.expand(2).clone(), cosine)
+        for run in range(2):
+            one = losses.AdaCosLoss(4)
+            loss = one(cosine[run], labels)
+            torch.testing.assert_close(stack.scale[run], one.scale)
+            torch.testing.assert_close(given[run], loss)
+        kept = torch.func.vmap(lambda c: alone.eval()(c, labels))(cosine)
+        torch.testing.assert_close(kept[1], alone(cosine[1], labels))
+
+    def test_a_loss_with_a_tensor_takes_one_for_each_run(self) -> None:
+        z, labels = torch.randn(2, 4, 3), torch.tensor([0, 1, 2, 0])
+        for beta in (torch.tensor(1.0), torch.nn.Parameter(torch.tensor(1.0))):
+            loss_fn = losses.GDCrossEntropyLoss(beta=beta)
+            found = torch.func.vmap(
+                lambda b, z: torch.func.functional_call(loss_fn, {"beta": b}, (z, labels))  # noqa: B023
+            )(torch.tensor([0.1, 5.0]), z)
+            for run, number in enumerate((0.1, 5.0)):
+                torch.testing.assert_close(found[run], gd_cross_entropy(z[run], labels, number))
+
+
+class TestCalibration:
+    @pytest.mark.parametrize("scaling", [calibration.TemperatureScaling, calibration.VectorScaling])
+    def test_what_was_fitted_is_saved_and_loaded(self, scaling: type) -> None:
+        """lerobot#2877, SUAVE#36: a temperature that a checkpoint loses."""
+        generator = torch.Generator().manual_seed(0)
+        z, labels = (
+            3 * torch.randn(60, 3, generator=generator, dtype=torch.float64),
+            torch.randint(0, 3, (60,), generator=generator),
+        )
+        fitted = scaling().fit(z, labels)
+        expected = fitted.transform(z)
+        for what in (fitted.state_dict(), fitted):
+            file = io.BytesIO()
+            torch.save(what, file)
+            file.seek(0)
+            found = torch.load(file, weights_only=True)
+            if isinstance(found, dict):
+                state, found = found, scaling()
+                found.load_state_dict(state)
+            assert torch.equal(found.transform(z), expected)
+        assert torch.equal(scaling(**fitted.state_dict()).transform(z), expected)
+        for wrong in ({}, {"scale": 1.0}):
+            with pytest.raises(ValueError, match="the state of .*Scaling holds"):
+                scaling().load_state_dict(wrong)
+        with pytest.raises(calibration.NotFittedError):
+            scaling().state_dict()
+
+    def test_a_number_that_is_no_temperature_is_refused(self) -> None:
+        assert calibration.TemperatureScaling(1.6).temperature == 1.6
+        for wrong in (0.0, -1.0, NAN, INF, "1.6", True, torch.ones(2)):
+            with pytest.raises(ValueError, match="temperature must be a finite number > 0"):
+                calibration.TemperatureScaling(wrong)
+        for wrong in ({"weight": [1.0]}, {"weight": [1.0], "bias": [0.0, 0.0]}):
+            with pytest.raises(ValueError, match="weight and bias"):
+                calibration.VectorScaling(**wrong)
+
+    def test_two_classes_as_one_column(self) -> None:
+        """PyHealth#1215, netcal#38, MAPIE#142."""
+        p, labels = torch.tensor([0.9, 0.2, 0.7]), torch.tensor([1, 0, 0])
+        way_out = r"For a binary problem.*: torch.stack\(\[1 - probs(\[:, 0\])?, "
+        for probs in (p, p[:, None], p.numpy(), p.numpy()[:, None]):
+            for measure in (
+                calibration.expected_calibration_error,
+                calibration.calibration_bins,
+                calibration.bootstrap_calibration,
+                calibration.brier_score,
+            ):
+                for given in (labels, torch.zeros_like(labels)):
+                    with pytest.raises(ValueError, match=way_out):
+                        measure(probs, given)
+        followed = torch.stack([1 - p, p], 1)
+        found = calibration.expected_calibration_error(followed, labels)
+        assert found == pytest.approx((0.1 + 0.2 + 0.7) / 3)
+        with pytest.raises(ValueError, match=r"torch.stack\(\[0 \* logits, logits\], 1\)"):
+            calibration.TemperatureScaling().fit(p.logit(), labels)
+
+    @pytest.mark.parametrize("scheme", ["width", "mass"])
+    @pytest.mark.parametrize(
+        "measure",
+        [
+            calibration.expected_calibration_error,
+            calibration.maximum_calibration_error,
+            calibration.debiased_calibration_error,
+        ],
+    )
+    def test_intervals_for_other_bins(self, measure: Callable[..., float], scheme: str) -> None:
+        """skore#2938, scikit-learn#30664: 15 bins cost what 10 do, however they are asked for."""
+        rng = np.random.default_rng(0)
+        probs = rng.dirichlet(np.ones(5), 400)
+        labels = rng.integers(5, size=400)
+        asked = functools.partial(measure, n_bins=15, scheme=scheme)
+        found = calibration.bootstrap_calibration(
+            probs, labels, measure, n_bins=15, scheme=scheme, resamples=30
+        )
+        slow = calibration.bootstrap_calibration(
+            probs, labels, lambda p, y: asked(p, y), resamples=30
+        )
+        assert found.estimate == slow.estimate
+        assert found == pytest.approx(slow, abs=1e-12)
+        assert found == calibration.bootstrap_calibration(probs, labels, asked, resamples=30)
+        with pytest.raises(TypeError, match="measure must be a function"):
+            calibration.bootstrap_calibration(
+                probs, labels, calibration.brier_score, n_bins=15, resamples=3
+            )
+
+    def test_other_bins_take_the_time_of_the_default(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        probs = torch.softmax(2 * torch.randn(10_000, 100, generator=generator), 1)
+        labels = torch.randint(0, 100, (10_000,), generator=generator)
+        seconds = []
+        for options in ({}, {"n_bins": 15}, {"scheme": "mass"}):
+            before = time.thread_time()
+            calibration.bootstrap_calibration(probs, labels, resamples=60, **options)
+            seconds.append(time.thread_time() - before)
+        assert max(seconds) < 4 * seconds[0]  # it was 28 times
+
+
+ONE_NUMBER = {
+    "beta": lambda one: losses.GDCrossEntropyLoss(beta=one),
+    "temperature": lambda one: losses.GDCrossEntropyLoss(temperature=one),
+    "margin": lambda one: losses.SoftMarginLoss(margin=one),
+    "gamma": lambda one: losses.FocalLoss(gamma=one),
+    "q": lambda one: losses.GeneralizedCrossEntropyLoss(q=one),
+    "epsilon": lambda one: losses.Poly1CrossEntropyLoss(epsilon=one),
+    "margin of the hinge": lambda one: losses.MultiClassHingeLoss(margin=one),
+    "reg_lambda": lambda one: losses.LargeMarginLoss(reg_lambda=one, margin=one),
+    "arcface": lambda one: losses.ArcFaceLoss(scale=one, margin=one),
+    "cosface": lambda one: losses.CosFaceLoss(scale=one, margin=one),
+    "sphereface": lambda one: losses.SphereFaceLoss(scale=one),
+    "arcgrad": lambda one: losses.ArcGradLoss(scale=one),
+    "gap": lambda one: losses.ArcGradLoss(gap=one),
+    "likelihood": lambda one: losses.GaussianMixtureLoss(margin=one, likelihood_weight=one),
+}
+
+
+@pytest.mark.parametrize("make", ONE_NUMBER.values(), ids=ONE_NUMBER.keys())
+def test_a_learnt_number_of_shape_1_is_a_scalar(make: Callable[[Tensor], losses.Loss]) -> None:
+    """FSDP (fully_shard) refuses scalar parameters and asks for a tensor of one number."""
+    z = torch.tensor([0.9, 0.1, 0.3])
+    for given, label in ((z, torch.tensor(1)), (z[None], torch.tensor([1]))):
+        found = []
+        for shape in ((), (1,)):
+            one = torch.nn.Parameter(torch.full(shape, 0.5))
+            loss_fn = make(one)
+            loss = loss_fn(given, label)
+            loss.backward()
+            found.append((loss.detach(), one.grad.reshape(()), loss_fn.logits(given).detach()))
+        torch.testing.assert_close(*found)
+
+
+def test_a_number_of_shape_1_in_other_functions() -> None:
+    one, p = torch.tensor([0.5]), torch.tensor([0.7, 0.2, 0.1])
+    for function in (calibration.beta_link, calibration.inverse_beta_link):
+        assert torch.equal(function(p, one), function(p, 0.5))
+    nll = torch.tensor(0.3)
+    assert torch.equal(functional.gd_from_nll(nll, one), functional.gd_from_nll(nll, 0.5))
+    cosine, label = p[None], torch.tensor([0])
+    for scale in (one, 0.5):
+        assert functional.adacos_scale(cosine, label, scale).shape == ()
