@@ -243,10 +243,19 @@ class Claim:
         """The answer, with a dagger where a run that decides was known when it was written."""
         return answer(self.comparison) + "†" * self.known
 
+    @property
+    def factor(self) -> float:
+        """What a number is multiplied by when it is written: 100 for shares."""
+        return metric_named(self.metric).factor
+
+    @property
+    def digits(self) -> str:
+        """How a number is written."""
+        return ".2f" if self.factor == 100 else ".4g"
+
     def table(self) -> pd.DataFrame:
         """Lay the comparison out as a page shows it: a row for each variant, shares in per cent."""
-        factor = metric_named(self.metric).factor
-        rows, digits = self.comparison, ".2f" if factor == 100 else ".4g"
+        rows, factor, digits = self.comparison, self.factor, self.digits
 
         def side(end: str) -> list[str]:
             methods, means = rows[f"method{end}"], factor * rows[f"mean{end}"]
@@ -286,8 +295,7 @@ class Claim:
         """Write the papers' own differences: their median, and their range."""
         if not self.papers:
             return ""
-        factor = metric_named(self.metric).factor
-        effects = factor * np.array(self.papers)
+        effects = self.factor * np.array(self.papers)
         return f"{np.median(effects):+.4g} ({effects.min():+.4g} to {effects.max():+.4g})"
 
     def _repr_html_(self) -> str:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -93,3 +94,69 @@ def _printed(side: Side, values: pd.DataFrame, metric: str, best: str) -> pd.Ser
     ]
     of_metric = values.reindex(columns=[side.get("metric", metric)], level=0)
     return of_metric.reindex(columns=labels, level=1).agg(best, axis=1)
+
+
+def page_of(name: str) -> str:
+    """Give the label of the page that a claim is on."""
+    return f"sec-{name.partition('-')[0].lower()}"
+
+
+def table() -> pd.DataFrame:
+    """List the claims that were asked of runs, a row each, as MyST.
+
+    Of a claim with several variants the differences go from the smallest to the largest.
+    """
+    rows = []
+    for name, entry in entries().items():
+        row = {"": name, "claim": entry["claim"], "where": entry["paper"]}
+        if "compare" in entry:
+            decided = decide(name)
+            row |= {"the papers": decided.printed(), "here": _differences(decided)}
+            row |= {"answer": decided.word}
+        else:
+            row |= {"the papers": "", "here": "", "answer": NO_WORD}
+        rows.append(row | {"page": f"{{ref}}`→ <{page_of(name)}>`"})
+    return pd.DataFrame(rows)
+
+
+def _differences(decided: Claim) -> str:
+    """Write the differences of a claim's variants: with its interval where there is one."""
+    rows = decided.comparison.dropna(subset="difference")
+    if rows.empty:
+        return ""
+    digits, factor = decided.digits, decided.factor
+    middle = factor * rows["difference"]
+    if len(rows) == 1:
+        low, high = factor * rows["low"].iloc[0], factor * rows["high"].iloc[0]
+        return f"{middle.iloc[0]:+{digits}} [{low:+{digits}}, {high:+{digits}}]"
+    return f"{middle.min():+{digits}} to {middle.max():+{digits}} ({len(rows)})"
+
+
+def listed(part: str) -> Any:
+    """Read another part of the list: ``"derived"`` or ``"not run"``."""
+    whole = yaml.safe_load((ROOT / "book" / "claims.yml").read_text(encoding="utf-8"))
+    return whole[part]
+
+
+def in_points() -> pd.DataFrame:
+    """Compare the papers' effects with ours: a row for each variant of a claim, in points.
+
+    Only differences of shares, such as an accuracy, that the papers print have one; a claim that
+    wants a smaller number has its signs turned, so that the right of 0 is what the papers say.
+    """
+    rows = []
+    for name, entry in entries().items():
+        if "compare" not in entry:
+            continue
+        decided = decide(name)
+        if not decided.papers or decided.factor == 1:
+            continue
+        sign = -1 if entry["compare"].get("smaller") else 1
+        for one in decided.comparison.dropna(subset="difference").itertuples():
+            ends = sorted(sign * 100 * end for end in (one.low, one.high))
+            rows.append(
+                {"name": name, "claim": entry["claim"], "variant": one.variant, "word": one.word}
+                | {"difference": sign * 100 * one.difference, "low": ends[0], "high": ends[1]}
+                | {"paper": sign * 100 * float(np.median(decided.papers))}
+            )
+    return pd.DataFrame(rows)

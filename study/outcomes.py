@@ -86,3 +86,34 @@ def _oscillation(run: pd.DataFrame) -> float:
     end = round(min(run["milestones"].iloc[0], default=1) * run["epochs"].iloc[0])
     second_half = run.loc[run["epoch"].between(end // 2, end), "test_accuracy"]
     return float(np.diff(second_half).std(ddof=1)) if len(second_half) > 2 else np.nan
+
+
+def law(runs: pd.DataFrame, recipe: list[str]) -> pd.DataFrame:
+    """Hold the law of over-confidence against runs: a row for each recipe and constant β, in points.
+
+    Over-confidence at β is *predicted* as that at β = 1 plus the *shift* of the link: the mean
+    confidence of the softmax minus that after :func:`gdlib.calibration.beta_link`. *measured* is
+    the mean over the seeds.
+    """
+    runs = runs[pd.to_numeric(runs["schedule"], errors="coerce").notna()]
+    runs = runs.assign(
+        measured=100 * runs["overconfidence"],
+        shift=100 * (runs["test_confidence"] - runs["test_confidence_link"]),
+    )
+    cells = runs.groupby([*recipe, "beta"]).agg(
+        measured=("measured", "mean"), shift=("shift", "mean"), seeds=("seed", "nunique")
+    )
+    at_one = cells.xs(1.0, level="beta")["measured"].rename("at one")
+    cells = cells.join(at_one, on=recipe).dropna().reset_index()
+    cells["predicted"] = cells["at one"] + cells["shift"]
+    return cells
+
+
+def calibrated(cells: pd.DataFrame, recipe: list[str]) -> pd.Series:
+    """Interpolate the β at which over-confidence is 0, in log β, for the recipes that cross 0."""
+    found = {}
+    for name, of_recipe in cells.groupby(recipe):
+        ordered = of_recipe.sort_values("measured")
+        if ordered["measured"].iloc[0] < 0 < ordered["measured"].iloc[-1]:
+            found[name] = float(np.exp(np.interp(0, ordered["measured"], np.log(ordered["beta"]))))
+    return pd.Series(found)
