@@ -311,6 +311,25 @@ class Mnist(Train):
     scale: Scale = "paper"
 
 
+class HowSure(Train):
+    """The perceptrons of the page ``how-sure``."""
+
+    notebook: ClassVar[str] = "how-sure"
+    fixed: ClassVar[frozenset[str]] = frozenset(Train.model_fields) - {
+        *("dataset", "normalization", "activation", "betas", "seeds"),
+        *("epochs", "batch_size", "learning_rate", "validation_size"),
+    }
+
+    betas: Betas = (20.0, 5.0, 1.0, 0.1, 0.01)
+    warmups: Warmups = ()
+    seeds: Seeds = (0, 1, 2)
+    validation_size: Annotated[
+        int, Field(ge=1, le=MOST_SAMPLES, description="training samples held out")
+    ] = 200
+    epochs: Epochs = 40
+    scale: Scale = "paper"
+
+
 _IMAGES_AND_DEVICES = frozenset(
     {
         "subset",
