@@ -292,11 +292,12 @@ class Claim:
         )
 
     def printed(self) -> str:
-        """Write the papers' own differences: their median, and their range."""
+        """Write the papers' own differences: their median, and their range where there are more."""
         if not self.papers:
             return ""
         effects = self.factor * np.array(self.papers)
-        return f"{np.median(effects):+.4g} ({effects.min():+.4g} to {effects.max():+.4g})"
+        ends = f" ({effects.min():+.4g} to {effects.max():+.4g})" if len(effects) > 1 else ""
+        return f"{np.median(effects):+.4g}{ends}"
 
     def _repr_html_(self) -> str:
         head = f"{self.sentence}: <b>{self.word}</b>"
