@@ -12,7 +12,7 @@ from scipy.stats import t
 from study import ledger
 
 ROOT, KEYS = Path(__file__).parents[2], ["job", "run"]
-CLAIMS = yaml.safe_load((ROOT / "book" / "claims.yml").read_text(encoding="utf-8"))["claims"]
+CLAIMS = yaml.safe_load((ROOT / "book/claims.yml").read_text("utf-8"))["claims"]
 DEFAULTS = {"match_gradient": False, "validation_size": 0, "labels": "clean", "angles": False}
 
 
@@ -22,8 +22,8 @@ def numbers(run, curve, lost):
     more["errors"] = round((1 - run.train_accuracy) * run.train_samples)
     tested = curve["test_accuracy"].dropna() if "test_accuracy" in curve else pd.Series()
     if len(tested) == run.epochs + 1:
-        more["early_accuracy"] = tested.iloc[1 : int(run.epochs) // 4 + 1].mean()
-        more["oscillation"] = tested.iloc[int(run.epochs) // 2 :].diff().std()
+        more["early_accuracy"] = tested.iloc[1 : run.epochs // 4 + 1].mean()
+        more["oscillation"] = tested.iloc[run.epochs // 2 :].diff().std()
     if "train_cross_entropy" in curve:
         more["early_cross_entropy"] = curve.query("1 <= epoch <= 10")["train_cross_entropy"].mean()
     if "group_confidence_4" in curve:
@@ -39,10 +39,9 @@ def campaign(name):
     runs = runs.assign(**{key: value for key, value in DEFAULTS.items() if key not in runs})
     if "criterion_seconds" in runs:
         both = runs.merge(runs[runs["loss"] == "softmax"], on=["model", "seed"])
-        excess = (both["criterion_seconds_x"] - both["criterion_seconds_y"]) / both[
-            "step_seconds_y"
-        ]
-        return both.rename(columns=lambda key: key.removesuffix("_x")).assign(excess=excess)
+        beyond = both["criterion_seconds_x"] - both["criterion_seconds_y"]
+        both["excess"] = beyond / both["step_seconds_y"]
+        return both.rename(columns=lambda key: key.removesuffix("_x"))
     if "test_confidence" not in runs:
         return runs
     runs["units"] = runs["hidden"].str.extract(r"\[(\d*)")[0].replace("", "0").astype(int)
@@ -50,8 +49,8 @@ def campaign(name):
     curves, bins = map(pd.read_parquet, files)
     lost = bins.query("name == 'confidence_counts' and bin == 0").set_index(KEYS)["count"]
     curve_of = dict(list(curves.sort_values("epoch").groupby(KEYS)))
-    every = [(run, (run.job, run.run)) for run in runs.itertuples()]
-    rows = [numbers(run, curve_of.get(key, {}), lost.get(key)) for run, key in every]
+    each = zip(runs.itertuples(), zip(runs["job"], runs["run"], strict=True), strict=True)
+    rows = [numbers(run, curve_of.get(key, {}), lost.get(key)) for run, key in each]
     return runs.join(pd.DataFrame(rows, index=runs.index))
 
 
@@ -78,7 +77,6 @@ def samples(runs, side, compared, unit):
 def interval(plus, minus, paired):
     """The difference with its ends."""
     terms = plus + [-one for one in minus]
-    estimate = sum(one.mean() for one in terms)
     if paired:
         each = sum(terms[1:], terms[0]).dropna()
         error, freedom = each.std() / np.sqrt(len(each)), len(each) - 1
@@ -86,7 +84,7 @@ def interval(plus, minus, paired):
         squares = [(one.var() / len(one), len(one) - 1) for one in terms if len(one) > 1]
         error = np.sqrt(sum(square for square, _ in squares))
         freedom = error**4 / sum(square**2 / count for square, count in squares)
-    return estimate + t.ppf([0.5, 0.025, 0.975], freedom) * error
+    return sum(one.mean() for one in terms) + t.ppf([0.5, 0.025, 0.975], freedom) * error
 
 
 @pytest.mark.parametrize("name", [name for name, entry in CLAIMS.items() if "compare" in entry])
