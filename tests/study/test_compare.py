@@ -1,0 +1,143 @@
+"""The half page of rules, on made-up runs whose intervals are known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from study import compare as c
+from study import ledger
+
+
+def runs_of(values, **columns):
+    """Runs of methods, by their β."""
+    rows = [
+        {"beta": beta, "schedule": f"{beta:g}", "seed": seed, "accuracy": value} | columns
+        for beta, numbers in values.items()
+        for seed, value in enumerate(numbers)
+    ]
+    return pd.DataFrame(rows)
+
+
+TWO = runs_of({0.1: [0.90, 0.92, 0.94, 0.93], 1.0: [0.90, 0.91, 0.89]})
+
+
+def test_difference_and_interval_are_welchs():
+    row = c.compare(TWO, "accuracy", {"beta": 0.1}, {"beta": 1}).iloc[0]
+    left, right = (TWO[TWO["beta"] == beta]["accuracy"] for beta in (0.1, 1.0))
+    welch = stats.ttest_ind(left, right, equal_var=False)
+    ends = welch.confidence_interval()
+    assert (row["n"], row["n_than"]) == (4, 3)
+    assert np.allclose(row[["low", "high", "p"]].astype(float), [ends.low, ends.high, welch.pvalue])
+
+
+def test_paired_runs_share_their_seeds():
+    row = c.compare(TWO, "accuracy", {"beta": 0.1}, {"beta": 1}, paired="seed").iloc[0]
+    ends = stats.ttest_rel([0.90, 0.92, 0.94], [0.90, 0.91, 0.89]).confidence_interval()
+    assert np.allclose([row["low"], row["high"]], [ends.low, ends.high])
+
+
+@pytest.mark.parametrize(
+    ("shift", "smaller", "papers", "word"),
+    [
+        (+1.0, False, [], "yes"),
+        (-1.0, False, [], "no"),
+        (-1.0, True, [], "yes"),
+        (+1.0, True, [], "no"),
+        (0.0, False, [], "open"),
+        (0.0, False, [0.5], "open"),  # inside the interval
+        (0.0, False, [9.0, 10.0, -11.0], "not as large"),  # their median lies outside
+        (0.0, False, [-9.0], "open"),  # against the claim
+        (0.0, True, [-9.0], "not as large"),
+        (+1.0, False, [9.0], "yes"),
+    ],
+)
+def test_word_follows_the_interval(shift, smaller, papers, word):
+    values = {0.1: [shift, shift + 0.2, shift - 0.2], 1.0: [0.0, 0.3, -0.3]}
+    compared = c.compare(
+        runs_of(values), "accuracy", {"beta": 0.1}, {"beta": 1}, smaller=smaller, papers=papers
+    )
+    assert compared["word"].tolist() == [word]
+
+
+def test_method_without_runs_is_not_run():
+    assert c.compare(TWO, "accuracy", {"beta": 0.1}, {"beta": 5}).iloc[0]["word"] == "not run"
+
+
+def test_constant_beta_is_no_warm_up_that_ends_there():
+    warm = TWO[TWO["beta"] == 1].assign(schedule="warm-up 0.1→1", accuracy=0.0)
+    with_warm = pd.concat([TWO, warm])
+    row = c.compare(with_warm, "accuracy", {"beta": 0.1}, {"beta": 1}).iloc[0]
+    assert row["mean_than"] == pytest.approx(0.9)
+    row = c.compare(with_warm, "accuracy", {"schedule": "warm-up 0.1→1"}, {"beta": 1}).iloc[0]
+    assert row["difference"] == pytest.approx(-0.9)
+
+
+def test_best_of_several_is_the_one_with_the_best_mean_or_by_another_column():
+    three = runs_of({5.0: [0.5, 0.7], 1.0: [0.8, 0.9], 0.1: [0.95, 0.96]})
+    three["held_out"] = three["beta"]
+    rival = {"beta": [5, 1]}
+    assert c.compare(three, "accuracy", {"beta": 0.1}, rival).iloc[0]["method_than"] == "β = 1"
+    rival["by"] = "held_out"
+    assert c.compare(three, "accuracy", {"beta": 0.1}, rival).iloc[0]["method_than"] == "β = 5"
+
+
+def test_threshold_and_difference_of_two_methods():
+    row = c.compare(TWO, "accuracy", {"beta": 1}, 0.5).iloc[0]
+    ends = stats.ttest_1samp([0.90, 0.91, 0.89], 0.5).confidence_interval()
+    assert np.allclose([row["low"], row["high"]], np.array([ends.low, ends.high]) - 0.5)
+    gain = {"minus": [{"beta": 0.1}, {"beta": 1}]}
+    row = c.compare(TWO, "accuracy", gain, 0.0).iloc[0]
+    alone = c.compare(TWO, "accuracy", {"beta": 0.1}, {"beta": 1}).iloc[0]
+    assert np.allclose([row["low"], row["high"]], [alone["low"], alone["high"]])
+
+
+def test_runs_that_share_a_seed_and_differ_are_refused():
+    twice = pd.concat([TWO, TWO.assign(accuracy=0.1)])
+    with pytest.raises(ValueError, match="share a seed"):
+        c.compare(twice, "accuracy", {"beta": 0.1}, {"beta": 1})
+    copies = pd.concat([TWO, TWO])  # one training, evaluated twice, is one run
+    assert c.compare(copies, "accuracy", {"beta": 0.1}, {"beta": 1}).iloc[0]["n"] == 4
+
+
+def test_each_variant_has_a_row_and_the_answer_names_the_condition():
+    plain = runs_of({0.1: [1.0, 1.1], 1.0: [0.0, 0.1]}, augmentation="none", width=1.0)
+    crops = runs_of({0.1: [0.0, 0.1], 1.0: [1.0, 1.1]}, augmentation="crop2-flip", width=1.0)
+    wide = crops.assign(width=2.0)
+    both = c.compare(
+        *(pd.concat([plain, crops, wide]), "accuracy", {"beta": 0.1}, {"beta": 1}),
+        variant=["augmentation", "width"],
+    )
+    assert both["variant"].tolist() == ["crops", "crops, width 2", "plain"]
+    assert c.answer(both) == "no (crops), yes (plain)"
+
+
+def test_claim_shows_dagger_interval_and_the_papers_effect():
+    decided = c.claim(
+        *("β = 0.1 is better", TWO, "accuracy"),
+        better={"beta": 0.1}, than={"beta": 1}, paper="GD-2", papers=[0.5, 0.7, 0.6], known=True,
+    )  # fmt: skip
+    assert decided.word == "not as large†"
+    assert decided.printed() == "+0.6 (+0.5 to +0.7)"
+    shown = decided._repr_html_()
+    assert "not as large†" in shown and "[" in shown and "β = 0.1" in shown
+
+
+def test_sentences_of_the_ledger_are_short_and_their_words_stand():
+    entries = ledger.entries()
+    assert all(len(entry["claim"].split()) <= 12 for entry in entries.values())
+    open_ones = [
+        name
+        for name, entry in entries.items()
+        if not entry["paper"].startswith("ours") and ledger.word(name).startswith("open")
+    ]
+    assert len(open_ones) <= 9, open_ones
+    assert ledger.word("A3") == "no word"
+    with pytest.raises(ValueError, match="no word"):
+        ledger.decide("A3")
+
+
+def test_effects_of_the_papers_come_from_their_tables():
+    effects = ledger.effects(ledger.entries()["E6"])
+    assert len(effects) == 8  # four networks in two versions
+    assert np.median(effects) == pytest.approx(0.004)
