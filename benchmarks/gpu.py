@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -20,8 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.kernel import COPY, GOAL, KERNEL, check_kernel, kernel_rows
-from benchmarks.measuring import Row, arguments, compared, finish
+from benchmarks.kernel import ALONE, COPY, GOAL, KERNEL, check_kernel, kernel_rows
+from benchmarks.measuring import Row, arguments, compared, finish, machine
 from gdlib import GDCrossEntropyLoss
 from gdlib.models import resnet18
 from study import gpu
@@ -99,31 +100,28 @@ class EpochTimes:
 
 
 def kernel(found: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """P8, where Triton is installed: rows of the closing table."""
-    rows = []
-    for ours in found:
-        if ours["what"] != KERNEL or ours.get("group") != "logits" or "times" not in ours:
-            continue
-        for theirs in found:
-            same = all(theirs.get(name) == ours[name] for name in ("group", "shape", "dtype"))
-            if not same or theirs is ours or "times" not in theirs:
-                continue
-            goal: dict[str, Any] = {"goal": "P8", "limit": GOAL} if theirs["what"] == COPY else {}
-            pairs = list(zip(ours["times"], theirs["times"], strict=False))  # a cut leaves fewer
-            rows.append(
-                compared(
-                    *([pair[side] for pair in pairs] for side in (0, 1)),
-                    what=KERNEL,
-                    against=theirs["what"],
-                    kind="times faster",
-                    shape=tuple(ours["shape"]),
-                    how=ours["dtype"],
-                    unit="ms",
-                    group="kernel",
-                    **goal,
-                )
-            )
-    return rows
+    """P8: the kernel against every other side with the same logits."""
+    sides: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+    for one in found:
+        if one.get("group") == "logits" and "times" in one:
+            sides.setdefault((*one["shape"], one["dtype"]), {})[one["what"]] = one["times"]
+    return [
+        compared(
+            times[KERNEL],
+            theirs,
+            what=KERNEL,
+            against=name,
+            kind="times faster",
+            shape=tuple(shape),
+            how=dtype,
+            unit="ms",
+            group="kernel",
+            **({"goal": "P8", "limit": GOAL} if name == COPY else {}),
+        )
+        for (*shape, dtype), times in sides.items()
+        for name, theirs in times.items()
+        if KERNEL in times and name not in (KERNEL, ALONE)
+    ]
 
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -184,17 +182,16 @@ def main(given: Sequence[str] | None = None) -> None:
     if not torch.cuda.is_available():
         print("  PyTorch finds no GPU here: nothing to check and nothing to measure (P6, P8)")
         return
-    where = {"device": torch.cuda.get_device_name(), "precision": "as each row says"}
+    device = torch.cuda.get_device_name()
+    told = partial(finish, "gpu", options=options, device=device, precision="as each row says")
     torch.backends.cudnn.benchmark = True
-    checked = check_kernel()
-    found = kernel_rows()
-    if options.into is not None:  # a cut later on leaves these
-        options.into.mkdir(parents=True, exist_ok=True)
-        raw = json.dumps({"check": checked, "speed": found}, indent=1, default=str)
-        (options.into / "kernel.json").write_text(raw + "\n", encoding="utf-8")
-    rows = kernel(found)
-    finish("gpu", rows, options, **where)
-    finish("gpu", rows + steps(), options, **where)
+    found = {"check": check_kernel(), "speed": kernel_rows()}
+    rows = kernel(found["speed"])
+    told(rows)  # a cut later on leaves these
+    if options.into is not None:
+        text = json.dumps(found, indent=1) + "\n"
+        (options.into / machine(device) / "kernel.json").write_text(text, encoding="utf-8")
+    told(rows + steps())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What the benchmarks share.
 
 They take turns, have rows that say which goal they answer, and write the files that the closing
-table and the book read: one for each script, in a folder for each processor.
+table and the book read: one for each script, in a folder for each processor or GPU.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def processor() -> str:
 
 
 def machine(processor: str) -> str:
-    """The name of the folder with the numbers of a processor.
+    """The name of the folder with the numbers of a processor, or of a GPU.
 
     Example:
         >>> machine("AMD EPYC (family 26)")
@@ -278,7 +278,7 @@ def finish(
     print(f"  torch {torch.__version__}, {where}, {environment['threads']} thread, load {load}")
     if options.into is not None:
         write(
-            options.into / machine(str(environment["processor"])),
+            options.into / machine(device if device != "cpu" else environment["processor"]),
             {"script": script, "smoke": options.smoke, "environment": environment, "rows": rows},
         )
 
@@ -302,7 +302,9 @@ def write(folder: Path, content: Mapping[str, Any]) -> None:
 
 
 def load(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """The files of each processor by their script; the rows are :class:`Row` again.
+    """The files of each machine by their script; the rows are :class:`Row` again.
+
+    What a check wrote beside them has no schema, and is passed over.
 
     Raises:
         ValueError: for a file of another schema.
@@ -310,6 +312,8 @@ def load(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for path in sorted(folder.glob("*/*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
+        if "schema" not in content:
+            continue
         if content.get("schema") != SCHEMA:
             raise ValueError(
                 f"{path.name} has schema {content.get('schema')!r}, expected {SCHEMA}: "

@@ -40,12 +40,12 @@ def main(given: Sequence[str] | None = None) -> None:
 
 def show(measured: Mapping[str, Mapping[str, Any]]) -> None:
     """Print the table of one processor."""
-    print(f"{'':4}{'measured':46}{'against':34}{'goal':>8}{'found':>9}  verdict")
+    print(f"{'':4}{'measured':52}{'against':34}{'goal':>8}{'found':>9}  verdict")
     for row, verdict in lines(measured):
         unit = " s" if row.kind == "seconds" else "×"
         sign = "≥" if KINDS[row.kind] else "≤"
         goal, found = f"{sign}{row.limit:.3g}{unit}", f"{row.value:.3g}{unit}"
-        print(f"{row.goal:4}{row.title:46}{row.against or '–':34}{goal:>8}{found:>9}  {verdict}")
+        print(f"{row.goal:4}{row.title:52}{row.against or '–':34}{goal:>8}{found:>9}  {verdict}")
     absent = [goal for goal in GOALS if goal not in {row.goal for row, _ in lines(measured)}]
     if absent:
         print(

@@ -246,20 +246,20 @@ def multiply(kind: str, span: int) -> Any:
     return compiled(kernels._multiply, types, {"span": span, "wide": wide, "block": 4096}, 8)
 
 
-def loops(sass: str) -> list[int]:
-    """The numbers of machine instructions of the loops, by their jumps backwards."""
+def loops(sass: str) -> list[list[str]]:
+    """The machine instructions of each loop, by its jump backwards."""
     places: dict[str, int] = {}
-    sizes, count = [], 0
+    found, lines = [], list[str]()
     for line in sass.splitlines():
         if label := re.match(r"\s*(\.?L\w+):", line):
-            places[label[1]] = count
+            places[label[1]] = len(lines)
             continue
         if not re.match(r"\s*(\S+:){4}", line):
             continue
-        count += 1
+        lines.append(line)
         if (jump := re.search(r"BRA\S*.*?(\.?L_?\w+)", line)) and jump[1] in places:
-            sizes.append(count - places[jump[1]])
-    return [size for size in sizes if size > 1]  # a kernel ends with a jump to itself
+            found.append(lines[places[jump[1]] :])
+    return [one for one in found if len(one) > 1]  # a kernel ends with a jump to itself
 
 
 WIDE = re.compile(r"ld\.global\S*evict_(last|first)\S*\.v[248]\.b(32|64)")
@@ -277,13 +277,16 @@ def test_both_passes_read_sixteen_bytes_at_a_time(kind: str, classes: int) -> No
     assert ".local" not in ptx  # nothing is spilled
 
 
-@pytest.mark.parametrize(("kind", "limit"), [("bf16", 24.5), ("fp32", 28.5)])
-def test_few_instructions_for_a_logit(kind: str, limit: float) -> None:
+@pytest.mark.parametrize(("kind", "limit"), [("bf16", 24.0), ("fp32", 26.5)])
+def test_few_instructions_for_a_logit_and_no_thread_waits_for_another(
+    kind: str, limit: float
+) -> None:
     made, logits = many(kind, 32_000)
-    # of these, two for a logit belong to the block of the true class alone
+    # of these, two for a logit in each loop belong to the block of the true class alone
     both = loops(made.asm["sass"])
     assert len(both) == 2
-    assert sum(both) / logits < limit
+    assert sum(len(one) for one in both) / logits < limit
+    assert not [line for one in both for line in one if re.search(r"\b(BAR|SHFL)\b", line)]
 
 
 def test_every_variant_compiles() -> None:

@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import kernel, loss, measuring, summary, sweep, tables
+from benchmarks import gpu, kernel, loss, measuring, summary, sweep, tables
 from benchmarks.measuring import GOALS, KEPT, KINDS, Row, compared, load
 
 SCRIPTS = ["sweep", "tables", "loss", "parts", "reproduce"]
@@ -37,7 +38,8 @@ ENVIRONMENT = {
     "cores",
     "load",
 }
-FILES = sorted(KEPT.glob("*/*.json"))
+FILES = [path for path in sorted(KEPT.glob("*/*.json")) if '"schema"' in path.read_text()]
+PROCESSORS = [folder for folder, scripts in load(KEPT).items() if "gpu" not in scripts]
 
 
 def row(**other: object) -> Row:
@@ -61,7 +63,7 @@ def test_the_kept_files_have_the_schema_and_say_where_they_were_measured(
 ) -> None:
     for folder in {path.parent for path in FILES}:
         here = {path.stem for path in FILES if path.parent == folder}
-        assert here - {"gpu"} == set(SCRIPTS)
+        assert here in (set(SCRIPTS), {"gpu"})
     for path in FILES:
         with subtests.test(f"{path.parent.name}/{path.stem}"):
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -73,8 +75,10 @@ def test_the_kept_files_have_the_schema_and_say_where_they_were_measured(
             assert content["smoke"] is False, "numbers of a smoke run are worth nothing"
             environment = content["environment"]
             assert set(environment) - {"processor", "tf32", "cudnn"} == ENVIRONMENT
-            assert environment["threads"] == 1
-            assert path.parent.name == measuring.machine(environment["processor"])
+            on_cpu = path.stem != "gpu"
+            assert (environment["device"] == "cpu") == (environment["threads"] == 1) == on_cpu
+            where = environment["processor" if on_cpu else "device"]
+            assert path.parent.name == measuring.machine(where)
             assert content["rows"]
             assert set(content["goals"]) <= set(GOALS)
 
@@ -103,15 +107,19 @@ def test_the_rows_of_a_kept_file_fit_together(subtests: pytest.Subtests) -> None
 @pytest.mark.parametrize("folder", load(KEPT))
 def test_every_goal_has_a_number(folder: str) -> None:
     rows = [found for content in load(KEPT)[folder].values() for found in content["rows"]]
-    missing = {"P1", "P2", "P4", "P5", "P7"} - {found.goal for found in rows}
+    of_processors = {"P1", "P2", "P4", "P5", "P7"}
+    goals = of_processors if folder in PROCESSORS else set(GOALS) - of_processors
+    missing = goals - {found.goal for found in rows}
     assert not missing, f"{missing} were not measured"
+    if folder not in PROCESSORS:
+        return
     sweeps, losses = ([found for found in rows if found.goal == goal] for goal in ("P1", "P4"))
     assert {found.limit for found in sweeps} <= {30.0, 50.0, 60.0}
     assert "softmax" in {found.what for found in sweeps}
     assert {found.kind for found in losses} == {"share of the time", "share of the memory"}
 
 
-@pytest.mark.parametrize("folder", load(KEPT))
+@pytest.mark.parametrize("folder", PROCESSORS)
 def test_the_public_library_was_compared(folder: str) -> None:
     names = {
         found.what
@@ -264,14 +272,28 @@ def test_make_bench_runs_every_script() -> None:
     assert f"for script in {' '.join(SCRIPTS)} gpu;" in recipe and "benchmarks.summary" in recipe
 
 
-def test_the_kernel_is_rehearsed_without_a_gpu() -> None:
-    rows = kernel.kernel_rows("cpu", tiny=True)
-    assert json.loads(json.dumps(rows)) == rows
-    measured = {row["what"] for row in rows if "ms" in row}
-    assert {kernel.COPY, "F.cross_entropy", "gd_cross_entropy"} <= measured
-    left = {row["what"]: row["error"] for row in rows if "error" in row}
-    assert set(left) & {kernel.KERNEL} and kernel.KERNEL not in measured
-    assert left[kernel.KERNEL] == kernel.usable("cpu")
+def test_the_rows_of_a_gpu_are_of_the_kernel_against_each_other_side() -> None:
+    texts = {"group": "logits", "shape": [6, 100], "dtype": "bfloat16"}
+    times = {kernel.COPY: [1.0, 1.2], kernel.KERNEL: [2.0, 2.0], "F.cross_entropy": [4.0, 4.4]}
+    found = [texts | {"what": what, "times": of_it} for what, of_it in times.items()]
+    found += [
+        texts | {"what": kernel.ALONE, "times": [1.0, 1.0]},
+        texts | {"what": "a", "error": "b"},
+    ]
+    copy, torchs = gpu.kernel(found)
+    assert (copy.goal, copy.limit, copy.value, copy.met) == ("P8", 0.8, pytest.approx(0.55), False)
+    assert (torchs.against, torchs.goal, torchs.value) == ("F.cross_entropy", "", 2.1)
+    assert copy.title == f"{kernel.KERNEL} [6, 100], bfloat16"
+
+
+def test_numbers_of_a_gpu_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    options = argparse.Namespace(into=tmp_path, smoke=False)
+    measuring.finish("gpu", [row()], options, device="NVIDIA H200")
+    (tmp_path / "nvidia-h200" / "gate.json").write_text('{"losses": []}', encoding="utf-8")
+    assert list(load(tmp_path)["nvidia-h200"]) == ["gpu"]
+
+
+def test_the_kernel_is_not_checked_where_it_cannot_run() -> None:
     assert [row["ok"] for row in kernel.check_kernel("cpu")] == [False]
 
 
@@ -279,17 +301,25 @@ def test_the_kernel_is_rehearsed_without_a_gpu() -> None:
     importlib.util.find_spec("triton") is None,
     reason="triton is not installed: pip install gradient-decay[triton]",
 )
-def test_the_check_of_the_kernel_finds_it_right_in_the_interpreter() -> None:
+def test_the_kernel_is_rehearsed_without_a_gpu() -> None:
     code = (
-        "import json; from benchmarks import kernel; rows = kernel.check_kernel('cpu');"
-        "print(json.dumps(rows))"
+        "import json; from benchmarks import kernel;"
+        "print(json.dumps([kernel.check_kernel('cpu'), kernel.kernel_rows('cpu', tiny=True)]))"
     )
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    rows = json.loads(done.stdout.splitlines()[-1])
-    assert len(rows) > 50 and [row for row in rows if not row["ok"]] == []
+    cases, rows = json.loads(done.stdout.splitlines()[-1])
+    assert len(cases) > 50 and [row for row in cases if not row["ok"]] == []
+    measured = [(row["group"], row["what"]) for row in rows if "ms" in row]
+    for group in ("logits", "blocks"):
+        assert {(group, kernel.COPY), (group, kernel.KERNEL)} <= set(measured)
+    assert ("blocks", f"{kernel.KERNEL}, 1024 by 4 warps") in measured
+    assert ("linear", f"F.linear, {kernel.KERNEL}") in measured
+    assert all("speed_of_copy" in row for row in rows if "ms" in row and row["group"] != "linear")
+    missing = [row["error"] for row in rows if "error" in row]
+    assert all(re.search("liger_kernel|linear_cross_entropy", text) for text in missing)
 
 
 # -- what is compared is the same loss, the same training ------------------------------------------
