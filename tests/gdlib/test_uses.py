@@ -204,7 +204,7 @@ class TestFunctions:
             ),
             (
                 lambda features, weight: functional.linear_gd_cross_entropy(
-                    features, weight, LABELS, bias=[0.0] * 4
+                    features, weight, LABELS, linear_bias=[0.0] * 4
                 ),
                 "bias must have one value for each class, .* got list",
             ),
