@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -250,15 +251,42 @@ class TestTransformers:
             beta=0.1,
             reduction="sum",
         )
-        names = follow(
-            "transformers-tokens",
-            gd_cross_entropy=gd_cross_entropy,
-        )
+        names = follow("transformers-tokens")
         outputs = model(input_ids=words)
         alone = names["gd_loss_of_tokens"](outputs, labels)
         assert alone.item() == pytest.approx(losses.item() / (labels[:, 1:] != -100).sum().item())
         given = names["gd_loss_of_tokens"](outputs, labels, 10)
         assert given.item() == pytest.approx(losses.item() / 10)
+
+
+class TestTokensAndAccumulation:
+    """The two recipes for tokens without their library."""
+
+    def test_tokens(self) -> None:
+        torch.manual_seed(0)
+        logits, labels = torch.randn(3, 5, 20, requires_grad=True), torch.randint(20, (3, 5))
+        labels[::2, 3:] = -100
+        outputs = SimpleNamespace(logits=logits)
+        found = follow("transformers-tokens")["gd_loss_of_tokens"](outputs, labels)
+        expected = gd_cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), beta=0.1)
+        torch.testing.assert_close(found, expected)
+        slopes = [torch.autograd.grad(loss, logits)[0] for loss in (found, expected)]
+        torch.testing.assert_close(*slopes)
+
+    def test_accumulated_batches_make_the_step_of_all_together(self) -> None:
+        torch.manual_seed(0)
+        inputs, labels = torch.randn(12, 4), torch.randint(3, (12,))
+        labels[2:7] = -100  # the second batch of four has one label that counts, the last has none
+        labels[8:] = -100
+        weights = []
+        for size in (4, 12):
+            torch.manual_seed(1)
+            network = torch.nn.Linear(4, 3)
+            batches = list(zip(inputs.split(size), labels.split(size), strict=True))
+            optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
+            follow("accumulation", steps=[batches], network=network, optimizer=optimizer)
+            weights.append(network.weight.detach())
+        torch.testing.assert_close(*weights)
 
 
 class TestTimm:

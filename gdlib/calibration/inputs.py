@@ -81,8 +81,17 @@ def check_finite(values: Tensor, name: str) -> None:
         )
 
 
-def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
-    """Refuse rows of ``p``, float64, that are not probabilities up to the rounding of ``dtype``."""
+def class_dimension(ndim: int, dim: int | None) -> int:
+    """Return the class dimension, counted from 0; None is that of the losses."""
+    if dim is None:
+        return min(1, ndim - 1)
+    if isinstance(dim, bool) or not isinstance(dim, int) or not -ndim <= dim < ndim:
+        raise ValueError(f"dim must name one of the {ndim} dimensions; got {dim!r}")
+    return dim % ndim
+
+
+def check_probabilities(p: Tensor, name: str, dtype: torch.dtype, dim: int = 1) -> None:
+    """Refuse ``p``, float64, without probabilities in a dimension up to the rounding of a type."""
     if p.ndim == 0 or p.numel() == 0:
         raise ValueError(f"{name} must not be empty; its shape is {list(p.shape)}")
     check_finite(p, name)
@@ -92,12 +101,13 @@ def check_probabilities(p: Tensor, name: str, dtype: torch.dtype) -> None:
             f"{name} must lie in [0, 1]; it reaches from {p.min():.6g} to {p.max():.6g}. For "
             "logits, apply softmax first"
         )
-    deviation = (p.sum(dim=-1) - 1).abs().max()
+    deviation = (p.sum(dim=dim) - 1).abs().max()
     if deviation > tolerance:
-        second = p.ndim > 2 and bool(((p.sum(dim=1) - 1).abs() <= tolerance).all())
-        behind = f". They do over dimension 1: give {name}.movedim(1, -1)" if second else ""
+        others = (k for k in range(p.ndim) if (p.sum(dim=k) - 1).abs().max() <= tolerance)
+        other = next(others, None)
+        behind = "" if other is None else f". They do over dimension {other}"
         raise ValueError(
-            f"{name} must sum to 1 over the last dimension; the largest deviation is "
+            f"{name} must sum to 1 over the classes, dimension {dim}; the largest deviation is "
             f"{deviation:.6g}{behind}{_of_two_classes(name, p.shape)}"
         )
 

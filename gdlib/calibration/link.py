@@ -13,6 +13,7 @@ from gdlib.calibration.inputs import (
     FloatArray,
     TensorOrArray,
     check_probabilities,
+    class_dimension,
     floating_type,
     like,
     looked_on,
@@ -23,7 +24,9 @@ _BISECTIONS = 60  # halvings of [-750, 0], which has the logarithm of every numb
 _SMALLEST_BETA, _LARGEST_BETA = 1e-8, 1e8  # between which beta_for_confidence looks
 
 
-def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
+def beta_link(
+    probs: TensorOrArray, beta: float | Tensor | FloatArray, *, dim: int | None = None
+) -> TensorOrArray:
     r"""Compute the probabilities that a softmax trained with the gradient-decay loss stands for.
 
     The gradient-decay loss with factor β is a proper composite loss: for the true probabilities
@@ -35,18 +38,20 @@ def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> Tensor
     and keeps the order. Gradients flow.
 
     Args:
-        probs: softmax outputs p, shape ``[..., C]``: a tensor or an array of any floating type.
+        probs: softmax outputs p, shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, as in the
+            losses: a tensor or an array of any floating type.
         beta: the factor β > 0 of the training; a number, or values that broadcast to the shape of
             ``probs`` without its class dimension.
+        dim: the class dimension where it is another one, such as -1 for a stack ``[R, N, C]``.
 
     Returns:
         :math:`\pi`, of the shape, type and kind (tensor or array) of ``probs``; computed in
         float64.
 
     Raises:
-        ValueError: if ``probs`` are no probabilities, or if ``beta`` is not finite, not positive,
-            or does not broadcast. Values are not looked at within ``torch.compile`` and
-            ``torch.func`` transforms.
+        ValueError: if ``probs`` are no probabilities over the classes, or if ``beta`` is not
+            finite, not positive, or does not broadcast. Values are not looked at within
+            ``torch.compile`` and ``torch.func`` transforms.
 
     Example:
         >>> import torch
@@ -56,14 +61,16 @@ def beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> Tensor
     References:
         Derived in the theory chapter on calibration; not in the papers.
     """
-    p, b = _link_arguments(probs, beta)
+    p, b, dim = _link_arguments(probs, beta, dim)
     # 1 - p from the other classes: p may have been rounded to 1
     rest = torch.where(p > 0.5, p.masked_fill(p > 0.5, 0.0).sum(dim=-1, keepdim=True), 1 - p)
     weighted = p * (rest + b * p)  # not 1 + (β − 1) p, which cancels for p near 1 and small β
-    return like(weighted / weighted.sum(dim=-1, keepdim=True), probs)
+    return like((weighted / weighted.sum(dim=-1, keepdim=True)).movedim(-1, dim), probs)
 
 
-def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -> TensorOrArray:
+def inverse_beta_link(
+    probs: TensorOrArray, beta: float | Tensor | FloatArray, *, dim: int | None = None
+) -> TensorOrArray:
     r"""Find the softmax p that true probabilities :math:`\pi` lead to.
 
     At p the expected gradient-decay loss is least.
@@ -91,7 +98,7 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
         Derived in the theory chapter on calibration; not in the papers.
     """
     with torch.no_grad():
-        pi, b = _link_arguments(probs, beta)
+        pi, b, dim = _link_arguments(probs, beta, dim)
         top, where = pi.max(dim=-1, keepdim=True)
         huge = b > 1e100
         ratio = (pi / top).scatter(-1, where, 0.0)  # (..., C), 0 at the most probable class
@@ -115,7 +122,7 @@ def inverse_beta_link(probs: TensorOrArray, beta: float | Tensor | FloatArray) -
             low, high = torch.where(too_small, middle, low), torch.where(too_small, high, middle)
         rest = low.exp()
         p = others(rest).scatter(-1, where, 1 - rest)
-        return like(p / p.sum(dim=-1, keepdim=True), probs)
+        return like((p / p.sum(dim=-1, keepdim=True)).movedim(-1, dim), probs)
 
 
 class BetaForConfidence(NamedTuple):
@@ -130,7 +137,11 @@ class BetaForConfidence(NamedTuple):
 
 
 def beta_for_confidence(
-    probs: TensorOrArray, confidence: float, *, tolerance: float = 1e-9
+    probs: TensorOrArray,
+    confidence: float,
+    *,
+    tolerance: float = 1e-9,
+    dim: int | None = None,
 ) -> BetaForConfidence:
     r"""Find the factor β for which the perfect minimiser has a given mean confidence.
 
@@ -147,11 +158,12 @@ def beta_for_confidence(
     largest error seen against 60 digits.
 
     Args:
-        probs: true probabilities :math:`\pi` of the inputs, shape ``[..., C]``: a tensor or an
-            array of any floating type.
+        probs: true probabilities :math:`\pi` of the inputs, shaped as in :func:`beta_link`: a
+            tensor or an array of any floating type.
         confidence: the mean confidence that is wanted.
         tolerance: relative accuracy of β at which the bisection ends. Where the confidence hardly
             depends on β, rounding keeps ``lower`` and ``upper`` further apart.
+        dim: the class dimension, as in :func:`beta_link`.
 
     Returns:
         β, and the two numbers between which the exact one lies.
@@ -171,14 +183,14 @@ def beta_for_confidence(
     References:
         Derived in the theory chapter on calibration; not in the papers.
     """
-    pi, _ = _link_arguments(probs, 1.0)
+    pi, _, _ = _link_arguments(probs, 1.0, dim)
     if not isinstance(confidence, Real):
         raise ValueError(f"confidence must be a number; got {confidence!r}")
     if not isinstance(tolerance, Real) or not 0 < tolerance < math.inf:
         raise ValueError(f"tolerance must be a positive number, not {tolerance!r}")
 
     def mean(beta: float) -> float:
-        return float(inverse_beta_link(pi, beta).amax(dim=-1).mean())
+        return float(inverse_beta_link(pi, beta, dim=-1).amax(dim=-1).mean())
 
     def rounding(beta: float) -> float:
         return 4 * torch.finfo(torch.float64).eps * (1 + 1 / beta)
@@ -212,14 +224,20 @@ def beta_for_confidence(
 
 
 def _link_arguments(
-    probs: Tensor | FloatArray, beta: float | Tensor | FloatArray
-) -> tuple[Tensor, Tensor]:
-    """Return probabilities ``[..., C]`` and β with a class dimension to broadcast, in float64."""
+    probs: Tensor | FloatArray, beta: float | Tensor | FloatArray, dim: int | None
+) -> tuple[Tensor, Tensor, int]:
+    """Return probabilities ``[..., C]`` and β with a class dimension to broadcast, in float64.
+
+    Third is where the classes were.
+    """
     tensor = to_tensor(probs, "probs")
-    p = tensor.to(torch.float64)
+    if tensor.ndim == 0:
+        raise ValueError("probs must have a class dimension: shape [C], [N, C] or [N, C, d1, ...]")
+    p, dim = tensor.to(torch.float64), class_dimension(tensor.ndim, dim)
     hidden = looked_on()  # under torch.func.vmap and the like no value can be read
     if not hidden:
-        check_probabilities(p.detach(), "probs", floating_type(tensor))
+        check_probabilities(p.detach(), "probs", floating_type(tensor), dim)
+    p = p.movedim(dim, -1)
     if isinstance(beta, bool):
         raise ValueError(f"beta must be a number or values that broadcast; got {beta!r}")
     try:
@@ -231,7 +249,7 @@ def _link_arguments(
     if b.numel() == 1:
         b = b.reshape(())
     try:
-        return p, b.expand(p.shape[:-1]).unsqueeze(-1)
+        return p, b.expand(p.shape[:-1]).unsqueeze(-1), dim
     except RuntimeError:
         raise ValueError(
             f"beta of shape {list(b.shape)} must broadcast to {list(p.shape[:-1])}, that of probs "

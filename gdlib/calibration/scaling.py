@@ -16,6 +16,7 @@ from gdlib.calibration.inputs import (
     ArrayOrTensor,
     TensorOrArray,
     check_finite,
+    class_dimension,
     floating_type,
     like,
     samples,
@@ -224,14 +225,14 @@ class VectorScaling:
         self._fitted = candidates[losses.index(min(losses))]  # the first of equals
         return self
 
-    def transform(self, logits: TensorOrArray, *, dim: int = -1) -> TensorOrArray:
+    def transform(self, logits: TensorOrArray, *, dim: int | None = None) -> TensorOrArray:
         """Multiply the logits by the weights and add the biases.
 
         As :meth:`TemperatureScaling.transform`, for the C classes of the fit.
 
         Args:
-            logits: of shape ``[..., C]``, or with the classes elsewhere.
-            dim: the class dimension: 1 for ``[N, C, d1, ...]``, as in the losses.
+            logits: of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, as in :meth:`fit`.
+            dim: the class dimension where it is another one, such as -1 for a stack ``[R, N, C]``.
         """
         return _transformed(logits, self.weight, self.bias, dim)
 
@@ -316,16 +317,17 @@ def _scaled(z: Tensor, weight: Tensor | float, bias: Tensor | float) -> Tensor:
 
 
 def _transformed(
-    logits: TensorOrArray, weight: Tensor | float, bias: Tensor | float, dim: int = -1
+    logits: TensorOrArray, weight: Tensor | float, bias: Tensor | float, dim: int | None = None
 ) -> TensorOrArray:
     """Return scaled logits in the shape, type, kind and device of the given ones, checked."""
     z = to_tensor(logits, "logits")
-    classes = len(weight) if isinstance(weight, Tensor) else None
-    if z.ndim == 0 or not -z.ndim <= dim < z.ndim or classes not in (None, z.shape[dim]):
-        where = "[..., {}]" if dim == -1 else f"{{}} in dimension {dim}"
+    if z.ndim == 0:
+        raise ValueError("logits must have a class dimension: shape [C], [N, C] or [N, C, d1, ...]")
+    dim = class_dimension(z.ndim, dim)
+    if isinstance(weight, Tensor) and len(weight) != z.shape[dim]:
         raise ValueError(
-            f"logits must have the shape {where.format(classes or 'C')}, as in fit, not "
-            f"{list(z.shape)}; dim names the class dimension"
+            f"logits must have {len(weight)} classes in dimension {dim}, as in fit, not the shape "
+            f"{list(z.shape)}; dim names another class dimension"
         )
     check_finite(z, "logits")
     if isinstance(weight, Tensor) and isinstance(bias, Tensor):

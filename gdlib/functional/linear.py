@@ -29,16 +29,18 @@ from gdlib.functional._reduction import Batch
 from gdlib.functional.gradient_decay import gd_cross_entropy
 
 _BLOCK = 2**20
-"""So many logits are held at a time, unless the caller says otherwise."""
+"""So many logits are held at a time, unless the caller says otherwise or the layer is larger."""
+_SHARE_OF_WEIGHT = 8
+"""A block may be as large as this part of the weight, which is read again for each block."""
 
 
 def linear_gd_cross_entropy(
-    features: Tensor,
-    weight: Tensor,
+    input: Tensor,
+    linear_weight: Tensor,
     target: Tensor,
     beta: float | Tensor = 1.0,
     *,
-    bias: Tensor | None = None,
+    linear_bias: Tensor | None = None,
     temperature: float = 1.0,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
@@ -48,26 +50,28 @@ def linear_gd_cross_entropy(
 
     .. math:: J(h W^T + b)
 
-    The value and the gradients are those of ``gd_cross_entropy(F.linear(features, weight, bias),
-    target, beta)``. The logits are made for a few rows at a time; for ``reduction="mean"`` and
-    ``"sum"`` the gradients of features, weight and bias are made in the same pass, for ``"none"``
-    the logits are made a second time in the backward pass. Beside the gradients themselves the
-    memory is that of one block. Features and weight in half precision are kept in float32 as well,
-    and under autocast the logits are not rounded to it. There are no class weights, no label
-    smoothing and no class probabilities.
+    The value and the gradients are those of ``gd_cross_entropy(F.linear(input, linear_weight,
+    linear_bias), target, beta)``; the arguments have the names of
+    :func:`torch.nn.functional.linear_cross_entropy`. The logits are made for a few rows at a time;
+    for ``reduction="mean"`` and ``"sum"`` the gradients of features, weight and bias are made in
+    the same pass, for ``"none"`` the logits are made a second time in the backward pass. Beside the
+    gradients themselves the memory is that of one block. Features and weight in half precision are
+    kept in float32 as well, and under autocast the logits are not rounded to it. There are no class
+    weights, no label smoothing and no class probabilities.
 
     Args:
-        features: inputs of the layer, :math:`h`, of shape ``[N, D]``.
-        weight: of the layer, :math:`W`, of shape ``[C, D]`` and the type of the features, as
+        input: features :math:`h` before the layer, of shape ``[N, D]``.
+        linear_weight: of the layer, :math:`W`, of shape ``[C, D]`` and the type of the features, as
             :func:`torch.nn.functional.linear` takes it.
         target: class indices ``[N]``.
         beta: the gradient-decay factor :math:`\beta > 0`, a number or a tensor that broadcasts to
             ``[N]``.
-        bias: of the layer, ``[C]``.
+        linear_bias: of the layer, ``[C]``.
         temperature: :math:`\tau > 0`, a number that divides the logits.
         ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        block_rows: samples whose logits are held at a time; None for about a million logits.
+        block_rows: samples whose logits are held at a time; None for about a million logits, or an
+            eighth of the size of the weight if that is more.
 
     Returns:
         The loss in nats: a scalar, or ``[N]`` for ``reduction="none"``.
@@ -93,12 +97,12 @@ def linear_gd_cross_entropy(
         The loss: *Probability-Dependent Gradient Decay in Large Margin Softmax*, version 1, eq. 5
         and 8.
     """
-    _check(features, weight, bias, block_rows)
+    _check(input, linear_weight, linear_bias, block_rows)
     temperature = _single(temperature)
-    parts = [features, weight] if bias is None else [features, weight, bias]
+    parts = [input, linear_weight] if linear_bias is None else [input, linear_weight, linear_bias]
     batch = Batch.of_shape(
-        (len(features), len(weight)),
-        features,
+        (len(input), len(linear_weight)),
+        input,
         target,
         ignore_index=ignore_index,
         reduction=reduction,
@@ -116,10 +120,11 @@ def linear_gd_cross_entropy(
             reduction=reduction,
         )
 
-    if len(features) == 0 or not all(serves(part, beta) for part in parts):
+    if len(input) == 0 or not all(serves(part, beta) for part in parts):
         return eager(*parts)
-    values, result_dtype = compute_in(features, "features")
-    rows = block_rows or max(1, _BLOCK // len(weight))
+    values, result_dtype = compute_in(input, "input")
+    logits_at_a_time = max(_BLOCK, linear_weight.numel() // _SHARE_OF_WEIGHT)
+    rows = block_rows or max(1, logits_at_a_time // len(linear_weight))
     blocks = _Blocks(
         batch,
         beta.to(values).expand(target.shape).unsqueeze(1) if isinstance(beta, Tensor) else beta,
@@ -251,7 +256,7 @@ def _single(temperature: object) -> float:
 
 def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: int | None) -> None:
     """Refuse shapes that make no linear layer."""
-    for name, value in (("features", features), ("weight", weight)):
+    for name, value in (("input", features), ("linear_weight", weight)):
         if not isinstance(value, Tensor) or value.ndim != 2 or not value.is_floating_point():
             given = (
                 f"{value.dtype} of shape {list(value.shape)}"
@@ -261,27 +266,28 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None, block_rows: in
             raise ValueError(f"{name} must be a floating tensor with two dimensions; got {given}")
     if weight.shape[1] != features.shape[1] or weight.shape[0] == 0:
         raise ValueError(
-            f"weight of shape {list(weight.shape)} does not fit features of shape "
+            f"linear_weight of shape {list(weight.shape)} does not fit input of shape "
             f"{list(features.shape)}: expected [C, {features.shape[1]}]"
         )
     if bias is not None and (not isinstance(bias, Tensor) or bias.shape != (weight.shape[0],)):
         shape = list(bias.shape) if isinstance(bias, Tensor) else type(bias).__name__
         raise ValueError(
-            f"bias must have one value for each class, shape [{weight.shape[0]}]; got {shape}"
+            f"linear_bias must have one value for each class, shape [{weight.shape[0]}]; got "
+            f"{shape}"
         )
     others = [weight] if bias is None else [weight, bias]
     for part in others:
         if part.device != features.device:
             raise ValueError(
-                "features, weight and bias must be on one device; got "
+                "input, linear_weight and linear_bias must be on one device; got "
                 f"{features.device} and {part.device}"
             )
     if not autocasts(features.device.type):
         for part in others:
             if part.dtype != features.dtype:
                 raise ValueError(
-                    f"features, weight and bias must have one type; got {features.dtype} and "
-                    f"{part.dtype}"
+                    "input, linear_weight and linear_bias must have one type; got "
+                    f"{features.dtype} and {part.dtype}"
                 )
     if block_rows is not None and not is_whole(block_rows, 1):
         raise ValueError(f"block_rows must be a whole number > 0, or None; got {block_rows!r}")

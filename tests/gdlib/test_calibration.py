@@ -598,8 +598,9 @@ class TestOneClassAxis:
         two.fit(logits, labels)
         flat.fit(rows, own)
         torch.testing.assert_close(two.weight, flat.weight, rtol=0, atol=0)
-        found = two.transform(logits, dim=1).movedim(1, -1)
-        torch.testing.assert_close(found, flat.transform(logits.movedim(1, -1)), rtol=0, atol=0)
+        found = two.transform(logits).movedim(1, -1)
+        last = flat.transform(logits.movedim(1, -1), dim=-1)
+        torch.testing.assert_close(found, last, rtol=0, atol=0)
 
     def test_errors_say_what_to_do(self) -> None:
         logits, labels, *_ = self.images()
@@ -609,5 +610,8 @@ class TestOneClassAxis:
             calibration.brier_score(logits.softmax(1), torch.full_like(labels, -100))
         with pytest.raises(ValueError, match=r"labels must lie in \[0, 3\)"):
             calibration.brier_score(logits.softmax(1), labels, ignore_index=2)
-        with pytest.raises(ValueError, match="dim names the class dimension"):
-            calibration.VectorScaling().fit(logits, labels).transform(logits)
+        fitted = calibration.VectorScaling().fit(logits, labels)
+        with pytest.raises(ValueError, match="dim names another class dimension"):
+            fitted.transform(logits.movedim(1, -1))
+        with pytest.raises(ValueError, match="dim must name one of the"):
+            fitted.transform(logits, dim=7)

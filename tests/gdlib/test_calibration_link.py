@@ -93,10 +93,10 @@ class TestBetaLink:
 
     def test_a_beta_for_each_run(self) -> None:
         p = simplex(6, 3, seed=4).reshape(2, 3, 3)  # [R, N, C]
-        stacked = beta_link(p, torch.tensor([[0.1], [3.0]]))
+        stacked = beta_link(p, torch.tensor([[0.1], [3.0]]), dim=-1)
         torch.testing.assert_close(stacked[0], beta_link(p[0], 0.1), rtol=1e-6, atol=0)
         torch.testing.assert_close(stacked[1], beta_link(p[1], 3.0))
-        backwards = inverse_beta_link(stacked, torch.tensor([[0.1], [3.0]]))
+        backwards = inverse_beta_link(stacked, torch.tensor([[0.1], [3.0]]), dim=-1)
         torch.testing.assert_close(backwards, p)
 
     def test_gradient(self) -> None:
@@ -236,7 +236,9 @@ class TestBetaForConfidence:
     def test_any_shape_and_kind(self) -> None:
         pi = simplex(6, 3, seed=7)
         alone = beta_for_confidence(pi, 0.8)
-        assert beta_for_confidence(pi.reshape(2, 3, 3), 0.8).beta == pytest.approx(alone.beta)
+        for stacked, dim in ((pi.reshape(2, 3, 3), -1), (pi.reshape(2, 3, 3).mT, None)):
+            found = beta_for_confidence(stacked, 0.8, dim=dim)
+            assert found.beta == pytest.approx(alone.beta)
         assert beta_for_confidence(pi.numpy(), 0.8) == alone
 
     def test_a_wider_tolerance_is_a_wider_pair(self) -> None:

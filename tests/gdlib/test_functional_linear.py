@@ -45,7 +45,7 @@ class TestEqualsTheTwoFunctions:
         beta = torch.linspace(0.1, 3, 11, dtype=torch.float64) if beta == "tensor" else beta
         keywords = {"temperature": 1.7, "ignore_index": ignore_index, "reduction": reduction}
         found = linear_gd_cross_entropy(
-            features, weight, target, beta=beta, bias=bias, block_rows=block_rows, **keywords
+            features, weight, target, beta=beta, linear_bias=bias, block_rows=block_rows, **keywords
         )
         expected = gd_cross_entropy(F.linear(features, weight, bias), target, beta=beta, **keywords)
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
@@ -59,7 +59,7 @@ class TestEqualsTheTwoFunctions:
     def test_only_what_is_asked_for_has_a_gradient(self):
         features, weight, bias, target = draw()
         linear_gd_cross_entropy(
-            features.detach(), weight, target, 0.1, bias=bias.detach()
+            features.detach(), weight, target, 0.1, linear_bias=bias.detach()
         ).backward()
         assert weight.grad is not None and features.grad is None and bias.grad is None
 
@@ -78,7 +78,9 @@ class TestEqualsTheTwoFunctions:
     def test_half_precision_is_summed_in_float32(self):
         for dtype in [torch.float16, torch.bfloat16]:
             features, weight, bias, target = draw(dtype=dtype)
-            loss = linear_gd_cross_entropy(features, weight, target, 0.1, bias=bias, block_rows=4)
+            loss = linear_gd_cross_entropy(
+                features, weight, target, 0.1, linear_bias=bias, block_rows=4
+            )
             exact = gd_cross_entropy(
                 F.linear(features.double(), weight.double(), bias.double()), target, 0.1
             )
@@ -96,7 +98,13 @@ class TestEqualsTheTwoFunctions:
             )
             with torch.autocast("cpu", torch.bfloat16):
                 found = linear_gd_cross_entropy(
-                    features, weight, target, 0.1, bias=bias, block_rows=4, reduction=reduction
+                    features,
+                    weight,
+                    target,
+                    0.1,
+                    linear_bias=bias,
+                    block_rows=4,
+                    reduction=reduction,
                 )
                 ours = gradients(found, features, weight, bias)
             torch.testing.assert_close(found, expected)
@@ -141,10 +149,10 @@ class TestEqualsTheTwoFunctions:
 class TestRefusals:
     def test_bad_arguments(self):
         for change, message in [
-            ({"features": torch.zeros(4)}, "two dimensions"),
-            ({"weight": torch.zeros(3, 5)}, r"expected \[C, 2\]"),
-            ({"weight": [[1.0]]}, "two dimensions"),
-            ({"bias": torch.zeros(2)}, r"shape \[3\]"),
+            ({"input": torch.zeros(4)}, "two dimensions"),
+            ({"linear_weight": torch.zeros(3, 5)}, r"expected \[C, 2\]"),
+            ({"linear_weight": [[1.0]]}, "two dimensions"),
+            ({"linear_bias": torch.zeros(2)}, r"shape \[3\]"),
             ({"target": torch.zeros(3, dtype=torch.long)}, r"shape \[4\]"),
             ({"target": torch.tensor([0, 1, 2, 3])}, r"class index 3 lies outside \[0, 3\)"),
             ({"beta": 0.0}, "finite number > 0"),
@@ -153,8 +161,8 @@ class TestRefusals:
             ({"block_rows": 0}, "block_rows"),
         ]:
             arguments = {
-                "features": torch.zeros(4, 2),
-                "weight": torch.zeros(3, 2),
+                "input": torch.zeros(4, 2),
+                "linear_weight": torch.zeros(3, 2),
                 "target": torch.zeros(4, dtype=torch.long),
             } | change
             with pytest.raises(ValueError, match=message):

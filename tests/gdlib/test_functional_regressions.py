@@ -125,7 +125,14 @@ class TestBatchedAndRepeatedBackward:
 
         def loss_fn(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
             return linear_gd_cross_entropy(
-                features, weight, LABELS, 0.3, bias=bias, temperature=1.7, block_rows=3, **options
+                features,
+                weight,
+                LABELS,
+                0.3,
+                linear_bias=bias,
+                temperature=1.7,
+                block_rows=3,
+                **options,
             )
 
         assert torch.autograd.gradcheck(loss_fn, parts, check_batched_grad=True)

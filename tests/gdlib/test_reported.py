@@ -217,7 +217,7 @@ class TestWhatDoesNotCountPassesNothingBack:
     def test_weight_and_bias_of_the_linear_loss(self, reduction: str) -> None:
         parts = [torch.randn(*shape, requires_grad=True) for shape in ((6, 4), (5, 4), (5,))]
         loss = linear_gd_cross_entropy(
-            *parts[:2], torch.full((6,), -100), 0.3, bias=parts[2], reduction=reduction
+            *parts[:2], torch.full((6,), -100), 0.3, linear_bias=parts[2], reduction=reduction
         )
         for found in torch.autograd.grad(loss, parts, torch.full_like(loss, NAN)):
             assert torch.equal(found, torch.zeros_like(found))

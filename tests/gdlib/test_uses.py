@@ -204,7 +204,7 @@ class TestFunctions:
             ),
             (
                 lambda features, weight: functional.linear_gd_cross_entropy(
-                    features, weight, LABELS, bias=[0.0] * 4
+                    features, weight, LABELS, linear_bias=[0.0] * 4
                 ),
                 "bias must have one value for each class, .* got list",
             ),
@@ -270,9 +270,13 @@ class TestCalibration:
 
     def test_the_link_says_where_the_classes_are(self) -> None:
         images = torch.softmax(torch.randn(2, 3, 4, 5), 1)
-        with pytest.raises(ValueError, match=r"do over dimension 1: give probs.movedim\(1, -1\)"):
-            calibration.beta_link(images, 0.1)
-        assert calibration.beta_link(images.movedim(1, -1), 0.1).shape == (2, 4, 5, 3)
+        last = images.movedim(1, -1)
+        with pytest.raises(ValueError, match="over the classes, dimension 1; .* over dimension 3"):
+            calibration.beta_link(last, 0.1)
+        found = calibration.beta_link(images, 0.1)
+        torch.testing.assert_close(
+            calibration.beta_link(last, 0.1, dim=-1), found.movedim(1, -1), rtol=0, atol=0
+        )
 
     def test_texts_are_no_numbers(self) -> None:
         probabilities = torch.softmax(logits(), 1)
