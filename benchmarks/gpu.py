@@ -24,9 +24,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from benchmarks.kernel import ALONE, COPY, GOAL, KERNEL, check_kernel, kernel_rows
 from benchmarks.measuring import Row, arguments, compared, finish, machine
 from gdlib import GDCrossEntropyLoss
-from gdlib.models import resnet18
 from study import gpu
 from study.data import augmentation
+from study.networks import resnet18
 
 SAMPLES, BATCH, STEPS, TURNS = 10_000, 100, 200 * 500, 3
 
@@ -125,12 +125,12 @@ def kernel(found: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 WAYS: dict[str, dict[str, Any]] = {
-    "ResNet18 by itself": {"runs": 1, "precision": "bfloat16", "cuda_graph": True},
-    "ResNet18, a stack of 5": {"runs": 5, "precision": "bfloat16", "cuda_graph": True},
+    "ResNet18 by itself": {"runs": 1, "precision": "bfloat16", "recorded": True},
+    "ResNet18, a stack of 5": {"runs": 5, "precision": "bfloat16", "recorded": True},
     "ResNet18, a stack of 5, one step at a time": {"runs": 5, "precision": "bfloat16"},
     "the small network, a stack of 14": {
         **{"model": "fast", "runs": 14},
-        **{"precision": "bfloat16", "cuda_graph": True},
+        **{"precision": "bfloat16", "recorded": True},
     },
 }
 

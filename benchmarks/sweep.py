@@ -26,7 +26,7 @@ from benchmarks.measuring import arguments, can_compile, compared, finish, take_
 from gdlib import GDCrossEntropyLoss
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import StackedMLP
-from gdlib.train import Batches, Optimisation, RunLoss, train
+from gdlib.train import RunLoss, train
 from study.objective import GradientDecay
 
 BETAS = [5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.01, 0.005, 0.001]
@@ -48,9 +48,10 @@ def stacked(inputs: Tensor, labels: Tensor) -> None:
         RunLoss(GradientDecay([1.0] * len(BETAS))),
         (inputs, labels),
         epochs=1,
-        optimisation=Optimisation(1e-3, **OPTIONS),
-        batches=Batches(BATCH),
-        schedule=lambda step: BETAS,
+        lr=1e-3,
+        batch_size=BATCH,
+        betas=BETAS,
+        **OPTIONS,
     )
 
 

@@ -29,9 +29,10 @@ from torch.nn import functional as F
 from benchmarks.measuring import Row, arguments, can_compile, compared, finish, take_turns
 from gdlib import functional
 from gdlib.losses import AdaCosLoss
-from gdlib.models import HeadedMLP
-from gdlib.train import Batches, Execution, Optimisation, RunLoss, train
+from gdlib.models import RunModel
+from gdlib.train import RunLoss, train
 from study.losses import parse
+from study.networks import perceptrons
 from study.objective import StackLoss
 from study.run import order_of_parts
 
@@ -85,9 +86,9 @@ class Stack:
             model.compile(dynamic=False)
             self.compiled = model, loss_fn
 
-    def model(self) -> HeadedMLP:
+    def model(self) -> RunModel:
         """The model before its training."""
-        return HeadedMLP(SIZES, seeds=range(len(self.parts)), head=self.chosen.kind.head)
+        return perceptrons(SIZES, seeds=range(len(self.parts)), head=self.chosen.kind.head)
 
     def loss_fn(self) -> StackLoss:
         """The loss before its first step."""
@@ -106,9 +107,11 @@ class Stack:
             RunLoss(loss_fn),
             (self.inputs, self.labels),
             epochs=self.epochs,
-            optimisation=Optimisation(0.1, momentum=0.9),
-            batches=Batches(BATCH, order=order),
-            execution=Execution(manual_backward=self.compiled is None),
+            lr=0.1,
+            momentum=0.9,
+            batch_size=BATCH,
+            order=order,
+            by_hand=self.compiled is None,
         )
 
 

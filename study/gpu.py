@@ -40,12 +40,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gdlib import losses
-from gdlib.models import image_stack
-from gdlib.schedules import Constant
-from gdlib.train import Batches, Execution, Measure, Optimisation, RunLoss, train
+from gdlib.train import RunLoss, train
 from study import ROOT, data, records, run
 from study.data import augmentation
 from study.experiment import Train
+from study.networks import image_stack
 from study.objective import GradientDecay
 from study.yaml_files import read_yaml
 
@@ -312,9 +311,9 @@ def _value_and_gradient(
 WAYS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "float64": ("float64", "", {}),
     "float32": ("float32", "", {}),
-    "float32, recorded": ("float32", "float32", {"cuda_graph": True}),
+    "float32, recorded": ("float32", "float32", {"recorded": True}),
     "bfloat16": ("bfloat16", "", {"precision": "bfloat16"}),
-    "bfloat16, recorded": ("bfloat16", "bfloat16", {"precision": "bfloat16", "cuda_graph": True}),
+    "bfloat16, recorded": ("bfloat16", "bfloat16", {"precision": "bfloat16", "recorded": True}),
 }
 """Ways of training: the tolerance, the way it equals but for its being recorded, its switches."""
 
@@ -329,7 +328,7 @@ def fit(
     runs: int = 3,
     epochs: int = 1,
     dtype: torch.dtype = torch.float32,
-    measure: Measure | None = None,
+    measure: Callable[..., Any] | None = None,
     **switches: Any,
 ) -> Tensor:
     """Train a stack on random images, as the campaigns do; return its weights, on the CPU.
@@ -358,17 +357,17 @@ def fit(
         RunLoss(GradientDecay([temperatures[run % 3] for run in range(runs)])),
         (pixels.to(device), labels.to(device)),
         epochs=epochs,
-        optimisation=Optimisation(
-            _RATE,
-            momentum=0.9,
-            weight_decay=1e-4,
-            lr_schedule="one-cycle" if one_cycle else "milestones",
-            max_grad_norm=None if one_cycle else 3.0,
-        ),
-        batches=Batches(batch_size, prepare=prepare, draws=draws),
-        schedule=[Constant(betas[run % 3]) for run in range(runs)],
-        execution=Execution(**switches),
+        lr=_RATE,
+        batch_size=batch_size,
+        betas=[betas[run % 3] for run in range(runs)],
+        momentum=0.9,
+        weight_decay=1e-4,
+        lr_schedule="one-cycle" if one_cycle else "milestones",
+        max_grad_norm=None if one_cycle else 3.0,
+        prepare=prepare,
+        draws=draws,
         measure=measure,
+        **switches,
     )
     return torch.cat([one.detach().cpu().double().flatten() for one in stack.parameters()])
 

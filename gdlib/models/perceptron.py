@@ -72,6 +72,7 @@ class StackedMLP(RunModel):
             variance 2/in, biases zero).
         linear_features: leave out the activation of the last hidden layer, so that its units span
             the whole plane (or space).
+        bias: let the last layer have biases.
 
     Raises:
         ValueError: for sizes, names or seeds that do not make a network; the message names the
@@ -93,6 +94,7 @@ class StackedMLP(RunModel):
         activation: str = "relu",
         initialization: str = "pytorch",
         linear_features: bool = False,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         listed = list(sizes) if isinstance(sizes, Sequence) else []
@@ -113,12 +115,16 @@ class StackedMLP(RunModel):
         self.linear_features = linear_features
         each = [_initial_layers(sizes, seed, initialization) for seed in seeds]
         self.weights = _stacked([weights for weights, _ in each])
-        self.biases = _stacked([biases for _, biases in each])
+        self.biases = _stacked([biases if bias else biases[:-1] for _, biases in each])
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute logits ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R)."""
+        return self.logits(self.features(inputs))
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Compute the last layer, ``[R, N, C]``, of its inputs; in bfloat16 it is not rounded."""
         last = functools.partial(self._layer, len(self.weights) - 1)
-        return without_autocast(last, self.features(inputs), self.weights[-1].dtype)
+        return without_autocast(last, features, self.weights[-1].dtype)
 
     def features(self, inputs: Tensor) -> Tensor:
         """Return the inputs of the last layer, ``[R, N, D]``."""
@@ -144,9 +150,11 @@ class StackedMLP(RunModel):
             )
 
     def _layer(self, layer: int, inputs: Tensor) -> Tensor:
-        weight, bias = self.weights[layer], self.biases[layer]  # (R, in, out), (R, out)
+        weight = self.weights[layer]  # (R, in, out)
         inputs = self._for_runs(inputs, layer)
-        return torch.baddbmm(bias.unsqueeze(1), inputs, weight)  # (R, N, out)
+        if layer == len(self.biases):  # the last one, without biases
+            return torch.bmm(inputs, weight)
+        return torch.baddbmm(self.biases[layer].unsqueeze(1), inputs, weight)  # (R, N, out)
 
     def _for_runs(self, inputs: Tensor, layer: int) -> Tensor:
         """Expand inputs ``[S, N, in]`` of a layer to those of each run, ``[R, N, in]``."""
@@ -156,27 +164,6 @@ class StackedMLP(RunModel):
         if shared == 1:
             return inputs
         return inputs.unsqueeze(1).expand(groups, shared, samples, width).flatten(0, 1)
-
-    def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradients of each run to a norm of at most ``max_norm``.
-
-        Returns:
-            The R norms from before.
-        """
-        gradients = [
-            parameter.grad for parameter in self.parameters() if parameter.grad is not None
-        ]
-        if not gradients:
-            return self.weights[0].new_zeros(self.runs)
-        squares = [
-            torch.linalg.vector_norm(gradient.flatten(1), dim=1).square() for gradient in gradients
-        ]
-        # added layer by layer, so that a run's norm does not depend on the stack
-        norm = torch.sqrt(functools.reduce(torch.add, squares))
-        factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
-        for gradient in gradients:
-            gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))
-        return norm
 
 
 def _stacked(runs: Sequence[Sequence[Tensor]]) -> nn.ParameterList:

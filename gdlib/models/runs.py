@@ -1,13 +1,17 @@
-"""What every stack of runs can do, and a stack of modules of any kind."""
+"""What every stack of runs can do, and two stacks of modules of any kind."""
 
 from __future__ import annotations
 
+import copy
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+
+Outputs = Tensor | tuple[Tensor, ...]
 
 
 class RunModel(nn.Module, ABC):
@@ -23,21 +27,43 @@ class RunModel(nn.Module, ABC):
     def features(self, inputs: Tensor) -> Tensor:
         """Return the inputs of the last layer, ``[R, N, D]``."""
 
-    @abstractmethod
     def clip_gradients(self, max_norm: float) -> Tensor:
         """Scale the gradients of each run to a Euclidean norm of at most ``max_norm``.
+
+        A norm that is not finite makes that run's gradients useless and leaves the others alone.
 
         Returns:
             The R norms from before.
         """
+        gradients = [one.grad for one in self.parameters() if one.grad is not None]  # (R, ...)
+        if not gradients:
+            return next(self.parameters()).new_zeros(self.runs)
+        squares = [torch.linalg.vector_norm(one.flatten(1), dim=1).square() for one in gradients]
+        # added layer by layer, so that a run's norm does not depend on the stack
+        norm = torch.sqrt(functools.reduce(torch.add, squares))
+        factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))
+        return norm
+
+    def runs_of_batch(self, inputs: Tensor) -> int:
+        """Return R / S, the number of runs that share a batch of inputs ``[S, N, ...]``.
+
+        Raises:
+            ValueError: where S does not divide R.
+        """
+        groups = len(inputs)
+        if not groups or self.runs % groups:
+            raise ValueError(f"inputs hold {groups} batches, which do not divide {self.runs} runs")
+        return self.runs // groups
 
 
 class ModuleStack(RunModel):
-    """R modules of any kind, side by side behind the run axis.
+    """R modules of any kind, which compute one after another.
 
-    The modules compute one after the other, so that a run in a stack computes what it computes
-    alone. Nothing waits for a GPU. While a CUDA graph is recorded each module has a stream of its
-    own, so that the replayed graph computes them side by side.
+    A run in the stack so computes what it computes alone. Nothing waits for a GPU. While a CUDA
+    graph is recorded each module has a stream of its own, so that the replayed graph computes them
+    side by side.
 
     Args:
         modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
@@ -51,11 +77,10 @@ class ModuleStack(RunModel):
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         super().__init__()
         self.copies = nn.ModuleList(modules)
-        if not self.copies:
-            raise ValueError("modules is empty: give one module for each run")
+        _check_modules(self.copies)
         self.runs = len(self.copies)
 
-    def forward(self, inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
+    def forward(self, inputs: Tensor) -> Outputs:
         """Compute outputs ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R).
 
         Of modules that return several tensors, such as cosines and features, each is stacked.
@@ -72,19 +97,12 @@ class ModuleStack(RunModel):
 
     def features(self, inputs: Tensor) -> Tensor:
         """Return the inputs of the last layer, from modules that have a method ``features``."""
-        if not all(hasattr(copy, "features") for copy in self.copies):
-            raise TypeError(
-                f"{type(self.copies[0]).__name__} does not expose the inputs of its last layer: "
-                "give it a method `features`"
-            )
+        _check_features(self.copies[0])
         return torch.stack(self._each(lambda copy, batch: cast(Any, copy).features(batch), inputs))
 
     def _each(self, function: Callable[[nn.Module, Tensor], Any], inputs: Tensor) -> list[Any]:
         """Call the function for each module with its batch."""
-        groups = inputs.shape[0]
-        if not groups or self.runs % groups:
-            raise ValueError(f"inputs hold {groups} batches, which do not divide {self.runs} runs")
-        shared = self.runs // groups
+        shared = self.runs_of_batch(inputs)
         pairs = [(copy, inputs[run // shared]) for run, copy in enumerate(self.copies)]
         if not (inputs.is_cuda and torch.cuda.is_current_stream_capturing()):
             return [function(*pair) for pair in pairs]
@@ -100,10 +118,100 @@ class ModuleStack(RunModel):
         return outputs
 
     def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradients of each run to a norm of at most ``max_norm``.
-
-        A norm that is not finite makes that run's gradients useless and leaves the others alone.
-        """
+        """Scale the gradients of each run, as :meth:`RunModel.clip_gradients` does."""
         return torch.stack(
             [nn.utils.clip_grad_norm_(copy.parameters(), max_norm) for copy in self.copies]
+        )
+
+
+class VmapStack(RunModel):
+    """R modules of one kind and shape, which ``torch.func.vmap`` computes at once.
+
+    Their parameters are copied into stacks ``[R, ...]``. It is faster than :class:`ModuleStack`
+    where a module is small. It does not suit modules that change themselves, such as batch
+    normalisation, nor dropout, whose masks would depend on the other runs.
+
+    Args:
+        modules: one module for each run, each mapping ``[N, ...]`` to ``[N, C]``.
+
+    Raises:
+        ValueError: for no module, for modules of several kinds or shapes, and for batch
+            normalisation and dropout.
+
+    Example:
+        >>> stack = VmapStack([nn.Linear(4, 3), nn.Linear(4, 3)])
+        >>> stack(torch.zeros(1, 5, 4)).shape, [weight.shape for weight in stack.parameters()]
+        (torch.Size([2, 5, 3]), [torch.Size([2, 3, 4]), torch.Size([2, 3])])
+    """
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        super().__init__()
+        copies = list(modules)
+        _check_modules(copies)
+        unsuited = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+        for layer in copies[0].modules():
+            if isinstance(layer, unsuited):
+                raise ValueError(f"{type(layer).__name__} needs a ModuleStack: vmap has no runs")
+        try:
+            stacked, constant = torch.func.stack_module_state(copies)
+        except RuntimeError as error:
+            raise ValueError(f"modules must be of one kind and shape ({error})") from error
+        self.runs = len(copies)
+        self.names = list(stacked)
+        self.weights = nn.ParameterList(
+            nn.Parameter(one.detach(), requires_grad=one.requires_grad) for one in stacked.values()
+        )
+        self.constant_names = list(constant)
+        for place, buffer in enumerate(constant.values()):
+            self.register_buffer(f"constant{place}", buffer)
+        # in a tuple, since it holds no values: it says what to do with those of the stack
+        self._form = (copy.deepcopy(copies[0]).to("meta"),)
+
+    def forward(self, inputs: Tensor) -> Outputs:
+        """Compute outputs ``[R, N, C]`` of inputs ``[S, N, ...]`` (S divides R)."""
+        return self._mapped(self._form[0], inputs)
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """Return the inputs of the last layer, from modules that have a method ``features``."""
+        _check_features(self._form[0])
+        return cast(Tensor, self._mapped(_Features(self._form[0]), inputs, "module."))
+
+    def _mapped(self, form: nn.Module, inputs: Tensor, prefix: str = "") -> Outputs:
+        shared = self.runs_of_batch(inputs)
+        form.train(self.training)
+        state = dict(zip(self.names, self.weights, strict=True))
+        state |= {
+            name: self.get_buffer(f"constant{place}")
+            for place, name in enumerate(self.constant_names)
+        }
+
+        def of_run(values: dict[str, Tensor], batch: Tensor) -> Outputs:
+            named = {f"{prefix}{name}": value for name, value in values.items()}
+            return cast(Outputs, torch.func.functional_call(form, named, (batch,)))
+
+        each = inputs if shared == 1 else inputs.repeat_interleave(shared, 0)
+        return cast(Outputs, torch.func.vmap(of_run)(state, each))
+
+
+class _Features(nn.Module):
+    """The method ``features`` of a module as its forward pass."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return cast(Tensor, cast(Any, self.module).features(inputs))
+
+
+def _check_modules(modules: Any) -> None:
+    if not len(modules):
+        raise ValueError("modules is empty: give one module for each run")
+
+
+def _check_features(module: nn.Module) -> None:
+    if not hasattr(module, "features"):
+        raise TypeError(
+            f"{type(module).__name__} does not expose the inputs of its last layer: "
+            "give it a method `features`"
         )

@@ -9,82 +9,70 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from gdlib.train.options import Checkpoint
+from gdlib.functional._arguments import is_whole
 
 History = list[dict[str, Any]]
-
-
-class Part(Protocol):
-    """What has a state: a model, an optimizer, a schedule of the learning rate, a loss."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state."""
-        ...
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> object:
-        """Take a state."""
-        ...
-
-
-class GeneratorState:
-    """The states of generators of random numbers, by name."""
-
-    def __init__(self, generators: Mapping[str, torch.Generator]) -> None:
-        self.generators = generators
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the states."""
-        return {name: generator.get_state() for name, generator in self.generators.items()}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Set the generators to these states."""
-        if state_dict.keys() != self.generators.keys():
-            raise ValueError("the DataLoader has other generators")
-        for name, generator in self.generators.items():
-            generator.set_state(state_dict[name])
 
 
 class Keeper:
     """Keep the state of a training in a file, and restore it.
 
     Args:
-        checkpoint: where and how often; None to keep nothing.
+        path: the file; None to keep nothing.
+        every: epochs between two writes.
+        identity: of the training; a file with another one is refused.
         settings: the numbers that decide the training; a file with others is refused.
         parts: what has a state, by name.
+
+    Raises:
+        TypeError: for what is no path.
+        ValueError: for ``every`` below 1, and for a path that is a directory.
     """
 
     def __init__(
         self,
-        checkpoint: Checkpoint | None,
+        path: str | os.PathLike[str] | None,
+        every: int,
+        identity: str,
         settings: Mapping[str, Any],
         parts: Mapping[str, Any],
     ) -> None:
-        self.checkpoint, self.settings, self.parts = checkpoint, dict(settings), dict(parts)
+        if path is not None and not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"checkpoint must be the name of a file; got {path!r}")
+        if path is not None and os.path.isdir(path):
+            raise ValueError(
+                f"a checkpoint is a file, and {os.fspath(path)} is a directory; "
+                f"name a file in it, such as {os.path.join(path, 'state.pt')}"
+            )
+        if not is_whole(every, 1):
+            raise ValueError(f"checkpoint_every must be a whole number >= 1, got {every!r}")
+        self.path, self.every, self.identity = path, int(every), identity
+        self.settings, self.parts = dict(settings), dict(parts)
         self.unsaved: dict[str, Any] | None = None  # the state of the last epoch, if no file has it
 
     def keep(self, history: History) -> None:
         """Take the state after an epoch, and write it if it is its turn."""
-        if self.checkpoint is None:
+        if self.path is None:
             return
         self.unsaved = {
-            "identity": self.checkpoint.identity,
+            "identity": self.identity,
             "settings": self.settings,
             **self._states(),
             "random": torch.get_rng_state(),
             "history": list(history),
         }
-        if history[-1]["epoch"] % self.checkpoint.every == 0:
+        if history[-1]["epoch"] % self.every == 0:
             self.write()
 
     def write(self) -> None:
         """Write the state of the last epoch, if no file has it."""
-        if self.checkpoint is not None and self.unsaved is not None:
-            save(self.checkpoint.path, self.unsaved)
+        if self.path is not None and self.unsaved is not None:
+            save(self.path, self.unsaved)
             self.unsaved = None
 
     def restore(self, epochs: int) -> History:
@@ -98,11 +86,11 @@ class Keeper:
         Raises:
             ValueError: for a file that is damaged, belongs to another training, or has more epochs.
         """
-        if self.checkpoint is None or not Path(self.checkpoint.path).exists():
+        if self.path is None or not Path(self.path).exists():
             return []
-        path = self.checkpoint.path
+        path = self.path
         state = self._read(path)
-        self._check_training(path, self.checkpoint.identity, state)
+        self._check_training(path, state)
         if len(state["history"]) > epochs + 1:
             raise ValueError(
                 f"the checkpoint {path} holds {len(state['history']) - 1} epochs, more than "
@@ -145,14 +133,12 @@ class Keeper:
         checked: dict[str, Any] = state
         return checked
 
-    def _check_training(
-        self, path: str | os.PathLike[str], identity: str, state: Mapping[str, Any]
-    ) -> None:
+    def _check_training(self, path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
         """Refuse the state of another training."""
-        if state["identity"] != identity:
+        if state["identity"] != self.identity:
             raise ValueError(
                 f"the checkpoint {path} belongs to another training ({state['identity']!r}, "
-                f"not {identity!r}); delete it or name another file"
+                f"not {self.identity!r}); delete it or name another file"
             )
         old = state["settings"]
         changed = [

@@ -1,255 +1,302 @@
-"""Epochs, from the first to the last, and the outputs of a trained model."""
+"""Epochs, from the first to the last, and the outputs of a trained stack."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 from gdlib import __version__
-from gdlib.functional._arguments import is_whole
+from gdlib.functional._arguments import check_boolean, is_whole
 from gdlib.models import ModuleStack, RunModel
-from gdlib.train.betas import Betas, BetaSchedule, OwnBetas, ScheduledBetas
-from gdlib.train.checkpoint import GeneratorState, Keeper
+from gdlib.train.batches import Batches, Draws, Order, Prepare
+from gdlib.train.betas import Beta, Betas
+from gdlib.train.checkpoint import Keeper
 from gdlib.train.manual import ManualStep
 from gdlib.train.objective import LossFunction, Objective, RunLoss, objective_of
-from gdlib.train.options import (
-    Batches,
-    Checkpoint,
-    Execution,
-    Measure,
-    Optimisation,
-    check_group,
+from gdlib.train.step import (
+    RecordedSteps,
+    Step,
+    Steps,
+    TakeStep,
+    autocast,
+    can_be_recorded,
+    outputs_of,
 )
-from gdlib.train.source import Source, TensorSource, source_of
-from gdlib.train.step import GraphedStep, Step, Steps, autocast, can_be_graphed, outputs_of
-from gdlib.train.update import RecordedSGD, optimizer_of, rates_of, read_from
+from gdlib.train.update import RecordedSGD, Update, optimizer_of, rates_of, read_from, update_of
 
-_ENTRIES = ("epoch", "beta", "learning_rate")  # of the history, beside what is measured
+Measure = Callable[[Any, int], Mapping[str, Tensor | float] | None]
+
+_ENTRIES = ("epoch", "beta", "learning_rate", "loss")  # of the history, beside what is measured
 _log = logging.getLogger("gdlib.train")
 
 
 def train(
-    model: nn.Module,
-    loss: RunLoss | LossFunction | list[LossFunction] | nn.ModuleList,
-    data: tuple[Tensor, Tensor] | Dataset[Any] | DataLoader[Any],
+    stack: RunModel,
+    loss: RunLoss | LossFunction | Sequence[LossFunction] | nn.ModuleList,
+    data: tuple[Tensor, Tensor],
     *,
     epochs: int,
-    optimisation: Optimisation,
-    batches: Batches = Batches(),  # noqa: B008  (frozen)
-    schedule: BetaSchedule | None = None,
-    execution: Execution = Execution(),  # noqa: B008  (frozen)
+    lr: float,
+    batch_size: int = 128,
+    betas: Beta | Sequence[Beta] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    optimizer: str = "sgd",
+    momentum: float | None = None,
+    weight_decay: float = 0.0,
+    lr_schedule: str = "milestones",
+    milestones: Sequence[int] = (),
+    max_grad_norm: float | None = None,
+    order: Order | None = None,
+    drop_last: bool = False,
+    prepare: Prepare | None = None,
+    draws: Draws | None = None,
+    precision: str = "float32",
+    recorded: bool = False,
+    fused: bool = False,
+    by_hand: bool = True,
     measure: Measure | None = None,
-    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 1,
+    identity: str = "",
     progress: bool = False,
 ) -> list[dict[str, Any]]:
-    r"""Train a model, or a stack of runs, by stochastic gradient descent, in place.
+    r"""Train a stack of R runs, in place.
 
     A step goes down the gradient of
 
     .. math:: \sum_{r=1}^{R} \frac{1}{B} \sum_{n=1}^{B} J_{r,n},
 
     the mean over the B samples of a batch and the sum over the R runs, so that every run gets the
-    gradient that it would get alone; a plain module is one run. A loss that returns one number for
-    a batch gives it in the place of the mean. The last batch of an epoch is smaller where the size
-    of the batches does not divide the number of samples. A run that diverges goes on, beside the
-    others, and a warning is logged at the end. The model is left in evaluation if there is a
-    ``measure``, in training otherwise, and so is a loss that is a module.
+    gradient that it would get alone. A loss that returns one number for a batch gives it in the
+    place of the mean. A run that diverges goes on beside the others, and a warning is logged at the
+    end. The stack is left in evaluation if there is a ``measure``, in training otherwise, and so is
+    a loss that is a module.
 
     Args:
-        model: a module that maps inputs ``[B, ...]`` to outputs ``[B, C]``, or to several outputs;
-            or a stack of R runs (:class:`gdlib.models.RunModel`). Training is that of one process:
-            under ``DistributedDataParallel`` all would see the same batches.
-        loss: maps outputs and targets to the loss of each sample ``[B]``, or to one number: a loss
-            of :mod:`gdlib.losses` or of PyTorch, or a function. Further outputs of the model come
-            as further arguments, ``loss(outputs[0], targets, *outputs[1:])``. Parameters of a loss
-            are trained, without weight decay; its buffers are kept in a checkpoint. For a stack:
-            one loss, of which every run gets a copy if it is a module; a list with a loss for each
-            run; or a :class:`RunLoss`, which computes all runs at once.
-        data: inputs ``[N, ...]`` and targets ``[N, ...]``; or a Dataset or a DataLoader of such
-            pairs. Targets are class indices of any integer type, or whatever the loss takes.
-            Batches go to the device of the model; data on it need not travel.
+        stack: maps inputs ``[S, B, ...]`` to outputs ``[R, B, C]``, or to several outputs; see
+            :mod:`gdlib.models`.
+        loss: maps outputs and targets of a run to the loss of each sample ``[B]``, or to one
+            number: a loss of :mod:`gdlib.losses` or of PyTorch, of which every run gets a copy, or
+            a function. Further outputs of the stack come as further arguments. Or a list with a
+            loss for each run, or a :class:`RunLoss`, which computes all runs at once. Parameters of
+            a loss are trained, without weight decay.
+        data: inputs ``[N, ...]`` and targets ``[N, ...]``: class indices of any integer type, or
+            whatever the loss takes. Batches go to the device of the stack; data on it need not
+            travel.
         epochs: number of passes over the data.
-        optimisation: learning rate, momentum and all that moves the weights.
-        batches: size and order of the batches. A DataLoader has its own.
-        schedule: the β of a :class:`gdlib.losses.GDCrossEntropyLoss` or a :class:`RunLoss`, in the
-            place of the loss's own, which stays as it is. It maps an optimiser step, counted from
-            0, to one β for all runs or to one for each; or it is a sequence of schedules, one for
-            each run. For a β that changes from epoch to epoch, divide the step by the steps of an
-            epoch: ``lambda step: warmup(step // steps)``. A method ``update`` of a schedule is
-            called with what ``measure`` returned, of its run if it has one, before the next epoch
-            begins, so that β can follow what is measured, as with
-            :class:`gdlib.schedules.ConfidenceFeedback`; ``reset`` is called at the start.
-        execution: precision, and ways to be faster.
-        measure: called before the first epoch and after each one; what it returns goes into the
-            history, under names of its own.
-        checkpoint: a file that keeps the state between epochs, by which an interrupted training
-            goes on. A file of another learning rate or another number of the loss is refused;
-            ``epochs`` alone may grow, where the learning rate falls at milestones. Other data or
-            another model of the same shape are not noticed: delete the file, or give a
-            :class:`Checkpoint` with an ``identity``. The state of
-            PyTorch's generator on the CPU is kept, and that of a DataLoader, but not those of
-            Python, NumPy, a GPU or workers that stay from epoch to epoch.
+        lr: learning rate.
+        batch_size: B. The last batch of an epoch is smaller where B does not divide N.
+        betas: the β of a :class:`gdlib.losses.GDCrossEntropyLoss` or a :class:`RunLoss`, one for
+            each run or one for all; None for the loss's own. One is a number or a schedule, a
+            function of the optimiser step, from 0: ``LinearWarmup(0.1, 1.0, steps)``. A method
+            ``update`` of a schedule is called with what ``measure`` returned of its run before the
+            next epoch begins, as of :class:`gdlib.schedules.ConfidenceFeedback`; ``reset`` is
+            called at the start.
+        seeds: of the order of the samples (:func:`batch_order`), one for each run or one for all; 0
+            by default. Runs of equal seeds share their batches. :func:`torch.manual_seed` has no
+            effect on it.
+        optimizer: ``"sgd"``, or ``"adam"`` with its second decay rate at 0.999.
+        momentum: of SGD, or the first decay rate of Adam; None for PyTorch's own, 0 and 0.9.
+        weight_decay: coefficient of the L2 penalty that is added to the gradient.
+        lr_schedule: ``"milestones"``: see there. ``"exponential"``: by the same factor after every
+            epoch, down to a thousandth in the last one. ``"one-cycle"``: from step to step up to
+            ``lr`` and down to nothing, while the momentum goes from 0.95 to 0.85 and back, whatever
+            ``momentum`` says (:class:`torch.optim.lr_scheduler.OneCycleLR`).
+        milestones: after these numbers of finished epochs the learning rate is divided by ten.
+        max_grad_norm: limit for the Euclidean norm of the gradient of each run; None for no limit.
+        order: in the place of seeds: maps an epoch, from 1, to the indices of its samples for each
+            run, ``[R, n]``, or for all, ``[1, n]``. It must depend on the epoch only; n is the same
+            in every epoch.
+        drop_last: leave out the last batch of an epoch where it would be smaller. Batch
+            normalisation makes nothing of a batch of one sample.
+        prepare: maps a batch ``[S, B, ...]`` as it lies in memory, and the random numbers drawn for
+            it or None, to what the stack sees. S is the number of different seeds, in the order of
+            their first runs, or of rows of ``order``.
+        draws: maps an epoch, from 1, to random numbers ``[S, n, ...]`` for ``prepare``, a row for
+            each sample in the order of the epoch. It must depend on the epoch only.
+        precision: ``"float32"``, or ``"bfloat16"`` for a stack that runs under autocast; weights
+            and loss stay in float32.
+        recorded: record one step on a GPU as a CUDA graph and replay it. On another device the
+            steps are done one by one, and the log says so.
+        fused: let the optimiser update all parameters in one kernel; on a CPU this changes last
+            bits.
+        by_hand: where it can, do the steps of a :class:`gdlib.models.StackedMLP` by a backward pass
+            written by hand, to rounding the same. It can on a CPU, with SGD in float32, for class
+            indices and a :class:`gdlib.losses.GDCrossEntropyLoss` whose other options are those of
+            PyTorch, and for a :class:`RunLoss` that says so.
+        measure: called with the stack and the number of finished epochs before the first and after
+            each; what it returns, values with R as their first dimension, goes into the history.
+        checkpoint: a file that keeps the state between epochs. If it exists, training goes on from
+            there and ends in the same weights, bit for bit, as without the interruption (CPU, one
+            thread). A file of another learning rate or another number of the loss is refused;
+            ``epochs`` alone may grow, where the learning rate falls at milestones. Of random
+            numbers, the state of PyTorch's generator on the CPU is kept.
+        checkpoint_every: epochs between two writes. The end, and an exception such as an
+            interruption, write the last whole epoch.
+        identity: describes stack, data, loss and β; a file with another one is refused. Without
+            one, losses of libraries and schedules of :mod:`gdlib.schedules` are compared by their
+            names and numbers, and neither data nor functions are.
         progress: show a bar (terminal, notebook) or log one line for each epoch (anywhere else).
 
     Returns:
         The history: for each finished epoch, from 0, a dictionary with ``epoch``, ``beta`` and
         ``learning_rate`` (those of the next step; β as ``[R]``, where the loss has one; after the
-        last step of one cycle no rate follows, and the number means nothing) and what ``measure``
-        returned, as tensors.
+        last step of one cycle no rate follows, and the number means nothing), from epoch 1 on
+        ``loss`` (the mean over the samples of the epoch as they were met, ``[R]``), and what
+        ``measure`` returned, as tensors.
 
     Raises:
-        TypeError: for a model, a loss, data or options of a kind that is not known, and for a
-            model with other outputs than the loss takes.
-        ValueError: for numbers that make no training, for a model without values, for labels that
-            the model has no output for, and for a checkpoint that is damaged, belongs to another
-            training or is of a model of another shape.
+        TypeError: for arguments of a kind that is not known, and for a stack with other outputs
+            than the loss takes.
+        ValueError: for numbers that make no training, for a stack without values, for labels that
+            it has no output for, and for a checkpoint that is damaged, belongs to another training
+            or is of a stack of another shape.
 
     Example:
-        A plain module, with the β of the loss:
+        Three runs that differ in β only:
 
         >>> from gdlib import GDCrossEntropyLoss
-        >>> generator = torch.manual_seed(0)
+        >>> from gdlib.models import StackedMLP
         >>> inputs = torch.linspace(-1, 1, 20)[:, None]
         >>> labels = (inputs[:, 0] > 0).long()
-        >>> model = nn.Linear(1, 2)
-        >>> fast = Optimisation(learning_rate=1.0)
-        >>> data, five = (inputs, labels), Batches(size=5)
-        >>> history = train(
-        ...     model, GDCrossEntropyLoss(0.1), data, epochs=20, optimisation=fast, batches=five
-        ... )
-        >>> (predict(model, inputs).argmax(1) == labels).float().mean()
-        tensor(1.)
-
-        Two runs that differ in β only, as one stack:
-
-        >>> from gdlib.models import StackedMLP
-        >>> from gdlib.schedules import Constant
-        >>> stack = StackedMLP([1, 2], seeds=[0, 0])
+        >>> stack = StackedMLP([1, 8, 2], seeds=[0, 0, 0])
         >>> history = train(
         ...     stack,
         ...     GDCrossEntropyLoss(),
-        ...     data,
+        ...     (inputs, labels),
         ...     epochs=20,
-        ...     optimisation=fast,
-        ...     batches=five,
-        ...     schedule=[Constant(1.0), Constant(0.1)],
+        ...     lr=0.5,
+        ...     batch_size=5,
+        ...     betas=[0.1, 1.0, 10.0],
         ... )
         >>> (predict(stack, inputs).argmax(2) == labels).float().mean(1)
-        tensor([1., 1.])
+        tensor([1., 1., 1.])
+        >>> history[-1]["loss"].shape
+        torch.Size([3])
     """
     if not is_whole(epochs, 0):
         raise ValueError(f"epochs must be >= 0, a whole number; got {epochs!r}")
-    epochs = int(epochs)
-    _check_model(model)
-    check_group("optimisation", optimisation, Optimisation, "Optimisation(learning_rate=0.1)")
-    check_group("batches", batches, Batches, "Batches(size=32)")
-    check_group("execution", execution, Execution, 'Execution(precision="bfloat16")')
-    if isinstance(checkpoint, (str, os.PathLike)):
-        checkpoint = Checkpoint(checkpoint)
-    if checkpoint is not None:
-        check_group("checkpoint", checkpoint, Checkpoint, '"state.pt" or Checkpoint("state.pt")')
-    stack = model if isinstance(model, RunModel) else ModuleStack([model])
+    _check_stack(stack)
+    for name, switch in (("recorded", recorded), ("fused", fused), ("by_hand", by_hand)):
+        check_boolean(name)(switch)
+    update = update_of(
+        lr, optimizer, momentum, weight_decay, lr_schedule, milestones, max_grad_norm
+    )
     device = device_of(stack)
-    objective = objective_of(loss, stack.runs, scheduled=schedule is not None)
-    floating = (one.dtype for one in model.parameters() if one.is_floating_point())
+    with autocast(device, precision):
+        pass  # refuses a name that it does not know
+    batches = Batches(
+        data,
+        stack.runs,
+        device,
+        size=batch_size,
+        seeds=seeds,
+        order=order,
+        drop_last=drop_last,
+        prepare=prepare,
+        draws=draws,
+    )
+    objective = objective_of(
+        loss,
+        stack.runs,
+        given=betas is not None,
+        targets=batches.targets,
+        at_once=not isinstance(stack, ModuleStack),  # which computes run by run anyway
+    )
+    floating = (one.dtype for one in stack.parameters() if one.is_floating_point())
     least = torch.get_default_dtype()
-    dtype = torch.promote_types(least, next(floating, least))  # of β
-    betas: Betas = OwnBetas(objective, stack.runs, dtype)
-    if schedule is not None:
-        betas = ScheduledBetas(schedule, stack.runs, dtype)
-    source = source_of(data, batches, stack.runs, device)
+    table = Betas(
+        betas, objective, stack.runs, torch.promote_types(least, next(floating, least))
+    )
 
-    graphed = execution.cuda_graph and can_be_graphed(source)
-    per_step = optimisation.lr_schedule == "one-cycle"
-    if per_step and graphed and optimisation.optimizer != "sgd":
+    recorded = recorded and can_be_recorded(batches)
+    per_step = update.lr_schedule == "one-cycle"
+    if per_step and recorded and update.optimizer != "sgd":
         raise ValueError(
             "lr_schedule='one-cycle' changes the momentum in every step, which a recorded step "
-            f"sees with optimizer='sgd' alone, not with {optimisation.optimizer!r}: "
-            "set cuda_graph=False"
+            f"sees with optimizer='sgd' alone, not with {update.optimizer!r}: set recorded=False"
         )
-    learnt = [*model.parameters(), *objective.parameters()]
+    learnt = [*stack.parameters(), *objective.parameters()]
     if not any(parameter.requires_grad for parameter in learnt):
-        raise ValueError("nothing is learnt: no parameter of the model requires a gradient")
-    rate: float | Tensor = optimisation.learning_rate
-    if graphed and not per_step:
+        raise ValueError("nothing is learnt: no parameter of the stack requires a gradient")
+    rate: float | Tensor = update.lr
+    if recorded and not per_step:
         rate = torch.tensor(rate, device=device)  # from here a recorded step reads it
-    optimizer = optimizer_of(
-        optimisation,
-        list(model.parameters()),
+    updates = optimizer_of(
+        update,
+        list(stack.parameters()),
         objective.parameters(),
         rate=rate,
-        fused=execution.fused or graphed or None,
-        recorded=graphed and per_step,
+        fused=fused or recorded or None,
+        recorded=recorded and per_step,
     )
-    rates = rates_of(optimisation, optimizer, epochs=epochs, steps=source.steps)
-    take_step = _step_of(stack, objective, optimizer, source, optimisation, execution, graphed)
-    steps: Steps | GraphedStep = Steps(source, take_step)
-    if graphed and isinstance(source, TensorSource):
-        steps = GraphedStep(source, take_step)
+    rates = rates_of(update, updates, epochs=int(epochs), steps=batches.steps)
+    take_step = _step_of(
+        stack, objective, updates, batches, update, precision, recorded=recorded, by_hand=by_hand
+    )
+    steps = (RecordedSteps if recorded else Steps)(batches, take_step)
 
-    settings = _settings(optimisation, batches, execution, source, epochs)
-    if checkpoint is not None and not checkpoint.identity:
-        settings |= {"loss": objective.described(), "schedule": betas.described()}
-    kept = Keeper(
-        checkpoint,
-        settings,
-        _parts(model, objective, optimizer, rates, source),
-    )
-    history = kept.restore(epochs)
-    for past in history:  # what the schedule had seen before the interruption
-        betas.follow({name: past[name] for name in past if name not in _ENTRIES})
+    settings = _settings(update, batches, precision, int(epochs))
+    if not identity:
+        settings |= {"loss": objective.described(), "betas": table.described()}
+    parts: dict[str, Any] = {"model": stack, "optimizer": updates, "rates": rates}
+    if (module := objective.module()) is not None:
+        parts["loss"] = module
+    kept = Keeper(checkpoint, checkpoint_every, identity, settings, parts)
+    history = kept.restore(int(epochs))
+    for past in history:  # what a schedule had seen before the interruption
+        table.follow({name: past[name] for name in past if name not in _ENTRIES})
     if isinstance(rate, Tensor):
-        read_from(rate, optimizer)
-    if isinstance(optimizer, RecordedSGD):
-        optimizer.follow()
+        read_from(rate, updates)
+    if isinstance(updates, RecordedSGD):
+        updates.follow()
 
     try:
-        for epoch in _epochs(len(history), epochs, progress):
-            step = epoch * source.steps  # the first one after this epoch
+        for epoch in _epochs(len(history), int(epochs), progress):
+            step = epoch * batches.steps  # the first one after this epoch
+            entry: dict[str, Any] = {"epoch": epoch}
             if epoch > 0:
-                model.train()
+                stack.train()
                 objective.train(True)
-                steps.begin(epoch, betas.of_steps(range(step - source.steps, step)))
-                for number in range(source.steps):
+                steps.begin(epoch, table.of_steps(range(step - batches.steps, step)))
+                for number in range(batches.steps):
                     steps.do(number)
                     if per_step:
                         rates.step()
-                    if isinstance(optimizer, RecordedSGD):
-                        optimizer.follow()
-                steps.end()
+                    if isinstance(updates, RecordedSGD):
+                        updates.follow()
+                entry["loss"] = steps.end()
                 if not per_step:
                     rates.step()
-            measured = _measured(measure, model, objective, epoch)
-            betas.follow(measured)
-            entry: dict[str, Any] = {"epoch": epoch}
-            if betas.known:
-                entry["beta"] = betas.of_steps([step])[0]
+            measured = _measured(measure, stack, objective, epoch)
+            table.follow(measured)
+            if table.known:
+                entry["beta"] = table.of_steps([step])[0]
             entry["learning_rate"] = float(rates.get_last_lr()[0])
             history.append(entry | measured)
             kept.keep(history)
     finally:
         kept.write()
-    model.train(measure is None)
+    stack.train(measure is None)
     objective.train(measure is None)
     if not all(parameter.isfinite().all() for parameter in learnt):
         _log.warning(
-            "a run has diverged: there are weights that are not finite; a smaller learning_rate "
-            "or a max_grad_norm may help"
+            "a run has diverged: there are weights that are not finite; a smaller lr or a "
+            "max_grad_norm may help"
         )
     return history
 
 
 @torch.no_grad()
 def predict(
-    model: nn.Module,
+    stack: RunModel,
     inputs: Tensor,
     *,
     batch_size: int = 2_000,
@@ -260,39 +307,37 @@ def predict(
     """Compute the outputs of inputs ``[N, ...]``, in float32 at least; no module's mode changes.
 
     Args:
-        model: a module, or a stack of R runs, which share the inputs.
-        inputs: inputs ``[N, ...]``; they go to the device of the model batch by batch.
+        stack: a stack of R runs, which share the inputs.
+        inputs: inputs ``[N, ...]``; they go to the device of the stack batch by batch.
         batch_size: samples at a time.
-        features: return the inputs of the last layer instead, from a model that has a method
-            ``features``.
-        prepare: makes of a batch ``[B, ...]`` what the model sees; by default the batch itself.
-        precision: as in :class:`Execution`.
+        features: return the inputs of the last layer instead.
+        prepare: makes of a batch ``[B, ...]`` what the stack sees; by default the batch itself.
+        precision: as of :func:`train`.
 
     Returns:
-        The outputs ``[N, C]``, of a stack ``[R, N, C]``; of a model with several outputs the first.
-        Features ``[N, D]`` or ``[R, N, D]``.
+        The outputs ``[R, N, C]``, of a stack with several outputs the first; or features ``[R, N,
+        D]``.
 
     Raises:
-        TypeError: for a model that is no module, and for inputs that are no tensor.
-        ValueError: for an unknown precision, and for a batch_size below 1. Inputs that do not fit
-            the model raise what it raises.
+        TypeError: for what is no stack, and for inputs that are no tensor.
+        ValueError: for an unknown precision, and for a batch_size below 1.
 
     Example:
-        >>> predict(nn.Linear(4, 3), torch.zeros(5, 4)).shape
-        torch.Size([5, 3])
+        >>> from gdlib.models import ModuleStack
+        >>> predict(ModuleStack([nn.Linear(4, 3)]), torch.zeros(5, 4)).shape
+        torch.Size([1, 5, 3])
     """
-    _check_model(model)
+    _check_stack(stack)
     if not isinstance(inputs, Tensor):
         raise TypeError(
             f"inputs must be a tensor, and not labels beside it; got {type(inputs).__name__}"
         )
     if not is_whole(batch_size, 1):
         raise ValueError(f"batch_size must be a whole number >= 1; got {batch_size!r}")
-    stack = model if isinstance(model, RunModel) else ModuleStack([model])
     device = device_of(stack)
     forward = stack.features if features else stack
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
+    modes = {module: module.training for module in stack.modules()}
+    stack.eval()
     outputs = []
     try:
         with autocast(device, precision):
@@ -304,24 +349,26 @@ def predict(
     finally:
         for module, training in modes.items():
             module.training = training
-    together = torch.cat(outputs, dim=1)
-    return together if isinstance(model, RunModel) else together[0]
+    return torch.cat(outputs, dim=1)
 
 
-def device_of(model: nn.Module) -> torch.device:
-    """Return the device of a model: of its first parameter or buffer; the CPU without any."""
-    for tensor in [*model.parameters(), *model.buffers()]:
+def device_of(stack: nn.Module) -> torch.device:
+    """Return the device of a stack: of its first parameter or buffer; the CPU without any."""
+    for tensor in [*stack.parameters(), *stack.buffers()]:
         return tensor.device
     return torch.device("cpu")
 
 
-def _check_model(model: object) -> None:
-    if not isinstance(model, nn.Module):
-        given = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise TypeError(f"model must be a torch.nn.Module; got {given}")
-    if device_of(model).type == "meta":
+def _check_stack(stack: object) -> None:
+    if not isinstance(stack, RunModel):
+        given = f"the class {stack.__name__}" if isinstance(stack, type) else type(stack).__name__
+        raise TypeError(
+            "stack must be a stack of runs, such as StackedMLP([4, 8, 3], seeds=[0, 1]) or "
+            f"ModuleStack(modules) of gdlib.models; got {given}"
+        )
+    if device_of(stack).type == "meta":
         raise ValueError(
-            "model is on the meta device and holds no values: model.to_empty(device=...) gives it "
+            "stack is on the meta device and holds no values: stack.to_empty(device=...) gives it "
             "memory, which is then to be filled"
         )
 
@@ -330,98 +377,68 @@ def _step_of(
     stack: RunModel,
     objective: Objective,
     optimizer: torch.optim.Optimizer,
-    source: Source,
-    optimisation: Optimisation,
-    execution: Execution,
-    graphed: bool,
-) -> Step | ManualStep:
+    batches: Batches,
+    update: Update,
+    precision: str,
+    *,
+    recorded: bool,
+    by_hand: bool,
+) -> TakeStep:
     """Choose between a step by hand and one by autograd."""
-    by_hand = (
-        execution.manual_backward
-        and execution.precision == "float32"
-        and isinstance(source, TensorSource)
+    if (
+        by_hand
+        and precision == "float32"
         and ManualStep.serves(stack, objective, optimizer)
-        and ManualStep.takes(source.targets, objective)
-    )
-    if not by_hand:
-        return Step(
+        and objective.all_count(batches.targets)
+    ):
+        step = ManualStep(
             stack,
             objective,
             optimizer,
-            max_grad_norm=optimisation.max_grad_norm,
-            precision=execution.precision,
-            cached=not graphed,
-            check_targets=source.check_targets,
+            groups=batches.groups,
+            places=batches.places,
+            max_grad_norm=update.max_grad_norm,
         )
-    step = ManualStep(
+        batches.check_targets(step.classes, objective.ignore_index or 0)
+        return step
+    return Step(
         stack,
         objective,
         optimizer,
-        groups=source.groups,
-        max_grad_norm=optimisation.max_grad_norm,
+        max_grad_norm=update.max_grad_norm,
+        places=None if batches.places is None else batches.places.to(batches.device),
+        precision=precision,
+        cached=not recorded,
+        check_targets=batches.check_targets,
     )
-    if objective.ignore_index is not None:
-        source.check_targets(step.classes, objective.ignore_index)
-    return step
 
 
-def _parts(
-    model: nn.Module,
-    objective: Objective,
-    optimizer: torch.optim.Optimizer,
-    rates: torch.optim.lr_scheduler.LRScheduler,
-    source: Source,
-) -> dict[str, Any]:
-    """Name what has a state that a checkpoint keeps."""
-    parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "rates": rates}
-    module = objective.module()
-    if module is not None:
-        parts["loss"] = module
-    generators = source.generators()
-    if generators:
-        parts["generators"] = GeneratorState(generators)
-    return parts
-
-
-def _settings(
-    optimisation: Optimisation,
-    batches: Batches,
-    execution: Execution,
-    source: Source,
-    epochs: int,
-) -> dict[str, Any]:
+def _settings(update: Update, batches: Batches, precision: str, epochs: int) -> dict[str, Any]:
     """List the numbers that decide a training, by which a checkpoint knows it."""
     settings = {
-        "samples": source.samples,
+        "samples": batches.length,
         "batch_size": batches.size,
-        "learning_rate": optimisation.learning_rate,
-        "optimizer": optimisation.optimizer,
-        "momentum": optimisation.momentum,
-        "weight_decay": optimisation.weight_decay,
-        "max_grad_norm": optimisation.max_grad_norm,
-        "precision": execution.precision,
-        "order_seeds": list(batches.seeds),
+        **vars(update),
+        "precision": precision,
+        "seeds": batches.seeds,
         "drop_last": batches.drop_last,
-        "lr_schedule": optimisation.lr_schedule,
-        "steps": source.steps,
         "version": __version__,
     }
-    if optimisation.lr_schedule == "milestones":
-        settings["milestones"] = list(optimisation.milestones)
-    else:
+    if update.lr_schedule != "milestones":
+        del settings["milestones"]
         settings["epochs"] = epochs
     return settings
 
 
 def _measured(
-    measure: Measure | None, model: nn.Module, objective: Objective, epoch: int
+    measure: Measure | None, stack: RunModel, objective: Objective, epoch: int
 ) -> dict[str, Tensor]:
-    """Call ``measure``, with model and loss in evaluation, and make tensors of its numbers."""
+    """Call ``measure``, with stack and loss in evaluation, and make tensors of its numbers."""
     if measure is None:
         return {}
-    model.eval()
+    stack.eval()
     objective.train(False)
-    measured = measure(model, epoch)
+    measured = measure(stack, epoch)
     if measured is None:
         return {}
     if not isinstance(measured, Mapping):

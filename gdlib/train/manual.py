@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from gdlib.functional._arguments import check_parameter
-from gdlib.models import ACTIVATIONS, HeadedMLP, RunModel, StackedMLP
+from gdlib.models import ACTIVATIONS, RunModel, StackedMLP
 from gdlib.train.objective import Objective
 
 _WIDE = (64, 16)  # inputs and units from which on one product for all runs is faster
 # numbers in two vectors of AVX-512: blocks begin, and the whole ends, where a vector does
 _ALIGNED = 32
+
+_SMALLEST = 1e-30  # probability of a true class by which one may divide
 
 # In place: the first of a pair makes outputs of pre-activations, the second multiplies a gradient
 # by the derivative and spends the outputs.
@@ -85,7 +87,8 @@ class ManualStep:
         model: a stack that :meth:`serves`, as the objective and the optimizer.
         objective: its ``beta_and_temperature`` is used.
         optimizer: its learning rate, momentum and weight decay are read at each step.
-        groups: S, how many groups of runs share a batch.
+        groups: S, how many batches a step has.
+        places: which of them each run sees, as of :class:`gdlib.train.batches.Batches`.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
 
     Attributes:
@@ -96,32 +99,23 @@ class ManualStep:
     def serves(model: RunModel, objective: Objective, optimizer: torch.optim.Optimizer) -> bool:
         """Say whether this computes what autograd would.
 
-        It does for perceptrons with a hidden layer and logits, on a CPU, by SGD, with the loss of
-        a gradient decay and nothing learnt but the perceptrons.
+        It does for perceptrons with a hidden layer, on a CPU, by SGD, with the loss of a gradient
+        decay and nothing learnt but the perceptrons. A subclass may compute something else, and so
+        may a model with hooks.
         """
-        layers = _layers(model)
         return (
-            layers is not None
-            and len(layers.weights) > 1
-            and layers.activation in _BY_HAND
+            type(model) is StackedMLP
+            and len(model.weights) > 1
+            and model.activation in _BY_HAND
+            and not _has_hooks(model)
             and all(
                 weight.device.type == "cpu" and weight.requires_grad
-                for weight in layers.parameters()
+                for weight in model.parameters()
             )
             and type(optimizer) is torch.optim.SGD
             and not optimizer.defaults["fused"]
             and objective.beta_and_temperature() is not None
             and not objective.parameters()
-        )
-
-    @staticmethod
-    def takes(targets: Tensor, objective: Objective) -> bool:
-        """Say whether all targets ``[N]`` are class indices, none of them to be ignored."""
-        return (
-            targets.ndim == 1
-            and targets.dtype == torch.int64
-            and objective.ignore_index is not None
-            and not bool((targets == objective.ignore_index).any())
         )
 
     def __init__(
@@ -131,14 +125,21 @@ class ManualStep:
         optimizer: torch.optim.Optimizer,
         *,
         groups: int,
+        places: Tensor | None = None,
         max_grad_norm: float | None,
     ) -> None:
-        self.layers = cast(StackedMLP, _layers(model))
+        self.layers = cast(StackedMLP, model)
         self.objective = objective
         self.optimizer, self.max_grad_norm = optimizer, max_grad_norm
         optimizer.zero_grad()
         # nothing to update; a scheduler of the learning rate warns where its optimizer never steps
         optimizer.step()
+        self.places: Tensor | None = None
+        self.sorted: Tensor | None = None  # the runs in the order in which they lie here
+        if places is not None and len(set(torch.bincount(places).tolist())) == 1:
+            self.sorted = torch.argsort(places, stable=True)  # group by group
+        elif places is not None:  # groups of several sizes: each run has its batch
+            self.places, groups = places, model.runs
         self.runs, self.groups, self.shared = model.runs, groups, model.runs // groups
         self.last = len(self.layers.weights) - 1
         self.activate, self.activate_backward = _BY_HAND[self.layers.activation]
@@ -188,34 +189,62 @@ class ManualStep:
         if decay is None:
             raise ValueError(
                 "the loss was changed to one whose gradients are not done by hand; train with "
-                "Execution(manual_backward=False)"
+                "by_hand=False"
             )
         self.decay = decay
         self._check(betas)
+        self.betas, self.sizes = betas, list[int]()  # of the steps
+        # a loss is log β plus log1p of this, which waits for the end of the epoch; (R, 1, B) each
+        self.quotients: list[Tensor] = []
+        self.far = self.flat.new_zeros(self.runs)  # sums of log1p where the quotient overflows
         for parameter, value, momentum in zip(
             self.parameters, self.values, self.momenta, strict=True
         ):
-            _copy(parameter.detach(), value)
+            self._copy(parameter.detach(), value)
             if parameter in self.optimizer.state:
                 remembered = self.optimizer.state[parameter].get("momentum_buffer")
                 if remembered is not None:
-                    _copy(remembered, momentum)
+                    self._copy(remembered, momentum)
 
     def _check(self, betas: Tensor) -> None:
         for row in torch.aminmax(betas, dim=0):
             for name, value in zip(("beta", "temperature"), self.decay(row), strict=True):
                 check_parameter(name, value, "> 0", row.shape)
 
+    def _copy(self, source: Tensor, view: View) -> None:
+        """Copy a parameter ``[R, ...]`` in."""
+        values = source if self.sorted is None else source[self.sorted]
+        view.seen.copy_(values.view_as(view.seen))
+
+    def _copied(self, view: View, parameter: Tensor) -> Tensor:
+        """Make a copy in the shape and the order of a parameter ``[R, ...]``."""
+        values = view.seen.reshape(parameter.shape)
+        return values.clone() if self.sorted is None else values[self.sorted.argsort()]
+
     @torch.no_grad()
-    def end(self) -> None:
-        """End an epoch: hand the parameters to the model and the momenta to the optimizer."""
+    def end(self) -> Tensor:
+        """End an epoch: hand the parameters to the model and the momenta to the optimizer.
+
+        Returns:
+            The sum of the losses over the samples of the epoch, ``[R]``.
+        """
         for parameter, value, momentum in zip(
             self.parameters, self.values, self.momenta, strict=True
         ):
-            parameter.copy_(value.seen.reshape(parameter.shape))
+            parameter.copy_(self._copied(value, parameter))
             if self.optimizer.param_groups[0]["momentum"]:
-                remembered = momentum.seen.reshape(parameter.shape).clone()
+                remembered = self._copied(momentum, parameter)
                 self.optimizer.state[parameter]["momentum_buffer"] = remembered
+        losses = self.far
+        if self.quotients:
+            losses = losses + torch.cat(self.quotients, 2).log1p_().sum((1, 2))
+        if self.sorted is not None:
+            losses = losses[self.sorted.argsort()]
+        rows, sizes = self.betas, self.sizes
+        if torch.equal(rows, rows[:1].expand_as(rows)):
+            rows, sizes = rows[:1], [sum(sizes)]
+        factors = [torch.as_tensor(self.decay(row)[0], dtype=losses.dtype) for row in rows]
+        return losses + sum(size * one.log() for size, one in zip(sizes, factors, strict=True))
 
     def _buffers(self, samples: int) -> tuple[list[Tensor], list[Tensor]]:
         """Make for a batch the layers' outputs and their gradients."""
@@ -232,6 +261,10 @@ class ManualStep:
         """Do one step with inputs ``[S, B, D]``, targets ``[R, B]`` and β ``[R]``."""
         if inputs.shape[-1] != self.width or inputs.ndim != 3:
             self.layers.check_inputs(inputs)
+        if self.places is not None:
+            inputs = inputs[self.places]
+        if self.sorted is not None:
+            targets = targets[self.sorted]
         outputs, gradients = self._buffers(inputs.shape[1])
         used = [view.used for view in self.values]
         used_grad = [view.used for view in self.gradients]
@@ -295,18 +328,29 @@ class ManualStep:
         \beta e^{z_c})` with :math:`a = \sum_{i \neq c} e^{z_i}`, summed without the true class, so
         that no digit of :math:`1 - p_c` is lost.
         """
-        factor, temperature = (
-            value[:, None, None] if isinstance(value, Tensor) else value
-            for value in self.decay(beta)
-        )
+        factor, temperature = (self._shaped(value) for value in self.decay(beta))
         if isinstance(temperature, Tensor) or temperature != 1:
             logits.div_(temperature)
         # faster than exp, and the same for a run wherever it lies
         powers = torch.softmax(logits, 1)
-        total = powers.gather(1, labels)
+        true = powers.gather(1, labels)
         others = powers.scatter_(1, labels, 0.0).sum(1, keepdim=True)
-        total.mul_(factor).add_(others).mul_(temperature * logits.shape[2])
+        scaled = true * factor
+        if true.amin().item() < _SMALLEST:  # the quotient would overflow
+            log_true = torch.log_softmax(logits, 1).gather(1, labels)
+            logs = others.log() - log_true - torch.as_tensor(factor).log()
+            self.far += torch.logaddexp(logs, torch.zeros_like(logs)).sum((1, 2))
+        else:
+            self.quotients.append(others / scaled)
+        self.sizes.append(logits.shape[2])
+        total = scaled.add_(others).mul_(temperature * logits.shape[2])
         return powers.scatter_(1, labels, others.neg_()).div_(total)
+
+    def _shaped(self, value: Tensor | float) -> Tensor | float:
+        """Shape what each run has, ``[R]``, in the order here for ``[R, C, B]``."""
+        if not isinstance(value, Tensor):
+            return value
+        return (value if self.sorted is None else value[self.sorted])[:, None, None]
 
     def _update(self) -> None:
         values, gradients, momenta = self.flat
@@ -330,21 +374,6 @@ class ManualStep:
         values.add_(gradients, alpha=-float(group["lr"]))
 
 
-def _layers(model: RunModel) -> StackedMLP | None:
-    """Return the layers of perceptrons whose outputs are logits; None for other models.
-
-    A subclass may compute something else, and so may a model with hooks.
-    """
-    if type(model) is HeadedMLP:
-        plain = model.head == "linear" and not model.with_features
-        layers: nn.Module | None = model.layers if plain else None
-    else:
-        layers = model
-    if type(layers) is not StackedMLP or _has_hooks(model):
-        return None
-    return layers
-
-
 def _has_hooks(model: nn.Module) -> bool:
     return any(
         module._forward_hooks
@@ -356,7 +385,3 @@ def _has_hooks(model: nn.Module) -> bool:
         parameter._backward_hooks or parameter._post_accumulate_grad_hooks
         for parameter in model.parameters()
     )
-
-
-def _copy(source: Tensor, view: View) -> None:
-    view.seen.copy_(source.view_as(view.seen))

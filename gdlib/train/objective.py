@@ -19,7 +19,7 @@ BetaAndTemperature = Callable[[Tensor], tuple[Tensor | float, Tensor | float]]
 """Maps the β of a step, ``[R]``, to β and τ of a gradient decay, each ``[R]`` or a number."""
 
 LossFunction = Callable[..., Tensor]
-"""Maps outputs ``[N, C]`` of a model and targets ``[N]`` to the loss of each sample ``[N]``, or to
+"""Maps outputs ``[N, C]`` of a run and targets ``[N]`` to the loss of each sample ``[N]``, or to
 one number for all. It may be a module; further outputs of a model come as further arguments."""
 
 
@@ -53,11 +53,23 @@ class Objective(ABC):
 
     @abstractmethod
     def betas(self, runs: int) -> list[float] | None:
-        """Return the β of each run where no schedule gives it; None for losses without a β."""
+        """Return the β of each run where ``betas`` does not give it; None of losses without."""
 
     def described(self) -> list[str]:
         """Name the loss of each run with its numbers, as far as they are known."""
         return []
+
+    def all_count(self, targets: Tensor) -> bool:
+        """Say whether all targets ``[N]`` are class indices, none of them to be ignored."""
+        return (
+            targets.ndim == 1
+            and targets.dtype == torch.int64
+            and self.ignore_index is not None
+            and not bool((targets == self.ignore_index).any())
+        )
+
+    def begin(self) -> None:
+        """Begin an epoch: the numbers of a loss may have changed."""
 
     def parameters(self) -> list[nn.Parameter]:
         """Return what is learnt beside the model."""
@@ -134,20 +146,41 @@ class RunLoss(Objective):
 class LossOfEachRun(Objective):
     """A loss in the form of PyTorch for each run, called with the outputs and targets of the run.
 
+    Gradient decays that differ in β alone are computed in one call, if ``targets`` are told.
+
     Args:
         each: one loss for each run.
-        scheduled: take β from the schedule; all losses are then GDCrossEntropyLoss.
+        given: take β from the trainer; all losses are then GDCrossEntropyLoss.
+        targets: of all samples.
     """
 
-    def __init__(self, each: Sequence[LossFunction], *, scheduled: bool) -> None:
+    def __init__(
+        self, each: Sequence[LossFunction], *, given: bool, targets: Tensor | None = None
+    ) -> None:
         self.each = list(each)
-        self.scheduled = scheduled
+        self.given = given
         self.modules = nn.ModuleList(one for one in self.each if isinstance(one, nn.Module))
         self.ignore_index = _ignored(self.each)
+        self.at_once = targets is not None and self.all_count(targets)
+        self.temperature: float | None = None  # of all, where they are computed in one call
         self.fits: set[int] = set()  # runs whose loss takes the outputs of the model
+
+    def begin(self) -> None:
+        """See whether the losses are still what can be computed in one call."""
+        temperatures = set(self._temperatures() if self.at_once else ())
+        self.temperature = temperatures.pop() if len(temperatures) == 1 else None
 
     def __call__(self, outputs: Sequence[Tensor], targets: Tensor, beta: Tensor) -> Tensor:
         """Compute the loss of each run, ``[R]``: what it returns, or the mean of that."""
+        if self.temperature is not None and len(outputs) == 1 and outputs[0].ndim == 3:
+            values = gd_cross_entropy(
+                outputs[0].flatten(0, 1),
+                targets.flatten(),
+                beta=beta.repeat_interleave(targets.shape[1]),
+                temperature=self.temperature,
+                reduction="none",
+            )
+            return values.unflatten(0, targets.shape).mean(1)
         return torch.stack(
             [
                 self._of_run(run, [output[run] for output in outputs], targets[run], beta[run])
@@ -166,7 +199,7 @@ class LossOfEachRun(Objective):
         if run not in self.fits:
             _check_arguments(loss, first, targets, *further)
             self.fits.add(run)
-        if self.scheduled and isinstance(loss, losses.GDCrossEntropyLoss):
+        if self.given and isinstance(loss, losses.GDCrossEntropyLoss):
             value = gd_cross_entropy(
                 first,
                 targets,
@@ -192,7 +225,7 @@ class LossOfEachRun(Objective):
 
     def described(self) -> list[str]:
         """Name each loss; those of :mod:`gdlib.losses` with their numbers."""
-        return [_described(loss, without_beta=self.scheduled) for loss in self.each]
+        return [_described(loss, without_beta=self.given) for loss in self.each]
 
     def module(self) -> nn.Module | None:
         """Return the losses that are modules, if they have parameters or buffers."""
@@ -204,14 +237,25 @@ class LossOfEachRun(Objective):
 
     def beta_and_temperature(self) -> BetaAndTemperature | None:
         """Return β and τ where all losses are gradient decays without further options."""
-        temperatures = []
-        for loss in self.each:
-            if not isinstance(loss, losses.GDCrossEntropyLoss) or not _is_plain(loss):
-                return None
-            temperatures.append(float(loss.temperature))
+        temperatures = self._temperatures()
+        if not temperatures:
+            return None
         if len(set(temperatures)) == 1:
             return lambda beta: (beta, temperatures[0])
         return lambda beta: (beta, beta.new_tensor(temperatures))  # in the type of the model
+
+    def _temperatures(self) -> list[float]:
+        """Return τ of each run where β and τ, which are numbers, are all that shapes its loss."""
+        temperatures = []
+        for loss in self.each:
+            if type(loss) is not losses.GDCrossEntropyLoss:
+                return []
+            if isinstance(loss.beta, Tensor) or isinstance(loss.temperature, Tensor):
+                return []
+            if loss.weight is not None or loss.label_smoothing or loss.reduction == "sum":
+                return []
+            temperatures.append(float(loss.temperature))
+        return temperatures
 
     def betas(self, runs: int) -> list[float] | None:
         """Return the β of each loss, if each has a single one."""
@@ -228,19 +272,23 @@ class LossOfEachRun(Objective):
         return values
 
 
-def objective_of(loss: Any, runs: int, *, scheduled: bool) -> Objective:
+def objective_of(
+    loss: Any, runs: int, *, given: bool, targets: Tensor, at_once: bool
+) -> Objective:
     """Make the objective of a training.
 
     Args:
         loss: a :class:`RunLoss`, a loss in the form of PyTorch, or a sequence with one for each
-            run. Of a module without parameters every run of a stack gets a copy, so that what it
-            remembers is the run's own.
+            run. Of a module without parameters every run gets a copy, so that what it remembers is
+            the run's own.
         runs: R.
-        scheduled: whether a schedule gives the β of each step.
+        given: whether the trainer is given the β of each run.
+        targets: of all samples.
+        at_once: compute gradient decays that differ in β alone in one call, which rounds otherwise.
 
     Raises:
         TypeError: for what is no function, and for a class.
-        ValueError: for a loss that does not fit the runs, or that has no β to be scheduled.
+        ValueError: for a loss that does not fit the runs, or that takes no β.
     """
     if isinstance(loss, RunLoss):
         return loss
@@ -253,22 +301,17 @@ def objective_of(loss: Any, runs: int, *, scheduled: bool) -> Objective:
             )
         if isinstance(one, type):
             raise TypeError(f"loss must be made from its class: give {one.__name__}(...)")
-        if scheduled and type(one) is not losses.GDCrossEntropyLoss:
+        if given and type(one) is not losses.GDCrossEntropyLoss:
             raise ValueError(
-                f"schedule gives β, and {_name(one)} takes none; GDCrossEntropyLoss does, and a "
-                "RunLoss"
+                f"{_name(one)} takes no betas; GDCrossEntropyLoss does, and a RunLoss"
             )
-        if (
-            scheduled
-            and isinstance(one, losses.GDCrossEntropyLoss)
-            and isinstance(one.beta, nn.Parameter)
-        ):
-            raise ValueError("beta is learnt, so there can be no schedule of it; leave one out")
+        if given and isinstance(one.beta, nn.Parameter):  # type: ignore[attr-defined]
+            raise ValueError("beta is learnt: leave betas out")
         if isinstance(one, losses.AdaCosLoss) and one.scale.ndim:
             raise ValueError(
                 "leave the argument runs of AdaCosLoss out: every run gets a loss of its own"
             )
-    return LossOfEachRun(each, scheduled=scheduled)
+    return LossOfEachRun(each, given=given, targets=targets if at_once else None)
 
 
 def _of_runs(loss: Any, runs: int) -> list[LossFunction]:
@@ -279,9 +322,7 @@ def _of_runs(loss: Any, runs: int) -> list[LossFunction]:
                 f"give one loss for each of the {runs} runs, or one for all; got {len(each)}"
             )
         return each
-    if runs == 1:
-        return [loss]
-    if not isinstance(loss, nn.Module):
+    if runs == 1 or not isinstance(loss, nn.Module):
         return [loss] * runs
     if list(loss.parameters()):
         raise ValueError(
@@ -302,18 +343,6 @@ def _ignored(each: Sequence[LossFunction]) -> int | None:
     if len(indices) != 1 or not all(isinstance(loss, known) for loss in each):
         return None
     return indices.pop()
-
-
-def _is_plain(loss: losses.GDCrossEntropyLoss) -> bool:
-    """Say whether nothing but β and τ, which are numbers, shapes the loss of a sample."""
-    return (
-        type(loss) is losses.GDCrossEntropyLoss
-        and not isinstance(loss.beta, Tensor)
-        and not isinstance(loss.temperature, Tensor)
-        and loss.weight is None
-        and loss.label_smoothing == 0
-        and loss.reduction != "sum"
-    )
 
 
 def _check_arguments(loss: LossFunction, *arguments: Tensor) -> None:

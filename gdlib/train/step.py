@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from gdlib.models import RunModel
+from gdlib.train.batches import Batches, Tables
 from gdlib.train.objective import Objective
-from gdlib.train.options import PRECISIONS
-from gdlib.train.source import Source, Tables, TensorSource
 
+PRECISIONS = ("float32", "bfloat16")
 _HALF = (torch.float16, torch.bfloat16)
 _log = logging.getLogger("gdlib.train")
 
@@ -31,18 +31,30 @@ def autocast(device: torch.device, precision: str, *, cached: bool = True) -> to
 
 
 def outputs_of(model: Callable[[Tensor], Any], inputs: Tensor) -> tuple[Tensor, ...]:
-    """Compute the outputs of a model, in float32 where it computes in half precision.
-
-    Raises:
-        TypeError: for outputs that are not tensors.
-    """
+    """Compute the outputs of a model, in float32 where it computes in half precision."""
     returned = model(inputs)
     outputs = (returned,) if isinstance(returned, Tensor) else returned
-    if not isinstance(outputs, Sequence) or not all(isinstance(one, Tensor) for one in outputs):
-        raise TypeError(
-            f"a model must return a tensor, or a tuple of them; got {type(returned).__name__}"
-        )
     return tuple(one.float() if one.dtype in _HALF else one for one in outputs)
+
+
+class TakeStep(Protocol):
+    """One step, by autograd or by hand."""
+
+    def begin(self, betas: Tensor) -> None:
+        """Begin an epoch with the β of each step, ``[steps, R]``."""
+        ...
+
+    def end(self) -> Tensor:
+        """End an epoch: model and optimizer have what was learnt.
+
+        Returns:
+            The sum of the losses over the samples of the epoch, ``[R]``.
+        """
+        ...
+
+    def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
+        """Do one step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
+        ...
 
 
 class Step:
@@ -56,6 +68,7 @@ class Step:
         objective: the loss of each run.
         optimizer: of the parameters of both.
         max_grad_norm: limit for the gradient norm of each run; None for no limit.
+        places: which of the S batches each run sees, as of :class:`gdlib.train.batches.Batches`.
         precision: ``"float32"`` or ``"bfloat16"``.
         cached: let autocast keep the weights that it has cast; not where the step is recorded,
             which would keep those of the recording.
@@ -70,22 +83,31 @@ class Step:
         optimizer: torch.optim.Optimizer,
         *,
         max_grad_norm: float | None,
+        places: Tensor | None = None,
         precision: str = "float32",
         cached: bool = True,
         check_targets: Callable[[int, int], None] | None = None,
     ) -> None:
         self.model, self.objective, self.optimizer = model, objective, optimizer
         self.max_grad_norm, self.precision, self.cached = max_grad_norm, precision, cached
-        self.check_targets = check_targets if objective.ignore_index is not None else None
+        self.places, self.check_targets = places, check_targets
+        self.losses: Tensor | None = None  # summed over the samples of the epoch, (R,)
 
     def begin(self, betas: Tensor) -> None:
         """Begin an epoch with the β of each step, ``[steps, R]``."""
+        self.objective.begin()
+        if self.losses is not None:
+            self.losses.zero_()
 
-    def end(self) -> None:
-        """End an epoch."""
+    def end(self) -> Tensor:
+        """End an epoch; return the sum of its losses, ``[R]``."""
+        assert self.losses is not None
+        return self.losses
 
     def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
         """Do one step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
+        if self.places is not None:
+            inputs = inputs.index_select(0, self.places)
         outputs = self._forward(inputs)  # (R, B, C)
         if self.check_targets is not None:
             self._check(outputs[0], targets)
@@ -95,6 +117,9 @@ class Step:
         if self.max_grad_norm is not None:
             self.model.clip_gradients(self.max_grad_norm)
         self.optimizer.step()
+        if self.losses is None:
+            self.losses = torch.zeros_like(loss)
+        self.losses.add_(loss.detach(), alpha=targets.shape[1])
 
     def _forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
         with autocast(inputs.device, self.precision, cached=self.cached):
@@ -104,8 +129,8 @@ class Step:
                 if inputs.shape[1] == 1 and _normalises_batches(self.model):
                     raise ValueError(
                         "batch normalisation makes nothing of a batch of one sample, such as the "
-                        "last one of an epoch: leave it out by drop_last=True, or change the size "
-                        f"of the batches (PyTorch says: {error})"
+                        "last one of an epoch: leave it out by drop_last=True, or change "
+                        f"batch_size (PyTorch says: {error})"
                     ) from error
                 raise
 
@@ -118,43 +143,27 @@ class Step:
             check_targets(outputs.shape[2], ignored)
 
 
-class TakeStep(Protocol):
-    """One step, by autograd or by hand."""
-
-    def begin(self, betas: Tensor) -> None:
-        """Begin an epoch with the β of each step, ``[steps, R]``."""
-        ...
-
-    def end(self) -> None:
-        """End an epoch: model and optimizer have what was learnt in it."""
-        ...
-
-    def __call__(self, inputs: Tensor, targets: Tensor, beta: Tensor) -> None:
-        """Do one step with inputs ``[S, B, ...]``, targets ``[R, B, ...]`` and β ``[R]``."""
-        ...
-
-
 class Steps:
-    """Take the batches of a source to a step, one by one."""
+    """Take the batches to a step, one by one."""
 
-    def __init__(self, source: Source, take_step: TakeStep) -> None:
-        self.source, self.take_step = source, take_step
+    def __init__(self, batches: Batches, take_step: TakeStep) -> None:
+        self.batches, self.take_step = batches, take_step
 
     def begin(self, epoch: int, betas: Tensor) -> None:
         """Begin an epoch, counted from 1, with the β of each step, ``[steps, R]``."""
         self.take_step.begin(betas)
-        self.source.begin(epoch, betas)
+        self.batches.begin(epoch, betas)
 
     def do(self, number: int) -> None:
         """Do the step of this number, from 0; the steps of an epoch come in turn."""
-        self.take_step(*self.source.batch(number))
+        self.take_step(*self.batches.batch(number))
 
-    def end(self) -> None:
-        """End the epoch."""
-        self.take_step.end()
+    def end(self) -> Tensor:
+        """End the epoch; return the mean loss of each run over its samples, ``[R]``."""
+        return (self.take_step.end() / self.batches.samples).cpu()
 
 
-class GraphedStep:
+class RecordedSteps(Steps):
     """Steps that are recorded as one CUDA graph and replayed.
 
     The processor then issues one launch instead of hundreds. The first steps, which let the
@@ -169,22 +178,21 @@ class GraphedStep:
     WARM_UP = 3
     held: Tables  # of the epoch, in memory that stays
 
-    def __init__(self, source: TensorSource, take_step: TakeStep) -> None:
-        self.source, self.take_step = source, take_step
+    def __init__(self, batches: Batches, take_step: TakeStep) -> None:
+        super().__init__(batches, take_step)
         self.done = 0
-        self.counter = torch.zeros(1, dtype=torch.long, device=source.inputs.device)
+        self.counter = torch.zeros(1, dtype=torch.long, device=batches.inputs.device)
         self.replay: Callable[[], None] | None = None
         self.failed = False
 
     def begin(self, epoch: int, betas: Tensor) -> None:
         """Begin an epoch, counted from 1, with the β of each step, ``[steps, R]``."""
-        self.take_step.begin(betas)
-        self.source.begin(epoch, betas)
-        self._hold(self.source.tables)
+        super().begin(epoch, betas)
+        self._hold(self.batches.tables)
 
     def do(self, number: int) -> None:
         """Do the step of this number, from 0; the steps of an epoch come in turn."""
-        full = (number + 1) * self.source.size <= self.held.indices.shape[1]
+        full = (number + 1) * self.batches.size <= self.held.indices.shape[1]
         if full and self.replay is None and not self.failed and self.done >= self.WARM_UP:
             self.counter.fill_(number)
             try:
@@ -202,10 +210,6 @@ class GraphedStep:
         else:
             self._single(number)
 
-    def end(self) -> None:
-        """End the epoch."""
-        self.take_step.end()
-
     def _hold(self, tables: Tables) -> None:
         if not hasattr(self, "held"):
             draws = None if tables.draws is None else tables.draws.clone()
@@ -218,12 +222,12 @@ class GraphedStep:
         self.counter.zero_()
 
     def _single(self, number: int) -> None:
-        part = self.held.of_step(number, self.source.size)
-        self.take_step(*self.source.gather(part))
+        part = self.held.of_step(number, self.batches.size)
+        self.take_step(*self.batches.gather(part))
 
     def _body(self) -> None:
-        part = self.held.at(self.counter, self.source.size)
-        self.take_step(*self.source.gather(part))
+        part = self.held.at(self.counter, self.batches.size)
+        self.take_step(*self.batches.gather(part))
         self.counter.add_(1)
 
     def _warm_up(self, number: int) -> None:
@@ -242,16 +246,13 @@ class GraphedStep:
         return graph.replay
 
 
-def can_be_graphed(source: Source) -> bool:
+def can_be_recorded(batches: Batches) -> bool:
     """Say whether steps can be recorded; if not, the log says why."""
-    if not isinstance(source, TensorSource):
-        _log.info("steps of a Dataset or a DataLoader are not recorded: they are done one by one")
-        return False
-    device = source.inputs.device
+    device = batches.inputs.device
     if device.type != "cuda":
         _log.info("a %s has no CUDA graphs: the steps are done one by one", device.type)
         return False
-    if device != source.device:
+    if device != batches.device:
         _log.info("data and model are on two devices: the steps are done one by one")
         return False
     if device.index != torch.cuda.current_device():  # whose stream is recorded

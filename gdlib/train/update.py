@@ -2,20 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gdlib.train.options import Optimisation
+from gdlib.functional._arguments import is_whole
 
+OPTIMIZERS = ("sgd", "adam")
+LR_SCHEDULES = ("milestones", "exponential", "one-cycle")
+_MOMENTUM = {"sgd": 0.0, "adam": 0.9}  # PyTorch's own
 _LAST_SHARE = 1e-3  # of the learning rate, in the last epoch of an exponential decay
 _SECOND_DECAY = 0.999  # of Adam
 
 
+@dataclass(frozen=True)
+class Update:
+    """How the weights are updated: checked, in plain numbers that a checkpoint can hold."""
+
+    lr: float
+    optimizer: str
+    momentum: float
+    weight_decay: float
+    lr_schedule: str
+    milestones: list[int]
+    max_grad_norm: float | None
+
+
+def update_of(
+    lr: float,
+    optimizer: str,
+    momentum: float | None,
+    weight_decay: float,
+    lr_schedule: str,
+    milestones: Sequence[int],
+    max_grad_norm: float | None,
+) -> Update:
+    """Check the numbers of the updates; arguments as of :func:`gdlib.train.train`."""
+    for what, name, valid in (
+        ("optimizer", optimizer, OPTIMIZERS),
+        ("lr_schedule", lr_schedule, LR_SCHEDULES),
+    ):
+        if name not in valid:
+            raise ValueError(f"unknown {what} {name!r}; valid: {', '.join(valid)}")
+    momentum = _MOMENTUM[optimizer] if momentum is None else momentum
+    for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
+        if not _is_number(value) or not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be finite and >= 0, got {value!r}")
+    if momentum >= 1:
+        raise ValueError(f"momentum must be less than 1, got {momentum!r}")
+    whole = list(milestones) if isinstance(milestones, Iterable) else [None]
+    if not all(is_whole(one, 0) for one in whole):
+        raise ValueError(f"milestones must be whole numbers >= 0; got {milestones!r}")
+    if max_grad_norm is not None and not (_is_number(max_grad_norm) and max_grad_norm > 0):
+        raise ValueError(f"max_grad_norm must be > 0, or None for no limit; got {max_grad_norm!r}")
+    return Update(
+        float(lr),
+        optimizer,
+        float(momentum),
+        float(weight_decay),
+        lr_schedule,
+        [int(one) for one in whole],  # type: ignore[arg-type]
+        None if max_grad_norm is None else float(max_grad_norm),
+    )
+
+
 def optimizer_of(
-    optimisation: Optimisation,
+    update: Update,
     model: Sequence[nn.Parameter],
     loss: Sequence[nn.Parameter],
     *,
@@ -26,7 +83,7 @@ def optimizer_of(
     """Make the optimizer of the parameters of a model and of its loss.
 
     Args:
-        optimisation: its numbers.
+        update: its numbers.
         model: parameters of the model.
         loss: parameters of the loss, without weight decay.
         rate: the learning rate; a tensor for steps that are recorded.
@@ -38,48 +95,36 @@ def optimizer_of(
     groups: list[dict[str, Any]] = [{"params": list(model)}]
     if own:
         groups.append({"params": own, "weight_decay": 0.0})
-    momentum = cast(float, optimisation.momentum)  # None became a number when it was given
-    if optimisation.optimizer == "sgd" and recorded:
-        return RecordedSGD(
-            groups,
-            lr=optimisation.learning_rate,
-            momentum=momentum,
-            weight_decay=optimisation.weight_decay,
-        )
-    if optimisation.optimizer == "sgd":
+    momentum, weight_decay = update.momentum, update.weight_decay
+    if update.optimizer == "sgd" and recorded:
+        return RecordedSGD(groups, lr=update.lr, momentum=momentum, weight_decay=weight_decay)
+    if update.optimizer == "sgd":
         return torch.optim.SGD(
-            groups,
-            lr=rate,
-            momentum=momentum,
-            weight_decay=optimisation.weight_decay,
-            fused=fused,
+            groups, lr=rate, momentum=momentum, weight_decay=weight_decay, fused=fused
         )
     return torch.optim.Adam(
         groups,
         lr=rate,
         betas=(momentum, _SECOND_DECAY),
-        weight_decay=optimisation.weight_decay,
+        weight_decay=weight_decay,
         fused=fused,
         capturable=isinstance(rate, Tensor),
     )
 
 
 def rates_of(
-    optimisation: Optimisation, optimizer: torch.optim.Optimizer, *, epochs: int, steps: int
+    update: Update, optimizer: torch.optim.Optimizer, *, epochs: int, steps: int
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """Make the schedule of the learning rate.
 
     It takes a step after every epoch of so many ``steps``, or, as one cycle, after every step.
     """
     schedulers = torch.optim.lr_scheduler
-    if optimisation.lr_schedule == "milestones":
-        milestones = list(optimisation.milestones)
-        return schedulers.MultiStepLR(optimizer, milestones=milestones, gamma=0.1)
-    if optimisation.lr_schedule == "exponential":
+    if update.lr_schedule == "milestones":
+        return schedulers.MultiStepLR(optimizer, milestones=update.milestones, gamma=0.1)
+    if update.lr_schedule == "exponential":
         return schedulers.ExponentialLR(optimizer, gamma=_LAST_SHARE ** (1 / max(epochs - 1, 1)))
-    return schedulers.OneCycleLR(
-        optimizer, max_lr=optimisation.learning_rate, total_steps=max(epochs * steps, 1)
-    )
+    return schedulers.OneCycleLR(optimizer, max_lr=update.lr, total_steps=max(epochs * steps, 1))
 
 
 class RecordedSGD(torch.optim.SGD):
@@ -133,3 +178,7 @@ def read_from(rate: Tensor, optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         rate.copy_(torch.as_tensor(group["lr"]))
         group["lr"] = rate
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from gdlib import models
 from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup, Schedule
-from gdlib.train import LR_SCHEDULES, PRECISIONS
-from study import data
+from gdlib.train.step import PRECISIONS
+from gdlib.train.update import LR_SCHEDULES
+from study import data, networks
 from study.experiment.base import Experiment
 from study.experiment.types import (
     MOST_SAMPLES,
@@ -153,7 +153,7 @@ class Train(Experiment):
     augmentation: Annotated[Augmentation, Field(description="of training images")] = "none"
     model: Annotated[
         str,
-        OneOf(("mlp", *models.IMAGE_NETWORKS)),
+        OneOf(("mlp", *networks.IMAGE_NETWORKS)),
         Field(description="a perceptron, or an image network"),
     ] = "mlp"
     width: Width = 1.0

@@ -7,8 +7,8 @@ from pydantic import AfterValidator, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from gdlib import models
-from gdlib.train import OPTIMIZERS
-from study import data, records
+from gdlib.train.update import OPTIMIZERS
+from study import data, networks, records
 from study.data import augmentation
 from study.losses import NotNegative, Positive, parse
 
@@ -56,7 +56,7 @@ def _loss_or_gd(text: str) -> str:
 def check_head(loss: str) -> None:
     """Refuse a loss whose last layer perceptrons do not have."""
     head = parse(loss).kind.head
-    if head not in models.MLP_HEADS:
+    if head not in networks.MLP_HEADS:
         raise ValueError(
             f"loss={loss!r} needs a last layer of the kind {head!r}, which only image networks have"
         )
@@ -73,14 +73,14 @@ Warmup = Annotated[tuple[Positive, Positive, Positive], Field(strict=False)]
 Feedback = Annotated[tuple[Positive, NotNegative, NotNegative], Field(strict=False)]
 Dataset = Annotated[str, OneOf(tuple(data.names()))]
 Table = Annotated[str, OneOf(tuple(data.table_names()))]
-Network = Annotated[str, OneOf(tuple(models.IMAGE_NETWORKS))]
+Network = Annotated[str, OneOf(tuple(networks.IMAGE_NETWORKS))]
 Augmentation = Annotated[str, OneOf(tuple(augmentation.PADDING))]
 Share = Annotated[float, Field(gt=0, lt=1)]
 _Seed = Annotated[int, Field(ge=0, lt=SEEDS)]
 
 # Parameters that several models have.
 Width = Annotated[Positive, Field(le=64, description="factor for the channels of an image network")]
-Stem = Annotated[str, OneOf(models.STEMS), Field(description="how an image network begins")]
+Stem = Annotated[str, OneOf(networks.STEMS), Field(description="how an image network begins")]
 Hidden = Annotated[
     tuple[Annotated[Count, Field(le=2**16)], ...],
     AList,

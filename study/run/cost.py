@@ -10,10 +10,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from gdlib import models
 from gdlib.train import RunLoss
 from gdlib.train.step import Step
-from study import records
+from study import networks, records
 from study.experiment import StepCost
 from study.losses import parse
 from study.objective import StackLoss
@@ -90,7 +89,7 @@ class _OneLoss:
 
     def __init__(self, experiment: StepCost, name: str, loss: str, device: torch.device) -> None:
         chosen = parse(loss)
-        stack = models.image_stack(
+        stack = networks.image_stack(
             name,
             [0],
             classes=experiment.classes,
@@ -98,19 +97,19 @@ class _OneLoss:
             stem=experiment.stem,
             channels=_IMAGE[0],
         )
-        self.model = models.with_heads(
+        self.model = networks.with_heads(
             stack, chosen.kind.head, bias=False, with_features=chosen.kind.with_features
         ).to(device)
         if experiment.channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.loss = loss
         optimizer = torch.optim.Adam(self.model.parameters(), lr=experiment.learning_rate)
-        width = models.class_vectors(self.model).shape[2]
+        width = networks.class_vectors(self.model).shape[2]
         loss_fn, self.alone = (
             StackLoss(chosen, experiment.classes, features=width).to(device) for _ in range(2)
         )
         self.step = Step(self.model, RunLoss(loss_fn), optimizer, max_grad_norm=None)
-        self.head = cast(models.Head, cast(models.ImageNetwork, self.model.copies[0]).classifier)
+        self.head = cast(networks.Head, cast(networks.ImageNetwork, self.model.copies[0]).classifier)
         self.features = torch.randn(
             experiment.batch_size, width, generator=torch.Generator().manual_seed(1)
         ).to(device)

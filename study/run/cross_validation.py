@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gdlib import models
-from gdlib.train import Batches, Optimisation, RunLoss, batch_orders, train
-from study import data, records
+from gdlib.models import RunModel
+from gdlib.train import RunLoss, batch_orders, train
+from study import data, networks, records
 from study.experiment import CrossValidation
 from study.losses import parse
 from study.objective import StackLoss
@@ -61,7 +61,7 @@ def cross_validate(experiment: CrossValidation) -> records.Record:
 
 def _stack(
     experiment: CrossValidation, table: data.Table
-) -> tuple[models.RunModel, list[dict[str, Any]]]:
+) -> tuple[RunModel, list[dict[str, Any]]]:
     """Train the stack of one table; return the model and what is to be recorded of each seed."""
     held_out = _held_out(experiment, table)  # (R, N), seed by seed
     seeds = [
@@ -80,7 +80,7 @@ def _stack(
 
     loss = parse(experiment.loss)
     classes = len(table.class_names)
-    model = models.HeadedMLP(
+    model = networks.perceptrons(
         [features, *experiment.hidden, classes],
         seeds,
         head=loss.kind.head,
@@ -103,17 +103,13 @@ def _stack(
         ),
         (table.features, table.labels),
         epochs=experiment.epochs,
-        optimisation=Optimisation(
-            experiment.learning_rate,
-            optimizer=experiment.optimizer,
-            momentum=experiment.momentum,
-            weight_decay=experiment.weight_decay,
-        ),
-        batches=Batches(
-            experiment.batch_size,
-            order=order,
-            prepare=partial(_normalized, shift=shift[:, None], scale=scale[:, None]),
-        ),
+        lr=experiment.learning_rate,
+        optimizer=experiment.optimizer,
+        momentum=experiment.momentum,
+        weight_decay=experiment.weight_decay,
+        batch_size=experiment.batch_size,
+        order=order,
+        prepare=partial(_normalized, shift=shift[:, None], scale=scale[:, None]),
         measure=partial(
             _accuracies,
             experiment,

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from gdlib.models import RunModel
-from gdlib.train import Checkpoint
 from study import data, records
 from study.experiment import EXPERIMENTS, PLACES, Train, nearest
 from study.run.job import Progress, parameters_of_run, record_of
@@ -26,7 +25,8 @@ class PageJob:
 
     experiment: Train
     record: str
-    checkpoint: Checkpoint | None
+    checkpoint: dict[str, Any]
+    """Arguments of :func:`gdlib.train.train` by which an interrupted training goes on."""
     progress: Progress
     started: float = field(default_factory=time.perf_counter)
 
@@ -92,10 +92,11 @@ def begin(page: str, namespace: Mapping[str, Any]) -> PageJob:
     experiment = kind.from_parameters(namespace)
     record, folder = namespace.get("record", ""), namespace.get("checkpoint_dir", "")
     records.probe(record, experiment.model_dump())
-    checkpoint = None
+    checkpoint: dict[str, Any] = {}
     if folder:
-        path = Path(folder) / f"{experiment.identity()}.pt"
-        checkpoint = Checkpoint(path, every=10, identity=f"{page} {experiment.identity()}")
+        checkpoint["checkpoint"] = Path(folder) / f"{experiment.identity()}.pt"
+        checkpoint["checkpoint_every"] = 10
+        checkpoint["identity"] = f"{page} {experiment.identity()}"
     return PageJob(experiment, record, checkpoint, Progress(experiment.epochs, "epoch"))
 
 
@@ -133,7 +134,7 @@ def is_of_runs(value: Any) -> bool:
 def curves_of(history: Sequence[Mapping[str, Any]], index: int) -> dict[str, list[float]]:
     """List what is one number for each run in the history, and when it was measured.
 
-    A constant β is left out.
+    A constant β is left out, and so is the loss of the samples as they were met.
     """
     tested = [entry for entry in history if "test_accuracy" in entry]
     found: dict[str, list[float]] = {
@@ -142,6 +143,8 @@ def curves_of(history: Sequence[Mapping[str, Any]], index: int) -> dict[str, lis
     }
     for name in dict.fromkeys(name for entry in tested for name in entry):
         values = [float(entry[name][index]) for entry in tested if is_of_runs(entry.get(name))]
+        if name == "loss":
+            continue
         if values and not (name == "beta" and len(set(values)) == 1):
             found[name] = values
     return found

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gdlib import models
+from gdlib.models import ModuleStack, RunModel, StackedMLP
 from gdlib.schedules import ConfidenceFeedback, Schedule
-from gdlib.train import Batches, Checkpoint, Execution, Optimisation, RunLoss, predict, train
-from study import data, records
+from gdlib.train import RunLoss, predict, train
+from study import data, networks, records
 from study.data import augmentation
 from study.data.images import IMAGES
 from study.experiment import Run, Train
@@ -35,14 +35,14 @@ from study.run.page import curves_of
 
 _IMAGES_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # in an evaluation
 
-MeasureRuns = Callable[[models.RunModel, data.Dataset, int], Mapping[str, Tensor]]
+MeasureRuns = Callable[[RunModel, data.Dataset, int], Mapping[str, Tensor]]
 """Measures more after each epoch: tensors ``[R, ...]`` for the history.
 
 Those of shape ``[R]`` become curves.
 """
 
 Finish = Callable[
-    [models.RunModel, data.Dataset, list[dict[str, Any]]], Sequence[Mapping[str, Any]]
+    [RunModel, data.Dataset, list[dict[str, Any]]], Sequence[Mapping[str, Any]]
 ]
 """Makes, once at the end, of model, data and history what is added to the record of each run."""
 
@@ -92,16 +92,12 @@ def train_stack(
             RunLoss(objective),
             (dataset.train.inputs, dataset.train.labels),
             epochs=experiment.epochs,
-            optimisation=_optimisation(experiment),
-            batches=_batches(experiment, dataset),
-            schedule=[_schedule(experiment, run, steps_per_epoch) for run in runs],
-            execution=Execution(
-                precision=experiment.precision,
-                fused=experiment.fused,
-                cuda_graph=experiment.cuda_graph,
-            ),
+            betas=[_schedule(experiment, run, steps_per_epoch) for run in runs],
+            seeds=[run.seed for run in runs],
             measure=partial(_measure, evaluation, progress, measure),
-            checkpoint=_checkpoint(experiment, dataset, checkpoint_dir),
+            **_updates(experiment),
+            **_batches(experiment, dataset),
+            **_checkpoint(experiment, dataset, checkpoint_dir),
         )
 
     measured = _final(evaluation, runs, counts, history, each)
@@ -128,7 +124,7 @@ class Evaluation:
 
     experiment: Train
     dataset: data.Dataset
-    model: models.RunModel
+    model: RunModel
     objective: GradientDecay | StackLoss
     device: torch.device
 
@@ -142,7 +138,7 @@ class Evaluation:
 
     def class_vectors(self) -> Tensor:
         """Return the vectors of the last layer that stand for the classes, ``[R, C, D]``."""
-        return models.class_vectors(self.model).detach()
+        return networks.class_vectors(self.model).detach()
 
     def _predict(self, split: data.Split, *, features: bool = False) -> Tensor:
         if self.experiment.model == "mlp":
@@ -181,8 +177,8 @@ def _draws(experiment: Train, samples: int, epoch: int) -> Tensor:
     )
 
 
-def _batches(experiment: Train, dataset: data.Dataset) -> Batches:
-    """Say which samples a step sees, and how images are augmented and normalised."""
+def _batches(experiment: Train, dataset: data.Dataset) -> dict[str, Any]:
+    """Say how many samples a step sees, and how images are augmented and normalised."""
     if experiment.model == "mlp":
         prepare = None
     else:
@@ -191,34 +187,41 @@ def _batches(experiment: Train, dataset: data.Dataset) -> Batches:
         draws = None
     else:
         draws = partial(_draws, experiment, len(dataset.train))
-    return Batches(experiment.batch_size, seeds=experiment.seeds, prepare=prepare, draws=draws)
+    return {"batch_size": experiment.batch_size, "prepare": prepare, "draws": draws}
 
 
-def _optimisation(experiment: Train) -> Optimisation:
-    return Optimisation(
-        experiment.learning_rate,
-        optimizer=experiment.optimizer,
-        momentum=experiment.momentum,
-        weight_decay=experiment.weight_decay,
-        lr_schedule=experiment.lr_schedule,
-        milestones=[round(share * experiment.epochs) for share in experiment.milestones],
-        max_grad_norm=experiment.max_grad_norm or None,
-    )
+def _updates(experiment: Train) -> dict[str, Any]:
+    """Say how the weights are updated, and how the steps are computed."""
+    return {
+        "lr": experiment.learning_rate,
+        "optimizer": experiment.optimizer,
+        "momentum": experiment.momentum,
+        "weight_decay": experiment.weight_decay,
+        "lr_schedule": experiment.lr_schedule,
+        "milestones": [round(share * experiment.epochs) for share in experiment.milestones],
+        "max_grad_norm": experiment.max_grad_norm or None,
+        "precision": experiment.precision,
+        "fused": experiment.fused,
+        "recorded": experiment.cuda_graph,
+    }
 
 
-def _checkpoint(experiment: Train, dataset: data.Dataset, folder: str) -> Checkpoint | None:
+def _checkpoint(experiment: Train, dataset: data.Dataset, folder: str) -> dict[str, Any]:
+    """Say where the state is kept, if anywhere."""
     if not folder:
-        return None
-    return Checkpoint(
-        Path(folder) / f"{experiment.identity()}.pt",
+        return {}
+    return {
+        "checkpoint": Path(folder) / f"{experiment.identity()}.pt",
         # an epoch of images takes minutes on a CPU
-        every=10 if experiment.model == "mlp" or dataset.train.inputs.is_cuda else 1,
-        identity=f"{experiment.notebook} {experiment.identity()}, data {dataset.copy}",
-    )
+        "checkpoint_every": 10
+        if experiment.model == "mlp" or dataset.train.inputs.is_cuda
+        else 1,
+        "identity": f"{experiment.notebook} {experiment.identity()}, data {dataset.copy}",
+    }
 
 
 def _objective(
-    experiment: Train, runs: Sequence[Run], model: models.RunModel, counts: Tensor
+    experiment: Train, runs: Sequence[Run], model: RunModel, counts: Tensor
 ) -> GradientDecay | StackLoss:
     """Make the loss of the stack.
 
@@ -231,7 +234,7 @@ def _objective(
     if experiment.loss == "gd":
         temperatures = [run.temperature for run in runs]
         return GradientDecay(temperatures, match_gradient=experiment.match_gradient)
-    features = models.class_vectors(model).shape[2]
+    features = networks.class_vectors(model).shape[2]
     return StackLoss(
         parse(experiment.loss), len(counts), counts=counts, runs=model.runs, features=features
     )
@@ -288,7 +291,7 @@ def _final(
     # the link is that of gradient decay
     linked = [beta if experiment.loss == "gd" else None for beta in betas]
     final = final_measures(dataset, evaluation.logits, linked, each)
-    if isinstance(evaluation.model, models.StackedMLP) and experiment.hidden:
+    if experiment.loss == "gd" and isinstance(evaluation.model, StackedMLP) and experiment.hidden:
         layer = first_layer(evaluation.model, experiment.activation, dataset.train.inputs)
         for name, values in layer.items():
             for run, value in zip(final, values.tolist(), strict=True):
@@ -327,12 +330,12 @@ def _described(dataset: data.Dataset) -> dict[str, Any]:
     return described
 
 
-def _whiten(model: models.RunModel, dataset: data.Dataset) -> None:
+def _whiten(model: RunModel, dataset: data.Dataset) -> None:
     """Fit the first layer of small image networks to the first images."""
-    if not isinstance(model, models.ModuleStack):
+    if not isinstance(model, ModuleStack):
         return
     for network in model.copies:
-        if isinstance(network, models.FastNetwork):
+        if isinstance(network, networks.FastNetwork):
             network.whiten(dataset.normalize(dataset.train.inputs[:5_000]))
 
 
@@ -378,11 +381,11 @@ def load(experiment: Train, raw: data.Dataset | None = None) -> data.Dataset:
     return dataset
 
 
-def _model(experiment: Train, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
+def _model(experiment: Train, dataset: data.Dataset, seeds: Sequence[int]) -> RunModel:
     """Make the stack: perceptrons or image networks, with the last layer that the loss needs."""
     if experiment.model == "mlp":
         return _perceptrons(experiment, dataset, seeds)
-    stack = models.image_stack(
+    stack = networks.image_stack(
         experiment.model,
         seeds,
         classes=dataset.classes,
@@ -393,32 +396,29 @@ def _model(experiment: Train, dataset: data.Dataset, seeds: Sequence[int]) -> mo
     if experiment.loss == "gd":
         return stack
     kind = parse(experiment.loss).kind
-    return models.with_heads(
+    return networks.with_heads(
         stack, kind.head, bias=experiment.classifier_bias, with_features=kind.with_features
     )
 
 
-def _perceptrons(experiment: Train, dataset: data.Dataset, seeds: Sequence[int]) -> models.RunModel:
+def _perceptrons(experiment: Train, dataset: data.Dataset, seeds: Sequence[int]) -> RunModel:
     sizes = [dataset.train.inputs.shape[1], *experiment.hidden, dataset.classes]
+    form: dict[str, Any] = {
+        "activation": experiment.activation,
+        "initialization": experiment.initialization,
+        "linear_features": experiment.linear_features,
+    }
     if experiment.loss != "gd":
         kind = parse(experiment.loss).kind
-        return models.HeadedMLP(
+        return networks.perceptrons(
             sizes,
             seeds,
             head=kind.head,
             with_features=kind.with_features,
             bias=experiment.classifier_bias,
-            activation=experiment.activation,
-            initialization=experiment.initialization,
-            linear_features=experiment.linear_features,
+            **form,
         )
-    perceptrons = models.StackedMLP(
-        sizes,
-        seeds=seeds,
-        activation=experiment.activation,
-        initialization=experiment.initialization,
-        linear_features=experiment.linear_features,
-    )
+    perceptrons = StackedMLP(sizes, seeds, **form)
     with torch.no_grad():
         perceptrons.weights[0].mul_(experiment.first_weights)
     return perceptrons

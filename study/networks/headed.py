@@ -10,37 +10,51 @@ from torch import Tensor, nn
 
 from gdlib import heads
 from gdlib.functional import super_symmetric_projection
-from gdlib.functional._arguments import without_autocast
-from gdlib.models.images import ImageNetwork
-from gdlib.models.perceptron import StackedMLP
-from gdlib.models.runs import ModuleStack, RunModel
+from gdlib.models import ModuleStack, RunModel, StackedMLP
+from study.networks.images import ImageNetwork
 
 HEADS = ("linear", "super-symmetric", "cosine", "normed", "gaussian")
 MLP_HEADS = ("linear", "cosine")
 
 
-class HeadedMLP(RunModel):
-    r"""R multilayer perceptrons with a last layer of logits or of cosines, without bias by default.
-
-    With ``head="linear"`` the logits are :math:`w_i^T h`, with ``"cosine"`` they are
-    :math:`\cos\theta_i = w_i^T h / (\lVert w_i \rVert \lVert h \rVert)`, where h are the features
-    of a sample. Features of length 0 have the cosine 0 to everything.
+def perceptrons(
+    sizes: Sequence[int],
+    seeds: Sequence[int],
+    *,
+    head: str = "linear",
+    with_features: bool = False,
+    bias: bool = False,
+    **form: Any,
+) -> RunModel:
+    """Make R perceptrons with the last layer that a loss needs.
 
     Args:
         sizes: number of inputs, of units in each hidden layer, and of classes.
-        seeds: one seed for each run.
-        head: ``"linear"`` or ``"cosine"``.
-        with_features: append the features to the output, for a loss that looks at both: ``[R, N, C
-            + D]``.
+        seeds: one seed for each run; the same seeds and options give the same first weights.
+        head: ``"linear"`` or ``"cosine"``, as of :class:`HeadedMLP`.
+        with_features: append the features to the output, for a loss that looks at both.
         bias: let logits have a bias; cosines have none.
-        activation: ``"relu"``, ``"tanh"`` or ``"sigmoid"``, as of
-            :class:`gdlib.models.StackedMLP`; the same seeds and options give the same first
-            weights.
-        initialization: ``"pytorch"``, ``"xavier"`` or ``"he"``, as there.
-        linear_features: leave out the activation of the last hidden layer.
+        form: further arguments of :class:`gdlib.models.StackedMLP`.
 
     Raises:
         ValueError: for an unknown head, and as StackedMLP.
+
+    Example:
+        >>> type(perceptrons([4, 16, 3], seeds=[0, 1])).__name__  # trained by hand
+        'StackedMLP'
+    """
+    if head == "linear" and not with_features:
+        return StackedMLP(sizes, seeds, bias=bias, **form)
+    return HeadedMLP(sizes, seeds, head=head, with_features=with_features, bias=bias, **form)
+
+
+class HeadedMLP(RunModel):
+    r"""R multilayer perceptrons that return cosines, or features behind their outputs.
+
+    With ``head="linear"`` the logits are :math:`w_i^T h`, with ``"cosine"`` they are
+    :math:`\cos\theta_i = w_i^T h / (\lVert w_i \rVert \lVert h \rVert)`, where h are the features
+    of a sample. Features of length 0 have the cosine 0 to everything. Arguments as of
+    :func:`perceptrons`.
 
     Example:
         >>> model = HeadedMLP([4, 16, 16, 3], seeds=[0, 1], head="cosine")
@@ -60,60 +74,32 @@ class HeadedMLP(RunModel):
         head: str = "linear",
         with_features: bool = False,
         bias: bool = False,
-        activation: str = "relu",
-        initialization: str = "pytorch",
-        linear_features: bool = False,
+        **form: Any,
     ) -> None:
         super().__init__()
         if head not in MLP_HEADS:
             raise ValueError(
                 f"unknown head {head!r} for perceptrons; valid: {', '.join(MLP_HEADS)}"
             )
-        self.layers = StackedMLP(
-            sizes,
-            seeds,
-            activation=activation,
-            initialization=initialization,
-            linear_features=linear_features,
-        )
-        self.has_bias = bias and head == "linear"
-        if not self.has_bias:
-            self.layers.biases = nn.ParameterList(list(self.layers.biases)[:-1])
+        self.layers = StackedMLP(sizes, seeds, bias=bias and head == "linear", **form)
         self.runs = self.layers.runs
-        self.head = head
-        self.with_features = with_features
+        self.head, self.with_features = head, with_features
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute logits or cosines ``[R, N, C]`` of inputs ``[S, N, D]`` (S divides R).
 
         The features stand behind them if asked for.
         """
-        features, weight = self.features(inputs), self.layers.weights[-1]  # (R, N, in), (R, in, C)
+        features = self.features(inputs)  # (R, N, in)
         if self.head == "cosine":
-            output = heads.cosines(features, weight)
-        elif self.has_bias:
-            output = without_autocast(
-                lambda hidden: torch.baddbmm(self.layers.biases[-1][:, None], hidden, weight),
-                features,
-                weight.dtype,
-            )
+            output = heads.cosines(features, self.layers.weights[-1])
         else:
-            output = without_autocast(
-                lambda hidden: torch.bmm(hidden, weight), features, weight.dtype
-            )
+            output = self.layers.logits(features)
         return torch.cat([output, features], 2) if self.with_features else output
 
     def features(self, inputs: Tensor) -> Tensor:
         """Return the inputs of the last layer, ``[R, N, D]``."""
         return self.layers.features(inputs)
-
-    def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradients of each run to a norm of at most ``max_norm``.
-
-        Returns:
-            The R norms from before.
-        """
-        return self.layers.clip_gradients(max_norm)
 
 
 class Head(nn.Module):
@@ -199,7 +185,7 @@ def with_heads(
     """Replace the last layer of every image network of a stack, in place; returns the stack.
 
     Args:
-        stack: image networks of :mod:`gdlib.models`, whose last layers are linear.
+        stack: image networks of :mod:`study.networks`, whose last layers are linear.
         kind: as in :class:`Head`.
         bias: keep the bias of the last layer, where the kind has one.
         with_features: let the outputs carry the features behind the logits, as :class:`Head` does.
@@ -209,7 +195,6 @@ def with_heads(
         ValueError: for an unknown kind.
 
     Example:
-        >>> from gdlib.models import image_stack
         >>> stack = with_heads(image_stack("resnet18", seeds=[0], classes=10, width=0.25), "cosine")
         >>> bool((stack(torch.zeros(1, 4, 3, 32, 32)).abs() <= 1).all())
         True
@@ -218,7 +203,7 @@ def with_heads(
     linear = [one for one in networks if isinstance(one.classifier, nn.Linear)]
     if not isinstance(stack, ModuleStack) or len(linear) < len(stack.copies):
         raise TypeError(
-            "with_heads takes a stack of image networks of gdlib.models with a linear last layer "
+            "with_heads takes a stack of image networks of study.networks with a linear last layer "
             "(image_stack makes one), and only once"
         )
     for network in linear:
@@ -250,5 +235,5 @@ def class_vectors(model: RunModel) -> Tensor:
         )
     raise TypeError(
         f"{type(model).__name__} has no last layer that is known here; valid: perceptrons and "
-        "image networks of gdlib.models"
+        "image networks of study.networks"
     )

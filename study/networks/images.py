@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gdlib.functional._arguments import autocasts, check_seeds, is_whole, without_autocast
-from gdlib.models.runs import ModuleStack
+from gdlib.models import ModuleStack
 
 STEMS = ("cifar", "tiny-imagenet", "imagenet")
 
