@@ -1,4 +1,4 @@
-"""What the first page and README.md say of the results: ``python -m study.headline`` writes README."""
+"""What the first page and README say of the results: ``python -m study.headline`` writes it."""
 
 from __future__ import annotations
 
@@ -56,14 +56,13 @@ def sentences() -> list[str]:
         "What a small β gains on MNIST is mostly speed, which ten times the learning rate gives as "
         "well.",
         "None of the papers' gains in top-1 accuracy on CIFAR was reproduced, on small networks of "
-        "12 to 40 epochs"
-        + (" and a ResNet18 of 30." if len(large) else "."),
+        f"12 to 40 epochs{' and a ResNet18 of 30' if len(large) else ''}.",
     ]
     return lines
 
 
 def readme() -> str:
-    """Give README.md with what is written between its marks: the sentences, and the installation."""
+    """Give README.md with what stands between its marks: the sentences, and the installation."""
     text = README.read_text(encoding="utf-8")
     text = _between(text, "headline", "\n".join(f"- {line}" for line in sentences()))
     return _between(text, "install", f"```bash\n{install.command()}\n```")
@@ -72,7 +71,8 @@ def readme() -> str:
 def _between(text: str, name: str, content: str) -> str:
     """Put content between the marks of this name."""
     begin, end = f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->"
-    return re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{content}\n\n{end}", text, flags=re.DOTALL)
+    whole = f"{begin}\n{content}\n\n{end}"
+    return re.sub(f"{begin}.*?{end}", lambda _: whole, text, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

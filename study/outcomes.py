@@ -89,7 +89,7 @@ def _oscillation(run: pd.DataFrame) -> float:
 
 
 def law(runs: pd.DataFrame, recipe: list[str]) -> pd.DataFrame:
-    """Hold the law of over-confidence against runs: a row for each recipe and constant β, in points.
+    """Hold the law of over-confidence against runs: a row for each recipe and β, in points.
 
     Over-confidence at β is *predicted* as that at β = 1 plus the *shift* of the link: the mean
     confidence of the softmax minus that after :func:`gdlib.calibration.beta_link`. *measured* is
