@@ -276,14 +276,17 @@ def collect(
     """
     with locked(folder.parent / BUILD / f"{name}.lock", "adds to the tables"):
         there = complete(name, folder) if _path(folder, "jobs", name).is_file() else {}
-        twins = {_content(record): job for job, record in there.items()}
         new: dict[str, records.Record] = {}
         folded, refused = list[Path](), list[str]()
         for job, path in sorted(files.items()):
             try:
                 record = records.load(path)
                 if there.get(job) != record:
-                    _check(name, job, record, there, twins, replaced)
+                    if job in there and job not in replaced:
+                        raise ValueError(
+                            f"{name} has {job} already, with other numbers; delete one of the two"
+                        )
+                    _check(name, job, record, {**there, **new})
                     new[job] = record
                 folded.append(path)
             except FileNotFoundError:
@@ -301,25 +304,12 @@ def collect(
     return list(new)
 
 
-def _content(record: records.Record) -> str:
-    """Tell records apart that are not of the same training."""
-    content = [record.parameters, record.wall_seconds, record.environment, record.runs]
-    return json.dumps(content, sort_keys=True)
-
-
 def _check(
-    name: str,
-    job: str,
-    record: records.Record,
-    there: Mapping[str, records.Record],
-    twins: dict[str, str],
-    replaced: Collection[str],
+    name: str, job: str, record: records.Record, known: Mapping[str, records.Record]
 ) -> None:
     """Refuse what would count twice, or would come back from the tables as something else."""
-    if job in there and job not in replaced:
-        raise ValueError(f"{name} has {job} already, with other numbers; delete one of the two")
-    twin = twins.setdefault(_content(record), job)
-    if twin != job:
+    twin = next((other for other, one in known.items() if other != job and one == record), None)
+    if twin:
         raise ValueError(f"it is a copy of {twin}, whose runs would count twice; delete it")
     with tempfile.TemporaryDirectory() as place:
         _add(name, Path(place), {job: record}, [])
