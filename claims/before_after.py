@@ -1,4 +1,5 @@
-"""Print each claim's word before and after the rules of 28 November 2026, as a table of book/history.md.
+# ruff: noqa: E501
+"""Print each claim's word before and after the rules of 28 November 2026, for book/history.md.
 
 It goes with the files of the claims; ``python claims/before_after.py`` from the root of the project.
 """
