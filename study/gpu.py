@@ -62,51 +62,51 @@ class Stack:
 
 
 def stacks(*, tiny: bool = False) -> list[Stack]:
-    """List what is trained, the most valuable first.
+    """List what is trained: first what no GPU has trained yet, then what has its record from one.
 
     Example:
         >>> [stack.name for stack in stacks()][:2]
-        ['cifar100-resnet18/seed0', 'cifar100-resnet18/seed1']
+        ['cifar10-fast/gpu-seed5', 'cifar10-fast/gpu-seed7']
     """
     recipes = read_yaml(ROOT / "campaigns" / "recipes.yml")
     there: dict[str, Any] = {"device": "auto", "cuda_graph": True, "train_every": 0}
     resnet18 = recipes["images"] | there
     resnet18 |= {"dataset": "cifar100", "model": "resnet18", "augmentation": "crop-flip"}
     resnet18 |= {"epochs": 30, "scale": "reduced"}
-    small = recipes["fast"] | there | {"augmentation": "crop2-flip"}
-    cifar100 = small | {"dataset": "cifar100", "precision": "bfloat16"}
+    cifar10 = recipes["fast"] | there | {"dataset": "cifar10", "augmentation": "crop2-flip"}
+    cifar100 = cifar10 | {"dataset": "cifar100", "precision": "bfloat16"}
     wide = cifar100 | {"width": 2, "epochs": 40}
-    listed: list[tuple[str, dict[str, Any], list[int], list[float], list[list[float]]]] = [
-        (f"cifar100-resnet18/seed{seed}", resnet18, [seed], [1, 5, 0.1, 20], [[0.1, 1, 15]])
+    betas, all_betas = [1, 5, 0.1, 20], [1, 5, 0.1, 20, 0.01]
+    warmups = [[0.1, 1, 6], [1, 5, 6]]
+
+    def small(first: int) -> tuple[Any, ...]:
+        seeds = [first, first + 1]
+        return f"cifar100-fast/gpu-seed{first}", cifar100, seeds, all_betas, warmups
+
+    pairs = [5, 6], [7, 8], [9, 10], [11]
+    left: list[tuple[Any, ...]] = [
+        (f"cifar10-fast/gpu-seed{seeds[0]}", cifar10, seeds, [1, 0.1, 5], warmups[:1])
+        for seeds in pairs
+    ]
+    left += [small(7), small(9), small(11)]
+    left += [("cifar100-resnet18/beta50", resnet18, [0, 1, 2], [50], [])]
+    done: list[tuple[Any, ...]] = [
+        (f"cifar100-resnet18/seed{seed}", resnet18, [seed], betas, [[0.1, 1, 15]])
         for seed in (0, 1, 2)
     ]
-    listed += [
-        (f"cifar100-wide/gpu-seed{seed}", wide, [seed], [1, 5, 0.1, 20], [[0.1, 1, 20]])
-        for seed in (3, 4, 5)
+    done += [
+        (f"cifar100-wide/gpu-seed{seed}", wide, [seed], betas, [[0.1, 1, 20]]) for seed in (3, 4, 5)
     ]
-    cifar10 = small | {"dataset": "cifar10"}
-    listed += [
-        (f"cifar10-fast/gpu-seed{seeds[0]}", cifar10, seeds, [1, 0.1, 5], [[0.1, 1, 6]])
-        for seeds in ([5, 6], [7, 8], [9, 10], [11])
-    ]
-    betas: list[float] = [1, 5, 0.1, 20, 0.01]
-    warmups: list[list[float]] = [[0.1, 1, 6], [1, 5, 6]]
-    listed += [
-        (f"cifar100-fast/gpu-seed{first}", cifar100, [first, first + 1], betas, warmups)
-        for first in (5, 7, 9, 11)
-    ]
-    listed += [("cifar100-resnet18/beta50", resnet18, [0, 1, 2], [50], [])]
-    if tiny:
-        listed = [
-            (name, parameters | _TINY | {"width": 0.125 if "resnet" in name else 0.25}, *what)
-            for name, parameters, *what in listed[::4]
-        ]
     return [
         Stack(
             name,
-            Train(**{**parameters, "seeds": seeds, "betas": betas, "warmups": warmups}),
+            Train(
+                **recipe
+                | {"seeds": seeds, "betas": betas, "warmups": warmups}
+                | (_TINY | {"width": recipe.get("width", 1) / 8} if tiny else {})
+            ),
         )
-        for name, parameters, seeds, betas, warmups in listed
+        for name, recipe, seeds, betas, warmups in [*left, *done, small(5)][:: 4 if tiny else 1]
     ]
 
 
@@ -373,7 +373,7 @@ def fit(
 
 
 def check_ways(
-    device: str, *, batch_size: int = 100, width: float = 0.25
+    device: str, *, batch_size: int = 100, width: float = 0.25, runs: int = 3
 ) -> Iterator[dict[str, Any]]:
     """Compare every way of training with float64 on the CPU: the distance of the weights.
 
@@ -382,9 +382,9 @@ def check_ways(
     """
     for model in ("resnet18", "fast"):
         sizes: dict[str, Any] = {"model": model, "width": width, "batch_size": batch_size}
-        stack = image_stack(model, [0, 1, 2], classes=10, width=width)
+        stack = image_stack(model, list(range(runs)), classes=10, width=width)
         start = torch.cat([one.detach().double().flatten() for one in stack.parameters()])
-        reference = fit("cpu", dtype=torch.float64, **sizes)
+        reference = fit("cpu", runs=runs, dtype=torch.float64, **sizes)
         way_gone = (reference - start).norm()
         found: dict[str, Tensor] = {}
         for name, (kind, alone, switches) in WAYS.items():
@@ -392,7 +392,7 @@ def check_ways(
             try:
                 dtype = torch.float64 if kind == "float64" else torch.float32
                 with without_tf32():
-                    found[name] = fit(device, dtype=dtype, **sizes, **switches)
+                    found[name] = fit(device, runs=runs, dtype=dtype, **sizes, **switches)
                 row["distance"] = float((found[name] - reference).norm() / way_gone)
                 row["ok"] = row["distance"] < _OF_WAYS[kind]
                 if alone in found:
@@ -410,7 +410,7 @@ without_tf32 = partial(torch.backends.cudnn.flags, enabled=True, allow_tf32=Fals
 def check(device: str, out: Path, *, tiny: bool = False) -> bool:
     """Write ``gate.json``: versions, device, and each comparison; say whether all are right."""
     gate: dict[str, Any] = {"versions": _versions(), "device": _name(device)}
-    sizes: dict[str, Any] = {"batch_size": 12, "width": 0.125} if tiny else {}
+    sizes: dict[str, Any] = {"batch_size": 12, "width": 0.125, "runs": 1} if tiny else {}
     for part, rows in (("losses", check_losses(device)), ("ways", check_ways(device, **sizes))):
         gate[part] = []
         for row in rows:

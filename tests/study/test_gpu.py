@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from study import data, gpu, records, run
+from study import ROOT, data, gpu, records, run
 from study.experiment import Train
 from study.records import files
 
@@ -39,6 +42,18 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "carried"
 
 
+@pytest.fixture
+def there(packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine where CIFAR-100 has arrived, and every look at the clock takes a second."""
+    seconds = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)), sleep=lambda some: None)
+    monkeypatch.setattr(gpu, "time", clock)
+    monkeypatch.setattr(gpu, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
+    for piece in (1, 2):
+        gpu.unpack(packed / f"cifar100-{piece}", tmp_path / "there")
+    return tmp_path / "there"
+
+
 def test_a_set_arrives_in_pieces_as_it_left(packed: Path, tmp_path: Path) -> None:
     there = tmp_path / "there"
     assert gpu.unpack(packed / "cifar10-1", there) is None, "half of it is no set"
@@ -58,41 +73,48 @@ def test_grey_images_travel_too(tmp_path: Path) -> None:
     assert (gpu.np.load(tmp_path / "train-00000.npy") == grey.numpy()).all()
 
 
-def test_the_stacks_are_whole_seeds_in_the_order_of_their_value() -> None:
+def test_the_stacks_are_whole_seeds_and_those_without_a_record_come_first() -> None:
     listed = gpu.stacks()
-    first = listed[0].experiment
-    assert (first.model, first.dataset, first.augmentation) == ("resnet18", "cifar100", "crop-flip")
-    labels = ["1", "5", "0.1", "20", "warm-up 0.1→1"]
-    assert [one.label for one in first.runs()] == labels, "a cut leaves complete pairs"
-    assert len({stack.name for stack in listed}) == len(listed)
-    assert sum(len(stack.experiment.runs()) for stack in listed[:3]) == 15
-    assert sum(len(stack.experiment.runs()) for stack in listed if "fast" in stack.name) >= 50
+    assert len({stack.name for stack in listed}) == len(listed) == 15
     assert all(stack.experiment.cuda_graph for stack in listed)
+    of = {stack.name: [one.label for one in stack.experiment.runs()] for stack in listed}
+    labels = ["1", "5", "0.1", "20", "warm-up 0.1→1"]
+    assert of["cifar100-resnet18/seed0"] == of["cifar100-wide/gpu-seed3"] == labels
+    assert of["cifar10-fast/gpu-seed11"] == ["1", "0.1", "5", "warm-up 0.1→1"]
+    assert len(of["cifar100-fast/gpu-seed7"]) == 14, "a cut leaves complete pairs"
+    resnet18 = next(stack.experiment for stack in listed if "resnet18" in stack.name)
+    assert (resnet18.model, resnet18.augmentation) == ("resnet18", "crop-flip")
+    with tarfile.open(ROOT / "results" / "gpu-2026-11-28.tar.gz") as archive:
+        names = archive.getnames()
+    there = [f"records/{stack.name}.json" in names for stack in listed]
+    assert there == sorted(there) and sum(there) == 7
+    assert all(stack.experiment.epochs == 3 for stack in gpu.stacks(tiny=True))
 
 
-def test_the_gate_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gate_is_open_where_all_is_right(tmp_path: Path) -> None:
     assert gpu.check("cpu", tmp_path, tiny=True)
     gate = json.loads((tmp_path / "gate.json").read_text())
     assert len(gate["losses"]) >= 50 and len(gate["ways"]) == 2 * len(gpu.WAYS)
     assert gate["device"] == "cpu" and gate["versions"]["torch"] == torch.__version__
 
-    right = gpu.fit
 
-    def wrong(device: str, **switches: Any) -> torch.Tensor:
-        found = right(device, **switches)
-        return found * 1.1 if switches.get("cuda_graph") else found
-
-    def broken(device: str, **switches: Any) -> torch.Tensor:
-        if switches.get("precision") == "bfloat16":
+def test_the_gate_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fitted(device: str, **how: Any) -> torch.Tensor:
+        """Weights far from where they began, and others where a step is recorded."""
+        if how.get("precision") == "bfloat16":
             raise RuntimeError("no such kernel\nand more")
-        return wrong(device, **switches)
+        stack = gpu.image_stack(how["model"], [0], classes=10, width=how["width"])
+        size = sum(one.numel() for one in stack.parameters())
+        return torch.full((size,), 110.0 if how.get("cuda_graph") else 100.0).double()
 
-    monkeypatch.setattr(gpu, "fit", broken)
+    monkeypatch.setattr(gpu, "fit", fitted)
     monkeypatch.setattr(gpu, "check_losses", lambda device: [])
     assert not gpu.check("cpu", tmp_path, tiny=True)
     ways = json.loads((tmp_path / "gate.json").read_text())["ways"]
     assert {row["way"] for row in ways if row["ok"]} == {"float64", "float32"}
     assert {row.get("error") for row in ways} == {None, "RuntimeError: no such kernel"}
+    apart = {row["from one by one"] for row in ways if "from one by one" in row}
+    assert all(one == pytest.approx(0.1, abs=0.02) for one in apart)
 
 
 def small(name: str, **parameters: Any) -> gpu.Stack:
@@ -102,24 +124,22 @@ def small(name: str, **parameters: Any) -> gpu.Stack:
     return gpu.Stack(name, Train(**{"dataset": "cifar100", **sizes, **parameters}))
 
 
-def test_stacks_are_trained_as_their_data_arrive(packed: Path, tmp_path: Path) -> None:
-    there, out = tmp_path / "there", tmp_path / "out"
-    for piece in (1, 2):
-        gpu.unpack(packed / f"cifar100-{piece}", there)
+def test_stacks_are_trained_as_their_data_arrive(packed: Path, there: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
     listed = [
         small("later/first", dataset="cifar10"),
         small("now/second", epochs=4),
         small("now/broken", validation_size=10_000),
         small("now/third", augmentation="crop-flip"),
     ]
-    done = gpu.train_stacks(listed, there, out, seconds=30, device="cpu")
+    done = gpu.train_stacks(listed, there, out, seconds=100, device="cpu")
     assert done == ["now/second", "now/third"], "one has no data, and one fails"
     with tarfile.open(out / "records.tar.gz") as archive:
         assert archive.getnames() == ["records/now/second.json", "records/now/third.json"]
 
     for piece in (1, 2):
         gpu.unpack(packed / f"cifar10-{piece}", there)
-    assert gpu.train_stacks(listed[:2], there, out, seconds=60, device="cpu") == ["later/first"]
+    assert gpu.train_stacks(listed[:2], there, out, seconds=100, device="cpu") == ["later/first"]
 
     found = records.load(out / "records" / "now" / "second.json")
     alone = run.train_stack(
@@ -130,12 +150,9 @@ def test_stacks_are_trained_as_their_data_arrive(packed: Path, tmp_path: Path) -
 
 
 def test_a_stack_that_would_not_end_in_time_is_left(
-    packed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    there: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    there, out = tmp_path / "there", tmp_path / "out"
-    for piece in (1, 2):
-        gpu.unpack(packed / f"cifar100-{piece}", there)
     caplog.set_level("INFO", logger="study.gpu")
     listed = [small("now/long", epochs=1_000)]
-    assert gpu.train_stacks(listed, there, out, seconds=5, device="cpu") == []
+    assert gpu.train_stacks(listed, there, tmp_path / "out", seconds=500, device="cpu") == []
     assert "now/long: left, epoch 2 of 1000" in caplog.text
