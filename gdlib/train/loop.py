@@ -212,9 +212,7 @@ def train(
     )
     floating = (one.dtype for one in stack.parameters() if one.is_floating_point())
     least = torch.get_default_dtype()
-    table = Betas(
-        betas, objective, stack.runs, torch.promote_types(least, next(floating, least))
-    )
+    table = Betas(betas, objective, stack.runs, torch.promote_types(least, next(floating, least)))
 
     recorded = recorded and can_be_recorded(batches)
     per_step = update.lr_schedule == "one-cycle"

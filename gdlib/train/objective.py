@@ -272,9 +272,7 @@ class LossOfEachRun(Objective):
         return values
 
 
-def objective_of(
-    loss: Any, runs: int, *, given: bool, targets: Tensor, at_once: bool
-) -> Objective:
+def objective_of(loss: Any, runs: int, *, given: bool, targets: Tensor, at_once: bool) -> Objective:
     """Make the objective of a training.
 
     Args:
@@ -302,9 +300,7 @@ def objective_of(
         if isinstance(one, type):
             raise TypeError(f"loss must be made from its class: give {one.__name__}(...)")
         if given and type(one) is not losses.GDCrossEntropyLoss:
-            raise ValueError(
-                f"{_name(one)} takes no betas; GDCrossEntropyLoss does, and a RunLoss"
-            )
+            raise ValueError(f"{_name(one)} takes no betas; GDCrossEntropyLoss does, and a RunLoss")
         if given and isinstance(one.beta, nn.Parameter):  # type: ignore[attr-defined]
             raise ValueError("beta is learnt: leave betas out")
         if isinstance(one, losses.AdaCosLoss) and one.scale.ndim:

@@ -109,7 +109,9 @@ class _OneLoss:
             StackLoss(chosen, experiment.classes, features=width).to(device) for _ in range(2)
         )
         self.step = Step(self.model, RunLoss(loss_fn), optimizer, max_grad_norm=None)
-        self.head = cast(networks.Head, cast(networks.ImageNetwork, self.model.copies[0]).classifier)
+        self.head = cast(
+            networks.Head, cast(networks.ImageNetwork, self.model.copies[0]).classifier
+        )
         self.features = torch.randn(
             experiment.batch_size, width, generator=torch.Generator().manual_seed(1)
         ).to(device)

@@ -59,9 +59,7 @@ def cross_validate(experiment: CrossValidation) -> records.Record:
     )
 
 
-def _stack(
-    experiment: CrossValidation, table: data.Table
-) -> tuple[RunModel, list[dict[str, Any]]]:
+def _stack(experiment: CrossValidation, table: data.Table) -> tuple[RunModel, list[dict[str, Any]]]:
     """Train the stack of one table; return the model and what is to be recorded of each seed."""
     held_out = _held_out(experiment, table)  # (R, N), seed by seed
     seeds = [

@@ -40,9 +40,7 @@ MeasureRuns = Callable[[RunModel, data.Dataset, int], Mapping[str, Tensor]]
 Those of shape ``[R]`` become curves.
 """
 
-Finish = Callable[
-    [RunModel, data.Dataset, list[dict[str, Any]]], Sequence[Mapping[str, Any]]
-]
+Finish = Callable[[RunModel, data.Dataset, list[dict[str, Any]]], Sequence[Mapping[str, Any]]]
 """Makes, once at the end, of model, data and history what is added to the record of each run."""
 
 
@@ -212,9 +210,7 @@ def _checkpoint(experiment: Train, dataset: data.Dataset, folder: str) -> dict[s
     return {
         "checkpoint": Path(folder) / f"{experiment.identity()}.pt",
         # an epoch of images takes minutes on a CPU
-        "checkpoint_every": 10
-        if experiment.model == "mlp" or dataset.train.inputs.is_cuda
-        else 1,
+        "checkpoint_every": 10 if experiment.model == "mlp" or dataset.train.inputs.is_cuda else 1,
         "identity": f"{experiment.notebook} {experiment.identity()}, data {dataset.copy}",
     }
 
