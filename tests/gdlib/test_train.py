@@ -24,7 +24,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gdlib import GDCrossEntropyLoss
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import ModuleStack, RunModel, StackedMLP, VmapStack
 from gdlib.schedules import Constant, LinearWarmup
