@@ -298,7 +298,7 @@ class TestCrossValidation:
         models_seen = {}
 
         def spy(model, *arguments, **options):
-            history = train_grouped(model, *arguments, **options)
+            history = train(model, *arguments, **options)
             models_seen[len(models_seen)] = [
                 parameter.detach().clone() for parameter in model.parameters()
             ]
