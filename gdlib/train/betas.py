@@ -66,13 +66,16 @@ class Betas:
             return torch.tensor(now, dtype=self.dtype).expand(len(steps), -1)
         table = np.empty((len(steps), self.runs))
         for run, one in enumerate(self.each):
-            values = [one(step) for step in steps] if callable(one) else one
+            if not callable(one):
+                table[:, run] = one
+                continue
+            values = [one(step) for step in steps]
             try:
-                table[:, run] = values
+                table[:, run] = [float(value) for value in values]
             except (TypeError, ValueError) as error:
                 raise TypeError(
                     f"betas[{run}] must return a number in every step; for step {steps[0]} it "
-                    f"returned {values[0] if isinstance(values, list) else values!r}"
+                    f"returned {values[0]!r}"
                 ) from error
         return torch.from_numpy(table).to(self.dtype)
 

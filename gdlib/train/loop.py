@@ -171,7 +171,7 @@ def train(
         ...     stack,
         ...     GDCrossEntropyLoss(),
         ...     (inputs, labels),
-        ...     epochs=20,
+        ...     epochs=50,
         ...     lr=0.5,
         ...     batch_size=5,
         ...     betas=[0.1, 1.0, 10.0],
@@ -262,7 +262,6 @@ def train(
             entry: dict[str, Any] = {"epoch": epoch}
             if epoch > 0:
                 stack.train()
-                objective.train(True)
                 steps.begin(epoch, table.of_steps(range(step - batches.steps, step)))
                 for number in range(batches.steps):
                     steps.do(number)

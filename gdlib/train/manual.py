@@ -185,6 +185,7 @@ class ManualStep:
             ValueError: as of the loss itself, for a β or a τ that is not finite and positive. For
                 a loss that was changed since the beginning to one that is not done by hand.
         """
+        self.objective.begin()
         decay = self.objective.beta_and_temperature()
         if decay is None:
             raise ValueError(

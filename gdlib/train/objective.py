@@ -69,7 +69,8 @@ class Objective(ABC):
         )
 
     def begin(self) -> None:
-        """Begin an epoch: the numbers of a loss may have changed."""
+        """Begin an epoch, in training; the numbers of a loss may have changed since the last."""
+        self.train(True)
 
     def parameters(self) -> list[nn.Parameter]:
         """Return what is learnt beside the model."""
@@ -166,7 +167,8 @@ class LossOfEachRun(Objective):
         self.fits: set[int] = set()  # runs whose loss takes the outputs of the model
 
     def begin(self) -> None:
-        """See whether the losses are still what can be computed in one call."""
+        """Begin an epoch: see whether the losses are still what can be computed in one call."""
+        self.train(True)
         temperatures = set(self._temperatures() if self.at_once else ())
         self.temperature = temperatures.pop() if len(temperatures) == 1 else None
 

@@ -195,6 +195,7 @@ def with_heads(
         ValueError: for an unknown kind.
 
     Example:
+        >>> from study.networks import image_stack
         >>> stack = with_heads(image_stack("resnet18", seeds=[0], classes=10, width=0.25), "cosine")
         >>> bool((stack(torch.zeros(1, 4, 3, 32, 32)).abs() <= 1).all())
         True

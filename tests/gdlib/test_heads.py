@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from gdlib.functional import center_update, gaussian_mixture_cross_entropy, l_softmax_cross_entropy
 from gdlib.heads import ClassCenters, CosineLinear, GaussianMixtureHead, NormedLinear, cosines
-from gdlib.models import HeadedMLP
+from gdlib.models import StackedMLP
 
 
 def draw(*shape: int) -> torch.Tensor:
@@ -47,9 +47,8 @@ class TestPrecision:
         for layer in (
             CosineLinear(4, 3),
             NormedLinear(4, 3),
-            HeadedMLP([4, 3], [0]),
-            HeadedMLP([4, 3], [0], head="cosine"),
-            HeadedMLP([4, 3], [0], bias=True),
+            StackedMLP([4, 3], [0], bias=False),
+            StackedMLP([4, 3], [0]),
         ):
             features = draw(1, 6, 4)
             with torch.autocast("cpu", torch.bfloat16):

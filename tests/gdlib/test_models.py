@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gdlib.models import ACTIVATIONS, ModuleStack, RunModel, StackedMLP
+from gdlib.models import ACTIVATIONS, ModuleStack, RunModel, StackedMLP, VmapStack
 from gdlib.train import predict
 
 PLAIN = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
@@ -190,6 +190,68 @@ class TestModuleStack:
         ).shape == (2, 5, 3)
         with pytest.raises(TypeError, match="Linear does not expose"):
             ModuleStack([nn.Linear(3, 4)]).features(torch.ones(1, 5, 3))
+
+
+class TestVmapStack:
+    def modules(self) -> list[nn.Module]:
+        torch.manual_seed(0)
+        return [
+            nn.Sequential(nn.Conv1d(1, 2, 3), nn.Flatten(), nn.ReLU(), nn.Linear(8, 3))
+            for _ in range(4)
+        ]
+
+    @pytest.mark.parametrize("groups", [1, 2, 4])
+    def test_equals_the_plain_loop(self, groups):
+        modules, inputs = self.modules(), torch.randn(groups, 5, 1, 6)
+        stack, alone = VmapStack(modules), ModuleStack(modules)
+        torch.testing.assert_close(stack(inputs), alone(inputs))
+        for model in (stack, alone):
+            model(inputs).square().sum().backward()
+        for place, weight in enumerate(stack.parameters()):
+            each = [list(module.parameters())[place].grad for module in modules]
+            torch.testing.assert_close(weight.grad, torch.stack(each))
+
+    def test_keeps_buffers_and_what_is_frozen(self):
+        class Shifted(nn.Linear):
+            def __init__(self, shift: float) -> None:
+                super().__init__(3, 2)
+                self.shift = nn.Buffer(torch.full((2,), shift))
+                self.bias.requires_grad_(False)
+
+            def forward(self, inputs: Tensor) -> Tensor:
+                return inputs[:, :2] + self.shift
+
+        stack, other = VmapStack([Shifted(0.0), Shifted(1.0)]), VmapStack([Shifted(5.0)] * 2)
+        other.load_state_dict(stack.state_dict())
+        for model in (stack, other):
+            assert model(torch.ones(1, 5, 3)).amax((1, 2)).tolist() == [1.0, 2.0]
+            assert [one.requires_grad for one in model.parameters()] == [True, False]
+
+    def test_features(self):
+        class WithFeatures(nn.Linear):
+            def features(self, batch: Tensor) -> Tensor:
+                return batch + self.bias
+
+        modules = [WithFeatures(3, 3), WithFeatures(3, 3)]
+        inputs = torch.ones(1, 5, 3)
+        expected = ModuleStack(modules).features(inputs)
+        torch.testing.assert_close(VmapStack(modules).features(inputs), expected)
+        with pytest.raises(TypeError, match="Linear does not expose"):
+            VmapStack([nn.Linear(3, 4)]).features(inputs)
+
+    @pytest.mark.parametrize(
+        ("modules", "message"),
+        [
+            ([], "modules is empty"),
+            ([nn.Linear(3, 2), nn.Linear(4, 2)], "one kind and shape"),
+            ([nn.Linear(3, 2), nn.Conv1d(3, 2, 1)], "one kind and shape"),
+            ([nn.Sequential(nn.BatchNorm1d(3))], "BatchNorm1d needs a ModuleStack"),
+            ([nn.Dropout(0.5)], "Dropout needs a ModuleStack"),
+        ],
+    )
+    def test_modules_that_do_not_fit(self, modules, message):
+        with pytest.raises(ValueError, match=message):
+            VmapStack(modules)
 
 
 class TestClipping:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gdlib.functional import gd_cross_entropy
 from gdlib.models import StackedMLP
 from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup
-from tests.flat import train
+from gdlib.train import RunLoss, train
 
 VALUES = st.floats(1e-6, 1e6)
 
@@ -141,13 +141,13 @@ class TestConfidenceFeedback:
 
             samples, options = (
                 (torch.zeros(4, 1), torch.zeros(4).long()),
-                {"epochs": 2, "batch_size": 4, "learning_rate": 0.1},
+                {"epochs": 2, "batch_size": 4, "lr": 0.1},
             )
             history = train(
                 StackedMLP([1, 2], [0] * len(runs)),
-                loss_fn,
-                schedule,
-                *samples,
+                RunLoss(loss_fn),
+                samples,
+                betas=schedule,
                 measure=measure,
                 **options,
             )
@@ -164,9 +164,7 @@ class TestConfidenceFeedback:
         assert trained([0, 1], [Constant(1.0), new()]) == [
             pytest.approx(values, abs=1e-6) for values in ([0.0] * 3, expected[1])
         ]
-        with pytest.raises(
-            ValueError, match="of its own run: let measure return.*give every run a feedback"
-        ):
+        with pytest.raises(ValueError, match="give every run a schedule of its own"):
             trained([0, 1], new())
 
     def test_without_its_measurements(self):

@@ -27,7 +27,7 @@ from gdlib import GDCrossEntropyLoss, calibration, functional, heads, losses, mo
 from gdlib import train
 
 logits, labels = torch.zeros(4, 3), torch.tensor([0, 1, 2, 0])
-net, loss_fn, sgd = torch.nn.Linear(3, 3), GDCrossEntropyLoss(), train.Optimisation(0.1)
+stack, loss_fn = models.StackedMLP([3, 3], seeds=[0]), GDCrossEntropyLoss()
 data = logits, labels
 """
 
@@ -111,7 +111,6 @@ FAULTS = [
     ("heads.GaussianMixtureHead(3, 4)(labels)", False),
     ('heads.GaussianMixtureHead(3, 4, diagonal="yes")', True),
     ('models.StackedMLP([4, 3], [0, "a"])', True),
-    ("train.Optimisation(0.1, momentum=2.0)", False),
     ('GDCrossEntropyLoss(weight=torch.ones(3, device="meta"))(logits, labels)', False),
     ('GDCrossEntropyLoss(beta=torch.ones(4, device="meta"))(logits, labels)', False),
     ('losses.SoftMarginLoss(margin=torch.ones((), device="meta"))(logits, labels)', False),
@@ -144,9 +143,6 @@ FAULTS = [
     ("heads.CosineLinear(3, 4, seeds=0)", True),
     ("heads.CosineLinear(3.0, 4)", True),
     ("models.StackedMLP([4, 3], 0)", True),
-    ('models.image_stack("resnet18", seeds=0, classes=3)', True),
-    ('models.image_stack("resnet18", seeds=["a"], classes=3)', True),
-    ('models.image_stack("resnet19", seeds=[0], classes=3)', False),
     ("schedules.LinearWarmup(1.0, 5.0, 10)(-1)", False),
     ('schedules.LinearWarmup("1", 5.0, 10)', True),
     ("schedules.Constant(torch.tensor(0.1))", True),
@@ -155,24 +151,25 @@ FAULTS = [
     ("calibration.bootstrap_calibration(logits + 1 / 3, labels, seed=-1)", False),
     ('calibration.bootstrap_calibration(logits + 1 / 3, labels, seed="a")', True),
     ("calibration.TemperatureScaling().transform(logits)", False),
-    ("train.predict(torch.nn.Linear(3, 3), logits.numpy())", True),
-    ("train.predict(torch.nn.Linear(3, 3), logits, batch_size=0)", False),
+    ("train.predict(stack, logits.numpy())", True),
+    ("train.predict(stack, logits, batch_size=0)", False),
     ("losses.AdaCosLoss(3)(logits.numpy(), labels)", True),
-    ('train.Execution(fused="yes")', True),
-    ("train.Batches(drop_last=1)", True),
-    ("train.Checkpoint(3)", True),
-    ("train.train(torch.nn.Linear, loss_fn, data, epochs=1, optimisation=sgd)", True),
-    ('train.train(net.to("meta"), loss_fn, data, epochs=1, optimisation=sgd)', False),
-    ("train.train(net, GDCrossEntropyLoss, data, epochs=1, optimisation=sgd)", True),
-    ("train.train(net, loss_fn, data, epochs=-1, optimisation=sgd)", False),
-    ("train.train(net, loss_fn, data, epochs=1, optimisation=0.1)", True),
-    ("train.train(net, loss_fn, data, epochs=1, optimisation=sgd, batches=32)", True),
-    ("train.train(net, loss_fn, data, epochs=1, optimisation=sgd, schedule=0.1)", True),
-    ("train.train(net, loss_fn, data, epochs=1, optimisation=sgd, checkpoint=3)", True),
-    ("train.train(net, loss_fn, (logits, [0, 1, 2, 0]), epochs=1, optimisation=sgd)", True),
+    ("train.train(torch.nn.Linear(3, 3), loss_fn, data, epochs=1, lr=0.1)", True),
+    ('train.train(stack.to("meta"), loss_fn, data, epochs=1, lr=0.1)', False),
+    ("train.train(stack, GDCrossEntropyLoss, data, epochs=1, lr=0.1)", True),
+    ("train.train(stack, loss_fn, (logits, [0, 1, 2, 0]), epochs=1, lr=0.1)", True),
+    ("train.train(stack, loss_fn, data, epochs=-1, lr=0.1)", False),
+    ('train.train(stack, loss_fn, data, epochs=1, lr="fast")', True),
+    ("train.train(stack, loss_fn, data, epochs=1, learning_rate=0.1)", True),
+    ("train.train(stack, loss_fn, data, epochs=1, lr=0.1, momentum=2.0)", False),
+    ("train.train(stack, loss_fn, data, epochs=1, lr=0.1, batch_size=0)", False),
+    ("train.train(stack, loss_fn, data, epochs=1, lr=0.1, seeds=[0, 1])", False),
+    ('train.train(stack, loss_fn, data, epochs=1, lr=0.1, betas="small")', True),
+    ("train.train(stack, loss_fn, data, epochs=1, lr=0.1, checkpoint=3)", True),
+    ('train.train(stack, loss_fn, data, epochs=1, lr=0.1, fused="yes")', True),
+    ("train.train(stack, loss_fn, data, epochs=1, lr=0.1, drop_last=1)", True),
     (
-        "train.train(net, loss_fn, data, epochs=1, optimisation=sgd, "
-        "batches=train.Batches(2, prepare=lambda inputs, draws: None))",
+        "train.train(stack, loss_fn, data, epochs=1, lr=0.1, prepare=lambda inputs, draws: None)",
         True,
     ),
 ]

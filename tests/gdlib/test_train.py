@@ -25,13 +25,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gdlib.functional import gd_cross_entropy
-from gdlib.models import HeadedMLP, ModuleStack, RunModel, StackedMLP
+from gdlib.models import ModuleStack, RunModel, StackedMLP, VmapStack
 from gdlib.schedules import Constant, LinearWarmup
-from gdlib.train import RunLoss, batch_order, batch_orders, checkpoint, loop, manual, predict
+from gdlib.train import RunLoss, batch_order, batch_orders, checkpoint, loop, manual, predict, train
 from gdlib.train.manual import ManualStep, product
-from gdlib.train.step import GraphedStep
+from gdlib.train.step import RecordedSteps
 from gdlib.train.update import read_from
-from tests.flat import train
 
 # MKL's matrix products give the same bits for the same numbers wherever they lie in memory only if
 # it is asked to, and never for layers of one unit. Sizes whose matrices fill whole vectors, such as
@@ -40,11 +39,8 @@ REPRODUCIBLE = {"MKL_CBWR": "AUTO", "OMP_NUM_THREADS": "1"}
 TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 
 
-def gd_loss(temperatures: list[float], *, by_hand: bool = True) -> Any:
-    """Gradient decay with a τ for each run.
-
-    Unless ``by_hand``, the trainer is not told so.
-    """
+def gd_loss(temperatures: list[float], *, told: bool = True) -> RunLoss:
+    """Gradient decay with a τ for each run, of which the trainer is told or not."""
     tau = torch.tensor(temperatures)
 
     def loss_fn(logits: Tensor, labels: Tensor, beta: Tensor) -> Tensor:
@@ -53,9 +49,9 @@ def gd_loss(temperatures: list[float], *, by_hand: bool = True) -> Any:
             scaled, labels, beta=beta[:, None].expand(labels.shape), reduction="none"
         )
 
-    if by_hand:
+    if told:
         loss_fn.beta_and_temperature = lambda beta: (beta, tau)
-    return loss_fn
+    return RunLoss(loss_fn)
 
 
 def blobs(
@@ -74,11 +70,12 @@ def fit(
     settings = {
         "epochs": 3,
         "batch_size": 10,
-        "learning_rate": 0.1,
+        "lr": 0.1,
         "momentum": 0.9,
         "weight_decay": 1e-3,
     } | options
-    return train(model, gd_loss([1.0] * model.runs), lambda step: betas, *data, **settings)
+    runs = getattr(model, "runs", 1)
+    return train(model, gd_loss([1.0] * runs), data, betas=betas, **settings)
 
 
 def assert_equal_states(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
@@ -92,30 +89,26 @@ def differing_runs(
     groups: int,
     activation: str,
     *,
-    by_hand: bool = True,
+    told: bool = True,
     **options: Any,
 ) -> list[int]:
     """The runs of a stack of six whose weights differ from those of the same run trained alone."""
     betas, taus = [5.0, 1.0, 0.01, 0.1, 0.001, 2.0], [1.0, 1.0, 1.0, 2.0, 1.0, 0.5]
     seeds = {1: [7] * 6, 2: [7, 7, 7, 8, 8, 8], 6: [3, 4, 5, 6, 7, 8]}[groups]
 
-    def trained(members: list[int], order: list[int]) -> RunModel:
-        model = StackedMLP(sizes, [seeds[member] for member in members], activation=activation)
-        loss_fn = gd_loss([taus[member] for member in members], by_hand=by_hand)
+    def trained(members: list[int]) -> RunModel:
+        own = [seeds[member] for member in members]
+        model = StackedMLP(sizes, own, activation=activation)
+        loss_fn = gd_loss([taus[member] for member in members], told=told)
         train(
-            model,
-            loss_fn,
-            lambda step: [betas[member] for member in members],
-            *data,
-            order_seeds=order,
-            **options,
+            model, loss_fn, data, betas=[betas[member] for member in members], seeds=own, **options
         )
         return model
 
-    stack = trained(list(range(6)), list(dict.fromkeys(seeds)))
+    stack = trained(list(range(6)))
     different = []
     for run in (0, 2, 3, 5):
-        alone = trained([run], [seeds[run]])
+        alone = trained([run])
         if not all(
             torch.equal(together[run], single[0])
             for together, single in zip(stack.parameters(), alone.parameters(), strict=True)
@@ -142,17 +135,17 @@ for number, (sizes, samples, batch, groups, activation) in enumerate(cases):
         "weight_decay": 1e-3 * (number % 3),
         "momentum": 0.9 * (number % 2),
     }
-    for by_hand in (True, False):
+    for told in (True, False):
         data = blobs(samples, sizes[0], min(sizes[0], sizes[-1]))
         found = differing_runs(sizes, data, groups, activation, epochs=10, batch_size=batch,
-                               learning_rate=0.05, by_hand=by_hand, **options)
-        assert not found, (by_hand, sizes, samples, batch, groups, activation, options, found)
+                               lr=0.05, told=told, **options)
+        assert not found, (told, sizes, samples, batch, groups, activation, options, found)
 print("equal")
 """
 
 
 class TestAStackEqualsItsRunsAlone:
-    @pytest.mark.parametrize("by_hand", [True, False])
+    @pytest.mark.parametrize("told", [True, False])
     @pytest.mark.parametrize(
         ("activation", "options"),
         [
@@ -161,12 +154,12 @@ class TestAStackEqualsItsRunsAlone:
             ("sigmoid", {"weight_decay": 1e-2, "milestones": [5]}),
         ],
     )
-    def test_bit_for_bit(self, activation, options, by_hand):
+    def test_bit_for_bit(self, activation, options, told):
         settings = {
             "epochs": 20,
             "batch_size": 100,
-            "learning_rate": 0.05,
-            "by_hand": by_hand,
+            "lr": 0.05,
+            "told": told,
         } | options
         for groups in (1, 2, 6):
             assert (
@@ -174,20 +167,20 @@ class TestAStackEqualsItsRunsAlone:
                 == []
             )
 
-    @pytest.mark.parametrize("by_hand", [True, False])
+    @pytest.mark.parametrize("told", [True, False])
     # before 2.10 a wide stack differed from its runs in the last digits; CHANGELOG.md says so
     @pytest.mark.parametrize(
         ("sizes", "batch"),
         [([4, 16, 16, 3], 16), *([([784, 50, 20, 10], 100)] if TORCH >= (2, 10) else [])],
     )
-    def test_bit_for_bit_at_the_sizes_of_the_experiments(self, sizes, batch, by_hand):
+    def test_bit_for_bit_at_the_sizes_of_the_experiments(self, sizes, batch, told):
         options = {
             "epochs": 4,
             "batch_size": batch,
-            "learning_rate": 0.05,
+            "lr": 0.05,
             "momentum": 0.9,
             "weight_decay": 1e-4,
-            "by_hand": by_hand,
+            "told": told,
         }
         assert differing_runs(sizes, blobs(500, sizes[0], sizes[-1]), 2, "relu", **options) == []
 
@@ -209,27 +202,47 @@ class TestAStackEqualsItsRunsAlone:
             StackedMLP([64, 50, 20, 10], seeds=[0, 1, 2]),
             StackedMLP([64, 50, 20, 10], seeds=[2, 1, 0]),
         )
-        fit(forward, [5.0, 1.0, 0.1], data, batch_size=100, order_seeds=[0, 1, 2])
-        fit(backward, [0.1, 1.0, 5.0], data, batch_size=100, order_seeds=[2, 1, 0])
+        fit(forward, [5.0, 1.0, 0.1], data, batch_size=100, seeds=[0, 1, 2])
+        fit(backward, [0.1, 1.0, 5.0], data, batch_size=100, seeds=[2, 1, 0])
         for one, other in zip(forward.parameters(), backward.parameters(), strict=True):
             assert torch.equal(one, other.flip(0))
 
-    def test_a_stack_of_modules_equals_the_plain_loop(self):
-        data, betas = blobs(53), [0.1, 5.0]
+    @pytest.mark.parametrize("kind", ["by hand", "by autograd", "modules", "vmap"])
+    def test_in_any_order_of_a_grid(self, kind):
+        """A grid that went β by β once mixed β with the order of the samples, without a word."""
 
-        def modules() -> list[nn.Module]:
-            torch.manual_seed(3)
-            return [nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)) for _ in betas]
-
-        stack, plain = ModuleStack(modules()), modules()
-        fit(stack, betas, data, order_seeds=[5], max_grad_norm=0.7)
-        for module, beta in zip(plain, betas, strict=True):
-            fit(ModuleStack([module]), [beta], data, order_seeds=[5], max_grad_norm=0.7)
-        for together, alone in zip(stack.copies, plain, strict=True):
-            assert all(
-                torch.equal(one, other)
-                for one, other in zip(together.parameters(), alone.parameters(), strict=True)
+        def trained(grid: list[tuple[float, int]]) -> list[Tensor]:
+            if kind.startswith("by"):
+                model: RunModel = StackedMLP([64, 50, 20, 10], [seed for _, seed in grid])
+            else:
+                modules = []
+                for _, seed in grid:
+                    torch.manual_seed(seed)
+                    layers = [nn.Linear(64, 50), nn.Tanh(), nn.Linear(50, 10)]
+                    modules.append(nn.Sequential(*layers))
+                model = VmapStack(modules) if kind == "vmap" else ModuleStack(modules)
+            fit(
+                model,
+                [beta for beta, _ in grid],
+                blobs(210, 64, 10),
+                seeds=[seed for _, seed in grid],
+                batch_size=100,
+                max_grad_norm=0.5,
+                by_hand=kind == "by hand",
             )
+            runs = range(len(grid))
+            if isinstance(model, ModuleStack):
+                each = [list(model.copies[run].parameters()) for run in runs]
+            else:
+                each = [[one[run] for one in model.parameters()] for run in runs]
+            return [torch.cat([one.detach().flatten() for one in run]) for run in each]
+
+        grid = [(beta, seed) for seed in (3, 4) for beta in (0.1, 1.0, 5.0)]
+        alone = {run: trained([run])[0] for run in grid}
+        for places in ([0, 1, 2, 3, 4, 5], [0, 3, 1, 4, 2, 5], [4, 0, 5, 2, 1, 3], [3, 0, 1], [2]):
+            runs = [grid[place] for place in places]
+            for run, found in zip(runs, trained(runs), strict=True):
+                assert torch.equal(found, alone[run]), (places, run)
 
 
 class TestByHand:
@@ -251,13 +264,11 @@ class TestByHand:
         settings = {
             "epochs": 3,
             "batch_size": 10,
-            "learning_rate": 0.2,
-            "order_seeds": [0, 1],
+            "lr": 0.2,
+            "seeds": [0, 0, 1, 1],
         } | options
         for model, by_hand in zip(models, (True, False), strict=False):
-            train(
-                model, gd_loss(taus), lambda step: betas, *data, manual_backward=by_hand, **settings
-            )
+            train(model, gd_loss(taus), data, betas=betas, by_hand=by_hand, **settings)
         ours, theirs, start = (
             torch.cat([parameter.flatten() for parameter in model.parameters()]) for model in models
         )
@@ -273,8 +284,10 @@ class TestByHand:
             {},
             {"momentum": 0.9, "weight_decay": 1e-2, "milestones": [1, 2]},
             {"momentum": 0.9, "max_grad_norm": 0.1},
-            {"weight_decay": 1e-2, "max_grad_norm": 0.1, "order_seeds": [0]},
-            {"momentum": 0.9, "lr_schedule": "one-cycle", "order_seeds": [0, 1, 2, 3]},
+            {"weight_decay": 1e-2, "max_grad_norm": 0.1, "seeds": 0},
+            {"momentum": 0.9, "lr_schedule": "one-cycle", "seeds": [0, 1, 2, 3]},
+            {"momentum": 0.9, "max_grad_norm": 0.1, "seeds": [1, 0, 1, 0]},
+            {"momentum": 0.9, "seeds": [1, 0, 1, 1]},
         ],
     )
     def test_agrees_with_autograd(self, activation, options):
@@ -292,10 +305,14 @@ class TestByHand:
                     **options,
                 )
 
-    @pytest.mark.parametrize("form", [{}, {"bias": True}, {"linear_features": True}])
+    @pytest.mark.parametrize("form", [{"bias": False}, {"linear_features": True}])
     def test_agrees_for_other_last_layers(self, form):
         self.both(
-            lambda: HeadedMLP([4, 6, 5, 3], [0, 1], **form), blobs(33), [0.1, 1.0], [1.0, 1.0]
+            lambda: StackedMLP([4, 6, 5, 3], [0, 1], **form),
+            blobs(33),
+            [0.1, 1.0],
+            [1.0, 1.0],
+            seeds=[0, 1],
         )
 
     def test_far_logits(self):
@@ -309,16 +326,12 @@ class TestByHand:
             for parameter, value in zip(model.parameters(), values, strict=True):
                 parameter.copy_(torch.tensor(value))
         samples = torch.tensor([[200.0], [200.0]]), torch.tensor([0, 1])
-        train(
-            model,
-            gd_loss([1.0]),
-            lambda step: [0.1],
-            *samples,
-            epochs=1,
-            batch_size=2,
-            learning_rate=1.0,
+        (_, entry) = train(
+            model, gd_loss([1.0]), samples, betas=0.1, epochs=1, batch_size=2, lr=1.0
         )
-        # logits (200, 0): the first sample has gradient 0, the second (1, -1), each over two
+        # of logits (200, 0) the losses are log 0.1 and 200
+        assert entry["loss"].item() == pytest.approx((math.log(0.1) + 200) / 2)
+        # the first sample has gradient 0, the second (1, -1), each over two
         assert torch.allclose(model.biases[1][0], torch.tensor([-0.5, 0.5]))
 
     @pytest.mark.parametrize("kind", ["forward", "features", "hook", "gradient hook"])
@@ -342,7 +355,7 @@ class TestByHand:
 
         ours, theirs = make(), make()
         for model, by_hand in ((ours, True), (theirs, False)):
-            fit(model, [0.1, 5.0], blobs(33), manual_backward=by_hand)
+            fit(model, [0.1, 5.0], blobs(33), by_hand=by_hand)
         for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.equal(one, other)
 
@@ -361,9 +374,9 @@ class TestByHand:
                 data,
                 epochs=2,
                 checkpoint=path,
-                manual_backward=first,
+                by_hand=first,
             )
-            fit(resumed, [0.1, 5.0], data, epochs=4, checkpoint=path, manual_backward=second)
+            fit(resumed, [0.1, 5.0], data, epochs=4, checkpoint=path, by_hand=second)
             for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
                 assert torch.allclose(one, other, atol=1e-5)
 
@@ -389,16 +402,14 @@ class TestByHand:
     def test_serves_only_what_it_knows(self):
         for model, loss, optimizer in [
             (StackedMLP([4, 3], [0]), gd_loss([1.0]), torch.optim.SGD),
-            (HeadedMLP([4, 5, 3], [0], head="cosine"), gd_loss([1.0]), torch.optim.SGD),
-            (HeadedMLP([4, 5, 3], [0], with_features=True), gd_loss([1.0]), torch.optim.SGD),
             (ModuleStack([nn.Linear(4, 3)]), gd_loss([1.0]), torch.optim.SGD),
-            (StackedMLP([4, 5, 3], [0]), gd_loss([1.0], by_hand=False), torch.optim.SGD),
+            (StackedMLP([4, 5, 3], [0]), gd_loss([1.0], told=False), torch.optim.SGD),
             (StackedMLP([4, 5, 3], [0]), gd_loss([1.0]), torch.optim.Adam),
         ]:
-            assert not ManualStep.serves(model, RunLoss(loss), optimizer(model.parameters()))
+            assert not ManualStep.serves(model, loss, optimizer(model.parameters()))
         known = StackedMLP([4, 5, 3], [0])
         optimizer = torch.optim.SGD(known.parameters(), lr=0.1)
-        assert ManualStep.serves(known, RunLoss(gd_loss([1.0])), optimizer)
+        assert ManualStep.serves(known, gd_loss([1.0]), optimizer)
 
 
 class TestAgainstAPlainLoop:
@@ -416,7 +427,7 @@ class TestAgainstAPlainLoop:
         settings = {
             "epochs": 3,
             "batch_size": 10,
-            "learning_rate": 0.1,
+            "lr": 0.1,
             "momentum": 0.9,
             "weight_decay": 1e-3,
         } | options
@@ -429,10 +440,10 @@ class TestAgainstAPlainLoop:
                     linear.weight.copy_(stack.weights[layer][run].T)
                     linear.bias.copy_(stack.biases[layer][run])
             nets.append(net)
-        fit(stack, betas, (inputs, labels), order_seeds=[0, 1], **options)
+        fit(stack, betas, (inputs, labels), seeds=seeds, **options)
 
         for run, net in enumerate(nets):
-            rate = settings["learning_rate"]
+            rate = settings["lr"]
             optimizer = torch.optim.SGD(
                 net.parameters(),
                 lr=rate,
@@ -468,58 +479,42 @@ class TestScheduleAndHistory:
     def test_steps_are_counted_from_zero_without_a_gap(self):
         asked: list[int] = []
 
-        def schedule(step: int) -> list[float]:
+        def schedule(step: int) -> float:
             asked.append(step)
-            return [0.1 + step]
+            return 0.1 + step
 
-        history = train(
-            StackedMLP([4, 3], [0]),
-            gd_loss([1.0]),
-            schedule,
-            *blobs(25),
-            epochs=2,
-            batch_size=10,
-            learning_rate=0.1,
-        )
-        assert asked == [
-            0,
-            0,
-            1,
-            2,
-            3,
-            3,
-            4,
-            5,
-            6,
-        ]  # the first one, and after each epoch the next one, is for the history
+        history = fit(StackedMLP([4, 3], [0]), [schedule], blobs(25), epochs=2)
+        # the first one, and after each epoch the next one, is for the history
+        assert asked == [0, 0, 1, 2, 3, 3, 4, 5, 6]
         assert [entry["beta"].item() for entry in history] == pytest.approx([0.1, 3.1, 6.1])
         assert [entry["epoch"] for entry in history] == [0, 1, 2]
 
-    def test_one_number_is_for_all_runs(self):
-        warmup = LinearWarmup(0.1, 1.0, 4)
-        for by_hand in (True, False):
+    @pytest.mark.parametrize("by_hand", [True, False])
+    def test_one_beta_is_for_all_runs(self, by_hand):
+        for one in (LinearWarmup(0.1, 1.0, 4), 0.1):
             models = [StackedMLP([4, 5, 3], [0, 1]) for _ in range(2)]
-            one, each_its_own = (
-                train(
-                    model,
-                    gd_loss([1.0, 1.0], by_hand=by_hand),
-                    schedule,
-                    *blobs(25),
-                    epochs=2,
-                    batch_size=10,
-                    learning_rate=0.1,
-                )
-                for model, schedule in zip(
-                    models, (warmup, lambda step: [warmup(step)] * 2), strict=True
-                )
-            )
-            assert [entry["beta"].tolist() for entry in one] == [
-                entry["beta"].tolist() for entry in each_its_own
+            histories = [
+                fit(model, betas, blobs(25), by_hand=by_hand)
+                for model, betas in zip(models, (one, [one, one]), strict=True)
             ]
-            assert all(
-                torch.equal(*pair)
-                for pair in zip(*(model.parameters() for model in models), strict=True)
-            )
+            assert all(torch.equal(a["beta"], b["beta"]) for a, b in zip(*histories, strict=True))
+            assert_equal_states(*(model.state_dict() for model in models))
+
+    @pytest.mark.parametrize("by_hand", [True, False])
+    @pytest.mark.parametrize("seeds", [[0, 0, 1], [1, 0, 1]])
+    def test_the_loss_is_the_mean_over_the_samples_of_an_epoch(self, by_hand, seeds):
+        """With a learning rate of 0 it is that of the weights that stay."""
+        (inputs, labels), betas, taus = blobs(33), [0.1, 5.0, 1.0], [1.0, 2.0, 0.5]
+        model = StackedMLP([4, 6, 3], seeds).double()
+        data, loss = (inputs.double(), labels), gd_loss(taus)
+        first, *others = train(
+            model, loss, data, epochs=2, lr=0.0, batch_size=10, betas=betas, seeds=seeds,
+            by_hand=by_hand,
+        )  # fmt: skip
+        expected = loss([predict(model, data[0])], labels.expand(3, -1), torch.tensor(betas))
+        assert "loss" not in first
+        for entry in others:
+            torch.testing.assert_close(entry["loss"], expected)
 
     def test_milestones(self):
         history = fit(
@@ -528,7 +523,7 @@ class TestScheduleAndHistory:
             blobs(20),
             epochs=4,
             milestones=[1, 3],
-            learning_rate=1.0,
+            lr=1.0,
         )
         assert [entry["learning_rate"] for entry in history] == pytest.approx(
             [1.0, 0.1, 0.1, 0.01, 0.01]
@@ -571,12 +566,12 @@ class TestScheduleAndHistory:
     def test_predict_leaves_a_frozen_layer_frozen(self):
         model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3))
         model[0].eval()
-        predict(model, torch.zeros(5, 4))
+        predict(ModuleStack([model]), torch.zeros(5, 4))
         assert model.training and not model[0].training and model[1].training
 
     def test_predict_gives_float32_of_half_precision(self):
         for dtype in (torch.float16, torch.bfloat16):
-            half = nn.Linear(4, 3).to(dtype)
+            half = ModuleStack([nn.Linear(4, 3).to(dtype)])
             assert predict(half, torch.zeros(5, 4, dtype=dtype)).dtype == torch.float32
 
     def test_order(self):
@@ -627,71 +622,81 @@ class TestScheduleAndHistory:
         lines = [record.message for record in caplog.records]
         assert lines == ["epoch 0 of 2", "epoch 1 of 2", "epoch 2 of 2"]
 
-    def test_refused(self):
-        for change, message in [
-            ({"epochs": -1}, "epochs must be >= 0"),
-            ({"batch_size": 0}, "size of a batch must be a whole number >= 1, got 0"),
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"epochs": -1}, "epochs must be >= 0, a whole number; got -1"),
+            ({"epochs": 1.5}, "a whole number; got 1.5"),
+            ({"batch_size": 0}, "batch_size must be a whole number >= 1, got 0"),
+            ({"batch_size": 2.5}, "batch_size must be a whole number >= 1, got 2.5"),
+            ({"checkpoint": "state.pt", "checkpoint_every": 0}, "checkpoint_every must be a whole"),
+            ({"seeds": []}, r"seeds must be .* one for each of the 2 runs; got \[\]"),
+            ({"seeds": [0, 1, 2]}, "one for each of the 2 runs"),
+            ({"seeds": [0, 0.5]}, "seeds must be a whole number, or one for"),
+            ({"seeds": [0, -1]}, "a batch order needs a seed in"),
             (
-                {"checkpoint": "state.pt", "checkpoint_every": 0},
-                "every, the epochs .*, must be a whole number >= 1",
+                {"seeds": [0, 1], "order": lambda epoch: torch.arange(20)[None]},
+                "the place of seeds",
             ),
-            ({"order_seeds": []}, "divide the 2 runs"),
-            ({"order_seeds": [0, 1, 2]}, "divide the 2 runs"),
-            (
-                {"data": (torch.zeros(3, 4), torch.zeros(2, dtype=torch.long))},
-                "same number of samples",
-            ),
-            ({"data": (torch.zeros(0, 4), torch.zeros(0, dtype=torch.long))}, "at least one"),
-            ({"learning_rate": math.nan}, "learning_rate must be finite and >= 0, got nan"),
-            ({"learning_rate": -0.1}, "learning_rate must be finite and >= 0"),
+            ({"data": (torch.zeros(3, 4), torch.zeros(2).long())}, "same number of samples"),
+            ({"data": (torch.zeros(0, 4), torch.zeros(0).long())}, "at least one"),
+            ({"data": (torch.full((3, 4), math.nan), torch.zeros(3).long())}, "must be finite"),
+            ({"data": (torch.eye(4).to_sparse(), torch.zeros(4))}, "inputs must be a dense tensor"),
+            ({"data": (torch.eye(4), torch.zeros(4).to("meta"))}, "labels must .* without values"),
+            ({"lr": math.nan}, "lr must be finite and >= 0, got nan"),
+            ({"lr": -0.1}, "lr must be finite and >= 0"),
+            ({"lr": "fast"}, "lr must be finite and >= 0, got 'fast'"),
             ({"momentum": math.nan}, "momentum must be finite"),
+            ({"momentum": 1.0}, "momentum must be less than 1"),
             ({"weight_decay": math.inf}, "weight_decay must be finite"),
-            (
-                {"max_grad_norm": -1.0},
-                "max_grad_norm must be > 0, or None for no limit; got -1.0",
-            ),  # was ascent
+            ({"milestones": [-1]}, r"milestones must be whole numbers >= 0; got \[-1\]"),
+            ({"max_grad_norm": -1.0}, "max_grad_norm must be > 0, or None for no limit"),  # ascent
             ({"max_grad_norm": 0.0}, "max_grad_norm must be > 0"),
-            (
-                {"data": (torch.full((3, 4), math.nan), torch.zeros(3).long())},
-                "inputs must be finite",
-            ),
             ({"optimizer": "lion"}, "unknown optimizer 'lion'; valid: sgd, adam"),
-        ]:
-            with pytest.raises(ValueError, match=message):
-                fit(StackedMLP([4, 3], [0, 0]), [1.0, 1.0], **{"data": blobs(20), **change})
-        for betas, sizes, message in [
-            ([1.0], [4, 3], r"one β for each of the 2 runs, or a number for all; got shape \[1\]"),
-            ([1.0, -1.0], [4, 3], "beta must be finite and > 0"),
-            (
-                [1.0, -1.0],
-                [4, 5, 3],
-                "beta must be finite and > 0",
-            ),  # by hand, where the loss is not called
-        ]:
-            with pytest.raises(ValueError, match=message):
-                fit(StackedMLP(sizes, [0, 0]), betas, blobs(20))
+            ({"precision": "half"}, "unknown precision 'half'; valid: float32, bfloat16"),
+            ({"drop_last": True, "batch_size": 21}, "drop_last leaves nothing of 20 samples"),
+            ({"betas": [1.0]}, r"one β for each of the 2 runs, .*; got \[1.0\]"),
+            ({"betas": [1.0, -1.0]}, "beta must be finite and > 0"),
+            ({"betas": LinearWarmup(-1.0, 1.0, 5)}, "beta must be finite and > 0"),
+            ({"model": StackedMLP([4, 3], [0]).to("meta")}, "stack is on the meta device"),
+            ({"model": StackedMLP([4, 3], [0]).requires_grad_(False)}, "nothing is learnt"),
+        ],
+    )
+    @pytest.mark.parametrize("sizes", [[4, 3], [4, 5, 3]], ids=["by autograd", "by hand"])
+    def test_numbers_that_make_no_training(self, sizes, change, message):
+        options = {"model": StackedMLP(sizes, [0, 0]), "betas": 1.0, "data": blobs(20)} | change
+        with pytest.raises(ValueError, match=message):
+            fit(**options)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"model": nn.Linear(4, 3)}, "stack must be a stack of runs, .*; got Linear"),
+            ({"model": StackedMLP}, "got the class StackedMLP"),
+            ({"betas": "0.1"}, "must hold numbers or functions of the step; got '0'"),
+            ({"betas": lambda step: "a"}, r"betas\[0\] must return .*; for step 0 it returned 'a'"),
+            ({"betas": lambda step: None}, "for step 0 it returned None"),
+            ({"betas": lambda step: [1.0, 1.0]}, "for step 0 it returned"),
+            ({"data": (torch.zeros(3, 4).numpy(), [0, 1, 2])}, "got tuple of ndarray, list"),
+            ({"data": torch.zeros(3, 4)}, "a pair of tensors .* got Tensor"),
+            ({"order": 3}, "order must be a function; got int"),
+            ({"prepare": lambda batch, draws: None}, "prepare must return a tensor"),
+            ({"checkpoint": True}, "checkpoint must be the name of a file; got True"),
+            ({"recorded": 1}, "recorded must be True or False"),
+            ({"drop_last": 1}, "drop_last must be True or False"),
+        ],
+    )
+    def test_arguments_of_another_kind(self, change, message):
+        options = {"model": StackedMLP([4, 3], [0, 0, 0]), "betas": 1.0, "data": blobs(20)}
+        with pytest.raises(TypeError, match=message):
+            fit(**options | change)
+
+    def test_a_loss_of_the_stack_returns_one_of_every_sample(self):
+        loss = RunLoss(lambda logits, *_: logits.sum())
         with pytest.raises(
             ValueError, match=r"the loss of every sample, \[1, 10\]; it returned \[\]"
         ):
-            train(
-                StackedMLP([4, 3], [0]),
-                lambda logits, *_: logits.sum(),
-                Constant(1),
-                *blobs(20),
-                epochs=1,
-                batch_size=10,
-                learning_rate=0.1,
-            )
-        with pytest.raises(TypeError, match=r"model must be a torch.nn.Module; got function"):
-            train(
-                lambda inputs: inputs,
-                gd_loss([1.0]),
-                Constant(1),
-                *blobs(20),
-                epochs=1,
-                batch_size=10,
-                learning_rate=0.1,
-            )
+            train(StackedMLP([4, 3], [0]), loss, blobs(20), epochs=1, lr=0.1, batch_size=10)
 
 
 class InterruptedError_(Exception):
@@ -702,7 +707,7 @@ class TestCheckpoint:
     OPTIONS = {
         "epochs": 5,
         "milestones": [2, 4],
-        "order_seeds": [0, 1],
+        "seeds": [0, 1],
         "identity": "this one",
         "max_grad_norm": 1.0,
     }
@@ -783,20 +788,20 @@ class TestCheckpoint:
             settings = {
                 "epochs": epochs,
                 "batch_size": 10,
-                "learning_rate": 0.1,
+                "lr": 0.1,
                 "checkpoint": tmp_path / "state.pt",
             }
             train(
                 StackedMLP([4, 3], [0]),
                 gd_loss([1.0]),
-                Watching(1.0),
-                *blobs(20),
+                blobs(20),
+                betas=Watching(1.0),
                 measure=lambda _, n: {"own": torch.tensor([n])},
                 **settings,
             )
-        assert seen == [{"own": [epoch]} for epoch in range(5)]
+        assert seen == [{"own": epoch} for epoch in range(5)]
 
-    @pytest.mark.parametrize("name", ["epoch", "beta", "learning_rate"])
+    @pytest.mark.parametrize("name", ["epoch", "beta", "learning_rate", "loss"])
     def test_a_measurement_cannot_take_the_name_of_an_entry(self, tmp_path, name):
         """An ``epoch`` that was measured once overwrote the count of epochs.
 
@@ -804,7 +809,7 @@ class TestCheckpoint:
         """
         with pytest.raises(
             ValueError,
-            match="measure must leave epoch, beta, learning_rate to the history; "
+            match="measure must leave epoch, beta, learning_rate, loss to the history; "
             f"it returned {name}",
         ):
             fit(
@@ -842,13 +847,13 @@ class TestCheckpoint:
         "change",
         [
             {"batch_size": 5},
-            {"learning_rate": 0.01},
+            {"lr": 0.01},
             {"optimizer": "adam"},
             {"momentum": 0.5},
             {"weight_decay": 0.0},
             {"milestones": [2, 3]},
             {"max_grad_norm": None},
-            {"order_seeds": [0, 2]},
+            {"seeds": [0, 2]},
             {"precision": "bfloat16"},
         ],
     )
@@ -860,14 +865,12 @@ class TestCheckpoint:
         self.interrupted(tmp_path / "state.pt", at=-1, epochs=1)
         ((name, new),) = change.items()
         old = (
-            {"batch_size": 10, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
-            | self.OPTIONS
+            {"batch_size": 10, "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-3} | self.OPTIONS
         ).get(name)
         old = {"optimizer": "sgd", "precision": "float32"}.get(name, old)
-        steps = "steps=4, not 7; " if name == "batch_size" else ""
         message = (
             f"state.pt was written with {name}={old!r}, not {new!r}; "
-            f"{steps}restore the old value or delete it to start again"
+            f"restore the old value or delete it to start again"
         )
         with pytest.raises(ValueError, match=re.escape(message)):
             self.interrupted(tmp_path / "state.pt", at=-1, **change)
@@ -906,7 +909,7 @@ class TestCheckpoint:
                     model,
                     [0.1, 5.0],
                     blobs(33),
-                    **self.OPTIONS,
+                    **{name: self.OPTIONS[name] for name in self.OPTIONS if name != "seeds"},
                     order=order,
                     checkpoint=path,
                     checkpoint_every=100,
@@ -953,9 +956,9 @@ class TestCheckpoint:
             {"history": []},
             {"history": [1, 2, 3]},
             {"history": [{"epoch": 0}]},
-            {"history": [{"epoch": 7, "beta": torch.ones(2), "learning_rate": 0.1}]},
-            {"history": [{"epoch": 0, "beta": torch.ones(2), "learning_rate": "x"}]},
-            {"history": [{"epoch": 0, "beta": 1.0, "learning_rate": 0.1}]},
+            {"history": [{"epoch": 7, "beta": torch.ones(2), "lr": 0.1}]},
+            {"history": [{"epoch": 0, "beta": torch.ones(2), "lr": "x"}]},
+            {"history": [{"epoch": 0, "beta": 1.0, "lr": 0.1}]},
             {"optimizer": {}},
             {"optimizer": None},
             {"optimizer": {"state": {}, "param_groups": []}},
@@ -1034,11 +1037,11 @@ class TestDivergence:
             train(
                 model,
                 gd_loss(temperatures),
-                lambda step, betas=betas: betas,
-                *data,
+                data,
+                betas=betas,
                 epochs=3,
                 batch_size=100,
-                learning_rate=0.1,
+                lr=0.1,
             )
         assert not all(torch.isfinite(parameter[0]).all() for parameter in together.parameters())
         assert all(
@@ -1050,10 +1053,7 @@ class TestDivergence:
     def test_the_log_says_so_once_and_all_epochs_are_done(self, caplog):
         for rate, warnings in ((1e38, 1), (0.1, 0)):
             caplog.clear()
-            assert (
-                len(fit(StackedMLP([4, 8, 3], [0, 1]), [1.0, 0.1], blobs(20), learning_rate=rate))
-                == 4
-            )
+            assert len(fit(StackedMLP([4, 8, 3], [0, 1]), [1.0, 0.1], blobs(20), lr=rate)) == 4
             assert caplog.text.count("a run has diverged") == warnings
 
     def test_prepare_may_mend_inputs(self):
@@ -1122,28 +1122,14 @@ class TestPreparedBatches:
             (samples, torch.arange(33) % 3),
             prepare=prepare,
             draws=draws,
-            order_seeds=[0, 1],
+            seeds=[0, 1],
         )
 
 
 class TestSwitches:
     def test_unknown_precision(self):
-        asked: list[int] = []
-        for attempt in (
-            lambda: fit(
-                StackedMLP([4, 3], seeds=[0]),
-                [1.0],
-                blobs(10),
-                precision="half",
-                measure=lambda _, epoch: asked.append(epoch),
-            ),
-            lambda: predict(StackedMLP([4, 3], seeds=[0]), blobs(10)[0], precision="half"),
-        ):
-            with pytest.raises(
-                ValueError, match="unknown precision 'half'; valid: float32, bfloat16"
-            ):
-                attempt()
-        assert not asked
+        with pytest.raises(ValueError, match="unknown precision 'half'; valid: float32, bfloat16"):
+            predict(StackedMLP([4, 3], seeds=[0]), blobs(10)[0], precision="half")
 
     def test_bfloat16_comes_near(self):
         data = blobs(200)
@@ -1181,7 +1167,7 @@ class TestSwitches:
         plain, graphed = StackedMLP([4, 8, 3], seeds=[0]), StackedMLP([4, 8, 3], seeds=[0])
         fit(plain, [0.5], data)
         with caplog.at_level(logging.INFO, logger="gdlib.train"):
-            fit(graphed, [0.5], data, cuda_graph=True)
+            fit(graphed, [0.5], data, recorded=True)
         assert "no CUDA graphs" in caplog.text
         assert all(
             torch.equal(one, other)
@@ -1196,28 +1182,28 @@ class TestRecordedSteps:
     """
 
     OPTIONS = {
-        "cuda_graph": True,
+        "recorded": True,
         "milestones": [2, 3],
         "epochs": 5,
         "max_grad_norm": 1.0,
-        "order_seeds": [0, 1],
+        "seeds": [0, 1],
     }
 
     @pytest.fixture
-    def recordings(self, monkeypatch) -> list[GraphedStep]:
-        made: list[GraphedStep] = []
+    def recordings(self, monkeypatch) -> list[RecordedSteps]:
+        made: list[RecordedSteps] = []
 
-        def warm_up(graphed: GraphedStep, number: int) -> None:
+        def warm_up(graphed: RecordedSteps, number: int) -> None:
             graphed._single(number)
             graphed.done += 1
 
-        def recorded(graphed: GraphedStep) -> Any:
+        def recorded(graphed: RecordedSteps) -> Any:
             made.append(graphed)
             return graphed._body
 
-        monkeypatch.setattr(loop, "can_be_graphed", lambda source: True)
-        monkeypatch.setattr(GraphedStep, "_warm_up", warm_up)
-        monkeypatch.setattr(GraphedStep, "_recorded", recorded)
+        monkeypatch.setattr(loop, "can_be_recorded", lambda batches: True)
+        monkeypatch.setattr(RecordedSteps, "_warm_up", warm_up)
+        monkeypatch.setattr(RecordedSteps, "_recorded", recorded)
         return made
 
     def fitted(self, **options: Any) -> RunModel:
@@ -1226,20 +1212,20 @@ class TestRecordedSteps:
         model = ModuleStack(
             [nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)) for _ in range(2)]
         )
-        schedule = [[0.1 + step / 30, 5.0] for step in range(31)]
         settings = {
             "batch_size": 10,
-            "learning_rate": 0.1,
+            "lr": 0.1,
             "momentum": 0.9,
             "weight_decay": 1e-3,
         } | options
-        train(model, gd_loss([1.0, 2.0]), lambda step: schedule[step], *data, **settings)
+        betas = [lambda step: 0.1 + step / 30, 5.0]
+        train(model, gd_loss([1.0, 2.0]), data, betas=betas, **settings)
         return model
 
     def test_are_the_single_steps(self, recordings):
         graphed, single = (
             self.fitted(**self.OPTIONS),
-            self.fitted(**self.OPTIONS | {"cuda_graph": False, "fused": True}),
+            self.fitted(**self.OPTIONS | {"recorded": False, "fused": True}),
         )
         assert len(recordings) == 1
         for one, other in zip(graphed.parameters(), single.parameters(), strict=True):
@@ -1271,11 +1257,11 @@ class TestRecordedSteps:
         assert optimizer.param_groups[0]["lr"] is rate and rate.item() == pytest.approx(0.01)
 
     def test_that_cannot_be_recorded_are_done_one_by_one(self, recordings, monkeypatch, caplog):
-        def failing(graphed: GraphedStep) -> Any:
+        def failing(graphed: RecordedSteps) -> Any:
             raise RuntimeError("operation not permitted when stream is capturing")
 
         expected = self.fitted(**self.OPTIONS)
-        monkeypatch.setattr(GraphedStep, "_recorded", failing)
+        monkeypatch.setattr(RecordedSteps, "_recorded", failing)
         with caplog.at_level(logging.WARNING, logger="gdlib.train"):
             found = self.fitted(**self.OPTIONS)
         assert caplog.text.count("cannot be recorded") == 1
@@ -1296,7 +1282,7 @@ class TestRecordedSteps:
                 model,
                 [0.5],
                 data,
-                cuda_graph=graph,
+                recorded=graph,
                 fused=True,
                 milestones=[2],
                 max_grad_norm=1.0,

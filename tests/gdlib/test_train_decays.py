@@ -10,8 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from gdlib.models import RunModel, StackedMLP
-from gdlib.train import loop
-from tests.flat import train
+from gdlib.train import RunLoss, loop, train
 
 
 class Stop(Exception):
@@ -45,11 +44,11 @@ def fitted(
     common = {
         "epochs": epochs,
         "batch_size": 5,
-        "learning_rate": 0.1,
+        "lr": 0.1,
         "checkpoint": path,
         "measure": measure,
     }
-    return model, train(model, loss, lambda step: [1.0, 1.0], inputs, labels, **common | options)
+    return model, train(model, RunLoss(loss), (inputs, labels), **common | options)
 
 
 def rates(**options) -> list[float]:
@@ -106,9 +105,9 @@ class TestOneCycle:
         )
 
     def test_a_recorded_step_is_refused(self, monkeypatch):
-        monkeypatch.setattr(loop, "can_be_graphed", lambda source: True)
+        monkeypatch.setattr(loop, "can_be_recorded", lambda batches: True)
         with pytest.raises(ValueError, match="one-cycle' changes the momentum in every step"):
-            fitted(lr_schedule="one-cycle", cuda_graph=True)
+            fitted(lr_schedule="one-cycle", optimizer="adam", recorded=True)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])

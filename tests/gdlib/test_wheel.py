@@ -178,7 +178,7 @@ def test_the_sdist_holds_the_package_and_its_tests(distributions: Path, tmp_path
         for folder in ("gdlib", "tests/gdlib")
         for path in (ROOT / folder).rglob("*.py")
     }
-    assert held == mine | {"setup.py", "tests/conftest.py", "tests/flat.py"}
+    assert held == mine | {"setup.py", "tests/conftest.py"}
     assert {path.name for path in unpacked.iterdir() if path.is_file()} >= set(ROOT_FILES)
     # they find the copy beside them, and need no clone
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]

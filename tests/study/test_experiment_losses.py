@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib import functional
-from gdlib.models import HEADS
 from study import data, records
 from study.experiment import CrossValidation
 from study.losses import LOSSES, parse
 from study.methods import method_name
+from study.networks import HEADS
 from study.objective import CORRECTIONS, Balanced, StackLoss
 from study.run import train_stack, training
 from tests.study.small import small_train

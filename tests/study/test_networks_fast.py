@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from gdlib.functional import gd_cross_entropy
-from gdlib.models import conv13, fast, image_stack
-from tests.flat import train
+from gdlib.train import RunLoss, train
+from study.networks import conv13, fast, image_stack
 
 
 def images(number: int, seed: int = 0, channels: int = 3) -> torch.Tensor:
@@ -83,13 +83,12 @@ def test_the_filters_are_those_of_the_first_images_and_no_optimiser_moves_them()
 
     train(
         stack,
-        loss_fn,
-        lambda step: (1.0, 0.1),
-        inputs,
-        labels,
+        RunLoss(loss_fn),
+        (inputs, labels),
+        betas=(1.0, 0.1),
         epochs=1,
         batch_size=20,
-        learning_rate=0.1,
+        lr=0.1,
         weight_decay=0.1,
     )
     for copy, start in zip(stack.copies, before, strict=True):
@@ -143,3 +142,10 @@ def test_both_networks_layer_by_layer() -> None:
         hidden = norm(F.conv2d(hidden, conv.weight, padding=0 if place == 7 else 1)).relu()
         hidden = F.max_pool2d(hidden, 2) if place in (3, 6) else hidden
     torch.testing.assert_close(network.features(inputs), hidden.mean((2, 3)))
+
+
+def test_numbers_that_make_no_network() -> None:
+    with pytest.raises(ValueError, match="whole numbers >= 1; got classes=1.5"):
+        fast(classes=1.5)
+    with pytest.raises(ValueError, match="width multiplies .* got 'wide'"):
+        fast(width="wide")

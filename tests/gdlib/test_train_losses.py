@@ -1,9 +1,8 @@
-"""The trainer as a stranger meets it: any module, loss and data; what does not fit is named."""
+"""Losses of any kind for the runs of a stack, labels, orders and measurements."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 import re
 from collections.abc import Callable
@@ -15,27 +14,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from gdlib import GDCrossEntropyLoss, losses
 from gdlib.heads import ClassCenters, CosineLinear, GaussianMixtureHead, NormedLinear
-from gdlib.models import ModuleStack, StackedMLP
+from gdlib.models import ModuleStack, RunModel, StackedMLP, VmapStack
 from gdlib.schedules import ConfidenceFeedback, Constant, LinearWarmup
-from gdlib.train import (
-    Batches,
-    Checkpoint,
-    Execution,
-    Optimisation,
-    RunLoss,
-    batch_order,
-    predict,
-    train,
-)
+from gdlib.train import RunLoss, batch_order, predict, train
 from gdlib.train.manual import ManualStep
-from gdlib.train.update import optimizer_of
-
-SGD = Optimisation(0.1, momentum=0.9)
-TEN = Batches(10)
+from gdlib.train.update import optimizer_of, update_of
 
 
 def blobs(samples: int = 33, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -52,8 +38,10 @@ def net(*, batch_norm: bool = False) -> nn.Module:
 
 
 def fit(model: nn.Module, loss: Any, data: Any = None, **options: Any) -> list[dict[str, Any]]:
-    chosen = {"epochs": 3, "optimisation": SGD, "batches": TEN} | options
-    return train(model, loss, blobs() if data is None else data, **chosen)
+    """Train a stack, or a module as a stack of one run."""
+    stack = model if isinstance(model, RunModel) else ModuleStack([model])
+    chosen = {"epochs": 3, "lr": 0.1, "momentum": 0.9, "batch_size": 10} | options
+    return train(stack, loss, blobs() if data is None else data, **chosen)
 
 
 def looped(
@@ -82,7 +70,7 @@ def same(one: nn.Module, other: nn.Module) -> bool:
     return all(torch.equal(*pair) for pair in pairs)
 
 
-class TestAnyModule:
+class TestOneRun:
     @pytest.mark.parametrize(
         "loss",
         [
@@ -115,9 +103,9 @@ class TestAnyModule:
         fit(hard, GDCrossEntropyLoss(0.1))
         for one, other in zip(soft.parameters(), hard.parameters(), strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-        model, plain = nn.Linear(4, 2), Optimisation(0.1)
+        model = nn.Linear(4, 2)
         first = F.mse_loss(model(inputs), inputs[:, :2])
-        fit(model, F.mse_loss, (inputs, inputs[:, :2]), epochs=20, optimisation=plain)
+        fit(model, F.mse_loss, (inputs, inputs[:, :2]), epochs=20, momentum=0)
         assert F.mse_loss(model(inputs), inputs[:, :2]) < 0.1 * first
 
     def test_images_with_a_class_for_each_pixel(self):
@@ -125,19 +113,25 @@ class TestAnyModule:
         images = torch.randn(12, 1, 4, 4, generator=generator)
         model, labels = nn.Conv2d(1, 2, 1), (images[:, 0] > 0).long()
         fit(model, GDCrossEntropyLoss(0.1), (images, labels), epochs=30)
-        assert (predict(model, images).argmax(1) == labels).float().mean() > 0.95
+        assert (model(images).argmax(1) == labels).float().mean() > 0.95
 
-    def test_predict(self):
-        model, (inputs, _) = net(), blobs()
-        assert torch.equal(predict(model, inputs), model(inputs))
-        torch.testing.assert_close(predict(model, inputs, batch_size=4), model(inputs))
-        assert model.training
-
-        class Two(nn.Module):
+    def test_several_outputs(self):
+        class Two(nn.Linear):
             def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-                return inputs, 2 * inputs
+                return super().forward(inputs), inputs
 
-        assert torch.equal(predict(Two(), inputs), inputs)
+        seen, models = [], [Two(4, 3), Two(4, 3)]
+
+        def loss(outputs: Tensor, targets: Tensor, features: Tensor) -> Tensor:
+            seen.append(features.shape)
+            return F.cross_entropy(outputs, targets)
+
+        for stack in (ModuleStack(models), VmapStack(models)):
+            fit(stack, loss, batch_size=33, epochs=1)
+            assert predict(stack, blobs()[0]).shape == (2, 33, 3)
+            with pytest.raises(TypeError, match="does not take the outputs .*, 2 in number"):
+                fit(stack, GDCrossEntropyLoss())
+        assert seen == [(33, 4)] * 4
 
         class Named(nn.Module):
             def forward(self, inputs: Tensor) -> dict[str, Tensor]:
@@ -227,7 +221,7 @@ class TestAnyLossOfTheLibrary:
                 return float(copy.deepcopy(loss).eval()(first, labels, *more))
 
         before = value()
-        fit(model, loss, (inputs, labels), epochs=15, optimisation=Optimisation(0.05))
+        fit(model, loss, (inputs, labels), epochs=15, lr=0.05, momentum=0)
         assert math.isfinite(value()) and value() < before - 0.01
 
     def test_center_loss_says_what_it_needs(self):
@@ -240,7 +234,7 @@ class TestAnyLossOfTheLibrary:
 
         def measure(model: nn.Module, epoch: int) -> None:
             before = straight.scale.clone()
-            straight(predict(model, blobs()[0]), blobs()[1])
+            straight(predict(model, blobs()[0])[0], blobs()[1])
             assert torch.equal(straight.scale, before)
             asked.append(epoch)
 
@@ -281,23 +275,17 @@ class TestParametersOfALoss:
                 return 0 * super().forward(logits, labels)
 
         nothing, model = Nothing(), net()
-        fit(model, nothing, optimisation=Optimisation(0.1, weight_decay=0.5))
+        fit(model, nothing, weight_decay=0.5)
         assert nothing.scale.item() == 1.0 and not same(model, net())
 
     @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
     def test_go_on_after_an_interruption(self, tmp_path, optimizer):
-        optimisation = Optimisation(0.05, optimizer=optimizer, momentum=0.9)
+        options = {"lr": 0.05, "optimizer": optimizer}
         one, straight = net(), Learnt()
-        fit(one, straight, epochs=4, optimisation=optimisation)
+        fit(one, straight, epochs=4, **options)
         for epochs in (2, 4):
             other, resumed = net(), Learnt()
-            fit(
-                other,
-                resumed,
-                epochs=epochs,
-                optimisation=optimisation,
-                checkpoint=tmp_path / "state.pt",
-            )
+            fit(other, resumed, epochs=epochs, checkpoint=tmp_path / "state.pt", **options)
         assert same(one, other) and same(straight, resumed)
 
     def test_a_learnt_beta_stands_in_the_history(self):
@@ -305,8 +293,8 @@ class TestParametersOfALoss:
         history = fit(net(), loss)
         assert history[0]["beta"].tolist() == [20.0]
         assert history[-1]["beta"].item() == pytest.approx(loss.beta.item())
-        with pytest.raises(ValueError, match="beta is learnt, so there can be no schedule"):
-            fit(net(), loss, schedule=Constant(1.0))
+        with pytest.raises(ValueError, match="beta is learnt: leave betas out"):
+            fit(net(), loss, betas=1.0)
 
     def test_are_not_shared_by_runs(self):
         message = (
@@ -326,21 +314,21 @@ class TestParametersOfALoss:
 class TestStacksWithPlainLosses:
     def test_each_run_is_the_module_alone(self):
         make, loss = EVERY_LOSS["AdaCosLoss"]
-        for options in ({}, {"batches": Batches(10, seeds=[3, 4])}):
+        for options in ({}, {"seeds": [3, 4]}):
             models = [make(), make()]
             with torch.no_grad():
                 models[1].body[0].weight.mul_(2)
             alone = copy.deepcopy(models)
             fit(ModuleStack(models), copy.deepcopy(loss), **options)
             for run, (together, single) in enumerate(zip(models, alone, strict=True)):
-                seed = options["batches"].seeds[run] if options else 0
-                fit(single, copy.deepcopy(loss), batches=Batches(10, seeds=[seed]))
+                seed = options["seeds"][run] if options else 0
+                fit(single, copy.deepcopy(loss), seeds=seed)
                 assert same(together, single)
 
     def test_a_sweep_over_beta(self):
         betas, inputs = [5.0, 1.0, 0.1], blobs()[0]
         stack = StackedMLP([4, 6, 3], seeds=[0] * 3)
-        history = fit(stack, GDCrossEntropyLoss(), schedule=[Constant(beta) for beta in betas])
+        history = fit(stack, GDCrossEntropyLoss(), betas=betas)
         assert history[-1]["beta"].tolist() == pytest.approx(betas)
         for run, beta in enumerate(betas):
             alone = StackedMLP([4, 6, 3], seeds=[0])
@@ -348,14 +336,14 @@ class TestStacksWithPlainLosses:
             assert found[-1]["beta"].tolist() == pytest.approx([beta])
             torch.testing.assert_close(predict(stack, inputs)[run], predict(alone, inputs)[0])
 
-    @pytest.mark.parametrize("scheduled", [True, False])
-    def test_the_loss_of_the_library_is_done_by_hand_where_it_can(self, monkeypatch, scheduled):
-        options = {"schedule": Constant(0.1)} if scheduled else {}
+    @pytest.mark.parametrize("given", [True, False])
+    def test_the_loss_of_the_library_is_done_by_hand_where_it_can(self, monkeypatch, given):
+        options = {"betas": 0.1} if given else {}
         by_hand, by_autograd = (StackedMLP([4, 6, 3], seeds=[0, 1]) for _ in range(2))
         fit(
             by_autograd,
             GDCrossEntropyLoss(0.1, temperature=2.0),
-            execution=Execution(manual_backward=False),
+            by_hand=False,
             **options,
         )
         done = []
@@ -381,13 +369,32 @@ class TestStacksWithPlainLosses:
             fit(StackedMLP([4, 6, 3], seeds=[0, 1]), loss, epochs=1)
             assert not done
 
+    @pytest.mark.parametrize("given", [True, False])
+    def test_gradient_decays_are_computed_in_one_call(self, monkeypatch, given):
+        """For all runs of a stack at once; a run equals itself alone, bit for bit."""
+        inputs, labels = blobs()
+        betas = [0.1, 1.0, 5.0]
+        loss: Any = GDCrossEntropyLoss() if given else [GDCrossEntropyLoss(beta) for beta in betas]
+        options = {"optimizer": "adam", "lr": 0.01, "max_grad_norm": 1.0}
+        stack = StackedMLP([4, 6, 3], seeds=[0] * 3)
+        history = fit(stack, loss, betas=betas if given else None, **options)
+        for run, beta in enumerate(betas):
+            alone = StackedMLP([4, 6, 3], seeds=[0])
+            found = fit(alone, GDCrossEntropyLoss(beta), **options)
+            for one, other in zip(stack.parameters(), alone.parameters(), strict=True):
+                assert torch.equal(one[run], other[0])
+            assert [e["loss"][run] for e in history[1:]] == [e["loss"][0] for e in found[1:]]
+        labels[::3] = -100  # samples that do not count are left to each loss
+        fit(stack, loss, (inputs, labels), betas=betas if given else None, **options)
+        assert all(one.isfinite().all() for one in stack.parameters())
+
     def test_refusals(self):
         stack = StackedMLP([4, 3], seeds=[0, 1])
         for loss, options, message in [
-            (losses.FocalLoss(), {"schedule": Constant(1.0)}, "β, and FocalLoss takes none"),
-            (F.cross_entropy, {"schedule": Constant(1.0)}, "cross_entropy takes none"),
+            (losses.FocalLoss(), {"betas": 1.0}, "FocalLoss takes no betas"),
+            (F.cross_entropy, {"betas": Constant(1.0)}, "cross_entropy takes no betas"),
             (losses.AdaCosLoss(3, runs=2), {}, "leave the argument runs of AdaCosLoss out"),
-            (GDCrossEntropyLoss(), {"schedule": [Constant(1.0)]}, "each of the 2 runs; got 1"),
+            (GDCrossEntropyLoss(), {"betas": [1.0]}, "each of the 2 runs"),
             (
                 lambda logits, labels: logits[:2],
                 {},
@@ -399,6 +406,7 @@ class TestStacksWithPlainLosses:
         for loss, message in [
             ("cross-entropy", "loss must be a function of outputs and targets"),
             (3, "loss must be a function of outputs and targets"),
+            (GDCrossEntropyLoss, r"give GDCrossEntropyLoss\(...\)"),
             (lambda logits, labels: 1.0, "loss must return a tensor; it returned a float"),
         ]:
             with pytest.raises((TypeError, ValueError), match=message):
@@ -417,25 +425,25 @@ class TestSchedules:
         def set_beta(step: int) -> None:
             plain.beta = warmup(step)
 
-        history = fit(ours, loss, schedule=warmup)
+        history = fit(ours, loss, betas=warmup)
         looped(theirs, plain, before_step=set_beta)
         for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
             torch.testing.assert_close(one, other)
         assert loss.beta == 2.0  # as it was
         expected = [warmup(4 * epoch) for epoch in range(4)]
         assert [entry["beta"].item() for entry in history] == pytest.approx(expected)
-        by_epoch = fit(net(), loss, schedule=lambda step: warmup(step // 4))
+        by_epoch = fit(net(), loss, betas=lambda step: warmup(step // 4))
         assert by_epoch[2]["beta"].item() == pytest.approx(warmup(2))
 
     def measure(self, model: nn.Module, epoch: int) -> dict[str, float]:
-        p = torch.softmax(predict(model, blobs(seed=5)[0]), 1)
+        p = torch.softmax(predict(model, blobs(seed=5)[0])[0], 1)
         accuracy = float((p.argmax(1) == blobs(seed=5)[1]).float().mean())
         return {"valid_confidence": float(p.amax(1).mean()), "valid_accuracy": accuracy}
 
     def test_a_feedback_starts_anew_in_every_training(self, tmp_path):
         """A resumed training once saw what the object remembered beside what the file did."""
         feedback, path = ConfidenceFeedback(1.0, 5.0, 5.0), tmp_path / "state.pt"
-        options = {"schedule": feedback, "measure": self.measure}
+        options = {"betas": feedback, "measure": self.measure}
         straight = [entry["beta"].item() for entry in fit(net(), GDCrossEntropyLoss(), **options)]
         again = [entry["beta"].item() for entry in fit(net(), GDCrossEntropyLoss(), **options)]
         for epochs in (1, 3):
@@ -447,7 +455,7 @@ class TestSchedules:
     def test_runs_that_share_a_feedback_are_refused(self):
         feedback = ConfidenceFeedback(1.0, 5.0, 5.0)
         with pytest.raises(ValueError, match="give every run a schedule of its own"):
-            fit(StackedMLP([4, 3], [0, 1]), GDCrossEntropyLoss(), schedule=[feedback, feedback])
+            fit(StackedMLP([4, 3], [0, 1]), GDCrossEntropyLoss(), betas=[feedback, feedback])
 
     def test_a_schedule_that_remembers_must_be_able_to_forget(self):
         class Remembers(Constant):
@@ -455,155 +463,48 @@ class TestSchedules:
                 raise AssertionError
 
         with pytest.raises(TypeError, match="Remembers has a method update, so it needs .* reset"):
-            fit(net(), GDCrossEntropyLoss(), schedule=Remembers(1.0))
-
-
-class Rows(Dataset):
-    """Samples one by one, their labels as Python's numbers."""
-
-    def __init__(self, samples: int = 33) -> None:
-        self.inputs, self.labels = blobs(samples)
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.inputs[index], int(self.labels[index])
-
-
-class TestAnyData:
-    @pytest.mark.parametrize("data", [TensorDataset(*blobs()), Rows()])
-    def test_a_dataset_is_its_tensors(self, data):
-        for make, options in [
-            (net, {}),
-            (net, {"batches": Batches(10, drop_last=True, seeds=[5])}),
-            (net, {"batches": Batches(10, prepare=lambda batch, draws: batch / 2)}),
-            (
-                lambda: ModuleStack([net(), net()]),
-                {"batches": Batches(10, seeds=[0, 1]), "schedule": [Constant(1.0), Constant(0.1)]},
-            ),
-        ]:
-            ours, theirs = make(), make()
-            fit(ours, GDCrossEntropyLoss(), data, **options)
-            fit(theirs, GDCrossEntropyLoss(), **options)
-            assert same(ours, theirs)
-
-    def loader(self, *, own_generator: bool = False, **options: Any) -> DataLoader:
-        generator = torch.Generator().manual_seed(9) if own_generator else None
-        chosen = {"batch_size": 10, "shuffle": True, "generator": generator} | options
-        return DataLoader(Rows(), **chosen)
-
-    def test_a_loader_is_gone_through_as_in_a_plain_loop(self):
-        ours, theirs, loss = net(), net(), GDCrossEntropyLoss(0.1)
-        torch.manual_seed(3)
-        fit(ours, loss, self.loader(), batches=Batches(), epochs=2)
-        torch.manual_seed(3)
-        optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9)
-        loader = self.loader()
-        for _ in range(2):
-            for inputs, labels in loader:
-                optimizer.zero_grad()
-                loss(theirs(inputs), labels).backward()
-                optimizer.step()
-        assert same(ours, theirs)
-
-    @pytest.mark.parametrize("own_generator", [False, True])
-    @pytest.mark.parametrize("lr_schedule", ["milestones", "one-cycle"])
-    def test_a_loader_goes_on_after_an_interruption(self, tmp_path, own_generator, lr_schedule):
-        class Stop(Exception):
-            pass
-
-        def trained(path: Path | None, *, stop: int = -1, seed: int = 3) -> nn.Module:
-            def measure(model: nn.Module, epoch: int) -> None:
-                if epoch == stop:
-                    raise Stop
-
-            model = nn.Sequential(net(), nn.Dropout(0.1))
-            torch.manual_seed(seed)
-            fit(
-                model,
-                GDCrossEntropyLoss(0.1),
-                self.loader(own_generator=own_generator),
-                batches=Batches(),
-                epochs=4,
-                optimisation=Optimisation(0.05, lr_schedule=lr_schedule),
-                checkpoint=path,
-                measure=measure,
-            )
-            return model
-
-        path = tmp_path / "state.pt"
-        with pytest.raises(Stop):
-            trained(path, stop=3)
-        straight = trained(None)
-        assert same(trained(path, seed=4), straight)  # the file has the state of the generator
-        assert not same(trained(None, seed=4), straight)
-
-    def test_runs_share_the_batches_of_a_loader(self):
-        torch.manual_seed(3)
-        stack = ModuleStack([net(), net()])
-        torch.manual_seed(4)
-        betas = [Constant(1.0), Constant(0.1)]
-        fit(stack, GDCrossEntropyLoss(), self.loader(), batches=Batches(), schedule=betas)
-        for run, beta in enumerate(betas):
-            alone = net()
-            torch.manual_seed(4)
-            fit(alone, GDCrossEntropyLoss(), self.loader(), batches=Batches(), schedule=beta)
-            assert same(stack.copies[run], alone)
-
-    def test_refusals(self):
-        class Endless(IterableDataset):
-            def __iter__(self):
-                raise AssertionError
-
-        class Liar(DataLoader):
-            def __len__(self) -> int:
-                return 9
-
-        inputs, labels = blobs()
-        for data, batches, error, message in [
-            (self.loader(), TEN, ValueError, "batches, an order and drop_last of its own"),
-            (DataLoader(Endless()), Batches(), ValueError, "DataLoader must have a length"),
-            (Endless(), TEN, ValueError, "Endless must have a length"),
-            (Rows(0), TEN, ValueError, "at least one sample"),
-            (Liar(Rows(), batch_size=10), Batches(), ValueError, "has 9 batches, and made 4"),
-            (
-                DataLoader(TensorDataset(inputs, labels, labels)),
-                Batches(),
-                TypeError,
-                r"two tensors, inputs and labels; got \['Tensor', 'Tensor', 'Tensor'\]",
-            ),
-            (inputs, TEN, TypeError, "a pair of tensors .*; got Tensor"),
-            ((inputs, labels.tolist()), TEN, TypeError, "got tuple"),
-            ((inputs, labels[:3]), TEN, ValueError, r"got shapes \[33, 4\] and \[3\]"),
-            ((inputs, labels[0]), TEN, ValueError, r"shapes \[33, 4\] and \[\]"),
-            (Rows(), Batches(10, draws=lambda epoch: labels), ValueError, "draws belong to"),
-        ]:
-            with pytest.raises(error, match=message):
-                fit(net(), F.cross_entropy, data, batches=batches)
+            fit(net(), GDCrossEntropyLoss(), betas=Remembers(1.0))
 
 
 class TestOrders:
-    def order(self, lengths: list[int]) -> Callable[[int], Tensor]:
-        return lambda epoch: torch.arange(lengths[epoch - 1])[None]
-
-    @pytest.mark.parametrize("data", [blobs(33), Rows()], ids=["tensors", "Dataset"])
     @pytest.mark.parametrize("second", [25, 33])
-    def test_every_epoch_has_the_length_of_the_first(self, data, second):
+    def test_every_epoch_has_the_length_of_the_first(self, second):
         """Steps on no samples once moved the weights; samples beyond the first length were lost."""
-        batches = Batches(10, order=self.order([30, second]))
+        lengths = [30, second]
         with pytest.raises(ValueError, match=r"the order of epoch 2 .* the shape \[1, 30\]"):
-            fit(net(), F.cross_entropy, data, batches=batches, epochs=2)
+            fit(net(), F.cross_entropy, order=lambda epoch: torch.arange(lengths[epoch - 1])[None])
 
-    def test_an_order_has_rows(self):
-        batches = Batches(10, order=lambda epoch: torch.arange(33))
-        with pytest.raises(ValueError, match=r"\[S, N\]; it returned the shape \[33\]"):
-            fit(net(), F.cross_entropy, batches=batches)
+    @pytest.mark.parametrize("shape", [(33,), (2, 33), (0, 33)])
+    def test_an_order_has_a_row_for_each_run_or_one_for_all(self, shape):
+        message = re.escape(
+            f"each of the 4 runs, [4, n], or for all, [1, n]; it returned the shape {list(shape)}"
+        )
+        with pytest.raises(ValueError, match=message):
+            fit(
+                StackedMLP([4, 3], [0] * 4),
+                F.cross_entropy,
+                order=lambda epoch: torch.arange(33).expand(shape),
+            )
+
+    def test_an_order_is_the_one_of_the_seeds(self):
+        seeds = [3, 4, 3]
+        by_seeds, by_order, for_all = (StackedMLP([4, 6, 3], [0] * 3) for _ in range(3))
+        loss = GDCrossEntropyLoss()
+        fit(by_seeds, loss, seeds=seeds)
+        fit(
+            by_order,
+            loss,
+            order=lambda epoch: torch.stack([batch_order(seed, epoch, 33) for seed in seeds]),
+        )
+        assert same(by_seeds, by_order)
+        fit(for_all, loss, order=lambda epoch: batch_order(3, epoch, 33)[None])
+        for one, other in zip(by_seeds.parameters(), for_all.parameters(), strict=True):
+            assert torch.equal(one[2], other[1]) and not torch.equal(one[1], other[1])
 
     def test_numbers_are_drawn_for_each_sample(self):
-        batches = Batches(10, draws=lambda epoch: torch.rand(33), prepare=lambda x, drawn: x)
+        options = {"draws": lambda epoch: torch.rand(33), "prepare": lambda batch, drawn: batch}
         with pytest.raises(ValueError, match=r"draws of epoch 1 must begin with the shape \[1, 33"):
-            fit(net(), F.cross_entropy, batches=batches)
+            fit(net(), F.cross_entropy, **options)
 
 
 class TestTheLastBatch:
@@ -614,21 +515,16 @@ class TestTheLastBatch:
             asked.append(batch.shape[1])
             return batch
 
-        fit(net(), F.cross_entropy, epochs=2, batches=Batches(10, prepare=prepare, drop_last=True))
+        history = fit(net(), F.cross_entropy, epochs=2, prepare=prepare, drop_last=True, lr=0.0)
         assert asked == [10] * 6
-        with pytest.raises(
-            ValueError, match="drop_last leaves nothing of 33 samples in batches of"
-        ):
-            fit(net(), F.cross_entropy, batches=Batches(100, drop_last=True))
+        order = batch_order(0, 1, 33)[:30]
+        expected = F.cross_entropy(net()(blobs()[0][order]), blobs()[1][order])
+        assert history[1]["loss"].item() == pytest.approx(expected.item())
 
-    @pytest.mark.parametrize("data", [blobs(31), Rows(31), DataLoader(Rows(31), batch_size=10)])
-    def test_of_one_sample_under_batch_normalisation(self, data):
-        batches = Batches() if isinstance(data, DataLoader) else TEN
+    def test_of_one_sample_under_batch_normalisation(self):
         with pytest.raises(ValueError, match="one sample, .*: leave it out by drop_last=True"):
-            fit(net(batch_norm=True), F.cross_entropy, data, batches=batches)
-        fit(net(), F.cross_entropy, data, batches=batches)
-        if batches is TEN:
-            fit(net(batch_norm=True), F.cross_entropy, data, batches=Batches(10, drop_last=True))
+            fit(net(batch_norm=True), F.cross_entropy, blobs(31))
+        fit(net(batch_norm=True), F.cross_entropy, blobs(31), drop_last=True)
 
     def test_another_error_of_such_a_batch_is_not_hidden(self):
         with pytest.raises(ValueError, match=r"\[1, 1, 4\] do not fit 1 runs of a layer with 5"):
@@ -638,67 +534,62 @@ class TestTheLastBatch:
 class TestLabels:
     """The step by hand once took what autograd refused, and broke off with errors of PyTorch."""
 
-    BOTH = [Execution(manual_backward=True), Execution(manual_backward=False)]
+    BOTH = [True, False]
 
-    @pytest.mark.parametrize("execution", BOTH)
+    @pytest.mark.parametrize("by_hand", BOTH)
     @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "uint16", "uint64"])
-    def test_of_any_integer_type(self, execution, dtype):
+    def test_of_any_integer_type(self, by_hand, dtype):
         inputs, labels = blobs()
         ours, theirs = (StackedMLP([4, 6, 3], [0, 1]) for _ in range(2))
         converted = inputs, labels.to(getattr(torch, dtype))
-        fit(ours, GDCrossEntropyLoss(0.1), converted, execution=execution)
-        fit(theirs, GDCrossEntropyLoss(0.1), execution=execution)
+        fit(ours, GDCrossEntropyLoss(0.1), converted, by_hand=by_hand)
+        fit(theirs, GDCrossEntropyLoss(0.1), by_hand=by_hand)
         assert same(ours, theirs)
 
-    @pytest.mark.parametrize("execution", BOTH)
+    @pytest.mark.parametrize("by_hand", BOTH)
     @pytest.mark.parametrize("label", [3, -1, -100, 7])
     @pytest.mark.parametrize("ignore_index", [-100, -7])
-    def test_without_an_output(self, execution, label, ignore_index):
+    def test_without_an_output(self, by_hand, label, ignore_index):
         inputs, labels = blobs()
         labels[30] = label
         loss = GDCrossEntropyLoss(0.1, ignore_index=ignore_index)
         if label == ignore_index:
             found = StackedMLP([4, 6, 3], [0])
-            fit(found, loss, (inputs, labels), execution=execution)
+            fit(found, loss, (inputs, labels), by_hand=by_hand)
             assert not same(found, StackedMLP([4, 6, 3], [0]))
             return
-        for data in ((inputs, labels), DataLoader(TensorDataset(inputs, labels), batch_size=10)):
-            batches = TEN if isinstance(data, tuple) else Batches()
-            message = (
-                rf"labels hold {label}, which lies outside \[0, 3\).*count with {ignore_index}"
-            )
-            model = StackedMLP([4, 6, 3], [0])
-            with pytest.raises(ValueError, match=message):
-                fit(model, loss, data, execution=execution, batches=batches)
-            if isinstance(data, tuple):
-                assert same(model, StackedMLP([4, 6, 3], [0])), "before the first step"
+        message = rf"labels hold {label}, which lies outside \[0, 3\).*count with {ignore_index}"
+        model = StackedMLP([4, 6, 3], [0])
+        with pytest.raises(ValueError, match=message):
+            fit(model, loss, (inputs, labels), by_hand=by_hand)
+        assert same(model, StackedMLP([4, 6, 3], [0])), "before the first step"
 
-    @pytest.mark.parametrize("execution", BOTH)
-    def test_that_do_not_count_are_left_to_the_loss(self, execution):
+    @pytest.mark.parametrize("by_hand", BOTH)
+    def test_that_do_not_count_are_left_to_the_loss(self, by_hand):
         inputs, labels = blobs()
         labels[::3] = -100
         found = StackedMLP([4, 6, 3], [0, 1])
-        fit(found, GDCrossEntropyLoss(0.1), (inputs, labels), execution=execution)
+        fit(found, GDCrossEntropyLoss(0.1), (inputs, labels), by_hand=by_hand)
         by_autograd = StackedMLP([4, 6, 3], [0, 1])
-        fit(by_autograd, GDCrossEntropyLoss(0.1), (inputs, labels), execution=self.BOTH[1])
+        fit(by_autograd, GDCrossEntropyLoss(0.1), (inputs, labels), by_hand=False)
         assert same(found, by_autograd)
 
-    @pytest.mark.parametrize("execution", BOTH)
+    @pytest.mark.parametrize("by_hand", BOTH)
     @pytest.mark.parametrize(
         "wrong", [torch.zeros(33).bool(), torch.zeros(33), torch.zeros(33, 2).long()]
     )
-    def test_of_a_type_or_shape_that_the_loss_refuses(self, execution, wrong):
+    def test_of_a_type_or_shape_that_the_loss_refuses(self, by_hand, wrong):
         with pytest.raises(ValueError, match="class indices"):
             fit(
                 StackedMLP([4, 6, 3], [0]),
                 GDCrossEntropyLoss(0.1),
                 (blobs()[0], wrong),
-                execution=execution,
+                by_hand=by_hand,
             )
 
-    @pytest.mark.parametrize("execution", BOTH)
+    @pytest.mark.parametrize("by_hand", BOTH)
     @pytest.mark.parametrize("width", [3, 5])
-    def test_a_wrong_input_width(self, execution, width):
+    def test_a_wrong_input_width(self, by_hand, width):
         with pytest.raises(
             ValueError, match=r"do not fit 1 runs of a layer with 4 inputs: expected"
         ):
@@ -706,7 +597,7 @@ class TestLabels:
                 StackedMLP([4, 6, 3], [0]),
                 GDCrossEntropyLoss(0.1),
                 (torch.zeros(33, width), blobs()[1]),
-                execution=execution,
+                by_hand=by_hand,
             )
 
 
@@ -723,7 +614,7 @@ class TestALossThatChanges:
                 model,
                 loss,
                 (inputs.double(), labels),
-                execution=Execution(manual_backward=by_hand),
+                by_hand=by_hand,
                 measure=lambda model, epoch, loss=loss: setattr(loss, name, 1.1 + epoch),
             )
         pairs = zip(models[0].parameters(), models[1].parameters(), strict=True)
@@ -762,10 +653,13 @@ class TestMeasurements:
 
     def test_may_be_missing(self):
         history = fit(net(), F.cross_entropy, measure=lambda model, epoch: None)
-        assert [entry.keys() for entry in history] == [{"epoch", "learning_rate"}] * 4
+        assert [entry.keys() for entry in history] == [
+            {"epoch", "learning_rate"},
+            *[{"epoch", "learning_rate", "loss"}] * 3,
+        ]
 
-    def test_see_the_model_that_was_given(self):
-        model, seen = net(), []
+    def test_see_the_stack_that_was_given(self):
+        model, seen = ModuleStack([net()]), []
         fit(model, F.cross_entropy, measure=lambda given, epoch: seen.append(given))
         assert all(one is model for one in seen) and not model.training
 
@@ -799,8 +693,6 @@ class TestCheckpoints:
         """It once was called damaged, and the reader told to delete it."""
         message = re.escape(f"{tmp_path} is a directory; name a file in it, such as {tmp_path}")
         for path in (tmp_path, str(tmp_path)):
-            with pytest.raises(ValueError, match=message):
-                Checkpoint(path)
             with pytest.raises(ValueError, match=message):
                 fit(net(), F.cross_entropy, checkpoint=path)
 
@@ -849,12 +741,14 @@ class TestCheckpoints:
         path = tmp_path / "state.pt"
         fit(net(), F.cross_entropy, epochs=1, checkpoint=path)
         with pytest.raises(ValueError, match="was written with drop_last=False, not True"):
-            fit(net(), F.cross_entropy, batches=Batches(10, drop_last=True), checkpoint=path)
-        loaders = [DataLoader(TensorDataset(*blobs(33)), batch_size=size) for size in (10, 5)]
-        path = tmp_path / "loader.pt"
-        fit(net(), F.cross_entropy, loaders[0], batches=Batches(), epochs=1, checkpoint=path)
-        with pytest.raises(ValueError, match="was written with steps=4, not 7"):
-            fit(net(), F.cross_entropy, loaders[1], batches=Batches(), checkpoint=path)
+            fit(net(), F.cross_entropy, drop_last=True, checkpoint=path)
+
+    def test_of_other_betas(self, tmp_path):
+        path, stack = tmp_path / "state.pt", StackedMLP([4, 3], [0, 0])
+        fit(stack, GDCrossEntropyLoss(), betas=[0.1, Constant(1.0)], epochs=1, checkpoint=path)
+        message = r"with betas=\['0.1', 'Constant\(value=1.0\)'\], not \['0.1', '1.0'\]"
+        with pytest.raises(ValueError, match=message):
+            fit(stack, GDCrossEntropyLoss(), betas=[0.1, 1.0], checkpoint=path)
 
     def test_of_another_version(self, tmp_path, monkeypatch):
         fit(net(), F.cross_entropy, epochs=1, checkpoint=tmp_path / "state.pt")
@@ -868,80 +762,30 @@ class TestCheckpoints:
             fit(net(), GDCrossEntropyLoss(0.1234571), checkpoint=tmp_path / "state.pt")
 
 
-class TestOptions:
-    def test_are_frozen(self):
-        for group in (SGD, TEN, Execution(), Checkpoint("state.pt")):
-            with pytest.raises(dataclasses.FrozenInstanceError):
-                setattr(group, dataclasses.fields(group)[0].name, 1)
-
-    @pytest.mark.parametrize(
-        ("make", "message"),
-        [
-            (lambda: Optimisation(-1.0), "learning_rate must be finite and >= 0"),
-            (lambda: Optimisation(0.1, lr_schedule="cosine"), "valid: milestones, exponential"),
-            (lambda: Optimisation("fast"), "learning_rate must be finite and >= 0, got 'fast'"),
-            (lambda: Optimisation(0.1, milestones=[-1]), "milestones must be >= 0; got"),
-            (lambda: Batches(0), "size of a batch must be a whole number >= 1, got 0"),
-            (lambda: Batches(2.5), "size of a batch must be a whole number >= 1, got 2.5"),
-            (lambda: Execution("half"), "unknown precision 'half'; valid: float32, bfloat16"),
-            (
-                lambda: Checkpoint("state.pt", every=0),
-                "every, the epochs .*, must be a whole number",
-            ),
-        ],
-    )
-    def test_are_checked_when_they_are_made(self, make, message):
-        with pytest.raises(ValueError, match=message):
-            make()
-
-    def test_recorded_steps_need_tensors(self, caplog):
-        with caplog.at_level("INFO", logger="gdlib.train"):
-            fit(net(), F.cross_entropy, Rows(), execution=Execution(cuda_graph=True))
-        assert "steps of a Dataset or a DataLoader are not recorded" in caplog.text
-
-
-def test_the_lines_of_the_book(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = Path(__file__).resolve().parents[2] / "book" / "api" / "train.md"
-    if not page.is_file():
-        pytest.skip("the lines of the book were not run: an unpacked sdist has no book/")
-    (lines,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(lines.strip().splitlines()) <= 14
-    torch.manual_seed(0)
-    inputs, labels = blobs(200)
-    model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
-    names: dict[str, Any] = {"model": model, "inputs": inputs, "labels": labels}
-    names |= {"new_inputs": inputs}
-    exec(lines, names)
-    assert names["predictions"].shape == (200,)
-    assert (names["predictions"] == labels).float().mean() > 0.85
-    assert len(names["history"]) == 21
-
-
 def test_a_finished_training_leaves_the_mode_of_a_fresh_one(tmp_path):
     for name, measure in (("without", None), ("with", lambda model, epoch: {"one": 1.0})):
         for _ in range(2):
-            model = net()
-            fit(model, nn.CrossEntropyLoss(), measure=measure, checkpoint=tmp_path / name)
-            assert model.training == (measure is None)
+            model, loss = net(), nn.CrossEntropyLoss()
+            fit(model, loss, measure=measure, checkpoint=tmp_path / name)
+            assert model.training == loss.training == (measure is None)
 
 
 def test_numbers_of_numpy_can_be_kept(tmp_path):
-    optimisation = Optimisation(
-        np.float64(0.1),
-        momentum=np.float32(0.5),
-        weight_decay=np.float32(1e-3),
-        milestones=np.array([1]),
-        max_grad_norm=np.float64(1.0),
-    )
     for _ in range(2):
         history = fit(
             StackedMLP([4, 6, 3], list(np.arange(2))),
             GDCrossEntropyLoss(),
             epochs=np.int64(2),
-            optimisation=optimisation,
-            batches=Batches(size=np.int64(5), seeds=np.arange(2)),
-            checkpoint=Checkpoint(tmp_path / "state.pt", every=np.int64(1)),
+            lr=np.float64(0.1),
+            momentum=np.float32(0.5),
+            weight_decay=np.float32(1e-3),
+            milestones=np.array([1]),
+            max_grad_norm=np.float64(1.0),
+            batch_size=np.int64(5),
+            seeds=np.arange(2),
+            betas=np.array([0.1, 1.0]),
+            checkpoint=tmp_path / "state.pt",
+            checkpoint_every=np.int64(1),
         )
         assert [entry["epoch"] for entry in history] == [0, 1, 2]
 
@@ -949,20 +793,19 @@ def test_numbers_of_numpy_can_be_kept(tmp_path):
 def test_adam_has_the_decay_rates_of_pytorch():
     weights = [nn.Parameter(torch.zeros(1))]
     for given, first in ((None, 0.9), (0.5, 0.5)):
-        asked = Optimisation(1e-3, optimizer="adam", momentum=given)
+        asked = update_of(1e-3, "adam", given, 0.0, "milestones", (), None)
         optimizer = optimizer_of(asked, weights, [], rate=1e-3, fused=None)
         assert optimizer.defaults["betas"] == (first, 0.999)
-    assert Optimisation(1e-3).momentum == 0
+    assert update_of(1e-3, "sgd", None, 0.0, "milestones", (), None).momentum == 0
 
 
-def test_a_schedule_that_gives_now_a_number_and_now_a_list():
-    stack = StackedMLP([4, 6, 3], [0, 1])
-    with pytest.raises(ValueError, match="a number in every step, or one β for each run"):
-        fit(stack, GDCrossEntropyLoss(), schedule=lambda step: [0.1, 0.2] if step % 2 else 0.1)
-
-
-@pytest.mark.parametrize("measure", [None, lambda model, epoch: {"one": 1.0}])
-def test_a_loss_is_left_in_the_mode_of_the_model(measure):
-    model, loss = net(), nn.CrossEntropyLoss()
-    fit(model, loss, measure=measure)
-    assert model.training == loss.training == (measure is None)
+def test_the_lines_of_the_book():
+    page = Path(__file__).resolve().parents[2] / "book" / "api" / "train.md"
+    if not page.is_file():
+        pytest.skip("the lines of the book were not run: an unpacked sdist has no book/")
+    (lines,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    inputs, labels = blobs(200)
+    names: dict[str, Any] = {"inputs": inputs, "labels": labels, "new_inputs": inputs}
+    exec(lines, names)
+    right = (names["predictions"] == labels).float().mean(1)
+    assert len(right) == len(names["history"][-1]["loss"]) == 6 and right.min() > 0.85
