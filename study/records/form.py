@@ -116,7 +116,7 @@ _ACCURACIES = ("test_accuracy", "train_accuracy")
 FORMS: Mapping[str, Form] = {
     "train": Form(_STACKED, _ACCURACIES),
     "mnist": Form(_STACKED, _ACCURACIES),
-    "curriculum": Form(_STACKED, _ACCURACIES),
+    "samples": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),
     "cost": Form(_TIMED, ("step_seconds", "criterion_seconds")),
