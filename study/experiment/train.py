@@ -1,4 +1,4 @@
-"""Training a stack of runs: the notebooks ``train``, ``curriculum`` and ``feature-plane``."""
+"""Training a stack of runs: ``train``, and the pages that are experiments."""
 
 import copy
 import math
@@ -330,44 +330,19 @@ class HowSure(Train):
     scale: Scale = "paper"
 
 
-_IMAGES_AND_DEVICES = frozenset(
-    {
-        "subset",
-        "imbalance",
-        "label_noise",
-        "labels",
-        "augmentation",
-        "model",
-        "width",
-        "stem",
-        "loss",
-        "classifier_bias",
-        "optimizer",
-        "lr_schedule",
-        "match_gradient",
-        "device",
-        "precision",
-        "channels_last",
-        "fused",
-        "cuda_graph",
-        "angles",
-        "test_every",
-        "input_scale",
-        "first_weights",
-        "feedbacks",
+class Samples(Train):
+    """Perceptrons in which single samples are followed: the page ``samples``."""
+
+    notebook: ClassVar[str] = "samples"
+    fixed: ClassVar[frozenset[str]] = frozenset({*Train.model_fields, "followed"}) - {
+        *("dataset", "hidden", "activation", "betas", "seeds"),
+        *("epochs", "batch_size", "learning_rate", "momentum", "weight_decay"),
     }
-)
-"""Parameters of ``train`` that the two notebooks below do not offer."""
-
-
-class Curriculum(Train):
-    """A stack in which single samples are followed: the notebook ``curriculum``."""
-
-    notebook: ClassVar[str] = "curriculum"
-    fixed: ClassVar[frozenset[str]] = _IMAGES_AND_DEVICES
 
     betas: Betas = (2.0, 1.0, 0.1, 0.01)
     warmups: Warmups = ()
+    seeds: Seeds = (0, 1, 2)
+    scale: Scale = "paper"
     followed: Annotated[
         int,
         Field(
@@ -375,14 +350,16 @@ class Curriculum(Train):
             le=MOST_SAMPLES,
             description="training samples whose confidence is followed, drawn with seed 0",
         ),
-    ] = 1000
+    ] = 10_000
 
 
 class FeaturePlane(Train):
-    """A stack with features that can be drawn: the notebook ``feature-plane``."""
+    """Perceptrons with features that can be drawn: the page ``feature-plane``."""
 
     notebook: ClassVar[str] = "feature-plane"
-    fixed: ClassVar[frozenset[str]] = _IMAGES_AND_DEVICES
+    fixed: ClassVar[frozenset[str]] = frozenset({*Train.model_fields, "drawn"}) - {
+        *("dataset", "activation", "betas", "seeds", "epochs", "batch_size", "learning_rate"),
+    }
 
     hidden: Hidden = (50, 20, 2)
     linear_features: LinearFeatures = True
@@ -390,6 +367,7 @@ class FeaturePlane(Train):
     warmups: Warmups = ()
     epochs: Epochs = 60
     learning_rate: LearningRate = 0.02
+    scale: Scale = "reduced"
     drawn: Annotated[
         int,
         Field(

@@ -10,6 +10,7 @@ from study.figures.against import after_training, against, along, beside
 from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
 from study.figures.curves import curves, difficulty_groups, easiest_and_hardest, single_samples
 from study.figures.dots import dots
+from study.figures.fifths import fifths
 from study.figures.planes import angle_slices, feature_planes
 from study.figures.style import (
     beta_color,
@@ -39,6 +40,7 @@ __all__ += [
     "dots",
     "easiest_and_hardest",
     "feature_planes",
+    "fifths",
     "not_run",
     "order_colors",
     "variant_styles",

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from study.tables import fifths
+from study import figures
 
 STATIC = Path(__file__).resolve().parents[2] / "book" / "_static"
 EPOCHS = range(13)
@@ -37,18 +37,17 @@ def slid(
     """What happened to the figure on a page of its own, opened from its file."""
     runs = pd.DataFrame(
         {
-            "schedule": beta,
-            "curve_epoch": list(EPOCHS),
-            "group_confidence": [
-                [confidence(place, fifth, epoch) for epoch in EPOCHS] for fifth in range(5)
-            ],
+            "beta": float(beta),
+            "epoch": epoch,
+            **{f"group_confidence_{fifth}": confidence(place, fifth, epoch) for fifth in range(5)},
         }
         for place, beta in enumerate(BETAS)
+        for epoch in EPOCHS
     )
     folder = tmp_path_factory.mktemp("fifths")
     for name in ("fifths.js", "fifths.css"):
         shutil.copyfile(STATIC / name, folder / name)
-    page = PAGE.format(slider=fifths.slider(runs).data)
+    page = PAGE.format(slider=figures.fifths(runs).data)
     (folder / "page.html").write_text(page, encoding="utf-8")
     (result,) = in_the_browser("fifths.mjs", folder / "page.html")
     return result

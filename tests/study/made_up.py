@@ -159,7 +159,7 @@ def feature_plane() -> pd.DataFrame:
 
 def curriculum() -> pd.DataFrame:
     """Runs with the confidences of five groups of samples, hardest first: E2 holds."""
-    runs = mnist().assign(experiment="curriculum")
+    runs = mnist().assign(campaign="samples", followed=10_000)
     small = runs["schedule"] == "0.01"
     hardest = np.where(small, 0.2, 0.5) + 0.001 * runs["seed"]
     # with β = 1 the easiest fifth is sure after the last epoch alone, with one seed not even then
@@ -175,7 +175,7 @@ def curriculum() -> pd.DataFrame:
 def conflict() -> pd.DataFrame:
     """Runs with the epochs at which samples in conflict with the average are learnt: B8 holds."""
     runs = mnist().assign(
-        record="perceptron.json", campaign="mnist-conflict", hidden=[[50, 20]] * 50
+        record="perceptron.json", campaign="samples", followed=5_000, hidden=[[50, 20]] * 50
     )
     runs = runs[runs["schedule"].isin(["1", "0.1", "0.01", "0.001"])]
     small = runs["schedule"] == "0.001"
@@ -603,7 +603,8 @@ def stepping() -> pd.DataFrame:
                 errors = (400 if beta == 1 else 900 if large else 100) + seed * (1 + beta)
                 share = 0.5 if beta == 1 else 0.95
                 row = {
-                    "campaign": "mnist-step",
+                    "campaign": "samples",
+                    "hidden": [50, 20],
                     "dataset": "mnist",
                     "record": "a.json",
                     "scale": "paper",

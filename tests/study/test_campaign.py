@@ -356,7 +356,7 @@ def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Sub
 WRONG_JOBS = [
     (
         entry(experiment="tran"),
-        r"entry 1 \(a\): experiment: Input should be 'train', 'curriculum', .*; got 'tran'; did "
+        r"entry 1 \(a\): experiment: Input should be 'train', 'mnist', .*; got 'tran'; did "
         r"you mean 'train'[?]",
     ),
     (
@@ -400,8 +400,8 @@ WRONG_JOBS = [
         "a job has at most 10,000 runs, and these would be 16,000,000",
     ),
     (
-        entry(experiment="curriculum", parameters={"loss": "softmax"}),
-        "the notebook curriculum has no parameter 'loss'",
+        entry(experiment="samples", parameters={"loss": "softmax"}),
+        "the notebook samples has no parameter 'loss'",
     ),
 ]
 
@@ -482,7 +482,7 @@ def test_a_record_of_something_else_is_not_the_jobs(
     assert job.done and coverage(project) == campaigns.Coverage(2, 2)
     first, second = json.loads(job.record.read_text())["runs"]
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"experiment": "curriculum"}, "of the notebook curriculum"),
+        ({"experiment": "samples"}, "of the notebook samples"),
         (
             {"parameters": {"learning_rate": 0.0501}},
             "measured with learning_rate 0.0501, not 0.1",

@@ -15,9 +15,9 @@ from study.experiment import (
     EXPERIMENTS,
     PLACES,
     CrossValidation,
-    Curriculum,
     Experiment,
     Run,
+    Samples,
     StepCost,
     Train,
     parameter_cell,
@@ -135,7 +135,6 @@ SAID_OF_THE_OTHERS: list[tuple[type[Experiment], dict[str, Any], str]] = [
     (CrossValidation, {"loss": "l-softmax 2"}, "'normed', which only image networks have"),
     (StepCost, {"models": ["mlp"]}, r"models\[0\]: Input should be .*'resnet18'.*; got 'mlp'"),
     (StepCost, {"losses": ["softmax", "softmax"]}, "losses: 'softmax' stands in it twice"),
-    (Curriculum, {"followed": 4}, "followed: Input should be greater than or equal to 5; got 4"),
 ]
 
 
@@ -166,7 +165,7 @@ class TestExperiment:
             != small_train(**{**experiment.model_dump(), "epochs": 11}).identity()
         )
         # an experiment measures things of its own, which a checkpoint keeps
-        assert Train().identity() != Curriculum(**Train().model_dump(), followed=5).identity()
+        assert Train().identity() != Samples(**Train().model_dump(), followed=5).identity()
 
     def test_the_runs_in_their_order(self):
         experiment = small_train(

@@ -103,7 +103,7 @@ def test_the_job_to_run_anew_is_of_runs_that_decide(claim):
 def test_the_numbers_of_a_plane_are_those_of_its_points(tmp_path):
     template = ROOT / "notebooks" / "experiments" / "feature-plane.md"
     written = tmp_path / "run.json"
-    asked = {"betas": [1.0], "seeds": [0], "epochs": 1, "drawn": 360}  # all that are tested on
+    asked = {"betas": [1.0], "seeds": [0], "epochs": 1}
     execute(jupytext.read(template), asked | {"record": str(written)})
     plt.close("all")
     (run,) = records.load(written).runs

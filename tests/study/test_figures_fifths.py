@@ -8,28 +8,24 @@ import re
 import pandas as pd
 import pytest
 
-from study.tables import fifths
+from study import figures
 
 
-def followed(beta: str, seed: int, *confidence: float) -> dict[str, object]:
+def followed(beta: float, *confidence: float) -> pd.DataFrame:
     """A run of thirteen epochs, in which a fifth has the same confidence after every one."""
-    return {
-        "schedule": beta,
-        "seed": seed,
-        "curve_epoch": list(range(14)),
-        "group_confidence": [[value] * 14 for value in confidence],
-    }
+    fifths = {f"group_confidence_{place}": value for place, value in enumerate(confidence)}
+    return pd.DataFrame({"beta": beta, "epoch": range(14), **fifths})
 
 
 def test_the_slider_has_the_mean_over_the_seeds_of_every_fifth() -> None:
-    table = pd.DataFrame(
+    table = pd.concat(
         [
-            followed("1", 0, 0.1, 0.2, 0.3, 0.4, 0.5),
-            followed("1", 1, 0.3, 0.4, 0.5, 0.6, 0.7),
-            followed("0.1", 0, 0.2, 0.2, 0.2, 0.2, 0.2),
+            followed(1.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+            followed(1.0, 0.3, 0.4, 0.5, 0.6, 0.7),
+            followed(0.1, 0.2, 0.2, 0.2, 0.2, 0.2),
         ]
     )
-    (text,) = re.findall(r"<script[^>]*>(.*)</script>", fifths.slider(table).data)
+    (text,) = re.findall(r"<script[^>]*>(.*)</script>", figures.fifths(table).data)
     found = json.loads(text)
     assert found["epochs"] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12]
     assert found["betas"] == [1.0, 0.1]
