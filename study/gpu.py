@@ -45,7 +45,7 @@ from gdlib.schedules import Constant
 from gdlib.train import Batches, Execution, Measure, Optimisation, RunLoss, train
 from study import ROOT, data, records, run
 from study.data import augmentation
-from study.experiment import Train
+from study.experiment import Cifar, Train
 from study.objective import GradientDecay
 from study.yaml_files import read_yaml
 
@@ -67,7 +67,7 @@ def stacks(*, tiny: bool = False) -> list[Stack]:
 
     Example:
         >>> [stack.name for stack in stacks()][:2]
-        ['cifar100-resnet18/seed0', 'cifar100-resnet18/seed1']
+        ['cifar/cifar100-resnet18-seed0', 'cifar/cifar100-resnet18-seed1']
     """
     recipes = read_yaml(ROOT / "campaigns" / "recipes.yml")
     there: dict[str, Any] = {"device": "auto", "cuda_graph": True, "train_every": 0}
@@ -78,25 +78,36 @@ def stacks(*, tiny: bool = False) -> list[Stack]:
     cifar100 = small | {"dataset": "cifar100", "precision": "bfloat16"}
     wide = cifar100 | {"width": 2, "epochs": 40}
     listed: list[tuple[str, dict[str, Any], list[int], list[float], list[list[float]]]] = [
-        (f"cifar100-resnet18/seed{seed}", resnet18, [seed], [1, 5, 0.1, 20], [[0.1, 1, 15]])
+        (f"cifar/cifar100-resnet18-seed{seed}", resnet18, [seed], [1, 5, 0.1, 20], [[0.1, 1, 15]])
         for seed in (0, 1, 2)
     ]
     listed += [
-        (f"cifar100-wide/gpu-seed{seed}", wide, [seed], [1, 5, 0.1, 20], [[0.1, 1, 20]])
+        (f"cifar/cifar100-width2-stack-seed{seed}", wide, [seed], [1, 5, 0.1, 20], [[0.1, 1, 20]])
         for seed in (3, 4, 5)
     ]
     cifar10 = small | {"dataset": "cifar10"}
     listed += [
-        (f"cifar10-fast/gpu-seed{seeds[0]}", cifar10, seeds, [1, 0.1, 5], [[0.1, 1, 6]])
-        for seeds in ([5, 6], [7, 8], [9, 10], [11])
+        (f"cifar/cifar10-crops-stack-{name}", cifar10, seeds, [1, 0.1, 5], [[0.1, 1, 6]])
+        for name, seeds in {
+            "seeds5-6": [5, 6],
+            "seeds7-8": [7, 8],
+            "seeds9-10": [9, 10],
+            "seed11": [11],
+        }.items()
     ]
     betas: list[float] = [1, 5, 0.1, 20, 0.01]
     warmups: list[list[float]] = [[0.1, 1, 6], [1, 5, 6]]
     listed += [
-        (f"cifar100-fast/gpu-seed{first}", cifar100, [first, first + 1], betas, warmups)
+        (
+            f"cifar/cifar100-crops-stack-seeds{first}-{first + 1}",
+            cifar100,
+            [first, first + 1],
+            betas,
+            warmups,
+        )
         for first in (5, 7, 9, 11)
     ]
-    listed += [("cifar100-resnet18/beta50", resnet18, [0, 1, 2], [50], [])]
+    listed += [("cifar/cifar100-resnet18-beta50-seeds0-1-2", resnet18, [0, 1, 2], [50], [])]
     if tiny:
         listed = [
             (name, parameters | _TINY | {"width": 0.125 if "resnet" in name else 0.25}, *what)
@@ -105,7 +116,7 @@ def stacks(*, tiny: bool = False) -> list[Stack]:
     return [
         Stack(
             name,
-            Train(**{**parameters, "seeds": seeds, "betas": betas, "warmups": warmups}),
+            Cifar(**{**parameters, "seeds": seeds, "betas": betas, "warmups": warmups}),
         )
         for name, parameters, seeds, betas, warmups in listed
     ]

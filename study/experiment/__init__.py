@@ -10,13 +10,14 @@ from study.experiment.cost import StepCost
 from study.experiment.cross_validation import CrossValidation
 from study.experiment.described import parameter_cell, parameter_table
 from study.experiment.mistakes import explanation, nearest
-from study.experiment.train import Curriculum, FeaturePlane, Mnist, Run, Train
+from study.experiment.train import Cifar, Curriculum, FeaturePlane, Mnist, Run, Train
 from study.experiment.types import OneOf
 
 __all__ = [
     "EXPERIMENTS",
     "PLACES",
     "CrossValidation",
+    "Cifar",
     "Curriculum",
     "Experiment",
     "FeaturePlane",
@@ -33,6 +34,6 @@ __all__ = [
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
     kind.notebook: kind
-    for kind in (Train, Mnist, Curriculum, FeaturePlane, CrossValidation, StepCost)
+    for kind in (Train, Mnist, Cifar, Curriculum, FeaturePlane, CrossValidation, StepCost)
 }
 """The kind of experiment that each notebook carries out, by the notebook's name."""

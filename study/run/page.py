@@ -17,7 +17,7 @@ from gdlib.models import RunModel
 from gdlib.train import Checkpoint
 from study import data, records
 from study.experiment import EXPERIMENTS, PLACES, Train, nearest
-from study.run.job import Progress, parameters_of_run, record_of
+from study.run.job import Progress, device_of, parameters_of_run, record_of
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class PageJob:
 
     experiment: Train
     record: str
+    device: torch.device
     checkpoint: Checkpoint | None
     progress: Progress
     started: float = field(default_factory=time.perf_counter)
@@ -62,7 +63,7 @@ class PageJob:
         record = record_of(
             self.experiment,
             self.started,
-            torch.device("cpu"),
+            self.device,
             data=described | sizes,
             model={"name": self.experiment.model, "parameters": parameters_of_run(networks)},
             runs=runs,
@@ -90,13 +91,16 @@ def begin(page: str, namespace: Mapping[str, Any]) -> PageJob:
     assert issubclass(kind, Train)
     _refuse_others(namespace, [*kind.parameters(), *PLACES])
     experiment = kind.from_parameters(namespace)
+    device = device_of(experiment.device)
+    torch.backends.cudnn.benchmark = device.type == "cuda"  # the record says so
     record, folder = namespace.get("record", ""), namespace.get("checkpoint_dir", "")
     records.probe(record, experiment.model_dump())
     checkpoint = None
     if folder:
         path = Path(folder) / f"{experiment.identity()}.pt"
-        checkpoint = Checkpoint(path, every=10, identity=f"{page} {experiment.identity()}")
-    return PageJob(experiment, record, checkpoint, Progress(experiment.epochs, "epoch"))
+        every = 10 if experiment.model == "mlp" else 1  # an epoch of images takes minutes on a CPU
+        checkpoint = Checkpoint(path, every=every, identity=f"{page} {experiment.identity()}")
+    return PageJob(experiment, record, device, checkpoint, Progress(experiment.epochs, "epoch"))
 
 
 def _refuse_others(namespace: Mapping[str, Any], known: Sequence[str]) -> None:

@@ -66,7 +66,7 @@ def test_the_stacks_are_whole_seeds_in_the_order_of_their_value() -> None:
     assert [one.label for one in first.runs()] == labels, "a cut leaves complete pairs"
     assert len({stack.name for stack in listed}) == len(listed)
     assert sum(len(stack.experiment.runs()) for stack in listed[:3]) == 15
-    assert sum(len(stack.experiment.runs()) for stack in listed if "fast" in stack.name) >= 50
+    assert sum(len(stack.experiment.runs()) for stack in listed if "crops" in stack.name) >= 50
     assert all(stack.experiment.cuda_graph for stack in listed)
 
 
