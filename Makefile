@@ -22,7 +22,7 @@ INTO ?= build/benchmarks
 DATA ?= $(GDLIB_DATA)
 MINUTES ?= 25
 MORE ?= 0
-GPU_CAMPAIGNS ?= cifar100-wide fast-angular cifar10
+GPU_CAMPAIGNS ?= cifar fast-angular cifar10
 GPU_INTO ?= build/gpu
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # recipes read these from their environment: a shell never reads them as commands
@@ -96,7 +96,7 @@ bench: $(STAMP) ## speed and memory against others as ratios, and the goals: mak
 	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done
 	@echo "== goals"; $(BIN)/python -m benchmarks.summary "$$INTO"
 
-gpu: ## train what is missing on a GPU that is there for a while: make gpu DATA=data MINUTES=25 [MORE=0 GPU_CAMPAIGNS="cifar100-wide cifar10"]
+gpu: ## train what is missing on a GPU that is there for a while: make gpu DATA=data MINUTES=25 [MORE=0 GPU_CAMPAIGNS="cifar cifar10"]
 	$(if $(DATA),GDLIB_DATA="$$DATA") $(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m study.gpu --minutes "$$MINUTES" --more "$$MORE" --into "$$GPU_INTO" $$GPU_CAMPAIGNS
 
 clean: ## remove what the commands made, except .venv, build/gpu and what was measured; checkpoints go too

@@ -26,6 +26,12 @@ WARM, WARM_1 = "warm-up 0.1→1", "warm-up 1→5"
 
 # One name for the campaigns of the small network, so that their entries are one variant.
 RENAMED = (
+    (r"^cifar/(cifar10+)-crops-", r"\1-fast/augmented-"),
+    (r"^cifar/(cifar10+)-plain-", r"\1-fast/plain-"),
+    (r"^cifar/cifar100-width2-", "cifar100-fast/wide-"),
+    (r"^large-margin/crops-", "cifar100-fast/losses-"),
+    (r"^large-margin/plain-", "cifar100-fast/plain-losses-"),
+    (r"^large-margin/reduced-", "large-margin-reduced/"),
     (r"^cifar-edges/(cifar10+)-between-", r"\1-fast/augmented-"),
     (r"^cifar-edges/(cifar10+)-", r"\1-fast/"),
     (r"^cifar10-rates/", "cifar10-fast/"),

@@ -43,6 +43,7 @@ WORDS: Mapping[str, Mapping[Hashable, str]] = {
         "cifar100": "CIFAR-100",
         "tiny-imagenet": "Tiny-ImageNet",
     },
+    "model": {"fast": "small network", "resnet18": "ResNet18"},
     "augmentation": {"none": "plain", "crop-flip": "crops", "crop2-flip": "crops"},
     "activation": {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"},
     "normalization": {"unit": "pixels 0 to 1", "none": "pixels 0 to 255"},
@@ -188,7 +189,8 @@ def _word(difference: float, low: float, high: float, papers: Sequence[float]) -
 
 def _in_words(column: str, value: Hashable) -> str:
     """Say what a reader calls a value of a column."""
-    return WORDS.get(column, {}).get(value, f"{column} {value}")
+    other = f"{value} epochs" if column == "epochs" else f"{column} {value}"
+    return WORDS.get(column, {}).get(value, other)
 
 
 def _joined(words: Iterable[str]) -> str:

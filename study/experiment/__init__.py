@@ -10,13 +10,14 @@ from study.experiment.cost import StepCost
 from study.experiment.cross_validation import CrossValidation
 from study.experiment.described import parameter_cell, parameter_table
 from study.experiment.mistakes import explanation, nearest
-from study.experiment.train import FeaturePlane, HowSure, Mnist, Run, Samples, Train
+from study.experiment.train import Cifar, FeaturePlane, HowSure, Mnist, Run, Samples, Train
 from study.experiment.types import OneOf
 
 __all__ = [
     "EXPERIMENTS",
     "PLACES",
     "CrossValidation",
+    "Cifar",
     "Experiment",
     "FeaturePlane",
     "HowSure",
@@ -34,6 +35,6 @@ __all__ = [
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
     kind.notebook: kind
-    for kind in (Train, Mnist, HowSure, Samples, FeaturePlane, CrossValidation, StepCost)
+    for kind in (Train, Mnist, HowSure, Cifar, Samples, FeaturePlane, CrossValidation, StepCost)
 }
 """The kind of experiment that each notebook carries out, by the notebook's name."""

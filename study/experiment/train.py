@@ -311,6 +311,56 @@ class Mnist(Train):
     scale: Scale = "paper"
 
 
+class Cifar(Train):
+    """The image networks of the page ``cifar``.
+
+    The rest of a training follows from its network: the small one has one cycle of the learning
+    rate, every other network the recipe of GD-2 section A.1.
+
+    Example:
+        >>> Cifar(model="resnet18", augmentation="crop-flip").milestones
+        (0.5, 0.75)
+    """
+
+    notebook: ClassVar[str] = "cifar"
+    fixed: ClassVar[frozenset[str]] = frozenset(Train.model_fields) - {
+        *("dataset", "augmentation", "model", "width", "betas", "warmups", "seeds"),
+        *("epochs", "learning_rate", "device"),
+    }
+
+    model: Annotated[
+        str, OneOf(tuple(models.IMAGE_NETWORKS)), Field(description="an image network")
+    ] = "fast"
+    width: Width = 0.125
+    betas: Betas = (20.0, 1.0, 0.1)
+    warmups: Warmups = ((0.1, 1.0, 2.0),)
+    epochs: Epochs = 4
+    learning_rate: LearningRate = 0.05
+
+    @model_validator(mode="before")
+    @classmethod
+    def _what_follows(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what the page does not ask for."""
+        small = values.get("model", "fast") == "fast"
+        embedded = values.get("dataset", "digits") == "digits"
+        on_gpu = values.get("device", "cpu") != "cpu"
+        follows = {
+            "normalization": "channel",
+            "validation_size": 200 if embedded else 5000,
+            "weight_decay": 5e-4 if small else 1e-4,
+            "lr_schedule": "one-cycle" if small else "milestones",
+            "milestones": () if small else (0.5, 0.75),
+            "max_grad_norm": 0.0 if small else 3.0,
+            "precision": "bfloat16" if on_gpu else "float32",
+            "channels_last": True,
+            "fused": on_gpu,
+            "cuda_graph": on_gpu,
+            "train_every": 0,
+            "scale": "smoke" if embedded else "reduced",
+        }
+        return follows | values
+
+
 class HowSure(Train):
     """The perceptrons of the page ``how-sure``."""
 

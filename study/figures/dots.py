@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
@@ -9,6 +11,7 @@ from matplotlib.figure import Figure
 from study.figures.style import beta_color
 
 _PALE = 0.3
+_LETTERS = 28  # of a line of a variant's name
 _SPREAD = 0.6  # of the room between two rows, for the dots of one
 
 
@@ -24,9 +27,10 @@ def dots(
         linear: up to where the axis is linear; beyond it is logarithmic.
     """
     variants = list(dict.fromkeys(differences["variant"]))
-    betas = list(dict.fromkeys(differences["beta"]))
+    betas = sorted(set(differences["beta"]), reverse=True)
     figure, axes = plt.subplots(figsize=(7, 0.75 + 0.55 * len(variants)))
-    for beta, of_beta in differences.groupby("beta", sort=False):
+    for beta in betas:
+        of_beta = differences[differences["beta"] == beta]
         place = (betas.index(beta) / max(len(betas) - 1, 1) - 0.5) * _SPREAD
         for row in of_beta.itertuples():
             middle, low, high = (scale * one for one in (row.difference, row.low, row.high))
@@ -45,7 +49,7 @@ def dots(
     ticks = (-5, -2, -1, 0, 1, 2, 5)
     axes.set_xticks(ticks, [f"{tick:+g}" if tick else "0" for tick in ticks])
     axes.minorticks_off()
-    axes.set_yticks(range(len(variants)), variants)
+    axes.set_yticks(range(len(variants)), [textwrap.fill(name, _LETTERS) for name in variants])
     axes.set(xlabel=xlabel, ylim=(len(variants) - 0.5, -0.5))
     axes.legend(title="β", loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure

@@ -16,7 +16,7 @@ from torch import Tensor
 from gdlib.models import RunModel
 from study import data, records
 from study.experiment import EXPERIMENTS, PLACES, Train, nearest
-from study.run.job import Progress, parameters_of_run, record_of
+from study.run.job import Progress, device_of, parameters_of_run, record_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class PageJob:
 
     experiment: Train
     record: str
+    device: torch.device
     checkpoint: dict[str, Any]
     """Arguments of :func:`gdlib.train.train` by which an interrupted training goes on."""
     progress: Progress
@@ -62,7 +63,7 @@ class PageJob:
         record = record_of(
             self.experiment,
             self.started,
-            torch.device("cpu"),
+            self.device,
             data=described | sizes,
             model={"name": self.experiment.model, "parameters": parameters_of_run(networks)},
             runs=runs,
@@ -90,14 +91,17 @@ def begin(page: str, namespace: Mapping[str, Any]) -> PageJob:
     assert issubclass(kind, Train)
     _refuse_others(namespace, [*kind.parameters(), *PLACES])
     experiment = kind.from_parameters(namespace)
+    device = device_of(experiment.device)
+    torch.backends.cudnn.benchmark = device.type == "cuda"  # the record says so
     record, folder = namespace.get("record", ""), namespace.get("checkpoint_dir", "")
     records.probe(record, experiment.model_dump())
     checkpoint: dict[str, Any] = {}
     if folder:
         checkpoint["checkpoint"] = Path(folder) / f"{experiment.identity()}.pt"
-        checkpoint["checkpoint_every"] = 10
+        # an epoch of images takes minutes on a CPU
+        checkpoint["checkpoint_every"] = 10 if experiment.model == "mlp" else 1
         checkpoint["identity"] = f"{page} {experiment.identity()}"
-    return PageJob(experiment, record, checkpoint, Progress(experiment.epochs, "epoch"))
+    return PageJob(experiment, record, device, checkpoint, Progress(experiment.epochs, "epoch"))
 
 
 def _refuse_others(namespace: Mapping[str, Any], known: Sequence[str]) -> None:
