@@ -9,6 +9,7 @@ from study.experiment.base import PLACES, Experiment
 from study.experiment.cost import StepCost
 from study.experiment.cross_validation import CrossValidation
 from study.experiment.described import parameter_cell, parameter_table
+from study.experiment.images import LongTailed, WrongLabels
 from study.experiment.mistakes import explanation, nearest
 from study.experiment.train import Curriculum, FeaturePlane, Mnist, Run, Train
 from study.experiment.types import OneOf
@@ -20,11 +21,13 @@ __all__ = [
     "Curriculum",
     "Experiment",
     "FeaturePlane",
+    "LongTailed",
     "Mnist",
     "OneOf",
     "Run",
     "StepCost",
     "Train",
+    "WrongLabels",
     "parameter_cell",
     "explanation",
     "nearest",
@@ -33,6 +36,15 @@ __all__ = [
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
     kind.notebook: kind
-    for kind in (Train, Mnist, Curriculum, FeaturePlane, CrossValidation, StepCost)
+    for kind in (
+        Train,
+        Mnist,
+        Curriculum,
+        FeaturePlane,
+        CrossValidation,
+        StepCost,
+        WrongLabels,
+        LongTailed,
+    )
 }
 """The kind of experiment that each notebook carries out, by the notebook's name."""

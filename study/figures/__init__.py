@@ -21,6 +21,7 @@ from study.figures.style import (
     use_style,
     variant_styles,
 )
+from study.methods import method_name
 
 __all__ = [
     "accuracy_against_calibration",
@@ -39,6 +40,7 @@ __all__ += [
     "dots",
     "easiest_and_hardest",
     "feature_planes",
+    "method_name",
     "not_run",
     "order_colors",
     "variant_styles",

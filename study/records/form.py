@@ -116,6 +116,8 @@ _ACCURACIES = ("test_accuracy", "train_accuracy")
 FORMS: Mapping[str, Form] = {
     "train": Form(_STACKED, _ACCURACIES),
     "mnist": Form(_STACKED, _ACCURACIES),
+    "long-tailed": Form(_STACKED, _ACCURACIES),
+    "wrong-labels": Form(_STACKED, _ACCURACIES),
     "curriculum": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),

@@ -2,6 +2,7 @@
 
 from study.run.cost import measure_cost
 from study.run.cross_validation import cross_validate, order_of_parts
+from study.run.images import small_network
 from study.run.page import begin, curves
 from study.run.training import load, train_stack
 
@@ -12,5 +13,6 @@ __all__ = [
     "load",
     "measure_cost",
     "order_of_parts",
+    "small_network",
     "train_stack",
 ]
