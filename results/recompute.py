@@ -89,8 +89,8 @@ KINDS = {
         ],
         3,
     ),
-    "long-tailed": ([r"cifar10-long-tailed/(small-step)?"], 3),
-    "wrong-labels": ([r"cifar10n/(?:beta|loss)-(\w+)-seed"], 3),
+    "long-tailed": ([r"long-tailed/(small-step)?"], 3),
+    "wrong-labels": ([r"wrong-labels/(?:beta|loss)-(\w+)-seed"], 3),
     "uci-tables": ([r"(uci|uci-adam)/(?:table|together)-"], 10),
     "uci-layers": ([r"(iris-depth|iris-depth-adam)/depth-"], 10),
     "large-margin": (

@@ -49,6 +49,12 @@ WORDS: Mapping[str, Mapping[Hashable, str]] = {
     "normalization": {"unit": "pixels 0 to 1", "none": "pixels 0 to 255"},
     "width": {1.0: "", 2.0: "width 2"},
     "units": {0: "linear model", 50: "perceptron"},
+    "labels": {
+        "clean": "no wrong labels",
+        "aggregate": "9 % wrong labels",
+        "random1": "17 % wrong labels",
+        "worst": "40 % wrong labels",
+    },
     "weight_decay": {0.0: "no weight decay", 5e-4: "weight decay"},
 }
 """What a reader calls the values of these columns."""

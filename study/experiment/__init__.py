@@ -9,6 +9,7 @@ from study.experiment.base import PLACES, Experiment
 from study.experiment.cost import StepCost
 from study.experiment.cross_validation import CrossValidation
 from study.experiment.described import parameter_cell, parameter_table
+from study.experiment.images import LongTailed, WrongLabels
 from study.experiment.mistakes import explanation, nearest
 from study.experiment.train import Cifar, FeaturePlane, HowSure, Mnist, Run, Samples, Train
 from study.experiment.types import OneOf
@@ -21,12 +22,14 @@ __all__ = [
     "Experiment",
     "FeaturePlane",
     "HowSure",
+    "LongTailed",
     "Mnist",
     "OneOf",
     "Run",
     "Samples",
     "StepCost",
     "Train",
+    "WrongLabels",
     "parameter_cell",
     "explanation",
     "nearest",
@@ -35,6 +38,17 @@ __all__ = [
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
     kind.notebook: kind
-    for kind in (Train, Mnist, HowSure, Cifar, Samples, FeaturePlane, CrossValidation, StepCost)
+    for kind in (
+        Train,
+        Mnist,
+        HowSure,
+        Cifar,
+        Samples,
+        FeaturePlane,
+        WrongLabels,
+        LongTailed,
+        CrossValidation,
+        StepCost,
+    )
 }
 """The kind of experiment that each notebook carries out, by the notebook's name."""

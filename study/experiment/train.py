@@ -52,7 +52,7 @@ _NORMALIZATION = (
     "of the inputs: unit ([0, 1]), standard (mean 0, deviation 1), "
     "channel (the same for each colour) or none"
 )
-_IMBALANCE = (
+IMBALANCE = (
     "size of the first class over that of the last, "
     "the sizes between them falling exponentially; 1 for all samples"
 )
@@ -145,7 +145,7 @@ class Train(Experiment):
             description="training samples kept, as many of each class; 0 for all",
         ),
     ] = 0
-    imbalance: Annotated[float, Field(ge=1, le=1e6, description=_IMBALANCE)] = 1.0
+    imbalance: Annotated[float, Field(ge=1, le=1e6, description=IMBALANCE)] = 1.0
     label_noise: Annotated[
         NotNegative, Field(lt=1, description="share of the training samples that get a wrong label")
     ] = 0.0
@@ -329,7 +329,7 @@ class Cifar(Train):
     }
 
     model: Annotated[
-        str, OneOf(tuple(models.IMAGE_NETWORKS)), Field(description="an image network")
+        str, OneOf(tuple(networks.IMAGE_NETWORKS)), Field(description="an image network")
     ] = "fast"
     width: Width = 0.125
     betas: Betas = (20.0, 1.0, 0.1)

@@ -22,6 +22,7 @@ from study.figures.style import (
     use_style,
     variant_styles,
 )
+from study.methods import method_name
 
 __all__ = [
     "accuracy_against_calibration",
@@ -41,6 +42,7 @@ __all__ += [
     "easiest_and_hardest",
     "feature_planes",
     "fifths",
+    "method_name",
     "not_run",
     "order_colors",
     "variant_styles",

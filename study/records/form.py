@@ -119,6 +119,8 @@ FORMS: Mapping[str, Form] = {
     "how-sure": Form(_STACKED, _ACCURACIES),
     "cifar": Form(_STACKED, _ACCURACIES),
     "samples": Form(_STACKED, _ACCURACIES),
+    "long-tailed": Form(_STACKED, _ACCURACIES),
+    "wrong-labels": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),
     "cost": Form(_TIMED, ("step_seconds", "criterion_seconds")),

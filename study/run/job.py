@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gdlib.models import RunModel
-from study import records
+from study import data, records
 from study.experiment import Experiment
 from study.records import provenance
 
@@ -67,6 +67,21 @@ def name_of(device: torch.device) -> str:
 def parameters_of_run(model: RunModel) -> int:
     """Count the parameters of one run of a stack."""
     return sum(parameter.numel() for parameter in model.parameters()) // model.runs
+
+
+def described(dataset: data.Dataset) -> dict[str, Any]:
+    """Say for a record which data these are."""
+    described: dict[str, Any] = {
+        "name": dataset.name,
+        "source": dataset.source,
+        "copy": dataset.copy,
+        "train": len(dataset.train),
+        "valid": len(dataset.valid or ()),
+        "test": len(dataset.test),
+    }
+    if dataset.wrong_labels:
+        described["wrong_labels"] = dataset.wrong_labels
+    return described
 
 
 def record_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,13 @@ import torch
 from torch import Tensor
 
 from gdlib.models import RunModel
-from study import data, records
+from gdlib.train import RunLoss
+from study import data, networks, records
 from study.experiment import EXPERIMENTS, PLACES, Train, nearest
-from study.run.job import Progress, device_of, parameters_of_run, record_of
+from study.losses import parse
+from study.objective import Balanced, StackLoss
+from study.run.images import batches, outputs_of
+from study.run.job import Progress, described, device_of, parameters_of_run, record_of
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,41 @@ class PageJob:
     """Arguments of :func:`gdlib.train.train` by which an interrupted training goes on."""
     progress: Progress
     started: float = field(default_factory=time.perf_counter)
+
+    def loss(self, stack: RunModel, dataset: data.Dataset) -> RunLoss:
+        """Make the loss that is asked for by its name, such as ``"gce 0.7"``, for a stack."""
+        kept = StackLoss(
+            parse(self.experiment.loss),
+            dataset.classes,
+            counts=torch.bincount(dataset.train.labels, minlength=dataset.classes),
+            runs=stack.runs,
+            features=networks.class_vectors(stack).shape[2],
+        )
+        return RunLoss(kept)
+
+    def decision(self, dataset: data.Dataset) -> Callable[[Tensor], Tensor]:
+        """Give the decision that a loss for classes of unequal size asks for."""
+        counts = torch.bincount(dataset.train.labels, minlength=dataset.classes)
+        loss = parse(self.experiment.loss)
+        return Balanced(loss.name, *loss.numbers, counts).decide
+
+    def batches(self, dataset: data.Dataset) -> dict[str, Any]:
+        """Say what a step sees; images are cropped, mirrored and normalised there."""
+        return batches(self.experiment, dataset)
+
+    def predict(
+        self,
+        networks: RunModel,
+        dataset: data.Dataset,
+        split: data.Split,
+        *,
+        features: bool = False,
+    ) -> Tensor:
+        """Compute the outputs of a stack on a split; or, with ``features``, what it makes them of.
+
+        Images are normalised as in the training, and not augmented.
+        """
+        return outputs_of(self.experiment, dataset, networks, split, features=features)
 
     def finish(
         self,
@@ -54,17 +93,11 @@ class PageJob:
             run | {**measured, "curves": curves_of(history, index)}
             for index, (run, measured) in enumerate(zip(planned, final, strict=True))
         ]
-        described = {"name": dataset.name, "source": dataset.source, "copy": dataset.copy}
-        sizes = {
-            "train": len(dataset.train),
-            "valid": len(dataset.valid or ()),
-            "test": len(dataset.test),
-        }
         record = record_of(
             self.experiment,
             self.started,
             self.device,
-            data=described | sizes,
+            data=described(dataset),
             model={"name": self.experiment.model, "parameters": parameters_of_run(networks)},
             runs=runs,
             epochs_done=history[-1]["epoch"],

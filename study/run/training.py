@@ -13,11 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gdlib.models import ModuleStack, RunModel, StackedMLP
+from gdlib.models import RunModel, StackedMLP
 from gdlib.schedules import ConfidenceFeedback, Schedule
-from gdlib.train import RunLoss, predict, train
+from gdlib.train import RunLoss, train
 from study import data, networks, records
-from study.data import augmentation
 from study.data.images import IMAGES
 from study.experiment import Run, Train
 from study.losses import parse
@@ -30,10 +29,9 @@ from study.measures import (
     target_angles,
 )
 from study.objective import Balanced, GradientDecay, StackLoss
-from study.run.job import Progress, device_of, parameters_of_run, record_of
+from study.run.images import batches, outputs_of, whiten
+from study.run.job import Progress, described, device_of, parameters_of_run, record_of
 from study.run.page import curves_of
-
-_IMAGES_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # in an evaluation
 
 MeasureRuns = Callable[[RunModel, data.Dataset, int], Mapping[str, Tensor]]
 """Measures more after each epoch: tensors ``[R, ...]`` for the history.
@@ -74,7 +72,7 @@ def train_stack(
     steps_per_epoch = math.ceil(len(dataset.train) / experiment.batch_size)
     runs = experiment.runs(steps_per_epoch)
     model = _model(experiment, dataset, [run.seed for run in runs]).to(device)
-    _whiten(model, dataset)
+    whiten(model, dataset)
     if experiment.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     counts = torch.bincount(dataset.train.labels.cpu(), minlength=dataset.classes)
@@ -94,7 +92,7 @@ def train_stack(
             seeds=[run.seed for run in runs],
             measure=partial(_measure, evaluation, progress, measure),
             **_updates(experiment),
-            **_batches(experiment, dataset),
+            **batches(experiment, dataset),
             **_checkpoint(experiment, dataset, checkpoint_dir),
         )
 
@@ -106,7 +104,7 @@ def train_stack(
         experiment,
         started,
         device,
-        data=_described(dataset),
+        data=described(dataset),
         model={"name": experiment.model, "parameters": parameters_of_run(model)},
         runs=[
             run.values() | {**measured[index], "curves": curves_of(history, index), **added[index]}
@@ -128,64 +126,15 @@ class Evaluation:
 
     def logits(self, split: data.Split) -> Tensor:
         """Compute what the loss, and so the probability of a run, is made of, ``[R, N, C]``."""
-        return self.objective.logits(self._predict(split))
+        return self.objective.logits(outputs_of(self.experiment, self.dataset, self.model, split))
 
     def features(self, split: data.Split) -> Tensor:
         """Compute the inputs of the last layer, ``[R, N, D]``."""
-        return self._predict(split, features=True)
+        return outputs_of(self.experiment, self.dataset, self.model, split, features=True)
 
     def class_vectors(self) -> Tensor:
         """Return the vectors of the last layer that stand for the classes, ``[R, C, D]``."""
         return networks.class_vectors(self.model).detach()
-
-    def _predict(self, split: data.Split, *, features: bool = False) -> Tensor:
-        if self.experiment.model == "mlp":
-            return predict(self.model, split.inputs, features=features)
-        return predict(
-            self.model,
-            split.inputs,
-            features=features,
-            prepare=partial(_normalized, self.experiment, self.dataset),
-            precision=self.experiment.precision,
-            batch_size=_IMAGES_AT_A_TIME[self.device.type],
-        )
-
-
-def _normalized(experiment: Train, dataset: data.Dataset, images: Tensor) -> Tensor:
-    """Make of images ``[..., C, H, W]`` what the model sees."""
-    inputs = dataset.normalize(images)
-    if not experiment.channels_last:
-        return inputs
-    return inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs)
-
-
-def _augmented(
-    experiment: Train, dataset: data.Dataset, images: Tensor, draws: Tensor | None
-) -> Tensor:
-    """Augment the batch ``[S, B, C, H, W]`` of each seed, then normalise it."""
-    if draws is not None:
-        images = augmentation.apply(images, draws, augmentation.PADDING[experiment.augmentation])
-    return _normalized(experiment, dataset, images)
-
-
-def _draws(experiment: Train, samples: int, epoch: int) -> Tensor:
-    """Draw the crops and flips of an epoch, ``[S, N, 3]``."""
-    return augmentation.draw_epoch(
-        experiment.augmentation, samples, experiment.batch_size, seeds=experiment.seeds, epoch=epoch
-    )
-
-
-def _batches(experiment: Train, dataset: data.Dataset) -> dict[str, Any]:
-    """Say how many samples a step sees, and how images are augmented and normalised."""
-    if experiment.model == "mlp":
-        prepare = None
-    else:
-        prepare = partial(_augmented, experiment, dataset)
-    if experiment.augmentation == "none":
-        draws = None
-    else:
-        draws = partial(_draws, experiment, len(dataset.train))
-    return {"batch_size": experiment.batch_size, "prepare": prepare, "draws": draws}
 
 
 def _updates(experiment: Train) -> dict[str, Any]:
@@ -309,30 +258,6 @@ def _balanced(evaluation: Evaluation, beta: float, counts: Tensor) -> Balanced:
     if isinstance(objective, StackLoss) and isinstance(objective.loss, Balanced):
         return objective.loss
     return Balanced("", beta, counts).to(evaluation.device)
-
-
-def _described(dataset: data.Dataset) -> dict[str, Any]:
-    """Say for a record which data these are."""
-    described: dict[str, Any] = {
-        "name": dataset.name,
-        "source": dataset.source,
-        "copy": dataset.copy,
-        "train": len(dataset.train),
-        "valid": len(dataset.valid or ()),
-        "test": len(dataset.test),
-    }
-    if dataset.wrong_labels:
-        described["wrong_labels"] = dataset.wrong_labels
-    return described
-
-
-def _whiten(model: RunModel, dataset: data.Dataset) -> None:
-    """Fit the first layer of small image networks to the first images."""
-    if not isinstance(model, ModuleStack):
-        return
-    for network in model.copies:
-        if isinstance(network, networks.FastNetwork):
-            network.whiten(dataset.normalize(dataset.train.inputs[:5_000]))
 
 
 def _schedule(experiment: Train, run: Run, steps_per_epoch: int) -> Schedule:

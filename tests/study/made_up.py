@@ -283,7 +283,9 @@ PEOPLE_ACCURACY = {
 
 def labels_of_people(**settings) -> pd.DataFrame:
     """Labels as people gave them, some of them wrong: B6 holds."""
-    constant = images(**FAST | {"seeds": 3, "campaign": "cifar10n", "labels": "worst"} | settings)
+    constant = images(
+        **FAST | {"seeds": 3, "campaign": "wrong-labels", "labels": "worst"} | settings
+    )
     constant = constant[constant["schedule"] == "1"]
     runs = pd.concat([constant] * len(PEOPLE_ACCURACY), ignore_index=True)
     name = pd.Series(np.repeat(list(PEOPLE_ACCURACY), len(constant)))

@@ -561,7 +561,7 @@ def test_of_other_losses_older_runs_stop_deciding_part_by_part(claim, newer, res
         ("A5", made_up.trained()),
         ("A7", made_up.steps(repetitions=4)),
         ("E4", pd.DataFrame()),
-        ("E6", fast(campaign="cifar10n", labels="worst")),
+        ("E6", fast(campaign="wrong-labels", labels="worst")),
         ("B6", made_up.labels_of_people(labels="clean")),
     ],
 )

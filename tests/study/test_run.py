@@ -22,6 +22,7 @@ from study.data.sets import Normalizer
 from study.experiment import Train
 from study.networks import fast
 from study.objective import GradientDecay
+from study.run import images as images_of_runs
 from study.run import train_stack, training
 from study.run.job import Progress
 from tests.study.small import small_train
@@ -548,7 +549,7 @@ def test_bytes_are_cropped_before_they_are_normalised():
     corner = torch.zeros(1, 1, 3, dtype=torch.long)
     expected = torch.full((4, 4), -3.5)  # black
     expected[2:, 2:] = 0.0
-    found = training._augmented(experiment, dataset, images, corner)
+    found = images_of_runs._augmented(experiment, dataset, images, corner)
     assert torch.equal(found[0, 0, 0], expected)
 
 
@@ -559,7 +560,7 @@ def test_the_small_network_is_whitened_by_its_training_images(monkeypatch):
         for _ in range(2)
     )
     made = data.Dataset("digits", train, None, test, tuple("0123456789"), "embedded", "x")
-    monkeypatch.setattr(training, "_load", lambda experiment: made)
+    monkeypatch.setattr(training, "load", lambda experiment: made)
     kept = []
 
     def finish(model, dataset, history):
