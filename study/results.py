@@ -9,7 +9,7 @@ joined by the columns ``job`` and ``run``::
     from study import results
 
     runs = results.read("mnist")       # with the parameters of their jobs
-    curves = results.curves("mnist").merge(runs, on=["job", "run"])
+    curves = results.curves("mnist").merge(runs[["job", "run", "activation", "schedule", "seed"]])
 
 A job writes a file of its own, whole or not at all, and :func:`collect` folds such files into the
 tables of their campaign.
