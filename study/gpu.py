@@ -290,10 +290,10 @@ def check_losses(device: str) -> Iterator[dict[str, Any]]:
             row: dict[str, Any] = {"loss": name, "type": str(dtype), "tolerance": tolerance}
             try:
                 there = [one.to(device) for one in given]
-                found = _value_and_gradient(make().to(device), there, labels.to(device))
+                made = _value_and_gradient(make().to(device), there, labels.to(device))
                 apart = [
                     float((a - b).abs().max() / (b.abs().max() + 1e-12))
-                    for a, b in zip(found, wanted, strict=True)
+                    for a, b in zip(made, wanted, strict=True)
                 ]
                 row |= {"value": apart[0], "gradient": apart[1], "ok": max(apart) < tolerance}
             except Exception as error:  # whatever a driver raises
@@ -388,17 +388,17 @@ def check_ways(
         start = torch.cat([one.detach().double().flatten() for one in stack.parameters()])
         reference = fit("cpu", runs=runs, dtype=torch.float64, **sizes)
         way_gone = (reference - start).norm()
-        found: dict[str, Tensor] = {}
+        ends: dict[str, Tensor] = {}
         for name, (kind, alone, switches) in WAYS.items():
             row: dict[str, Any] = {"model": model, "way": name, "tolerance": _OF_WAYS[kind]}
             try:
                 dtype = torch.float64 if kind == "float64" else torch.float32
                 with without_tf32():
-                    found[name] = fit(device, runs=runs, dtype=dtype, **sizes, **switches)
-                row["distance"] = float((found[name] - reference).norm() / way_gone)
+                    ends[name] = fit(device, runs=runs, dtype=dtype, **sizes, **switches)
+                row["distance"] = float((ends[name] - reference).norm() / way_gone)
                 row["ok"] = row["distance"] < _OF_WAYS[kind]
-                if alone in found:
-                    row["from one by one"] = float((found[name] - found[alone]).norm() / way_gone)
+                if alone in ends:
+                    row["from one by one"] = float((ends[name] - ends[alone]).norm() / way_gone)
                     row["ok"] &= row["from one by one"] < _OF_WAYS["recorded"]
             except Exception as error:  # whatever a driver raises
                 row |= {"error": _first_line(error), "ok": False}
