@@ -12,21 +12,19 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c '
 	2>/dev/null && { echo $$p; break; }; done)
 
 CAMPAIGN ?= quick
-# which jobs of it, by name or pattern; and whether they are trained anew, beside the tables
+# which jobs of it, by name or pattern; and whether they are trained anew, beside the records
 ONLY ?=
 FRESH ?=
 override FRESH := $(filter-out 0 no No false False off Off,$(FRESH))
 # where `make bench` writes its numbers, in a folder for the processor; results/benchmarks is what the book shows
 INTO ?= build/benchmarks
-# what `make gpu` trains, for how many minutes now and later, from which data, and where its archive goes
-DATA ?= $(GDLIB_DATA)
-MINUTES ?= 25
-MORE ?= 0
-GPU_CAMPAIGNS ?= cifar fast-angular cifar10
-GPU_INTO ?= build/gpu
+# where `make gpu` finds the sets that study.gpu has unpacked, for how many seconds it trains, and where its archive goes
+DATA ?= build/gpu/data
+BUDGET ?= 600
+GPU_INTO ?= build/gpu/out
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 # recipes read these from their environment: a shell never reads them as commands
-export CAMPAIGN ONLY FRESH CORES INTO DATA MINUTES MORE GPU_CAMPAIGNS GPU_INTO
+export CAMPAIGN ONLY FRESH CORES INTO DATA BUDGET GPU_INTO
 # one torch thread in every process: contended loops are several times slower
 export OMP_NUM_THREADS ?= 1
 export PYTHONUTF8 = 1
@@ -85,19 +83,19 @@ format: $(STAMP) ## let ruff put code and notebooks into shape
 types: $(STAMP) ## mypy on gdlib and study
 	$(BIN)/mypy
 
-reproduce: $(STAMP) ## run what is missing of a campaign, and put it into its tables: make reproduce CAMPAIGN=mnist [ONLY='relu-*' FRESH=1 CORES=2]; FRESH trains it anew and compares
+reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [ONLY='relu-*' FRESH=1 CORES=2]; FRESH trains it anew and compares
 	@case "$$CORES" in all | [1-9]*) ;; *) echo "CORES says how many jobs run at a time, as in CORES=2; got '$$CORES'"; exit 1;; esac
 	status=0; $(BIN)/snakemake --cores "$$CORES" --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) \
 		--config "campaign=$$CAMPAIGN" "only=$$ONLY" "fresh=$$FRESH" || status=$$?; \
-	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; \
-	else $(BIN)/python -m study.campaign collect "$$CAMPAIGN" || status=$$?; fi; exit $$status
+	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; fi; exit $$status
 
 bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
 	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done
 	@echo "== goals"; $(BIN)/python -m benchmarks.summary "$$INTO"
 
-gpu: ## train what is missing on a GPU that is there for a while: make gpu DATA=data MINUTES=25 [MORE=0 GPU_CAMPAIGNS="cifar cifar10"]
-	$(if $(DATA),GDLIB_DATA="$$DATA") $(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m study.gpu --minutes "$$MINUTES" --more "$$MORE" --into "$$GPU_INTO" $$GPU_CAMPAIGNS
+gpu: ## check a GPU, then train there what study/gpu.py lists: make gpu DATA=build/gpu/data BUDGET=600 [GPU_INTO=build/gpu/out]
+	python=$(if $(wildcard $(BIN)/python),$(BIN)/python,python3); $$python -m study.gpu check --out "$$GPU_INTO"; \
+	$$python -m study.gpu train --data "$$DATA" --out "$$GPU_INTO" --seconds "$$BUDGET"
 
 clean: ## remove what the commands made, except .venv, build/gpu and what was measured; checkpoints go too
 	if [ -d build ]; then find build -mindepth 1 -maxdepth 1 -not -name gpu -not -name results -exec rm -rf {} +; fi

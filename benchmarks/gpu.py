@@ -169,7 +169,7 @@ def steps() -> list[Row]:
         goal: dict[str, Any] = {"goal": "P6", "limit": 150.0} if best else {}
         middle = sorted(ours)[len(ours) // 2]
         rows.append(Row(name, "", "seconds", middle, min(ours), max(ours), len(ours), **goal))
-        for loop in loops if "ResNet18" in name else ():
+        for loop in () if "model" in WAYS[name] else loops:
             goal = {"goal": "P6", "limit": 3.0} if best and loop == "DataLoader" else {}
             texts = {"against": f"eager loop, {loop}", "unit": "s for a run of 200 epochs"}
             texts |= {"what": name, "group": "gpu"}

@@ -6,11 +6,11 @@
     python -m study.gpu train --data /tmp/data --out /tmp/out --seconds 600
 
 ``check`` compares every loss, and every way of training, with float64 on the CPU. ``train`` makes
-the stacks of :func:`stacks` in their order, which is the order of their value, by
-:func:`study.run.train_stack`, as everywhere. A stack is one seed, or a few, with every method, so
-that a cut leaves complete pairs. A stack whose data are not there yet waits for its turn; one that
-would not end in time is left. After each stack ``records.tar.gz`` is written anew in ``--out``,
-with the log. ``--tiny`` rehearses all of it on a CPU in seconds.
+the stacks of :func:`stacks` in their order by :func:`study.run.train_stack`, as everywhere. A stack
+is one seed, or a few, with every method, so that a cut leaves complete pairs. A stack whose data
+are not there yet waits for its turn; one that would not end in time is left. After each stack
+``records.tar.gz`` is written anew in ``--out``, with the log. ``--tiny`` rehearses all of it on a
+CPU in seconds.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from subprocess import run as run_command
@@ -288,10 +289,10 @@ def check_losses(device: str) -> Iterator[dict[str, Any]]:
             row: dict[str, Any] = {"loss": name, "type": str(dtype), "tolerance": tolerance}
             try:
                 there = [one.to(device) for one in given]
-                found = _value_and_gradient(make().to(device), there, labels.to(device))
+                made = _value_and_gradient(make().to(device), there, labels.to(device))
                 apart = [
                     float((a - b).abs().max() / (b.abs().max() + 1e-12))
-                    for a, b in zip(found, wanted, strict=True)
+                    for a, b in zip(made, wanted, strict=True)
                 ]
                 row |= {"value": apart[0], "gradient": apart[1], "ok": max(apart) < tolerance}
             except Exception as error:  # whatever a driver raises
@@ -386,17 +387,17 @@ def check_ways(
         start = torch.cat([one.detach().double().flatten() for one in stack.parameters()])
         reference = fit("cpu", runs=runs, dtype=torch.float64, **sizes)
         way_gone = (reference - start).norm()
-        found: dict[str, Tensor] = {}
+        ends: dict[str, Tensor] = {}
         for name, (kind, alone, switches) in WAYS.items():
             row: dict[str, Any] = {"model": model, "way": name, "tolerance": _OF_WAYS[kind]}
             try:
                 dtype = torch.float64 if kind == "float64" else torch.float32
                 with without_tf32():
-                    found[name] = fit(device, runs=runs, dtype=dtype, **sizes, **switches)
-                row["distance"] = float((found[name] - reference).norm() / way_gone)
+                    ends[name] = fit(device, runs=runs, dtype=dtype, **sizes, **switches)
+                row["distance"] = float((ends[name] - reference).norm() / way_gone)
                 row["ok"] = row["distance"] < _OF_WAYS[kind]
-                if alone in found:
-                    row["from one by one"] = float((found[name] - found[alone]).norm() / way_gone)
+                if alone in ends:
+                    row["from one by one"] = float((ends[name] - ends[alone]).norm() / way_gone)
                     row["ok"] &= row["from one by one"] < _OF_WAYS["recorded"]
             except Exception as error:  # whatever a driver raises
                 row |= {"error": _first_line(error), "ok": False}
@@ -409,7 +410,13 @@ without_tf32 = partial(torch.backends.cudnn.flags, enabled=True, allow_tf32=Fals
 
 def check(device: str, out: Path, *, tiny: bool = False) -> bool:
     """Write ``gate.json``: versions, device, and each comparison; say whether all are right."""
-    gate: dict[str, Any] = {"versions": _versions(), "device": _name(device)}
+    name = torch.cuda.get_device_name() if device == "cuda" else device
+    versions = {"python": sys.version.split()[0], "torch": torch.__version__}
+    if find_spec("triton"):
+        versions["triton"] = metadata.version("triton")
+    if device == "cuda":
+        versions |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
+    gate: dict[str, Any] = {"versions": versions, "device": name}
     sizes: dict[str, Any] = {"batch_size": 12, "width": 0.125, "runs": 1} if tiny else {}
     for part, rows in (("losses", check_losses(device)), ("ways", check_ways(device, **sizes))):
         gate[part] = []
@@ -454,7 +461,6 @@ def train_stacks(
     seconds: float,
     device: str,
     tiny: bool = False,
-    recorded: bool = True,
     each: Callable[..., Iterable[dict[str, Any]]] = map,
 ) -> list[str]:
     """Train stacks in their order as their data arrive, until the time is over; name those done.
@@ -473,8 +479,7 @@ def train_stacks(
             break
         stack = here[0]
         left.remove(stack)
-        changes = {"device": device, "cuda_graph": stack.experiment.cuda_graph and recorded}
-        experiment = stack.experiment.model_copy(update=changes)
+        experiment = stack.experiment.model_copy(update={"device": device})
         started = time.monotonic()
         try:
             name = experiment.dataset
@@ -543,21 +548,6 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _versions() -> dict[str, str]:
-    versions = {"python": sys.version.split()[0], "torch": torch.__version__}
-    if torch.cuda.is_available():
-        versions |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
-    try:
-        versions["triton"] = metadata.version("triton")
-    except metadata.PackageNotFoundError:
-        pass
-    return versions
-
-
-def _name(device: str) -> str:
-    return torch.cuda.get_device_name(device) if device == "cuda" else device
-
-
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
@@ -584,7 +574,6 @@ def main(given: Sequence[str] | None = None) -> None:
         if part == "train":
             one.add_argument("--data", type=Path, required=True)
             one.add_argument("--seconds", type=float, required=True)
-            one.add_argument("--one-by-one", action="store_true", help="record no step")
     options = parser.parse_args(given)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stdout)
     if options.part == "pack":
@@ -602,11 +591,8 @@ def main(given: Sequence[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if options.part == "check":
         sys.exit(0 if check(options.device, options.out, tiny=options.tiny) else 1)
-    with ExitStack() as stack:
-        logging.getLogger().addHandler(logging.FileHandler(options.out / "train.log"))
-        pool = stack.enter_context(
-            ProcessPoolExecutor(_processes(), get_context("spawn"), _one_thread)
-        )
+    logging.getLogger().addHandler(logging.FileHandler(options.out / "train.log"))
+    with ProcessPoolExecutor(_processes(), get_context("spawn"), _one_thread) as pool:
         done = train_stacks(
             stacks(tiny=options.tiny),
             options.data,
@@ -614,7 +600,6 @@ def main(given: Sequence[str] | None = None) -> None:
             seconds=options.seconds,
             device=options.device,
             tiny=options.tiny,
-            recorded=not options.one_by_one,
             each=partial(_side_by_side, pool),
         )
     _log.info("%d stacks have their record", len(done))

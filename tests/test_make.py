@@ -11,10 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Stands for every program of the environment: says how it was called and what it was told.
+# Stands for every program of the environment: says how it was called.
 STUB = """\
 #!/bin/bash
-printf '%s\\n' "${0##*/} $*" "data=${GDLIB_DATA:-}" >> calls
+printf '%s\\n' "${0##*/} $*" >> calls
 """
 
 
@@ -49,37 +49,33 @@ def make(project: Path, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("attack", ["x; touch PWNED", 'x"; touch PWNED; "', "`touch PWNED`", "'"])
 def test_what_make_is_given_is_never_a_command(project: Path, attack: str) -> None:
-    names = ("CAMPAIGN", "ONLY", "FRESH", "INTO", "DATA", "MINUTES", "MORE", "GPU_INTO")
+    names = ("CAMPAIGN", "ONLY", "FRESH", "INTO", "DATA", "BUDGET", "GPU_INTO")
     given = [f"{name}={attack}" for name in names]
     calls = make(project, "reproduce", *given, f"CORES=1{attack}")
     assert calls[0].startswith(f"snakemake --cores 1{attack} --keep-going")
     assert f"--config campaign={attack} only={attack} fresh={attack}" in calls[0]
     assert f"python -m benchmarks.sweep --into {attack}" in make(project, "bench", *given)
-    calls = make(project, "gpu", *given, "GPU_CAMPAIGNS=a b")
-    assert calls == [
-        f"python -m study.gpu --minutes {attack} --more {attack} --into {attack} a b",
-        f"data={attack}",
+    assert make(project, "gpu", *given) == [
+        f"python -m study.gpu check --out {attack}",
+        f"python -m study.gpu train --data {attack} --out {attack} --seconds {attack}",
     ]
     assert not (project / "PWNED").exists()
 
 
-def test_the_folder_of_the_data_is_kept_unless_another_is_named(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("GDLIB_DATA", "DATA"):  # make exports the second to the tests that it runs
-        monkeypatch.delenv(name, raising=False)
-    assert make(project, "gpu")[1] == "data="
-    monkeypatch.setenv("GDLIB_DATA", "/sets")
-    assert make(project, "gpu")[1] == "data=/sets"
-    assert make(project, "gpu", "DATA=other")[1] == "data=other"
+def test_nothing_is_trained_on_a_gpu_that_computes_something_else(project: Path) -> None:
+    program = project / ".venv" / "bin" / "python"
+    program.write_text(STUB + "[[ $* != *check* ]]\n", encoding="utf-8")
+    with pytest.raises(AssertionError):
+        make(project, "gpu")
+    calls = (project / "calls").read_text(encoding="utf-8")
+    assert calls == "python -m study.gpu check --out build/gpu/out\n"
 
 
-def test_cleaning_leaves_what_was_measured(project: Path) -> None:
-    measured = ("build/gpu/records", "build/results/mnist")
-    for name in (*measured, "build/mnist/checkpoints", "_build/html"):
+def test_cleaning_leaves_what_came_from_a_gpu(project: Path) -> None:
+    for name in ("build/gpu/records", "build/mnist/checkpoints", "_build/html"):
         (project / name).mkdir(parents=True)
     make(project, "clean")
-    assert {path.name for path in (project / "build").iterdir()} == {"gpu", "results"}
+    assert [path.name for path in (project / "build").iterdir()] == ["gpu"]
     assert (project / "build" / "gpu" / "records").is_dir()
     assert not (project / "_build").exists()
 
@@ -97,8 +93,8 @@ def test_without_cores_nothing_waits_for_one(project: Path, cores: str) -> None:
 @pytest.mark.parametrize("off", ["", "0", "no", "false", "False", "off"])
 def test_a_campaign_that_is_not_trained_anew_is_not_compared(project: Path, off: str) -> None:
     calls = make(project, "reproduce", "CAMPAIGN=mnist", f"FRESH={off}")
+    assert len(calls) == 1, "no `agree` after Snakemake"
     assert calls[0].endswith("--config campaign=mnist only= fresh=")
-    assert calls[2] == "python -m study.campaign collect mnist", "what was trained becomes rows"
     calls = make(project, "reproduce", "CAMPAIGN=mnist", "FRESH=1")
     assert calls[0].endswith("fresh=1")
-    assert calls[2] == "python -m study.campaign agree mnist ", "and is not collected"
+    assert calls[1] == "python -m study.campaign agree mnist "

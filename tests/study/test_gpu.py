@@ -6,7 +6,6 @@ import itertools
 import json
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ from study.experiment import Train
 from study.records import files
 
 
-def images(name: str, samples: int = 320) -> data.Dataset:
+def images(name: str, samples: int = 240) -> data.Dataset:
     """A small set in the shape of the large ones; pictures of slopes, with some noise."""
     generator = torch.Generator().manual_seed(0)
     slopes = torch.arange(32)[:, None] * 3 + torch.arange(32) * 2
@@ -27,7 +26,7 @@ def images(name: str, samples: int = 320) -> data.Dataset:
     noise = torch.randint(0, 9, (samples, 3, 32, 32), generator=generator)
     pixels = (slopes + shifts + noise).to(torch.uint8)
     labels = torch.arange(samples) % 10
-    train, test = data.Split(pixels[100:], labels[100:]), data.Split(pixels[:100], labels[:100])
+    train, test = data.Split(pixels[60:], labels[60:]), data.Split(pixels[:60], labels[:60])
     return data.Dataset(name, train, None, test, tuple("abcdefghij"), "local", "sha256 0123")
 
 
@@ -118,7 +117,7 @@ def test_the_gate_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def small(name: str, **parameters: Any) -> gpu.Stack:
-    sizes: dict[str, Any] = {"model": "fast", "width": 0.125, "normalization": "channel"}
+    sizes: dict[str, Any] = {"model": "fast", "width": 0.0625, "normalization": "channel"}
     sizes |= {"betas": [1, 0.1], "seeds": [0], "warmups": [], "epochs": 3, "batch_size": 50}
     sizes |= {"validation_size": 40, "lr_schedule": "one-cycle", "cuda_graph": True}
     return gpu.Stack(name, Train(**{"dataset": "cifar100", **sizes, **parameters}))
@@ -128,23 +127,22 @@ def test_stacks_are_trained_as_their_data_arrive(packed: Path, there: Path, tmp_
     out = tmp_path / "out"
     listed = [
         small("later/first", dataset="cifar10"),
-        small("now/second", epochs=4),
         small("now/broken", validation_size=10_000),
         small("now/third", augmentation="crop-flip"),
     ]
     done = gpu.train_stacks(listed, there, out, seconds=100, device="cpu")
-    assert done == ["now/second", "now/third"], "one has no data, and one fails"
+    assert done == ["now/third"], "one has no data, and one fails"
     with tarfile.open(out / "records.tar.gz") as archive:
-        assert archive.getnames() == ["records/now/second.json", "records/now/third.json"]
+        assert archive.getnames() == ["records/now/third.json"]
 
     for piece in (1, 2):
         gpu.unpack(packed / f"cifar10-{piece}", there)
-    assert gpu.train_stacks(listed[:2], there, out, seconds=100, device="cpu") == ["later/first"]
+    again = [listed[0], listed[2]]
+    assert gpu.train_stacks(again, there, out, seconds=100, device="cpu") == ["later/first"]
 
-    found = records.load(out / "records" / "now" / "second.json")
-    alone = run.train_stack(
-        replace(listed[1]).experiment, dataset=run.load(listed[1].experiment, images("cifar100"))
-    )
+    found = records.load(out / "records" / "now" / "third.json")
+    experiment = listed[2].experiment
+    alone = run.train_stack(experiment, dataset=run.load(experiment, images("cifar100")))
     assert found.runs == json.loads(json.dumps(files.plain(alone.runs)))
     assert found.data["copy"] == "sha256 0123"
 
