@@ -83,11 +83,12 @@ format: $(STAMP) ## let ruff put code and notebooks into shape
 types: $(STAMP) ## mypy on gdlib and study
 	$(BIN)/mypy
 
-reproduce: $(STAMP) ## run what is missing of a campaign: make reproduce CAMPAIGN=mnist [ONLY='relu-*' FRESH=1 CORES=2]; FRESH trains it anew and compares
+reproduce: $(STAMP) ## run what is missing of a campaign, and put it into its tables: make reproduce CAMPAIGN=mnist [ONLY='relu-*' FRESH=1 CORES=2]; FRESH trains it anew and compares
 	@case "$$CORES" in all | [1-9]*) ;; *) echo "CORES says how many jobs run at a time, as in CORES=2; got '$$CORES'"; exit 1;; esac
 	status=0; $(BIN)/snakemake --cores "$$CORES" --keep-going --nolock --drop-metadata $$(test -t 2 && echo --quiet all) \
 		--config "campaign=$$CAMPAIGN" "only=$$ONLY" "fresh=$$FRESH" || status=$$?; \
-	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; fi; exit $$status
+	if [ -n "$$FRESH" ]; then $(BIN)/python -m study.campaign agree "$$CAMPAIGN" "$$ONLY" || status=$$?; \
+	else $(BIN)/python -m study.campaign collect "$$CAMPAIGN" || status=$$?; fi; exit $$status
 
 bench: $(STAMP) ## speed and memory against others as ratios, and the goals: make bench [INTO=results/benchmarks]
 	@for script in sweep tables loss parts reproduce gpu; do echo "== $$script"; $(BIN)/python -m benchmarks.$$script --into "$$INTO"; done

@@ -5,7 +5,7 @@ it is ``gdlib.functional.gd_cross_entropy``. The rest of the family is in ``gdli
 ``gdlib.functional``.
 """
 
-__version__ = "1.0.1"
+__version__ = "2.0.0"
 
 from gdlib import calibration as calibration
 from gdlib import functional as functional

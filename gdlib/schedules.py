@@ -106,8 +106,8 @@ class ConfidenceFeedback:
 
     A network that is too sure gets a larger β, one that is not sure enough a smaller one, until the
     gap is 0. β stays between 1/100 and 100; the sum stands still while it would drive β further
-    beyond an end. Between two updates β is constant. :func:`gdlib.train.train` takes one, or a list
-    of one for each run, if ``measure`` returns after each epoch what :meth:`update` reads.
+    beyond an end. Between two updates β is constant. :func:`gdlib.train.train` takes one
+    for each run, if ``measure`` returns after each epoch what :meth:`update` reads.
 
     Args:
         start: :math:`\beta_0`, between 1/100 and 100.

@@ -71,11 +71,12 @@ def test_nothing_is_trained_on_a_gpu_that_computes_something_else(project: Path)
     assert calls == "python -m study.gpu check --out build/gpu/out\n"
 
 
-def test_cleaning_leaves_what_came_from_a_gpu(project: Path) -> None:
-    for name in ("build/gpu/records", "build/mnist/checkpoints", "_build/html"):
+def test_cleaning_leaves_what_was_measured(project: Path) -> None:
+    measured = ("build/gpu/records", "build/results/mnist")
+    for name in (*measured, "build/mnist/checkpoints", "_build/html"):
         (project / name).mkdir(parents=True)
     make(project, "clean")
-    assert [path.name for path in (project / "build").iterdir()] == ["gpu"]
+    assert {path.name for path in (project / "build").iterdir()} == {"gpu", "results"}
     assert (project / "build" / "gpu" / "records").is_dir()
     assert not (project / "_build").exists()
 

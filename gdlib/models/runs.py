@@ -46,12 +46,8 @@ class RunModel(nn.Module, ABC):
             gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))
         return norm
 
-    def runs_of_batch(self, inputs: Tensor) -> int:
-        """Return R / S, the number of runs that share a batch of inputs ``[S, N, ...]``.
-
-        Raises:
-            ValueError: where S does not divide R.
-        """
+    def _runs_of_batch(self, inputs: Tensor) -> int:
+        """Return R / S, the number of runs that share a batch of inputs ``[S, N, ...]``."""
         groups = len(inputs)
         if not groups or self.runs % groups:
             raise ValueError(f"inputs hold {groups} batches, which do not divide {self.runs} runs")
@@ -102,7 +98,7 @@ class ModuleStack(RunModel):
 
     def _each(self, function: Callable[[nn.Module, Tensor], Any], inputs: Tensor) -> list[Any]:
         """Call the function for each module with its batch."""
-        shared = self.runs_of_batch(inputs)
+        shared = self._runs_of_batch(inputs)
         pairs = [(copy, inputs[run // shared]) for run, copy in enumerate(self.copies)]
         if not (inputs.is_cuda and torch.cuda.is_current_stream_capturing()):
             return [function(*pair) for pair in pairs]
@@ -177,7 +173,7 @@ class VmapStack(RunModel):
         return cast(Tensor, self._mapped(_Features(self._form[0]), inputs, "module."))
 
     def _mapped(self, form: nn.Module, inputs: Tensor, prefix: str = "") -> Outputs:
-        shared = self.runs_of_batch(inputs)
+        shared = self._runs_of_batch(inputs)
         form.train(self.training)
         state = dict(zip(self.names, self.weights, strict=True))
         state |= {

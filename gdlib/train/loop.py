@@ -190,8 +190,7 @@ def train(
         lr, optimizer, momentum, weight_decay, lr_schedule, milestones, max_grad_norm
     )
     device = device_of(stack)
-    with autocast(device, precision):
-        pass  # refuses a name that it does not know
+    autocast(device, precision)  # refuses a name that it does not know
     batches = Batches(
         data,
         stack.runs,

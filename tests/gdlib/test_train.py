@@ -1206,7 +1206,7 @@ class TestRecordedSteps:
         monkeypatch.setattr(RecordedSteps, "_recorded", recorded)
         return made
 
-    def fitted(self, **options: Any) -> RunModel:
+    def fitted(self, **options: Any) -> tuple[RunModel, Tensor]:
         data = blobs(53)  # five batches and three samples
         torch.manual_seed(0)
         model = ModuleStack(
@@ -1219,25 +1219,44 @@ class TestRecordedSteps:
             "weight_decay": 1e-3,
         } | options
         betas = [lambda step: 0.1 + step / 30, 5.0]
-        train(model, gd_loss([1.0, 2.0]), data, betas=betas, **settings)
-        return model
+        _, *epochs = train(model, gd_loss([1.0, 2.0]), data, betas=betas, **settings)
+        return model, torch.stack([entry["loss"] for entry in epochs])
 
-    def test_are_the_single_steps(self, recordings):
-        graphed, single = (
-            self.fitted(**self.OPTIONS),
-            self.fitted(**self.OPTIONS | {"recorded": False, "fused": True}),
-        )
+    @pytest.mark.parametrize(
+        "change", [{}, {"seeds": [0, 0]}, {"lr_schedule": "one-cycle", "milestones": []}]
+    )
+    def test_are_the_single_steps(self, recordings, change):
+        """Of one cycle RecordedSGD reads rate and momentum where a recording would."""
+        options = self.OPTIONS | change
+        graphed, losses = self.fitted(**options)
+        single, expected = self.fitted(**options | {"recorded": False})
         assert len(recordings) == 1
         for one, other in zip(graphed.parameters(), single.parameters(), strict=True):
-            assert torch.allclose(one, other, atol=1e-6)
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(losses, expected)
+
+    def test_a_cycle_goes_on_after_an_interruption(self, recordings, tmp_path):
+        options = self.OPTIONS | {"lr_schedule": "one-cycle", "milestones": []}
+        straight, _ = self.fitted(**options)
+
+        def stop(stack: RunModel, epoch: int) -> None:
+            if epoch == 3:
+                raise InterruptedError_
+
+        path = tmp_path / "state.pt"
+        with pytest.raises(InterruptedError_):
+            self.fitted(**options, checkpoint=path, measure=stop)
+        resumed, _ = self.fitted(**options, checkpoint=path)
+        for one, other in zip(straight.parameters(), resumed.parameters(), strict=True):
+            torch.testing.assert_close(one, other)
 
     def test_read_their_learning_rate_from_the_same_place_after_an_interruption(
         self, recordings, tmp_path
     ):
         path = tmp_path / "state.pt"
-        straight = self.fitted(**self.OPTIONS)
+        straight, _ = self.fitted(**self.OPTIONS)
         self.fitted(**self.OPTIONS | {"epochs": 2, "checkpoint": path})
-        resumed = self.fitted(**self.OPTIONS | {"checkpoint": path})
+        resumed, _ = self.fitted(**self.OPTIONS | {"checkpoint": path})
         places = [graphed.take_step.optimizer.param_groups[0]["lr"] for graphed in recordings]
         assert all(
             isinstance(rate, Tensor) and rate.item() == pytest.approx(value)
@@ -1260,10 +1279,10 @@ class TestRecordedSteps:
         def failing(graphed: RecordedSteps) -> Any:
             raise RuntimeError("operation not permitted when stream is capturing")
 
-        expected = self.fitted(**self.OPTIONS)
+        expected, _ = self.fitted(**self.OPTIONS)
         monkeypatch.setattr(RecordedSteps, "_recorded", failing)
         with caplog.at_level(logging.WARNING, logger="gdlib.train"):
-            found = self.fitted(**self.OPTIONS)
+            found, _ = self.fitted(**self.OPTIONS)
         assert caplog.text.count("cannot be recorded") == 1
         for one, other in zip(found.parameters(), expected.parameters(), strict=True):
             assert torch.allclose(one, other, atol=1e-6)

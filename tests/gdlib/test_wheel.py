@@ -197,7 +197,7 @@ def test_the_lines_of_the_readme_run_where_it_alone_is_installed(
         (ROOT / name).read_text(encoding="utf-8"),
         re.DOTALL | re.MULTILINE,
     )
-    assert len(blocks) == 2, "with the reader's own loop, and with the trainer"
+    assert len(blocks) == 2, "with the reader's own loop, and a sweep"
     assert all("gdlib" in block and len(block.splitlines()) <= 14 for block in blocks)
     lines = "".join(f"inputs, labels = loader.dataset.tensors\n{block}" for block in blocks)
     place = tmp_path / "installed"

@@ -104,7 +104,7 @@ def test_the_gate_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
             raise RuntimeError("no such kernel\nand more")
         stack = gpu.image_stack(how["model"], [0], classes=10, width=how["width"])
         size = sum(one.numel() for one in stack.parameters())
-        return torch.full((size,), 110.0 if how.get("cuda_graph") else 100.0).double()
+        return torch.full((size,), 110.0 if how.get("recorded") else 100.0).double()
 
     monkeypatch.setattr(gpu, "fit", fitted)
     monkeypatch.setattr(gpu, "check_losses", lambda device: [])
