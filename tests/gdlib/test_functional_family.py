@@ -678,7 +678,8 @@ class TestHelp:
             names = inspect.signature(thing).parameters
             assert "options" not in names and "arguments" not in names, name
             if "cross_entropy" in name or name.endswith("Loss"):
-                assert {"weight", "ignore_index", "reduction"} <= set(names), name
+                weight = "linear_weight" if name.startswith("linear") else "weight"
+                assert {weight, "ignore_index", "reduction"} <= set(names), name
             if "Args:" in thing.__doc__:
                 assert all(
                     f"    {argument}: " in inspect.cleandoc(thing.__doc__) for argument in names
