@@ -10,7 +10,7 @@ from study.experiment.cost import StepCost
 from study.experiment.cross_validation import CrossValidation
 from study.experiment.described import parameter_cell, parameter_table
 from study.experiment.mistakes import explanation, nearest
-from study.experiment.train import FeaturePlane, Mnist, Run, Samples, Train
+from study.experiment.train import FeaturePlane, Mnist, Run, Samples, Temperature, Train
 from study.experiment.types import OneOf
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Run",
     "Samples",
     "StepCost",
+    "Temperature",
     "Train",
     "parameter_cell",
     "explanation",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
-    kind.notebook: kind for kind in (Train, Mnist, Samples, FeaturePlane, CrossValidation, StepCost)
+    kind.notebook: kind
+    for kind in (Train, Mnist, Samples, FeaturePlane, Temperature, CrossValidation, StepCost)
 }
 """The kind of experiment that each notebook carries out, by the notebook's name."""

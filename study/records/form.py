@@ -118,6 +118,7 @@ FORMS: Mapping[str, Form] = {
     "mnist": Form(_STACKED, _ACCURACIES),
     "samples": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
+    "temperature": Form(_STACKED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),
     "cost": Form(_TIMED, ("step_seconds", "criterion_seconds")),
 }
