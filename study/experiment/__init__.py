@@ -11,7 +11,16 @@ from study.experiment.cross_validation import CrossValidation
 from study.experiment.described import parameter_cell, parameter_table
 from study.experiment.images import LongTailed, WrongLabels
 from study.experiment.mistakes import explanation, nearest
-from study.experiment.train import Cifar, FeaturePlane, HowSure, Mnist, Run, Samples, Train
+from study.experiment.train import (
+    Cifar,
+    FeaturePlane,
+    HowSure,
+    Mnist,
+    Run,
+    Samples,
+    Temperature,
+    Train,
+)
 from study.experiment.types import OneOf
 
 __all__ = [
@@ -28,6 +37,7 @@ __all__ = [
     "Run",
     "Samples",
     "StepCost",
+    "Temperature",
     "Train",
     "WrongLabels",
     "parameter_cell",
@@ -47,6 +57,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         FeaturePlane,
         WrongLabels,
         LongTailed,
+        Temperature,
         CrossValidation,
         StepCost,
     )

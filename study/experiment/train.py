@@ -426,3 +426,23 @@ class FeaturePlane(Train):
             description="test samples whose features are kept for the figure",
         ),
     ] = 400
+
+
+class Temperature(Train):
+    """Perceptrons trained with a β and a temperature: the page ``temperature``."""
+
+    notebook: ClassVar[str] = "temperature"
+    fixed: ClassVar[frozenset[str]] = frozenset(Train.model_fields) - {
+        *("dataset", "activation", "validation_size", "betas", "temperatures", "seeds"),
+        *("epochs", "batch_size", "learning_rate"),
+    }
+
+    validation_size: Annotated[
+        int, Field(ge=0, le=MOST_SAMPLES, description="training samples held out")
+    ] = 200
+    betas: Betas = (1.0, 0.1, 0.01)
+    warmups: Warmups = ()
+    temperatures: Annotated[
+        tuple[Positive, ...], AList, Distinct, Field(description="values of τ")
+    ] = (0.5, 1.0, 2.0)
+    scale: Scale = "reduced"

@@ -122,6 +122,7 @@ FORMS: Mapping[str, Form] = {
     "long-tailed": Form(_STACKED, _ACCURACIES),
     "wrong-labels": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
+    "temperature": Form(_STACKED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),
     "cost": Form(_TIMED, ("step_seconds", "criterion_seconds")),
 }

@@ -150,7 +150,7 @@ def images(**settings) -> pd.DataFrame:
 
 def feature_plane() -> pd.DataFrame:
     """Runs with features in the plane: E1 holds."""
-    runs = mnist().assign(experiment="feature-plane")
+    runs = mnist().assign(campaign="feature-plane")
     noise = 1 + 0.01 * np.sin(np.arange(len(runs)))
     ratio = runs["schedule"].map({"1": 0.5, "0.1": 0.3, "0.01": 0.2})
     nearest = runs["schedule"].map({"1": 0.6, "0.1": 0.5, "0.01": 0.2})
@@ -607,6 +607,8 @@ def stepping() -> pd.DataFrame:
                 row = {
                     "campaign": "samples",
                     "hidden": [50, 20],
+                    "test_every": 1,
+                    "followed": None,
                     "dataset": "mnist",
                     "record": "a.json",
                     "scale": "paper",
