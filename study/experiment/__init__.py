@@ -10,7 +10,7 @@ from study.experiment.cost import StepCost
 from study.experiment.cross_validation import CrossValidation
 from study.experiment.described import parameter_cell, parameter_table
 from study.experiment.mistakes import explanation, nearest
-from study.experiment.train import Cifar, Curriculum, FeaturePlane, Mnist, Run, Train
+from study.experiment.train import Cifar, Curriculum, FeaturePlane, LargeMargin, Mnist, Run, Train
 from study.experiment.types import OneOf
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Curriculum",
     "Experiment",
     "FeaturePlane",
+    "LargeMargin",
     "Mnist",
     "OneOf",
     "Run",
@@ -34,6 +35,15 @@ __all__ = [
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
     kind.notebook: kind
-    for kind in (Train, Mnist, Cifar, Curriculum, FeaturePlane, CrossValidation, StepCost)
+    for kind in (
+        Train,
+        Mnist,
+        Cifar,
+        LargeMargin,
+        Curriculum,
+        FeaturePlane,
+        CrossValidation,
+        StepCost,
+    )
 }
 """The kind of experiment that each notebook carries out, by the notebook's name."""

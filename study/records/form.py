@@ -117,6 +117,7 @@ FORMS: Mapping[str, Form] = {
     "train": Form(_STACKED, _ACCURACIES),
     "mnist": Form(_STACKED, _ACCURACIES),
     "cifar": Form(_STACKED, _ACCURACIES),
+    "large-margin": Form(_STACKED, _ACCURACIES),
     "curriculum": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),
