@@ -61,6 +61,10 @@ _LOSS = (
     'gd, with the β below; or another loss with its numbers, such as "arcface 20 0.1", '
     "with betas [1] and no warm-ups"
 )
+_LOSS_OF_LM = (
+    "softmax, hinge, modified, or a loss with its strength: lm, lm-qu, lm-uq, modified-lm or "
+    "label-smoothing"
+)
 _FEEDBACK = (
     "β that follows held-out confidence minus accuracy, "
     "as [start, proportional gain, integral gain]"
@@ -359,6 +363,28 @@ class Cifar(Train):
             "scale": "smoke" if embedded else "reduced",
         }
         return follows | values
+
+
+class LargeMargin(Cifar):
+    """The losses of the page ``large-margin``, one a job."""
+
+    notebook: ClassVar[str] = "large-margin"
+    fixed: ClassVar[frozenset[str]] = frozenset(Train.model_fields) - {
+        *("dataset", "augmentation", "model", "width", "loss", "seeds"),
+        *("epochs", "learning_rate", "device"),
+    }
+
+    loss: Annotated[LossOfStack, Field(description=_LOSS_OF_LM)] = "lm 0.3"
+    betas: Betas = (1.0,)
+    warmups: Warmups = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_every_epoch(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Measure the training set after every epoch; LM has its own learning rates."""
+        of_lm = values.get("model", "fast") != "fast"
+        lm = {"lr_schedule": "exponential", "milestones": (), "max_grad_norm": 0.0}
+        return {"train_every": 1, **(lm | {"batch_size": 128} if of_lm else {})} | values
 
 
 class HowSure(Train):

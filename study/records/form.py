@@ -121,6 +121,7 @@ FORMS: Mapping[str, Form] = {
     "samples": Form(_STACKED, _ACCURACIES),
     "long-tailed": Form(_STACKED, _ACCURACIES),
     "wrong-labels": Form(_STACKED, _ACCURACIES),
+    "large-margin": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
     "temperature": Form(_STACKED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),

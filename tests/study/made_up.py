@@ -354,7 +354,7 @@ def margins(losses: list[str] | None = None, seeds: int = 3, **settings) -> pd.D
             bias = BIAS.get(loss, 0.8) + small
             rise = 0.1 if loss in ("lm 0.3", "label-smoothing 0.1") else 0.0
             row = IMAGE_RUN | {
-                "campaign": "large-margin-reduced",
+                "campaign": "large-margin",
                 "record": f"bias-{loss}-seed{seed}.json",
                 "model": "vgg16",
                 "augmentation": "crop-flip",

@@ -356,7 +356,7 @@ def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Sub
 WRONG_JOBS = [
     (
         entry(experiment="tran"),
-        r"entry 1 \(a\): experiment: Input should be 'train', 'mnist', .*; got 'tran'; did "
+        r"entry 1 \(a\): experiment: Input should be 'train', .*; got 'tran'; did "
         r"you mean 'train'[?]",
     ),
     (
