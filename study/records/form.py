@@ -120,6 +120,7 @@ FORMS: Mapping[str, Form] = {
     "wrong-labels": Form(_STACKED, _ACCURACIES),
     "curriculum": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
+    "tables": Form(_REPEATED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),
     "cost": Form(_TIMED, ("step_seconds", "criterion_seconds")),
 }
