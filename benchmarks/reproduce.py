@@ -23,7 +23,7 @@ from study import records, results
 from study.records import Record
 
 CORES, LIMIT = 2, 15 * 60.0
-CAMPAIGN, TABLE = "uci", "table-*"
+CAMPAIGN, TABLE = "tables", "table-*"
 
 
 def jobs(root: Path) -> dict[str, Record]:

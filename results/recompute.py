@@ -91,8 +91,8 @@ KINDS = {
     ),
     "long-tailed": ([r"long-tailed/(small-step)?"], 3),
     "wrong-labels": ([r"wrong-labels/(?:beta|loss)-(\w+)-seed"], 3),
-    "uci-tables": ([r"(uci|uci-adam)/(?:table|together)-"], 10),
-    "uci-layers": ([r"(iris-depth|iris-depth-adam)/depth-"], 10),
+    "uci-tables": ([r"tables/(?:adam-)?(?:table|together)-"], 10),
+    "uci-layers": ([r"iris-depth/(?:adam-)?depth-"], 10),
     "large-margin": (
         [
             r"(large-margin-reduced)/(?!fewer|noise|reading)",

@@ -49,6 +49,7 @@ WORDS: Mapping[str, Mapping[Hashable, str]] = {
     "normalization": {"unit": "pixels 0 to 1", "none": "pixels 0 to 255"},
     "width": {1.0: "", 2.0: "width 2"},
     "units": {0: "linear model", 50: "perceptron"},
+    "rows": {"free": "rows as in the paper", "together": "equal rows together"},
     "labels": {
         "clean": "no wrong labels",
         "aggregate": "9 % wrong labels",

@@ -7,7 +7,7 @@ notebook's parameters and the campaigns, and from it come the notebook's paramet
 
 from study.experiment.base import PLACES, Experiment
 from study.experiment.cost import StepCost
-from study.experiment.cross_validation import CrossValidation
+from study.experiment.cross_validation import CrossValidation, Tables
 from study.experiment.described import parameter_cell, parameter_table
 from study.experiment.images import LongTailed, WrongLabels
 from study.experiment.mistakes import explanation, nearest
@@ -39,6 +39,7 @@ __all__ = [
     "Run",
     "Samples",
     "StepCost",
+    "Tables",
     "Temperature",
     "Train",
     "WrongLabels",
@@ -58,6 +59,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         LargeMargin,
         Samples,
         FeaturePlane,
+        Tables,
         WrongLabels,
         LongTailed,
         Temperature,

@@ -30,6 +30,8 @@ class Experiment(BaseModel):
     """Its name."""
     fixed: ClassVar[frozenset[str]] = frozenset()
     """Fields that the notebook does not offer."""
+    places: ClassVar[Mapping[str, str]] = PLACES
+    """Its parameters that say where something is written."""
 
     def __init__(self, /, **values: Any) -> None:
         try:

@@ -1,10 +1,11 @@
 """A repeated cross-validation on tables: what the notebook ``cross-validation`` does."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from study.experiment.base import Experiment
+from study.experiment.base import PLACES, Experiment
 from study.experiment.types import (
     SEEDS,
     Activation,
@@ -100,3 +101,29 @@ class CrossValidation(Experiment):
     def trainings(self) -> int:
         """Count the networks that are trained."""
         return len(self.planned()) * self.folds
+
+
+class Tables(CrossValidation):
+    """Cross-validations as ArcGrad's Table I has them: the page ``tables``."""
+
+    notebook: ClassVar[str] = "tables"
+    fixed: ClassVar[frozenset[str]] = frozenset(CrossValidation.model_fields) - {
+        *("datasets", "loss", "normalization", "duplicates_together", "hidden", "initialization"),
+        *("seeds", "epochs", "optimizer", "learning_rate", "weight_decay"),
+    }
+    places: ClassVar[Mapping[str, str]] = {"record": PLACES["record"]}
+
+    datasets: Annotated[
+        tuple[Table, ...], AList, Field(min_length=1, description="names of tables"), Distinct
+    ] = ("iris", "wine")
+    loss: Annotated[
+        Loss, Field(description='with its numbers, such as "arcface 20 0.1" or "gd 0.1"')
+    ] = "arcgrad 5"
+    normalization: Annotated[
+        str,
+        OneOf(("standard", "unit", "none")),
+        Field(description="of the features, fitted on the training part of each fold"),
+    ] = "unit"
+    epochs: Epochs = 10
+    optimizer: Optimizer = "adam"
+    learning_rate: LearningRate = 0.01

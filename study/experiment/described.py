@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from study.experiment.base import PLACES, Experiment
+from study.experiment.base import Experiment
 
 _COLUMNS = 100  # of a line of a notebook
 _LISTED = 12  # choices that a comment lists, at most
@@ -64,7 +64,7 @@ def parameter_cell(kind: type[Experiment]) -> str:
     for parameter in _parameters(kind):
         value = f"{parameter.name}: {parameter.type} = {parameter.default}"
         lines += _commented(value, parameter.description + _choices(parameter))
-    for name, description in PLACES.items():
+    for name, description in kind.places.items():
         lines += _commented(f'{name}: str = ""', description)
     return "\n".join(lines)
 

@@ -124,6 +124,7 @@ FORMS: Mapping[str, Form] = {
     "large-margin": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
     "temperature": Form(_STACKED, _ACCURACIES),
+    "tables": Form(_REPEATED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),
     "cost": Form(_TIMED, ("step_seconds", "criterion_seconds")),
 }

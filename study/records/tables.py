@@ -145,7 +145,7 @@ def joined(
     for number, row in enumerate(runs):
         run = _run(row)
         if number < len(curves):
-            run |= _curves_again(curves[number], has_axes=job["experiment"] != "cross-validation")
+            run |= _curves_again(curves[number], has_axes="temperature" in run)
         if number < len(bins):
             run |= _bins_again(bins[number])
         if number < len(points) and points[number]["x"]:

@@ -1,19 +1,23 @@
 """From an experiment to a record: data, model, loss and schedule, training, logits, measures."""
 
-from study.networks import image_stack
+from study.networks import HeadedMLP, image_stack
 from study.run.cost import measure_cost
-from study.run.cross_validation import cross_validate, order_of_parts
+from study.run.cross_validation import cross_validate, of_folds, order_of_parts
 from study.run.images import small_network
-from study.run.page import begin, curves
+from study.run.page import begin, curves, last_layer, named_loss
 from study.run.training import load, train_stack
 
 __all__ = [
+    "HeadedMLP",
     "begin",
     "cross_validate",
     "curves",
     "image_stack",
+    "last_layer",
     "load",
     "measure_cost",
+    "named_loss",
+    "of_folds",
     "order_of_parts",
     "small_network",
     "train_stack",

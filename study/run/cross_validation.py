@@ -117,19 +117,33 @@ def _stack(experiment: CrossValidation, table: data.Table) -> tuple[RunModel, li
             classes=classes,
         ),
     )
+    return model, of_folds(history, table, experiment.seeds)
+
+
+def of_folds(
+    history: Sequence[Mapping[str, Any]], table: data.Table, seeds: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Gather what is recorded of each seed: means over its folds, and the folds.
+
+    Args:
+        history: what :func:`gdlib.train.train` returned, with ``test_accuracy``,
+            ``train_accuracy`` and ``diverged`` ``[R]`` where they were measured.
+        table: what the stack was trained on.
+        seeds: of the cross-validations, whose folds follow each other in the stack.
+    """
     measured = [entry for entry in history if "test_accuracy" in entry]
     curves = {
         name: torch.stack([entry[name].double() for entry in measured]).unflatten(
-            1, (-1, experiment.folds)
+            1, (len(seeds), -1)
         )  # (epochs, seeds, folds)
         for name in ("test_accuracy", "train_accuracy")
     }
-    diverged = measured[-1]["diverged"].unflatten(0, (-1, experiment.folds)).sum(1)
-    return model, [
+    diverged = measured[-1]["diverged"].unflatten(0, (len(seeds), -1)).sum(1)
+    return [
         {
             "dataset": table.name,
             "title": data.UCI.get(table.name, table.name),
-            "classes": classes,
+            "classes": len(table.class_names),
             "seed": seed,
             "metrics": {name: values[-1, index].mean() for name, values in curves.items()}
             | {"diverged_folds": int(diverged[index])},
@@ -137,7 +151,7 @@ def _stack(experiment: CrossValidation, table: data.Table) -> tuple[RunModel, li
             "curves": {"epoch": [entry["epoch"] for entry in measured]}
             | {name: values[:, index].mean(1) for name, values in curves.items()},
         }
-        for index, seed in enumerate(experiment.seeds)
+        for index, seed in enumerate(seeds)
     ]
 
 

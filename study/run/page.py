@@ -16,7 +16,7 @@ from torch import Tensor
 from gdlib.models import RunModel
 from gdlib.train import RunLoss
 from study import data, networks, records
-from study.experiment import EXPERIMENTS, PLACES, Train, nearest
+from study.experiment import EXPERIMENTS, PLACES, Tables, Train, nearest
 from study.losses import parse
 from study.objective import Balanced, StackLoss
 from study.run.images import batches, outputs_of
@@ -37,14 +37,7 @@ class PageJob:
 
     def loss(self, stack: RunModel, dataset: data.Dataset) -> RunLoss:
         """Make the loss that is asked for by its name, such as ``"gce 0.7"``, for a stack."""
-        kept = StackLoss(
-            parse(self.experiment.loss),
-            dataset.classes,
-            counts=torch.bincount(dataset.train.labels, minlength=dataset.classes),
-            runs=stack.runs,
-            features=networks.class_vectors(stack).shape[2],
-        )
-        return RunLoss(kept)
+        return named_loss(self.experiment.loss, stack, dataset.train.labels)
 
     def decision(self, dataset: data.Dataset) -> Callable[[Tensor], Tensor]:
         """Give the decision that a loss for classes of unequal size asks for."""
@@ -105,7 +98,46 @@ class PageJob:
         print("wrote", record.write(self.record))
 
 
-def begin(page: str, namespace: Mapping[str, Any]) -> PageJob:
+@dataclass(frozen=True)
+class TablesJob:
+    """One execution of the page ``tables``."""
+
+    experiment: Tables
+    record: str
+    progress: Progress
+    started: float = field(default_factory=time.perf_counter)
+
+    def finish(self, tables: Mapping[str, tuple[data.Table, RunModel]], runs: list[Any]) -> None:
+        """Write the cross-validations to the file that was asked for; none by default.
+
+        Args:
+            tables: each table with its stack, by its name.
+            runs: of all tables, by :func:`study.run.of_folds`.
+        """
+        if not self.record:
+            return
+        record = record_of(
+            self.experiment,
+            self.started,
+            torch.device("cpu"),
+            data={
+                "name": ", ".join(tables),
+                "source": ", ".join(sorted({table.source for table, _ in tables.values()})),
+                "copy": {name: table.copy for name, (table, _) in tables.items()},
+            },
+            model={
+                "name": "mlp",
+                "parameters": {
+                    name: parameters_of_run(networks) for name, (_, networks) in tables.items()
+                },
+            },
+            runs=runs,
+            epochs_done=self.experiment.epochs,
+        )
+        print("wrote", record.write(self.record))
+
+
+def begin(page: str, namespace: Mapping[str, Any]) -> Any:
     """Check the parameters of a page, and that its results can be written, before it loads data.
 
     One torch thread is used: only then a stack equals its runs one by one, bit for bit.
@@ -121,19 +153,21 @@ def begin(page: str, namespace: Mapping[str, Any]) -> PageJob:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     torch.set_num_threads(1)
     kind = EXPERIMENTS[page]
-    assert issubclass(kind, Train)
     _refuse_others(namespace, [*kind.parameters(), *PLACES])
     experiment = kind.from_parameters(namespace)
-    device = device_of(experiment.device)
-    torch.backends.cudnn.benchmark = device.type == "cuda"  # the record says so
     record, folder = namespace.get("record", ""), namespace.get("checkpoint_dir", "")
     records.probe(record, experiment.model_dump())
     checkpoint: dict[str, Any] = {}
     if folder:
         checkpoint["checkpoint"] = Path(folder) / f"{experiment.identity()}.pt"
         # an epoch of images takes minutes on a CPU
-        checkpoint["checkpoint_every"] = 10 if experiment.model == "mlp" else 1
+        checkpoint["checkpoint_every"] = 10 if getattr(experiment, "model", "mlp") == "mlp" else 1
         checkpoint["identity"] = f"{page} {experiment.identity()}"
+    if isinstance(experiment, Tables):
+        return TablesJob(experiment, record, Progress(len(experiment.datasets), "table"))
+    assert isinstance(experiment, Train)
+    device = device_of(experiment.device)
+    torch.backends.cudnn.benchmark = device.type == "cuda"  # the record says so
     return PageJob(experiment, record, device, checkpoint, Progress(experiment.epochs, "epoch"))
 
 
@@ -147,6 +181,25 @@ def _refuse_others(namespace: Mapping[str, Any], known: Sequence[str]) -> None:
                 f"{name} is no parameter of this page{nearest(name, known)}; its parameters are: "
                 f"{', '.join(known)}"
             )
+
+
+def named_loss(name: str, stack: RunModel, labels: Tensor) -> RunLoss:
+    """Make a loss by its name, such as ``"gce 0.7"``, for a stack that is trained on labels."""
+    counts = torch.bincount(labels)
+    features = networks.class_vectors(stack).shape[2]
+    loss = StackLoss(parse(name), len(counts), counts=counts, runs=stack.runs, features=features)
+    return RunLoss(loss)
+
+
+def last_layer(name: str) -> dict[str, Any]:
+    """Say what a loss asks of the last layer: logits or cosines, with the features or without.
+
+    Example:
+        >>> last_layer("arcgrad 5")
+        {'head': 'cosine', 'with_features': False}
+    """
+    kind = parse(name).kind
+    return {"head": kind.head, "with_features": kind.with_features}
 
 
 def curves(history: Sequence[Mapping[str, Any]], runs: pd.DataFrame) -> pd.DataFrame:

@@ -529,7 +529,7 @@ def with_rivals() -> pd.DataFrame:
 def table_i(
     changes: dict[str, float] | None = None,
     seeds: int = 10,
-    campaign: str = "uci",
+    campaign: str = "tables",
     **columns: object,
 ) -> pd.DataFrame:
     """Runs with the accuracies of the paper's Table I and a little noise.
@@ -557,6 +557,8 @@ def table_i(
                         "normalization": "standard",
                         "optimizer": "sgd",
                         "learning_rate": 0.1,
+                        "weight_decay": 0.0,
+                        "epochs": 10,
                         "hidden": [16, 16],
                         "duplicates_together": False,
                         "test_accuracy": accuracy,

@@ -555,7 +555,7 @@ def test_coverage_counts_trainings(project: Path) -> None:
     assert campaigns.coverage_table([]).empty
     (job,) = [
         job
-        for job in campaigns.load(ROOT / "campaigns" / "uci.yml").jobs
+        for job in campaigns.load(ROOT / "campaigns" / "tables.yml").jobs
         if job.id == "table-softmax"
     ]
     assert job.experiment.trainings == 15 * 10 * 10

@@ -646,8 +646,8 @@ class TestTableI:
         assert claims.won(scores).sum().to_dict() == {"a": 1.5, "b": 1.5}
 
     def test_the_nearest_variant_is_the_one_that_is_the_paper(self):
-        near = made_up.table_i(campaign="uci-readings")
-        far = made_up.table_i({"softmax": 4.0}, campaign="uci-readings", learning_rate=0.01)
+        near = made_up.table_i(epochs=50)
+        far = made_up.table_i({"softmax": 4.0}, epochs=50, learning_rate=0.01)
         runs = claims.runs_of(together(far, near), "uci-readings")
         distances = claims.distance_to_table_i(runs)
         assert set(distances["epochs"]) == {10, 20, 50}  # 30 was not to be looked at
