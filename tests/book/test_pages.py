@@ -49,7 +49,7 @@ class TestPage:
         }
         assert "train" in called, "the loop"
         assert any(name.endswith("Loss") for name in called), "the loss"
-        assert "load" in called, "the data"
+        assert called & {"load", "table"}, "the data"
 
     def test_few_names_of_the_study(self, page: Path) -> None:
         names = {
