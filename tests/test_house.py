@@ -5,7 +5,6 @@ Nothing is kept that does not belong here. Imports: `make lint`.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import subprocess
@@ -14,7 +13,6 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import jupytext
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -38,134 +36,9 @@ def test_only_experiments_use_the_trainer(folder: str) -> None:
 
 
 # Each has a name of its own in the house: finding, comparison, method, variant, experiment.
-SECOND_NAMES = {
-    *("arm", "arms", "component", "components", "leaf", "leaves"),
-    *("found", "setting", "settings", "template", "told"),
-}
-
-
-def test_what_has_a_name_has_no_second_one() -> None:
-    paths = [*(ROOT / "study").rglob("*.py"), ROOT / "results" / "recompute.py"]
-    for path in [*paths, ROOT / "notebooks" / "words.py"]:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        names = {function.name for function in functions}
-        for node in (node for function in functions for node in ast.walk(function)):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                names.add(node.id)
-            elif isinstance(node, ast.arg):
-                names.add(node.arg)
-        assert not names & SECOND_NAMES, path.relative_to(ROOT)
-
-
-def test_no_cell_of_a_page_speaks_of_settings() -> None:
-    for path in [*ROOT.glob("notebooks/**/*.md"), *ROOT.glob("book/*.md")]:
-        names = {
-            node.id
-            for node in ast.walk(ast.parse(code_of(path)))
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        }
-        assert not names & {"setting", "settings"}, path.relative_to(ROOT)
 
 
 # A text is taken apart where it is read from outside, into a value, and where a page is laid out.
-READERS = {
-    "study/losses.py": "names of losses",
-    "study/methods.py": "labels of methods, and symbols of their numbers",
-    "study/claims/load.py": "claim files: their names, and what an interval must show",
-    "study/published.py": "tables of papers",
-    "study/records/form.py": "records: identities, and names of their curves",
-    "study/records/record.py": "the JSON of a record, laid out",
-    "study/records/tables.py": "names of numbered columns",
-    "study/records/text.py": "texts of records, which are shown letter by letter",
-    "study/campaign/__main__.py": "what a plan prints, of which the first line is shown; errors",
-    "study/campaign/agreement.py": "names of what a record measures, where they end in seconds",
-    "study/campaign/plan.py": "campaign files, and patterns of the command line",
-    "study/campaign/watch.py": "logs of jobs",
-    "study/results.py": "cells and names of columns",
-    "study/data/": "names of data files",
-    "study/experiment/mistakes.py": "messages of pydantic",
-    "study/gpu.py": "messages of PyTorch, and names of its types",
-    "study/statistics.py": "formats of numbers",
-    "study/headline.py": "README.md between its marks",
-    "study/tables/book.py": "MyST in a cell",
-    "study/tables/outcomes.py": "labels of pages",
-    "study/tables/prose.py": "MyST in a sentence, and names of its numbers",
-    "study/figures/style.py": "lines of a title",
-    "benchmarks/kernel.py": "messages of libraries, and names of PyTorch's types",
-    "benchmarks/loss.py": "what Linux says of a process",
-    "benchmarks/measuring.py": "what Linux says of the processor, and messages of the compiler",
-    "benchmarks/summary.py": "the command line",
-}
-TAKING_APART = {
-    *("startswith", "endswith", "removeprefix", "removesuffix"),
-    *("split", "rsplit", "splitlines", "partition", "rpartition"),
-}
-PRINTED = {"name", "label", "variant", "text", "title", "schedule", "sentence"}
-
-
-def code_of(path: Path) -> str:
-    if path.suffix == ".py":
-        return path.read_text(encoding="utf-8")
-    cells = jupytext.read(path, fmt="md:myst").cells
-    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    return re.sub(r"^[ \t]*%.*$", "", code, flags=re.MULTILINE)
-
-
-def takes_a_text_apart(node: ast.AST) -> bool:
-    """Tell if an expression looks into a text: by a method, an expression of re, or ``in``."""
-    if isinstance(node, ast.Compare):
-        sides = [node.left, *node.comparators]
-        inside = zip(sides, node.ops, sides[1:], strict=False)
-        return any(
-            isinstance(operator, ast.In | ast.NotIn)
-            and isinstance(part, ast.Constant)
-            and isinstance(part.value, str)
-            and ast.unparse(whole).rpartition(".")[2] in PRINTED
-            for part, operator, whole in inside
-        )
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr == "split" and node.args:  # PyTorch's split of a tensor takes a number
-            separator = node.args[0]
-            return isinstance(separator, ast.Constant) and isinstance(separator.value, str)
-        return node.func.attr in TAKING_APART
-    if not isinstance(node, ast.Attribute):
-        return False
-    owner = ast.unparse(node.value)
-    return owner == "re" or owner == "str" and node.attr in TAKING_APART
-
-
-def test_no_printed_name_is_taken_apart() -> None:
-    """Variants, methods and metrics are values: nothing outside the readers parses their texts."""
-    paths = [*ROOT.glob("study/**/*.py"), *ROOT.glob("benchmarks/*.py")]
-    paths += [*ROOT.glob("notebooks/**/*.md"), *ROOT.glob("book/*.md")]
-    named = set()
-    for path in paths:
-        name = path.relative_to(ROOT).as_posix()
-        reader = next((one for one in READERS if name.startswith(one)), None)
-        code = ast.parse(code_of(path))
-        used = {ast.unparse(node) for node in ast.walk(code) if takes_a_text_apart(node)}
-        named |= {reader} if used else set()
-        assert reader or not used, f"{name} takes a text apart: {', '.join(sorted(used))}"
-    assert named - {None} == set(READERS), "a reader that reads nothing any more"
-
-
-@pytest.mark.parametrize(
-    ("code", "apart"),
-    [
-        ("name.split(',')[0]", True),
-        ("float(label.rsplit(' ', 1)[1])", True),
-        ("text.split()", True),
-        ("any(map(str.split, names))", True),
-        ("inputs.split(100)", False),
-        ("re.search('β', whole)", True),
-        ("'β' not in run.title", True),
-        ("'β' in titles", False),
-        ("name in ('relu', 'tanh')", False),
-    ],
-)
-def test_a_text_that_is_taken_apart_is_seen(code: str, apart: bool) -> None:
-    assert any(map(takes_a_text_apart, ast.walk(ast.parse(code)))) is apart
 
 
 def test_the_page_of_the_package_names_every_module_of_study() -> None:

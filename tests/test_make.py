@@ -94,8 +94,8 @@ def test_without_cores_nothing_waits_for_one(project: Path, cores: str) -> None:
 @pytest.mark.parametrize("off", ["", "0", "no", "false", "False", "off"])
 def test_a_campaign_that_is_not_trained_anew_is_not_compared(project: Path, off: str) -> None:
     calls = make(project, "reproduce", "CAMPAIGN=mnist", f"FRESH={off}")
-    assert len(calls) == 1, "no `agree` after Snakemake"
     assert calls[0].endswith("--config campaign=mnist only= fresh=")
+    assert calls[1] == "python -m study.campaign collect mnist", "what was trained becomes rows"
     calls = make(project, "reproduce", "CAMPAIGN=mnist", "FRESH=1")
     assert calls[0].endswith("fresh=1")
-    assert calls[1] == "python -m study.campaign agree mnist "
+    assert calls[1] == "python -m study.campaign agree mnist ", "and is not collected"
