@@ -183,10 +183,11 @@ class VmapStack(RunModel):
 
         def of_run(values: dict[str, Tensor], batch: Tensor) -> Outputs:
             named = {f"{prefix}{name}": value for name, value in values.items()}
-            return cast(Outputs, torch.func.functional_call(form, named, (batch,)))
+            outputs: Outputs = torch.func.functional_call(form, named, (batch,))
+            return outputs
 
         each = inputs if shared == 1 else inputs.repeat_interleave(shared, 0)
-        return cast(Outputs, torch.func.vmap(of_run)(state, each))
+        return torch.func.vmap(of_run)(state, each)
 
 
 class _Features(nn.Module):

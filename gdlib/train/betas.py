@@ -83,7 +83,7 @@ class Betas:
         """Hand to each schedule that follows it what was measured of its run after an epoch."""
         for run in self.following:
             own = {name: value[run] if value.ndim else value for name, value in measured.items()}
-            self.each[run].update(own)  # type: ignore[index, union-attr]
+            self.each[run].update(own)  # type: ignore[index]
 
     def described(self) -> list[str]:
         """Name each β by which a checkpoint knows it; those of gdlib.schedules with numbers."""

@@ -66,7 +66,7 @@ def update_of(
         float(momentum),
         float(weight_decay),
         lr_schedule,
-        [int(one) for one in whole],  # type: ignore[arg-type]
+        [int(one) for one in whole],
         None if max_grad_norm is None else float(max_grad_norm),
     )
 

@@ -298,7 +298,7 @@ class FastNetwork(ImageNetwork):
     def whiten(self, images: Tensor) -> None:
         """Set the filters of the first layer by these images.
 
-        Their outputs on them are then uncorrelated, and of mean square 1, or less for components
+        Their outputs on them are then uncorrelated, and of mean square 1, or less for directions
         of the patches that hardly vary.
 
         Args:
@@ -312,12 +312,12 @@ class FastNetwork(ImageNetwork):
             .permute(0, 2, 3, 1, 4, 5)
             .reshape(-1, 4 * images.shape[1])
         )
-        variances, components = torch.linalg.eigh(patches.mT @ patches / len(patches))
+        variances, directions = torch.linalg.eigh(patches.mT @ patches / len(patches))
         # an eigenvector's sign is arbitrary
-        components = components * torch.where(components.sum(0) < 0, -1.0, 1.0)
-        # 5e-4, so that nearly constant components are not blown up
+        directions = directions * torch.where(directions.sum(0) < 0, -1.0, 1.0)
+        # 5e-4, so that nearly constant directions are not blown up
         filters = (
-            (components / (variances + 5e-4).sqrt()).mT.flip(0).reshape(-1, images.shape[1], 2, 2)
+            (directions / (variances + 5e-4).sqrt()).mT.flip(0).reshape(-1, images.shape[1], 2, 2)
         )
         with torch.no_grad():
             self._whitening.copy_(torch.cat([filters, -filters]))
