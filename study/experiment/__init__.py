@@ -10,7 +10,15 @@ from study.experiment.cost import StepCost
 from study.experiment.cross_validation import CrossValidation
 from study.experiment.described import parameter_cell, parameter_table
 from study.experiment.mistakes import explanation, nearest
-from study.experiment.train import FeaturePlane, Mnist, Run, Samples, Temperature, Train
+from study.experiment.train import (
+    FeaturePlane,
+    LearningRate,
+    Mnist,
+    Run,
+    Samples,
+    Temperature,
+    Train,
+)
 from study.experiment.types import OneOf
 
 __all__ = [
@@ -19,6 +27,7 @@ __all__ = [
     "CrossValidation",
     "Experiment",
     "FeaturePlane",
+    "LearningRate",
     "Mnist",
     "OneOf",
     "Run",
@@ -34,6 +43,9 @@ __all__ = [
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
     kind.notebook: kind
-    for kind in (Train, Mnist, Samples, FeaturePlane, Temperature, CrossValidation, StepCost)
+    for kind in (
+        *(Train, Mnist, Samples, FeaturePlane, Temperature, LearningRate),
+        *(CrossValidation, StepCost),
+    )
 }
 """The kind of experiment that each notebook carries out, by the notebook's name."""

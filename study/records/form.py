@@ -119,6 +119,7 @@ FORMS: Mapping[str, Form] = {
     "samples": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
     "temperature": Form(_STACKED, _ACCURACIES),
+    "learning-rate": Form(_STACKED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),
     "cost": Form(_TIMED, ("step_seconds", "criterion_seconds")),
 }
