@@ -472,3 +472,20 @@ class Temperature(Train):
         tuple[Positive, ...], AList, Distinct, Field(description="values of τ")
     ] = (0.5, 1.0, 2.0)
     scale: Scale = "reduced"
+
+
+class LearningRate(Train):
+    """Perceptrons at one of several learning rates: the page ``learning-rate``."""
+
+    notebook: ClassVar[str] = "learning-rate"
+    fixed: ClassVar[frozenset[str]] = frozenset(Train.model_fields) - {
+        *("dataset", "activation", "validation_size", "betas", "seeds"),
+        *("epochs", "batch_size", "learning_rate"),
+    }
+
+    validation_size: Annotated[
+        int, Field(ge=0, le=MOST_SAMPLES, description="training samples held out")
+    ] = 200
+    warmups: Warmups = ()
+    seeds: Seeds = (0, 1, 2)
+    scale: Scale = "reduced"

@@ -125,6 +125,7 @@ FORMS: Mapping[str, Form] = {
     "feature-plane": Form(_STACKED, _ACCURACIES),
     "temperature": Form(_STACKED, _ACCURACIES),
     "tables": Form(_REPEATED, _ACCURACIES),
+    "learning-rate": Form(_STACKED, _ACCURACIES),
     "cross-validation": Form(_REPEATED, _ACCURACIES),
     "cost": Form(_TIMED, ("step_seconds", "criterion_seconds")),
 }

@@ -486,7 +486,7 @@ def test_a_large_beta_that_stays_behind_at_its_best_rate():
 def test_chosen_learning_rates_on_mnist():
     """At the papers' rate β = 0.1 is 2.5 points ahead of β = 5, at the chosen rates behind."""
     grid = made_up.mnist().assign(
-        campaign="mnist-rates",
+        campaign="learning-rate",
         record="rate-",
         dataset="mnist",
         test_confidence=0.99,
