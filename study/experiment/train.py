@@ -474,7 +474,7 @@ class Temperature(Train):
     scale: Scale = "reduced"
 
 
-class LearningRate(Train):
+class LearningRates(Train):
     """Perceptrons at one of several learning rates: the page ``learning-rate``."""
 
     notebook: ClassVar[str] = "learning-rate"

@@ -43,7 +43,7 @@ class PageJob:
         """Give the decision that a loss for classes of unequal size asks for."""
         counts = torch.bincount(dataset.train.labels, minlength=dataset.classes)
         loss = parse(self.experiment.loss)
-        return Balanced(loss.name, *loss.numbers, counts).decide
+        return Balanced(loss.name, *loss.numbers, counts).decide  # type: ignore[call-arg, arg-type]
 
     def batches(self, dataset: data.Dataset) -> dict[str, Any]:
         """Say what a step sees; images are cropped, mirrored and normalised there."""
