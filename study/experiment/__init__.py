@@ -66,7 +66,6 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         WrongLabels,
         LongTailed,
         Temperature,
-        CrossValidation,
         StepCost,
     )
 }

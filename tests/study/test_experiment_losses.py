@@ -345,7 +345,7 @@ class TestExperiments:
 
     def test_wrong_labels_are_the_same_for_every_seed_and_only_for_training(self):
         clean, noisy = (
-            training._load(small_train(label_noise=share, subset=200)) for share in (0.0, 0.25)
+            training.load(small_train(label_noise=share, subset=200)) for share in (0.0, 0.25)
         )
         assert int((clean.train.labels != noisy.train.labels).sum()) == 50
         assert torch.equal(clean.train.inputs, noisy.train.inputs) and torch.equal(
