@@ -102,23 +102,6 @@ def test_the_pages_do_without_these_words(words: ModuleType) -> None:
     assert [line for path in words.pages() for line in words.banned(path)] == []
 
 
-def test_no_paragraph_has_more_than_ninety_words(words: ModuleType) -> None:
-    longest = {
-        path.relative_to(words.ROOT).as_posix(): words.measure(path.read_text(encoding="utf-8"))[0]
-        for path in words.pages()
-    }
-    assert {page: length for page, length in longest.items() if length > 90} == {}
-
-
-def test_no_sentence_has_more_than_forty_words(words: ModuleType) -> None:
-    long = []
-    for path in words.pages():
-        text = path.read_text(encoding="utf-8")
-        for paragraph in [*words.paragraphs(text), *words.captions(text)]:
-            long += [one for one in words.sentences(paragraph) if len(one.split()) > 40]
-    assert long == []
-
-
 def test_a_sentence_may_begin_with_a_formula_or_with_the_letter_of_a_panel(
     words: ModuleType,
 ) -> None:
