@@ -39,6 +39,7 @@ from study.experiment.types import (
     Share,
     Stem,
     TestEvery,
+    ValidationSize,
     Warmups,
     WeightDecay,
     Width,
@@ -138,9 +139,7 @@ class Train(Experiment):
         Positive,
         Field(le=1e6, description="factor for the normalised inputs of the perceptron"),
     ] = 1.0
-    validation_size: Annotated[
-        int, Field(ge=0, le=MOST_SAMPLES, description="training samples held out")
-    ] = 0
+    validation_size: ValidationSize = 0
     subset: Annotated[
         int,
         Field(
@@ -463,9 +462,7 @@ class Temperature(Train):
         *("epochs", "batch_size", "learning_rate"),
     }
 
-    validation_size: Annotated[
-        int, Field(ge=0, le=MOST_SAMPLES, description="training samples held out")
-    ] = 200
+    validation_size: ValidationSize = 200
     betas: Betas = (1.0, 0.1, 0.01)
     warmups: Warmups = ()
     temperatures: Annotated[
@@ -483,9 +480,7 @@ class LearningRates(Train):
         *("epochs", "batch_size", "learning_rate"),
     }
 
-    validation_size: Annotated[
-        int, Field(ge=0, le=MOST_SAMPLES, description="training samples held out")
-    ] = 200
+    validation_size: ValidationSize = 200
     warmups: Warmups = ()
     seeds: Seeds = (0, 1, 2)
     scale: Scale = "reduced"

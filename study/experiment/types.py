@@ -100,6 +100,9 @@ Warmups = Annotated[
 Seeds = Annotated[
     tuple[_Seed, ...], AList, Distinct, Field(description="seeds of initialisation and batch order")
 ]
+ValidationSize = Annotated[
+    int, Field(ge=0, le=MOST_SAMPLES, description="training samples held out")
+]
 Epochs = Annotated[int, Field(gt=0, lt=2**20, description="passes over the training data")]
 BatchSize = Annotated[Count, Field(le=2**20, description="samples in a step")]
 Optimizer = Annotated[str, OneOf(OPTIMIZERS), Field(description="of the loss")]
