@@ -85,24 +85,6 @@ def tally(verdicts: Iterable[Verdict]) -> str:
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in said)
 
 
-def known_before(verdicts: Iterable[Verdict]) -> str:
-    """Name the supported claims whose rule is younger than runs that decide them.
-
-    Example: ``" Of the supported, some got their rule late: A7 when all of its runs were known."``
-    """
-    known: dict[str, list[str]] = {"all": [], "some": []}
-    for verdict in verdicts:
-        then = claims.ledger()[verdict.claim].parts[verdict.primary].known_then
-        if then and verdict.verdict == "supported":
-            known["all" if then.startswith("all") else "some"].append(verdict.claim)
-    said = []
-    for much, names in known.items():
-        its = "its" if len(names) == 1 else "their"
-        if names:
-            said.append(f"{' and '.join(names)} when {much} of {its} runs were known")
-    return f" Of the supported, some got their rule late: {', '.join(said)}." if said else ""
-
-
 def _be(count: int) -> str:
     return "is" if count == 1 else "are"
 
