@@ -146,7 +146,7 @@ def _terms(side: Side, runs: pd.DataFrame, metric: str, unit: str, sign: int) ->
         first, second = (_terms(one, runs, metric, unit, sign)[0] for one in side["minus"])
         return [first, replace(second, weight=-1.0)]
     asked = {name: value for name, value in side.items() if name not in ("metric", "by")}
-    if "beta" in asked:  # a schedule that ends at this β is another method
+    if "beta" in asked and "schedule" in runs:  # a schedule that ends at this β is another method
         runs = runs[pd.to_numeric(runs["schedule"], errors="coerce").notna()]
     lists = [value if isinstance(value, list) else [value] for value in asked.values()]
     methods = [dict(zip(asked, values, strict=True)) for values in product(*lists)]

@@ -27,7 +27,7 @@ def read(*names: str) -> pd.DataFrame:
 
     Example:
         >>> runs = read("mnist-edges")
-        >>> runs.groupby("beta")["overconfidence"].mean().round(3)[5]
+        >>> float(runs.groupby("beta")["overconfidence"].mean().round(3)[5])
         -0.046
     """
     return pd.concat([_campaign(name) for name in names], ignore_index=True)
