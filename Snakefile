@@ -53,7 +53,7 @@ if workflow.is_main_process:
 # largest memory; and what gives a GPU (--config gres=gpu:1) if a job would use one.
 MINUTES = math.ceil(3 * max((job.minutes or 80 for job in JOBS), default=0) + 10)
 MEGABYTES = max((job.memory or 4000 for job in JOBS), default=4000)
-ON_GPU = any(getattr(job.experiment, "device", "cpu") != "cpu" for job in JOBS)
+ON_GPU = any(job.parameters.get("device", "cpu") != "cpu" for job in JOBS)
 GRES = config.get("gres", "") if ON_GPU else ""
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch.utils.benchmark import Timer
 
-from study import records
+from study import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "results" / "benchmarks"
@@ -270,9 +270,8 @@ def finish(
     for row in rows:
         print(f"  {row}")
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
-    environment = records.environment(
-        device=device, precision=precision, threads=torch.get_num_threads()
-    )
+    environment = provenance.environment(torch.device("cpu" if device == "cpu" else "cuda"))
+    environment |= {"precision": precision}
     environment |= {"cores": os.cpu_count(), "load": load, "processor": processor()}
     where = f"{environment['platform']}, {environment['processor']}, {device}"
     print(f"  torch {torch.__version__}, {where}, {environment['threads']} thread, load {load}")

@@ -18,30 +18,30 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.measuring import ROOT, Row, arguments, finish
-from study import records, results
-from study.records import Record
+import pandas as pd
 
-CORES, LIMIT = 2, 15 * 60.0
+from benchmarks.measuring import ROOT, Row, arguments, finish
+from study import results
+
+CORES, LIMIT, FOLDS = 2, 15 * 60.0, 10
 CAMPAIGN, TABLE = "tables", "table-*"
 
 
-def jobs(root: Path) -> dict[str, Record]:
+def runs(root: Path) -> pd.DataFrame:
     """What was measured for Table I."""
-    every = results.complete(CAMPAIGN, root / "results")
-    return {name: every[name] for name in fnmatch.filter(every, TABLE)}
+    every = results.read(CAMPAIGN, root / "results")
+    return every[every["job"].map(lambda job: fnmatch.fnmatch(job, TABLE))]
 
 
 def kept() -> Row:
-    """The seconds that the kept records of Table I say they took, shared between the cores.
+    """The seconds that the kept jobs of Table I took, shared between the cores.
 
     Other programs ran beside them.
     """
-    seconds = [record.wall_seconds for record in jobs(ROOT).values()]
-    total = sum(seconds) / CORES
-    what = f"Table I, sum over the {len(seconds)} kept records on {CORES} cores"
+    seconds = runs(ROOT).groupby("job")["wall_seconds"].first()
+    total = seconds.sum() / CORES
     return Row(
-        what=what,
+        what=f"Table I, sum over the {len(seconds)} kept jobs on {CORES} cores",
         against="",
         kind="seconds",
         value=total,
@@ -56,7 +56,7 @@ def anew(folder: Path) -> Row:
     """The seconds of the campaign in a fresh clone."""
     clone = folder / "clone"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-    before = jobs(clone)
+    before = runs(clone).set_index(["job", "run"])["test_accuracy"]
     (clone / "results" / "jobs" / f"{CAMPAIGN}.csv").unlink()
     from study.data.files import local_folder
 
@@ -80,17 +80,18 @@ def anew(folder: Path) -> Row:
     started = time.perf_counter()
     done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True)
     seconds = time.perf_counter() - started
-    after = {
-        path.stem: records.load(path)
-        for path in sorted((clone / results.BUILD / CAMPAIGN).glob(f"{TABLE}.json"))
-    }
-    if done.returncode or set(after) != set(before):
+    files = sorted((clone / results.BUILD / CAMPAIGN).glob(f"{TABLE}.json"))
+    after = pd.concat(
+        [pd.DataFrame(results.load(path)["runs"]).assign(job=path.stem) for path in files]
+        or [pd.DataFrame({"job": [], "run": [], "test_accuracy": []})]
+    ).set_index(["job", "run"])["test_accuracy"]
+    if done.returncode or len(after) != len(before):
         raise RuntimeError(
-            f"the campaign made {len(after)} of {len(before)} records; "
+            f"the campaign made {len(after)} of {len(before)} runs; "
             f"it ended with:\n{done.stderr[-1500:]}"
         )
-    equal = sum(after[name].runs == before[name].runs for name in before)
-    trainings = sum(len(record.runs) * record.parameters["folds"] for record in after.values())
+    equal = int((after == before.reindex(after.index)).sum())
+    trainings = FOLDS * len(after)
     return Row(
         what=f"Table I, {trainings:,} trainings on {CORES} cores",
         against="",
@@ -102,7 +103,7 @@ def anew(folder: Path) -> Row:
         goal="P7",
         limit=LIMIT,
         group="table",
-        remark=f"{equal} of {len(before)} records hold the same runs as the kept ones",
+        remark=f"{equal} of {len(before)} runs are equal to the kept ones",
     )
 
 

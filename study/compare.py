@@ -19,6 +19,7 @@ A variant is what the papers leave unsaid, filled in one way: the columns in ``v
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -28,12 +29,13 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from study.metrics import metric as metric_named
-
 Side = Mapping[str, Any] | float
 """One side of a comparison: see :func:`compare`."""
 
 YES, NO, NOT_AS_LARGE, OPEN, NOT_RUN = "yes", "no", "not as large", "open", "not run"
+
+_SHARES = re.compile("accuracy|confidence|_ece|gap|oscillation|excess|conflict_late")
+"""Metrics that are written in per cent, and their differences in percentage points."""
 
 WORDS: Mapping[str, Mapping[Hashable, str]] = {
     "dataset": {
@@ -255,7 +257,7 @@ class Claim:
     @property
     def factor(self) -> float:
         """What a number is multiplied by when it is written: 100 for shares."""
-        return metric_named(self.metric).factor
+        return 100.0 if _SHARES.search(self.metric) else 1.0
 
     @property
     def digits(self) -> str:

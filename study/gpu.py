@@ -5,12 +5,12 @@
     python -m study.gpu check --out /tmp/out                                 # the gate
     python -m study.gpu train --data /tmp/data --out /tmp/out --seconds 600
 
-``check`` compares every loss, and every way of training, with float64 on the CPU. ``train`` makes
-the stacks of :func:`stacks` in their order by :func:`study.run.train_stack`, as everywhere. A stack
-is one seed, or a few, with every method, so that a cut leaves complete pairs. A stack whose data
-are not there yet waits for its turn; one that would not end in time is left. After each stack
-``records.tar.gz`` is written anew in ``--out``, with the log. ``--tiny`` rehearses all of it on a
-CPU in seconds.
+``check`` compares every loss, and every way of training, with float64 on the CPU. ``train`` runs
+the cells of the page ``cifar`` for the jobs of :func:`stacks` in their order. A job is one seed, or
+a few, with every method, so that a cut leaves complete pairs. A job whose data are not there yet
+waits for its turn; one that would not end in time is left. After each job ``results.tar.gz`` is
+written anew in ``--out``, with the log; at home its files go to ``build/results/cifar``, where
+``make reproduce CAMPAIGN=cifar`` collects them. ``--tiny`` rehearses all of it on a CPU in seconds.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import bz2
 import json
 import logging
 import math
+import os
 import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -42,76 +42,44 @@ from torch import Tensor
 
 from gdlib import losses
 from gdlib.train import RunLoss, train
-from study import ROOT, data, records, run
+from study import ROOT, campaign, data, files, measures, parameters, results
 from study.data import augmentation
-from study.experiment import Train
 from study.networks import image_stack
 from study.objective import GradientDecay
-from study.yaml_files import read_yaml
 
 _log = logging.getLogger("study.gpu")
 
 # --- the list ---
 
+_FIRST = (
+    *("cifar10-crops-stack-seeds5-6", "cifar10-crops-stack-seeds7-8"),
+    *("cifar10-crops-stack-seeds9-10", "cifar10-crops-stack-seed11"),
+    *("cifar100-crops-stack-seeds7-8", "cifar100-crops-stack-seeds9-10"),
+    *("cifar100-crops-stack-seeds11-12", "cifar100-resnet18-beta50-seeds0-1-2"),
+)
+"""Jobs of the campaign that no GPU has trained yet."""
+_THEN = (
+    *("cifar100-resnet18-seed0", "cifar100-resnet18-seed1", "cifar100-resnet18-seed2"),
+    *("cifar100-width2-stack-seed3", "cifar100-width2-stack-seed4", "cifar100-width2-stack-seed5"),
+    "cifar100-crops-stack-seeds5-6",
+)
 
-@dataclass(frozen=True)
-class Stack:
-    """Runs that are trained together: a file of records, and what is trained."""
 
-    name: str
-    experiment: Train
-
-
-def stacks(*, tiny: bool = False) -> list[Stack]:
-    """List what is trained: first what no GPU has trained yet, then what has its record from one.
+def stacks(*, tiny: bool = False) -> list[campaign.Job]:
+    """List what is trained: first what no GPU has trained yet, then what was trained on one.
 
     Example:
-        >>> [stack.name for stack in stacks()][:2]
-        ['cifar10-fast/gpu-seed5', 'cifar10-fast/gpu-seed7']
+        >>> [job.id for job in stacks()][:2]
+        ['cifar10-crops-stack-seeds5-6', 'cifar10-crops-stack-seeds7-8']
     """
-    recipes = read_yaml(ROOT / "campaigns" / "recipes.yml")
-    there: dict[str, Any] = {"device": "auto", "cuda_graph": True, "train_every": 0}
-    resnet18 = recipes["images"] | there
-    resnet18 |= {"dataset": "cifar100", "model": "resnet18", "augmentation": "crop-flip"}
-    resnet18 |= {"epochs": 30, "scale": "reduced"}
-    cifar10 = recipes["fast"] | there | {"dataset": "cifar10", "augmentation": "crop2-flip"}
-    cifar100 = cifar10 | {"dataset": "cifar100", "precision": "bfloat16"}
-    wide = cifar100 | {"width": 2, "epochs": 40}
-    betas, all_betas = [1, 5, 0.1, 20], [1, 5, 0.1, 20, 0.01]
-    warmups = [[0.1, 1, 6], [1, 5, 6]]
-
-    def small(first: int) -> tuple[Any, ...]:
-        seeds = [first, first + 1]
-        return f"cifar100-fast/gpu-seed{first}", cifar100, seeds, all_betas, warmups
-
-    pairs = [5, 6], [7, 8], [9, 10], [11]
-    left: list[tuple[Any, ...]] = [
-        (f"cifar10-fast/gpu-seed{seeds[0]}", cifar10, seeds, [1, 0.1, 5], warmups[:1])
-        for seeds in pairs
-    ]
-    left += [small(7), small(9), small(11)]
-    left += [("cifar100-resnet18/beta50", resnet18, [0, 1, 2], [50], [])]
-    done: list[tuple[Any, ...]] = [
-        (f"cifar100-resnet18/seed{seed}", resnet18, [seed], betas, [[0.1, 1, 15]])
-        for seed in (0, 1, 2)
-    ]
-    done += [
-        (f"cifar100-wide/gpu-seed{seed}", wide, [seed], betas, [[0.1, 1, 20]]) for seed in (3, 4, 5)
-    ]
+    jobs = {job.id: job for job in campaign.load(ROOT / "campaigns" / "cifar.yml").jobs}
+    listed = [jobs[name] for name in (*_FIRST, *_THEN)]
+    if not tiny:
+        return listed
     return [
-        Stack(
-            name,
-            Train(
-                **recipe
-                | {"seeds": seeds, "betas": betas, "warmups": warmups}
-                | (_TINY | {"width": recipe.get("width", 1) / 8} if tiny else {})
-            ),
-        )
-        for name, recipe, seeds, betas, warmups in [*left, *done, small(5)][:: 4 if tiny else 1]
+        replace(job, given=job.given | {"epochs": 3, "width": job.given["width"] / 8})  # type: ignore[operator]
+        for job in listed[::4]
     ]
-
-
-_TINY = {"epochs": 3, "validation_size": 100, "batch_size": 50, "precision": "float32"}
 
 
 # --- data and packages, in pieces that can be carried ---
@@ -424,7 +392,7 @@ def check(device: str, out: Path, *, tiny: bool = False) -> bool:
             gate[part].append(row)
             if part == "ways" or not row["ok"]:
                 _log.info("%s", row)
-            records.write_whole(out / "gate.json", json.dumps(gate, indent=1))
+            files.write_whole(out / "gate.json", json.dumps(gate, indent=1))
         right, of = sum(row["ok"] for row in gate[part]), len(gate[part])
         _log.info("%s: %d of %d comparisons are within their tolerance", part, right, of)
     return all(row["ok"] for part in ("losses", "ways") for row in gate[part])
@@ -444,83 +412,98 @@ class _Clock:
         self.epochs, self.end = epochs, end
         self.times: list[float] = []
 
-    def __call__(self, model: object, dataset: object, epoch: int) -> Mapping[str, Tensor]:
+    def __call__(self, epoch: int) -> None:
         self.times.append(time.monotonic())
         if len(self.times) > 2:  # the first epoch records the step
             rest = (self.times[-1] - self.times[1]) / (len(self.times) - 2) * (self.epochs - epoch)
             if self.times[-1] + rest > self.end:
                 raise TooLate(f"epoch {epoch} of {self.epochs}, {rest:.0f} more seconds to go")
-        return {}
+
+
+def execute(page: str, values: Mapping[str, Any], clock: Callable[[int], None]) -> None:
+    """Run the cells of a page, as papermill does, up to the one that writes its results.
+
+    Args:
+        page: its name.
+        values: of its parameters.
+        clock: is called with the number of each epoch.
+    """
+    space: dict[str, Any] = {"__name__": page}
+    first, *cells = parameters.code_cells(page)
+    exec(first, space)
+    space.update(values)
+    for cell in cells:
+        exec(cell, space)
+        if "run.begin(" in cell:
+            space["job"] = replace(space["job"], progress=clock)
+        if "job.finish(" in cell:
+            return
 
 
 def train_stacks(
-    listed: Sequence[Stack],
+    listed: Sequence[campaign.Job],
     data_folder: Path,
     out: Path,
     *,
     seconds: float,
     device: str,
     tiny: bool = False,
-    each: Callable[..., Iterable[dict[str, Any]]] = map,
 ) -> list[str]:
     """Train stacks in their order as their data arrive, until the time is over; name those done.
 
-    Those that have their record in ``out`` already are passed over.
+    Those that have their file in ``out`` already are passed over.
     """
     end, done = time.monotonic() + seconds, list[str]()
-    left = [stack for stack in listed if not (out / "records" / f"{stack.name}.json").exists()]
-    sets: dict[str, data.Dataset] = {}
+    left = [job for job in listed if not (out / "results" / f"{job.id}.json").exists()]
     while left:
-        here = [one for one in left if (data_folder / f"{one.experiment.dataset}.pt").exists()]
+        here = [job for job in left if (data_folder / f"{job.given['dataset']}.pt").exists()]
         if not here and time.monotonic() < end:
             time.sleep(0.5)
             continue
         if time.monotonic() >= end:
             break
-        stack = here[0]
-        left.remove(stack)
-        experiment = stack.experiment.model_copy(update={"device": device})
-        started = time.monotonic()
+        job = here[0]
+        left.remove(job)
+        file, started = out / "results" / f"{job.id}.json", time.monotonic()
         try:
-            name = experiment.dataset
-            if name not in sets:
-                sets[name] = unpacked(name, data_folder)
-                if tiny:
-                    few, all_ = torch.arange(300), sets[name]
-                    sets[name] = replace(all_, train=all_.train[few], test=all_.test[few])
-            exact = without_tf32() if experiment.precision == "float32" else nullcontext()
-            with exact:
-                record = run.train_stack(
-                    experiment,
-                    measure=_Clock(experiment.epochs, end),
-                    dataset=run.load(experiment, sets[name]),
-                    each=each,
-                )
-            record.write(out / "records" / f"{stack.name}.json")
+            if (name := job.given["dataset"]) not in data.KEPT:
+                data.KEPT[name] = _few(unpacked(name, data_folder), tiny)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            given = {**job.given, "device": device, "record": str(file)}
+            execute(job.page, given, _Clock(job.given["epochs"], end))
         except TooLate as reason:
-            _log.info("%s: left, %s", stack.name, reason)
+            _log.info("%s: left, %s", job.id, reason)
             continue
         except Exception:  # the others are not lost with it
-            _log.exception("%s: failed", stack.name)
+            _log.exception("%s: failed", job.id)
             continue
         finally:
-            pack_records(out)
-        done.append(stack.name)
-        accuracy = [one["metrics"].get("test_accuracy", math.nan) for one in record.runs]
+            pack_results(out)
+        done.append(job.id)
+        accuracy = [one.get("test_accuracy") or math.nan for one in results.load(file)["runs"]]
         _log.info(
             "%s: %.1f seconds, test accuracy %s; %.0f seconds are left",
-            *(stack.name, time.monotonic() - started),
+            *(job.id, time.monotonic() - started),
             *(" ".join(f"{100 * one:.1f}" for one in accuracy), end - time.monotonic()),
         )
-    pack_records(out)
+    pack_results(out)
     return done
 
 
-def pack_records(out: Path) -> None:
-    """Write the archive of records, gate and log anew; a cut leaves the one before."""
-    archive = out / "records.tar.gz"
+def _few(whole: data.Dataset, tiny: bool) -> data.Dataset:
+    """Take a few images for a rehearsal: those that the page holds out, and 300 more."""
+    if not tiny:
+        return whole
+    return replace(
+        whole, train=whole.train[torch.arange(5_300)], test=whole.test[torch.arange(300)]
+    )
+
+
+def pack_results(out: Path) -> None:
+    """Write the archive of results, gate and log anew; a cut leaves the one before."""
+    archive = out / "results.tar.gz"
     with (
-        records.whole(archive) as stream,
+        files.whole(archive) as stream,
         tarfile.open(fileobj=stream, mode="w:gz") as packed,
     ):
         for path in sorted(out.rglob("*")):
@@ -592,7 +575,9 @@ def main(given: Sequence[str] | None = None) -> None:
     if options.part == "check":
         sys.exit(0 if check(options.device, options.out, tiny=options.tiny) else 1)
     logging.getLogger().addHandler(logging.FileHandler(options.out / "train.log"))
+    os.environ["MPLBACKEND"] = "agg"
     with ProcessPoolExecutor(_processes(), get_context("spawn"), _one_thread) as pool:
+        measures.each = partial(_side_by_side, pool)
         done = train_stacks(
             stacks(tiny=options.tiny),
             options.data,
@@ -600,9 +585,8 @@ def main(given: Sequence[str] | None = None) -> None:
             seconds=options.seconds,
             device=options.device,
             tiny=options.tiny,
-            each=partial(_side_by_side, pool),
         )
-    _log.info("%d stacks have their record", len(done))
+    _log.info("%d stacks have their file of results", len(done))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import tomllib
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from study import ROOT, ledger, outcomes
 from study.compare import compare
-from study.tables import install
 
 README = ROOT / "README.md"
 VARIANT = ["dataset", "model", "augmentation", "width"]
@@ -65,7 +66,21 @@ def readme() -> str:
     """Give README.md with what stands between its marks: the sentences, and the installation."""
     text = README.read_text(encoding="utf-8")
     text = _between(text, "headline", "\n".join(f"- {line}" for line in sentences()))
-    return _between(text, "install", f"```bash\n{install.command()}\n```")
+    return _between(text, "install", f"```bash\n{install()}\n```")
+
+
+def install() -> str:
+    """Write the line that installs the package, as a reader can type it.
+
+    The address is ``repository: {url: ...}`` in ``_config.yml``, the name that of
+    ``pyproject.toml``; where there is no address, the line is for a clone.
+    """
+    book = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    address = str(book["repository"]["url"] or "").rstrip("/")
+    if not address:
+        return "# in a clone of this repository\npip install ."
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return f'pip install "{project["name"]} @ git+{address}"'
 
 
 def _between(text: str, name: str, content: str) -> str:

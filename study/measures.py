@@ -54,11 +54,14 @@ def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.softmax(logits, 2).gather(2, index).squeeze(2)
 
 
+each: Callable[..., Iterable[dict[str, Any]]] = map
+"""Applies a function run by run; a program with a pool of processes puts that of the pool here."""
+
+
 def final_measures(
     dataset: data.Dataset,
     scaled_logits: Callable[[data.Split], Tensor],
     betas: Sequence[float | None],
-    each: Callable[..., Iterable[dict[str, Any]]] = map,
 ) -> list[dict[str, Any]]:
     """Measure the last epoch from the logits ``[R, N, C]`` over τ.
 
@@ -71,8 +74,6 @@ def final_measures(
         dataset: the splits.
         scaled_logits: computes the logits of a split.
         betas: that of each run for the link; None for a loss without β, which has no link.
-        each: applies a function run by run, as ``map`` does; that of a pool of processes does it
-            side by side.
     """
     splits = {"train": dataset.train, "test": dataset.test, "valid": dataset.valid}
     logits = {

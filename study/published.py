@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from study import ROOT
 from study.methods import Method
-from study.variants import DATASETS
-
-Key = tuple[str, Method | frozenset[Method] | tuple[Method, ...]]
-"""A metric of one method, of the best of several (a set), or their mean (a sequence)."""
 
 # The tables' names in those of the records.
 METRICS = {
@@ -61,11 +55,6 @@ _METHODS: Mapping[str, tuple[str, ...]] = {
 }
 _ARCGRAD_S = 10.0  # where the paper does not say it, in its Table VI
 _MODELS = {"ResNet35": "ResNet34"}
-_ERRORS = ("test_ece", "test_mce")
-_SMALLER_IS_BETTER = {error + after for error in _ERRORS for after in ("", *POST_HOC.values())}
-_AUGMENTED = {"CIFAR-10": "CIFAR-10+", "CIFAR-100": "CIFAR-100+"}  # as AG names them
-_PLAIN = {name: plain for plain, name in _AUGMENTED.items()}
-_ELSEWHERE = 3  # other data sets whose effects may stand for one that the papers do not print
 _CONDITIONS = {
     "train_fraction": "{:g} of the samples",
     "noise_rate": "{:g} of the labels wrong",
@@ -158,122 +147,6 @@ def printed() -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
-
-
-@dataclass(frozen=True)
-class Effect:
-    """A paper's own difference of two methods: its range over the paper's networks."""
-
-    paper: str  # such as GD-1; or a table
-    elsewhere: str  # the data set, where it is not the one that was asked for
-    low: float
-    high: float
-
-    def written(self, factor: float = 1.0) -> str:
-        """Write it, with a factor such as 100 for percentage points.
-
-        Example:
-            >>> Effect("GD-1", "", 0.001, 0.012).written(100)
-            'GD-1: +0.1 … +1.2'
-        """
-        ends = (round(factor * end, 6) for end in (self.low, self.high))
-        span = " … ".join(f"{end:+.4g}" for end in dict.fromkeys(ends))
-        return f"{', '.join(filter(None, [self.paper, self.elsewhere]))}: {span}"
-
-
-def written(effects: Iterable[Effect], factor: float = 1.0) -> str:
-    """Write what several papers found; empty if there is none."""
-    return "; ".join(effect.written(factor) for effect in effects)
-
-
-def data_of(runs: pd.DataFrame) -> str:
-    """Name the data set of the papers on which runs were trained, as :func:`named` does."""
-    first = runs.iloc[0]
-    augmentation = first.get("augmentation")
-    augmented = pd.notna(augmentation) and augmentation != "none"
-    return named(DATASETS.get(first["dataset"], ""), augmented)
-
-
-def named(dataset: str, augmented: bool) -> str:
-    """Name a data set as the papers do where they print it with augmentation and without."""
-    return _AUGMENTED.get(dataset, dataset) if augmented else dataset
-
-
-@functools.cache
-def effects(left: Key, right: Key, dataset: str, condition: str = "") -> tuple[Effect, ...]:
-    """Look up the papers' own difference of two methods, each with a metric.
-
-    Of a set of methods it is the best that the papers have, network by network; of a sequence it is
-    the mean, where they have all of them. Where they print the two for up to three other data sets
-    only, those come instead; nothing where no paper prints both. Their condition must be the one
-    that is asked for. Of a paper that prints a data set with augmentation and without, it is the
-    one that is asked for.
-
-    Example:
-        >>> def accuracy(method): return ("test_accuracy", Method.parse(method))
-        >>> written(effects(accuracy(0.1), accuracy(1), "CIFAR-10"))
-        'GD-1: +0.001 … +0.012; GD-2: +0.002 … +0.007'
-        >>> written(effects(accuracy("lm 0.9"), accuracy("lm 0.1"), "CIFAR-10"))
-        'LM, CIFAR-100: +0.0134'
-        >>> half = "0.5 of the samples"
-        >>> written(effects(accuracy("lm 0.3"), accuracy("softmax"), "CIFAR-10", half))
-        'LM, CIFAR-100, 0.5 of the samples: +0.0081'
-        >>> arcgrad = accuracy("arcgrad 10"), accuracy("softmax")
-        >>> written(effects(*arcgrad, "CIFAR-10")), written(effects(*arcgrad, "CIFAR-100"))
-        ('AG: +0.0163', 'AG, CIFAR-100+: +0.0257')
-        >>> written(effects(*arcgrad, "CIFAR-10+"))
-        'AG: +0.0086'
-    """
-    first, second = (_values(key, condition) for key in (left, right))
-    differences = defaultdict(list)
-    for paper, name, model in first.keys() & second.keys():
-        difference = first[paper, name, model] - second[paper, name, model]
-        differences[paper, name].append(round(difference, 6))
-    plain = _PLAIN.get(dataset, dataset)
-    here = {}
-    for (paper, name), values in differences.items():
-        printed_as_asked = name == dataset or (paper, dataset) not in differences
-        if plain in (name, _PLAIN.get(name)) and printed_as_asked:
-            here[paper, name] = values
-    shown = here or (differences if len(differences) <= _ELSEWHERE else {})
-    return tuple(
-        Effect(
-            paper,
-            "" if name in (dataset, plain) else ", ".join(filter(None, [name, condition])),
-            min(values),
-            max(values),
-        )
-        for (paper, name), values in sorted(shown.items())
-    )
-
-
-@functools.cache
-def _values(key: Key, condition: str) -> dict[tuple[str, str, str], float]:
-    """Take the number of a method, or the best or the mean of some.
-
-    The keys are the paper, the data set and the network.
-    """
-    metric, asked = key
-    if isinstance(asked, tuple):
-        each = pd.DataFrame([_values((metric, one), condition) for one in asked])
-        return dict(each.mean().where(each.notna().all()).dropna())
-    wanted = asked if isinstance(asked, frozenset) else {asked}
-    better = min if metric in _SMALLER_IS_BETTER else max
-    best: dict[tuple[str, str, str], float] = {}
-    for where, of_metric, trained, value in _printed_under(condition):
-        if of_metric == metric and any(one.includes(trained) for one in wanted):
-            best[where] = better(value, best.get(where, value))
-    return best
-
-
-@functools.cache
-def _printed_under(
-    condition: str,
-) -> tuple[tuple[tuple[str, str, str], str, Method, float], ...]:
-    """List what is printed under a condition: where, the metric, the method and the number."""
-    rows = printed()[printed()["condition"] == condition]
-    where = rows[["paper", "dataset", "model"]].itertuples(index=False, name=None)
-    return tuple(zip(where, rows["metric"], rows["method"], rows["value"].tolist(), strict=True))
 
 
 def method(row: Mapping[Any, Any]) -> tuple[Method | None, str]:

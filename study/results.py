@@ -11,47 +11,91 @@ joined by the columns ``job`` and ``run``::
     runs = results.read("mnist")       # with the parameters of their jobs
     curves = results.curves("mnist").merge(runs[["job", "run", "activation", "schedule", "seed"]])
 
-A job writes a file of its own, whole or not at all, and :func:`collect` folds such files into the
-tables of their campaign.
+A job writes a file of its own, whole or not at all (:func:`write`), and :func:`collect` folds such
+files into the tables of their campaign.
 """
 
 from __future__ import annotations
 
-import csv
 import functools
 import io
-import itertools
 import json
 import os
 import re
-import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from study import ROOT, records
-from study.records import columns, frame, tables
-from study.records.files import locked, whole, write_whole
-from study.records.tables import Row
+from study import ROOT
+from study.files import locked, plain, whole, write_whole
 
 FOLDER = ROOT / "results"
 BUILD = Path("build") / "results"
 """Where jobs write their files, below the root of a project."""
 
-Stamp = tuple[Path, int, int, int]  # file, time of change, size, inode
-_KEYS = ("job", "run", "name", "epoch", "bin", "point")
-_TEXTS = {
-    *(name for name, column in columns.COLUMNS.items() if column.type is str),
-    *("job", "data_copy", "commit", "hardware", "platform", "python"),
-    *("torch", "numpy", "scikit-learn", "pandas"),
+Row = dict[str, Any]
+
+LONG = ("curves", "bins", "points")
+TABLES = ("runs", "jobs", *LONG)
+
+_FIRST = {
+    "runs": ("job", "run", "seed", "schedule", "loss", "beta", "warmup_start", "warmup_end")
+    + ("warmup_epochs", "temperature", "dataset", "title", "classes", "model", "measured_on")
+    + ("diverged",),
+    "jobs": ("job", "runs", "experiment", "dataset", "model", "loss"),
 }
-_NESTED = ("[", "{")
-_LISTS_OF_RUNS = (*frame.STACKED, "datasets", "models", "losses", "repetitions")
+_LAST = (
+    *("data_source", "data_copy", "train_samples", "valid_samples", "test_samples"),
+    *("wrong_labels", "model_parameters", "wall_seconds", "time", "commit", "hardware", "threads"),
+    *("platform", "python", "torch", "numpy", "scikit-learn", "pandas", "tf32_matmul"),
+    *("tf32_convolutions", "cudnn_benchmark", "cudnn_deterministic"),
+)
+"""Where, when and with what a job ran."""
+
+_TEXTS = (
+    *("job", "schedule", "loss", "title", "commit", "data_copy", "python", "torch", "numpy"),
+    *("scikit-learn", "pandas"),
+)
+"""Columns that are texts where they look like numbers too."""
+
+_UNSAID: Mapping[str, Any] = {
+    "input_scale": 1.0,
+    "validation_size": 0,
+    "subset": 0,
+    "imbalance": 1.0,
+    "label_noise": 0.0,
+    "labels": "clean",
+    "augmentation": "none",
+    "model": "mlp",
+    "width": 1.0,
+    "first_weights": 1.0,
+    "loss": "gd",
+    "optimizer": "sgd",
+    "momentum": 0.9,
+    "lr_schedule": "milestones",
+    "max_grad_norm": 0.0,
+    "match_gradient": False,
+    "angles": False,
+    "duplicates_together": False,
+}
+"""What a job means that does not say it."""
+
+_OF_STACK = ("betas", "warmups", "feedbacks", "temperatures", "seeds")
+_SEVERAL = (*_OF_STACK, "datasets", "models", "losses", "repetitions", "runs")
+_HARMFUL = re.compile(r"[<>&`$\\|\x00-\x1f\x7f\u2028\u2029]")
+"""What has a meaning in HTML or Markdown: no text of a table has it, so that a page is safe."""
+
+Stamp = tuple[Path, int, int, int]  # file, time of change, size, inode
+
+
+class Unfit(ValueError):
+    """A table or a file of a job that cannot be used; the message names it and says what to do."""
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -65,14 +109,14 @@ def names(folder: Path = FOLDER) -> list[str]:
 def read(name: str, folder: Path = FOLDER) -> pd.DataFrame:
     """Read a campaign: a row for each run, with the parameters of its job.
 
-    What was trained before a parameter was there has that parameter's default. A list is a tuple.
-    Where it ran, when and with which versions stands at the end of each row.
+    What a job does not say has its default. A list is a tuple. Where it ran, when and with which
+    versions stands at the end of each row.
 
     Raises:
         FileNotFoundError: if the campaign has no results; it names those that do.
-        records.Unfit: if a table is damaged; it names the file.
+        Unfit: if a table is damaged; it names the file.
     """
-    return _read(name, stamps(folder, name)).copy()
+    return _read(name, folder, stamps(name, folder)).copy()
 
 
 def curves(name: str, folder: Path = FOLDER) -> pd.DataFrame:
@@ -80,7 +124,7 @@ def curves(name: str, folder: Path = FOLDER) -> pd.DataFrame:
 
     A set that was not evaluated at an epoch has no number there.
     """
-    return _pandas("curves", name, folder)
+    return _long("curves", name, folder)
 
 
 def bins(name: str, folder: Path = FOLDER) -> pd.DataFrame:
@@ -88,61 +132,107 @@ def bins(name: str, folder: Path = FOLDER) -> pd.DataFrame:
 
     ``name`` says of what: of a reliability diagram, a histogram, an accuracy of each class.
     """
-    return _pandas("bins", name, folder)
+    return _long("bins", name, folder)
 
 
 def points(name: str, folder: Path = FOLDER) -> pd.DataFrame:
     """Read the features of test samples in the plane, with their classes."""
-    return _pandas("points", name, folder)
+    return _long("points", name, folder)
+
+
+def jobs(name: str, folder: Path = FOLDER) -> Mapping[str, Row]:
+    """Read what the jobs of a campaign were asked for; none where it has no results."""
+    path = _path(folder, "jobs", name)
+    if not path.is_file():
+        return {}
+    rows = _frame(path).drop(columns=list(_LAST), errors="ignore").to_dict("records")
+    return {
+        row["job"]: {
+            key: value for key, value in row.items() if isinstance(value, tuple) or pd.notna(value)
+        }
+        for row in rows
+    }
 
 
 @functools.lru_cache(64)
-def _read(name: str, files: tuple[Stamp, ...]) -> pd.DataFrame:
-    folder = _folder(name, files)
-    runs, jobs = (pd.DataFrame(_columns(_path(folder, table, name))) for table in ("runs", "jobs"))
-    parameters = jobs.drop(columns=["runs", *_LISTS_OF_RUNS], errors="ignore")
-    together = runs.merge(parameters, on="job", how="inner", suffixes=("", "_of_job"))
+def _read(name: str, folder: Path, files: tuple[Stamp, ...]) -> pd.DataFrame:
+    runs, of_jobs = (_frame(_path(folder, table, name)) for table in ("runs", "jobs"))
+    counted = runs["job"].value_counts().reindex(of_jobs["job"], fill_value=0)
+    if (counted.to_numpy() != of_jobs["runs"].to_numpy()).any() or len(runs) != counted.sum():
+        raise _unfit(_path(folder, "runs", name), "it has not the runs that the jobs name")
+    parameters = of_jobs.drop(columns=list(_SEVERAL), errors="ignore")
+    together = runs.merge(parameters, on="job", suffixes=("", "_of_job"))
     stacked = "temperature" in together
-    for parameter, column in columns.PARAMETERS.items():
-        if column.default is None or not (stacked or parameter in together):
+    for parameter, default in _UNSAID.items():
+        if not stacked and parameter not in together:
             continue
         if parameter not in together:
-            together[parameter] = column.default
-        filled = together[parameter].where(together[parameter].notna(), column.default)
-        together[parameter] = filled.astype(type(column.default))
-    for column_name, values in together.items():
-        if pd.api.types.is_object_dtype(values):
-            together[column_name] = [
-                tuple(value) if isinstance(value, list) else value for value in values
-            ]
-    end = [name for name in tables.PROVENANCE if name in together]
+            together[parameter] = default
+        given = together[parameter]
+        together[parameter] = given.where(given.notna(), default).astype(type(default))
+    end = [name for name in _LAST if name in together]
     return together[[*(name for name in together if name not in end), *end]]
 
 
-def _pandas(table: str, name: str, folder: Path) -> pd.DataFrame:
-    stamps(folder, name)  # the campaign is there
+def _frame(path: Path) -> pd.DataFrame:
+    """Read a table of texts and numbers that is whole."""
+    try:
+        text = path.read_bytes().decode()
+        if not text.endswith("\n"):
+            raise ValueError("its last line has no end")
+        table = pd.read_csv(
+            io.StringIO(text),
+            dtype=dict.fromkeys(_TEXTS, "str"),
+            float_precision="round_trip",
+            index_col=False,
+            keep_default_na=False,
+            na_values=["", "NaN"],
+            on_bad_lines="error",
+        )
+        for name in table.select_dtypes(["object", "str"]):
+            table[name] = [_value(cell) for cell in table[name]]
+        if table.duplicated([key for key in ("job", "run") if key in table]).any():
+            raise ValueError("a row stands twice")
+        return table
+    except (ValueError, KeyError) as error:
+        raise _unfit(path, str(error).splitlines()[0][:200]) from error
+
+
+def _value(cell: Any) -> Any:
+    """Read a cell: JSON, whose lists become tuples, or a text with nothing that a page runs."""
+    if not isinstance(cell, str):
+        return cell
+    if cell[:1] in ("[", "{"):
+        return _tuple(json.loads(cell))
+    if _HARMFUL.search(cell):
+        raise ValueError(f"the text {cell[:50]!r} has characters that no table has")
+    return cell
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value
+
+
+def _long(table: str, name: str, folder: Path) -> pd.DataFrame:
+    stamps(name, folder)  # the campaign is there
     path = _path(folder, table, name)
-    return _table(path).to_pandas() if path.is_file() else pd.DataFrame({"job": [], "run": []})
+    if not path.is_file():
+        return pd.DataFrame({"job": [], "run": []})
+    found: pd.DataFrame = _parquet(path).to_pandas()
+    return found
 
 
-def stamps(folder: Path = FOLDER, name: str | None = None) -> tuple[Stamp, ...]:
-    """List the files of a campaign, or of all, with what changes with their content."""
-    campaigns = names(folder) if name is None else [name]
-    files = [
-        _stamp(path)
-        for one in campaigns
-        for table in tables.TABLES
-        if (path := _path(folder, table, one)).is_file()
-    ]
-    if name is not None and not _path(folder, "jobs", name).is_file():
+def stamps(name: str, folder: Path = FOLDER) -> tuple[Stamp, ...]:
+    """List the files of a campaign, with what changes with their content."""
+    if not _path(folder, "jobs", name).is_file():
         known = ", ".join(names(folder)) or "none"
         raise FileNotFoundError(f"there are no results of a campaign {name!r}; there are: {known}")
-    return tuple(files)
-
-
-def _stamp(path: Path) -> Stamp:
-    status = os.stat(path)
-    return path, status.st_mtime_ns, status.st_size, status.st_ino
+    paths = [path for table in TABLES if (path := _path(folder, table, name)).is_file()]
+    return tuple(
+        (path, status.st_mtime_ns, status.st_size, status.st_ino)
+        for path in paths
+        for status in [os.stat(path)]
+    )
 
 
 def _path(folder: Path, table: str, name: str) -> Path:
@@ -152,98 +242,123 @@ def _path(folder: Path, table: str, name: str) -> Path:
     return folder / table / f"{name}.{'csv' if table == 'jobs' else 'parquet'}"
 
 
-def _folder(name: str, files: tuple[Stamp, ...]) -> Path:
-    return next(path.parents[1] for path, *_ in files if path.parent.name == "jobs")
+# -- one job ---------------------------------------------------------------------------------------
 
 
-# -- as records, for what is written for them ------------------------------------------------------
+def write(path: str | os.PathLike[str], job: Row, runs: Sequence[Mapping[str, Any]]) -> Path:
+    """Write what a job has measured to a file of its own: it is there whole, or it is not there.
+
+    A number has six digits. One that is not finite, such as the loss of a run that diverged, is
+    written as null.
+
+    Args:
+        path: the file.
+        job: its page, its parameters, and where, when and with what it ran.
+        runs: each with what it is known by; numbers under ``metrics``; ``curves``, lists by epoch;
+            and what :mod:`study.measures` gives for bins, classes and folds.
+    """
+    rows: dict[str, list[Row]] = {table: [] for table in TABLES[2:]}
+    rows["runs"] = []
+    for number, run in enumerate(plain(runs)):
+        key: Row = {"run": number}
+        rows["runs"].append(key | _scalars(run))
+        rows["curves"] += [key | row for row in _curves(run)]
+        rows["bins"] += [key | row for row in _bins(run)]
+        drawn = run.get("points", {})
+        rows["points"] += [
+            key | {"point": point} | dict(zip(drawn, values, strict=True))
+            for point, values in enumerate(zip(*drawn.values(), strict=True))
+        ]
+    content = {"job": plain(job, digits=17) | {"runs": len(runs)}, **rows}
+    return write_whole(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def jobs(name: str, folder: Path = FOLDER) -> Mapping[str, records.Record]:
-    """Read the jobs of a campaign: parameters and metrics of their runs, without curves and bins.
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the file of a job: its ``job``, and the rows of its ``runs`` and of each long table.
 
-    A campaign without results has none.
+    Raises:
+        Unfit: for a file that is damaged, or has what no training leaves.
     """
     try:
-        files = stamps(folder, name)
-    except FileNotFoundError:
-        return {}
-    return _jobs(name, files)
+        content = json.loads(Path(path).read_bytes().decode())
+        job, runs = content["job"], content["runs"]
+        if job["runs"] != len(runs) or not runs:
+            raise ValueError(f"it has {len(runs)} runs, not {job['runs']}")
+        for run in runs:
+            shares = [run.get(name) for name in ("test_accuracy", "train_accuracy", "test_ece")]
+            if any(share is not None and not 0 <= share <= 1 for share in shares):
+                raise ValueError(f"run {run['run']} has a share that is not between 0 and 1")
+        for value in (value for row in (job, *runs) for value in row.values()):
+            _value(value)
+        return {table: content[table] for table in ("job", "runs", *LONG)}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
+        raise Unfit(
+            f"{path} is damaged ({reason[:300]}); delete it and run its job again"
+        ) from None
 
 
-@functools.lru_cache(64)
-def _jobs(name: str, files: tuple[Stamp, ...]) -> Mapping[str, records.Record]:
-    return _joined(name, _folder(name, files), lists=False)
+_BY_EPOCH = ("group_confidence", "reference_group_confidence", "single_confidence")
+_RELIABILITY = ("reliability", *(f"reliability_{how}" for how in ("temperature", "vector", "link")))
+_LISTS: Mapping[str, str] = {
+    "confidence_counts": "count",
+    "confidence_histogram": "count",
+    "epoch_learnt_counts": "count",
+    "conflict_epoch_learnt_counts": "count",
+    "group_epoch_learnt": "mean_epoch",
+    "class_accuracy": "accuracy",
+    "class_accuracy_link": "accuracy",
+    "fold_accuracies": "accuracy",
+}
+"""The column of ``bins`` that has the values of a list of a run."""
+_ANGLES = ("target_angle_epochs", "target_angle_counts")
 
 
-def complete(name: str, folder: Path = FOLDER) -> Mapping[str, records.Record]:
-    """Read the jobs of a campaign with everything that their records had."""
-    return _joined(name, folder, lists=True)
+def _scalars(run: Row) -> Row:
+    lists = {"metrics", "curves", "points", *_BY_EPOCH, *_RELIABILITY, *_LISTS, *_ANGLES}
+    row = {name: value for name, value in run.items() if name not in lists}
+    if "test_ece_interval" in row:
+        row["test_ece_low"], row["test_ece_high"] = row.pop("test_ece_interval")
+    if nested := [name for name, value in row.items() if isinstance(value, list | dict)]:
+        raise ValueError(f"{nested[0]} of a run is a list, which the tables have no place for")
+    if twice := set(row) & set(run["metrics"]):
+        raise ValueError(f"{min(twice)} stands in a run and in its metrics")
+    return row | run["metrics"]
 
 
-def everything(folder: Path = FOLDER) -> pd.DataFrame:
-    """Make one frame of the runs of all campaigns, as :func:`study.records.read` makes of records.
-
-    It is kept while the tables stay as they are.
-    """
-    return _everything(folder, stamps(folder)).copy(deep=False)
-
-
-@functools.lru_cache(4)
-def _everything(folder: Path, files: tuple[Stamp, ...]) -> pd.DataFrame:
-    return frame.of_records(
-        (name, f"{job}.json", record)
-        for name in names(folder)
-        for job, record in sorted(complete(name, folder).items(), key=lambda one: f"{one[0]}.json")
-    )
+def _curves(run: Row) -> list[Row]:
+    curves = dict(run.get("curves", {}))
+    epochs = curves.pop("epoch", [])
+    train_epochs = curves.pop("train_epoch", epochs)
+    for name in _BY_EPOCH:
+        curves |= {f"{name}_{number}": values for number, values in enumerate(run.get(name, ()))}
+    rows: dict[float, Row] = {epoch: {} for epoch in sorted({*epochs, *train_epochs})}
+    for name, values in curves.items():
+        axis = train_epochs if name.startswith("train_") else epochs
+        for epoch, value in zip(axis, values, strict=True):
+            rows[epoch][name] = value
+    return [{"epoch": int(epoch)} | row for epoch, row in rows.items()]
 
 
-def _joined(name: str, folder: Path, *, lists: bool) -> dict[str, records.Record]:
-    """Join the tables of a campaign, and hold them against each other."""
-    runs_path = _path(folder, "runs", name)
-    listed = _rows(_path(folder, "jobs", name))  # first: what is being added to is listed last
-    rows = {
-        job: list(of_job)
-        for job, of_job in itertools.groupby(_rows(runs_path), lambda row: row["job"])
-    }
-    long = {table: _slices(_path(folder, table, name)) if lists else {} for table in _LONG}
-    made = {}
-    for job in listed:
-        of_job = rows.get(job["job"], [])
-        if [row["run"] for row in of_job] != list(range(job["runs"])):
-            raise _unfit(runs_path, f"it has not the {job['runs']} runs of {job['job']}")
-        keys = [(job["job"], number) for number in range(job["runs"])] if lists else []
-        parts = {
-            table: [slices.get(key, _nothing(slices)) for key in keys] if slices else []
-            for table, slices in long.items()
-        }
-        made[job["job"]] = tables.joined(job, of_job, **parts)
-    return made
-
-
-_LONG = ("curves", "bins", "points")
-
-
-def _nothing(slices: Mapping[Any, Mapping[str, Any]]) -> Mapping[str, Sequence[Any]]:
-    return {column: [] for column in next(iter(slices.values()))}
-
-
-def _slices(path: Path) -> dict[tuple[str, int], dict[str, list[Any]]]:
-    """Cut the columns of a long table into those of its runs."""
-    if not path.is_file():
-        return {}
-    every = _table(path)
-    columns_of = {column: every[column].to_pylist() for column in every.column_names}
-    keys = list(zip(columns_of.pop("job"), columns_of.pop("run"), strict=True))
-    cut = {}
-    begin = 0
-    for key, of_key in itertools.groupby(keys):
-        end = begin + sum(1 for _ in of_key)
-        if key in cut:
-            raise _unfit(path, f"the rows of {key[0]}, run {key[1]}, stand in two places")
-        cut[key] = {column: values[begin:end] for column, values in columns_of.items()}
-        begin = end
-    return cut
+def _bins(run: Row) -> list[Row]:
+    rows: list[Row] = []
+    for name in _RELIABILITY:
+        diagram = run.get(name, {})
+        rows += [
+            {"name": name, "bin": number} | dict(zip(diagram, values, strict=True))
+            for number, values in enumerate(zip(*diagram.values(), strict=True))
+        ]
+    for name, column in _LISTS.items():
+        rows += [
+            {"name": name, "bin": number, column: value}
+            for number, value in enumerate(run.get(name, ()))
+        ]
+    for epoch, counts in zip(*(run.get(name, ()) for name in _ANGLES), strict=True):
+        rows += [
+            {"name": "target_angle_counts", "epoch": epoch, "bin": number, "count": count}
+            for number, count in enumerate(counts)
+        ]
+    return rows
 
 
 # -- adding ----------------------------------------------------------------------------------------
@@ -271,171 +386,94 @@ def collect(
         The jobs that were folded.
 
     Raises:
-        Refused: for files that are damaged, that are copies of another job, or whose job has rows
-            with other numbers; the others are folded.
+        Refused: for files that are damaged, or whose job has rows already; the others are folded.
     """
     with locked(folder.parent / BUILD / f"{name}.lock", "adds to the tables"):
-        there = complete(name, folder) if _path(folder, "jobs", name).is_file() else {}
-        new: dict[str, records.Record] = {}
-        folded, refused = list[Path](), list[str]()
+        there, new, refused = jobs(name, folder), dict[str, dict[str, Any]](), list[str]()
         for job, path in sorted(files.items()):
             try:
-                record = records.load(path)
-                if there.get(job) != record:
-                    if job in there and job not in replaced:
-                        raise ValueError(
-                            f"{name} has {job} already, with other numbers; delete one of the two"
-                        )
-                    _check(name, job, record, {**there, **new})
-                    new[job] = record
-                folded.append(path)
+                content = load(path)
             except FileNotFoundError:
                 continue
-            except records.Unfit as error:
+            except Unfit as error:
                 refused.append(str(error))
-            except ValueError as error:
-                refused.append(f"{path} is refused: {error}")
+                continue
+            if job in there and job not in replaced:
+                refused.append(f"{name} has {job} already; delete {path}, or the rows")
+            else:
+                new[job] = content
         if new:
-            _add(name, folder, new, [job for job in there if job in new])
-        for path in folded:
-            path.unlink(missing_ok=True)
+            _add(name, folder, new, there)
+        for job in new:
+            files[job].unlink(missing_ok=True)
     if refused:
         raise Refused("\n".join(refused))
     return list(new)
 
 
-def _check(
-    name: str, job: str, record: records.Record, known: Mapping[str, records.Record]
-) -> None:
-    """Refuse what would count twice, or would come back from the tables as something else."""
-    twin = next((other for other, one in known.items() if other != job and one == record), None)
-    if twin:
-        raise ValueError(f"it is a copy of {twin}, whose runs would count twice; delete it")
-    with tempfile.TemporaryDirectory() as place:
-        _add(name, Path(place), {job: record}, [])
-        if complete(name, Path(place)) != {job: record}:
-            raise ValueError("it comes back from the tables as something else")
-
-
 def _add(
-    name: str, folder: Path, new: Mapping[str, records.Record], replaced: Sequence[str]
+    name: str, folder: Path, new: Mapping[str, Mapping[str, Any]], there: Collection[str]
 ) -> None:
-    paths = {table: _path(folder, table, name) for table in tables.TABLES}
-    jobs, runs = (
-        _cells(paths[table]) if paths[table].is_file() else [] for table in ("jobs", "runs")
-    )
-    jobs = [row for row in jobs if row["job"] not in new]
-    if replaced:
-        _write_csv(paths["jobs"], jobs, _FIRST["jobs"])
-    kept = [row["job"] for row in jobs]
-    runs = [row for row in runs if row["job"] in set(kept)]
-    rows = [tables.split(job, record) for job, record in new.items()]
-    for table in _LONG:
-        if added := [row for one in rows for row in one[table]]:
-            _write_parquet(paths[table], _appended(paths[table], kept, added))
-    for table, before in (("runs", runs), ("jobs", jobs)):
-        added = [row for one in rows for row in one[table]]
-        cells = [{key: _cell(key, value) for key, value in row.items()} for row in added]
-        _write_csv(paths[table], [*before, *cells], _FIRST[table])
+    paths = {table: _path(folder, table, name) for table in TABLES}
+    before = {table: _cells(paths[table]) for table in ("jobs", "runs")}
+    kept = [job for job in there if job not in new]
+    if len(kept) < len(there):
+        # until the last table is written, a job that is replaced is not there
+        _write_csv("jobs", paths["jobs"], _of(before["jobs"], kept))
+    for table in LONG:
+        rows = [{"job": job} | row for job, content in new.items() for row in content[table]]
+        if rows:
+            _write_parquet(paths[table], _appended(paths[table], kept, rows))
+    of_jobs = [{"job": job} | content["job"] for job, content in new.items()]
+    of_runs = [{"job": job} | row for job, content in new.items() for row in content["runs"]]
+    for table, rows in (("runs", of_runs), ("jobs", of_jobs)):
+        cells = [{key: _cell(value) for key, value in row.items()} for row in rows]
+        together = [_of(before[table], kept), pd.DataFrame(cells, dtype="object")]
+        _write_csv(table, paths[table], pd.concat(together))
 
 
-_FIRST = {
-    "runs": ("job", "run", *tables.KNOWN_BY),
-    "jobs": ("job", "runs", "experiment", "dataset", "model", "loss"),
-}
+def _of(table: pd.DataFrame, jobs: Sequence[str]) -> pd.DataFrame:
+    return table[table["job"].isin(jobs)] if len(table) else table
 
 
-def _appended(path: Path, kept: Sequence[str], added: Sequence[Row]) -> pa.Table:
+def _cells(path: Path) -> pd.DataFrame:
+    """Read a table as the texts that it has, so that no number changes when rows are added."""
+    if not path.is_file():
+        return pd.DataFrame()
+    return pd.read_csv(path, dtype="str", keep_default_na=False)
+
+
+def _cell(value: Any) -> str:
+    """Write a cell: a text as it is, and JSON else; a number that was not finite is NaN."""
+    if value is None:
+        return "NaN"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _write_csv(table: str, path: Path, cells: pd.DataFrame) -> None:
+    """Write cells, sorted by job and run, without columns that are empty."""
+    cells = cells.fillna("").reset_index(drop=True)
+    numbers = cells["run"].astype(int) if "run" in cells else pd.Series(0, cells.index)
+    cells = cells.iloc[np.lexsort((numbers, cells["job"]))]
+    used = [name for name in cells if cells[name].ne("").any()]
+    first = [name for name in _FIRST[table] if name in used]
+    last = [name for name in _LAST if name in used]
+    order = [*first, *sorted(set(used) - {*first, *last}), *last]
+    write_whole(path, cells[order].to_csv(index=False, lineterminator="\n"))
+
+
+def _appended(path: Path, kept: Sequence[str], rows: Sequence[Row]) -> pa.Table:
     """Append rows to those of a long table that belong to some jobs."""
-    named = dict.fromkeys(key for row in added for key in row)
-    more = pa.table({key: [row.get(key) for row in added] for key in named})
+    names = dict.fromkeys(key for row in rows for key in row)
+    more = pa.table({key: [row.get(key) for row in rows] for key in names})
     if not path.is_file():
         return more
-    before = _table(path)
-    before = before.filter(pc.is_in(before["job"], pa.array(kept, pa.string())))
+    before = _parquet(path)
+    before = before.filter(pc.is_in(before["job"], pa.array(list(kept), pa.string())))
     return pa.concat_tables([before, more], promote_options="permissive")
 
 
-# -- the files -------------------------------------------------------------------------------------
-
-
-def _unfit(path: Path, reason: str) -> records.Unfit:
-    return records.Unfit(f"{path} is damaged ({reason}); restore it: git checkout {path}")
-
-
-def _rows(path: Path) -> list[Row]:
-    """Read the rows of a table of texts, each with the cells that are not empty."""
-    columns = _columns(path)
-    return [
-        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
-        for row in zip(*columns.values(), strict=True)
-    ]
-
-
-def _columns(path: Path) -> dict[str, list[Any]]:
-    """Read the columns of a table of texts.
-
-    A cell is a text, or JSON: a number, true or false, a list. An empty one is None, and ``NaN`` is
-    a number that was not finite.
-    """
-    rows = _cells(path)
-    return {
-        name: _values(path, name, [row[name] for row in rows]) for name in (rows[0] if rows else ())
-    }
-
-
-def _values(path: Path, name: str, cells: list[str]) -> list[Any]:
-    if name in _TEXTS:
-        return [json.loads(cell) if cell[:1] in _NESTED else cell or None for cell in cells]
-    try:
-        values: list[Any] = json.loads(f"[{','.join(cell or 'null' for cell in cells)}]")
-    except ValueError:
-        values = []
-    if len(values) != len(cells):
-        raise _unfit(path, f"a cell of {name} is none of a number, true, false and a list")
-    return values
-
-
-def _cells(path: Path) -> list[dict[str, str]]:
-    """Read the cells of a table that is whole, sorted by job and run."""
-    try:
-        text = path.read_bytes().decode()
-    except UnicodeDecodeError as error:
-        raise _unfit(path, "it is no text") from error
-    except FileNotFoundError:
-        raise _unfit(path, "it is not there") from None
-    if not text.endswith("\n"):
-        raise _unfit(path, "its last line has no end")
-    header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    for number, line in enumerate(lines, start=2):
-        if len(line) != len(header):
-            raise _unfit(path, f"line {number} has {len(line)} cells, not {len(header)}")
-    if len(set(header)) < len(header) or "job" not in header:
-        raise _unfit(path, "its first line does not name its columns")
-    rows = [dict(zip(header, line, strict=True)) for line in lines]
-    try:
-        keys = [_key(row) for row in rows]
-    except ValueError as error:
-        raise _unfit(path, "a cell of run is no number") from error
-    if keys != sorted(set(keys)):
-        twice = next((one for one, next in itertools.pairwise(keys) if one >= next), keys[0])
-        raise _unfit(path, f"{twice[0]} stands twice, or is not in its place")
-    return rows
-
-
-def _key(row: Mapping[str, str]) -> tuple[str, int]:
-    return row["job"], int(row.get("run", "0"))
-
-
-def _cell(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        if name not in _TEXTS or not value or value[0] in _NESTED:
-            raise ValueError(f"{name} cannot be the text {value[:50]!r} in a table")
-        return value
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _table(path: Path) -> pa.Table:
+def _parquet(path: Path) -> pa.Table:
     """Read a long table, with the six digits of every number."""
     try:
         every = pq.read_table(path)
@@ -450,26 +488,15 @@ def _table(path: Path) -> pa.Table:
     return every
 
 
-def _write_csv(path: Path, rows: Iterable[Mapping[str, str]], first: Sequence[str]) -> None:
-    """Write cells, sorted by job and run, without columns that are empty."""
-    ordered = sorted(rows, key=_key)
-    used = {name for row in ordered for name, cell in row.items() if cell}
-    last = [name for name in tables.PROVENANCE if name in used]
-    header = [name for name in first if name in used or name == "job"]
-    header += [*sorted(used - {*header, *last}), *last]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, header, restval="", lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(ordered)
-    write_whole(path, text.getvalue())
-
-
 def _write_parquet(path: Path, every: pa.Table) -> None:
     """Write a long table, sorted; float32 holds six digits of a number of an ordinary size."""
-    keys = [name for name in _KEYS if name in every.column_names]
+    keys = [
+        name
+        for name in ("job", "run", "name", "epoch", "bin", "point")
+        if name in every.column_names
+    ]
     every = every.sort_by([(name, "ascending") for name in keys])
-    order = sorted(set(every.column_names) - set(keys), key=_natural)
-    every = every.select([*keys, *order])
+    every = every.select([*keys, *sorted(set(every.column_names) - set(keys), key=_natural)])
     for place, field in enumerate(every.schema):
         if field.type == pa.float64():
             narrow = pc.cast(every.column(place), pa.float32(), safe=False)
@@ -496,3 +523,7 @@ def _natural(name: str) -> tuple[str, int]:
     numbered = re.fullmatch(r"(.*?)(\d*)", name)
     assert numbered is not None
     return numbered[1], int(numbered[2] or -1)
+
+
+def _unfit(path: Path, reason: str) -> Unfit:
+    return Unfit(f"{path} is damaged ({reason}); restore it: git checkout {path}")

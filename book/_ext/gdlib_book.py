@@ -36,19 +36,18 @@ from sphinx.errors import ExtensionError
 
 # What a page can show besides its own text. A change in any of these executes every notebook again.
 SOURCES = (
-    *("gdlib/**/*.py", "study/**/*.py", "benchmarks/*.py", "campaigns/*.yml", "claims/*.yml"),
-    *("results/**/*", "book/answers.yml", "constraints.txt", "_config.yml", "pyproject.toml"),
+    *("gdlib/**/*.py", "study/**/*.py", "benchmarks/*.py", "campaigns/*.yml"),
+    *("results/**/*", "constraints.txt", "_config.yml", "pyproject.toml"),
     *("book/_ext/*.py", "notebooks/words.yml"),
 )
-# So does a label that moves: the matrix of the claims links to labels of other pages.
+# So does a label that moves: the ledger links to labels of other pages.
 LABEL = re.compile(rb"^\([\w-]+\)=$", re.MULTILINE)
 SHARED = """
-from study import claims
-from study.tables import Page
+from study import ledger
 
-Page(*claims.verdicts()).answer()
+ledger.table()
 """
-"""What nearly all pages do: records, claims and campaigns are read, claims decided, and kept."""
+"""What nearly all pages do: results are read, and kept."""
 
 
 def state_of(root: Path) -> str:

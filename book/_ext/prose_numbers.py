@@ -1,6 +1,6 @@
 """Numbers in the prose of a page: what stands in double braces is computed at the end of its cells.
 
-:mod:`study.tables.prose` says how it is meant. Here the text of a page gets one more cell, which
+:mod:`study.prose` says how it is meant. Here the text of a page gets one more cell, which
 asks for its expressions, and the answers of the executed page take the places of the braces before
 Sphinx reads it. What reads a page, the book and the notebooks that it offers, reads it with
 :func:`filled`; what executes it, with :func:`asking`.
@@ -22,7 +22,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util.logging import getLogger
 
 LOGGER = getLogger(__name__)
-MIME = "application/x.gdlib.numbers-of-prose+json"  # as study.tables.prose publishes them
+MIME = "application/x.gdlib.numbers-of-prose+json"  # as study.prose publishes them
 TAG = "numbers-of-prose"
 READ: dict[str, str] = {}
 """The texts of the pages that Sphinx has read in this build, with their numbers."""
@@ -35,7 +35,7 @@ ASKING = """
 ```{{code-cell}} ipython3
 :tags: [remove-cell, {tag}]
 
-from study.tables import prose
+from study import prose
 
 prose.publish(globals(), {expressions!r})
 ```

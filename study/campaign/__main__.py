@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 
 import study.campaign
+from study import results
 from study.campaign import CampaignError, plan
-from study.campaign.agreement import agreement, report
+from study.campaign.agreement import DIFFERENT, agreement, report
 from study.campaign.watch import DONE, FAILED, STARTED
 
 _AGAIN = 15.0  # seconds after which a kernel that goes on is interrupted again
@@ -57,11 +58,10 @@ def _run(campaign: str, job: str, *, fresh: bool) -> None:
 
 def _agree(name: str, only: str) -> int:
     """Print how what was trained anew agrees; the exit status is 1 where something differs."""
-    committed = plan(name, Path.cwd()).campaign.jobs
     fresh = plan(name, Path.cwd(), only=only, fresh=True).campaign.jobs
-    agreements = [agreement(job, committed) for job in fresh]
+    agreements = [agreement(job, Path.cwd() / results.FOLDER.name) for job in fresh]
     print(report(agreements))
-    return int(any(one.outcome == "different" for one in agreements))
+    return int(any(one.outcome == DIFFERENT for one in agreements))
 
 
 def main() -> None:

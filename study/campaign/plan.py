@@ -1,36 +1,39 @@
-"""A campaign file becomes a list of checked jobs.
+"""A campaign file becomes a list of checked jobs; which of them are done, and what is left."""
 
-The one rule by which a job is done; how much is done.
-"""
+from __future__ import annotations
 
 import fnmatch
 import functools
 import itertools
+import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import pandas as pd
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from study import records, results
-from study.experiment import EXPERIMENTS, Experiment, OneOf, explanation
+from study import parameters, results
+from study.mistakes import explanation
 
-_BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
-_NO_RECORD = "it has no record"
-_SHOWN = 20  # lines of records that will be replaced
-_NODES = 100_000  # of a campaign file, its aliases written out
+REHEARSAL = "quick"
+"""The campaign that rehearses the road; its results are in no clone and on no page."""
 FRESH = Path("build") / "fresh"
 """Where campaigns are trained anew."""
+
+_BYTES, _JOBS = 200_000, 100_000  # more than any campaign needs
+_NODES = 100_000  # of a campaign file, its aliases written out
+_SHOWN = 20  # lines of files that will be replaced
+_NO_RESULT = "it has no result"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")  # it reaches paths and a shell
 _NAMES = "use letters, digits, dots, hyphens and underscores, at most 120 of them"
 
 
 class CampaignError(ValueError):
-    """A campaign file, a record or a table that cannot be used.
+    """A campaign file, a result or a table that cannot be used.
 
     The message names the file and says what to do.
     """
@@ -40,8 +43,6 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     id: Annotated[str, Field(max_length=100)]
-    experiment: Annotated[str, OneOf(tuple(EXPERIMENTS))]
-    title: str = ""
     parameters: dict[str, Any] = {}
     each: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
     minutes: Annotated[float, Field(gt=0, le=100_000)] | None = None
@@ -51,15 +52,14 @@ class _Entry(BaseModel):
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    name: str
-    title: str = ""
+    page: str
     defaults: dict[str, Any] = {}
     entries: Annotated[list[Any], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of the ``notebook`` of an experiment.
+    """One execution of a page.
 
     ``record`` is the file that it writes, and ``tables`` the folder of the tables into which that
     is folded; ``minutes`` and MB of ``memory`` are expected. A ``fresh`` job has folders of its
@@ -68,9 +68,8 @@ class Job:
 
     campaign: str
     id: str
-    entry: str
-    notebook: str
-    parameters: Mapping[str, Any]
+    page: str
+    given: Mapping[str, Any]
     record: Path
     tables: Path | None = None
     minutes: float | None = None
@@ -82,97 +81,62 @@ class Job:
         """Where its logs and checkpoints are, below the root of the project."""
         return FRESH / self.campaign if self.fresh else Path("build") / self.campaign
 
-    def again(self, root: Path) -> "Job":
+    def again(self, root: Path) -> Job:
         """Give the job that trains the same anew and leaves the committed results alone."""
-        record = root / FRESH / self.campaign / "records" / self.record.name
+        record = root / FRESH / self.campaign / "results" / self.record.name
         return replace(self, record=record, tables=None, fresh=True)
 
     @functools.cached_property
-    def experiment(self) -> Experiment:
-        """Check what the job trains.
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters of its page, checked and whole.
 
-        An error names the job, what was given, what is valid, and the nearest match.
+        Raises:
+            CampaignError: it names the job, what was given, what is valid, and the nearest match.
         """
-        kind = EXPERIMENTS[self.notebook]
         try:
-            if fixed := kind.fixed & set(self.parameters):
-                raise ValueError(
-                    f"the notebook {self.notebook} has no parameter {min(fixed)!r}: "
-                    f"{', '.join(kind.parameters())}"
-                )
-            return kind(**self.parameters)
+            return parameters.checked(self.page, self.given)
         except ValueError as error:
             raise CampaignError(f"campaign {self.campaign}, job {self.id}: {error}") from error
 
-    @functools.cached_property
-    def _expected(self) -> dict[str, Any]:
-        """What the record must say; its environment says on which device it was measured."""
-        return self.experiment.model_dump(exclude={"device", "scale", *self.experiment.fixed})
+    def missing(self) -> str:
+        """Say why the job is not done; empty if it is.
 
-    @functools.cached_property
-    def _planned(self) -> list[dict[str, Any]]:
-        return self.experiment.planned()
-
-    def missing(self, record: Path | None = None) -> str:
-        """Say why the job is not done, by what it has measured; empty if it is.
-
-        A job is done if its own file, or what the tables have of it, is of its notebook and its
-        experiment, all defaults included, and holds exactly the runs that were planned, each
-        trained to its end. A file that :func:`study.records.load` refuses counts as none: its job
-        is run again. A parameter that was added later had its default. On which device it was
-        measured and file times play no part.
-
-        Args:
-            record: the only file to look at.
+        A job is done if its own file, or what the tables have of it, was made with its parameters,
+        all defaults included. On which device it ran and file times play no part.
         """
-        if record is not None:
-            return self._missing_in_file(record)
-        in_file = self._missing_in_file(self.record)
+        in_file = self.missing_in_file(self.record)
         in_tables = in_file and self.missing_in_tables()
-        return in_tables and (in_tables if in_file == _NO_RECORD else in_file)
+        return in_tables and (in_tables if in_file == _NO_RESULT else in_file)
 
-    def _missing_in_file(self, record: Path) -> str:
-        path = record.absolute()
+    def missing_in_file(self, path: Path) -> str:
+        """Say why what a file has of the job is not what was planned; empty if it is."""
         try:
-            return self._unlike(_measured(path, _stamp(path)))
+            return self._unlike(results.load(path)["job"])
         except (FileNotFoundError, NotADirectoryError):
-            return _NO_RECORD
-        except records.Unfit as error:
+            return _NO_RESULT
+        except results.Unfit as error:
             return f"it is refused: {str(error).partition('; delete it')[0]}"
         except OSError as error:
-            raise CampaignError(
-                str(error) if str(path) in str(error) else f"{path}: {error}"
-            ) from error
+            raise CampaignError(f"{path}: {error}") from error
 
     def missing_in_tables(self) -> str:
         """Say why what the tables have of the job is not what was planned; empty if it is."""
+        if not self.tables:
+            return _NO_RESULT
         try:
-            there = results.jobs(self.campaign, self.tables).get(self.id) if self.tables else None
-        except records.Unfit as error:
+            there = results.jobs(self.campaign, self.tables).get(self.id)
+        except results.Unfit as error:
             raise CampaignError(str(error)) from error
-        return self._unlike(there) if there else _NO_RECORD
+        return self._unlike(there) if there else _NO_RESULT
 
-    def measured(self) -> records.Record:
-        """Give what a job that is done has measured: parameters and metrics of its runs."""
-        if self._missing_in_file(self.record) and self.tables:
-            return results.jobs(self.campaign, self.tables)[self.id]
-        return _measured(self.record.absolute(), _stamp(self.record.absolute()))
-
-    def _unlike(self, there: records.Record) -> str:
+    def _unlike(self, there: Mapping[str, Any]) -> str:
         """Say in what something that was measured is not what was planned."""
-        if there.experiment != self.notebook:
-            return f"its record is of the notebook {there.experiment}"
-        for name, value in self._expected.items():
-            default = type(self.experiment).model_fields[name].default
-            asked = there.parameters.get(name, default)
-            if not records.same(asked, value):
-                return f"its record was measured with {name} {asked!r}, not {value!r}"
-        planned = self._planned
-        if len(there.runs) != len(planned):
-            return f"its record has {len(there.runs)} runs, not {len(planned)}"
-        for number, (run, values) in enumerate(zip(there.runs, planned, strict=True), start=1):
-            if not records.same([run.get(name) for name in values], list(values.values())):
-                return f"run {number} of its record is not the planned one: {values}"
+        for name, value in self.parameters.items():
+            if name in there and name != "device" and not _same(there[name], value):
+                return f"it was made with {name} {there[name]!r}, not {value!r}"
+        planned = len(parameters.planned(self.parameters))
+        if planned and there["runs"] != planned:
+            return f"it has {there['runs']} runs, not {planned}"
         return ""
 
     @property
@@ -182,12 +146,18 @@ class Job:
 
     @property
     def replaced(self) -> str:
-        """Say what is wrong with a record that is there and will be replaced.
-
-        Empty if there is none.
-        """
+        """Say what is wrong with a result that is there and will be replaced; empty for none."""
         reason = self.missing()
-        return "" if reason == _NO_RECORD else reason
+        return "" if reason == _NO_RESULT else reason
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Compare two values, one of which went through a table: 1.0 is 1, a list is a tuple."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_same, left, right))
+    if isinstance(left, float) or isinstance(right, float):
+        return math.isclose(left, right, rel_tol=1e-9)
+    return bool(left == right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,13 +165,13 @@ class Campaign:
     """A campaign file with its jobs, in their order; one that was read again is another one."""
 
     name: str
-    title: str
+    page: str
     jobs: tuple[Job, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked campaign: which of its jobs have their record, and which are to be run."""
+    """A checked campaign: which of its jobs have their result, and which are to be run."""
 
     campaign: Campaign
     done: tuple[Job, ...]
@@ -210,7 +180,7 @@ class Plan:
     def __str__(self) -> str:
         where = ", trained anew" if any(job.fresh for job in self.campaign.jobs) else ""
         done = f"{len(self.done)} of {len(self.campaign.jobs)}"
-        text = f"{self.campaign.name}{where}: {done} jobs have their record"
+        text = f"{self.campaign.name}{where}: {done} jobs have their result"
         if not self.pending:
             return text + "; nothing to run"
         minutes = sum(job.minutes or 0 for job in self.pending)
@@ -228,7 +198,7 @@ def in_minutes(minutes: float) -> str:
 def plan(name: str, root: Path, *, only: str = "", fresh: bool = False) -> Plan:
     """Read and check ``campaigns/<name>.yml`` of the project ``root``.
 
-    Whatever would make a job fail is an error. A record that is damaged, or of something else,
+    Whatever would make a job fail is an error. A result that is damaged, or of something else,
     counts as missing, and the plan says why.
 
     Args:
@@ -238,11 +208,8 @@ def plan(name: str, root: Path, *, only: str = "", fresh: bool = False) -> Plan:
         fresh: whether everything is trained anew, in a folder of its own.
     """
     campaign = chosen(named(name, root), only)
-    for notebook in {job.experiment.notebook for job in campaign.jobs}:
-        if not (root / "notebooks" / "experiments" / f"{notebook}.md").is_file():
-            raise CampaignError(
-                f"campaign {name}: there is no notebook notebooks/experiments/{notebook}.md"
-            )
+    for job in campaign.jobs:
+        _ = job.parameters  # checks them
     if fresh:
         campaign = replace(campaign, jobs=tuple(job.again(root) for job in campaign.jobs))
     done, pending = (
@@ -260,12 +227,12 @@ def collect(name: str, root: Path) -> str:
         CampaignError: for files that stay, each with its reason; the others are folded.
     """
     jobs = {job.id: job for job in named(name, root).jobs}
-    if name == records.REHEARSAL:
-        return f"{name} is a rehearsal: its records stay in {results.BUILD / name}"
+    if name == REHEARSAL:
+        return f"{name} is a rehearsal: its results stay in {results.BUILD / name}"
     files, left = dict[str, Path](), list[str]()
     for path in sorted((root / results.BUILD / name).glob("*.json")):
         job = jobs.get(path.stem)
-        reason = job.missing(path) if job else "the campaign has no such job"
+        reason = job.missing_in_file(path) if job else "the campaign has no such job"
         if reason:
             left.append(f"{path}: {reason}; delete it")
         else:
@@ -302,79 +269,24 @@ def chosen(campaign: Campaign, only: str) -> Campaign:
     return replace(campaign, jobs=kept)
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """How many of the planned trainings are measured."""
-
-    done: int
-    planned: int
-
-    def __str__(self) -> str:
-        return f"{self.done} of {self.planned} runs"
-
-
-def coverage(jobs: Iterable[Job]) -> Coverage:
-    """Count the trainings of some jobs."""
-    counts = [(job.experiment.trainings, job.done) for job in jobs]
-    return Coverage(
-        done=sum(number for number, done in counts if done),
-        planned=sum(number for number, _ in counts),
-    )
-
-
-def coverage_table(campaigns: Iterable[Campaign]) -> pd.DataFrame:
-    """Count the trainings of some campaigns.
-
-    There is a row for each campaign and each scale.
-
-    Its columns are ``campaign``, ``what`` (the campaign's title), ``scale`` and ``runs``, in MyST.
-    """
-    by: dict[tuple[str, str, str], list[Job]] = {}
-    for campaign in campaigns:
-        title = records.verbatim(campaign.title)
-        for job in campaign.jobs:
-            key = (f"`{campaign.name}`", title, job.experiment.model_dump()["scale"])
-            by.setdefault(key, []).append(job)
-    return pd.DataFrame(
-        [(*key, str(coverage(jobs))) for key, jobs in by.items()],
-        columns=["campaign", "what", "scale", "runs"],
-    )
-
-
 def named(name: str, root: Path) -> Campaign:
     """Load the campaign of this name, which reaches paths and a shell."""
-    if not isinstance(name, str) or not records.NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise CampaignError(f"a campaign cannot be called {str(name)[:100]!r}; {_NAMES}")
     return load(root / "campaigns" / f"{name}.yml")
-
-
-def load_all(folder: str | Path) -> list[Campaign]:
-    """Read the campaigns of a folder."""
-    return [load(path) for path in _campaigns(Path(folder))]
-
-
-def _campaigns(folder: Path) -> list[Path]:
-    """List the campaigns of a folder: its YAML files that have entries."""
-    return [
-        path
-        for path in sorted(folder.glob("*.yml"))
-        if re.search("^entries:", path.read_text(encoding="utf-8"), re.MULTILINE)
-    ]
 
 
 def load(path: str | Path) -> Campaign:
     """Read a campaign file and expand it into jobs.
 
-    Each has the file's parameters, then the entry's, then the value of ``each``.
-
-    The tables are those of ``results`` beside the file's folder. A file that did not change is not
-    read again.
+    Each has the file's parameters, then the entry's, then the value of ``each``. The tables are
+    those of ``results`` beside the file's folder.
     """
     path = Path(path)
     try:
-        return _expanded(path, _stamp(path), _recipes(path.parent))
+        return _expanded(path)
     except FileNotFoundError as error:
-        there = ", ".join(one.stem for one in _campaigns(path.parent))
+        there = ", ".join(one.stem for one in sorted(path.parent.glob("*.yml")))
         raise CampaignError(
             f"There is no campaign file {path}; the campaigns are: {there or 'none'}"
         ) from error
@@ -387,82 +299,18 @@ def load(path: str | Path) -> Campaign:
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
-Stamp = tuple[int, int, int]  # time of change, size, inode
 
 
-def _stamp(path: Path) -> Stamp:
-    """Read what changes with a file's content."""
-    status = os.stat(path)
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-@functools.cache
-def _measured(path: Path, stamp: Stamp) -> records.Record:
-    """Read a record, of which nothing but notebook, parameters and metrics is kept."""
-    record = records.load(path)
-    known = [
-        {
-            name: value
-            for name, value in run.items()
-            if name == "metrics" or not isinstance(value, list | dict)
-        }
-        for run in record.runs
-    ]
-    return replace(record, runs=known)
-
-
-@dataclass(frozen=True, eq=False)
-class _Recipes:
-    """How networks are trained: parameters by the name that ``recipe`` of a campaign says."""
-
-    path: Path
-    named: Mapping[str, Any]
-
-    def resolved(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """Put the parameters of a recipe in the place of its name; others count before them."""
-        own = {name: value for name, value in defaults.items() if name != "recipe"}
-        recipe = defaults.get("recipe")
-        if recipe is None:
-            return own
-        if not isinstance(recipe, str) or recipe not in self.named:
-            known = ", ".join(self.named) or "none"
-            raise CampaignError(
-                f"{self.path}: there is no recipe {str(recipe)[:100]!r}; the recipes are: {known}"
-            )
-        return {**self.named[recipe], **own}
-
-
-def _recipes(folder: Path) -> _Recipes:
-    """Read ``recipes.yml`` beside some campaigns, if it is there."""
-    path = folder / "recipes.yml"
-    return _read_recipes(path, _stamp(path) if path.is_file() else None)
-
-
-@functools.cache
-def _read_recipes(path: Path, stamp: Stamp | None) -> _Recipes:
-    if stamp is None:
-        return _Recipes(path, {})
+def _expanded(path: Path) -> Campaign:
+    if (size := os.stat(path).st_size) > _BYTES:
+        raise CampaignError(f"{path} has {size:,} bytes; the limit is {_BYTES:,}")
     content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # a SafeLoader
-    if not isinstance(content, dict) or not all(isinstance(one, dict) for one in content.values()):
-        raise CampaignError(f"{path} is no mapping of recipes to their parameters")
-    return _Recipes(path, content)
-
-
-@functools.cache
-def _expanded(path: Path, stamp: Stamp, recipes: _Recipes) -> Campaign:
-    if stamp[1] > _BYTES:
-        raise CampaignError(f"{path} has {stamp[1]:,} bytes; the limit is {_BYTES:,}")
-    file = _checked(
-        _File, yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader), str(path)
-    )  # _Loader is a SafeLoader
-    if file.name != path.stem:
-        raise CampaignError(
-            f"{path}: the name is {file.name!r}, but the file's name says {path.stem!r}; they must "
-            f"agree"
-        )
-    if not records.NAME.fullmatch(file.name):
-        raise CampaignError(f"{path}: a campaign cannot be called {file.name[:100]!r}; {_NAMES}")
-    defaults = recipes.resolved(file.defaults)
+    file = _checked(_File, content, str(path))
+    if not _NAME.fullmatch(path.stem):
+        raise CampaignError(f"{path}: a campaign cannot be called {path.stem[:100]!r}; {_NAMES}")
+    if file.page not in parameters.pages():
+        known = ", ".join(parameters.pages())
+        raise CampaignError(f"{path}: there is no page {file.page[:100]!r}; there are: {known}")
     root = path.resolve().parent.parent
     jobs: dict[str, Job] = {}
     for number, raw in enumerate(file.entries, start=1):
@@ -475,9 +323,9 @@ def _expanded(path: Path, stamp: Stamp, recipes: _Recipes) -> Campaign:
                 f"{where}: {min(twice)} stands in `parameters` and in `each`; keep one of them"
             )
         for combination in itertools.product(*entry.each.values()):
-            chosen = dict(zip(entry.each, combination, strict=True))
-            job_id = "-".join([entry.id, *(_slug(key, value) for key, value in chosen.items())])
-            if not records.NAME.fullmatch(job_id):
+            each = dict(zip(entry.each, combination, strict=True))
+            job_id = "-".join([entry.id, *(_slug(key, value) for key, value in each.items())])
+            if not _NAME.fullmatch(job_id):
                 raise CampaignError(f"{where}: {job_id[:200]!r} cannot name a file; {_NAMES}")
             if job_id in jobs:
                 raise CampaignError(
@@ -485,19 +333,17 @@ def _expanded(path: Path, stamp: Stamp, recipes: _Recipes) -> Campaign:
                 )
             if len(jobs) == _JOBS:
                 raise CampaignError(f"{path} has more than {_JOBS:,} jobs")
-            parameters = {**defaults, **entry.parameters, **chosen}
             jobs[job_id] = Job(
-                campaign=file.name,
+                campaign=path.stem,
                 id=job_id,
-                entry=entry.id,
-                notebook=entry.experiment,
-                parameters=parameters,
-                record=root / results.BUILD / file.name / f"{job_id}.json",
+                page=file.page,
+                given={**file.defaults, **entry.parameters, **each},
+                record=root / results.BUILD / path.stem / f"{job_id}.json",
                 tables=root / results.FOLDER.name,
                 minutes=entry.minutes,
                 memory=entry.memory,
             )
-    return Campaign(name=file.name, title=file.title or file.name, jobs=tuple(jobs.values()))
+    return Campaign(path.stem, file.page, tuple(jobs.values()))
 
 
 def _checked(kind: type[_Model], raw: Any, where: str) -> _Model:

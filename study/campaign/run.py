@@ -1,4 +1,4 @@
-"""One job: one papermill run of one notebook, by one process at a time."""
+"""One job: one papermill run of one page, by one process at a time."""
 
 import shutil
 from pathlib import Path
@@ -6,20 +6,20 @@ from pathlib import Path
 import jupytext
 import papermill
 
-from study import records
+from study import parameters
 from study.campaign.plan import CampaignError, named
-from study.experiment import nearest
-from study.records.files import locked
+from study.files import locked, write_whole
+from study.mistakes import nearest
 
 
 def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
-    """Run one job, unless its record is there.
+    """Run one job, unless its result is there.
 
-    Execute its notebook with the job's parameters, and keep the record if it is the job's. A
+    Execute its page with the job's parameters, and keep the file of results if it is the job's. A
     ``fresh`` one is trained anew in a folder of its own.
 
     The executed notebook stays in ``build/<campaign>/<job>.ipynb``, also when it failed. Nothing is
-    trained where the record cannot be written.
+    trained where the file cannot be written.
     """
     root = root.resolve()
     jobs = {job.id: job for job in named(name, root).jobs}
@@ -30,32 +30,32 @@ def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
     with locked(build / f"{job_id}.lock", "runs this job"):
         if job.done:
             return job.record
-        for partial in job.record.parent.glob(
-            f"{job_id}.json*.partial"
-        ):  # of a process that was killed while it wrote
-            partial.unlink(missing_ok=True)
-        records.probe(job.record)
-        checkpoints = (
-            build / "checkpoints" / f"{job_id}-{job.experiment.identity()}"
-        )  # one of other parameters is let be
+        for partial in job.record.parent.glob(f"{job_id}.json*.partial"):
+            partial.unlink(missing_ok=True)  # of a process that was killed while it wrote
+        identity = parameters.identity(job.page, dict(job.parameters))
+        checkpoints = build / "checkpoints" / f"{job_id}-{identity}"  # of these parameters alone
         written, executed = build / f"{job_id}.json", build / f"{job_id}.ipynb"
         written.unlink(missing_ok=True)
+        places = {"record": str(written), "checkpoint_dir": str(checkpoints)}
         papermill.execute_notebook(
-            jupytext.read(root / "notebooks" / "experiments" / f"{job.notebook}.md"),
+            jupytext.read(root / "notebooks" / "experiments" / f"{job.page}.md"),
             executed,
             parameters={
-                **job.parameters,
-                "record": str(written),
-                "checkpoint_dir": str(checkpoints),
+                **job.given,
+                **{
+                    name: where
+                    for name, where in places.items()
+                    if name in parameters.offered(job.page)
+                },
             },
             kernel_name="python3",
             cwd=root,
             progress_bar=False,
             log_output=True,
         )
-        if reason := job.missing(written):
+        if reason := job.missing_in_file(written):
             raise CampaignError(f"{executed} ran to its end, but {reason}")
-        records.write_whole(job.record, written.read_text(encoding="utf-8"))
+        write_whole(job.record, written.read_text(encoding="utf-8"))
         written.unlink()
         shutil.rmtree(checkpoints, ignore_errors=True)
     return job.record

@@ -23,9 +23,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from study import records
 from study.data.files import checksum, listed
 from study.data.sets import Dataset, Split
+from study.files import whole, write_whole
 
 _BATCH = 1_000  # images that are decoded at a time
 _ABANDONED = (
@@ -266,7 +266,7 @@ def _write(path: Path, files: Sequence[Path], spec: Images, samples: int) -> Non
         with suppress(OSError):  # gone already, or another user's
             if time.time() - partial.stat().st_mtime > _ABANDONED:
                 partial.unlink()
-    with records.whole(path) as stream:
+    with whole(path) as stream:
         for images in _batches(files, spec):
             if stream.tell() == 0:
                 shape = (samples, *images.shape[1:])
@@ -276,7 +276,7 @@ def _write(path: Path, files: Sequence[Path], spec: Images, samples: int) -> Non
             stream.write(images.tobytes())
         stream.seek(0)
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    records.write_whole(path.with_suffix(".sha256"), digest)
+    write_whole(path.with_suffix(".sha256"), digest)
 
 
 @contextmanager

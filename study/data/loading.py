@@ -17,6 +17,10 @@ from study.data.tables import EMBEDDED_TABLES, UCI, Table, embedded_table, table
 _TEST_SHARE = 0.2  # of a set that comes without a test set
 
 
+KEPT: dict[str, Dataset] = {}
+"""What :func:`read` returned, for a program that loads a set more than once."""
+
+
 def names() -> list[str]:
     """List the names that :func:`load` knows."""
     return sorted({"digits", *EMBEDDED_TABLES, *IMAGES, *UCI})
@@ -31,7 +35,6 @@ def load(
     imbalance: float = 1,
     labels: str = CLEAN,
     as_bytes: bool = False,
-    raw: Dataset | None = None,
 ) -> Dataset:
     """Load a data set by name.
 
@@ -55,7 +58,6 @@ def load(
         as_bytes: leave images as bytes, and let the data set carry ``normalize``, which makes
             floats of a batch. Splits that are not drawn from are mapped from the cache and not read
             into memory.
-        raw: what :func:`read` returned, where it is at hand already.
 
     Example:
         >>> digits = load("digits", validation_size=100, subset=500)
@@ -73,7 +75,7 @@ def load(
             f"a subset is balanced or has a long tail; got subset={subset} and "
             f"imbalance={imbalance}"
         )
-    raw = read(name) if raw is None else raw
+    raw = KEPT[name] if name in KEPT else read(name)
     clean = raw.train.labels.numpy()
     held = proportional(clean, validation_size)
     kept = ~held

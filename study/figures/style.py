@@ -1,25 +1,15 @@
-"""What every figure of the book shares: sizes, a colour for each β, marks, and grids of panels."""
+"""What every figure of the book shares: sizes, and a colour for each β and each loss."""
 
-import itertools
 import math
-import re
-import textwrap
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-import pandas as pd
 import seaborn as sns
 from IPython import get_ipython
-from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
-from matplotlib.container import ErrorbarContainer
-from matplotlib.figure import Figure
 
 from study.figures import phone
-from study.methods import Method, method_name
-from study.variants import ACTIVATIONS, PIXELS
+from study.methods import Method
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for
 # the common colour deficiencies
@@ -30,15 +20,8 @@ _LARGE = LinearSegmentedColormap.from_list("large beta", ["#f0a030", "#e66101", 
 _WARMUPS = {0.001: "#009e73", 0.01: "#cc79a7"}  # by β at the start
 _OTHER_WARMUPS = "#7f7f00"
 
-# a variant of MNIST has the marker of its activation, and the colour and the line of its pixels; no
-# blue and no orange, which are for β
-_ACTIVATIONS = {"relu": "o", "tanh": "s", "sigmoid": "^"}
-_PIXELS = {"unit": ("#117733", "-"), "standard": ("#666666", "--"), "none": ("#aa3377", ":")}
-_SHADES = ("#444444", "#117733", "#aa3377", "#6b6b00", "#44aa99", "#882255", "#888888", "#cc6677")
 # An order, from dark to light: no end is lost, neither on white nor turned on a dark page
 _ORDER = LinearSegmentedColormap.from_list("order", sns.color_palette("viridis", 101)[:66])
-MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*", "h", "p", "d", "8")
-LINES = ("-", "--", "-.", ":")
 
 
 def use_style() -> None:
@@ -110,148 +93,3 @@ def schedule_style(label: str) -> dict[str, str]:
     if method.beta is not None:
         return {"color": beta_color(method.beta), "linestyle": beta_linestyle(method.beta)}
     return {"color": method.kind.color, "linestyle": method.kind.line}
-
-
-def in_lines(text: str) -> str:
-    r"""Break a long name after commas into lines of at most thirty characters.
-
-    Example:
-        >>> in_lines("cifar10, resnet18, unaugmented, 6,000 images"), in_lines("tanh-unit")
-        ('cifar10, resnet18,\nunaugmented, 6,000 images', 'tanh-unit')
-    """
-    whole = re.sub("(?<!,) ", "\N{NO-BREAK SPACE}", text)
-    return textwrap.fill(whole, 30, break_long_words=False, break_on_hyphens=False).replace(
-        "\N{NO-BREAK SPACE}", " "
-    )
-
-
-def variant_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Give colour, marker and line of each variant, method or loss.
-
-    A variant of MNIST, such as ``tanh, pixels 0 to 1``, has the marker of its activation, and the
-    colour and the line of its pixels; a loss has its own colour; any other name has a style by its
-    place in the list.
-    """
-    styles = {}
-    for index, name in enumerate(names):
-        by_place = {"color": _SHADES[index % len(_SHADES)], "linestyle": LINES[index % 4]}
-        look = schedule_style(name) if Method.named(name) else by_place
-        styles[name] = look | {"marker": MARKERS[index % len(MARKERS)]} | _of_mnist().get(name, {})
-    return styles
-
-
-def _of_mnist() -> dict[str, dict[str, str]]:
-    """Give the looks of the variants of MNIST, and of their activations, by name."""
-    looks = {}
-    for activation, marker in _ACTIVATIONS.items():
-        looks[ACTIVATIONS[activation]] = {"marker": marker}
-        for pixels, (color, line) in _PIXELS.items():
-            name = f"{ACTIVATIONS[activation]}, {PIXELS[pixels]}"
-            looks[name] = {"marker": marker, "color": color, "linestyle": line}
-    return looks
-
-
-def grid(
-    count: int,
-    columns: int,
-    *,
-    width: float,
-    height: float,
-    sharex: bool = False,
-    sharey: bool | Literal["none", "row"] = False,
-) -> tuple[Figure, list[Axes]]:
-    """Make a grid of panels of a size in inches, row by row.
-
-    Those of the last row that are not needed are hidden.
-    """
-    columns = min(columns, count)
-    rows = -(-count // columns)
-    figure, panels = plt.subplots(
-        *(rows, columns),
-        figsize=(width * columns, height * rows + 0.7),
-        squeeze=False,
-        layout="constrained",
-        sharex=sharex,
-        sharey=sharey,
-    )
-    for panel in list(panels.flat)[count:]:
-        panel.set_visible(False)
-    for panel in list(panels.flat)[:count][-columns:]:
-        panel.xaxis.set_tick_params(
-            labelbottom=True
-        )  # the lowest panel of its column, also where a hidden one is below it
-    return figure, list(panels.flat)
-
-
-def panels(
-    table: pd.DataFrame,
-    by: str | Sequence[str],
-    columns: int = 2,
-    *,
-    height: float,
-    width: float = 0.0,
-    xlabel: str = "",
-    ylabel: str = "",
-    **shared: bool,
-) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
-    """Make a panel for each value of a column, or each pair of values of two.
-
-    Each comes with its title and the rows of the table that it shows.
-
-    The panels are in the order of the table. With two columns of which both have several values,
-    the second one changes along a row. The ``width`` of a panel is in inches.
-    """
-    there = [name for name in ([by] if isinstance(by, str) else by) if name in table]
-    by = [name for name in there if table[name].nunique() > 1] or there[:1]
-    values = [list(dict.fromkeys(table[name])) for name in by]
-    keys = list(itertools.product(*values))
-    columns = len(values[1]) if len(by) > 1 else min(columns, len(keys))
-    usual = 7.0 / columns if columns > 1 else 6.2
-    figure, axes = grid(len(keys), columns, width=width or usual, height=height, **shared)
-    drawn = []
-    for index, (ax, key) in enumerate(zip(axes, keys, strict=False)):
-        ax.set_title(
-            in_lines(", ".join(method_name(str(value)) for value in key)), fontsize="small"
-        )
-        ax.set(
-            ylabel=ylabel if index % columns == 0 else "",
-            xlabel=xlabel if index >= len(keys) - columns else "",
-        )
-        drawn.append((ax, table[(table[by] == list(key)).all(axis=1)]))
-    return figure, drawn
-
-
-def not_run() -> Figure:
-    """Draw what stands where a figure will be, once there are records."""
-    figure, ax = plt.subplots(figsize=(4.0, 1.2))
-    ax.set_axis_off()
-    ax.text(0.5, 0.5, "not run yet", ha="center", va="center")
-    return figure
-
-
-def one_legend(
-    figure: Figure, axes: Iterable[Axes], *, title: str | None = None, ncols: int = 1
-) -> None:
-    """Draw one legend below the figure for all panels.
-
-    What they share appears once, what has intervals first.
-    """
-    entries = {
-        name: handle
-        for ax in axes
-        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)
-    }
-    entries = dict(
-        sorted(
-            entries.items(),
-            key=lambda entry: title is not None and not isinstance(entry[1], ErrorbarContainer),
-        )
-    )
-    figure.legend(
-        entries.values(),
-        entries.keys(),
-        title=title,
-        loc="outside lower center",
-        ncols=ncols,
-        fontsize="small",
-    )

@@ -1,24 +1,21 @@
-"""From an experiment to a record: data, model, loss and schedule, training, logits, measures."""
+"""What the pages of experiments share: a job with its file of results, images, folds."""
 
 from study.networks import HeadedMLP, image_stack
-from study.run.cost import measure_cost
-from study.run.cross_validation import cross_validate, of_folds, order_of_parts
-from study.run.images import small_network
-from study.run.page import begin, curves, last_layer, named_loss
-from study.run.training import load, train_stack
+from study.run.folds import of_folds, order_of_parts
+from study.run.images import batches, outputs, small_network
+from study.run.page import begin, curves, decision, last_layer, named_loss
 
 __all__ = [
     "HeadedMLP",
+    "batches",
     "begin",
-    "cross_validate",
     "curves",
+    "decision",
     "image_stack",
     "last_layer",
-    "load",
-    "measure_cost",
     "named_loss",
     "of_folds",
     "order_of_parts",
+    "outputs",
     "small_network",
-    "train_stack",
 ]

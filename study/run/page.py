@@ -15,53 +15,58 @@ from torch import Tensor
 
 from gdlib.models import RunModel
 from gdlib.train import RunLoss
-from study import data, networks, records
-from study.experiment import EXPERIMENTS, PLACES, Tables, Train, nearest
+from study import ROOT, data, files, networks, parameters, provenance, results
 from study.losses import parse
+from study.mistakes import nearest
 from study.objective import Balanced, StackLoss
-from study.run.images import batches, outputs_of
-from study.run.job import Progress, described, device_of, parameters_of_run, record_of
+
+_log = logging.getLogger("study.run")
+_EVERY = 60.0  # seconds between two lines of progress
+_ROOM = 1_000_000  # bytes, more than the largest file of a job has
+
+provenance.commit()  # of the code that is loaded now; it is asked again when a training has ended
+
+
+class Progress:
+    """Log a line a minute.
+
+    How much of ``total`` units is done, and how long the rest takes at this pace.
+    """
+
+    def __init__(self, total: int, unit: str) -> None:
+        self.total = total
+        self.unit = unit
+        self.last_line = time.monotonic()
+        self.start: tuple[int, float] | None = None
+
+    def __call__(self, done: int) -> None:
+        """Say so many units are done.
+
+        The first call may be in the middle, of a training that goes on.
+        """
+        now = time.monotonic()
+        if self.start is None:
+            self.start = (done, now)
+        first, started = self.start
+        if now - self.last_line >= _EVERY and done > first:
+            minutes = (now - started) / (done - first) * (self.total - done) / 60
+            _log.info("%s %d of %d, about %.3g minutes left", self.unit, done, self.total, minutes)
+            self.last_line = now
 
 
 @dataclass(frozen=True)
-class PageJob:
+class Job:
     """One execution of a page, with the parameters that papermill or its own cell gave it."""
 
-    experiment: Train
+    page: str
+    parameters: Mapping[str, Any]
     record: str
+    """The file that is asked for; empty for none."""
     device: torch.device
-    checkpoint: dict[str, Any]
+    checkpoint: Mapping[str, Any]
     """Arguments of :func:`gdlib.train.train` by which an interrupted training goes on."""
     progress: Progress
     started: float = field(default_factory=time.perf_counter)
-
-    def loss(self, stack: RunModel, dataset: data.Dataset) -> RunLoss:
-        """Make the loss that is asked for by its name, such as ``"gce 0.7"``, for a stack."""
-        return named_loss(self.experiment.loss, stack, dataset.train.labels)
-
-    def decision(self, dataset: data.Dataset) -> Callable[[Tensor], Tensor]:
-        """Give the decision that a loss for classes of unequal size asks for."""
-        counts = torch.bincount(dataset.train.labels, minlength=dataset.classes)
-        loss = parse(self.experiment.loss)
-        return Balanced(loss.name, *loss.numbers, counts).decide  # type: ignore[call-arg, arg-type]
-
-    def batches(self, dataset: data.Dataset) -> dict[str, Any]:
-        """Say what a step sees; images are cropped, mirrored and normalised there."""
-        return batches(self.experiment, dataset)
-
-    def predict(
-        self,
-        networks: RunModel,
-        dataset: data.Dataset,
-        split: data.Split,
-        *,
-        features: bool = False,
-    ) -> Tensor:
-        """Compute the outputs of a stack on a split; or, with ``features``, what it makes them of.
-
-        Images are normalised as in the training, and not augmented.
-        """
-        return outputs_of(self.experiment, dataset, networks, split, features=features)
 
     def finish(
         self,
@@ -69,46 +74,43 @@ class PageJob:
         dataset: data.Dataset,
         history: Sequence[Mapping[str, Any]],
         final: Sequence[Mapping[str, Any]],
+        **more: Any,
     ) -> None:
-        """Write the runs to the file that was asked for, whole or not at all; none by default.
+        """Write the runs of a stack to the file that was asked for, whole or not at all.
 
         Args:
-            networks: the trained stack, its runs in the order of ``experiment.runs()``.
+            networks: the trained stack, its runs in the order of
+                :func:`study.parameters.planned`.
             dataset: what it was trained on.
             history: what :func:`gdlib.train.train` returned.
             final: of each run, what was measured at the end; see
                 :func:`study.measures.final_measures`.
+            more: what the tables should say of the job besides.
         """
         if not self.record:
             return
-        planned = self.experiment.planned()
+        described: dict[str, Any] = {
+            "data_source": dataset.source,
+            "data_copy": dataset.copy,
+            "train_samples": len(dataset.train),
+            "valid_samples": len(dataset.valid or ()),
+            "test_samples": len(dataset.test),
+            "model_parameters": parameters_of_run(networks),
+        }
+        if dataset.wrong_labels:
+            described["wrong_labels"] = dataset.wrong_labels
+        described |= more
+        planned = parameters.planned(self.parameters)
         runs = [
             run | {**measured, "curves": curves_of(history, index)}
             for index, (run, measured) in enumerate(zip(planned, final, strict=True))
         ]
-        record = record_of(
-            self.experiment,
-            self.started,
-            self.device,
-            data=described(dataset),
-            model={"name": self.experiment.model, "parameters": parameters_of_run(networks)},
-            runs=runs,
-            epochs_done=history[-1]["epoch"],
-        )
-        print("wrote", record.write(self.record))
+        self.write(described, runs)
 
-
-@dataclass(frozen=True)
-class TablesJob:
-    """One execution of the page ``tables``."""
-
-    experiment: Tables
-    record: str
-    progress: Progress
-    started: float = field(default_factory=time.perf_counter)
-
-    def finish(self, tables: Mapping[str, tuple[data.Table, RunModel]], runs: list[Any]) -> None:
-        """Write the cross-validations to the file that was asked for; none by default.
+    def finish_tables(
+        self, tables: Mapping[str, tuple[data.Table, RunModel]], runs: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Write cross-validations to the file that was asked for, whole or not at all.
 
         Args:
             tables: each table with its stack, by its name.
@@ -116,28 +118,24 @@ class TablesJob:
         """
         if not self.record:
             return
-        record = record_of(
-            self.experiment,
-            self.started,
-            torch.device("cpu"),
-            data={
-                "name": ", ".join(tables),
-                "source": ", ".join(sorted({table.source for table, _ in tables.values()})),
-                "copy": {name: table.copy for name, (table, _) in tables.items()},
+        described = {
+            "data_source": ", ".join(sorted({table.source for table, _ in tables.values()})),
+            "data_copy": {name: table.copy for name, (table, _) in tables.items()},
+            "model_parameters": {
+                name: parameters_of_run(networks) for name, (_, networks) in tables.items()
             },
-            model={
-                "name": "mlp",
-                "parameters": {
-                    name: parameters_of_run(networks) for name, (_, networks) in tables.items()
-                },
-            },
-            runs=runs,
-            epochs_done=self.experiment.epochs,
-        )
-        print("wrote", record.write(self.record))
+        }
+        self.write(described, runs)
+
+    def write(self, described: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> None:
+        """Write runs with what is said of their data and networks, and where they were measured."""
+        where = provenance.environment(self.device)
+        seconds = {"wall_seconds": round(time.perf_counter() - self.started, 2)}
+        row = {"experiment": self.page, **self.parameters, **described, **seconds, **where}
+        print("wrote", results.write(self.record, row, runs))
 
 
-def begin(page: str, namespace: Mapping[str, Any]) -> Any:
+def begin(page: str, namespace: Mapping[str, Any]) -> Job:
     """Check the parameters of a page, and that its results can be written, before it loads data.
 
     One torch thread is used: only then a stack equals its runs one by one, bit for bit.
@@ -147,28 +145,34 @@ def begin(page: str, namespace: Mapping[str, Any]) -> Any:
         namespace: ``globals()`` of the page; its parameters are taken by their names.
 
     Raises:
-        ValueError: for a value that makes no experiment, and for a name that is no parameter of
+        ValueError: for a value that a parameter cannot have, and for a name that is no parameter of
             the page; it says what is valid.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     torch.set_num_threads(1)
-    kind = EXPERIMENTS[page]
-    _refuse_others(namespace, [*kind.parameters(), *PLACES])
-    experiment = kind.from_parameters(namespace)
-    record, folder = namespace.get("record", ""), namespace.get("checkpoint_dir", "")
-    records.probe(record, experiment.model_dump())
+    known = parameters.offered(page)
+    _refuse_others(namespace, list(known))
+    given = {name: namespace[name] for name in known if name in namespace}
+    values = parameters.checked(page, given)
+    record, folder = given.get("record", ""), given.get("checkpoint_dir", "")
+    if record:
+        _probe(Path(record))
+    device = device_of(values.get("device", "cpu"))
+    torch.backends.cudnn.benchmark = device.type == "cuda"  # the tables say so
     checkpoint: dict[str, Any] = {}
     if folder:
-        checkpoint["checkpoint"] = Path(folder) / f"{experiment.identity()}.pt"
+        identity = parameters.identity(page, values)
         # an epoch of images takes minutes on a CPU
-        checkpoint["checkpoint_every"] = 10 if getattr(experiment, "model", "mlp") == "mlp" else 1
-        checkpoint["identity"] = f"{page} {experiment.identity()}"
-    if isinstance(experiment, Tables):
-        return TablesJob(experiment, record, Progress(len(experiment.datasets), "table"))
-    assert isinstance(experiment, Train)
-    device = device_of(experiment.device)
-    torch.backends.cudnn.benchmark = device.type == "cuda"  # the record says so
-    return PageJob(experiment, record, device, checkpoint, Progress(experiment.epochs, "epoch"))
+        every = 1 if values.get("model") or values.get("dataset") in data.IMAGES else 10
+        checkpoint = {
+            "checkpoint": Path(folder) / f"{identity}.pt",
+            "checkpoint_every": every,
+            "identity": f"{page} {identity}",
+        }
+    of_tables = "datasets" in values
+    total = len(values["datasets"]) if of_tables else values.get("epochs", 1)
+    progress = Progress(total, "table" if of_tables else "epoch")
+    return Job(page, values, record, device, checkpoint, progress)
 
 
 def _refuse_others(namespace: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -183,12 +187,55 @@ def _refuse_others(namespace: Mapping[str, Any], known: Sequence[str]) -> None:
             )
 
 
+def _probe(path: Path) -> None:
+    """Find out before a training whether its file can be written, and has room."""
+    if path.exists():
+        raise ValueError(f"{path} is there already; delete it, or name another file")
+    folder = path.resolve().parent
+    if not folder.is_dir() and not any(map(folder.is_relative_to, (ROOT, Path.cwd()))):
+        raise ValueError(f"there is no folder {folder}; make it, or name a file of this project")
+    probe = path.with_name(f"{path.name}.probe")
+    files.write_whole(probe, " " * _ROOM)  # an empty file fits on a full disk too
+    probe.unlink(missing_ok=True)
+
+
+def device_of(name: str) -> torch.device:
+    """Find the device of this name, ``auto`` being a GPU where there is one.
+
+    Raises:
+        ValueError: for a GPU that is not there.
+    """
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            "device is 'cuda', but PyTorch finds no GPU here; set it to 'auto' or to 'cpu'"
+        )
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def parameters_of_run(model: RunModel) -> int:
+    """Count the parameters of one run of a stack."""
+    return sum(parameter.numel() for parameter in model.parameters()) // model.runs
+
+
 def named_loss(name: str, stack: RunModel, labels: Tensor) -> RunLoss:
     """Make a loss by its name, such as ``"gce 0.7"``, for a stack that is trained on labels."""
     counts = torch.bincount(labels)
     features = networks.class_vectors(stack).shape[2]
     loss = StackLoss(parse(name), len(counts), counts=counts, runs=stack.runs, features=features)
     return RunLoss(loss)
+
+
+def decision(name: str, labels: Tensor) -> Callable[[Tensor], Tensor]:
+    """Give the decision that a loss for classes of unequal size asks for.
+
+    Args:
+        name: of the loss, such as ``"adjusted 1"``.
+        labels: of the training samples.
+    """
+    loss = parse(name)
+    return Balanced(loss.name, *loss.numbers, torch.bincount(labels)).decide  # type: ignore[call-arg, arg-type]
 
 
 def last_layer(name: str) -> dict[str, Any]:
@@ -208,7 +255,7 @@ def curves(history: Sequence[Mapping[str, Any]], runs: pd.DataFrame) -> pd.DataF
         [
             runs.assign(
                 epoch=entry["epoch"],
-                **{name: one.numpy() for name, one in entry.items() if is_of_runs(one)},
+                **{name: one.numpy() for name, one in entry.items() if _is_of_runs(one)},
             )
             for entry in history
         ],
@@ -216,7 +263,7 @@ def curves(history: Sequence[Mapping[str, Any]], runs: pd.DataFrame) -> pd.DataF
     )
 
 
-def is_of_runs(value: Any) -> bool:
+def _is_of_runs(value: Any) -> bool:
     """Tell a number for each run, ``[R]``, from other entries of a history."""
     return isinstance(value, Tensor) and value.ndim == 1
 
@@ -232,7 +279,7 @@ def curves_of(history: Sequence[Mapping[str, Any]], index: int) -> dict[str, lis
         "train_epoch": [entry["epoch"] for entry in tested if "train_accuracy" in entry],
     }
     for name in dict.fromkeys(name for entry in tested for name in entry):
-        values = [float(entry[name][index]) for entry in tested if is_of_runs(entry.get(name))]
+        values = [float(entry[name][index]) for entry in tested if _is_of_runs(entry.get(name))]
         if name == "loss":
             continue
         if values and not (name == "beta" and len(set(values)) == 1):

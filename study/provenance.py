@@ -11,41 +11,35 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from study import ROOT
 
 
-def environment(*, device: str, precision: str, threads: int) -> dict[str, Any]:
-    """Say where and with what something is measured.
+def environment(device: torch.device) -> dict[str, Any]:
+    """Say when, where and with what something is measured, as the tables have it.
 
     On a GPU it also says whether float32 products are made in TF32, and how cuDNN chooses.
     """
-    versions = {
-        name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn", "pandas")
-    }
-    on_gpu: dict[str, Any] = {}
-    if device != "cpu":
-        import torch  # not for pages, which read records only
-
-        on_gpu = {
-            "tf32": {
-                "matmul": torch.backends.cuda.matmul.allow_tf32,
-                "convolutions": torch.backends.cudnn.allow_tf32,
-            },
-            "cudnn": {
-                "benchmark": torch.backends.cudnn.benchmark,
-                "deterministic": torch.backends.cudnn.deterministic,
-            },
-        }
-    return on_gpu | {
+    on_gpu = device.type == "cuda"
+    where = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": commit(),
-        "python": platform.python_version(),
-        "versions": versions,
+        "hardware": torch.cuda.get_device_name(device) if on_gpu else device.type,
+        "threads": torch.get_num_threads(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "device": device,
-        "precision": precision,
-        "threads": threads,
+        "python": platform.python_version(),
     }
+    for package in ("torch", "numpy", "scikit-learn", "pandas"):
+        where[package] = metadata.version(package)
+    if on_gpu:
+        where |= {
+            "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
+            "tf32_convolutions": torch.backends.cudnn.allow_tf32,
+            "cudnn_benchmark": torch.backends.cudnn.benchmark,
+            "cudnn_deterministic": torch.backends.cudnn.deterministic,
+        }
+    return {name: value for name, value in where.items() if value is not None}
 
 
 @functools.cache

@@ -4,15 +4,11 @@ import html
 import math
 import numbers
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pandas as pd
-
-from study import statistics
-from study.statistics import Interval, MeanSd
 
 MISSING = "–"
 """What stands in a cell without a number."""
@@ -108,8 +104,7 @@ def table(
     """Make a table of the book from a DataFrame.
 
     Args:
-        frame: the cells: texts (MyST), numbers, or the results of :mod:`study.statistics`; two
-            levels of column names get a comma. An index with a name is shown as the first columns.
+        frame: the cells: texts (MyST) or numbers; two levels of column names get a comma. An index with a name is shown as the first columns.
             Without rows the table says that it was not run yet.
         name: label for cross references; it begins with ``tab-``.
         caption: what the table shows and how to read it; one paragraph of MyST.
@@ -119,18 +114,17 @@ def table(
             rows that share it.
 
     Example:
-        >>> accuracy = [mean_sd(values, scale=100) for values in ([0.970, 0.972], [0.975, 0.976])]
-        >>> frame = pd.DataFrame({"β": ["1", "0.1"], "accuracy (%)": accuracy})
-        >>> caption = "Test accuracy, mean ± standard deviation."
-        >>> print(table(frame, "tab-example", caption)._repr_markdown_())
-        :::::{table} Test accuracy, mean ± standard deviation.
+        >>> frame = pd.DataFrame({"β": ["1", "0.1"], "accuracy (%)": [97.1, 97.55]})
+        >>> shown = table(frame, "tab-example", "Mean test accuracy.", formats=".2f")
+        >>> print(shown._repr_markdown_())
+        :::::{table} Mean test accuracy.
         :name: tab-example
         :class: data-table
         <BLANKLINE>
         | β | accuracy (%) |
         | ---: | ---: |
-        | 1 | 97.10 ± 0.14 |
-        | 0.1 | 97.55 ± 0.07 |
+        | 1 | 97.10 |
+        | 0.1 | 97.55 |
         :::::
         <BLANKLINE>
     """
@@ -195,111 +189,7 @@ def cell(value: Any, spec: str = "") -> str:
         return signed(f"{int(value):,}".replace(",", "\u2009"))
     if isinstance(value, numbers.Real):
         return signed(format(float(value), spec or ".4g"))
-    return signed(format(value, spec) if isinstance(value, (MeanSd, Interval)) else str(value))
-
-
-def mean_sd(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
-    """Write mean ± standard deviation over seeds times a factor, such as 100.
-
-    Values that are not there (NaN) are left out.
-
-    Example:
-        >>> mean_sd([0.970, 0.972, 0.974], scale=100), mean_sd([])
-        ('97.20 ± 0.20', '–')
-    """
-    kept = _kept(values, scale)
-    return cell(statistics.mean_sd(kept), spec) if kept else MISSING
-
-
-def cross(
-    runs: pd.DataFrame,
-    value: str,
-    *,
-    rows: str,
-    columns: str,
-    spec: str = ".2f",
-    scale: float = 1.0,
-) -> pd.DataFrame:
-    """Give one outcome of every group, mean ± standard deviation over its runs.
-
-    One column of the runs goes down, the other across.
-
-    Example:
-        >>> runs = pd.DataFrame({"β": ["1", "1", "5"], "accuracy": [0.97, 0.98, 0.96]})
-        >>> runs["variant"] = ["relu", "relu", "tanh"]
-        >>> shown = cross(runs, "accuracy", rows="β", columns="variant", spec=".1f", scale=100)
-        >>> shown.to_dict("list")
-        {'relu': ['97.5 ± 0.7', '–'], 'tanh': ['–', '96.0']}
-    """
-    cells = overview(runs, [rows, columns], {value: (value, spec, scale)}).pivot(
-        index=rows, columns=columns, values=value
-    )
-    return cells.reindex(index=runs[rows].unique(), columns=runs[columns].unique()).fillna(MISSING)
-
-
-def overview(
-    runs: pd.DataFrame, by: Sequence[str], outcomes: Mapping[str, tuple[str, str, float]]
-) -> pd.DataFrame:
-    """Give several outcomes of every group, mean ± standard deviation over its runs.
-
-    There is one row for each group, in the order of the runs.
-
-    Args:
-        runs: one row for each run.
-        by: the columns whose values make a group.
-        outcomes: for each column with an outcome its title, its number format and a factor.
-    """
-    groups = runs.groupby(list(by), sort=False)
-    cells = {
-        title: groups[name].agg(partial(mean_sd, spec=spec, scale=scale))
-        for name, (title, spec, scale) in outcomes.items()
-    }
-    return pd.DataFrame(cells).reset_index()
-
-
-def interval(values: Iterable[float], spec: str = ".2f", *, scale: float = 1.0) -> str:
-    """Write a mean with its 95 % Student interval over seeds; a dash for fewer than two.
-
-    Example:
-        >>> interval([1.0, 3.0], ".1f")
-        '2.0 [−10.7, 14.7]'
-    """
-    kept = _kept(values, scale)
-    return cell(statistics.t_interval(kept), spec) if len(kept) > 1 else MISSING
-
-
-def difference(
-    a: Iterable[float], b: Iterable[float], spec: str = ".2f", *, scale: float = 1.0
-) -> str:
-    """Write the paired difference a − b over seeds with its 95 % Student interval.
-
-    It is bold where the interval excludes 0.
-
-    Example:
-        >>> difference([3.0, 3.1, 3.2], [1.0, 1.2, 1.1], ".1f")
-        '**+2.0 [+1.8, +2.2]**'
-    """
-    first, second = [scale * float(value) for value in a], [scale * float(value) for value in b]
-    return (
-        bold(statistics.paired_difference(first, second).interval, f"+{spec}")
-        if len(first) > 1
-        else MISSING
-    )
-
-
-def bold(estimate: Interval, spec: str) -> str:
-    """Write an estimate with its interval, bold where the interval excludes 0.
-
-    Example:
-        >>> bold(Interval(1.0, 0.5, 1.5), "+.1f"), bold(Interval(1.0, -0.5, 2.5), ".1f")
-        ('**+1.0 [+0.5, +1.5]**', '1.0 [−0.5, 2.5]')
-    """
-    text = cell(estimate, spec)
-    return f"**{text}**" if estimate.excludes(0.0) else text
-
-
-def _kept(values: Iterable[float], scale: float) -> list[float]:
-    return [scale * float(value) for value in values if value is not None and not math.isnan(value)]
+    return signed(str(value))
 
 
 def _heads(row: Sequence[str]) -> bool:
@@ -319,9 +209,6 @@ def _tagless(text: str) -> str:
     """Write a text in one line that brings no tag and no template into the page.
 
     Code, formulas and addresses stay as they are.
-
-    This is a second door: texts of campaigns and records come through
-    :func:`study.records.verbatim`.
     """
 
     def kept(match: re.Match[str]) -> str:
@@ -342,3 +229,25 @@ def signed(text: str) -> str:
         ('−0.04 [−0.30, 0.00]', '0 of 5-fold')
     """
     return _MINUS.sub("−", _NOTHING.sub("", text))
+
+
+# What may have a meaning in Markdown, MyST or HTML: some characters anywhere, more of them at the
+# beginning of a line, and those that make a number there the mark of a list.
+_OF_A_LIST = "|".join(rf"(?<=^\d{{{digits}}})[.)]" for digits in range(1, 10))
+_ACTIVE = re.compile(rf"^[^\w ]|{_OF_A_LIST}|[^\w ,.'()%+/→-]|_")
+
+
+def verbatim(text: object) -> str:
+    """Write a text so that a page shows it letter by letter.
+
+    In Markdown, MyST and HTML some characters mean something. Whatever has a meaning there becomes
+    a reference to its character, and the text is one line.
+
+    Example:
+        >>> verbatim("β = 1, <b>`x`</b>")
+        'β &#61; 1, &#60;b&#62;&#96;x&#96;&#60;/b&#62;'
+        >>> verbatim("1. MNIST")
+        '1&#46; MNIST'
+    """
+    line = " ".join("".join(filter(str.isprintable, str(text).replace("\n", " "))).split())
+    return _ACTIVE.sub(lambda match: f"&#{ord(match[0])};", line)
