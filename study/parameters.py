@@ -33,7 +33,7 @@ _OPTIONS = re.compile(r"\A(?:---\n.*?^---\n|(?::\w[^\n]*\n)*)\n?", re.MULTILINE 
 
 
 def _one_of(names: Iterable[str]) -> Any:
-    return Literal[tuple(names)]  # type: ignore[misc, valid-type]
+    return Literal[tuple(names)]
 
 
 def _loss(text: str) -> str:
@@ -61,7 +61,11 @@ _Distinct = AfterValidator(_distinct)
 
 VALUES: Mapping[str, Any] = {
     "dataset": _one_of(data.names()),
-    "datasets": Annotated[list[_one_of(data.table_names())], Field(min_length=1), _Distinct],
+    "datasets": Annotated[
+        list[_one_of(data.table_names())],  # type: ignore[misc]
+        Field(min_length=1),
+        _Distinct,
+    ],
     "normalization": _one_of(data.NORMALIZATIONS),
     "validation_size": Annotated[int, Field(ge=1, le=10**7)],
     "imbalance": Annotated[float, Field(ge=1, le=1e6)],

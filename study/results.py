@@ -145,7 +145,7 @@ def jobs(name: str, folder: Path = FOLDER) -> Mapping[str, Row]:
     path = _path(folder, "jobs", name)
     if not path.is_file():
         return {}
-    rows = _frame(path).drop(columns=list(_LAST), errors="ignore").to_dict("records")
+    rows: list[Any] = _frame(path).drop(columns=list(_LAST), errors="ignore").to_dict("records")
     return {
         row["job"]: {
             key: value for key, value in row.items() if isinstance(value, tuple) or pd.notna(value)
@@ -455,7 +455,7 @@ def _write_csv(table: str, path: Path, cells: pd.DataFrame) -> None:
     cells = cells.fillna("").reset_index(drop=True)
     numbers = cells["run"].astype(int) if "run" in cells else pd.Series(0, cells.index)
     cells = cells.iloc[np.lexsort((numbers, cells["job"]))]
-    used = [name for name in cells if cells[name].ne("").any()]
+    used = [str(name) for name in cells if cells[name].ne("").any()]
     first = [name for name in _FIRST[table] if name in used]
     last = [name for name in _LAST if name in used]
     order = [*first, *sorted(set(used) - {*first, *last}), *last]

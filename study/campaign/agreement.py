@@ -60,7 +60,7 @@ def agreement(job: Job, tables: Path) -> Agreement:
     old = every[every["job"] == job.id].reset_index(drop=True)
     shared = [
         name
-        for name in new.select_dtypes("number")
+        for name in map(str, new.select_dtypes("number"))
         if name in old and not name.endswith("seconds") and name != "run"
     ]
     if "test_accuracy" not in shared:
