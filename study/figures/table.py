@@ -104,7 +104,8 @@ def table(
     """Make a table of the book from a DataFrame.
 
     Args:
-        frame: the cells: texts (MyST) or numbers; two levels of column names get a comma. An index with a name is shown as the first columns.
+        frame: the cells: texts (MyST) or numbers; two levels of column names get a comma. An index
+            with a name is shown as the first columns.
             Without rows the table says that it was not run yet.
         name: label for cross references; it begins with ``tab-``.
         caption: what the table shows and how to read it; one paragraph of MyST.
