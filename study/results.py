@@ -143,9 +143,12 @@ def points(name: str, folder: Path = FOLDER) -> pd.DataFrame:
 def jobs(name: str, folder: Path = FOLDER) -> Mapping[str, Row]:
     """Read what the jobs of a campaign were asked for; none where it has no results."""
     path = _path(folder, "jobs", name)
-    if not path.is_file():
-        return {}
-    rows: list[Any] = _frame(path).drop(columns=list(_LAST), errors="ignore").to_dict("records")
+    return _jobs(_stamp(path)) if path.is_file() else {}
+
+
+@functools.lru_cache(64)
+def _jobs(file: Stamp) -> Mapping[str, Row]:
+    rows: list[Any] = _frame(file[0]).drop(columns=list(_LAST), errors="ignore").to_dict("records")
     return {
         row["job"]: {
             key: value for key, value in row.items() if isinstance(value, tuple) or pd.notna(value)
@@ -156,10 +159,7 @@ def jobs(name: str, folder: Path = FOLDER) -> Mapping[str, Row]:
 
 @functools.lru_cache(64)
 def _read(name: str, folder: Path, files: tuple[Stamp, ...]) -> pd.DataFrame:
-    runs, of_jobs = (_frame(_path(folder, table, name)) for table in ("runs", "jobs"))
-    counted = runs["job"].value_counts().reindex(of_jobs["job"], fill_value=0)
-    if (counted.to_numpy() != of_jobs["runs"].to_numpy()).any() or len(runs) != counted.sum():
-        raise _unfit(_path(folder, "runs", name), "it has not the runs that the jobs name")
+    runs, of_jobs = _both(name, folder)
     parameters = of_jobs.drop(columns=list(_SEVERAL), errors="ignore")
     together = runs.merge(parameters, on="job", suffixes=("", "_of_job"))
     stacked = "temperature" in together
@@ -174,6 +174,18 @@ def _read(name: str, folder: Path, files: tuple[Stamp, ...]) -> pd.DataFrame:
     return together[[*(name for name in together if name not in end), *end]]
 
 
+def _both(name: str, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read the tables of runs and jobs, which fit each other.
+
+    The runs of a job that is not listed are left out: it was being added when it was killed.
+    """
+    runs, of_jobs = (_frame(_path(folder, table, name)) for table in ("runs", "jobs"))
+    counted = runs["job"].value_counts().reindex(of_jobs["job"], fill_value=0)
+    if (counted.to_numpy() != of_jobs["runs"].to_numpy()).any():
+        raise _unfit(_path(folder, "runs", name), "it has not the runs that the jobs name")
+    return runs[runs["job"].isin(of_jobs["job"])], of_jobs
+
+
 def _frame(path: Path) -> pd.DataFrame:
     """Read a table of texts and numbers that is whole."""
     try:
@@ -183,13 +195,12 @@ def _frame(path: Path) -> pd.DataFrame:
         table = pd.read_csv(
             io.StringIO(text),
             dtype=dict.fromkeys(_TEXTS, "str"),
-            float_precision="round_trip",
             index_col=False,
             keep_default_na=False,
             na_values=["", "NaN"],
             on_bad_lines="error",
         )
-        for name in table.select_dtypes(["object", "str"]):
+        for name in table.select_dtypes(["object", "str"]) if len(table) else ():
             table[name] = [_value(cell) for cell in table[name]]
         if table.duplicated([key for key in ("job", "run") if key in table]).any():
             raise ValueError("a row stands twice")
@@ -202,11 +213,9 @@ def _value(cell: Any) -> Any:
     """Read a cell: JSON, whose lists become tuples, or a text with nothing that a page runs."""
     if not isinstance(cell, str):
         return cell
-    if cell[:1] in ("[", "{"):
-        return _tuple(json.loads(cell))
     if _HARMFUL.search(cell):
         raise ValueError(f"the text {cell[:50]!r} has characters that no table has")
-    return cell
+    return _tuple(json.loads(cell)) if cell[:1] in ("[", "{") else cell
 
 
 def _tuple(value: Any) -> Any:
@@ -228,11 +237,12 @@ def stamps(name: str, folder: Path = FOLDER) -> tuple[Stamp, ...]:
         known = ", ".join(names(folder)) or "none"
         raise FileNotFoundError(f"there are no results of a campaign {name!r}; there are: {known}")
     paths = [path for table in TABLES if (path := _path(folder, table, name)).is_file()]
-    return tuple(
-        (path, status.st_mtime_ns, status.st_size, status.st_ino)
-        for path in paths
-        for status in [os.stat(path)]
-    )
+    return tuple(map(_stamp, paths))
+
+
+def _stamp(path: Path) -> Stamp:
+    status = os.stat(path)
+    return path, status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _path(folder: Path, table: str, name: str) -> Path:
@@ -284,13 +294,16 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         job, runs = content["job"], content["runs"]
         if job["runs"] != len(runs) or not runs:
             raise ValueError(f"it has {len(runs)} runs, not {job['runs']}")
-        for run in runs:
+        for run in (*runs, *content["curves"]):
             shares = [run.get(name) for name in ("test_accuracy", "train_accuracy", "test_ece")]
             if any(share is not None and not 0 <= share <= 1 for share in shares):
                 raise ValueError(f"run {run['run']} has a share that is not between 0 and 1")
-        for value in (value for row in (job, *runs) for value in row.values()):
-            _value(value)
-        return {table: content[table] for table in ("job", "runs", *LONG)}
+        tables = {table: content[table] for table in ("job", "runs", *LONG)}
+        for row in (job, *(row for table in list(tables)[1:] for row in tables[table])):
+            for value in row.values():
+                if isinstance(value, (str, list, dict)):
+                    _value(_cell(value))
+        return tables
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
         raise Unfit(
@@ -415,6 +428,8 @@ def _add(
     name: str, folder: Path, new: Mapping[str, Mapping[str, Any]], there: Collection[str]
 ) -> None:
     paths = {table: _path(folder, table, name) for table in TABLES}
+    if paths["jobs"].is_file():
+        _both(name, folder)  # nothing is added to a damaged table
     before = {table: _cells(paths[table]) for table in ("jobs", "runs")}
     kept = [job for job in there if job not in new]
     if len(kept) < len(there):
@@ -455,7 +470,9 @@ def _write_csv(table: str, path: Path, cells: pd.DataFrame) -> None:
     cells = cells.fillna("").reset_index(drop=True)
     numbers = cells["run"].astype(int) if "run" in cells else pd.Series(0, cells.index)
     cells = cells.iloc[np.lexsort((numbers, cells["job"]))]
-    used = [str(name) for name in cells if cells[name].ne("").any()]
+    used = [
+        str(name) for name in cells if name in ("job", "run", "runs") or cells[name].ne("").any()
+    ]
     first = [name for name in _FIRST[table] if name in used]
     last = [name for name in _LAST if name in used]
     order = [*first, *sorted(set(used) - {*first, *last}), *last]

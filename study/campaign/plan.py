@@ -130,10 +130,15 @@ class Job:
         return self._unlike(there) if there else _NO_RESULT
 
     def _unlike(self, there: Mapping[str, Any]) -> str:
-        """Say in what something that was measured is not what was planned."""
+        """Say in what something that was measured is not what was planned.
+
+        A parameter that was added later had its default.
+        """
+        offered = parameters.offered(self.page)
         for name, value in self.parameters.items():
-            if name in there and name != "device" and not _same(there[name], value):
-                return f"it was made with {name} {there[name]!r}, not {value!r}"
+            was = there.get(name, offered[name].default)
+            if name != "device" and not _same(was, value):
+                return f"it was made with {name} {was!r}, not {value!r}"
         planned = len(parameters.planned(self.parameters))
         if planned and there["runs"] != planned:
             return f"it has {there['runs']} runs, not {planned}"
@@ -155,7 +160,7 @@ def _same(left: Any, right: Any) -> bool:
     """Compare two values, one of which went through a table: 1.0 is 1, a list is a tuple."""
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(_same, left, right))
-    if isinstance(left, float) or isinstance(right, float):
+    if isinstance(left, int | float) and isinstance(right, int | float):
         return math.isclose(left, right, rel_tol=1e-9)
     return bool(left == right)
 

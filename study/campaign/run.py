@@ -30,6 +30,7 @@ def run(name: str, job_id: str, root: Path, *, fresh: bool = False) -> Path:
     with locked(build / f"{job_id}.lock", "runs this job"):
         if job.done:
             return job.record
+        job.record.parent.mkdir(parents=True, exist_ok=True)
         for partial in job.record.parent.glob(f"{job_id}.json*.partial"):
             partial.unlink(missing_ok=True)  # of a process that was killed while it wrote
         identity = parameters.identity(job.page, dict(job.parameters))

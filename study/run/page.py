@@ -18,7 +18,7 @@ from gdlib.train import RunLoss
 from study import ROOT, data, files, networks, parameters, provenance, results
 from study.losses import parse
 from study.mistakes import nearest
-from study.objective import Balanced, StackLoss
+from study.objective import CORRECTIONS, Balanced, StackLoss
 
 _log = logging.getLogger("study.run")
 _EVERY = 60.0  # seconds between two lines of progress
@@ -235,7 +235,9 @@ def decision(name: str, labels: Tensor) -> Callable[[Tensor], Tensor]:
         labels: of the training samples.
     """
     loss = parse(name)
-    return Balanced(loss.name, *loss.numbers, torch.bincount(labels)).decide  # type: ignore[call-arg, arg-type]
+    is_decay = loss.name in ("gd", *CORRECTIONS)
+    beta = loss.numbers[0] if is_decay else 1.0  # of the link; another loss has none
+    return Balanced(loss.name, beta, torch.bincount(labels)).decide
 
 
 def last_layer(name: str) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import yaml
 
-from study import records, results
+from study import results
+from study.campaign.plan import REHEARSAL
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +35,6 @@ def extension(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         "results/mnist.csv",
         "results/published/t.csv",
         "campaigns/mnist.yml",
-        "claims/E1.yml",
         "study/a/b.py",
         "benchmarks/a.py",
         "book/_ext/a.py",
@@ -76,7 +76,7 @@ def test_so_does_a_word_that_is_listed_and_a_label_that_moves(
 
 def test_a_rehearsal_leaves_the_pages_as_they_are(extension: ModuleType, tmp_path: Path) -> None:
     kept = tmp_path / results.FOLDER.relative_to(ROOT) / "mnist.csv"
-    rehearsed = tmp_path / results.BUILD / records.REHEARSAL / "b.json"
+    rehearsed = tmp_path / results.BUILD / REHEARSAL / "b.json"
     for path in (kept, rehearsed):
         path.parent.mkdir(parents=True)
     kept.write_text("job\n")

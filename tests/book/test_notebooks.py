@@ -1,7 +1,7 @@
 """The notebooks run.
 
-All run with their defaults in the book, and the templates once more with other parameters, as the
-how-to page has it.
+All run with their defaults in the book, and the pages of experiments once more with other
+parameters, as the how-to page has it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import jupytext
 import nbformat
 import pytest
 
-from study import records
-from study.experiment import EXPERIMENTS, StepCost, parameter_cell
+from study import parameters, results
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -27,7 +26,8 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import page_kernels  # noqa: E402
 
 HTML = ROOT / "_build" / "html"
-NOTEBOOKS = sorted((ROOT / "notebooks" / "experiments").glob("*.md"))
+OLD = {"cost"}  # a template of the old form
+EXPERIMENTS = [page for page in parameters.pages() if page not in OLD]
 PAGES = sorted([*(ROOT / "notebooks").rglob("*.md"), *(ROOT / "book").glob("*.md")])
 # labels, links to them, attributes, boxes, roles
 MYST = re.compile(
@@ -85,105 +85,68 @@ def code(source: str) -> str:
     return re.sub(r"\A---\n.*?^---\n", "", source, flags=re.DOTALL | re.MULTILINE).strip()
 
 
-def test_the_parameter_cells_are_those_of_the_experiments() -> None:
-    """Names, types, defaults and descriptions are said once, in study/experiment.py.
-
-    The defaults are small and need no data.
-    """
-    assert {path.stem for path in NOTEBOOKS} == set(EXPERIMENTS)
-    for source in NOTEBOOKS:
-        kind = EXPERIMENTS[source.stem]
-        (cell,) = [
-            cell.source
-            for cell in jupytext.read(source).cells
-            if "parameters" in cell.metadata.get("tags", [])
-        ]
-        assert cell == parameter_cell(kind), f"{source.name}: its cell is not parameter_cell(...)"
-        given = kind().model_dump()
-        assert (
-            (given["scale"] == "smoke" or "scale" in kind.fixed)
-            and given.get("dataset", "digits") == "digits"
-            and set(given.get("datasets", ())) <= {"iris", "wine"}
-        )
-
-
-# Values that no template has as a default.
+# Values that no page has as a default, and that take a second.
 OTHER = {
-    "betas": [0.3, 3.0],
-    "seeds": [7],
-    "epochs": 2,
-    "learning_rate": 0.05,
-    "hidden": [9, 2],
-    "repetitions": 1,
+    **{"betas": [0.3, 3.0], "seeds": [7], "epochs": 2, "learning_rate": 0.03, "hidden": [9, 2]},
+    **{"warmups": [], "width": 0.0625, "temperatures": [1.5], "datasets": ["iris"]},
 }
 
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Kernels that have imported what the templates do, and keep no history."""
-    imports = ["from study import figures, measures, records, run, tables"]
+    """Kernels that have imported what the pages do, and keep no history."""
+    imports = ["from study import data, figures, ledger, measures, results, run"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
         with page_kernels.started(imports) as name:
             yield name
 
 
-@pytest.mark.parametrize("source", NOTEBOOKS, ids=name_of)
-def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path, kernel: str) -> None:
-    """`jupytext | papermill` as the how-to page has it, with a kernel that has imported before.
-
-    The record is read back, and the parameters are really in it.
-    """
-    kind, record = EXPERIMENTS[source.stem], tmp_path / "record.json"
-    python, executed = shlex.quote(sys.executable), tmp_path / "run.ipynb"
+def papermill(page: str, kernel: str, folder: Path, **given: object) -> subprocess.CompletedProcess:
+    """`jupytext | papermill` as the how-to page has it, with a kernel that has imported before."""
+    source = shlex.quote(str(ROOT / "notebooks" / "experiments" / f"{page}.md"))
+    python, executed = shlex.quote(sys.executable), shlex.quote(str(folder / "run.ipynb"))
+    values = "".join(f" -y '{name}: {json.dumps(value)}'" for name, value in given.items())
     command = (
-        f"{python} -m jupytext --to ipynb -o - {shlex.quote(str(source))}"
-        f" | {python} -m papermill - {executed} -k {kernel} --no-progress-bar"
+        f"{python} -m jupytext --to ipynb -o - {source}"
+        f" | {python} -m papermill - {executed} -k {kernel} --no-progress-bar{values}"
     )
-    other = {name: value for name, value in OTHER.items() if name in kind.parameters()}
-    values = "".join(f" -y '{name}: {json.dumps(value)}'" for name, value in other.items())
-    done = subprocess.run(
-        f"{command} -p record {record}{values}",
-        shell=True,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    return subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("page", EXPERIMENTS)
+def test_a_page_runs_with_other_parameters(page: str, tmp_path: Path, kernel: str) -> None:
+    """Its file of results is read back, and the parameters are really in it."""
+    offered, file = parameters.offered(page), tmp_path / "a.json"
+    other = {name: value for name, value in OTHER.items() if name in offered}
+    done = papermill(page, kernel, tmp_path, record=str(file), **other)
     assert done.returncode == 0, done.stderr[-3000:]
 
-    written = records.load(record)
-    assert records.same(written.parameters, json.loads(json.dumps(kind(**other).model_dump())))
-    assert written.experiment == source.stem and written.scale == kind().scale
-    table = records.read(tmp_path)
-    if kind is StepCost:
-        assert set(table["seed"]) == {0} and (table["step_seconds"] > 0).all()
-        return
-    assert written.epochs_done == 2
-    assert ("betas" not in other or {0.3, 3.0} <= set(table["beta"])) and set(table["seed"]) == {7}
-    assert table["test_accuracy"].between(0, 1).all()
+    written = results.load(file)
+    values = parameters.checked(page, other)
+    assert written["job"]["experiment"] == page
+    assert {name: written["job"][name] for name in values} == values
+    planned = parameters.planned(values)
+    for row, plan in zip(written["runs"], planned, strict=True):
+        assert {name: row[name] for name in plan} == plan
+        assert 0 <= row["test_accuracy"] <= 1
+    assert {row["epoch"] for row in written["curves"]} >= {2}
 
 
-def test_a_wrong_value_and_a_foreign_record_stop_a_notebook(tmp_path: Path, kernel: str) -> None:
-    source, converted = ROOT / "notebooks" / "experiments" / "train.md", tmp_path / "train.ipynb"
-    nbformat.write(jupytext.read(source), converted)
-    record = tmp_path / "record.json"
-    record.write_text("mine")
-    command = [
-        sys.executable,
-        "-m",
-        "papermill",
-        str(converted),
-        str(tmp_path / "run.ipynb"),
-        "--no-progress-bar",
-        *("-k", kernel),
-        *("-p", "record", str(record)),
-    ]
-    for wrong, message in (
-        ("rely", "got 'rely'; did you mean 'relu'"),
-        ("relu", "record.json is not a whole record"),
-    ):
-        done = subprocess.run(
-            [*command, "-p", "activation", wrong], cwd=ROOT, capture_output=True, text=True
-        )
-        assert done.returncode != 0 and message in done.stderr
-    assert record.read_text() == "mine"
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"activation": "rely"}, "got 'rely'; did you mean 'relu'"),
+        ({"nosuch": 3}, "nosuch is no parameter of this page"),
+        ({}, "a.json is there already; delete it, or name another file"),
+    ],
+)
+def test_a_wrong_value_and_a_foreign_file_stop_a_page(
+    given: dict[str, object], message: str, tmp_path: Path, kernel: str
+) -> None:
+    file = tmp_path / "a.json"
+    file.write_text("mine")
+    done = papermill("mnist", kernel, tmp_path, record=str(file), **given)
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert file.read_text() == "mine"

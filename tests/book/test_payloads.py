@@ -1,7 +1,4 @@
-"""Texts of campaigns and records in a page of the book.
-
-Twenty payloads, and no script comes out.
-"""
+"""Texts of files in a page of the book: twenty payloads, and no script comes out."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup, Tag
 
-from study import campaign, records, tables
+from study.figures.table import table, verbatim
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,17 +59,6 @@ def letters(text: str) -> str:
     return re.sub(r"[\s\\\\'\"‘’“”–—.…-]", "", text)
 
 
-def campaigns(folder: Path) -> pd.DataFrame:
-    """The table of campaigns that have the payloads as titles."""
-    (folder / "campaigns").mkdir(parents=True)
-    for number in range(len(PAYLOADS)):
-        entry = {"id": "a", "experiment": "train"}
-        content = {"name": f"c{number}", "title": title(number), "entries": [entry]}
-        path = folder / "campaigns" / f"c{number}.yml"
-        path.write_text(yaml.safe_dump(content), encoding="utf-8")
-    return campaign.coverage_table(campaign.load_all(folder / "campaigns"))
-
-
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
     """A page with the parser and the settings of the book.
@@ -81,17 +67,21 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
     """
     folder = tmp_path_factory.mktemp("payloads")
     shown = [
-        tables.table(campaigns(folder), "tab-titles", records.verbatim(title(0))),
-        tables.table(
-            pd.DataFrame({"device": [records.verbatim(payload) for payload in PAYLOADS]}),
+        table(
+            pd.DataFrame({"title": [verbatim(title(number)) for number in range(len(PAYLOADS))]}),
+            "tab-titles",
+            verbatim(title(0)),
+        ),
+        table(
+            pd.DataFrame({"device": [verbatim(payload) for payload in PAYLOADS]}),
             "tab-devices",
             "Devices.",
         ),
-        tables.table(pd.DataFrame({"bare": PAYLOADS}), "tab-bare", PAYLOADS[0]),
+        table(pd.DataFrame({"bare": PAYLOADS}), "tab-bare", PAYLOADS[0]),
     ]
     texts = [
         *(one._repr_markdown_() for one in shown),
-        *(records.verbatim(payload) for payload in PAYLOADS),
+        *(verbatim(payload) for payload in PAYLOADS),
     ]
     outputs = [nbformat.v4.new_output("display_data", {"text/markdown": text}) for text in texts]
     notebook = nbformat.v4.new_notebook(
@@ -139,8 +129,8 @@ def test_no_payload_brings_a_script_an_event_or_a_javascript_link_into_a_page(pa
             assert not link.startswith("javascript:"), f"{element.name} has {name}={value}"
 
 
-def test_a_text_of_a_campaign_or_a_record_stands_in_a_page_letter_by_letter(page: Tag) -> None:
-    titles = [row.find_all("td")[1].get_text() for row in page.select("#tab-titles tbody tr")]
+def test_a_text_of_a_file_stands_in_a_page_letter_by_letter(page: Tag) -> None:
+    titles = [cell.get_text() for cell in page.select("#tab-titles tbody td")]
     wanted = [title(number) for number in range(len(PAYLOADS))]
     assert sorted(map(letters, titles)) == sorted(map(letters, wanted))
     devices = [cell.get_text() for cell in page.select("#tab-devices tbody td")]
@@ -150,7 +140,7 @@ def test_a_text_of_a_campaign_or_a_record_stands_in_a_page_letter_by_letter(page
 
 
 def test_no_payload_is_a_formula_a_role_or_a_template(page: Tag) -> None:
-    for table in ("#tab-titles", "#tab-devices"):
-        for cell in page.select(f"{table} tbody td:last-child, {table} tbody td:nth-child(2)"):
+    for name in ("#tab-titles", "#tab-devices"):
+        for cell in page.select(f"{name} tbody td"):
             assert not cell.select(".math, code, a, img, ol, ul, hr, .xref")
     assert "1337" not in page.get_text()

@@ -18,8 +18,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from sphinx.errors import ExtensionError
 
-from study.records import verbatim
-from study.tables import prose as numbers
+from study import prose as numbers
+from study.figures.table import verbatim
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))

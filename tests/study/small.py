@@ -1,26 +1,28 @@
-"""What most tests train, what a run of it leaves, and a notebook run without a kernel."""
+"""A file of a job as small as one may be, and a page run without a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
 
-from study.experiment import Train
+from study import results
 
-small_train = partial(Train, warmups=(), seeds=(0,), epochs=10)
-"""Constants alone, one seed, ten epochs."""
+WHERE: dict[str, Any] = {
+    **{"data_source": "embedded", "data_copy": "x", "train_samples": 10, "test_samples": 5},
+    **{"model_parameters": 30, "wall_seconds": 1.5, "time": "2026-11-28T03:00:00+00:00"},
+    **{"hardware": "cpu", "threads": 1, "torch": "2.11.0", "numpy": "2.3.0"},
+}
+"""What a job says of its data and of where it ran."""
 
 
 def measured(accuracy: float = 0.5, epochs: int = 2) -> dict[str, Any]:
-    """What a run leaves, as small as a record allows.
-
-    It has ten samples to train on and five to test on.
-    """
+    """What a run leaves: of ten samples to train on and five to test on."""
     curve = [0.1] * epochs + [accuracy]
     return {
+        "diverged": False,
         "metrics": {"test_accuracy": accuracy, "train_accuracy": accuracy},
         "confidence_counts": [4, 6],
         "reliability": {
@@ -38,10 +40,6 @@ def measured(accuracy: float = 0.5, epochs: int = 2) -> dict[str, Any]:
     }
 
 
-SAMPLES = {"train": 10, "valid": 0, "test": 5}
-"""Of what :func:`measured` tells."""
-
-
 def execute(notebook: NotebookNode, parameters: Mapping[str, Any]) -> None:
     """Execute the cells in this process, with parameters in place of the first cell's."""
     names: dict[str, Any] = {}
@@ -50,3 +48,17 @@ def execute(notebook: NotebookNode, parameters: Mapping[str, Any]) -> None:
             exec(cell.source, names)
             if "parameters" in cell.metadata.get("tags", []):
                 names |= parameters
+
+
+def run_page(
+    page: str,
+    file: Path,
+    *,
+    progress: Callable[[int], None] = lambda epoch: None,
+    **values: Any,
+) -> dict[str, Any]:
+    """Run a page up to its file of results, in this process, and read that file."""
+    from study import gpu  # torch, which a process that reads tables does without
+
+    gpu.execute(page, {**values, "record": str(file)}, progress)
+    return results.load(file)

@@ -27,18 +27,18 @@ import yaml
 from nbformat import NotebookNode
 
 from study import campaign as campaigns
-from study import records
+from study import parameters, results
 from study.campaign import CampaignError, Job
 from study.campaign import __main__ as command
 from study.campaign.agreement import agreement, report
+from study.campaign.plan import REHEARSAL
 from study.campaign.run import run
 from study.campaign.watch import Watch
-from study.experiment import Train, parameter_cell
-from tests.study.small import SAMPLES, execute, measured
+from tests.study.small import WHERE, execute, measured, run_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# The notebook `train` without a training.
+# The page `mnist` without a training.
 NOTEBOOK = """\
 ---
 jupytext:
@@ -51,7 +51,7 @@ kernelspec:
   name: python3
 ---
 
-# A notebook for the tests
+# A page for the tests
 
 ```{code-cell} ipython3
 :tags: [parameters]
@@ -64,54 +64,32 @@ import logging
 import pathlib
 import time
 
-from study import records
-from study.experiment import Train
+import torch
+from study import run
+from study.parameters import planned
 
-logging.basicConfig(level=logging.INFO, format="%(message)s")
-experiment = Train.from_parameters(globals())
-records.probe(record, experiment.model_dump())
+job = run.begin("mnist", globals())
 with open("started", "a") as file:
-    file.write(f"{experiment.seeds}\\n")
+    file.write(f"{seeds}\\n")
 if pathlib.Path("slow").exists() and seeds == [1]:
     logging.info("epoch 1 of 2, about 60 minutes left")
     time.sleep(600)
 if pathlib.Path("broken").exists() and seeds == [1]:
     raise RuntimeError("broken on purpose")
-bins = {"upper": [1.0], "count": [5], "confidence": [0.5], "accuracy": [0.5]}
-curves = {"test_accuracy": [0.1, 0.5], "train_accuracy": [0.1, 0.5]}
-curves["epoch"] = [0, experiment.epochs]
-measured = {
-    "metrics": {"test_accuracy": 0.5, "train_accuracy": 0.5},
-    "confidence_counts": [10],
-    "reliability": bins,
-    "curves": curves,
-}
-runs = [planned | measured for planned in experiment.planned()]
-data = {"name": experiment.dataset, "source": "embedded", "copy": "x", "train": 10, "test": 5}
-done = {"epochs_done": experiment.epochs, "wall_seconds": 0.1, "scale": experiment.scale}
-model = {"name": experiment.model, "parameters": 30}
-records.Record("train", experiment.model_dump(), data, model, runs, **done).write(record)
 ```
-""".replace("CELL", parameter_cell(Train))
+
+```{code-cell} ipython3
+measured = {"metrics": {"test_accuracy": 0.5}, "curves": {"epoch": [0], "test_accuracy": [0.1]}}
+job.write({"data_source": "embedded"}, [one | measured for one in planned(job.parameters)])
+```
+""".replace("CELL", parameters.code_cells("mnist")[0].strip())
 
 CAMPAIGN: dict[str, Any] = {
-    "name": "small",
-    "title": "For the tests",
-    "defaults": {"dataset": "digits", "epochs": 2, "warmups": []},
+    "page": "mnist",
+    "defaults": {"epochs": 2, "warmups": []},
     "entries": [
-        {
-            "id": "a",
-            "experiment": "train",
-            "parameters": {"betas": [1]},
-            "each": {"seeds": [[0], [1]]},
-            "minutes": 0.1,
-        },
-        {
-            "id": "b",
-            "experiment": "train",
-            "parameters": {"betas": [1.0, 0.1], "seeds": [0]},
-            "minutes": 0.1,
-        },
+        {"id": "a", "parameters": {"betas": [1]}, "each": {"seeds": [[0], [1]]}, "minutes": 0.1},
+        {"id": "b", "parameters": {"betas": [1.0, 0.1], "seeds": [0]}, "minutes": 0.1},
     ],
 }
 
@@ -120,7 +98,7 @@ CAMPAIGN: dict[str, Any] = {
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of its own, with one notebook and one campaign of three jobs."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    notebook = tmp_path / "notebooks" / "experiments" / "train.md"
+    notebook = tmp_path / "notebooks" / "experiments" / "mnist.md"
     notebook.parent.mkdir(parents=True)
     notebook.write_text(NOTEBOOK, encoding="utf-8")
     write(tmp_path, CAMPAIGN)
@@ -151,31 +129,18 @@ def write(project: Path, content: object) -> Path:
 
 
 def entry(**values: object) -> dict[str, Any]:
-    return {**CAMPAIGN, "entries": [{"id": "a", "experiment": "train", **values}]}
+    return {**CAMPAIGN, "entries": [{"id": "a", **values}]}
 
 
 def jobs_of(project: Path) -> tuple[Job, ...]:
     return campaigns.load(project / "campaigns" / "small.yml").jobs
 
 
-def put_record(job: Job, **changes: Any) -> None:
-    """A record as the job itself would write it, with changes of its content."""
-    runs = [planned | measured() for planned in job.experiment.planned()]
-    parameters = job.experiment.model_dump()
-    data = {"name": parameters["dataset"], "source": "embedded", "copy": "x", **SAMPLES}
-    content = {
-        "schema": 1,
-        "experiment": "train",
-        "parameters": parameters,
-        "data": data,
-        "model": {"name": parameters["model"], "parameters": 30},
-        "runs": runs,
-        "epochs_done": 2,
-    }
-    content |= {"wall_seconds": 0.0, "scale": "smoke", "environment": {}}
-    parameters |= changes.pop("parameters", {})
-    job.record.parent.mkdir(parents=True, exist_ok=True)
-    job.record.write_text(json.dumps({**content, **changes}), encoding="utf-8")
+def put(job: Job, accuracy: float = 0.5, **changes: Any) -> None:
+    """Write a file as the job itself would, with changes of what is said of it."""
+    runs = [planned | measured(accuracy) for planned in parameters.planned(job.parameters)]
+    about = {"experiment": job.page, **job.parameters, **WHERE, **changes}
+    results.write(job.record, about, runs)
 
 
 def snakemake(project: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -205,15 +170,10 @@ def snakemake(project: Path, *arguments: str, **options: Any) -> subprocess.Comp
 def test_a_campaign_expands_into_jobs(project: Path) -> None:
     first, second, third = jobs_of(project)
     assert [job.id for job in (first, second, third)] == ["a-seed0", "a-seed1", "b"]
-    assert second.parameters == {
-        "dataset": "digits",
-        "epochs": 2,
-        "warmups": [],
-        "betas": [1],
-        "seeds": [1],
-    }
+    assert second.given == {"epochs": 2, "warmups": [], "betas": [1], "seeds": [1]}
+    assert second.parameters["dataset"] == "digits", "the page's own"
     assert second.record == project / "build" / "results" / "small" / "a-seed1.json"
-    assert third.experiment.trainings == 2
+    assert len(parameters.planned(third.parameters)) == 2
     path = write(
         project,
         entry(each={"seeds": [[0], [1, 2]], "learning_rate": [0.1, 1e-3], "dataset": ["digits"]}),
@@ -225,74 +185,64 @@ def test_a_campaign_expands_into_jobs(project: Path) -> None:
     ]
 
 
-def test_numbers_in_scientific_notation_are_numbers(project: Path) -> None:
-    path = write(
-        project,
-        "name: small\nentries:\n- "
-        "{id: a, experiment: train, parameters: {learning_rate: 1e-3, betas: [1E+1, 5e-1]}}\n",
-    )
-    assert campaigns.load(path).jobs[0].parameters == {"learning_rate": 0.001, "betas": [10.0, 0.5]}
+def given(text: str, project: Path) -> Job:
+    """The job of a file whose one entry has these parameters, as YAML."""
+    return campaigns.load(write(project, f"page: mnist\nentries:\n- {{id: a, {text}}}\n")).jobs[0]
 
 
 def bomb(place: str) -> str:
     """A kilobyte of YAML whose aliases stand for ten to the twelfth values."""
     levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 12))
-    return f"name: small\nextra: {{l0: &l0 [1]}}\n{levels}{place}\n"
+    return f"page: mnist\nextra: {{l0: &l0 [1]}}\n{levels}{place}\n"
 
 
 def test_numbers_are_what_everyone_reads(project: Path, subtests: pytest.Subtests) -> None:
     """Not what YAML 1.1 takes for a number or for a truth."""
-    text = "name: small\nentries:\n- {{id: a, experiment: train, parameters: {{{}}}}}\n"
     for value in ("0_3", "1:30", "010", "0x1f", "0b1", ".inf", ".nan", "1_0.5", "9" * 5000):
         for name in ("epochs", "learning_rate"):
             with subtests.test(name, value=value[:10]):
-                path = write(project, text.format(f"{name}: {value}"))
+                job = given(f"parameters: {{{name}: {value}}}", project)
                 with pytest.raises(CampaignError, match=rf"{name}: Input should be .*\(str\)"):
-                    campaigns.load(path).jobs[0].experiment.identity()
-    with subtests.test("yes"), pytest.raises(CampaignError, match="fused: Input should be a valid"):
-        campaigns.load(write(project, text.format("fused: yes"))).jobs[0].experiment.identity()
-    for value in ("lm 0_3", "lm ٠٫٣", "lm 1:30"):
-        with subtests.test(value), pytest.raises(CampaignError, match="is no number"):
-            campaigns.load(write(project, text.format(f"loss: {value}"))).jobs[
-                0
-            ].experiment.identity()
+                    _ = job.parameters
+    job = given("parameters: {duplicates_together: yes}", project)
+    with subtests.test("yes"), pytest.raises(ValueError, match="together: Input should be a valid"):
+        parameters.checked("tables", job.given)
     for value in ("!!int 010", "!!float .inf", "!!set {1, 2}", "!!timestamp 1-1-1"):
         with subtests.test(value), pytest.raises(CampaignError, match="leave out the tag '.*2002"):
-            campaigns.load(write(project, text.format(f"epochs: {value}")))
-    path = write(project, text.format("epochs: 30, learning_rate: 1e-3, betas: [-0.5, .5, 1., 1]"))
-    assert campaigns.load(path).jobs[0].parameters == {
-        "epochs": 30,
-        "learning_rate": 0.001,
-        "betas": [-0.5, 0.5, 1.0, 1],
+            given(f"parameters: {{epochs: {value}}}", project)
+    text = "epochs: 30, learning_rate: 1e-3, betas: [-0.5, .5, 1., 1E+1, 1]"
+    assert given(f"parameters: {{{text}}}", project).given == {
+        **{"epochs": 30, "learning_rate": 0.001, "betas": [-0.5, 0.5, 1.0, 10.0, 1]}
     }
 
 
+ONE = "entries: [{id: a}]"
 WRONG_FILES: list[tuple[object, str]] = [
-    ("name: small\nentries: [", "not a readable campaign file"),
+    ("page: mnist\nentries: [", "not a readable campaign file"),
     ("[" * 100_000, "not a readable campaign file"),
-    ("name: small\nname: small\nentries: []\n", "'name' stands twice"),
+    ("page: mnist\npage: mnist\nentries: []\n", "'page' stands twice"),
     (
-        "name: small\ndefaults: {<<: {epochs: 1}, <<: {epochs: 2}}\nentries: []\n",
+        f"page: mnist\ndefaults: {{<<: {{epochs: 1}}, <<: {{epochs: 2}}}}\n{ONE}\n",
         "'<<' stands twice",
     ),
     (
-        "name: small\ndefaults: {<<: [{epochs: 1}, {epochs: 2}]}\nentries: []\n",
+        f"page: mnist\ndefaults: {{<<: [{{epochs: 1}}, {{epochs: 2}}]}}\n{ONE}\n",
         "'<<: epochs' stands twice",
     ),
-    ("name: small\ntitle: " + "x" * 200_000, "the limit is 200,000"),
-    ("[1, 2]", "expected a mapping with the keys name, title, defaults, entries"),
-    ({**CAMPAIGN, "name": "other"}, "must agree"),
+    ("page: " + "x" * 200_000, "the limit is 200,000"),
+    ("[1, 2]", "expected a mapping with the keys page, defaults, entries"),
     (
         {**CAMPAIGN, "entry": []},
-        "no key 'entry'; did you mean 'entries'[?] The valid names are: name, title, defaults, "
-        "entries",
+        "no key 'entry'; did you mean 'entries'[?] The valid names are: page, defaults, entries",
     ),
     ({**CAMPAIGN, 1: 2}, "no key 1"),
-    ({"name": "small"}, "the key 'entries' is missing"),
+    ({"page": "mnist"}, "the key 'entries' is missing"),
+    ({"entries": [{"id": "a"}]}, "the key 'page' is missing"),
+    ({**CAMPAIGN, "page": "mnits"}, "there is no page 'mnits'; there are: "),
+    ({**CAMPAIGN, "page": "../mnist"}, "there is no page '../mnist'; there are: "),
     *(({**CAMPAIGN, "entries": value}, "entries") for value in (None, [], 3, {"a": 1})),
-    ({**CAMPAIGN, "entries": [{"id": "a"}]}, r"entry 1 \(a\): the key 'experiment' is missing"),
     ({**CAMPAIGN, "entries": ["a"]}, "entry 1: expected a mapping"),
-    *((entry(**{name: None}), f"the key '{name}' is missing") for name in ("id", "experiment")),
+    (entry(id=None), "the key 'id' is missing"),
     *(
         (entry(minutes=value), "minutes: Input should be")
         for value in ("two", float("nan"), 0, -1, True)
@@ -300,27 +250,23 @@ WRONG_FILES: list[tuple[object, str]] = [
     (entry(memory=0.5), "memory: Input should be a valid integer"),
     (entry(parameters=[1]), "parameters: Input should be a valid dictionary"),
     (entry(parameters={1: 2}), "parameters.1..*: Input should be a valid string"),
-    (entry(answers=["E9"]), "there is no key 'answers'"),
+    (entry(answers=["E9"]), r"entry 1 \(a\): there is no key 'answers'"),
     *((entry(each={"seeds": value}), r"each\[seeds\]: (Input|List) should") for value in (3, [])),
     (
         entry(parameters={"seeds": [0]}, each={"seeds": [[0]]}),
         "seeds stands in `parameters` and in `each`; keep one",
     ),
-    ({**CAMPAIGN, "entries": [{"id": "a", "experiment": "train"}] * 2}, "two jobs are called 'a'"),
-    (
-        entry(each={"seeds": [[seed] for seed in range(400)], "epochs": list(range(300))}),
-        "more than 100,000 jobs",
-    ),
+    ({**CAMPAIGN, "entries": [{"id": "a"}] * 2}, "two jobs are called 'a'"),
     *((entry(id=name), "cannot name a file") for name in ("../a", "a b", "$(touch x)", ".a", "")),
     *(
         (bomb(place), "its aliases stand for more than 100,000 values")
         for place in (
-            "title: *l11\nentries: [{id: a, experiment: train}]",
-            "entries: [{id: *l11, experiment: train}]",
-            "entries: [{id: a, experiment: train, each: {seeds: *l11}}]",
+            "defaults: {epochs: *l11}\nentries: [{id: a}]",
+            "entries: [{id: *l11}]",
+            "entries: [{id: a, each: {seeds: *l11}}]",
         )
     ),
-    ("name: small\nentries: &a [*a]\n", "its aliases stand for more than"),
+    ("page: mnist\nentries: &a [*a]\n", "its aliases stand for more than"),
     (entry(id="a" * 5000), "id: String should have at most 100 characters"),
     (entry(each={"loss": ["x" * 500]}), "cannot name a file; .* at most 120 of them"),
 ]
@@ -335,13 +281,22 @@ def test_a_wrong_file_is_refused(project: Path, subtests: pytest.Subtests) -> No
             assert str(path) in str(caught.value) and len(str(caught.value)) < 2000
 
 
+def test_a_file_of_very_many_jobs_is_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["study.campaign.plan"], "_JOBS", 100)
+    path = write(project, entry(each={"seeds": [[seed] for seed in range(101)]}))
+    with pytest.raises(CampaignError, match="more than 100 jobs"):
+        campaigns.load(path)
+
+
 def test_an_anchor_may_be_changed_where_it_is_merged(project: Path) -> None:
     path = write(
         project,
-        "name: small\ndefaults: &d {epochs: 1, seeds: [0]}\nentries: "
-        "[{id: a, experiment: train, parameters: {<<: *d, epochs: 2}}]",
+        "page: mnist\ndefaults: &d {epochs: 1, seeds: [0]}\nentries: "
+        "[{id: a, parameters: {<<: *d, epochs: 2}}]",
     )
-    assert campaigns.load(path).jobs[0].experiment.model_dump()["epochs"] == 2
+    assert campaigns.load(path).jobs[0].parameters["epochs"] == 2
 
 
 def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Subtests) -> None:
@@ -355,18 +310,9 @@ def test_a_name_reaches_no_path_and_no_shell(project: Path, subtests: pytest.Sub
 
 WRONG_JOBS = [
     (
-        entry(experiment="tran"),
-        r"entry 1 \(a\): experiment: Input should be 'train', .*; got 'tran'; did "
-        r"you mean 'train'[?]",
-    ),
-    (
-        {**entry(experiment="cost"), "defaults": {}},
-        "there is no notebook notebooks/experiments/cost.md",
-    ),
-    (
         entry(parameters={"epoch": 3}),
-        "job a: there is no parameter 'epoch'; did you mean 'epochs'[?] The valid names are: "
-        "dataset",
+        "campaign small, job a: there is no parameter 'epoch'; did you mean 'epochs'[?] The valid "
+        "names are: dataset",
     ),
     (
         entry(parameters={"epochs": "3"}),
@@ -376,32 +322,13 @@ WRONG_JOBS = [
         entry(parameters={"betas": [0.1, -1.0]}),
         r"job a: betas\[1\]: Input should be greater than 0; got -1.0",
     ),
-    (entry(parameters={"record": "x.json"}), "there is no parameter 'record'"),
+    (entry(parameters={"loss": "softmax"}), "there is no parameter 'loss'"),
     (entry(parameters={"self": 1}), "there is no parameter 'self'"),
-    *(
-        (entry(parameters={name: value}), f"job a: {name}.*: Input should be|job a: .*{name}")
-        for name, value in (
-            ("hidden", [10**30]),
-            ("hidden", [100_000]),
-            ("batch_size", 10**15),
-            ("subset", 10**15),
-            ("validation_size", 10**15),
-            ("width", 1e9),
-            ("momentum", 2.0),
-            ("momentum", 1.0),
-            ("learning_rate", 1e300),
-            ("weight_decay", 1e300),
-            ("imbalance", 1e300),
-            ("test_every", 10**15),
-        )
-    ),
     (
-        entry(parameters={"betas": list(range(1, 4001)), "seeds": list(range(4000))}),
-        "a job has at most 10,000 runs, and these would be 16,000,000",
-    ),
-    (
-        entry(experiment="samples", parameters={"loss": "softmax"}),
-        "the notebook samples has no parameter 'loss'",
+        entry(
+            parameters={"betas": [0.5 + n for n in range(1000)], "seeds": list(range(1000))},
+        ),
+        "a job has at most 10,000 runs, and these would be 1,000,000",
     ),
 ]
 
@@ -418,122 +345,77 @@ def test_a_wrong_job_stops_the_plan(project: Path, subtests: pytest.Subtests) ->
 # -- which jobs are done ---------------------------------------------------------------------------
 
 
-def test_a_job_is_pending_exactly_if_its_record_is_missing_or_another(project: Path) -> None:
+def test_a_job_is_pending_exactly_if_its_result_is_missing_or_another(project: Path) -> None:
     first, second, third = jobs_of(project)
-    assert [job.id for job in campaigns.plan("small", project).pending] == [
-        "a-seed0",
-        "a-seed1",
-        "b",
-    ]
-    put_record(first)
-    put_record(second, parameters={"seeds": [7]})
-    put_record(
-        third, parameters={"epochs": 2.0, "betas": [1, 0.1], "added_later": 1, "device": "cuda"}
-    )
+    plan = campaigns.plan("small", project)
+    assert [job.id for job in plan.pending] == ["a-seed0", "a-seed1", "b"]
+    put(first)
+    put(second, seeds=[7])
+    put(third, epochs=2.0, betas=[1, 0.1], added_later=1, device="cuda")
     os.utime(first.record, (0, 0))  # file times play no part
     plan = campaigns.plan("small", project)
     assert [job.id for job in plan.pending] == ["a-seed1"]
-    assert "2 of 3 jobs have their record; 1 to run, about 0.1 minutes" in str(plan)
+    assert "2 of 3 jobs have their result; 1 to run, about 0.1 minutes" in str(plan)
 
 
-def test_a_recipe_stands_for_its_parameters_until_the_campaign_says_others(project: Path) -> None:
-    recipes = project / "campaigns" / "recipes.yml"
-    recipes.write_text("fast: {dataset: digits, epochs: 3, warmups: []}\n", encoding="utf-8")
-    plain = write(project, {**CAMPAIGN, "defaults": {"recipe": "fast"}})
-    assert campaigns.load(plain).jobs[2].parameters == {
-        "dataset": "digits",
-        "epochs": 3,
-        "warmups": [],
-        "betas": [1.0, 0.1],
-        "seeds": [0],
-    }
-    write(project, {**CAMPAIGN, "defaults": {"recipe": "fast", "epochs": 2}})
-    assert {job.parameters["epochs"] for job in jobs_of(project)} == {2}
-    recipes.write_text("fast: {dataset: digits, epochs: 4, warmups: []}\n", encoding="utf-8")
-    write(project, {**CAMPAIGN, "defaults": {"recipe": "fast"}})
-    assert {job.parameters["epochs"] for job in jobs_of(project)} == {4}
-    assert [one.name for one in campaigns.load_all(project / "campaigns")] == ["small"]
-    write(project, {**CAMPAIGN, "defaults": {"recipe": "slow"}})
-    with pytest.raises(CampaignError, match=r"no recipe 'slow'; the recipes are: fast"):
-        jobs_of(project)
-    write(project, {**CAMPAIGN, "defaults": {"recipe": ["fast"]}})
-    with pytest.raises(CampaignError, match=r"no recipe .*'fast'.*; the recipes are: fast"):
-        jobs_of(project)
-
-
-def coverage(project: Path, entry: str = "b") -> campaigns.Coverage:
-    return campaigns.coverage(job for job in jobs_of(project) if job.entry == entry)
-
-
-def test_a_record_from_before_the_word_experiment_is_the_jobs(project: Path) -> None:
-    job = jobs_of(project)[2]
-    put_record(job)
-    content = json.loads(job.record.read_text())
-    content["template"] = content.pop("experiment")
-    job.record.write_text(json.dumps(content), encoding="utf-8")
-    assert job.done
-
-
-def test_a_record_of_something_else_is_not_the_jobs(
+def test_a_result_of_something_else_is_not_the_jobs(
     project: Path, subtests: pytest.Subtests
 ) -> None:
     job = jobs_of(project)[2]
-    put_record(job)
-    assert job.done and coverage(project) == campaigns.Coverage(2, 2)
-    first, second = json.loads(job.record.read_text())["runs"]
+    put(job)
+    assert job.done
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"experiment": "samples"}, "of the notebook samples"),
-        (
-            {"parameters": {"learning_rate": 0.0501}},
-            "measured with learning_rate 0.0501, not 0.1",
-        ),  # a default that has changed
-        ({"runs": []}, "runs: List should have at least 1 item"),
-        ({"runs": [first]}, "has 1 runs, not 2"),
-        ({"runs": [first, first]}, "run 2 of its record is not the planned one"),
-        ({"runs": [first | {"seed": 3}, second]}, "run 1 of its record is not the planned one"),
+        ({"learning_rate": 0.0501}, "it was made with learning_rate 0.0501, not 0.1"),
+        ({"learning_rate": None}, "it was made with learning_rate None"),
+        ({"learning_rate": "0.1"}, "it was made with learning_rate '0.1'"),
+        ({"betas": [1.0]}, "it was made with betas"),
+        ({"dataset": "mnist"}, "it was made with dataset 'mnist', not 'digits'"),
     ]
     for changes, reason in cases:
         with subtests.test(reason):
-            put_record(job, **changes)
-            assert reason in job.missing()
-            assert coverage(project) == campaigns.Coverage(0, 2)  # one meaning of done
+            put(job, **changes)
+            assert reason in job.missing() and not job.done
+    put(job)
+    content = json.loads(job.record.read_text())
+    content["runs"] = content["runs"][:1]
+    content["job"]["runs"] = 1
+    job.record.write_text(json.dumps(content))
+    assert job.missing() == "it has 1 runs, not 2"
 
 
 def test_a_parameter_that_was_added_later_had_its_default(project: Path) -> None:
     job = jobs_of(project)[2]
-    put_record(job)
+    put(job)
     content = json.loads(job.record.read_text())
-    del content["parameters"]["label_noise"]
+    del content["job"]["activation"]
     job.record.write_text(json.dumps(content))
     assert job.done
-    write(
-        project,
-        entry(id="b", parameters={**CAMPAIGN["entries"][1]["parameters"], "label_noise": 0.1}),
-    )
-    assert "label_noise 0.0, not 0.1" in jobs_of(project)[0].missing()
+    asked = {**CAMPAIGN["entries"][1]["parameters"], "activation": "tanh"}
+    write(project, {**CAMPAIGN, "entries": [{"id": "b", "parameters": asked}]})
+    assert "it was made with activation 'relu', not 'tanh'" in jobs_of(project)[0].missing()
 
 
-def test_a_damaged_record_counts_as_missing_and_the_plan_says_why(
+def test_a_damaged_file_counts_as_missing_and_the_plan_says_why(
     project: Path, subtests: pytest.Subtests
 ) -> None:
     job = jobs_of(project)[0]
-    put_record(job)
+    put(job)
     content = json.loads(job.record.read_text())
-    (run,) = content["runs"]
+    (row,) = content["runs"]
     for changes, reason in [
-        ({"epochs_done": 1}, "1 of 2 epochs were done"),
-        ({"runs": [run | {"metrics": {"test_accuracy": 97}}]}, "train_accuracy is missing"),
-        ({"parameters": None}, "parameters"),
+        ({"runs": []}, "it has 0 runs, not 1"),
+        ({"runs": [row | {"test_accuracy": 97}]}, "a share that is not between 0 and 1"),
+        ({"job": None}, "TypeError"),
+        ({"job": content["job"] | {"hardware": "<script>"}}, "characters that no table has"),
     ]:
         job.record.write_text(json.dumps({**content, **changes}), encoding="utf-8")
         with subtests.test(str(changes)):
             plan = campaigns.plan("small", project)
             assert job.id in [pending.id for pending in plan.pending]
             assert "a-seed0: it is refused: " in str(plan)
-            assert "a-seed0.json is not a whole record" in str(plan)
+            assert "a-seed0.json is damaged" in str(plan)
             assert reason in str(plan)
             assert not job.done
-            assert coverage(project, "a") == campaigns.Coverage(0, 2)
     job.record.unlink()
     assert "refused" not in str(campaigns.plan("small", project))
     job.record.mkdir()
@@ -541,60 +423,14 @@ def test_a_damaged_record_counts_as_missing_and_the_plan_says_why(
         campaigns.plan("small", project)
 
 
-def test_coverage_counts_trainings(project: Path) -> None:
-    put_record(jobs_of(project)[2])
-    assert (
-        coverage(project)
-        == campaigns.Coverage(done=2, planned=2)
-        == campaigns.coverage(jobs_of(project)[2:])
-    )
-    assert coverage(project, "a") == campaigns.Coverage(0, 2)
-    assert coverage(project, "c") == campaigns.Coverage(0, 0)
-    frame = campaigns.coverage_table(campaigns.load_all(project / "campaigns"))
-    assert frame.values.tolist() == [["`small`", "For the tests", "smoke", "2 of 4 runs"]]
-    assert campaigns.coverage_table([]).empty
-    (job,) = [
-        job
-        for job in campaigns.load(ROOT / "campaigns" / "tables.yml").jobs
-        if job.id == "table-softmax"
-    ]
-    assert job.experiment.trainings == 15 * 10 * 10
-
-
-def test_what_did_not_change_is_not_read_again(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, third = project / "campaigns" / "small.yml", jobs_of(project)[2]
-    put_record(third)
-    assert coverage(project).done == 2
-    opened: list[Path] = []
-    whole = Path.read_bytes
-
-    def read_bytes(path: Path) -> bytes:
-        opened.append(path)
-        return whole(path)
-
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
-    monkeypatch.setattr(Path, "read_text", lambda path, **options: read_bytes(path).decode())
-    assert coverage(project).done == 2 and campaigns.plan("small", project).done and opened == []
-    put_record(third, parameters={"betas": [7.0, 8.0]})
-    write(project, {**CAMPAIGN, "title": "Changed"})
-    assert coverage(project).done == 0 and set(opened) == {path, third.record}
-
-
-def test_ten_thousand_jobs_are_planned_in_seconds(project: Path) -> None:
-    write(
-        project,
-        entry(
-            each={
-                "seeds": [[seed] for seed in range(1000)],
-                "learning_rate": [0.01 * rate for rate in range(1, 11)],
-            }
-        ),
-    )
+def test_a_thousand_jobs_are_planned_in_seconds(project: Path) -> None:
+    asked = {"each": {"seeds": [[seed] for seed in range(1000)]}}
+    write(project, entry(**asked))
+    put(jobs_of(project)[0])
+    campaigns.collect("small", project)
     before = time.process_time()
-    assert len(campaigns.plan("small", project).pending) == 10_000
-    assert time.process_time() - before < 20
+    assert len(campaigns.plan("small", project).pending) == 999
+    assert time.process_time() - before < 4
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -603,29 +439,28 @@ def test_ten_thousand_jobs_are_planned_in_seconds(project: Path) -> None:
 def test_a_job_whose_file_was_folded_into_the_tables_is_done(project: Path) -> None:
     first, second, third = jobs_of(project)
     for job in (first, third):
-        put_record(job)
+        put(job)
     assert campaigns.collect("small", project) == "small: 2 more jobs are in results/small.csv"
     assert not first.record.exists()
     assert [job.id for job in campaigns.plan("small", project).done] == ["a-seed0", "b"]
-    assert coverage(project) == campaigns.Coverage(2, 2)
-    assert [run["seed"] for run in third.measured().runs] == [0, 0]
+    assert results.read("small", project / "results")["seed"].tolist() == [0, 0, 0]
     assert run("small", "b", project) == third.record, "it is not trained again"
     assert not (project / "started").exists()
     assert campaigns.collect("small", project) == "small: 0 more jobs are in results/small.csv"
     write(project, {**CAMPAIGN, "defaults": {**CAMPAIGN["defaults"], "epochs": 3}})
     plan = campaigns.plan("small", project)
     assert len(plan.pending) == 3
-    assert "a-seed0: its record was measured with epochs 2, not 3" in str(plan)
+    assert "a-seed0: it was made with epochs 2, not 3" in str(plan)
 
 
 def test_what_was_planned_anew_replaces_its_rows(project: Path) -> None:
-    put_record(jobs_of(project)[2])
+    put(jobs_of(project)[2])
     campaigns.collect("small", project)
     entries = [CAMPAIGN["entries"][0], {**CAMPAIGN["entries"][1], "parameters": {"betas": [0.5]}}]
     write(project, {**CAMPAIGN, "entries": entries})
     changed = jobs_of(project)[2]
-    assert "measured with betas" in changed.missing()
-    put_record(changed)
+    assert "it was made with betas" in changed.missing()
+    put(changed)
     assert changed.done
     campaigns.collect("small", project)
     assert changed.done and not changed.record.exists()
@@ -633,9 +468,9 @@ def test_what_was_planned_anew_replaces_its_rows(project: Path) -> None:
 
 def test_files_that_are_no_results_of_the_campaign_stay_and_are_named(project: Path) -> None:
     first, second, third = jobs_of(project)
-    put_record(first)
-    put_record(second, parameters={"seeds": [7]})
-    put_record(third)
+    put(first)
+    put(second, seeds=[7])
+    put(third)
     foreign = first.record.with_name("a-seed0 (copy).json")
     foreign.write_bytes(first.record.read_bytes())
     third.record.write_text(third.record.read_text()[:-9])
@@ -643,7 +478,7 @@ def test_files_that_are_no_results_of_the_campaign_stay_and_are_named(project: P
         campaigns.collect("small", project)
     of_foreign, of_second, of_third = str(caught.value).split("\n")
     assert of_foreign.endswith("a-seed0 (copy).json: the campaign has no such job; delete it")
-    assert "a-seed1.json: its record was measured with seeds" in of_second
+    assert "a-seed1.json: it was made with seeds" in of_second
     assert "b.json: it is refused: " in of_third
     assert [job.id for job in campaigns.plan("small", project).done] == ["a-seed0"]
     assert not first.record.exists() and second.record.exists() and third.record.exists()
@@ -651,35 +486,35 @@ def test_files_that_are_no_results_of_the_campaign_stay_and_are_named(project: P
 
 def test_a_second_file_of_a_job_that_is_in_the_tables_is_refused(project: Path) -> None:
     first, *_ = jobs_of(project)
-    put_record(first)
+    put(first)
     campaigns.collect("small", project)
-    put_record(first, wall_seconds=9.0)
-    with pytest.raises(CampaignError, match=r"a-seed0\.json is refused: small has a-seed0 already"):
+    put(first, wall_seconds=9.0)
+    with pytest.raises(CampaignError, match=r"small has a-seed0 already; delete .*a-seed0\.json"):
         campaigns.collect("small", project)
 
 
 def test_a_file_of_other_parameters_does_not_hide_the_tables(project: Path) -> None:
     first, *_ = jobs_of(project)
-    put_record(first)
+    put(first)
     campaigns.collect("small", project)
-    put_record(first, parameters={"seeds": [7]})
-    assert first.done and first.measured().parameters["seeds"] == [0]
+    put(first, seeds=[7])
+    assert first.done
 
 
 def test_a_damaged_table_stops_the_plan(project: Path) -> None:
-    put_record(jobs_of(project)[0])
+    put(jobs_of(project)[0])
     campaigns.collect("small", project)
-    table = project / "results" / "small.csv"
+    table = project / "results" / "jobs" / "small.csv"
     table.write_text(table.read_text()[:-1])
-    with pytest.raises(CampaignError, match=r"small\.csv is damaged .*git checkout"):
+    with pytest.raises(CampaignError, match=r"jobs/small\.csv is damaged .*git checkout"):
         campaigns.plan("small", project)
 
 
 def test_a_rehearsal_stays_out_of_the_tables(project: Path) -> None:
-    path = project / "campaigns" / f"{records.REHEARSAL}.yml"
-    path.write_text(yaml.safe_dump({**CAMPAIGN, "name": records.REHEARSAL}), encoding="utf-8")
-    put_record(campaigns.load(path).jobs[0])
-    assert "quick is a rehearsal" in campaigns.collect(records.REHEARSAL, project)
+    path = project / "campaigns" / f"{REHEARSAL}.yml"
+    path.write_text(yaml.safe_dump(CAMPAIGN), encoding="utf-8")
+    put(campaigns.load(path).jobs[0])
+    assert "quick is a rehearsal" in campaigns.collect(REHEARSAL, project)
     assert not (project / "results").exists()
 
 
@@ -690,7 +525,7 @@ def test_a_job_runs_once_though_two_processes_want_it(project: Path) -> None:
     job = jobs_of(project)[2]
     job.record.parent.mkdir(parents=True)
     (job.record.parent / "b.json.elsewhere.123.partial").write_text(
-        '{"schema'
+        '{"job"'
     )  # of a process that was killed
     command = [sys.executable, "-m", "study.campaign", "run", "small", "b"]
     both = [
@@ -702,7 +537,7 @@ def test_a_job_runs_once_though_two_processes_want_it(project: Path) -> None:
     assert [path.name for path in job.record.parent.iterdir()] == ["b.json"]
 
 
-def test_nothing_is_trained_where_the_record_cannot_be_written(project: Path) -> None:
+def test_nothing_is_trained_where_its_file_cannot_be_written(project: Path) -> None:
     (project / "build").mkdir()
     (project / "build" / "results").write_text("a file")
     with pytest.raises(OSError, match="results"):
@@ -711,22 +546,19 @@ def test_nothing_is_trained_where_the_record_cannot_be_written(project: Path) ->
 
 
 @pytest.mark.usefixtures("no_kernel")
-def test_a_job_that_leaves_no_record_fails(project: Path) -> None:
-    notebook = project / "notebooks" / "experiments" / "train.md"
-    notebook.write_text(NOTEBOOK.replace(".write(record)", ""), encoding="utf-8")
-    with pytest.raises(CampaignError, match=r"b\.ipynb ran to its end, but it has no record"):
+def test_a_job_that_leaves_no_file_fails(project: Path) -> None:
+    notebook = project / "notebooks" / "experiments" / "mnist.md"
+    notebook.write_text(NOTEBOOK.replace("job.write(", "print("), encoding="utf-8")
+    with pytest.raises(CampaignError, match=r"b\.ipynb ran to its end, but it has no result"):
         run("small", "b", project)
     notebook.write_text(
-        NOTEBOOK.replace(
-            "for planned in experiment.planned()", "for planned in experiment.planned()[1:]"
-        ),
+        NOTEBOOK.replace("planned(job.parameters)", "planned(job.parameters)[1:]"),
         encoding="utf-8",
     )
-    with pytest.raises(CampaignError, match="but its record has 1 runs, not 2"):
+    with pytest.raises(CampaignError, match="but it has 1 runs, not 2"):
         run("small", "b", project)
-    assert not jobs_of(project)[
-        2
-    ].record.exists()  # what is not the job's does not come among the records
+    # what is not the job's does not come among the results
+    assert not jobs_of(project)[2].record.exists()
     with pytest.raises(CampaignError, match="no job 'c'"):
         run("small", "c", project)
 
@@ -855,11 +687,11 @@ def test_a_terminal_shows_a_bar(project: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_snakemake_runs_what_is_missing_and_nothing_else(project: Path) -> None:
     first, second, third = jobs_of(project)
-    put_record(first)
+    put(first)
     before = first.record.read_bytes()
     (project / "broken").touch()
     failed = snakemake(project)  # one job fails, the others run
-    assert failed.returncode != 0 and "1 of 3 jobs have their record; 2 to run" in failed.stderr
+    assert failed.returncode != 0 and "1 of 3 jobs have their result; 2 to run" in failed.stderr
     assert re.search(
         r"^small/a-seed1: error: RuntimeError: broken on purpose \(build/small/a-seed1\.log\)$",
         failed.stderr,
@@ -880,9 +712,9 @@ def test_snakemake_runs_what_is_missing_and_nothing_else(project: Path) -> None:
     )
     changed = snakemake(project)
     assert (
-        changed.returncode == 0 and "1 of 3 jobs have their record; 2 to run" in changed.stderr
+        changed.returncode == 0 and "1 of 3 jobs have their result; 2 to run" in changed.stderr
     ), changed.stderr
-    assert json.loads(third.record.read_text(encoding="utf-8"))["parameters"]["betas"] == [0.5]
+    assert results.load(third.record)["job"]["betas"] == [0.5]
     assert first.record.read_bytes() == before and "nothing to run" in str(
         campaigns.plan("small", project)
     )
@@ -899,7 +731,7 @@ def test_snakemake_stops_before_any_job(project: Path) -> None:
 
 def test_an_interrupted_campaign_goes_on_where_it_was(project: Path) -> None:
     first, second, third = jobs_of(project)
-    put_record(third)
+    put(third)
     (project / "slow").touch()
     command = [
         sys.executable,
@@ -935,9 +767,6 @@ def test_an_interrupted_campaign_goes_on_where_it_was(project: Path) -> None:
     ]
 
 
-# -- the campaigns of the project ------------------------------------------------------------------
-
-
 # -- anew ------------------------------------------------------------------------------------------
 
 
@@ -957,12 +786,12 @@ def test_jobs_are_chosen_by_name_or_pattern(project: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_kernel")
-def test_a_fresh_job_leaves_the_committed_record_alone(project: Path) -> None:
+def test_a_fresh_job_leaves_the_results_alone(project: Path) -> None:
     first, *_ = jobs_of(project)
-    put_record(first)
+    put(first)
     before = first.record.read_bytes()
     (fresh, *_) = campaigns.plan("small", project, fresh=True).pending
-    assert fresh.record == project / "build" / "fresh" / "small" / "records" / "a-seed0.json"
+    assert fresh.record == project / "build" / "fresh" / "small" / "results" / "a-seed0.json"
     assert run("small", "a-seed0", project, fresh=True) == fresh.record
     assert first.record.read_bytes() == before
     assert fresh.done
@@ -970,78 +799,105 @@ def test_a_fresh_job_leaves_the_committed_record_alone(project: Path) -> None:
     assert "small, trained anew: 1 of 3" in str(campaigns.plan("small", project, fresh=True))
 
 
-def shifted(job: Job, **metrics: float) -> None:
-    """The record that the job has, with other metrics in every run."""
-    content = json.loads(job.record.read_text(encoding="utf-8"))
-    for found in content["runs"]:
-        found["metrics"] |= metrics
-    job.record.write_text(json.dumps(content), encoding="utf-8")
-
-
 def test_what_was_trained_anew_is_equal_within_the_deviation_or_different(project: Path) -> None:
     seeds = {"each": {"seeds": [[0], [1], [2], [3]]}, "parameters": {"betas": [1]}}
     write(project, {**entry(**seeds), "defaults": CAMPAIGN["defaults"]})
-    committed = jobs_of(project)
-    for job, accuracy in zip(committed, (0.50, 0.52, 0.54, 0.56), strict=True):
-        put_record(job)
-        shifted(job, test_accuracy=accuracy)
-    again = committed[0].again(project)
-
-    missing = agreement(again, committed)
-    assert (missing.outcome, missing.why) == ("not compared", "the new record: it has no record")
-    put_record(again)
-    shifted(again, test_accuracy=0.50)
-    assert str(agreement(again, committed)) == "a-seed0: equal"
-    shifted(committed[0], test_ece=0.2)
-    assert str(agreement(again, committed)) != "a-seed0: equal", "the committed one has more"
-    put_record(committed[0])
-    shifted(committed[0], test_accuracy=0.50)
+    jobs, tables = jobs_of(project), project / "results"
+    again = jobs[0].again(project)
+    assert str(agreement(again, tables)) == (
+        "a-seed0: not compared (the new result: it has no result)"
+    )
+    put(again)
+    assert agreement(again, tables).why == "the tables have no such job"
+    for job, accuracy in zip(jobs, (0.50, 0.52, 0.54, 0.56), strict=True):
+        put(job, accuracy)
+    campaigns.collect("small", project)
+    put(again, 0.50, wall_seconds=99.0)
+    equal = agreement(again, tables)
+    assert str(equal) == "a-seed0: equal"
     # the deviation of the four is 2.58 points, and three errors of a difference of two are 10.95
     for accuracy, outcome in ((0.60, "within the seeds' deviation"), (0.62, "different")):
-        shifted(again, test_accuracy=accuracy)
-        found = agreement(again, committed)
+        put(again, accuracy)
+        found = agreement(again, tables)
         assert found.outcome == outcome
-        points = round(100 * (accuracy - 0.5))
-        assert found.why == f"1: test accuracy +{points} points, the seeds' deviation is 2.58"
-    for job in committed[2:]:
-        job.record.unlink()
-    few = agreement(again, committed)
-    assert few.outcome == "different"
-    assert few.why.endswith("2 seeds are too few for a deviation")
-    committed[0].record.unlink()
-    assert agreement(again, committed).why == "the committed record: it has no record"
-    lines = report([few, missing]).splitlines()
+        assert found.why == f"1, 1.0: test_accuracy +{100 * accuracy - 50:.0f}, deviation 2.58 %"
+    lines = report([found, equal]).splitlines()
     assert lines[0].startswith("a-seed0: different (")
-    bars = {line.split("|")[0].strip(): line.split("|")[1] for line in lines[2:]}
-    assert bars["different"].strip() == 10 * "█"
-    assert bars["equal"].strip() == ""
+    assert lines[2] == "1 of 2 different; 1 of 2 equal"
 
 
-def test_snakemake_trains_anew_and_the_records_agree(project: Path) -> None:
-    for job in jobs_of(project):
-        put_record(job)
+def test_two_seeds_are_too_few_for_a_deviation(project: Path) -> None:
+    first, second, _ = jobs_of(project)
+    put(first, 0.50)
+    put(second, 0.52)
+    campaigns.collect("small", project)
+    again = first.again(project)
+    put(again, 0.51)
+    found = agreement(again, project / "results")
+    assert (found.outcome, found.why) == ("different", "1, 1.0: test_accuracy +1, deviation nan %")
+
+
+def test_snakemake_trains_anew_and_the_results_agree(project: Path) -> None:
     done = snakemake(project, "fresh=1", "only=a-*")
     assert done.returncode == 0, done.stderr
-    assert "small, trained anew: 0 of 2 jobs have their record; 2 to run" in done.stderr
-    told_of = subprocess.run(
-        [sys.executable, "-m", "study.campaign", "agree", "small", "a-*"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-    )
-    assert told_of.returncode == 0, told_of.stderr
-    assert told_of.stdout.splitlines()[:2] == ["a-seed0: equal", "a-seed1: equal"]
+    assert "small, trained anew: 0 of 2 jobs have their result; 2 to run" in done.stderr
     assert not list((project / "build").glob("fresh/*/done/*"))
-    shifted(jobs_of(project)[0].again(project), test_accuracy=0.4)
-    again = [sys.executable, "-m", "study.campaign", "agree", "small", "a-*"]
-    assert subprocess.run(again, cwd=project, capture_output=True).returncode == 1
+    for job in jobs_of(project):
+        put(job)
+    campaigns.collect("small", project)
+
+    def agree() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "study.campaign", "agree", "small", "a-*"]
+        return subprocess.run(command, cwd=project, capture_output=True, text=True)
+
+    found = agree()
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.splitlines()[:2] == ["a-seed0: equal", "a-seed1: equal"]
+    put(jobs_of(project)[0].again(project), 0.4)
+    assert agree().returncode == 1
 
 
-def test_the_campaigns_of_the_project_are_valid(subtests: pytest.Subtests) -> None:
-    for campaign in campaigns.load_all(ROOT / "campaigns"):
-        with subtests.test(campaign.name):
-            plan = campaigns.plan(campaign.name, ROOT)
-            assert plan.campaign.jobs
-            assert all(job.minutes is not None for job in plan.campaign.jobs), (
-                "every entry says how long a job takes"
-            )
+def test_a_training_that_is_asked_to_end_in_the_middle_of_its_page_goes_on(
+    project: Path, tmp_path: Path
+) -> None:
+    """The page itself, by the command of a campaign: SIGTERM, and the same command again."""
+    page = project / "notebooks" / "experiments" / "mnist.md"
+    page.write_text((ROOT / "notebooks" / "experiments" / "mnist.md").read_text("utf-8"), "utf-8")
+    asked = {"betas": [1, 0.1], "seeds": [0], "epochs": 400, "warmups": []}
+    write(project, {"page": "mnist", "entries": [{"id": "a", "parameters": asked}]})
+    (job,) = jobs_of(project)
+    command = [sys.executable, "-m", "study.campaign", "run", "small", "a"]
+    checkpoints = project / "build" / "small" / "checkpoints"
+    process = subprocess.Popen(
+        command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    while process.poll() is None and not list(checkpoints.rglob("*.pt")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode != 0 and b"KeyboardInterrupt" in said, said
+    assert not job.record.exists()
+    assert list(checkpoints.rglob("*.pt"))
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not checkpoints.exists() or not list(checkpoints.iterdir()), "it is of no use any more"
+    whole, straight = results.load(job.record), run_page("mnist", tmp_path / "b.json", **asked)
+    assert [whole[table] for table in ("runs", "curves", "bins")] == [
+        straight[table] for table in ("runs", "curves", "bins")
+    ]
+
+
+OLD = {"angular-cost", "angular-mnist", "angular-reduced", "angular", "fast-angular"}
+"""Campaigns of pages that are not in the new form yet."""
+CAMPAIGNS = sorted({path.stem for path in (ROOT / "campaigns").glob("*.yml")} - OLD)
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_a_campaign_of_the_project_is_valid(name: str) -> None:
+    plan = campaigns.plan(name, ROOT)
+    assert plan.campaign.jobs
+    assert all(job.minutes for job in plan.campaign.jobs), "every entry says how long a job takes"
+    known = {job.id for job in plan.campaign.jobs}
+    assert set(results.jobs(name)) <= known, "rows of no job"
+    stale = {job.id: job.replaced for job in plan.pending if job.replaced}
+    assert not stale, "rows that were made with other parameters"

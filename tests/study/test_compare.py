@@ -118,7 +118,7 @@ def test_claim_shows_dagger_interval_and_the_papers_effect():
         better={"beta": 0.1}, than={"beta": 1}, paper="GD-2", papers=[0.5, 0.7, 0.6], known=True,
     )  # fmt: skip
     assert decided.word == "not as large†"
-    assert decided.printed() == "+0.6 (+0.5 to +0.7)"
+    assert decided.printed() == "+60 (+50 to +70)"
     shown = decided._repr_html_()
     assert "not as large†" in shown and "[" in shown and "β = 0.1" in shown
 

@@ -13,8 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from study import data, records, run
-from tests.study.small import small_train
+from study import data
 
 CLEAN = [0, 1, 2, 3] * 5
 PATHS = [f"class{label}/{row}.png" for row, label in enumerate(CLEAN)]
@@ -104,21 +103,3 @@ def test_other_data_sets_have_none():
         data.load("digits", labels="worst")
     with pytest.raises(ValueError, match="valid: clean, aggregate, random1, worst"):
         data.load("digits", labels="best")
-
-
-def test_a_training_on_them_leaves_a_record_that_says_how_many_are_wrong(root, tmp_path):
-    write_labels(root / "cifar10n")
-    noisy = data.load("cifar10", validation_size=4, labels="worst")
-    experiment = small_train(
-        dataset="cifar10",
-        labels="worst",
-        model="resnet18",
-        width=0.0625,
-        validation_size=4,
-        batch_size=8,
-        betas=(1.0,),
-        epochs=1,
-    )
-    file = run.train_stack(experiment).write(tmp_path / "record.json")
-    (share,) = records.read([file])["wrong_labels"]
-    assert share == noisy.wrong_labels > 0

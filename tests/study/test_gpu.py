@@ -6,6 +6,7 @@ import itertools
 import json
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from study import ROOT, data, gpu, records, run
-from study.experiment import Train
-from study.records import files
+from study import campaign, data, gpu, results
+from tests.study.small import run_page
 
 
 def images(name: str, samples: int = 240) -> data.Dataset:
@@ -30,26 +30,42 @@ def images(name: str, samples: int = 240) -> data.Dataset:
     return data.Dataset(name, train, None, test, tuple("abcdefghij"), "local", "sha256 0123")
 
 
+def large(name: str) -> data.Dataset:
+    """A set of which the page can hold out 5,000 images, and train with the other 300."""
+    whole = images(name, samples=5_360)
+    return replace(whole, test=whole.train[torch.arange(300)])
+
+
 @pytest.fixture
 def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with both sets in two pieces each, packed as they are at home."""
+    """A folder with a set in two pieces, packed as it is at home."""
     monkeypatch.setattr(gpu, "_CHUNK", 50)
-    monkeypatch.setattr(gpu, "_processes", lambda: 1)
+    monkeypatch.setattr(gpu, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
     monkeypatch.setattr(data, "read", images)
-    for name in ("cifar10", "cifar100"):
-        gpu.pack(name, tmp_path / "carried")
+    gpu.pack("cifar10", tmp_path / "carried")
     return tmp_path / "carried"
 
 
+def arrive(name: str, folder: Path) -> None:
+    """Put a set where :func:`study.gpu.unpack` leaves it."""
+    whole = large(name)
+    content: dict[str, Any] = {"name": name, "classes": whole.class_names, "copy": whole.copy}
+    content |= {
+        split: (getattr(whole, split).inputs, getattr(whole, split).labels)
+        for split in ("train", "test")
+    }
+    folder.mkdir(exist_ok=True)
+    torch.save(content | {"source": whole.source}, folder / f"{name}.pt")
+
+
 @pytest.fixture
-def there(packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine where CIFAR-100 has arrived, and every look at the clock takes a second."""
     seconds = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: float(next(seconds)), sleep=lambda some: None)
     monkeypatch.setattr(gpu, "time", clock)
-    monkeypatch.setattr(gpu, "ProcessPoolExecutor", lambda *given: ThreadPoolExecutor(1))
-    for piece in (1, 2):
-        gpu.unpack(packed / f"cifar100-{piece}", tmp_path / "there")
+    monkeypatch.setattr(data, "KEPT", {})
+    arrive("cifar100", tmp_path / "there")
     return tmp_path / "there"
 
 
@@ -72,22 +88,18 @@ def test_grey_images_travel_too(tmp_path: Path) -> None:
     assert (gpu.np.load(tmp_path / "train-00000.npy") == grey.numpy()).all()
 
 
-def test_the_stacks_are_whole_seeds_and_those_without_a_record_come_first() -> None:
+def test_the_stacks_are_whole_seeds_and_all_are_jobs_of_the_campaign() -> None:
     listed = gpu.stacks()
-    assert len({stack.name for stack in listed}) == len(listed) == 15
-    assert all(stack.experiment.cuda_graph for stack in listed)
-    of = {stack.name: [one.label for one in stack.experiment.runs()] for stack in listed}
-    labels = ["1", "5", "0.1", "20", "warm-up 0.1→1"]
-    assert of["cifar100-resnet18/seed0"] == of["cifar100-wide/gpu-seed3"] == labels
-    assert of["cifar10-fast/gpu-seed11"] == ["1", "0.1", "5", "warm-up 0.1→1"]
-    assert len(of["cifar100-fast/gpu-seed7"]) == 14, "a cut leaves complete pairs"
-    resnet18 = next(stack.experiment for stack in listed if "resnet18" in stack.name)
-    assert (resnet18.model, resnet18.augmentation) == ("resnet18", "crop-flip")
-    with tarfile.open(ROOT / "results" / "gpu-2026-11-28.tar.gz") as archive:
-        names = archive.getnames()
-    there = [f"records/{stack.name}.json" in names for stack in listed]
-    assert there == sorted(there) and sum(there) == 7
-    assert all(stack.experiment.epochs == 3 for stack in gpu.stacks(tiny=True))
+    assert len({job.id for job in listed}) == len(listed) == 15
+    schedules = {job.id: [*job.given["betas"], *job.given["warmups"]] for job in listed}
+    assert schedules["cifar100-resnet18-seed0"] == [1, 5, 0.1, 20, [0.1, 1, 15]]
+    assert schedules["cifar10-crops-stack-seed11"] == [1, 0.1, 5, [0.1, 1, 6]]
+    assert all(1 in one for name, one in schedules.items() if "beta50" not in name), "pairs"
+    assert all(job.parameters["device"] == "auto" for job in listed)
+    tiny = gpu.stacks(tiny=True)
+    assert {job.parameters["epochs"] for job in tiny} == {3}
+    assert {job.parameters["model"] for job in tiny} >= {"fast"}
+    assert all(job.parameters["width"] <= 0.25 for job in tiny)
 
 
 def test_the_gate_is_open_where_all_is_right(tmp_path: Path) -> None:
@@ -116,41 +128,44 @@ def test_the_gate_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
     assert all(one == pytest.approx(0.1, abs=0.02) for one in apart)
 
 
-def small(name: str, **parameters: Any) -> gpu.Stack:
-    sizes: dict[str, Any] = {"model": "fast", "width": 0.0625, "normalization": "channel"}
-    sizes |= {"betas": [1, 0.1], "seeds": [0], "warmups": [], "epochs": 3, "batch_size": 50}
-    sizes |= {"validation_size": 40, "lr_schedule": "one-cycle", "cuda_graph": True}
-    return gpu.Stack(name, Train(**{"dataset": "cifar100", **sizes, **parameters}))
+def small(name: str, **given: Any) -> campaign.Job:
+    sizes: dict[str, Any] = {"dataset": "cifar100", "width": 0.0625, "betas": [1, 0.1]}
+    sizes |= {"seeds": [0], "warmups": [], "epochs": 3}
+    return campaign.Job("cifar", name, "cifar", sizes | given, Path("unused.json"))
 
 
-def test_stacks_are_trained_as_their_data_arrive(packed: Path, there: Path, tmp_path: Path) -> None:
+def test_stacks_are_trained_as_their_data_arrive(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
     listed = [
-        small("later/first", dataset="cifar10"),
-        small("now/broken", validation_size=10_000),
-        small("now/third", augmentation="crop-flip"),
+        small("later", dataset="cifar10", epochs=1),
+        small("broken", augmentation="crop3"),
+        small("third", augmentation="crop-flip"),
     ]
-    done = gpu.train_stacks(listed, there, out, seconds=100, device="cpu")
-    assert done == ["now/third"], "one has no data, and one fails"
-    with tarfile.open(out / "records.tar.gz") as archive:
-        assert archive.getnames() == ["records/now/third.json"]
+    options: dict[str, Any] = {"seconds": 100, "device": "cpu", "tiny": True}
+    done = gpu.train_stacks(listed, there, out, **options)
+    assert done == ["third"], "one has no data, and one fails"
+    with tarfile.open(out / "results.tar.gz") as archive:
+        assert archive.getnames() == ["results/third.json"]
 
-    for piece in (1, 2):
-        gpu.unpack(packed / f"cifar10-{piece}", there)
-    again = [listed[0], listed[2]]
-    assert gpu.train_stacks(again, there, out, seconds=100, device="cpu") == ["later/first"]
+    arrive("cifar10", there)
+    assert gpu.train_stacks([listed[0], listed[2]], there, out, **options) == ["later"]
 
-    found = records.load(out / "records" / "now" / "third.json")
-    experiment = listed[2].experiment
-    alone = run.train_stack(experiment, dataset=run.load(experiment, images("cifar100")))
-    assert found.runs == json.loads(json.dumps(files.plain(alone.runs)))
-    assert found.data["copy"] == "sha256 0123"
+    found = results.load(out / "results" / "third.json")
+    assert found["job"]["data_copy"] == "sha256 0123"
+    assert (found["job"]["train_samples"], found["job"]["valid_samples"]) == (300, 5_000)
+    alone = run_page("cifar", tmp_path / "alone.json", **listed[2].given)
+    assert [found[table] for table in ("runs", "curves", "bins")] == [
+        alone[table] for table in ("runs", "curves", "bins")
+    ]
 
 
 def test_a_stack_that_would_not_end_in_time_is_left(
     there: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger="study.gpu")
-    listed = [small("now/long", epochs=1_000)]
-    assert gpu.train_stacks(listed, there, tmp_path / "out", seconds=500, device="cpu") == []
-    assert "now/long: left, epoch 2 of 1000" in caplog.text
+    listed = [small("long", epochs=1_000, betas=[1])]
+    options: dict[str, Any] = {"seconds": 500, "device": "cpu", "tiny": True}
+    assert gpu.train_stacks(listed, there, tmp_path / "out", **options) == []
+    assert "long: left, epoch 2 of 1000" in caplog.text

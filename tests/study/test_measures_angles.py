@@ -7,10 +7,7 @@ import math
 import pytest
 import torch
 
-from study import records
 from study.measures import ANGLE_EDGES, add_angles, target_angles
-from study.run import train_stack
-from tests.study.small import small_train
 
 
 def at(*degrees: float, lengths: float = 1.0) -> torch.Tensor:
@@ -90,33 +87,3 @@ class TestAddAngles:
         final = [{"diverged": True, "metrics": {}}]
         add_angles(final, [], torch.full((1, 2, 2), math.nan), torch.tensor([0, 1]), at(0, 90))
         assert final == [{"diverged": True, "metrics": {}}]
-
-
-def test_a_record_holds_the_angles_of_every_run(tmp_path):
-    experiment = small_train(
-        loss="arcgrad 10",
-        betas=[1],
-        classifier_bias=False,
-        seeds=[0, 1],
-        epochs=3,
-        test_every=2,
-        angles=True,
-        hidden=[8],
-    )
-    table = records.to_frame(records.load(train_stack(experiment).write(tmp_path / "record.json")))
-    assert table["target_angle_epochs"].tolist() == [[0, 2, 3]] * 2
-    assert [len(angles) for angles in table["curve_target_angle"]] == [3, 3]
-    for counts in table["target_angle_counts"]:
-        assert [sum(of_epoch) for of_epoch in counts] == [table["train_samples"].iloc[0]] * 3
-    assert (
-        (table[["w_inter", "c_inter", "wc_intra"]] > 0)
-        & (table[["w_inter", "c_inter", "wc_intra"]] < math.pi)
-    ).all(axis=None)
-    for angles, counts in zip(
-        table["curve_target_angle"], table["target_angle_counts"], strict=True
-    ):
-        middles = [5 * (bin_ + 0.5) for bin_ in range(36)]
-        from_histogram = sum(
-            count * middle for count, middle in zip(counts[-1], middles, strict=True)
-        ) / sum(counts[-1])
-        assert math.degrees(angles[-1]) == pytest.approx(from_histogram, abs=2.5)

@@ -11,7 +11,7 @@ import pytest
 
 from study import published
 from study.losses import LOSSES
-from study.methods import Method, method_name
+from study.methods import method_name
 
 ALL = [(row.paper, row.number) for row in published.tables().itertuples()]
 PRINTED_NUMBERS = {  # counted in the papers
@@ -258,85 +258,8 @@ def test_names_of_papers_and_tables() -> None:
             published.table("AG", number)
 
 
-beta = Method.of_beta
-
-
-class TestEffects:
-    def test_the_range_over_the_networks_of_each_paper(self) -> None:
-        found = published.effects(
-            ("test_accuracy", beta(0.1)), ("test_accuracy", beta(1)), "CIFAR-10"
-        )
-        assert found == (
-            published.Effect("GD-1", "", 0.001, 0.012),
-            published.Effect("GD-2", "", 0.002, 0.007),
-        )
-        table = published.table("GD-1", 2).set_index(["model", "beta"])["value"]
-        own = (table.xs(0.1, level="beta") - table.xs(1.0, level="beta")) / 100
-        assert (found[0].low, found[0].high) == pytest.approx((own.min(), own.max()))
-
-    def test_up_to_three_other_data_sets_stand_for_one_that_the_paper_does_not_print(self) -> None:
-        softmax = ("test_accuracy", Method.parse("softmax"))
-        found = published.effects(("test_accuracy", Method.parse("modified")), softmax, "CIFAR-100")
-        assert [effect.elsewhere for effect in found] == ["CIFAR-10", "ImageNet", "SVHN"]
-        assert published.written(found) == (
-            "LM, CIFAR-10: +0.0005; LM, ImageNet: +0.0029 … +0.0073; LM, SVHN: +0.0004"
-        )
-        many = published.effects(("test_accuracy", Method.parse("m-softmax 0.5")), softmax, "SVHN")
-        assert many == ()  # 17 are too many
-
-    def test_the_best_of_several_is_that_of_each_network(self) -> None:
-        """The largest accuracy, and the smallest calibration error."""
-        betas = frozenset([beta(5), beta(0.1)])
-        for metric, best in (("test_accuracy", "max"), ("test_ece", "min")):
-            found = published.effects((metric, betas), (metric, beta(1)), "CIFAR-100")
-            printed = published.printed().query("dataset == 'CIFAR-100' and metric == @metric")
-            table = printed.pivot_table(index=["paper", "model"], columns="method", values="value")
-            lead = (table[list(betas)].agg(best, axis=1) - table[beta(1)]).dropna().groupby("paper")
-            assert [effect.paper for effect in found] == list(lead.groups)
-            assert [effect.low for effect in found] == pytest.approx(lead.min().tolist())
-            assert [effect.high for effect in found] == pytest.approx(lead.max().tolist())
-
-    def test_the_mean_of_several(self) -> None:
-        printed = published.table("LM", 1)
-        values = printed[printed["reg_lambda"].isin([0.3, 0.9])]
-        errors = values.groupby("divergence")["value"].mean()
-        uq, qu = (
-            tuple(Method.parse(f"{loss} {number}") for number in (0.3, 0.9))
-            for loss in ("lm-uq", "lm-qu")
-        )
-        found = published.effects(("test_accuracy", uq), ("test_accuracy", qu), "CIFAR-100")
-        lead = (errors["q_u"] - errors["u_q"]) / 100
-        assert [effect.low for effect in found] == pytest.approx([lead])
-        missing = (*uq, Method.parse("lm-uq 0.25"))  # the mean of what is printed only in part
-        sides = ("test_accuracy", missing), ("test_accuracy", qu)
-        assert published.effects(*sides, "CIFAR-100") == ()
-
-    def test_with_augmentation_where_a_paper_prints_both(self) -> None:
-        sides = [("test_accuracy", Method.parse(name)) for name in ("arcgrad 10", "softmax")]
-        table = published.table("AG", 4).set_index(["dataset", "method"])["value"]
-        for augmentation, name in (("none", "CIFAR-10"), ("crop2-flip", "CIFAR-10+")):
-            runs = pd.DataFrame({"dataset": ["cifar10"], "augmentation": [augmentation]})
-            lead = round(table[name, "ArcGrad"] - table[name, "softmax"], 2)
-            found = published.effects(*sides, published.data_of(runs))
-            assert published.written(found, 100) == f"AG: +{lead:g}"
-        betas = ("test_accuracy", beta(0.1)), ("test_accuracy", beta(1))
-        either = published.effects(*betas, "CIFAR-10+")
-        assert either == published.effects(*betas, "CIFAR-10"), "GD does not say which it is"
-
-    def test_a_condition_must_be_theirs(self) -> None:
-        lm, softmax = Method.parse("lm 0.3"), Method.parse("softmax")
-        sides = ("test_accuracy", lm), ("test_accuracy", softmax)
-        half = published.effects(*sides, "CIFAR-100", "0.5 of the samples")
-        assert published.written(half) == "LM: +0.0081"
-        assert published.effects(*sides, "CIFAR-100", "with something else") == ()
-
-    def test_nothing_is_written_where_there_is_nothing(self) -> None:
-        assert published.effects(("no_metric", beta(0.1)), ("no_metric", beta(1)), "CIFAR-10") == ()
-        assert published.written(()) == ""
-        assert published.Effect("AG, text", "", 0.034, 0.034).written(100) == "AG, text: +3.4"
-
-    def test_where_a_number_is_printed(self) -> None:
-        assert {"AG, Table I", "AG, text", "GD-1, Table 2"} < set(published.printed()["source"])
+def test_where_a_number_is_printed() -> None:
+    assert {"AG, Table I", "AG, text", "GD-1, Table 2"} < set(published.printed()["source"])
 
 
 class TestNamesOfLosses:

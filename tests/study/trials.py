@@ -34,7 +34,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from study import campaign, run  # noqa: E402
+from study import campaign, gpu  # noqa: E402
 
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
 LOCAL = ["--cores", "2", "--keep-going", "--nolock", "--drop-metadata"]
@@ -50,14 +50,13 @@ class Project:
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "campaigns").mkdir(parents=True)
         (folder / "notebooks").symlink_to(ROOT / "notebooks")
-        parameters = {"betas": [1, 0.1], "warmups": [], "epochs": epochs, "hidden": [16]}
+        parameters = {"betas": [1, 0.1], "warmups": [], "epochs": epochs}
         entry = {
             "id": "digits",
-            "experiment": "train",
             "parameters": parameters,
             "each": {"seeds": [[seed] for seed in range(jobs)]},
         }
-        content = {"name": "trial", "entries": [entry | {"minutes": minutes, "memory": 1500}]}
+        content = {"page": "mnist", "entries": [entry | {"minutes": minutes, "memory": 1500}]}
         (folder / "campaigns" / "trial.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
         self.folder = folder
         self.jobs = jobs
@@ -87,8 +86,10 @@ class Project:
         """Train here, without a notebook and without an interruption, and read what comes out."""
         whole = self.folder.with_name("uninterrupted") / "trial"
         shutil.rmtree(whole, ignore_errors=True)
+        whole.mkdir(parents=True)
         for job in campaign.load(self.folder / "campaigns" / "trial.yml").jobs:
-            run.train_stack(job.experiment).write(whole / job.record.name)
+            given = {**job.given, "record": str(whole / job.record.name)}
+            gpu.execute(job.page, given, lambda epoch: None)
         return measured(whole)
 
     def processes(self) -> dict[str, list[psutil.Process]]:
@@ -114,7 +115,7 @@ def measured(records: Path) -> dict[str, Any]:
         for path in sorted(records.iterdir())
     }
     return {
-        name: {key: value[key] for key in value.keys() - {"wall_seconds", "environment"}}
+        name: {table: value[table] for table in ("runs", "curves", "bins")}
         for name, value in found.items()
     }
 
@@ -223,7 +224,7 @@ def slurm(folder: Path, *, jobs: int = 20, epochs: int = 300) -> Iterator[str]:
 
 def told(said: str) -> list[str]:
     """Pick the lines that tell how a campaign went: what is missing, what failed, how far."""
-    pattern = r"^ *(trial: .* record.*|.*SLURM status is: '\w+'|trial/.*: error: .*)"
+    pattern = r"^ *(trial: .* result.*|.*SLURM status is: '\w+'|trial/.*: error: .*)"
     found = re.findall(pattern, said, re.MULTILINE)
     steps = re.findall(r"^\d+ of \d+ steps.*", said, re.MULTILINE)
     return [line.removeprefix("message: ") for line in found] + steps[-1:]

@@ -24,8 +24,6 @@ const look = async () => {
       label: slider.labels[0].textContent,
       text: document.querySelector(".play-text[role=status]").textContent.replaceAll("\u00a0", " "),
       curve: document.querySelector("[data-panel=gradient] .curve:not(.reference)").getAttribute("d"),
-      chosen: document.querySelectorAll("[data-panel=accuracy] .chosen").length,
-      diamonds: document.querySelectorAll("[data-panel=calibration] .open").length,
       smallest: Math.min(...labels.map((label) => parseFloat(getComputedStyle(label).fontSize) * label.ownerSVGElement.getScreenCTM().a)),
     };
   });
@@ -39,9 +37,6 @@ await tab.keyboard.press("End");
 result.end = await look();
 await tab.keyboard.press("Home");
 result.home = await look();
-await tab.focus(".play select");
-await tab.keyboard.press("ArrowDown");
-result.other = await look();
 result.milliseconds = await tab.evaluate(() => {
   const slider = document.querySelector(".play input[type=range]");
   const start = performance.now();
@@ -57,7 +52,5 @@ for (const width of [1280, 390]) {
   await new Promise((resolve) => setTimeout(resolve, 200));
   result.over[width] = await tab.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 }
-result.still = await tab.evaluate(() => document.querySelectorAll("#fig-play img").length);
-result.small = await tab.evaluate(() => document.querySelectorAll(".play")[1].querySelectorAll(".play-panel").length);
 console.log(JSON.stringify(result));
 await browser.close();

@@ -7,18 +7,16 @@ import math
 import pandas as pd
 import pytest
 
-from study import statistics, tables
+from study.figures.table import MISSING, Table, cell, table
 
 
-def rows(table: tables.Table) -> list[str]:
-    return [line for line in table._repr_markdown_().splitlines() if line.startswith("|")]
+def rows(shown: Table) -> list[str]:
+    return [line for line in shown._repr_markdown_().splitlines() if line.startswith("|")]
 
 
 def test_cells_are_formatted_column_by_column_and_holes_are_dashes() -> None:
     frame = pd.DataFrame({"a": [1.23456, math.nan], "b": [0.5, -0.5], "n": [60000, 7]})
-    head, marks, first, second = rows(
-        tables.table(frame, "tab-x", "What it shows.", formats={"a": ".2f"})
-    )
+    head, marks, first, second = rows(table(frame, "tab-x", "What it shows.", formats={"a": ".2f"}))
     assert head == "| a | b | n |"
     assert marks == "| ---: | ---: | ---: |"
     assert first == "| 1.23 | 0.5 | 60\u2009000 |"
@@ -33,18 +31,18 @@ def test_text_stands_left_and_numbers_right() -> None:
             "accuracy": ["97.2 ± 0.1", "**97.5 ± 0.2**"],
         }
     )
-    assert rows(tables.table(frame, "tab-x", "c"))[1] == "| :--- | ---: | ---: |"
+    assert rows(table(frame, "tab-x", "c"))[1] == "| :--- | ---: | ---: |"
 
 
 def test_bars_and_line_breaks_stay_inside_their_cell() -> None:
     frame = pd.DataFrame({"a": ["$|x|$", "one\ntwo"], "b": ["\\|", "4"]})
-    assert rows(tables.table(frame, "tab-x", "c"))[2:] == ["| $\\|x\\|$ | \\| |", "| one two | 4 |"]
+    assert rows(table(frame, "tab-x", "c"))[2:] == ["| $\\|x\\|$ | \\| |", "| one two | 4 |"]
 
 
 def test_a_text_from_a_file_brings_no_tag_into_the_page() -> None:
     harmless = "1 < 2, `<b>`, $x < y$, <https://a.b>, {ref}`here <sec-a>`"
     title = f"<script>alert(1)</script> <!-- a --> {harmless}"
-    shown = tables.table(pd.DataFrame({"title": [title]}), "tab-a", f"Of {title}")._repr_markdown_()
+    shown = table(pd.DataFrame({"title": [title]}), "tab-a", f"Of {title}")._repr_markdown_()
     safe = f"&lt;script>alert(1)&lt;/script> &lt;!-- a --> {harmless}"
     assert f"| {safe} |" in shown
     assert f"{{table}} Of {safe}\n" in shown
@@ -56,20 +54,16 @@ def test_a_named_index_and_two_levels_of_columns_are_shown() -> None:
         columns=pd.MultiIndex.from_product([["ours"], ["mean", "sd"]]),
         index=pd.Index(["0.1"], name="β"),
     )
-    assert rows(tables.table(frame, "tab-x", "c"))[0] == "| β | ours, mean | ours, sd |"
+    assert rows(table(frame, "tab-x", "c"))[0] == "| β | ours, mean | ours, sd |"
 
 
-def test_results_of_statistics_are_cells() -> None:
-    assert tables.cell(statistics.mean_sd([1.0, 2.0, 3.0]), ".1f") == "2.0 ± 1.0"
-    assert tables.cell(statistics.t_interval([1.0, 3.0]), ".1f") == "2.0 [−10.7, 14.7]"
-    assert tables.cell(True) == "yes"
-    assert tables.cell(pd.NA) == tables.MISSING
-
-
-def test_a_difference_is_bold_only_where_its_interval_excludes_zero() -> None:
-    assert tables.difference([3.0, 3.1, 3.2], [1.0, 1.2, 1.1]).startswith("**+")
-    assert not tables.difference([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]).startswith("**")
-    assert tables.difference([1.0], [2.0]) == tables.MISSING
+def test_a_truth_and_a_hole_are_cells() -> None:
+    assert [cell(value) for value in (True, False, pd.NA, math.nan)] == [
+        "yes",
+        "no",
+        MISSING,
+        MISSING,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,15 +78,15 @@ def test_mistakes_are_named(
     name: str, caption: str, formats: dict[str, str] | str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        tables.table(pd.DataFrame({"a": [1]}), name, caption, formats=formats)
+        table(pd.DataFrame({"a": [1]}), name, caption, formats=formats)
 
 
 def test_a_table_without_rows_says_so_and_a_column_can_head_the_rows_that_share_its_value() -> None:
-    assert rows(tables.table(pd.DataFrame({"a": []}), "tab-x", "c"))[-1] == "| not run yet |"
+    assert rows(table(pd.DataFrame({"a": []}), "tab-x", "c"))[-1] == "| not run yet |"
     frame = pd.DataFrame(
         {"variant": ["a long name", "a long name", "b"], "β": ["5", "1", "5"], "x": [1, 2, 3]}
     )
-    shown = rows(tables.table(frame, "tab-x", "c", group="variant"))
+    shown = rows(table(frame, "tab-x", "c", group="variant"))
     assert shown == [
         "| β | x |",
         "| ---: | ---: |",
@@ -105,7 +99,7 @@ def test_a_table_without_rows_says_so_and_a_column_can_head_the_rows_that_share_
 
 
 def test_html_is_escaped_for_jupyter() -> None:
-    shown = tables.table(pd.DataFrame({"p < 0.2": ["<b>"]}), "tab-x", "a & b")._repr_html_()
+    shown = table(pd.DataFrame({"p < 0.2": ["<b>"]}), "tab-x", "a & b")._repr_html_()
     for escaped in ("&lt;b&gt;", "p &lt; 0.2", "a &amp; b"):
         assert escaped in shown
 
@@ -126,14 +120,4 @@ def test_html_is_escaped_for_jupyter() -> None:
 def test_the_style_sheet_is_told_what_kind_of_table_it_is(
     frame: pd.DataFrame, classes: str
 ) -> None:
-    assert f":class: {classes}\n" in tables.table(frame, "tab-x", "c")._repr_markdown_()
-
-
-def test_settings_are_shown_in_the_order_in_which_they_come() -> None:
-    runs = pd.DataFrame({"β": ["5", "1", "1"], "variant": ["b", "a", "a"], "x": [0.5, 0.25, 0.75]})
-    crossed = tables.cross(runs, "x", rows="β", columns="variant")
-    assert list(crossed.index) == ["5", "1"]
-    assert list(crossed.columns) == ["b", "a"]
-    assert crossed.loc["1"].tolist() == [tables.MISSING, "0.50 ± 0.35"]
-    listed = tables.overview(runs, ["variant", "β"], {"x": ("x, %", ".0f", 100)})
-    assert listed.to_numpy().tolist() == [["b", "5", "50"], ["a", "1", "50 ± 35"]]
+    assert f":class: {classes}\n" in table(frame, "tab-x", "c")._repr_markdown_()

@@ -1,4 +1,4 @@
-"""Every loss of an experiment.
+"""Every loss of the table.
 
 What it minimises, what its probabilities are, what it remembers, and what is refused.
 """
@@ -6,7 +6,6 @@ What it minimises, what its probabilities are, what it remembers, and what is re
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,14 +14,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib import functional
-from study import data, records
-from study.experiment import CrossValidation
+from gdlib.functional import gd_cross_entropy
 from study.losses import LOSSES, parse
 from study.methods import method_name
 from study.networks import HEADS
-from study.objective import CORRECTIONS, Balanced, StackLoss
-from study.run import train_stack, training
-from tests.study.small import small_train
+from study.objective import CORRECTIONS, Balanced, GradientDecay, StackLoss
 
 CLASSES, WIDTH = 4, 6
 LABELS = torch.tensor([[0, 1, 2, 3, 0], [3, 3, 1, 0, 2]])
@@ -143,22 +139,34 @@ class TestAgainstTheFunctions:
             )
             torch.testing.assert_close(loss(given, LABELS, BETA), expected)
 
-    def test_center_loss_moves_its_centres(self):
-        given, loss = outputs("center 0.02"), loss_of("center 0.02")
-        logits, features = given.split([CLASSES, WIDTH], 2)
-        first = loss(given, LABELS, BETA)
-        expected = (
-            of_every_run(F.cross_entropy, logits) + 0.02 * features.square().sum(2) / 2
-        )  # from centres at 0
-        torch.testing.assert_close(first, expected)
-        run, label = (
-            1,
-            3,
-        )  # the samples 0 and 1 of run 1: the centre moves by 1/2 of their sum over 1 + 2
-        torch.testing.assert_close(
-            loss.loss.head.centers[run, label], 0.5 * features[run, :2].sum(0) / 3
-        )
-        assert loss(given, LABELS, BETA).mean() < first.mean()
+    def test_center_loss_step_by_step(self):
+        generator = torch.Generator().manual_seed(1)
+        loss_fn = StackLoss(parse("center 0.02"), 3, runs=2, features=5)
+        centers = torch.zeros(2, 3, 5)
+        for _ in range(3):
+            outputs = torch.randn(2, 7, 3 + 5, generator=generator)
+            labels = torch.randint(0, 3, (2, 7), generator=generator)
+            losses = loss_fn(outputs, labels, torch.ones(2))
+            for run in range(2):
+                for sample in range(7):
+                    logits, features, label = (
+                        outputs[run, sample, :3],
+                        outputs[run, sample, 3:],
+                        labels[run, sample],
+                    )
+                    expected = (
+                        F.cross_entropy(logits, label)
+                        + 0.01 * (features - centers[run, label]).square().sum()
+                    )
+                    torch.testing.assert_close(losses[run, sample], expected)
+            for run in range(2):
+                moved = centers[run].clone()
+                for label in range(3):
+                    of_class = outputs[run, labels[run] == label, 3:]
+                    moved[label] -= (
+                        0.5 * (centers[run, label] - of_class).sum(0) / (1 + len(of_class))
+                    )
+                centers[run] = moved
 
     def test_adacos_sets_its_scale_batch_by_batch_and_run_by_run(self):
         given, loss = outputs("adacos"), loss_of("adacos")
@@ -175,6 +183,14 @@ class TestAgainstTheFunctions:
         guarded = loss_of("guarded-adacos 5")
         guarded(outputs("adacos"), LABELS, BETA)
         assert (guarded.loss.scale >= 5).all()
+
+    def test_adacos_learns_nothing_from_two_classes_unless_guarded(self):
+        cosine = torch.rand(1, 6, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        labels = torch.tensor([[0, 1, 0, 1, 1, 0]])
+        StackLoss(parse("adacos"), 2)(cosine, labels, torch.ones(1)).sum().backward()
+        assert cosine.grad is not None and torch.equal(cosine.grad, torch.zeros_like(cosine))
+        StackLoss(parse("guarded-adacos 0.98"), 2)(cosine, labels, torch.ones(1)).sum().backward()
+        assert cosine.grad.abs().max() > 0.01
 
 
 class TestLogits:
@@ -230,129 +246,54 @@ class TestMemory:
                 assert bool(loss.state_dict()) == parse(text).kind.keeps_state
                 assert torch.equal(loss(given, LABELS, BETA), other(given, LABELS, BETA))
 
-    def test_an_interrupted_training_ends_in_the_same_weights(self, tmp_path, subtests):
-        for text, optimizer in (("center 0.02", "sgd"), ("adacos", "adam")):
-            with subtests.test(text):
-                self.interrupt(tmp_path, text, optimizer)
 
-    def interrupt(self, tmp_path: Path, text: str, optimizer: str) -> None:
-        experiment = small_train(
-            **{
-                "loss": text,
-                "betas": [1],
-                "classifier_bias": False,
-                "seeds": [0, 1],
-                "epochs": 4,
-                "hidden": [8],
-            },
-            **{
-                "optimizer": optimizer,
-                "learning_rate": 0.01,
-                "lr_schedule": "one-cycle",
-                "test_every": 4,
-            },
+class TestMatchedGradient:
+    def test_mean_target_gradient_is_that_of_cross_entropy(self):
+        generator = torch.Generator().manual_seed(0)
+        logits = (
+            3 * torch.randn(4, 20, 5, generator=generator, dtype=torch.float64)
+        ).requires_grad_()
+        labels = torch.randint(0, 5, (4, 20), generator=generator)
+        beta = torch.tensor([5.0, 1.0, 0.1, 0.001], dtype=torch.float64)
+        target = labels.unsqueeze(2)
+
+        def target_gradient(loss):
+            (gradient,) = torch.autograd.grad(loss.sum(), logits)
+            return gradient.gather(2, target).squeeze(2)
+
+        for tau in (1.0, 2.0):
+            matched = target_gradient(
+                GradientDecay([tau] * 4, match_gradient=True)(logits, labels, beta)
+            )
+            plain = target_gradient(
+                GradientDecay([tau] * 4)(logits, labels, torch.ones(4, dtype=torch.float64))
+            )
+            assert torch.allclose(matched.sum(1), plain.sum(1), rtol=1e-9)
+            assert torch.allclose(matched[1], plain[1], rtol=1e-9)
+            unmatched = target_gradient(GradientDecay([tau] * 4)(logits, labels, beta))
+            ratio = matched / unmatched
+            assert torch.allclose(
+                ratio, ratio[:, :1].expand_as(ratio), rtol=1e-9
+            )  # one factor for the whole batch of a run
+
+    def test_stays_finite_where_everything_is_learnt(self):
+        logits = torch.tensor([[[200.0, 0.0], [300.0, 0.0]]], requires_grad=True)
+        losses = GradientDecay([1.0], match_gradient=True)(
+            logits, torch.zeros(1, 2, dtype=torch.long), torch.tensor([0.1])
         )
-        stop = [True]
-        weights: list[list[Tensor]] = []
+        losses.sum().backward()
+        assert torch.isfinite(losses).all() and torch.isfinite(logits.grad).all()
 
-        def measure(model, dataset, epoch):
-            if epoch == 2 and stop:
-                stop.clear()
-                raise KeyboardInterrupt
-            return {}
-
-        def finish(model, dataset, history):
-            weights.append([parameter.detach().clone() for parameter in model.parameters()])
-            return [{} for _ in range(model.runs)]
-
-        options = {"measure": measure, "finish": finish}
-        with pytest.raises(KeyboardInterrupt):
-            train_stack(experiment, checkpoint_dir=str(tmp_path), **options)
-        resumed = train_stack(experiment, checkpoint_dir=str(tmp_path), **options)
-        straight = train_stack(experiment, **options)
-        assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
-        assert [run["metrics"] for run in resumed.runs] == [run["metrics"] for run in straight.runs]
-
-
-class TestExperiments:
-    def test_softmax_is_gradient_decay_with_beta_one(self):
-        common = {"betas": [1], "seeds": [0], "epochs": 2, "hidden": [8]}
-        one, other = (
-            train_stack(small_train(loss=loss, **common)).runs[0] for loss in ("softmax", "gd")
+    def test_without_it_the_loss_is_the_function(self):
+        logits, labels = (
+            torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1)),
+            torch.tensor([[0, 1, 2], [3, 0, 1]]),
         )
-        assert (one["schedule"], other["schedule"]) == ("softmax", "1")
-        shared = {
-            name: other["metrics"][name] for name in one["metrics"]
-        }  # what is measured of the first layer is not in one with a head
-        assert one["metrics"] == pytest.approx(shared, rel=1e-4, abs=1e-5)
-
-    def test_the_link_is_that_of_gradient_decay_alone(self):
-        common = {"betas": [1], "epochs": 1, "hidden": [8], "validation_size": 37}
-        for loss in ("gd", "softmax", "focal 2"):
-            (run,) = train_stack(small_train(loss=loss, **common)).runs
-            assert ("test_ece_link" in run["metrics"]) == (loss == "gd")
-
-    def test_a_run_with_label_noise_has_wrong_labels(self):
-        common = {"betas": [1], "epochs": 1, "hidden": [8]}
-        for noise in (0.0, 0.2):
-            runs = records.to_frame(train_stack(small_train(label_noise=noise, **common)))
-            assert runs["wrong_labels"].tolist() == [noise] * len(runs)
-
-    def test_a_perceptron_learns_with_it(self, subtests):
-        for text in [
-            text
-            for text in TEXTS
-            if parse(text).kind.head in ("linear", "cosine") and text != "gd 0.1"
-        ]:
-            with subtests.test(text):
-                experiment = small_train(
-                    **{
-                        "loss": text,
-                        "betas": [1],
-                        "classifier_bias": False,
-                        "epochs": 8,
-                        "hidden": [16],
-                    },
-                    **{"optimizer": "adam", "learning_rate": 0.01, "normalization": "unit"},
-                )
-                (row,) = records.to_frame(train_stack(experiment)).to_dict("records")
-                assert row["schedule"] == row["loss"] == text
-                assert row["test_accuracy"] > 0.6  # of ten classes
-
-    def test_an_image_network_trains_with_it(self, subtests):
-        for text in ("super-symmetry", "l-softmax 2", "a-softmax 4", "lgm 0.3 0.1", "center 0.003"):
-            with subtests.test(text):
-                experiment = small_train(
-                    **{
-                        "loss": text,
-                        "betas": [1],
-                        "model": "resnet18",
-                        "width": 0.125,
-                        "stem": "tiny-imagenet",
-                    },
-                    **{
-                        "normalization": "channel",
-                        "subset": 100,
-                        "epochs": 1,
-                        "batch_size": 50,
-                        "channels_last": True,
-                        "angles": True,
-                    },
-                )
-                (run,) = train_stack(experiment).runs
-                assert not run["diverged"] and run["schedule"] == text
-                assert {"test_accuracy", "w_inter", "c_inter", "wc_intra"} <= set(run["metrics"])
-
-    def test_wrong_labels_are_the_same_for_every_seed_and_only_for_training(self):
-        clean, noisy = (
-            training.load(small_train(label_noise=share, subset=200)) for share in (0.0, 0.25)
-        )
-        assert int((clean.train.labels != noisy.train.labels).sum()) == 50
-        assert torch.equal(clean.train.inputs, noisy.train.inputs) and torch.equal(
-            clean.test.labels, noisy.test.labels
-        )
-        expected = data.with_label_noise(clean.train.labels, 0.25, classes=10)
-        assert torch.equal(noisy.train.labels, expected)
+        found = GradientDecay([1.0, 1.0])(logits, labels, torch.tensor([0.1, 5.0]))
+        for run, beta in enumerate((0.1, 5.0)):
+            assert torch.allclose(
+                found[run], gd_cross_entropy(logits[run], labels[run], beta=beta, reduction="none")
+            )
 
 
 def by_hand(
@@ -429,21 +370,6 @@ class TestUnequalClasses:
                 ):  # the largest logit is another class
                     assert (logits.argmax(1) == best).double().mean() < 0.98
 
-    def test_a_long_tail_is_trained_on_and_the_accuracy_of_each_class_recorded(self):
-        experiment = small_train(
-            imbalance=20, loss="class-beta 0.1", betas=[1], seeds=[0, 1], epochs=3
-        )
-        record = train_stack(experiment)
-        counts = torch.bincount(data.load("digits", imbalance=20).train.labels)
-        assert record.data["train"] == counts.sum() < 700 and counts[-1] == counts[0] // 20
-        for run in record.runs:
-            tested = torch.bincount(data.load("digits").test.labels).double()
-            for suffix in ("", "_link"):
-                overall = (
-                    torch.tensor(run[f"class_accuracy{suffix}"]) * tested
-                ).sum() / tested.sum()
-                assert run["metrics"][f"test_accuracy{suffix}"] == pytest.approx(float(overall))
-
 
 WRONG_TEXTS = {
     "arcgrid 5": "unknown loss 'arcgrid 5'; valid: softmax, label-smoothing lambda",
@@ -466,22 +392,10 @@ WRONG_TEXTS = {
 }
 
 
-def test_wrong_texts_are_refused_before_anything_is_loaded(subtests):
-    for text, message in WRONG_TEXTS.items():
-        with subtests.test(text):
-            with pytest.raises(ValueError, match=message):
-                parse(text)
-            for kind in (small_train, CrossValidation):
-                with pytest.raises(ValueError, match=message):
-                    kind(loss=text)
-
-
-def test_a_last_layer_that_perceptrons_do_not_have(subtests):
-    for text in ["lgm 0.3 0.1", "l-softmax 2", "super-symmetry"]:
-        for values in ({"loss": text}, {"loss": text, "betas": [1]}):
-            message = "needs a last layer of the kind .*, which only image networks have"
-            with subtests.test(text), pytest.raises(ValueError, match=message):
-                (small_train if "betas" in values else CrossValidation)(**values)
+@pytest.mark.parametrize("text", WRONG_TEXTS)
+def test_wrong_texts_are_refused(text):
+    with pytest.raises(ValueError, match=WRONG_TEXTS[text]):
+        parse(text)
 
 
 def test_the_table_names_what_there_is():
