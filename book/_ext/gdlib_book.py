@@ -37,7 +37,7 @@ from sphinx.errors import ExtensionError
 # What a page can show besides its own text. A change in any of these executes every notebook again.
 SOURCES = (
     *("gdlib/**/*.py", "study/**/*.py", "benchmarks/*.py", "campaigns/*.yml"),
-    *("results/**/*", "constraints.txt", "_config.yml", "pyproject.toml"),
+    *("results/**/*", "book/*.yml", "constraints.txt", "_config.yml", "pyproject.toml"),
     "book/_ext/*.py",
 )
 # So does a label that moves: the ledger links to labels of other pages.
