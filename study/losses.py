@@ -42,7 +42,6 @@ class Kind:
     numbers: tuple[Number, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the module
     with_features: bool = False
-    keeps_state: bool = False  # from step to step, so that a step cannot be recorded and replayed
 
 
 _BETA = Number("beta", "beta", "β", Positive)
@@ -140,7 +139,6 @@ LOSSES: Mapping[str, Kind] = {
         "AG, GD",
         numbers=(_FACTOR,),
         with_features=True,
-        keeps_state=True,
     ),
     "l-softmax": Kind(
         "LSoftmaxLoss",
@@ -150,7 +148,6 @@ LOSSES: Mapping[str, Kind] = {
         "LM",
         head="normed",
         numbers=(_MULTIPLE,),
-        keeps_state=True,
     ),
     "a-softmax": Kind(
         "SphereFaceLoss",
@@ -161,7 +158,6 @@ LOSSES: Mapping[str, Kind] = {
         head="cosine",
         numbers=(_MULTIPLE,),
         with_features=True,
-        keeps_state=True,
     ),
     "lgm": Kind(
         "GaussianMixtureLoss",
@@ -175,7 +171,7 @@ LOSSES: Mapping[str, Kind] = {
     "arcface": Kind(
         "ArcFaceLoss", "ArcFace", "#aa4499", ":", "AG", head="cosine", numbers=(_SCALE, _MARGIN)
     ),
-    "adacos": Kind("AdaCosLoss", "AdaCos", "#b8860b", "-.", "AG", head="cosine", keeps_state=True),
+    "adacos": Kind("AdaCosLoss", "AdaCos", "#b8860b", "-.", "AG", head="cosine"),
     "guarded-adacos": Kind(
         "AdaCosLoss",
         "AdaCos",
@@ -184,7 +180,6 @@ LOSSES: Mapping[str, Kind] = {
         "AG",
         head="cosine",
         numbers=(_SMALLEST,),
-        keeps_state=True,
     ),
     "arcgrad": Kind(
         "ArcGradLoss", "ArcGrad", "#332288", "-", "AG", head="cosine", numbers=(_SCALE,)
