@@ -1,6 +1,6 @@
 """Compare two methods in every variant, by the rules of this book.
 
-The rules, written on 28 November 2026, when every record of 27 November was known:
+The rules, written on 28 November 2026, when every run of 27 November was known:
 
 1. A run is one seed. Tables and flowers get numbers; ten partitions of 150 flowers get no word.
 2. One comparison a claim, with its date; a dagger where a deciding run was known. Side comparisons

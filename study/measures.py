@@ -340,7 +340,7 @@ def conflict_summaries(confidences: Tensor, conflict: Tensor) -> list[dict[str, 
 def confidence_summaries(
     confidences: Tensor, seeds: Sequence[int], betas: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """Summarise the confidences of a stack ``[R, E, N]`` for the records of its runs.
+    """Summarise the confidences of a stack ``[R, E, N]`` for the rows of its runs.
 
     They were taken after 0 to E - 1 epochs.
 
