@@ -23,6 +23,7 @@ from study.figures.style import (
     variant_styles,
 )
 from study.methods import method_name
+from study.tables.book import table
 
 __all__ = [
     "accuracy_against_calibration",
@@ -51,5 +52,6 @@ __all__ += [
     "reliability_diagrams",
     "schedule_style",
     "single_samples",
+    "table",
     "use_style",
 ]
