@@ -47,12 +47,12 @@ class Batch:
         self,
         input: Tensor,
         target: Tensor,
-        *,
-        only_indices: str = "",
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
+        *,
+        only_indices: str = "",
         device: torch.device | None = None,
     ) -> None:
         self.dim = dim = _class_dimension(input)
@@ -101,7 +101,6 @@ class Batch:
         shape: tuple[int, ...],
         like: Tensor,
         target: Tensor,
-        *,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
@@ -111,13 +110,10 @@ class Batch:
         They would have the type and the device of the tensor ``like``.
         """
         logits = torch.empty((), dtype=like.dtype, device="meta").expand(shape)
+        why = "this is a loss of classes"
         return cls(
-            logits,
-            target,
-            only_indices="this is a loss of classes",
-            weight=weight,
-            ignore_index=ignore_index,
-            reduction=reduction,
+            *(logits, target, weight, ignore_index, reduction),
+            only_indices=why,
             device=like.device,
         )
 
