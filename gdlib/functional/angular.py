@@ -318,7 +318,8 @@ def l_softmax_cross_entropy(
             f"got {given}"
         )
     check_has_values("norms", norms, input.device)
-    lengths = batch.true(norms.to(batch.values).expand(input.shape))
+    norms = batch.of_counted(norms.to(batch.values).expand(input.shape), batch.dim)
+    lengths = batch.true(norms)
     _check_norms(batch, lengths)
     true_cosine = torch.where(
         lengths > 0, batch.true(batch.values) / torch.where(lengths > 0, lengths, 1.0), 0.0

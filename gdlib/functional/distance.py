@@ -62,6 +62,7 @@ def center_loss(
         features, target, centers, weight=weight, ignore_index=ignore_index, reduction=reduction
     )
     values, result_dtype = compute_in(features, "features")
+    values = batch.of_counted(values, -1)
     distances = (values - _of_class(centers.to(values), batch.index)).square().sum(-1) / 2
     return batch.reduce_samples(distances, weighted=False).to(result_dtype)
 
