@@ -40,7 +40,7 @@ class ArcFaceLoss(Loss):
     .. math:: z_c = s \cos(\theta_c + m), \qquad z_i = s \cos\theta_i
 
     are the logits of a cross-entropy. As a function it is
-    :func:`gdlib.functional.arcface_cross_entropy`, which has the sources.
+    :func:`gdlib.functional.arcface_cross_entropy`, which has the rest.
 
     Attributes:
         scale: :math:`s > 0`; a number, a tensor that broadcasts to the class indices, or a
@@ -97,7 +97,7 @@ class CosFaceLoss(Loss):
     .. math:: z_c = s (\cos\theta_c - m), \qquad z_i = s \cos\theta_i
 
     are the logits of a cross-entropy. As a function it is
-    :func:`gdlib.functional.cosface_cross_entropy`, which has the sources.
+    :func:`gdlib.functional.cosface_cross_entropy`, which has the rest.
 
     Attributes:
         scale: :math:`s > 0`; a number, a tensor that broadcasts to the class indices, or a
@@ -199,7 +199,7 @@ class SphereFaceLoss(AnnealedLoss):
 
     are the logits of a cross-entropy, where :math:`\psi` falls like :math:`\cos m\theta`. In the
     original the norms of the features are the scale: give them with each batch. As a function it
-    is :func:`gdlib.functional.sphereface_cross_entropy`, which has the sources.
+    is :func:`gdlib.functional.sphereface_cross_entropy`, which has the rest.
 
     Attributes:
         scale: :math:`s \ge 0` where none is given with the batch; a number, a tensor that
@@ -270,7 +270,7 @@ class LSoftmaxLoss(AnnealedLoss):
     .. math:: z_c = \lVert w_c \rVert \lVert h \rVert \psi(\theta_c), \qquad z_i = w_i^T h
 
     are the logits of a cross-entropy. As a function it is
-    :func:`gdlib.functional.l_softmax_cross_entropy`, which has the sources.
+    :func:`gdlib.functional.l_softmax_cross_entropy`, which has the rest.
 
     Attributes:
         margin: :math:`m`, a whole number >= 1.
@@ -331,7 +331,7 @@ class ArcGradLoss(Loss):
 
     .. math:: z_i = -s\, \theta_i
 
-    As a function it is :func:`gdlib.functional.arcgrad_cross_entropy`, which has the sources. Give
+    As a function it is :func:`gdlib.functional.arcgrad_cross_entropy`, which has the rest. Give
     either ``scale`` or ``gap``; to change from one to the other, set the first to None, also where
     it is learnt.
 
@@ -403,7 +403,7 @@ class AdaCosLoss(Loss):
     train together, as with DistributedDataParallel, have one scale: that of their batches together.
     Where activation checkpointing computes a batch again, the scale stays; let the backward pass of
     a batch come before the next batch. As a function of a given scale it is
-    :func:`gdlib.functional.adacos_cross_entropy`, which has the sources.
+    :func:`gdlib.functional.adacos_cross_entropy`, which has the rest.
 
     Attributes:
         classes: C >= 2, as many as the cosines have. For C = 2 the published scale is and stays 0,

@@ -18,7 +18,7 @@ class CenterLoss(Loss):
     .. math:: J = \tfrac12 \lVert h - c_y \rVert^2
 
     A classification loss is added. :class:`gdlib.heads.ClassCenters` keeps the centres. As a
-    function it is :func:`gdlib.functional.center_loss`, which has the sources.
+    function it is :func:`gdlib.functional.center_loss`, which has the rest.
 
     Example:
         >>> import torch
@@ -72,7 +72,7 @@ class GaussianMixtureLoss(Loss):
 
     are the logits of a cross-entropy, to which the likelihood :math:`\lambda (d_c + \delta_c)` is
     added. :class:`gdlib.heads.GaussianMixtureHead` makes :math:`d` and :math:`\delta`. As a
-    function it is :func:`gdlib.functional.gaussian_mixture_cross_entropy`, which has the sources.
+    function it is :func:`gdlib.functional.gaussian_mixture_cross_entropy`, which has the rest.
 
     Attributes:
         margin: :math:`\alpha \ge 0`; a number, a tensor that broadcasts to the class indices, or a

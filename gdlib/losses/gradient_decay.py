@@ -16,7 +16,7 @@ class GDCrossEntropyLoss(Loss):
     .. math:: J = \log\left(e^{\ell} + \beta - 1\right), \qquad \ell = -\log p_c
 
     It is a drop-in for :class:`torch.nn.CrossEntropyLoss`; as a function it is
-    :func:`gdlib.functional.gd_cross_entropy`, which has the sources.
+    :func:`gdlib.functional.gd_cross_entropy`, which has the rest.
 
     The attribute ``beta`` may be set between steps, for example from a schedule of
     :mod:`gdlib.schedules`. ``torch.compile`` compiles for the first value of a β that is a Python

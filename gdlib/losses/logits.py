@@ -16,7 +16,7 @@ class SoftMarginLoss(Loss):
 
     .. math:: J = \mathrm{softplus}\Bigl(\log \sum_{i \neq c} e^{z_i} - z_c + m\Bigr)
 
-    As a function it is :func:`gdlib.functional.soft_margin_cross_entropy`, which has the sources.
+    As a function it is :func:`gdlib.functional.soft_margin_cross_entropy`, which has the rest.
 
     Attributes:
         margin: :math:`m`, in nats; a number, a tensor that broadcasts to the class indices, or a
@@ -53,7 +53,7 @@ class FocalLoss(Loss):
 
     .. math:: J = (1 - p_c)^{\gamma} \, (-\log p_c)
 
-    As a function it is :func:`gdlib.functional.focal_cross_entropy`, which has the sources.
+    As a function it is :func:`gdlib.functional.focal_cross_entropy`, which has the rest.
 
     Attributes:
         gamma: the focusing parameter :math:`\gamma \ge 0`; a number, a tensor that broadcasts to
@@ -91,7 +91,7 @@ class GeneralizedCrossEntropyLoss(Loss):
 
     .. math:: J = \frac{1 - p_c^{\,q}}{q}
 
-    As a function it is :func:`gdlib.functional.generalized_cross_entropy`, which has the sources.
+    As a function it is :func:`gdlib.functional.generalized_cross_entropy`, which has the rest.
 
     Attributes:
         q: :math:`0 < q \le 1`; a number, a tensor that broadcasts to the class indices, or a
@@ -128,7 +128,7 @@ class Poly1CrossEntropyLoss(Loss):
 
     .. math:: J = -\log p_c + \epsilon (1 - p_c)
 
-    As a function it is :func:`gdlib.functional.poly1_cross_entropy`, which has the sources.
+    As a function it is :func:`gdlib.functional.poly1_cross_entropy`, which has the rest.
 
     Attributes:
         epsilon: :math:`\epsilon \ge -1`; a number, a tensor that broadcasts to the class indices,
@@ -165,7 +165,7 @@ class NegativeProbabilityLoss(Loss):
 
     .. math:: J = 1 - p_c
 
-    As a function it is :func:`gdlib.functional.negative_probability`, which has the sources.
+    As a function it is :func:`gdlib.functional.negative_probability`, which has the rest.
 
     Example:
         >>> import torch
@@ -192,7 +192,7 @@ class MultiClassHingeLoss(Loss):
 
     .. math:: J = \frac{1}{C - 1} \sum_{i \neq c} \max(0, z_i - z_c + m)
 
-    As a function it is :func:`gdlib.functional.multi_class_hinge`, which has the sources. It takes
+    As a function it is :func:`gdlib.functional.multi_class_hinge`, which has the rest. It takes
     class indices alone and has no label smoothing.
 
     Attributes:
