@@ -66,7 +66,9 @@ LOSSES: Mapping[str, Kind] = {
         "CrossEntropyLoss", "super-symmetry", "#999933", ":", "LM", head="super-symmetric"
     ),
     "hinge": Kind("MultiClassHingeLoss", "hinge", "#8c564b", ":", "LM"),
-    "modified": Kind("ModifiedCrossEntropyLoss", "modified loss", "#009e73", "-.", "LM"),
+    "modified": Kind(
+        "SoftMarginLoss", "modified loss", "#009e73", "-.", "LM", options={"margin": 1.0}
+    ),
     "gd": Kind("GDCrossEntropyLoss", "gradient decay", "#000000", "-", "GD", numbers=(_BETA,)),
     "class-beta": Kind(
         "GDCrossEntropyLoss",
