@@ -1,7 +1,5 @@
 """Ruff over the code of the notebooks, which are MyST Markdown: python notebooks/lint.py [--write].
 
-Their prose is held to ``words.yml`` (``words.py``).
-
 Ruff reads a notebook cell by cell, with rules of its own for the last line of a cell; so the files
 are converted to .ipynb, and only the code of cells that changed is put back. (`jupytext --pipe`
 would write captions and headers anew.)
@@ -14,7 +12,6 @@ from pathlib import Path
 
 import jupytext
 import nbformat
-import words
 
 ROOT = Path(__file__).resolve().parent.parent
 # A notebook needs no docstrings: its prose stands between the cells. Captions in the cells are
@@ -77,7 +74,7 @@ def main(write: bool) -> int:
             put_back(source, target)
     if any(failed) and not write:
         print("notebooks: `make format` repairs what can be repaired", file=sys.stderr)
-    return int(any(failed) or (not write and words.main([])))
+    return int(any(failed))
 
 
 if __name__ == "__main__":

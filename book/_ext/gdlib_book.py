@@ -38,15 +38,15 @@ from sphinx.errors import ExtensionError
 SOURCES = (
     *("gdlib/**/*.py", "study/**/*.py", "benchmarks/*.py", "campaigns/*.yml", "claims/*.yml"),
     *("results/**/*", "book/answers.yml", "constraints.txt", "_config.yml", "pyproject.toml"),
-    *("book/_ext/*.py", "notebooks/words.yml"),
+    "book/_ext/*.py",
 )
 # So does a label that moves: the matrix of the claims links to labels of other pages.
 LABEL = re.compile(rb"^\([\w-]+\)=$", re.MULTILINE)
 SHARED = """
-from study import claims
-from study.tables import Page
+import seaborn
 
-Page(*claims.verdicts()).answer()
+from gdlib import losses, models, train
+from study import data, figures, ledger, measures, results, run
 """
 """What nearly all pages do: records, claims and campaigns are read, claims decided, and kept."""
 
