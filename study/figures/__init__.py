@@ -9,7 +9,7 @@ and losses have a colour, a marker and a line of their own, and are drawn where 
 from study.figures.against import after_training, against, along, beside
 from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
 from study.figures.curves import curves, difficulty_groups, easiest_and_hardest, single_samples
-from study.figures.dots import dots
+from study.figures.dots import PALE, dots, label_ends, rows
 from study.figures.fifths import fifths
 from study.figures.planes import angle_slices, feature_planes
 from study.figures.style import (
@@ -25,6 +25,7 @@ from study.figures.style import (
 from study.methods import method_name
 
 __all__ = [
+    "PALE",
     "accuracy_against_calibration",
     "after_training",
     "against",
@@ -42,6 +43,7 @@ __all__ += [
     "easiest_and_hardest",
     "feature_planes",
     "fifths",
+    "label_ends",
     "method_name",
     "not_run",
     "order_colors",
@@ -49,6 +51,7 @@ __all__ += [
 ]
 __all__ += [
     "reliability_diagrams",
+    "rows",
     "schedule_style",
     "single_samples",
     "use_style",
