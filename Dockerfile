@@ -1,7 +1,7 @@
-# An image in which a job of a campaign runs, for clusters that share no folder; the page "More machines" says how.
+# An image in which a job of a campaign runs, for clusters that share no folder; the page "Run it yourself" says how.
 #
 #   docker build -t gdlib --build-arg COMMIT=$(git rev-parse --short=12 HEAD) .
-#   docker run --rm gdlib python -m study.campaign run quick train-seed0
+#   docker run --rm gdlib python -m study.campaign run quick samples-seed0
 #
 # PIP_EXTRA_INDEX_URL, as a build argument, names an index with PyTorch's builds for CPUs, which are smaller; PLUGINS are further packages,
 # such as Snakemake's plugin for the storage that brings the results back.

@@ -306,8 +306,9 @@ class Claim:
         """Write the papers' own differences: their median, and their range where there are more."""
         if not self.papers:
             return ""
-        effects = self.factor * np.array(self.papers)
-        ends = f" ({effects.min():+.4g} to {effects.max():+.4g})" if len(effects) > 1 else ""
+        effects = (self.factor * np.array(self.papers)).round(4)
+        several = effects.max() > effects.min()
+        ends = f" ({effects.min():+.3g} to {effects.max():+.3g})" if several else ""
         return f"{np.median(effects):+.4g}{ends}"
 
     def _repr_html_(self) -> str:

@@ -38,14 +38,15 @@ from sphinx.errors import ExtensionError
 SOURCES = (
     *("gdlib/**/*.py", "study/**/*.py", "benchmarks/*.py", "campaigns/*.yml"),
     *("results/**/*", "constraints.txt", "_config.yml", "pyproject.toml"),
-    "book/_ext/*.py",
+    "book/_ext/page_kernels.py",
 )
 # So does a label that moves: the ledger links to labels of other pages.
 LABEL = re.compile(rb"^\([\w-]+\)=$", re.MULTILINE)
 SHARED = """
-from study import ledger
+import seaborn
 
-ledger.table()
+from gdlib import losses, models, train
+from study import data, figures, ledger, measures, results, run
 """
 """What nearly all pages do: results are read, and kept."""
 

@@ -67,7 +67,7 @@ def test_so_does_a_word_that_is_listed_and_a_label_that_moves(
         seen.append(extension.state_of(tmp_path))
     pages[0].write_text("# Another title, which the cache of this page alone looks at")
     assert extension.state_of(tmp_path) == seen[-1]
-    for name in ("book/answers.yml", "notebooks/words.yml", "_config.yml"):
+    for name in ("book/answers.yml", "_config.yml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("1")
         seen.append(extension.state_of(tmp_path))
