@@ -9,7 +9,7 @@ from study.experiment.base import PLACES, Experiment
 from study.experiment.cost import StepCost
 from study.experiment.cross_validation import CrossValidation, Tables
 from study.experiment.described import parameter_cell, parameter_table
-from study.experiment.images import LongTailed, WrongLabels
+from study.experiment.images import AngularImages, LongTailed, WrongLabels
 from study.experiment.mistakes import explanation, nearest
 from study.experiment.train import (
     Cifar,
@@ -28,6 +28,7 @@ from study.experiment.types import OneOf
 __all__ = [
     "EXPERIMENTS",
     "PLACES",
+    "AngularImages",
     "CrossValidation",
     "Cifar",
     "Experiment",
@@ -59,6 +60,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         HowSure,
         Cifar,
         LargeMargin,
+        AngularImages,
         Samples,
         LearningRates,
         FeaturePlane,

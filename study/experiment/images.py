@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from study.data.images import IMAGES
 from study.experiment.train import IMBALANCE, Train
-from study.experiment.types import Betas, Epochs, Seeds, Warmups
+from study.experiment.types import Betas, Epochs, LearningRate, Loss, OneOf, Seeds, Warmups
 from study.losses import NotNegative
 
 _OFFERED = {"dataset", "betas", "loss", "seeds", "epochs", "learning_rate"}
@@ -69,3 +69,62 @@ class LongTailed(_SmallNetwork):
     betas: Betas = (1.0, 0.1)
     seeds: Seeds = (0, 1, 2, 3, 4)
     epochs: Epochs = 24
+
+
+_ADAM: Mapping[str, Any] = {"optimizer": "adam", "weight_decay": 5e-4, "classifier_bias": False}
+_ONE_CYCLE: Mapping[str, Any] = {
+    "normalization": "channel",
+    "lr_schedule": "one-cycle",
+    "channels_last": True,
+}
+_RECIPES: Mapping[str, Mapping[str, Any]] = {
+    "mlp": _ADAM,
+    "fast": {**_ONE_CYCLE, "validation_size": 5000, "weight_decay": 5e-4},
+    "resnet18": {**_ADAM, **_ONE_CYCLE, "batch_size": 256},
+    "resnet34": {**_ADAM, **_ONE_CYCLE, "batch_size": 128},
+}
+
+
+class AngularImages(Train):
+    """ArcGrad and its rivals, one a job: the page ``angular-images``.
+
+    The rest of a training follows from its network.
+    """
+
+    notebook: ClassVar[str] = "angular-images"
+    fixed: ClassVar[frozenset[str]] = frozenset(Train.model_fields) - {
+        *("dataset", "subset", "augmentation", "model", "loss", "seeds"),
+        *("epochs", "learning_rate", "device"),
+    }
+
+    model: Annotated[
+        str, OneOf(tuple(_RECIPES)), Field(description="a perceptron, or an image network")
+    ] = "mlp"
+    loss: Annotated[
+        Loss,
+        Field(
+            description="softmax, or a loss with its numbers: center 0.02, m-softmax 0.5, "
+            "arcface 20 0.1, adacos or arcgrad 10"
+        ),
+    ] = "arcgrad 10"
+    betas: Betas = (1.0,)
+    warmups: Warmups = ()
+    epochs: Epochs = 12
+    learning_rate: LearningRate = 0.01
+
+    @model_validator(mode="before")
+    @classmethod
+    def _what_follows(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what the page does not ask for."""
+        model, dataset = values.get("model", "mlp"), values.get("dataset", "digits")
+        on_gpu = values.get("device", "cpu") != "cpu"
+        paper = str(model).startswith("resnet")
+        follows = {
+            **_RECIPES.get(model, {}),
+            "precision": "bfloat16" if on_gpu and model != "mlp" else "float32",
+            "fused": on_gpu,
+            "angles": True,
+            "train_every": 0,
+            "scale": "smoke" if dataset == "digits" else "paper" if paper else "reduced",
+        }
+        return follows | values

@@ -220,6 +220,7 @@ def _curves() -> list[Column]:
     """List the curves: a metric at each epoch at which it was evaluated."""
     evaluated = [f"{split}_{score}" for split in ("test", "train") for score in _SCORES]
     evaluated += ["valid_accuracy", "valid_confidence", "target_angle", "beta"]
+    evaluated += ["wc_intra", "w_inter", "c_inter"]
     return [
         Column("curve_epoch", list, "epochs at which the test set was evaluated"),
         Column("curve_train_epoch", list, "epochs at which the training set was evaluated"),

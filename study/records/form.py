@@ -122,6 +122,7 @@ FORMS: Mapping[str, Form] = {
     "long-tailed": Form(_STACKED, _ACCURACIES),
     "wrong-labels": Form(_STACKED, _ACCURACIES),
     "large-margin": Form(_STACKED, _ACCURACIES),
+    "angular-images": Form(_STACKED, _ACCURACIES),
     "feature-plane": Form(_STACKED, _ACCURACIES),
     "temperature": Form(_STACKED, _ACCURACIES),
     "tables": Form(_REPEATED, _ACCURACIES),
