@@ -6,7 +6,6 @@ notebook's parameters and the campaigns, and from it come the notebook's paramet
 """
 
 from study.experiment.base import PLACES, Experiment
-from study.experiment.cost import StepCost
 from study.experiment.cross_validation import CrossValidation, Tables
 from study.experiment.described import parameter_cell, parameter_table
 from study.experiment.images import AngularImages, LongTailed, WrongLabels
@@ -41,7 +40,6 @@ __all__ = [
     "OneOf",
     "Run",
     "Samples",
-    "StepCost",
     "Tables",
     "Temperature",
     "Train",
@@ -68,7 +66,6 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
         WrongLabels,
         LongTailed,
         Temperature,
-        StepCost,
     )
 }
 """The kind of experiment that each notebook carries out, by the notebook's name."""

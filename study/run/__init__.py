@@ -1,7 +1,6 @@
 """From an experiment to a record: data, model, loss and schedule, training, logits, measures."""
 
 from study.networks import HeadedMLP, image_stack
-from study.run.cost import measure_cost
 from study.run.cross_validation import cross_validate, of_folds, order_of_parts
 from study.run.images import small_network
 from study.run.page import begin, curves, last_layer, named_loss
@@ -15,7 +14,6 @@ __all__ = [
     "image_stack",
     "last_layer",
     "load",
-    "measure_cost",
     "named_loss",
     "of_folds",
     "order_of_parts",
