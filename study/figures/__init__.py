@@ -2,54 +2,31 @@
 
 One colour per β throughout the book: blue for β < 1, darker and more saturated as β falls; black
 for β = 1; orange to brown for β > 1. The order is also carried by lightness and by the line style,
-so that the figures can be read without colour. Variants of what the papers leave unsaid, methods
-and losses have a colour, a marker and a line of their own, and are drawn where β is an axis.
+so that the figures can be read without colour. Losses have a colour and a line of their own.
 """
 
-from study.figures.against import after_training, against, along, beside
-from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
-from study.figures.curves import curves, difficulty_groups, easiest_and_hardest, single_samples
+from study.figures.curves import curves
 from study.figures.dots import dots
 from study.figures.fifths import fifths
-from study.figures.planes import angle_slices, feature_planes
 from study.figures.style import (
     beta_color,
     beta_label,
     beta_linestyle,
-    not_run,
     order_colors,
     schedule_style,
     use_style,
-    variant_styles,
 )
 from study.methods import method_name
 
 __all__ = [
-    "accuracy_against_calibration",
-    "after_training",
-    "against",
-    "along",
-    "angle_slices",
-    "beside",
     "beta_color",
     "beta_label",
-]
-__all__ += [
     "beta_linestyle",
     "curves",
-    "difficulty_groups",
     "dots",
-    "easiest_and_hardest",
-    "feature_planes",
     "fifths",
     "method_name",
-    "not_run",
     "order_colors",
-    "variant_styles",
-]
-__all__ += [
-    "reliability_diagrams",
     "schedule_style",
-    "single_samples",
     "use_style",
 ]

@@ -19,8 +19,6 @@ from study.figures.style import (
 from study.methods import method_name
 from study.metrics import metric
 
-_FIFTHS = ("1 (hardest)", "2", "3", "4", "5 (easiest)")
-
 
 def curves(
     table: pd.DataFrame,
@@ -113,78 +111,3 @@ def curves(
         ncols=3 if line == "schedule" else min(6, len(names)),
     )
     return figure
-
-
-def easiest_and_hardest(table: pd.DataFrame, column: str = "group_confidence") -> Figure:
-    """Draw the mean confidence of the easiest and of the hardest fifth, one line a schedule.
-
-    A panel for each of the two, below each other, so that schedules are compared within a panel
-    (GD-1 figure 5 has a panel for each schedule). The epochs are on a logarithmic scale, because
-    most of it happens in the first ten.
-
-    Args:
-        table: runs of one variant.
-        column: ``"group_confidence"``, the fifths of each run's own last confidence, or
-            ``"reference_group_confidence"``, the same samples in every run.
-    """
-    shown = {"easiest fifth": -1, "hardest fifth": 0}
-    parts = [
-        table.assign(fifth=name, curve_confidence=[groups[place] for groups in table[column]])
-        for name, place in shown.items()
-    ]
-    return curves(
-        pd.concat(parts, ignore_index=True),
-        "confidence",
-        ylabel="confidence",
-        panel="fifth",
-        columns=1,
-        width=4.6,
-        height=2.3,
-        log="x",
-        ylim=(0, 1.02),
-    )
-
-
-def difficulty_groups(table: pd.DataFrame) -> Figure:
-    """Draw the mean confidence of five groups of samples, each run's own groups.
-
-    There is a panel for each schedule and variant (GD-1 figure 5, GD-2 figure 3 e-h).
-
-    The epochs are on a logarithmic scale, because most of it happens in the first ten.
-    """
-    names = pd.Series([_FIFTHS] * len(table), table.index, dtype=object)
-    long = table.assign(curve_confidence=table["group_confidence"], fifth=names).explode(
-        ["curve_confidence", "fifth"]
-    )
-    look: dict[str, Any] = {
-        "log": "x",
-        "ylim": (0, 1.02),
-        "height": 2.2,
-        "legend": "fifth of the samples",
-    }
-    return curves(
-        long, "confidence", line="fifth", panel=("schedule", "variant"), ylabel="confidence", **look
-    )
-
-
-def single_samples(table: pd.DataFrame) -> Figure:
-    """Draw the confidence of single training samples of the first seed.
-
-    There is one panel for each schedule (GD-1 figure 4, GD-2 figure 3 a-d).
-
-    The samples are the same in every panel, and numbered from the hardest one of the reference run
-    on.
-    """
-    first = table[table["seed"] == table["seed"].min()]
-    samples = [range(1, len(confidences) + 1) for confidences in first["single_confidence"]]
-    long = first.assign(curve_confidence=first["single_confidence"], sample=samples).explode(
-        ["curve_confidence", "sample"]
-    )
-    look: dict[str, Any] = {
-        "ylim": (-0.02, 1.02),
-        "height": 2.3,
-        "legend": "sample, from the hardest (1) to the easiest",
-    }
-    return curves(
-        long, "confidence", line="sample", panel="schedule", ylabel="confidence $p_c$", **look
-    )

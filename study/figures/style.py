@@ -5,7 +5,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 
 from study.figures import phone
 from study.methods import Method, method_name
-from study.variants import ACTIVATIONS, PIXELS
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for
 # the common colour deficiencies
@@ -30,14 +29,8 @@ _LARGE = LinearSegmentedColormap.from_list("large beta", ["#f0a030", "#e66101", 
 _WARMUPS = {0.001: "#009e73", 0.01: "#cc79a7"}  # by β at the start
 _OTHER_WARMUPS = "#7f7f00"
 
-# a variant of MNIST has the marker of its activation, and the colour and the line of its pixels; no
-# blue and no orange, which are for β
-_ACTIVATIONS = {"relu": "o", "tanh": "s", "sigmoid": "^"}
-_PIXELS = {"unit": ("#117733", "-"), "standard": ("#666666", "--"), "none": ("#aa3377", ":")}
-_SHADES = ("#444444", "#117733", "#aa3377", "#6b6b00", "#44aa99", "#882255", "#888888", "#cc6677")
 # An order, from dark to light: no end is lost, neither on white nor turned on a dark page
 _ORDER = LinearSegmentedColormap.from_list("order", sns.color_palette("viridis", 101)[:66])
-MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*", "h", "p", "d", "8")
 LINES = ("-", "--", "-.", ":")
 
 
@@ -123,32 +116,6 @@ def in_lines(text: str) -> str:
     return textwrap.fill(whole, 30, break_long_words=False, break_on_hyphens=False).replace(
         "\N{NO-BREAK SPACE}", " "
     )
-
-
-def variant_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Give colour, marker and line of each variant, method or loss.
-
-    A variant of MNIST, such as ``tanh, pixels 0 to 1``, has the marker of its activation, and the
-    colour and the line of its pixels; a loss has its own colour; any other name has a style by its
-    place in the list.
-    """
-    styles = {}
-    for index, name in enumerate(names):
-        by_place = {"color": _SHADES[index % len(_SHADES)], "linestyle": LINES[index % 4]}
-        look = schedule_style(name) if Method.named(name) else by_place
-        styles[name] = look | {"marker": MARKERS[index % len(MARKERS)]} | _of_mnist().get(name, {})
-    return styles
-
-
-def _of_mnist() -> dict[str, dict[str, str]]:
-    """Give the looks of the variants of MNIST, and of their activations, by name."""
-    looks = {}
-    for activation, marker in _ACTIVATIONS.items():
-        looks[ACTIVATIONS[activation]] = {"marker": marker}
-        for pixels, (color, line) in _PIXELS.items():
-            name = f"{ACTIVATIONS[activation]}, {PIXELS[pixels]}"
-            looks[name] = {"marker": marker, "color": color, "linestyle": line}
-    return looks
 
 
 def grid(
