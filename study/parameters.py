@@ -92,7 +92,7 @@ VALUES: Mapping[str, Any] = {
     "learning_rate": Annotated[float, Field(gt=0, le=1000)],
     "momentum": Annotated[float, Field(ge=0, lt=1)],
     "weight_decay": Annotated[float, Field(ge=0, le=1000)],
-    "repetitions": Annotated[int, Field(gt=0, le=1000)],
+    "turns": Annotated[int, Field(gt=0, le=1000)],
     "device": Literal["cpu", "cuda", "auto"],
     "record": Annotated[str, Field(max_length=4000)],
     "checkpoint_dir": Annotated[str, Field(max_length=4000)],

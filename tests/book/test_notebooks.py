@@ -19,7 +19,7 @@ import nbformat
 import pytest
 
 from study import records
-from study.experiment import EXPERIMENTS, StepCost, parameter_cell
+from study.experiment import EXPERIMENTS, parameter_cell
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -28,6 +28,7 @@ import page_kernels  # noqa: E402
 
 HTML = ROOT / "_build" / "html"
 NOTEBOOKS = sorted((ROOT / "notebooks" / "experiments").glob("*.md"))
+TIMED = "speed"  # this page times what it runs, and writes no record
 PAGES = sorted([*(ROOT / "notebooks").rglob("*.md"), *(ROOT / "book").glob("*.md")])
 # labels, links to them, attributes, boxes, roles
 MYST = re.compile(
@@ -90,8 +91,10 @@ def test_the_parameter_cells_are_those_of_the_experiments() -> None:
 
     The defaults are small and need no data.
     """
-    assert {path.stem for path in NOTEBOOKS} == set(EXPERIMENTS)
+    assert {path.stem for path in NOTEBOOKS} == {*EXPERIMENTS, TIMED}
     for source in NOTEBOOKS:
+        if source.stem == TIMED:
+            continue
         kind = EXPERIMENTS[source.stem]
         (cell,) = [
             cell.source
@@ -114,7 +117,6 @@ OTHER = {
     "epochs": 2,
     "learning_rate": 0.05,
     "hidden": [9, 2],
-    "repetitions": 1,
 }
 
 
@@ -128,22 +130,13 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield name
 
 
-@pytest.mark.parametrize("source", NOTEBOOKS, ids=name_of)
-def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path, kernel: str) -> None:
-    """`jupytext | papermill` as the how-to page has it, with a kernel that has imported before.
-
-    The record is read back, and the parameters are really in it.
-    """
-    kind, record = EXPERIMENTS[source.stem], tmp_path / "record.json"
-    python, executed = shlex.quote(sys.executable), tmp_path / "run.ipynb"
-    command = (
-        f"{python} -m jupytext --to ipynb -o - {shlex.quote(str(source))}"
-        f" | {python} -m papermill - {executed} -k {kernel} --no-progress-bar"
-    )
-    other = {name: value for name, value in OTHER.items() if name in kind.parameters()}
-    values = "".join(f" -y '{name}: {json.dumps(value)}'" for name, value in other.items())
+def run(source: Path, executed: Path, kernel: str, parameters: dict[str, object]) -> None:
+    """Execute a notebook as the how-to page has it."""
+    python = shlex.quote(sys.executable)
+    values = "".join(f" -y '{name}: {json.dumps(value)}'" for name, value in parameters.items())
     done = subprocess.run(
-        f"{command} -p record {record}{values}",
+        f"{python} -m jupytext --to ipynb -o - {shlex.quote(str(source))}"
+        f" | {python} -m papermill - {executed} -k {kernel} --no-progress-bar{values}",
         shell=True,
         cwd=ROOT,
         capture_output=True,
@@ -151,13 +144,26 @@ def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path, ker
     )
     assert done.returncode == 0, done.stderr[-3000:]
 
+
+@pytest.mark.parametrize("source", NOTEBOOKS, ids=name_of)
+def test_a_template_runs_with_other_parameters(source: Path, tmp_path: Path, kernel: str) -> None:
+    """`jupytext | papermill` as the how-to page has it, with a kernel that has imported before.
+
+    The record is read back, and the parameters are really in it.
+    """
+    record, executed = tmp_path / "record.json", tmp_path / "run.ipynb"
+    if source.stem == TIMED:
+        run(source, executed, kernel, {"seeds": [7], "turns": 1})
+        assert "a sweep of 4" in executed.read_text(encoding="utf-8")
+        return
+    kind = EXPERIMENTS[source.stem]
+    other = {name: value for name, value in OTHER.items() if name in kind.parameters()}
+    run(source, executed, kernel, {"record": str(record), **other})
+
     written = records.load(record)
     assert records.same(written.parameters, json.loads(json.dumps(kind(**other).model_dump())))
     assert written.experiment == source.stem and written.scale == kind().scale
     table = records.read(tmp_path)
-    if kind is StepCost:
-        assert set(table["seed"]) == {0} and (table["step_seconds"] > 0).all()
-        return
     assert written.epochs_done == 2
     assert ("betas" not in other or {0.3, 3.0} <= set(table["beta"])) and set(table["seed"]) == {7}
     assert table["test_accuracy"].between(0, 1).all()

@@ -10,7 +10,7 @@ import jupytext
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OLD = {"train", "cost"}  # templates of old pages
+OLD = {"train"}  # the template of old pages
 PAGES = [
     path
     for path in sorted((ROOT / "notebooks" / "experiments").glob("*.md"))

@@ -360,8 +360,8 @@ WRONG_JOBS = [
         r"you mean 'train'[?]",
     ),
     (
-        {**entry(experiment="cost"), "defaults": {}},
-        "there is no notebook notebooks/experiments/cost.md",
+        {**entry(experiment="mnist"), "defaults": {}},
+        "there is no notebook notebooks/experiments/mnist.md",
     ),
     (
         entry(parameters={"epoch": 3}),

@@ -18,7 +18,6 @@ from study.experiment import (
     Experiment,
     Run,
     Samples,
-    StepCost,
     Train,
     parameter_cell,
     parameter_table,
@@ -133,8 +132,6 @@ SAID_OF_THE_OTHERS: list[tuple[type[Experiment], dict[str, Any], str]] = [
     (CrossValidation, {"normalization": "channel"}, "Input should be 'standard', 'unit' or 'none'"),
     (CrossValidation, {"seeds": [2**31 // 10]}, "from 0 to 214748363"),
     (CrossValidation, {"loss": "l-softmax 2"}, "'normed', which only image networks have"),
-    (StepCost, {"models": ["mlp"]}, r"models\[0\]: Input should be .*'resnet18'.*; got 'mlp'"),
-    (StepCost, {"losses": ["softmax", "softmax"]}, "losses: 'softmax' stands in it twice"),
 ]
 
 
@@ -204,10 +201,6 @@ class TestExperiment:
 
 def test_what_the_others_train():
     assert CrossValidation(datasets=["iris", "wine"], seeds=[0, 1, 2], folds=5).trainings == 30
-    cost = StepCost(
-        models=["resnet18", "resnet34"], losses=["softmax", "arcgrad 10"], repetitions=5, first=3
-    )
-    assert cost.trainings == 20 and {run["seed"] for run in cost.planned()} == {3, 4, 5, 6, 7}
 
 
 def test_from_a_notebook():
