@@ -6,12 +6,11 @@ so that the figures can be read without colour. Variants of what the papers leav
 and losses have a colour, a marker and a line of their own, and are drawn where β is an axis.
 """
 
-from study.figures.against import after_training, against, along, beside
-from study.figures.calibration import accuracy_against_calibration, reliability_diagrams
-from study.figures.curves import curves, difficulty_groups, easiest_and_hardest, single_samples
+from study.figures.against import against, beside
+from study.figures.curves import curves
 from study.figures.dots import PALE, dots, label_ends, rows
 from study.figures.fifths import fifths
-from study.figures.planes import angle_slices, feature_planes
+from study.figures.planes import angle_slices
 from study.figures.style import (
     beta_color,
     beta_label,
@@ -26,10 +25,7 @@ from study.methods import method_name
 
 __all__ = [
     "PALE",
-    "accuracy_against_calibration",
-    "after_training",
     "against",
-    "along",
     "angle_slices",
     "beside",
     "beta_color",
@@ -38,10 +34,7 @@ __all__ = [
 __all__ += [
     "beta_linestyle",
     "curves",
-    "difficulty_groups",
     "dots",
-    "easiest_and_hardest",
-    "feature_planes",
     "fifths",
     "label_ends",
     "method_name",
@@ -50,9 +43,7 @@ __all__ += [
     "variant_styles",
 ]
 __all__ += [
-    "reliability_diagrams",
     "rows",
     "schedule_style",
-    "single_samples",
     "use_style",
 ]

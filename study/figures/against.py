@@ -14,7 +14,6 @@ from matplotlib.ticker import NullLocator
 from study import statistics
 from study.claims.compare import VariantRuns
 from study.figures.style import (
-    MARKERS,
     grid,
     in_lines,
     not_run,
@@ -138,80 +137,6 @@ def against(
         ncols=2 if len(styles) > 3 and max(map(len, styles)) < 30 else 1,
     )
     return figure
-
-
-def along(
-    table: pd.DataFrame,
-    column: str,
-    *,
-    x: str,
-    panel: str,
-    label: str,
-    linear: float = 0.0,
-) -> Figure:
-    """Draw what each β changes, against another column: the difference to β = 1, a line a β.
-
-    Means over the seeds with their intervals; a panel for each value of ``panel``, below each
-    other.
-
-    Args:
-        table: runs with ``seed``, ``beta`` and the columns that are named here.
-        column: the outcome.
-        x: the horizontal axis, which is logarithmic.
-        panel: a column.
-        label: of the vertical axis.
-        linear: up to where the vertical axis is linear, if it is logarithmic beyond.
-    """
-    if table.empty:
-        return not_run()
-    names = list(dict.fromkeys(table[panel]))
-    figure, axes = grid(len(names), 1, width=4.6, height=2.5)
-    places = sorted(set(table[x].astype(float)))
-    betas = sorted(set(table["beta"].astype(float)) - {1.0}, reverse=True)
-    for ax, name in zip(axes, names, strict=True):
-        here = table[table[panel] == name]
-        by_place = {place: _to_one(here[here[x] == place], column) for place in places}
-        for number, beta in enumerate(betas):
-            # side by side, so that intervals do not hide each other
-            aside = 1.05 ** (number - (len(betas) - 1) / 2)
-            drawn = {
-                place * aside: intervals[beta]
-                for place, intervals in by_place.items()
-                if beta in intervals
-            }
-            style = schedule_style(f"{beta:g}") | {"marker": MARKERS[number]}
-            _intervals(ax, drawn, 1, label=method_name(f"{beta:g}"), **style)
-        ax.axhline(0, color="black", linewidth=1.2)
-        ax.set_xscale("log")
-        ax.set_xticks(places, [f"{place:g}" for place in places])
-        ax.xaxis.set_minor_locator(NullLocator())
-        if linear:
-            ax.set_yscale("symlog", linthresh=linear)
-            ax.yaxis.set_major_formatter("{x:,.0f}")
-        ax.set_title(name, fontsize="small")
-        ax.set_ylabel(label)
-    axes[-1].set_xlabel(x.replace("_", " "))
-    one_legend(figure, axes, ncols=2)
-    return figure
-
-
-def after_training(table: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Repeat the runs for everything that was done to their probabilities after training.
-
-    It is named in ``after``; the measure is that after it.
-    """
-    done = {
-        name: f"{measure}{ending}"
-        for ending, name in AFTER.items()
-        if f"{measure}{ending}" in table
-    }
-    return (
-        pd.concat(
-            [table.assign(after=name, **{measure: table[column]}) for name, column in done.items()]
-        )
-        if len(table)
-        else table
-    )
 
 
 def beside(frame: pd.DataFrame, *, xlabel: str, zero: bool = True, columns: int = 2) -> Figure:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
 from study.figures.style import not_run, panels, schedule_style
@@ -18,54 +17,6 @@ _CLASSES = (
     *("#a0703c", "#d0689f", "#777777", "#8a8a00", "#3a93c9"),
 )
 _OVERLAP = 0.95  # height of the tallest slice, in distances between two slices
-
-
-def feature_planes(table: pd.DataFrame) -> Figure:
-    """Draw two-dimensional features of test samples of the first seed.
-
-    There is a panel for each variant and schedule (GD-1 figure 1, GD-2 figure 1).
-
-    The number of a class stands at the median of the quarter of its samples that is farthest from
-    the origin, where the classes are apart.
-    """
-    if table.empty:
-        return not_run()
-    first = table[table["seed"] == table["seed"].min()]
-    figure, drawn = panels(
-        first,
-        ("variant", "schedule"),
-        height=2.4,
-        width=2.3,
-        xlabel="feature 1",
-        ylabel="feature 2",
-    )
-    for ax, runs in drawn:
-        if runs.empty:
-            ax.set_visible(False)
-            continue
-        x, y, classes = (np.array(runs["points"].iloc[0][name]) for name in ("x", "y", "label"))
-        distance = np.hypot(x, y)
-        for index in np.unique(classes):
-            own = classes == index
-            ax.scatter(x[own], y[own], color=_CLASSES[index % 10], s=7, alpha=0.6, linewidths=0)
-            outer = own & (distance >= np.quantile(distance[own], 0.75))
-            ax.text(
-                np.median(x[outer]),
-                np.median(y[outer]),
-                str(index),
-                ha="center",
-                va="center",
-                fontweight="bold",
-                fontsize="large",
-                path_effects=[withStroke(linewidth=3, foreground="white")],
-            )
-        ax.locator_params(nbins=3)
-        ticks = [tick for tick in ax.get_xticks() if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]
-        ax.set_xticks(
-            [tick for tick in ticks if tick or not ticks[0] < 0 < ticks[-1]]
-        )  # three would run into one another
-        ax.tick_params(labelsize="small", pad=1)
-    return figure
 
 
 def angle_slices(table: pd.DataFrame, edges: Sequence[float]) -> Figure:

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
-from statsmodels.stats.proportion import proportion_confint
 
 from gdlib.calibration import calibration_bins
 from study import figures, records, statistics, tables
@@ -168,45 +167,6 @@ class TestCurves:
         assert softmax.get_linestyle() != lm.get_linestyle()  # to be told apart without colour
         assert names(figure) == ["softmax", "LM, λ = 0.3"] and titles(figure) == ["a", "b"]
 
-    def test_a_panel_for_each_schedule_and_variant(self):
-        for draw in (figures.difficulty_groups, figures.single_samples, figures.feature_planes):
-            figure = draw(followed("ReLU"))
-            assert titles(figure) == SCHEDULES
-            figure.canvas.draw()
-        assert titles(figures.difficulty_groups(followed("ReLU", "tanh")))[:2] == [
-            "β = 0.1, ReLU",
-            "β = 0.1, tanh",
-        ]
-        assert titles(figures.feature_planes(followed("ReLU", "tanh")))[:2] == [
-            "ReLU, β = 0.1",
-            "ReLU, β = 5",
-        ]
-        assert names(figures.difficulty_groups(followed("ReLU"))) == [
-            "1 (hardest)",
-            "2",
-            "3",
-            "4",
-            "5 (easiest)",
-        ]
-
-    def test_the_number_of_a_class_stands_where_its_farthest_samples_are(self):
-        (ax, *_) = figures.feature_planes(followed("ReLU")).axes
-        middle = {text.get_text(): text.get_position() for text in ax.texts}
-        assert middle == {"0": (0.0, 0.0), "1": (2.0, 0.5)}
-
-    def test_schedules_are_compared_within_the_panels_of_the_easiest_and_the_hardest_fifth(self):
-        figure = figures.easiest_and_hardest(followed("ReLU"))
-        assert titles(figure) == ["easiest fifth", "hardest fifth"]
-        assert names(figure) == SCHEDULES
-        easiest, hardest = (ax.get_lines() for ax in figure.axes)
-        # the epoch 0 is not on the logarithmic axis
-        np.testing.assert_allclose(easiest[0].get_xydata(), [[1, 0.5], [2, 0.9]])
-        assert len(easiest) == len(hardest) == 3
-        first = pd.DataFrame(followed("ReLU").iloc[:1])
-        first["group_confidence"] = [[[0.1, 0.2, 0.3], [0, 0, 0], [0.5, 0.6, 0.7]]]
-        values = [ax.get_lines()[0].get_ydata() for ax in figures.easiest_and_hardest(first).axes]
-        np.testing.assert_allclose(values, [[0.6, 0.7], [0.2, 0.3]])
-
     def test_an_order_has_colours_that_can_be_read_on_white(self):
         for count in (1, 5, 12):
             colors = figures.order_colors(count)
@@ -220,28 +180,6 @@ class TestCurves:
 
 
 # --- outcomes against beta ---
-
-
-def test_differences_along_an_axis_have_a_line_a_beta_and_a_panel_each():
-    rows = [
-        {"activation": activation, "rate": rate, "seed": seed, "beta": beta, "setting": beta}
-        | {"errors": 100 + 10 * seed + sign * (1 - beta) * rate + seed * beta}
-        for activation, sign in (("ReLU", 1000), ("tanh", -1000))
-        for rate in (0.01, 0.1)
-        for beta in (1.0, 0.1, 0.5)
-        for seed in range(3)
-    ]
-    table = pd.DataFrame(rows)
-    figure = figures.along(table, "errors", x="rate", panel="activation", label="errors", linear=10)
-    assert titles(figure) == ["ReLU", "tanh"]
-    assert names(figure) == ["β = 0.5", "β = 0.1"]
-    (half, *_), (tenth, *_) = figure.axes[0].containers
-    np.testing.assert_allclose(half.get_ydata(), [5 - 0.5, 50 - 0.5])
-    np.testing.assert_allclose(tenth.get_ydata(), [9 - 0.9, 90 - 0.9])
-    assert tenth.get_color() == figures.beta_color(0.1)
-    assert titles(figures.along(table[:0], "errors", x="rate", panel="activation", label="")) == [
-        ""
-    ]
 
 
 def bins(seed: int) -> dict:
@@ -347,29 +285,6 @@ class TestAgainst:
         lengths = [np.ptp(segment[:, 1]) for segment in bars.get_segments()]
         assert lengths[0] == lengths[2] == 0 < lengths[1]
 
-    def test_a_line_for_everything_that_was_done_after_training(self):
-        table = runs(["plain", "other"])
-        table.loc[table["variant"] == "other", "test_ece_vector"] = np.nan
-        figure = figures.against(
-            figures.after_training(table, "test_ece"),
-            {"test_ece": ("ECE", 100, None)},
-            line="after",
-            panel="variant",
-        )
-        first, second = figure.axes
-        assert first.get_legend_handles_labels()[1] == [
-            "as trained",
-            "β link",
-            "temperature scaling",
-            "vector scaling",
-        ]
-        assert second.get_legend_handles_labels()[1] == [
-            "as trained",
-            "β link",
-            "temperature scaling",
-        ]
-        np.testing.assert_allclose(first.containers[1].lines[0].get_ydata(), [5.0, 5.0, 5.0])
-
     def test_another_axis_and_a_line_for_each_loss(self):
         rows = [
             {
@@ -452,71 +367,6 @@ class TestAgainst:
         assert [tick.get_text() for tick in ax.get_yticklabels()] == ["softmax", "ArcGrad"]
 
 
-class TestReliability:
-    def test_seeds_are_pooled_and_the_counts_are_of_one_test_set(self):
-        ax = figures.reliability_diagrams(runs()).axes[0]
-        each = [bins(seed) for seed in range(3)]
-        count = np.sum([columns["count"] for columns in each], axis=0)
-        right = np.sum(
-            [
-                np.array(columns["count"]) * np.nan_to_num(np.array(columns["accuracy"], float))
-                for columns in each
-            ],
-            axis=0,
-        )
-        found = count > 0
-        np.testing.assert_allclose(
-            [bar.get_height() for bar in ax.containers[0]], (right / np.maximum(count, 1))[found]
-        )
-        (steps,) = [patch for patch in ax.patches if patch.get_label() == "share of the images"]
-        np.testing.assert_allclose(steps.get_data().values, count / count.sum())
-        (bars,) = ax.containers[-1].lines[2]
-        low, high = proportion_confint(right[found] / 3, count[found] / 3, method="wilson")
-        np.testing.assert_allclose(
-            [segment[:, 1] for segment in bars.get_segments()], np.stack([low, high], 1), atol=1e-12
-        )
-        assert [text.get_text() for text in ax.texts] == ["ECE 11.0 %"]
-
-    def test_a_setting_that_is_missing_leaves_its_place_empty(self):
-        table = runs(["plain", "other"])
-        table = table[(table["variant"] == "plain") | (table["schedule"] == "20")]
-        figure = figures.reliability_diagrams(table[table["schedule"].isin(["20", "0.1"])])
-        assert [ax.get_visible() for ax in figure.axes] == [True, True, True, False]
-
-    def test_accuracy_against_calibration_has_one_mark_for_a_loss_in_all_panels(self):
-        rows = [
-            {"variant": variant, "schedule": loss, "seed": seed, "test_ece": ece + 0.01 * seed}
-            | {"test_accuracy": accuracy, "overconfidence": over}
-            for variant in ("a", "b")
-            for loss, accuracy, ece, over in (
-                ("softmax", 0.57, 0.02, 0.02),
-                ("lm 0.3", 0.6, 0.04, -0.04),
-            )
-            for seed in (0, 1)
-            if (variant, loss) != ("b", "softmax")
-        ]
-        figure = figures.accuracy_against_calibration(pd.DataFrame(rows))
-        softmax, lm = (container[0] for container in figure.axes[0].containers)
-        np.testing.assert_allclose(
-            [*softmax.get_xydata(), *lm.get_xydata()], [[2.5, 57.0], [4.5, 60.0]]
-        )
-        assert softmax.get_markerfacecolor() == softmax.get_color()  # over-confident: filled
-        assert lm.get_markerfacecolor() == "white" and softmax.get_marker() != lm.get_marker()
-        marks = [
-            {
-                line.get_label(): line.get_marker()
-                for line in ax.lines
-                if not line.get_label().startswith("_")
-            }
-            for ax in figure.axes
-        ]
-        assert (
-            list(marks[1]) == ["LM, λ = 0.3"]
-            and marks[1].items() <= marks[0].items()
-            and len(names(figure)) == 2
-        )
-
-
 def test_slices_of_angles_are_shares_with_their_median():
     rows = [
         {
@@ -553,10 +403,50 @@ def test_slices_of_angles_are_shares_with_their_median():
 def test_without_runs_a_figure_says_so():
     empty = pd.DataFrame()
     for figure in (
-        figures.against(figures.after_training(empty, "test_ece"), OUTCOMES),
-        figures.reliability_diagrams(empty),
+        figures.against(empty, OUTCOMES),
         figures.curves(empty, "test_accuracy", ylabel=""),
         figures.angle_slices(empty, []),
         figures.beside(tables.leads(empty, "x", "1"), xlabel=""),
     ):
         assert [text.get_text() for text in figure.axes[0].texts] == ["not run yet"]
+
+
+# --- differences, a row for each variant ---
+
+
+def differences(*betas: float) -> pd.DataFrame:
+    """Two variants: the first is ahead, the second not measurably."""
+    return pd.DataFrame(
+        {"variant": variant, "beta": beta, "difference": 0.01, "low": low, "high": 0.02}
+        for variant, low in (("ReLU", 0.005), ("tanh", -0.005))
+        for beta in betas
+    )
+
+
+class TestDots:
+    def test_the_name_of_a_variant_stands_above_its_dots(self):
+        figure = figures.dots(differences(0.1, 5.0), xlabel="points", scale=100)
+        (axes,) = figure.axes
+        heights = {text.get_text(): text.xy[1] for text in axes.texts}
+        dots = [bar.lines[0].get_ydata()[0] for bar in axes.containers]
+        above, below = sorted(dots)[:2], sorted(dots)[2:]
+        assert heights["ReLU"] < min(above) < max(above) < heights["tanh"] < min(below)
+        assert names(figure) == ["β = 5", "β = 0.1"]
+
+    def test_it_is_pale_where_the_interval_includes_0(self):
+        (axes,) = figures.dots(differences(0.1), xlabel="points", scale=100).axes
+        ahead, level = (bar.lines[0] for bar in axes.containers)
+        assert (ahead.get_xdata()[0], ahead.get_alpha(), level.get_alpha()) == (1, 1, figures.PALE)
+
+    def test_ends_that_are_close_have_labels_that_are_not(self):
+        _, axes = plt.subplots()
+        colors = {"a": "#111111", "b": "#222222", "c": "#333333"}
+        for height, color in zip((0.97, 0.98, 0.99), colors.values(), strict=True):
+            axes.plot([0, 1], [0, height], color=color)
+        axes.plot([0, 1], [0, 0.5], color="#444444")  # has no name
+        axes.set_ylim(0, 1)
+        figures.label_ends(axes, colors)
+        found = {text.get_text(): text.xy for text in axes.texts}
+        assert set(found) == set(colors) and all(x == 1 for x, _ in found.values())
+        heights = [found[name][1] for name in "abc"]
+        assert np.diff(heights).min() > 0.08 and heights[-1] <= 1
