@@ -291,8 +291,8 @@ class Claim:
                 _heading(rows["method"]): side(""),
                 _heading(rows["method_than"]): side("_than"),
                 "training accuracy": [
-                    f"{100 * a:.1f}, {100 * b:.1f}"
-                    for a, b in zip(rows["trained"], rows["trained_than"], strict=True)
+                    ", ".join(f"{100 * one:.1f}" for one in both if not np.isnan(one))
+                    for both in zip(rows["trained"], rows["trained_than"], strict=True)
                 ],
                 "difference [95 %]": [
                     f"<b>{text}</b>" if p < 0.001 else text
@@ -312,10 +312,10 @@ class Claim:
         return f"{np.median(effects):+.4g}{ends}"
 
     def _repr_html_(self) -> str:
-        head = f"{self.sentence}: <b>{self.word}</b>"
-        printed = f" {self.paper}: {self.printed()}." if self.papers else f" {self.paper}."
+        said = "" if self.paper == "ours" else f" {self.paper}"
+        printed = f": {self.printed()}" if self.papers else ""
         body = self.table().to_html(index=False, border=0, escape=False, na_rep="–")
-        return f"<p>{head}.{printed}</p>{body}"
+        return f"<p>{self.sentence}: <b>{self.word}</b>.{said}{printed}{'.' * bool(said)}</p>{body}"
 
 
 def claim(

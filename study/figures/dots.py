@@ -38,7 +38,7 @@ def rows(
     high = _NAME + dot * dots + _BELOW
     figure, axes = plt.subplots(figsize=(6.6, high * len(names) + 0.6))
     for row, name in enumerate(names):
-        axes.annotate(
+        above = axes.annotate(
             name,
             (0, row - 0.5 + _NAME / 2 / high),
             xycoords=axes.get_yaxis_transform(),
@@ -48,6 +48,7 @@ def rows(
             fontsize="small",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
+        above.set_in_layout(False)  # a long one makes its axes no narrower
         if row:
             axes.axhline(row - 0.5, color="0.8", linewidth=0.6, zorder=0)
     axes.set(yticks=[], ylim=(len(names) - 0.5, -0.5))
