@@ -302,7 +302,9 @@ class LSoftmaxLoss(AnnealedLoss):
         super().__init__(annealing, weight, ignore_index, reduction, label_smoothing)
         self.margin = margin
 
-    def forward(self, input: Tensor, target: Tensor, norms: Tensor) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, input: Tensor, target: Tensor, norms: Tensor
+    ) -> Tensor:
         r"""Compute the loss of a batch from its logits and its labels.
 
         Args:

@@ -40,7 +40,9 @@ class CenterLoss(Loss):
     ) -> None:
         super().__init__(weight, ignore_index, reduction)
 
-    def forward(self, input: Tensor, target: Tensor, centers: Tensor) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, input: Tensor, target: Tensor, centers: Tensor
+    ) -> Tensor:
         """Compute the loss of a batch.
 
         Args:
