@@ -1,10 +1,10 @@
-# An image in which a job of a campaign runs, for clusters that share no folder; the page "More machines" says how.
+# An image in which a job of a campaign runs, for clusters that share no folder; the page "Run it yourself" says how.
 #
 #   docker build -t gdlib --build-arg COMMIT=$(git rev-parse --short=12 HEAD) .
-#   docker run --rm gdlib python -m study.campaign run quick train-seed0
+#   docker run --rm gdlib python -m study.campaign run quick samples-seed0
 #
 # PIP_EXTRA_INDEX_URL, as a build argument, names an index with PyTorch's builds for CPUs, which are smaller; PLUGINS are further packages,
-# such as Snakemake's plugin for the storage that brings the records back.
+# such as Snakemake's plugin for the storage that brings the results back.
 # BASE takes the place of the base image, by its digest for instance: --build-arg BASE=python:3.11-slim@sha256:...
 ARG BASE=python:3.11-slim
 FROM ${BASE}
@@ -16,7 +16,7 @@ COPY gdlib gdlib
 RUN python -m pip install --no-cache-dir --disable-pip-version-check -c constraints.txt -e ".[workflow]" ${PLUGINS}
 COPY . .
 
-# where the Snakefile finds the project, whatever folder it runs in; one thread for each process; the commit, for the records
+# where the Snakefile finds the project, whatever folder it runs in; one thread for each process; the commit, for the results
 ARG COMMIT
 ENV GDLIB_PROJECT=/project PYTHONPATH=/project OMP_NUM_THREADS=1 GDLIB_COMMIT=${COMMIT}
 

@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c '
 	2>/dev/null && { echo $$p; break; }; done)
 
 CAMPAIGN ?= quick
-# which jobs of it, by name or pattern; and whether they are trained anew, beside the records
+# which jobs of it, by name or pattern; and whether they are trained anew, beside the tables
 ONLY ?=
 FRESH ?=
 override FRESH := $(filter-out 0 no No false False off Off,$(FRESH))

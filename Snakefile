@@ -1,12 +1,12 @@
-# A campaign becomes papermill jobs, and each job writes one record, below build/results:
+# A campaign becomes papermill jobs, and each job writes one file, below build/results:
 #
 #   snakemake --cores 2 --config campaign=mnist
 #
-# Which jobs run is decided in study/campaign, by the tables and the records alone: a job runs if what
+# Which jobs run is decided in study/campaign, by the tables and the files of jobs alone: a job runs if what
 # it measures is in neither, or is not what was planned. File times and Snakemake's own notes play no part, so that a
 # fresh clone runs nothing again. Names are letters, digits, dots, hyphens and underscores before
 # they reach a shell. The files under done/ are of one invocation, so that two at a time do not
-# meet. Where no folder is shared (--config collect=true), they are the records once more, declared
+# meet. Where no folder is shared (--config collect=true), they are the files of the jobs once more, declared
 # as outputs, so that a storage plugin brings them back.
 import math
 import os

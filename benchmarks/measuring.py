@@ -271,7 +271,9 @@ def finish(
         print(f"  {row}")
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     environment = provenance.environment(torch.device("cpu" if device == "cpu" else "cuda"))
-    environment |= {"precision": precision}
+    packages = ("torch", "numpy", "scikit-learn", "pandas")
+    environment["versions"] = {package: environment.pop(package) for package in packages}
+    environment |= {"device": environment.pop("hardware"), "precision": precision}
     environment |= {"cores": os.cpu_count(), "load": load, "processor": processor()}
     where = f"{environment['platform']}, {environment['processor']}, {device}"
     print(f"  torch {torch.__version__}, {where}, {environment['threads']} thread, load {load}")

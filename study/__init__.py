@@ -1,7 +1,4 @@
-"""The reproduction: experiments, data, records, claims.
-
-What the records say of the papers' claims is here too. Nothing in gdlib imports it.
-"""
+"""What the pages of the book share: data, networks, measures, results, comparisons, figures."""
 
 from pathlib import Path
 

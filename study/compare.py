@@ -1,6 +1,6 @@
 """Compare two methods in every variant, by the rules of this book.
 
-The rules, written on 28 November 2026, when every record of 27 November was known:
+The rules, written on 28 November 2026, when every run of 27 November was known:
 
 1. A run is one seed. Tables and flowers get numbers; ten partitions of 150 flowers get no word.
 2. One comparison a claim, with its date; a dagger where a deciding run was known. Side comparisons
@@ -291,8 +291,8 @@ class Claim:
                 _heading(rows["method"]): side(""),
                 _heading(rows["method_than"]): side("_than"),
                 "training accuracy": [
-                    f"{100 * a:.1f}, {100 * b:.1f}"
-                    for a, b in zip(rows["trained"], rows["trained_than"], strict=True)
+                    ", ".join(f"{100 * one:.1f}" for one in both if not np.isnan(one))
+                    for both in zip(rows["trained"], rows["trained_than"], strict=True)
                 ],
                 "difference [95 %]": [
                     f"<b>{text}</b>" if p < 0.001 else text
@@ -306,15 +306,16 @@ class Claim:
         """Write the papers' own differences: their median, and their range where there are more."""
         if not self.papers:
             return ""
-        effects = self.factor * np.array(self.papers)
-        ends = f" ({effects.min():+.4g} to {effects.max():+.4g})" if len(effects) > 1 else ""
+        effects = (self.factor * np.array(self.papers)).round(4)
+        several = effects.max() > effects.min()
+        ends = f" ({effects.min():+.3g} to {effects.max():+.3g})" if several else ""
         return f"{np.median(effects):+.4g}{ends}"
 
     def _repr_html_(self) -> str:
-        head = f"{self.sentence}: <b>{self.word}</b>"
-        printed = f" {self.paper}: {self.printed()}." if self.papers else f" {self.paper}."
+        said = "" if self.paper == "ours" else f" {self.paper}"
+        printed = f": {self.printed()}" if self.papers else ""
         body = self.table().to_html(index=False, border=0, escape=False, na_rep="–")
-        return f"<p>{head}.{printed}</p>{body}"
+        return f"<p>{self.sentence}: <b>{self.word}</b>.{said}{printed}{'.' * bool(said)}</p>{body}"
 
 
 def claim(

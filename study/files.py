@@ -68,7 +68,7 @@ def plain(value: Any, digits: int = DIGITS) -> Any:
         return plain(value.tolist(), digits)
     if isinstance(value, Iterable):
         return [plain(item, digits) for item in value]
-    raise TypeError(f"a record cannot hold a {type(value).__name__}")
+    raise TypeError(f"a table cannot hold a {type(value).__name__}")
 
 
 @contextmanager

@@ -42,24 +42,24 @@ def sentences() -> list[str]:
     error = np.sqrt(((away["measured"] - away["predicted"]) ** 2).mean())
     calibrated = outcomes.calibrated(cells, VARIANT)
     large = runs[runs["model"].eq("resnet18")]
-    lines = [
-        "β adds log β to the true logit of the cross-entropy. By a known formula that changes how "
-        "sure a network is, and hardly how often it is right.",
-        f"On CIFAR-10 and CIFAR-100, a small network with a β from 0.01 to 1 is within "
-        f"{below.abs().max():.1f} points of the cross-entropy. β = 5 costs {five.min():.1f} to "
-        f"{five.max():.1f} points of top-1 accuracy and gains {top5.min():.1f} to {top5.max():.1f} "
-        f"of top-5 on CIFAR-100; β = 20 costs {twenty.min():.1f} to {twenty.max():.1f}, on "
-        "networks that have then fitted less.",
-        f"Over-confidence is that formula plus what the network over-fits, to within {error:.0f} "
-        f"points. So the β that calibrates was anything from {calibrated.min():.1f} to "
-        f"{calibrated.max():.0f}; a fitted temperature does better almost everywhere and costs no "
-        "accuracy.",
-        "What a small β gains on MNIST is mostly speed, which ten times the learning rate gives as "
-        "well.",
-        "None of the papers' gains in top-1 accuracy on CIFAR was reproduced, on small networks of "
-        f"12 to 40 epochs{' and a ResNet18 of 30' if len(large) else ''}.",
+    also = " and a ResNet18 of 30" if len(large) else ""
+    return [
+        "**β changes how sure a network is, and hardly how often it is right.** It adds log β to "
+        "the true logit of the cross-entropy; a known formula says what that does to confidence.",
+        "**Accuracy:** on CIFAR-10 and CIFAR-100, a small network with a β from 0.01 to 1 is "
+        f"within {below.abs().max():.1f} points of the cross-entropy. β = 5 costs "
+        f"{five.min():.1f} to {five.max():.1f} points of top-1 accuracy and gains "
+        f"{top5.min():.1f} to {top5.max():.1f} of top-5 on CIFAR-100; β = 20 costs "
+        f"{twenty.min():.1f} to {twenty.max():.1f}, on networks that have then fitted less.",
+        "**Over-confidence** is that formula plus what the network over-fits, to within "
+        f"{error:.0f} points. So the β that calibrates was anything from {calibrated.min():.1f} "
+        f"to {calibrated.max():.0f}; a fitted temperature does better almost everywhere and costs "
+        "no accuracy.",
+        "**Speed** is most of what a small β gains on MNIST; ten times the learning rate gives it "
+        "as well.",
+        "**None of the papers' gains** in top-1 accuracy on CIFAR was reproduced, on small "
+        f"networks of 12 to 40 epochs{also}.",
     ]
-    return lines
 
 
 def readme() -> str:

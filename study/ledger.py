@@ -15,6 +15,8 @@ from study.compare import Claim, Side, claim
 from study.compare import compare as compare
 
 NO_WORD = "no word"
+LINE = 45
+"""Characters of an answer in the ledger's table."""
 
 
 @functools.cache
@@ -31,8 +33,9 @@ def runs_of(entry: Mapping[str, Any]) -> pd.DataFrame:
     return runs.query(where, engine="python") if where else runs
 
 
+@functools.cache
 def decide(name: str) -> Claim:
-    """Decide a claim of the list.
+    """Decide a claim of the list by its one comparison.
 
     Example:
         >>> decide("E3").word
@@ -102,21 +105,29 @@ def page_of(name: str) -> str:
 
 
 def table() -> pd.DataFrame:
-    """List the claims that were asked of runs, a row each, as MyST.
+    """List the claims that were asked of runs: a row each as MyST, those of this book last.
 
-    Of a claim with several variants the differences go from the smallest to the largest.
+    Of a claim with several variants the differences go from the smallest to the largest. An answer
+    that is too long for a line counts the variants; the claim's page names them.
     """
     rows = []
-    for name, entry in entries().items():
-        row = {"": name, "claim": entry["claim"], "where": entry["paper"]}
+    for name, entry in sorted(entries().items(), key=lambda one: one[0].startswith("B")):
+        row = {"": f"{{ref}}`{name} <{page_of(name)}>`", "claim": entry["claim"]}
         if "compare" in entry:
             decided = decide(name)
             row |= {"the papers": decided.printed(), "here": _differences(decided)}
-            row |= {"answer": decided.word}
+            row |= {"answer": decided.word if len(decided.word) <= LINE else _counted(decided)}
         else:
             row |= {"the papers": "", "here": "", "answer": NO_WORD}
-        rows.append(row | {"page": f"{{ref}}`→ <{page_of(name)}>`"})
+        rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _counted(decided: Claim) -> str:
+    """Count the variants of each word."""
+    words = decided.comparison["word"].value_counts(sort=False)
+    counted = ", ".join(f"{word} in {count}" for word, count in words.items())
+    return counted + "†" * decided.known
 
 
 def _differences(decided: Claim) -> str:

@@ -42,7 +42,6 @@ class Kind:
     numbers: tuple[Number, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the module
     with_features: bool = False
-    keeps_state: bool = False  # from step to step, so that a step cannot be recorded and replayed
 
 
 _BETA = Number("beta", "beta", "β", Positive)
@@ -67,7 +66,9 @@ LOSSES: Mapping[str, Kind] = {
         "CrossEntropyLoss", "super-symmetry", "#999933", ":", "LM", head="super-symmetric"
     ),
     "hinge": Kind("MultiClassHingeLoss", "hinge", "#8c564b", ":", "LM"),
-    "modified": Kind("ModifiedCrossEntropyLoss", "modified loss", "#009e73", "-.", "LM"),
+    "modified": Kind(
+        "SoftMarginLoss", "modified loss", "#009e73", "-.", "LM", options={"margin": 1.0}
+    ),
     "gd": Kind("GDCrossEntropyLoss", "gradient decay", "#000000", "-", "GD", numbers=(_BETA,)),
     "class-beta": Kind(
         "GDCrossEntropyLoss",
@@ -140,7 +141,6 @@ LOSSES: Mapping[str, Kind] = {
         "AG, GD",
         numbers=(_FACTOR,),
         with_features=True,
-        keeps_state=True,
     ),
     "l-softmax": Kind(
         "LSoftmaxLoss",
@@ -150,7 +150,6 @@ LOSSES: Mapping[str, Kind] = {
         "LM",
         head="normed",
         numbers=(_MULTIPLE,),
-        keeps_state=True,
     ),
     "a-softmax": Kind(
         "SphereFaceLoss",
@@ -161,7 +160,6 @@ LOSSES: Mapping[str, Kind] = {
         head="cosine",
         numbers=(_MULTIPLE,),
         with_features=True,
-        keeps_state=True,
     ),
     "lgm": Kind(
         "GaussianMixtureLoss",
@@ -175,7 +173,7 @@ LOSSES: Mapping[str, Kind] = {
     "arcface": Kind(
         "ArcFaceLoss", "ArcFace", "#aa4499", ":", "AG", head="cosine", numbers=(_SCALE, _MARGIN)
     ),
-    "adacos": Kind("AdaCosLoss", "AdaCos", "#b8860b", "-.", "AG", head="cosine", keeps_state=True),
+    "adacos": Kind("AdaCosLoss", "AdaCos", "#b8860b", "-.", "AG", head="cosine"),
     "guarded-adacos": Kind(
         "AdaCosLoss",
         "AdaCos",
@@ -184,7 +182,6 @@ LOSSES: Mapping[str, Kind] = {
         "AG",
         head="cosine",
         numbers=(_SMALLEST,),
-        keeps_state=True,
     ),
     "arcgrad": Kind(
         "ArcGradLoss", "ArcGrad", "#332288", "-", "AG", head="cosine", numbers=(_SCALE,)

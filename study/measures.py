@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gdlib import calibration, models
-from gdlib.functional import margin_bias
 from study import data
 
 _CONFIDENCE_EDGES = [edge / 20 for edge in range(21)]
@@ -46,6 +45,36 @@ def scores(logits: Tensor, labels: Tensor, name: str) -> dict[str, Tensor]:
         among = (logits.topk(5, 2).indices == labels[None, :, None]).any(2)
         measured[f"{name}_top5_accuracy"] = among.double().mean(1)
     return measured
+
+
+def margin_bias(input: Tensor, target: Tensor) -> Tensor:
+    r"""Compute the bias that the cross-entropy adds to the margin of a sample.
+
+    .. math::
+
+        \hat\rho = \log \sum_{i \neq c} e^{z_i - z_{c^*}}, \qquad c^* = \arg\max_{i \neq c} z_i,
+        \qquad 0 \le \hat\rho \le \log(C - 1)
+
+    With it :math:`-\log p_c = \mathrm{softplus}(z_{c^*} - z_c + \hat\rho)`. It is largest where all
+    wrong logits are alike.
+
+    Args:
+        input: logits ``[N, C]`` of at least two classes.
+        target: class indices ``[N]``.
+
+    Returns:
+        The bias of every sample, ``[N]``.
+
+    Example:
+        >>> margin_bias(torch.tensor([[5.0, 1.0, 1.0, -50.0]]), torch.tensor([0]))  # log(1 + 1 + 0)
+        tensor([0.6931])
+
+    References:
+        *Large Margin In Softmax Cross-Entropy Loss*, eq. 4-7 and figure 3.
+    """
+    # finite in the place of the true class, so that masked ones have a bias too
+    wrong = input.scatter(1, target.unsqueeze(1), torch.finfo(input.dtype).min / 4)
+    return torch.logsumexp(wrong - wrong.amax(1, keepdim=True), 1)
 
 
 def true_class_probability(logits: Tensor, labels: Tensor) -> Tensor:
@@ -340,7 +369,7 @@ def conflict_summaries(confidences: Tensor, conflict: Tensor) -> list[dict[str, 
 def confidence_summaries(
     confidences: Tensor, seeds: Sequence[int], betas: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """Summarise the confidences of a stack ``[R, E, N]`` for the records of its runs.
+    """Summarise the confidences of a stack ``[R, E, N]`` for the rows of its runs.
 
     They were taken after 0 to E - 1 epochs.
 

@@ -1,7 +1,7 @@
 """What a run is trained with: a loss with its numbers, or gradient decay with a β and its schedule.
 
 It is one value, a :class:`Method`. Every text that names one is read here, and nowhere else: the
-label of a record, a method of a claim file, a row of a paper's table.
+label of a run, a row of a paper's table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from study.losses import LOSSES, Kind
 from study.losses import parse as parse_loss
@@ -30,22 +30,17 @@ _SOFTMAX = "softmax"
 _GRADIENT_DECAY = "gd"
 
 
-@functools.total_ordering
 @dataclass(frozen=True)
 class Method:
     """What a run is trained with.
 
-    Softmax is gradient decay with β = 1, and equal to it, whatever the two are called. A loss
-    without the numbers that it has stands for all of them: :meth:`includes` tells.
-
-    Methods are sorted as the tables of the book show them: constant β from the largest to the
-    smallest, then warm-ups, then the other losses in the order of their table.
+    Softmax is gradient decay with β = 1, and equal to it, whatever the two are called.
 
     Example:
         >>> Method.parse("0.1") == Method.of_beta(0.1), Method.parse("softmax") == Method.of_beta(1)
         (True, True)
-        >>> [str(one) for one in sorted(map(Method.parse, ["lm 0.3", "0.1", "warm-up 0.1→1", "5"]))]
-        ['β = 5', 'β = 0.1', 'warm-up 0.1→1', 'LM, λ = 0.3']
+        >>> [str(Method.parse(label)) for label in ("lm 0.3", "0.1", "warm-up 0.1→1")]
+        ['LM, λ = 0.3', 'β = 0.1', 'warm-up 0.1→1']
     """
 
     loss: str
@@ -53,13 +48,11 @@ class Method:
     numbers: tuple[float, ...] = ()
     """Those of the loss; β, or those of its schedule."""
     schedule: Schedule = "constant"
-    temperature: float | None = None
-    """τ, where it is varied."""
     written: str = field(default="", compare=False)
-    """The label of its record, where that is not the usual one: softmax, or gd 0.1."""
+    """Its label, where that is not the usual one: softmax, or gd 0.1."""
 
     @classmethod
-    def of_beta(cls, beta: float, temperature: float | None = None) -> Method:
+    def of_beta(cls, beta: float) -> Method:
         """Make the method of a constant β.
 
         Raises:
@@ -67,7 +60,7 @@ class Method:
         """
         if not beta > 0:
             raise ValueError(f"β must be larger than 0; got {beta}")
-        return cls(_GRADIENT_DECAY, (float(beta),), temperature=temperature)
+        return cls(_GRADIENT_DECAY, (float(beta),))
 
     @classmethod
     def parse(cls, value: Method | float | str) -> Method:
@@ -78,7 +71,7 @@ class Method:
 
         Example:
             >>> Method.parse("warm-up 0.1→1")
-            Method(loss='gd', numbers=(0.1, 1.0), schedule='warm-up', temperature=None, written='')
+            Method(loss='gd', numbers=(0.1, 1.0), schedule='warm-up', written='')
             >>> Method.parse("lm 0.3").numbers, Method.parse("lm").numbers
             ((0.3,), ())
         """
@@ -94,21 +87,6 @@ class Method:
         except ValueError:
             return None
 
-    @classmethod
-    def of_run(cls, run: Mapping[str, Any]) -> Method:
-        """Read the method of a run from what its record knows it by.
-
-        That is the label of its schedule and its β, or the loss of its job.
-        """
-        loss = run.get("loss")
-        if not isinstance(loss, str):
-            loss = _GRADIENT_DECAY  # an old record, of gradient decay alone
-        label = run.get("schedule")
-        method = cls.parse(label if isinstance(label, str) else loss)
-        beta = run.get("beta")
-        constant = loss == _GRADIENT_DECAY and method.beta is not None
-        return cls.of_beta(beta) if constant and isinstance(beta, int | float) else method
-
     @property
     def kind(self) -> Kind:
         """The row of its loss in the table."""
@@ -116,7 +94,7 @@ class Method:
 
     @property
     def label(self) -> str:
-        """The label of its records; :meth:`parse` reads it.
+        """The label of its runs; :meth:`parse` reads it.
 
         Example:
             >>> Method.of_beta(0.1).label, Method("lm", (0.3,)).label
@@ -138,43 +116,14 @@ class Method:
             return None
         return self.numbers[0] if self.numbers else None
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is β = 1, the plain cross-entropy."""
-        return self.beta == 1.0
-
-    def at(self, temperature: float) -> Method:
-        """Name the temperature beside it."""
-        return replace(self, temperature=float(temperature))
-
-    def includes(self, other: Method) -> bool:
-        """Tell if it is the other, or its loss without the numbers."""
-        any_numbers = not self.numbers and self.schedule == other.schedule
-        return self == other or (any_numbers and self.loss == other.loss)
-
-    def __lt__(self, other: object) -> bool:
-        if not isinstance(other, Method):
-            return NotImplemented
-        return self._place < other._place
-
-    @property
-    def _place(self) -> tuple[Any, ...]:
-        temperature = -1.0 if self.temperature is None else self.temperature
-        if self.beta is not None:
-            return 0, -self.beta, (), temperature
-        if self.loss == _GRADIENT_DECAY:
-            return (1 if self.schedule == "warm-up" else 2), 0, self.numbers, temperature
-        return 3, list(LOSSES).index(self.loss), self.numbers, temperature
-
     def __str__(self) -> str:
         """Name it for a sentence.
 
         Example:
-            >>> str(Method.of_beta(0.01, 2)), str(Method.parse("arcface 20 0.1"))
-            ('β = 0.01 with τ = 2', 'ArcFace, s = 20, m = 0.1')
+            >>> str(Method.of_beta(0.01)), str(Method.parse("arcface 20 0.1"))
+            ('β = 0.01', 'ArcFace, s = 20, m = 0.1')
         """
-        with_temperature = "" if self.temperature is None else f" with τ = {self.temperature:g}"
-        return f"{self._name}{with_temperature}"
+        return self._name
 
     @property
     def _name(self) -> str:

@@ -24,7 +24,6 @@ _MODULES: Mapping[str, Callable[..., nn.Module]] = {
     "GaussianMixtureLoss": losses.GaussianMixtureLoss,
     "GeneralizedCrossEntropyLoss": losses.GeneralizedCrossEntropyLoss,
     "LargeMarginLoss": losses.LargeMarginLoss,
-    "ModifiedCrossEntropyLoss": losses.ModifiedCrossEntropyLoss,
     "MultiClassHingeLoss": losses.MultiClassHingeLoss,
     "NegativeProbabilityLoss": losses.NegativeProbabilityLoss,
     "Poly1CrossEntropyLoss": losses.Poly1CrossEntropyLoss,

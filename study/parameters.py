@@ -68,6 +68,7 @@ VALUES: Mapping[str, Any] = {
     ],
     "normalization": _one_of(data.NORMALIZATIONS),
     "validation_size": Annotated[int, Field(ge=1, le=10**7)],
+    "subset": Annotated[int, Field(ge=0, le=10**7)],
     "imbalance": Annotated[float, Field(ge=1, le=1e6)],
     "labels": _one_of(data.LABELS),
     "label_noise": Annotated[float, Field(ge=0, lt=1)],
@@ -91,7 +92,7 @@ VALUES: Mapping[str, Any] = {
     "learning_rate": Annotated[float, Field(gt=0, le=1000)],
     "momentum": Annotated[float, Field(ge=0, lt=1)],
     "weight_decay": Annotated[float, Field(ge=0, le=1000)],
-    "repetitions": Annotated[int, Field(gt=0, le=1000)],
+    "turns": Annotated[int, Field(gt=0, le=1000)],
     "device": Literal["cpu", "cuda", "auto"],
     "record": Annotated[str, Field(max_length=4000)],
     "checkpoint_dir": Annotated[str, Field(max_length=4000)],
@@ -174,6 +175,8 @@ def _model(page: str) -> Any:
         parameter.name: (VALUES[parameter.name], parameter.default)
         for parameter in offered(page).values()
     }
+    if "model" in fields and fields["model"][1] == "mlp":  # a page that has perceptrons too
+        fields["model"] = (_one_of(("mlp", *networks.IMAGE_NETWORKS)), "mlp")
     return create_model(page, __config__=ConfigDict(extra="forbid", strict=True), **fields)
 
 

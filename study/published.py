@@ -16,7 +16,7 @@ import pandas as pd
 from study import ROOT
 from study.methods import Method
 
-# The tables' names in those of the records.
+# The tables' names in those of the results.
 METRICS = {
     "top1_accuracy": ("test_accuracy", 0.01),
     "accuracy": ("test_accuracy", 0.01),
@@ -111,7 +111,7 @@ def table(paper: str, number: int | str) -> pd.DataFrame:
 def printed() -> pd.DataFrame:
     """List every number that the papers print for a method that a run of the book can have.
 
-    Names and units are those of the records. The columns are ``paper``, ``dataset``, ``condition``
+    Names and units are those of the results. The columns are ``paper``, ``dataset``, ``condition``
     (fewer samples, wrong labels or fewer epochs, in words), ``epochs`` (0 where they are the usual
     ones), ``model``, ``method``, ``metric`` (such as ``test_ece``), ``value`` (accuracies as
     shares) and ``source`` (such as ``AG, Table I``).
@@ -152,7 +152,7 @@ def printed() -> pd.DataFrame:
 def method(row: Mapping[Any, Any]) -> tuple[Method | None, str]:
     """Tell what a row of a table was trained with, and what was done afterwards.
 
-    Both are named as the metrics of the records say it; "afterwards" is after training.
+    Both are named as the metrics of the results say it; "afterwards" is after training.
     """
     name = str(row["method"])
     if name in POST_HOC:

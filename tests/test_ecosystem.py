@@ -1,4 +1,4 @@
-"""The recipes of the page about other libraries, as they stand there.
+"""The recipes for other libraries on the page "Use the loss", as they stand there.
 
 Each needs its library and is skipped elsewhere: `make ecosystem` has them all.
 """
@@ -20,7 +20,7 @@ from gdlib.calibration import expected_calibration_error
 from gdlib.functional import gd_cross_entropy
 from gdlib.schedules import LinearWarmup
 
-PAGE = Path(__file__).resolve().parents[1] / "book" / "ecosystem.md"
+PAGE = Path(__file__).resolve().parents[1] / "book" / "use-the-loss.md"
 
 # what the libraries warn of in their own or their dependencies' code
 pytestmark = pytest.mark.filterwarnings("default")

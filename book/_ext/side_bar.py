@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from sphinx.application import Sphinx
 
-FOLDED = "Why", "Re-run", "Reference"  # closed unless one of their pages is shown
+FOLDED = "Why", "Reference"  # closed unless one of their pages is shown
 
 
 def fold(contents: str) -> str:

@@ -117,12 +117,17 @@ def labelled(table: str) -> str:
     for found in soup.select("table.dataframe"):
         found["class"] = ["dataframe", "stacked"]
         heads = [
-            [cell.get_text().strip() for cell in row.find_all("th")]
+            [
+                text
+                for cell in row.find_all("th")
+                for text in [cell.get_text().strip()] * int(cell.get("colspan", 1))
+            ]
             for row in found.select("thead tr")
         ]
         labels = [" ".join(filter(None, column)) for column in zip_longest(*heads, fillvalue="")]
         for row in found.select("tbody tr"):
-            for cell, label in zip(row.find_all(["th", "td"]), labels, strict=False):
+            cells = row.find_all(["th", "td"])  # without those that reach down from a row above
+            for cell, label in zip(reversed(cells), reversed(labels), strict=False):
                 cell["data-label"] = label
         for cell in found.select("thead th"):
             if not cell.get_text().strip():

@@ -2,7 +2,9 @@ r"""Losses as pure functions of tensors: all the mathematics of the losses is in
 
 Every function follows the conventions of :func:`torch.nn.functional.cross_entropy`: the class
 dimension is the second one (the first, if there is only one), the target holds class indices or
-class probabilities, and ``reduction`` is the last thing that happens.
+class probabilities, and ``reduction`` is the last thing that happens. Types, shapes, options and
+errors, the same for all, are described once, at :func:`gd_cross_entropy`; the bounds of a number
+are at its function. A tensor in the third place goes by keyword: PyTorch has class weights there.
 
 Notation: :math:`z` are the logits, :math:`c` is the true class, :math:`p = \mathrm{softmax}(z)`,
 :math:`\ell = -\log p_c`.
@@ -10,12 +12,10 @@ Notation: :math:`z` are the logits, :math:`c` is the true class, :math:`p = \mat
 
 from gdlib.functional._arguments import Reduction as Reduction
 from gdlib.functional.angular import adacos_cross_entropy as adacos_cross_entropy
-from gdlib.functional.angular import adacos_fixed_scale as adacos_fixed_scale
 from gdlib.functional.angular import adacos_scale as adacos_scale
 from gdlib.functional.angular import arccos as arccos
 from gdlib.functional.angular import arcface_cross_entropy as arcface_cross_entropy
 from gdlib.functional.angular import arcgrad_cross_entropy as arcgrad_cross_entropy
-from gdlib.functional.angular import arcgrad_gap as arcgrad_gap
 from gdlib.functional.angular import arcgrad_scale as arcgrad_scale
 from gdlib.functional.angular import cosface_cross_entropy as cosface_cross_entropy
 from gdlib.functional.angular import l_softmax_cross_entropy as l_softmax_cross_entropy
@@ -30,12 +30,8 @@ from gdlib.functional.linear import linear_gd_cross_entropy as linear_gd_cross_e
 from gdlib.functional.logits import Divergence as Divergence
 from gdlib.functional.logits import focal_cross_entropy as focal_cross_entropy
 from gdlib.functional.logits import large_margin_cross_entropy as large_margin_cross_entropy
-from gdlib.functional.logits import margin_bias as margin_bias
-from gdlib.functional.logits import modified_cross_entropy as modified_cross_entropy
 from gdlib.functional.logits import multi_class_hinge as multi_class_hinge
 from gdlib.functional.logits import soft_margin_cross_entropy as soft_margin_cross_entropy
-from gdlib.functional.logits import super_symmetric_projection as super_symmetric_projection
-from gdlib.functional.logits import super_symmetry_penalty as super_symmetry_penalty
 from gdlib.functional.probability import gd_from_nll as gd_from_nll
 from gdlib.functional.probability import generalized_cross_entropy as generalized_cross_entropy
 from gdlib.functional.probability import negative_probability as negative_probability

@@ -321,7 +321,7 @@ def check_seeds(seeds: object) -> None:
     """Refuse what is no sequence of whole numbers, one at least."""
     if not isinstance(seeds, Iterable):
         raise ValueError(f"seeds must be a sequence, such as [0] for one run; got {seeds!r}")
-    every = list(seeds)
+    every = seeds.tolist() if isinstance(seeds, Tensor) else list(seeds)
     if not every:
         raise ValueError("seeds is empty: give one seed for each run")
     for seed in every:

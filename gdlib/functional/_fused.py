@@ -205,7 +205,10 @@ def loss_and_gradient(
             logits, batch.true_class, beta, batch.dim, divisor, wants_gradient=wants_gradient
         )
     loss = batch.reduce_samples(losses.squeeze(batch.dim), weighted=batch.mixed)
-    return loss.to(batch.result_dtype), gradient, batch.valid.unsqueeze(batch.dim)
+    counted = batch.valid.unsqueeze(batch.dim)
+    if wants_gradient and not (readable(counted) and counted.all()):
+        gradient.masked_fill_(~counted, 0.0)  # NaN and infinity among the logits leave NaN there
+    return loss.to(batch.result_dtype), gradient, counted
 
 
 def against_classes(

@@ -41,19 +41,24 @@ class Batch:
     true class. Against class probabilities, which a loss may have a reason to refuse
     (``only_indices``), and with label smoothing, every class in turn is the true one: the loss is
     *mixed*. :meth:`of_shape` makes a batch whose logits are not there.
+
+    The values of a sample that does not count are 0 where one is NaN or infinite, whose product
+    with the sample's gradient of 0 would be NaN; a caller that sees to this itself takes them as
+    they are (``cleaned``).
     """
 
     def __init__(
         self,
         input: Tensor,
         target: Tensor,
-        *,
-        only_indices: str = "",
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
+        *,
+        only_indices: str = "",
         device: torch.device | None = None,
+        cleaned: bool = True,
     ) -> None:
         self.dim = dim = _class_dimension(input)
         self.device = input.device if device is None else device
@@ -94,6 +99,8 @@ class Batch:
                     f"class index {outside[0].item()} lies outside [0, {classes}): input has "
                     f"{classes} classes; mark samples that should not count with ignore_index"
                 )
+        if cleaned:
+            self.values = self.of_counted(self.values, dim)
 
     @classmethod
     def of_shape(
@@ -101,7 +108,6 @@ class Batch:
         shape: tuple[int, ...],
         like: Tensor,
         target: Tensor,
-        *,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
@@ -111,20 +117,27 @@ class Batch:
         They would have the type and the device of the tensor ``like``.
         """
         logits = torch.empty((), dtype=like.dtype, device="meta").expand(shape)
+        why = "this is a loss of classes"
         return cls(
-            logits,
-            target,
-            only_indices="this is a loss of classes",
-            weight=weight,
-            ignore_index=ignore_index,
-            reduction=reduction,
+            *(logits, target, weight, ignore_index, reduction),
+            only_indices=why,
             device=like.device,
+            cleaned=False,
         )
 
     def take_logits(self) -> Tensor:
         """Hand the logits over; nothing of their memory is held any longer."""
         values, self.values = self.values, self.values.new_empty(0)
         return values
+
+    def of_counted(self, values: Tensor, dim: int) -> Tensor:
+        """Put 0 into the samples that do not count, if they hold NaN or infinity.
+
+        Where values cannot be read, put it there in any case.
+        """
+        if readable(values) and (self.valid.all() or values.detach().sum().isfinite()):
+            return values
+        return torch.where(self.valid.unsqueeze(dim), values, 0.0)
 
     def check(self, name: str, value: float | Tensor, bound: Bound) -> float | Tensor:
         """Check a number, or a tensor with one value for each sample."""
@@ -196,7 +209,7 @@ class Batch:
     def reduce_samples(self, losses: Tensor, *, weighted: bool) -> Tensor:
         """Mask and reduce one loss for each sample, after the weights unless they are in it.
 
-        The mean of nothing is NaN, as in PyTorch.
+        The mean of nothing is NaN, as in PyTorch, and has the gradient 0.
         """
         used = self.used().to(losses)
         if not weighted:
@@ -206,14 +219,19 @@ class Batch:
             return losses
         if self.reduction == "sum":
             return losses.sum()
-        return losses.sum() / _divisor(used)
+        if self.weight is None:
+            return losses.sum() / _divisor(used)
+        total = used.sum()  # 0 also where all weights that were used are
+        mean = losses.sum() / total.masked_fill(total == 0, 1.0)
+        return torch.where(total == 0, math.nan, mean)
 
     def scales(self) -> Tensor:
         """Return the factor of each sample's loss in :meth:`reduce`, with the class dimension."""
         used = self.used()
         scales = self.valid.to(used) if self.mixed else used
         if self.reduction == "mean":
-            scales = torch.where(self.valid, scales / _divisor(used), 0.0)
+            counted = self.valid if self.weight is None else self.valid & (used.sum() != 0)
+            scales = torch.where(counted, scales / _divisor(used), 0.0)
         return scales.unsqueeze(self.dim)
 
 

@@ -103,31 +103,20 @@ def arcface_cross_entropy(
     everywhere, with a jump at the border. ``monotone=False`` is the formula as printed.
 
     Args:
-        cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
-            C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+        cosine: :math:`\cos\theta`, in the place of logits; :class:`gdlib.heads.CosineLinear` makes
+            it. -inf masks a class.
+        target: class indices, or class probabilities.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices: one value
             for each sample.
         margin: :math:`m \ge 0` in radians, as ``scale``. The original has s = 64, m = 0.5;
             ArcGrad's comparison s = 20, m = 0.1.
         monotone: keep the true logit falling up to :math:`\theta = \pi`.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as scale that is not given by keyword.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         A true class at 60 degrees counts as one at 90 degrees, so that both logits are equal:
@@ -140,14 +129,7 @@ def arcface_cross_entropy(
     References:
         *ArcFace* (Deng et al., CVPR 2019), eq. 3; *ArcGrad*, eq. 8.
     """
-    batch = _of_cosines(
-        cosine,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
     scale = batch.parameter("scale", scale, "> 0")
     margin = batch.parameter("margin", margin, ">= 0")
     true = batch.true(batch.values)
@@ -183,29 +165,18 @@ def cosface_cross_entropy(
     cross-entropy of ``scale * cosine``.
 
     Args:
-        cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
-            C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+        cosine: :math:`\cos\theta`, in the place of logits; :class:`gdlib.heads.CosineLinear` makes
+            it. -inf masks a class.
+        target: class indices, or class probabilities.
         scale: :math:`s > 0`, a number or a tensor that broadcasts to the class indices.
         margin: :math:`m \ge 0`, in units of the cosine, as ``scale``. The defaults are CosFace's;
             AM-Softmax has s = 30, m = 0.35.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as scale that is not given by keyword.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> cosine, labels = torch.tensor([[0.5, 0.0]]), torch.tensor([0])
@@ -217,14 +188,7 @@ def cosface_cross_entropy(
         *CosFace* (Wang et al., CVPR 2018), eq. 4; *Additive Margin Softmax for Face Verification*
         (Wang et al., 2018).
     """
-    batch = Batch(
-        cosine,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = Batch(cosine, target, weight, ignore_index, reduction, label_smoothing)
     scale = batch.parameter("scale", scale, "> 0")
     margin = batch.parameter("margin", margin, ">= 0")
     return batch.reduce(softplus(batch.log_odds_against(scale * batch.values) + scale * margin))
@@ -257,31 +221,20 @@ def sphereface_cross_entropy(
     gradients flow into it. ``margin=1`` is the cross-entropy of ``scale * cosine``.
 
     Args:
-        cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
-            C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+        cosine: :math:`\cos\theta`, in the place of logits; :class:`gdlib.heads.CosineLinear` makes
+            it. -inf masks a class.
+        target: class indices, or class probabilities.
         scale: :math:`s \ge 0`, a number or a tensor that broadcasts to the class indices.
         margin: :math:`m`, a whole number >= 1; the original's is 4.
         annealing: :math:`\lambda \ge 0`; the true logit is :math:`s (\lambda \cos\theta +
             \psi(\theta)) / (1 + \lambda)`. The original lets it fall during training, from 1000 or
             so to 5 or so; 0 is the loss as defined.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as scale that is not given by keyword.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         Twice 60 degrees is 120 degrees, and the logits are -1 and -2:
@@ -297,14 +250,7 @@ def sphereface_cross_entropy(
     """
     check_multiple(margin)
     check_annealing(annealing)
-    batch = _of_cosines(
-        cosine,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
     scale = batch.parameter("scale", scale, ">= 0")
     true = scale * _annealed(batch.true(batch.values), margin, annealing)
     return batch.reduce(softplus(batch.log_odds_against(scale * batch.values, true)))
@@ -335,31 +281,19 @@ def l_softmax_cross_entropy(
     cross-entropy of ``input``.
 
     Args:
-        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
-            floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as PyTorch's own losses do.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+        input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
+        target: class indices, or class probabilities.
         norms: :math:`\lVert w_i \rVert \lVert h \rVert`, of a shape that broadcasts to that of
             ``input``; :class:`gdlib.heads.NormedLinear` makes both. Where it is 0 the angle counts
             as a right one. On the CPU norms that are below 0 or below their logits are refused.
         margin: :math:`m`, a whole number >= 1.
         annealing: :math:`\lambda \ge 0`, as in :func:`sphereface_cross_entropy`.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         The true class is at 60 degrees; the logits become -1 and -2:
@@ -376,14 +310,7 @@ def l_softmax_cross_entropy(
     """
     check_multiple(margin)
     check_annealing(annealing)
-    batch = Batch(
-        input,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     if not isinstance(norms, Tensor) or not broadcasts(norms.shape, input.shape):
         given = list(norms.shape) if isinstance(norms, Tensor) else type(norms).__name__
         raise ValueError(
@@ -391,7 +318,8 @@ def l_softmax_cross_entropy(
             f"got {given}"
         )
     check_has_values("norms", norms, input.device)
-    lengths = batch.true(norms.to(batch.values).expand(input.shape))
+    norms = batch.of_counted(norms.to(batch.values).expand(input.shape), batch.dim)
+    lengths = batch.true(norms)
     _check_norms(batch, lengths)
     true_cosine = torch.where(
         lengths > 0, batch.true(batch.values) / torch.where(lengths > 0, lengths, 1.0), 0.0
@@ -419,28 +347,17 @@ def adacos_cross_entropy(
     :class:`gdlib.losses.AdaCosLoss` does.
 
     Args:
-        cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
-            C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+        cosine: :math:`\cos\theta`, in the place of logits; :class:`gdlib.heads.CosineLinear` makes
+            it. -inf masks a class.
+        target: class indices, or class probabilities.
         scale: :math:`s`, finite, a number or a tensor that broadcasts to the class indices; None
-            for :func:`adacos_fixed_scale`.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+            for the fixed :math:`\sqrt 2 \log(C - 1)`, which is 0 for two classes.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as scale that is not given by keyword.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
@@ -452,42 +369,15 @@ def adacos_cross_entropy(
     References:
         *AdaCos* (Zhang et al., CVPR 2019); *ArcGrad*, eq. 7 with the scale of eq. 10.
     """
-    batch = Batch(
-        cosine,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = Batch(cosine, target, weight, ignore_index, reduction, label_smoothing)
     if scale is None:
-        scale = adacos_fixed_scale(max(2, batch.classes))
+        scale = fixed_scale(max(2, batch.classes))
     scale = batch.parameter("scale", scale, "> -inf")
     return batch.reduce(softplus(batch.log_odds_against(scale * batch.values)))
 
 
-def adacos_fixed_scale(classes: int) -> float:
-    r"""Compute the fixed scale of AdaCos, where its dynamic scale starts too.
-
-    .. math:: s = \sqrt 2 \log(C - 1)
-
-    For two classes it is 0: every logit is 0, the loss is the constant log 2, and nothing is
-    learnt. Give the losses a ``minimum_scale`` to guard against it; ``adacos_fixed_scale(3)`` is
-    the smallest published scale that learns.
-
-    Args:
-        classes: C >= 2.
-
-    Raises:
-        ValueError: for fewer than two classes.
-
-    Example:
-        >>> [round(adacos_fixed_scale(classes), 4) for classes in (2, 3, 10)]
-        [0.0, 0.9803, 3.1073]
-
-    References:
-        *AdaCos* (Zhang et al., CVPR 2019), the fixed scale; *ArcGrad*, eq. 10, first line.
-    """
+def fixed_scale(classes: int) -> float:
+    """Return the scale of fixed AdaCos, with which the dynamic one starts; 0 for two classes."""
     check_classes(classes)
     return math.sqrt(2) * math.log(classes - 1)
 
@@ -653,29 +543,18 @@ def arcgrad_cross_entropy(
     gradient. Give either ``scale`` or ``gap``.
 
     Args:
-        cosine: :math:`\cos\theta`, of the shapes and types of logits: ``[C]``, ``[N, C]`` or ``[N,
-            C, d1, ...]``; :class:`gdlib.heads.CosineLinear` makes it. -inf masks a class.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+        cosine: :math:`\cos\theta`, in the place of logits; :class:`gdlib.heads.CosineLinear` makes
+            it. -inf masks a class.
+        target: class indices, or class probabilities.
         scale: :math:`s > 0` in 1/radian, a number or a tensor that broadcasts to the class indices.
             Table I has 30 and 5, CIFAR 10.
         gap: instead of a scale, the gap in radians, > 0, that :func:`arcgrad_scale` makes it from.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as scale that is not given by keyword.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> cosine, labels = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
@@ -688,14 +567,7 @@ def arcgrad_cross_entropy(
     """
     if (scale is None) == (gap is None):
         raise ValueError("give either scale or gap, and not both")
-    batch = _of_cosines(
-        cosine,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = _of_cosines(cosine, target, weight, ignore_index, reduction, label_smoothing)
     if gap is not None:
         scale = arcgrad_scale(gap, batch.classes)
     assert scale is not None
@@ -721,7 +593,8 @@ def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
 
     maximises :math:`s A / (1 + A)` over s, where :math:`A = (C - 1) e^{-s \tilde m}`. W is
     Lambert's function. The paper's eq. 16 and 17 have the wrong sign in the exponent, and eq. 17
-    lacks the factor s; eq. 19 is right.
+    lacks the factor s; eq. 19 is right. Scale and gap may change places: of a scale the function
+    gives the gap for which no other scale has a larger gradient.
 
     Args:
         gap: :math:`\tilde m > 0`, mean of the smallest :math:`\theta_j - \theta_c` of each sample,
@@ -743,70 +616,23 @@ def arcgrad_scale(gap: float | Tensor, classes: int) -> float | Tensor:
     References:
         *ArcGrad*, eq. 13-19.
     """
-    return _best_product(classes) / _positive("gap", gap)
-
-
-@overload
-def arcgrad_gap(scale: float, classes: int) -> float: ...
-@overload
-def arcgrad_gap(scale: Tensor, classes: int) -> Tensor: ...
-@overload
-def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor: ...
-def arcgrad_gap(scale: float | Tensor, classes: int) -> float | Tensor:
-    r"""Compute the gap for which no other scale gives ArcGrad a larger gradient than this one.
-
-    .. math:: \tilde m = \frac{1 + W\bigl((C - 1)/e\bigr)}{s}
-
-    Scale and gap change places in :func:`arcgrad_scale`.
-
-    Args:
-        scale: :math:`s > 0` in 1/radian, a number or a tensor.
-        classes: C >= 2.
-
-    Returns:
-        The gap in radians, a number or a tensor as ``scale``.
-
-    Raises:
-        ValueError: for a scale that is not positive, and for fewer than two classes.
-
-    Example:
-        The paper prints 84 and 2 degrees:
-
-        >>> [round(math.degrees(arcgrad_gap(scale, classes=3)), 1) for scale in (1, 40)]
-        [83.8, 2.1]
-
-    References:
-        *ArcGrad*, eq. 13-19.
-    """
-    return _best_product(classes) / _positive("scale", scale)
-
-
-def _positive(name: str, value: float | Tensor) -> float | Tensor:
-    """Check a number or a tensor of any shape."""
-    if not isinstance(value, Tensor):
-        return check_number(name, value, "> 0")
-    check_tensor(name, value, "> 0")
-    return value
+    if isinstance(gap, Tensor):
+        check_tensor("gap", gap, "> 0")
+    else:
+        gap = check_number("gap", gap, "> 0")
+    return _best_product(classes) / gap
 
 
 def _of_cosines(
     cosine: Tensor,
     target: Tensor,
-    *,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-    label_smoothing: float = 0.0,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: Reduction,
+    label_smoothing: float,
 ) -> Batch:
     """Check the arguments of a loss of angles; logits in place of cosines have no angle."""
-    batch = Batch(
-        cosine,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = Batch(cosine, target, weight, ignore_index, reduction, label_smoothing)
     if readable(batch.values) and batch.values.numel() and batch.values.amax() > _LARGEST:
         largest = batch.values.masked_fill(~batch.valid.unsqueeze(batch.dim), 0.0).amax().item()
         if largest > _LARGEST:

@@ -42,19 +42,11 @@ def center_loss(
         features: :math:`h`, ``[N, D]``, or ``[R, N, D]`` for R runs.
         target: class indices ``[N]`` or ``[R, N]``.
         centers: one point for each class, ``[C, D]`` or ``[R, C, D]``.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> features = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
@@ -70,6 +62,7 @@ def center_loss(
         features, target, centers, weight=weight, ignore_index=ignore_index, reduction=reduction
     )
     values, result_dtype = compute_in(features, "features")
+    values = batch.of_counted(values, -1)
     distances = (values - _of_class(centers.to(values), batch.index)).square().sum(-1) / 2
     return batch.reduce_samples(distances, weighted=False).to(result_dtype)
 
@@ -161,27 +154,18 @@ def gaussian_mixture_cross_entropy(
     Args:
         distance: :math:`d \ge 0`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``;
             :class:`gdlib.heads.GaussianMixtureHead` makes it.
-        target: class indices of the shape of the distances without their class dimension.
+        target: class indices.
         margin: :math:`\alpha \ge 0`, a number or a tensor that broadcasts to the class indices;
             smaller in the paper for more classes.
         likelihood_weight: :math:`\lambda \ge 0`, as ``margin``. Small, such as 0.1.
         half_log_determinant: :math:`\delta`, of a shape that broadcasts to ``distance``; None for
             unit covariances.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as margin that is not given by keyword.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> distance, labels = torch.tensor([[1.0, 3.0]]), torch.tensor([0])
@@ -194,13 +178,8 @@ def gaussian_mixture_cross_entropy(
         CVPR 2018).
     """
     batch = Batch(
-        distance,
-        target,
+        *(distance, target, weight, ignore_index, reduction, label_smoothing),
         only_indices="the likelihood is that of the true class",
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
     )
     smallest, _ = extremes(distance, 0.0)
     if smallest < 0:

@@ -126,18 +126,14 @@ def gd_cross_entropy(
         and label_smoothing == 0.0
     ):
         loss = _fused.usual(
-            input, target, beta, lambda logits: _eager(Batch(logits, target), beta, logits)
+            input,
+            target,
+            beta,
+            lambda logits: _eager(Batch(logits, target, cleaned=False), beta, logits),
         )
         if loss is not None:
             return loss
-    batch = Batch(
-        input,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing, cleaned=False)
     beta = batch.check("beta", beta, "> 0")
     temperature = batch.parameter("temperature", temperature, "> 0")
     logits = batch.take_logits()
@@ -155,4 +151,5 @@ def gd_cross_entropy(
 
 
 def _eager(batch: Batch, beta: float | Tensor, logits: Tensor) -> Tensor:
+    logits = batch.of_counted(logits, batch.dim)
     return batch.reduce(penalty(batch.log_odds_against(logits), beta))

@@ -340,7 +340,7 @@ class _Kernel:
                 logits.contiguous(),
                 batch.target.contiguous(),
                 used,
-                divisor,
+                divisor.nan_to_num(1.0),  # where no sample has a weight none has a gradient
                 *numbers,
                 losses,
                 gradient if wants_gradient else None,

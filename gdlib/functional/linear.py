@@ -101,13 +101,14 @@ def linear_gd_cross_entropy(
     temperature = _single(temperature)
     parts = [input, linear_weight] if linear_bias is None else [input, linear_weight, linear_bias]
     batch = Batch.of_shape(
-        (len(input), len(linear_weight)),
+        (input.shape[0], linear_weight.shape[0]),
         input,
         target,
         ignore_index=ignore_index,
         reduction=reduction,
     )
     beta = batch.check("beta", beta, "> 0")
+    parts[0] = batch.of_counted(input, 1)
 
     def eager(features: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         logits = F.linear(features, weight, bias)
@@ -120,7 +121,7 @@ def linear_gd_cross_entropy(
             reduction=reduction,
         )
 
-    if len(input) == 0 or not all(serves(part, beta) for part in parts):
+    if input.shape[0] == 0 or not all(serves(part, beta) for part in parts):
         return eager(*parts)
     values, result_dtype = compute_in(input, "input")
     logits_at_a_time = max(_BLOCK, linear_weight.numel() // _SHARE_OF_WEIGHT)
@@ -216,7 +217,7 @@ class _Blocks:
         features, weight = parts[:2]
         bias = parts[2] if len(parts) > 2 else None
         gradients = [
-            torch.zeros_like(part) if asked and scales is not None else None
+            torch.empty_like(part) if asked and scales is not None else None
             for part, asked in zip(parts, needed, strict=True)
         ]
         of_features, of_weight = gradients[:2]
@@ -236,9 +237,13 @@ class _Blocks:
             del logits
             if of_features is not None:
                 torch.mm(gradient, weight, out=of_features[block])
-            if of_weight is not None:
+            if of_weight is not None and start == 0:
+                torch.mm(gradient.T, features[block], out=of_weight)
+            elif of_weight is not None:
                 of_weight.addmm_(gradient.T, features[block])
-            if of_bias is not None:
+            if of_bias is not None and start == 0:
+                torch.sum(gradient, 0, out=of_bias)
+            elif of_bias is not None:
                 of_bias.add_(gradient.sum(0))
             del gradient  # before the next block is made
         return losses, gradients

@@ -9,14 +9,10 @@ import torch
 from torch import Tensor
 
 from gdlib.functional._arguments import (
-    FLOATING,
     Reduction,
-    compute_in,
     lowest,
-    readable,
     softplus,
     tensor_by_keyword,
-    without_autocast,
 )
 from gdlib.functional._reduction import Batch
 
@@ -49,29 +45,16 @@ def soft_margin_cross_entropy(
     label smoothing, :math:`J = \sum_c t_c J_c`; :math:`J_c` has the margin at class c.
 
     Args:
-        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
-            floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as PyTorch's own losses do.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+        input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
+        target: class indices, or class probabilities.
         margin: :math:`m`, in nats; a number, or a tensor that broadcasts to the class indices: one
             value for each sample.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as margin that is not given by keyword.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> logits, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([0])
@@ -83,74 +66,9 @@ def soft_margin_cross_entropy(
         *Ensemble Soft-Margin Softmax Loss for Image Classification* (Wang et al., IJCAI 2018);
         "M-Soft" of *ArcGrad*, IV B, m = 0.5.
     """
-    batch = Batch(
-        input,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     margin = batch.parameter("margin", margin, "> -inf")
     return batch.reduce(softplus(batch.log_odds_against(batch.values) + margin))
-
-
-def modified_cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    *,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    r"""Compute the modified loss of LM: cross-entropy with the bias 1 of the hinge loss added.
-
-    .. math:: J = \mathrm{softplus}\Bigl(\log \sum_{i \neq c} e^{z_i} - z_c + 1\Bigr)
-
-    :func:`soft_margin_cross_entropy` with ``margin=1``, and so gradient decay with :math:`\beta =
-    1/e`.
-
-    Args:
-        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
-            floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as PyTorch's own losses do.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-
-    Example:
-        >>> loss = modified_cross_entropy(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
-        >>> round(loss.item(), 4)  # log(1 + exp(-2 + 1))
-        0.3133
-
-    References:
-        *Large Margin In Softmax Cross-Entropy Loss*, eq. 15. Not the "modified loss" of its section
-        3, which did not train.
-    """
-    return soft_margin_cross_entropy(
-        input,
-        target,
-        1.0,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
 
 
 @tensor_by_keyword("gamma", 2)
@@ -176,29 +94,16 @@ def focal_cross_entropy(
     of the cross-entropy, over all samples and by their weights.
 
     Args:
-        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
-            floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as PyTorch's own losses do.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+        input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
+        target: class indices, or class probabilities.
         gamma: the focusing parameter :math:`\gamma \ge 0`, a number or a tensor that broadcasts to
             the class indices.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as gamma that is not given by keyword.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> loss = focal_cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([0]), gamma=2.0)
@@ -208,14 +113,7 @@ def focal_cross_entropy(
     References:
         *Focal Loss for Dense Object Detection* (Lin et al., ICCV 2017), eq. 4 and 5.
     """
-    batch = Batch(
-        input,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     gamma = batch.parameter("gamma", gamma, ">= 0")
     x = batch.log_odds_against(batch.values)
     finite_x = x.masked_fill(x == math.inf, 0.0)
@@ -244,27 +142,15 @@ def multi_class_hinge(
     the term is 0.
 
     Args:
-        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
-            floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as PyTorch's own losses do.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension.
+        input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
+        target: class indices.
         margin: :math:`m`; the paper's is 1. A number, or a tensor that broadcasts to the class
             indices.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as margin that is not given by keyword.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> loss = multi_class_hinge(torch.tensor([[1.0, 0.5, -3.0]]), torch.tensor([0]))
@@ -275,12 +161,8 @@ def multi_class_hinge(
         *Large Margin In Softmax Cross-Entropy Loss*, eq. 14.
     """
     batch = Batch(
-        input,
-        target,
+        *(input, target, weight, ignore_index, reduction),
         only_indices="the hinge is over the classes that are wrong",
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
     )
     margin = batch.parameter("margin", margin, "> -inf")
     excess = batch.values - batch.true(batch.values) + margin
@@ -323,30 +205,19 @@ def large_margin_cross_entropy(
     cross-entropy of its sample; label smoothing acts on the cross-entropy alone.
 
     Args:
-        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
-            floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as PyTorch's own losses do.
-        target: class indices of the shape of the logits without their class dimension.
+        input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
+        target: class indices.
         reg_lambda: :math:`\lambda \ge 0`, a number or a tensor that broadcasts to the class
             indices.
         divergence: ``"symmetric"``, ``"q_u"`` or ``"u_q"``.
         margin: of the cross-entropy, as in :func:`soft_margin_cross_entropy`. 1 gives "modified
             loss (15) + ours" of LM's Table 4.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a parameter outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor as reg_lambda that is not given by keyword.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         With q = (1/4, 3/4) and u = (1/2, 1/2) it is log 5 + (3/4 - 1/2) / 2 * log 3:
@@ -361,13 +232,8 @@ def large_margin_cross_entropy(
     """
     check_divergence(divergence)
     batch = Batch(
-        input,
-        target,
+        *(input, target, weight, ignore_index, reduction, label_smoothing),
         only_indices="the divergence is over the classes that are wrong",
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
     )
     reg_lambda = batch.parameter("reg_lambda", reg_lambda, ">= 0")
     margin = batch.parameter("margin", margin, "> -inf")
@@ -392,134 +258,6 @@ def check_divergence(divergence: object) -> None:
         )
 
 
-def margin_bias(input: Tensor, target: Tensor) -> Tensor:
-    r"""Compute the bias that the cross-entropy adds to the margin of a sample.
-
-    .. math::
-
-        \hat\rho = \log \sum_{i \neq c} e^{z_i - z_{c^*}}, \qquad c^* = \arg\max_{i \neq c} z_i,
-        \qquad 0 \le \hat\rho \le \log(C - 1)
-
-    With it :math:`-\log p_c = \mathrm{softplus}(z_{c^*} - z_c + \hat\rho)`. It is largest where all
-    wrong logits are alike.
-
-    Args:
-        input: logits, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of at least two classes.
-        target: class indices of the shape of ``input`` without its class dimension.
-
-    Returns:
-        The bias of every sample, of the shape of ``target``; 0 for the class index -100.
-
-    Raises:
-        ValueError: for fewer than two classes, and for shapes that do not fit.
-
-    Example:
-        >>> import torch
-        >>> margin_bias(torch.tensor([[5.0, 1.0, 1.0, -50.0]]), torch.tensor([0]))  # log(1 + 1 + 0)
-        tensor([0.6931])
-
-    References:
-        *Large Margin In Softmax Cross-Entropy Loss*, eq. 4-7 and figure 3.
-    """
-    batch = Batch(
-        input, target, only_indices="the bias is over the classes that are wrong", reduction="none"
-    )
-    if batch.classes < 2:
-        raise ValueError("margin_bias needs at least two classes")
-    # finite in the place of the true class, so that masked ones have a bias too
-    wrong = batch.values.scatter(batch.dim, batch.true_class, lowest(batch.values))
-    bias = torch.logsumexp(wrong - wrong.amax(batch.dim, keepdim=True), batch.dim, keepdim=True)
-    return batch.reduce(bias)
-
-
-def super_symmetry_penalty(weight: Tensor) -> Tensor:
-    r"""Measure how far the class vectors of a linear classifier are from super-symmetry.
-
-    .. math::
-
-        \frac{1}{C^2} \sum_{c, c'} \bigl(w_c^T w_{c'} - v\, M_{c c'}\bigr)^2, \qquad M_{c c} = 1,
-        \quad M_{c c'} = -\frac{1}{C - 1}
-
-    with :math:`v = \frac1C \sum_c \lVert w_c \rVert^2`. It is 0 exactly for :math:`w_c^T w_c = v`
-    and :math:`w_c^T w_{c'} = -v/(C - 1)`: vectors of one length that point to the corners of a
-    simplex. The form of LM's constraint is in a supplement that was not at hand; this is a penalty
-    with the same zeros, and :func:`super_symmetric_projection` imposes it strictly.
-
-    Args:
-        weight: class vectors ``[..., C, D]``, C >= 2; leading dimensions are runs.
-
-    Returns:
-        The penalty, of shape ``[...]``, in float32 at least.
-
-    Raises:
-        ValueError: for fewer than two classes.
-
-    Example:
-        >>> import torch
-        >>> round(super_symmetry_penalty(torch.tensor([[1.0], [-1.0]])).item(), 4)
-        0.0
-        >>> super_symmetry_penalty(torch.eye(2)).item()
-        0.5
-
-    References:
-        *Large Margin In Softmax Cross-Entropy Loss*, section 3 and Table 2.
-    """
-    classes = _classes(weight)
-    vectors, _ = compute_in(weight, "weight")
-    gram = without_autocast(lambda rows: rows @ vectors.mT, vectors, vectors.dtype)
-    mean_square = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
-    simplex = (classes * torch.eye(classes, dtype=gram.dtype, device=gram.device) - 1) / (
-        classes - 1
-    )
-    return (gram - mean_square * simplex).square().mean((-2, -1))
-
-
-@torch.no_grad()
-def super_symmetric_projection(weight: Tensor) -> Tensor:
-    r"""Make class vectors super-symmetric, near given ones and of the same mean squared length.
-
-    The nearest, among those with that length, to the given vectors minus their mean: their singular
-    values are made equal. For projected gradient descent:
-    ``layer.weight.data.copy_(super_symmetric_projection(layer.weight))`` after each step.
-
-    Args:
-        weight: class vectors ``[..., C, D]`` with D >= C - 1; leading dimensions are runs.
-
-    Returns:
-        Vectors of the same shape whose :func:`super_symmetry_penalty` is 0 to rounding, if the
-        given minus their mean have the rank C - 1.
-
-    Raises:
-        ValueError: for fewer than two classes, for fewer than C - 1 features, where no
-            super-symmetric vectors exist, and for vectors that are not finite.
-
-    Example:
-        >>> import torch
-        >>> projected = super_symmetric_projection(torch.eye(3))
-        >>> simplex = 1.5 * torch.eye(3) - 0.5  # 1 on the diagonal, -1/2 elsewhere
-        >>> torch.allclose(projected @ projected.T, simplex, atol=1e-6)
-        True
-
-    References:
-        *Large Margin In Softmax Cross-Entropy Loss*, section 3.
-    """
-    classes = _classes(weight)
-    if weight.shape[-1] < classes - 1:
-        raise ValueError(
-            f"{classes} super-symmetric class vectors need at least {classes - 1} features; "
-            f"got {weight.shape[-1]}"
-        )
-    vectors, _ = compute_in(weight, "weight")
-    if readable(vectors) and not vectors.isfinite().all():
-        raise ValueError("class vectors must be finite to be projected; some are NaN or infinite")
-    centred = vectors - vectors.mean(-2, keepdim=True)
-    left, _, right = torch.linalg.svd(centred, full_matrices=False)
-    left, right = left[..., : classes - 1], right[..., : classes - 1, :]
-    mean_square = vectors.square().sum((-2, -1)) / classes
-    length = torch.sqrt(mean_square * classes / (classes - 1))[..., None, None]
-    return (length * (left @ right)).to(weight.dtype)
-
-
 def _log_q(logits: Tensor, true_class: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Compute the log of the softmax over the wrong classes, 0 at the true and at masked ones.
 
@@ -531,15 +269,3 @@ def _log_q(logits: Tensor, true_class: Tensor, dim: int) -> tuple[Tensor, Tensor
     log_total = torch.logsumexp(wrong, dim, keepdim=True)
     others = counted.sum(dim, keepdim=True).clamp(min=1).to(logits)
     return torch.where(counted, wrong - log_total, 0.0), others
-
-
-def _classes(weight: Tensor) -> int:
-    if not isinstance(weight, Tensor) or weight.dtype not in FLOATING:
-        given = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
-        raise ValueError(f"weight must be a floating tensor of class vectors; got {given}")
-    if weight.ndim < 2 or weight.shape[-2] < 2:
-        raise ValueError(
-            "weight must hold at least two class vectors, [..., C, D]; got shape "
-            f"{list(weight.shape)}"
-        )
-    return weight.shape[-2]

@@ -50,29 +50,16 @@ def generalized_cross_entropy(
     :math:`1/q`. For class probabilities, and for label smoothing, :math:`J = \sum_c t_c J_c`.
 
     Args:
-        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
-            floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as PyTorch's own losses do.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+        input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
+        target: class indices, or class probabilities.
         q: :math:`0 < q \le 1`, a number or a tensor that broadcasts to the class indices. A tensor
             goes by keyword, since class weights stand in its place in PyTorch's cross-entropy.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for a q outside its bounds or of a shape that does not broadcast, for other
-            shapes or types that do not fit, and for a class index outside ``[0, C)``. Values of
-            tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor in the third place.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([0])
@@ -84,14 +71,7 @@ def generalized_cross_entropy(
         *Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels* (Zhang
         and Sabuncu, NeurIPS 2018); q = 0.7 is that of its experiments.
     """
-    batch = Batch(
-        input,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     q = batch.parameter("q", q, "in (0, 1]")
     cross_entropy = softplus(batch.log_odds_against(batch.values))
     return batch.reduce(one_minus_exp(q * cross_entropy) / q)
@@ -119,30 +99,17 @@ def poly1_cross_entropy(
     :math:`J = \sum_c t_c J_c`.
 
     Args:
-        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
-            floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as PyTorch's own losses do.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
+        input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
+        target: class indices, or class probabilities.
         epsilon: :math:`\epsilon \ge -1`, a number or a tensor that broadcasts to the class indices.
             A tensor goes by keyword, since class weights stand in its place in PyTorch's
             cross-entropy.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for an epsilon outside its bounds or of a shape that does not broadcast, for
-            other shapes or types that do not fit, and for a class index outside ``[0, C)``. Values
-            of tensors are looked at only where that costs no device synchronisation: on the CPU,
-            outside ``torch.compile`` and ``torch.func`` transforms.
-        TypeError: for a tensor in the third place.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> logits, labels = torch.tensor([[0.0, 0.0]]), torch.tensor([0])
@@ -153,14 +120,7 @@ def poly1_cross_entropy(
         *PolyLoss: A Polynomial Expansion Perspective of Classification Loss Functions* (Leng et
         al., ICLR 2022), where :math:`\epsilon_1 \in [-1, \infty)`.
     """
-    batch = Batch(
-        input,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     epsilon = batch.parameter("epsilon", epsilon, ">= -1")
     cross_entropy = softplus(batch.log_odds_against(batch.values))
     return batch.reduce(cross_entropy + epsilon * one_minus_exp(cross_entropy))
@@ -187,25 +147,14 @@ def negative_probability(
     constant. For class probabilities, and for label smoothing, :math:`J = \sum_c t_c (1 - p_c)`.
 
     Args:
-        input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
-            floating type. float16 and bfloat16 are computed in float32; the result has the type of
-            the input, or float32 under autocast, as PyTorch's own losses do.
-        target: class indices (int64 or uint8) of the shape of the logits without their class
-            dimension, or class probabilities (floating) of their shape, which sum to 1, or are all
-            0 for a sample that does not count.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
+        input: logits :math:`z`, ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``.
+        target: class indices, or class probabilities.
+        weight: a factor for each class, ``[C]``.
+        ignore_index: class index whose samples count for nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
-    Returns:
-        The loss: a scalar, or for ``reduction="none"`` a tensor of the shape of the class indices.
-
-    Raises:
-        ValueError: for shapes or types that do not fit, and for a class index outside ``[0, C)``.
-            Values of tensors are looked at only where that costs no device synchronisation: on the
-            CPU, outside ``torch.compile`` and ``torch.func`` transforms.
+    The rest is as in :func:`gd_cross_entropy`: types, shapes, results and errors.
 
     Example:
         >>> logits, labels = torch.tensor([[0.0, 0.0, 0.0, 0.0]]), torch.tensor([0])
@@ -218,14 +167,7 @@ def negative_probability(
         Reinforcement Learning Perspective with Reward Rectification* (Wu et al., 2025), for the
         tokens of a language model.
     """
-    batch = Batch(
-        input,
-        target,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing)
     return batch.reduce(one_minus_exp(softplus(batch.log_odds_against(batch.values))))
 
 

@@ -34,7 +34,6 @@ from gdlib.losses.gradient_decay import GDCrossEntropyLoss as GDCrossEntropyLoss
 from gdlib.losses.logits import FocalLoss as FocalLoss
 from gdlib.losses.logits import GeneralizedCrossEntropyLoss as GeneralizedCrossEntropyLoss
 from gdlib.losses.logits import LargeMarginLoss as LargeMarginLoss
-from gdlib.losses.logits import ModifiedCrossEntropyLoss as ModifiedCrossEntropyLoss
 from gdlib.losses.logits import MultiClassHingeLoss as MultiClassHingeLoss
 from gdlib.losses.logits import NegativeProbabilityLoss as NegativeProbabilityLoss
 from gdlib.losses.logits import Poly1CrossEntropyLoss as Poly1CrossEntropyLoss
@@ -53,7 +52,6 @@ __all__ = [
     "LSoftmaxLoss",
     "LargeMarginLoss",
     "Loss",
-    "ModifiedCrossEntropyLoss",
     "MultiClassHingeLoss",
     "NegativeProbabilityLoss",
     "Poly1CrossEntropyLoss",

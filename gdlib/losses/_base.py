@@ -26,31 +26,53 @@ _OPTIONS: Mapping[str, Check] = {
     "reduction": check_reduction,
     "label_smoothing": check_label_smoothing,
 }
+OPTIONS_OF_INDICES = ("weight", "ignore_index", "reduction")
+"""The options of a loss without label smoothing."""
 
 
 class Loss(nn.Module, ABC):
-    """Keep the hyperparameters and the options of a loss; abstract.
+    """Keep the hyperparameters and the options of a loss, and call its function; abstract.
 
-    Values are checked when the module is made and when an attribute is set. A number is a part of
-    the module that a copy or a pickle keeps and ``state_dict`` does not, as in PyTorch's own
-    losses. A tensor is a buffer: it is in ``state_dict``, and ``.to()`` moves and converts it. A
-    number that is set where a tensor was is put into a tensor of that shape, type and device; where
-    the tensor held whole numbers, into a floating one. A :class:`torch.nn.Parameter` is learnt;
-    what is learnt is set through its ``data``.
+    The options are those of :class:`torch.nn.CrossEntropyLoss`. Values are checked when the module
+    is made and when an attribute is set. A number is a part of the module that a copy or a pickle
+    keeps and ``state_dict`` does not, as in PyTorch's own losses. A tensor is a buffer: it is in
+    ``state_dict``, and ``.to()`` moves and converts it. A number that is set where a tensor was is
+    put into a tensor of that shape, type and device; where the tensor held whole numbers, into a
+    floating one. A :class:`torch.nn.Parameter` is learnt; what is learnt is set through its
+    ``data``.
     """
 
     weight: Tensor | None
     ignore_index: int
     reduction: Reduction
+    label_smoothing: float
 
+    _function: ClassVar[Callable[..., Tensor]]  # its arguments have the names of the attributes
     _checks: ClassVar[Mapping[str, Check]] = {}  # of the hyperparameters, in the order of `repr`
+    _options: ClassVar[tuple[str, ...]] = tuple(_OPTIONS)
 
-    def __init__(self, weight: Tensor | None, ignore_index: int, reduction: Reduction) -> None:
+    def __init__(
+        self,
+        weight: Tensor | None,
+        ignore_index: int,
+        reduction: Reduction,
+        label_smoothing: float = 0.0,
+    ) -> None:
         super().__init__()
         check_weight(weight)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
         self.reduction = reduction
+        if "label_smoothing" in self._options:
+            self.label_smoothing = label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss of a batch."""
+        return self._function(input, target, **self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return hyperparameters and options as the function takes them."""
+        return {name: getattr(self, name) for name in (*self._checks, *self._options)}
 
     def __setattr__(self, name: str, value: Tensor | nn.Module) -> None:
         check = self._checks.get(name) or _OPTIONS.get(name)

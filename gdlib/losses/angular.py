@@ -27,6 +27,7 @@ from gdlib.functional.angular import (
     adacos_next_scale,
     adacos_statistics,
     check_scale_bounds,
+    fixed_scale,
     scaled_angles,
 )
 from gdlib.losses._base import Loss
@@ -39,22 +40,13 @@ class ArcFaceLoss(Loss):
     .. math:: z_c = s \cos(\theta_c + m), \qquad z_i = s \cos\theta_i
 
     are the logits of a cross-entropy. As a function it is
-    :func:`gdlib.functional.arcface_cross_entropy`, which has the sources.
+    :func:`gdlib.functional.arcface_cross_entropy`, which has the rest.
 
-    Args:
+    Attributes:
         scale: :math:`s > 0`; a number, a tensor that broadcasts to the class indices, or a
             :class:`torch.nn.Parameter`, which is learnt. A tensor goes by keyword.
         margin: :math:`m \ge 0` in radians, as ``scale``.
         monotone: keep the true logit falling up to :math:`\theta = \pi`.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> from gdlib.heads import CosineLinear
@@ -68,8 +60,8 @@ class ArcFaceLoss(Loss):
     scale: float | Tensor
     margin: float | Tensor
     monotone: bool
-    label_smoothing: float
 
+    _function = staticmethod(functional.arcface_cross_entropy)
     _checks = {
         "scale": hyperparameter("scale", "> 0"),
         "margin": hyperparameter("margin", ">= 0"),
@@ -88,25 +80,10 @@ class ArcFaceLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.scale = scale
         self.margin = margin
         self.monotone = monotone
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its cosines and its labels."""
-        return functional.arcface_cross_entropy(
-            input,
-            target,
-            scale=self.scale,
-            margin=self.margin,
-            monotone=self.monotone,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale, of which the probabilities are the softmax."""
@@ -120,21 +97,12 @@ class CosFaceLoss(Loss):
     .. math:: z_c = s (\cos\theta_c - m), \qquad z_i = s \cos\theta_i
 
     are the logits of a cross-entropy. As a function it is
-    :func:`gdlib.functional.cosface_cross_entropy`, which has the sources.
+    :func:`gdlib.functional.cosface_cross_entropy`, which has the rest.
 
-    Args:
+    Attributes:
         scale: :math:`s > 0`; a number, a tensor that broadcasts to the class indices, or a
             :class:`torch.nn.Parameter`, which is learnt. A tensor goes by keyword.
         margin: :math:`m \ge 0` in units of the cosine, as ``scale``.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> loss_fn = CosFaceLoss(scale=2.0, margin=0.5)
@@ -144,8 +112,8 @@ class CosFaceLoss(Loss):
 
     scale: float | Tensor
     margin: float | Tensor
-    label_smoothing: float
 
+    _function = staticmethod(functional.cosface_cross_entropy)
     _checks = {
         "scale": hyperparameter("scale", "> 0"),
         "margin": hyperparameter("margin", ">= 0"),
@@ -162,23 +130,9 @@ class CosFaceLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.scale = scale
         self.margin = margin
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its cosines and its labels."""
-        return functional.cosface_cross_entropy(
-            input,
-            target,
-            scale=self.scale,
-            margin=self.margin,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale, of which the probabilities are the softmax."""
@@ -186,7 +140,7 @@ class CosFaceLoss(Loss):
         return logits
 
 
-def check_annealing_or_function(annealing: Any) -> None:
+def _check_annealing(annealing: Any) -> None:
     """Refuse what is neither a weight of the plain cosine nor a function that returns one."""
     if not callable(annealing):
         check_annealing(annealing)
@@ -208,12 +162,16 @@ class AnnealedLoss(Loss):
         weight: Tensor | None,
         ignore_index: int,
         reduction: Reduction,
+        label_smoothing: float,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.annealing = annealing
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
 
-    def next_annealing(self) -> float:
+    def _arguments(self) -> dict[str, Any]:
+        return super()._arguments() | {"annealing": self._next_annealing()}
+
+    def _next_annealing(self) -> float:
         """Return the annealing of this batch, and count the batch in training.
 
         A batch that activation checkpointing computes again is the last one, and counts once.
@@ -241,24 +199,15 @@ class SphereFaceLoss(AnnealedLoss):
 
     are the logits of a cross-entropy, where :math:`\psi` falls like :math:`\cos m\theta`. In the
     original the norms of the features are the scale: give them with each batch. As a function it
-    is :func:`gdlib.functional.sphereface_cross_entropy`, which has the sources.
+    is :func:`gdlib.functional.sphereface_cross_entropy`, which has the rest.
 
-    Args:
+    Attributes:
         scale: :math:`s \ge 0` where none is given with the batch; a number, a tensor that
             broadcasts to the class indices, or a :class:`torch.nn.Parameter`, which is learnt. A
             tensor goes by keyword.
         margin: :math:`m`, a whole number >= 1.
         annealing: the weight :math:`\lambda \ge 0` of the plain cosine, or a function of the number
             of training batches before, which returns it.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> loss_fn = SphereFaceLoss(scale=2.0, margin=2)
@@ -268,12 +217,12 @@ class SphereFaceLoss(AnnealedLoss):
 
     scale: float | Tensor
     margin: int
-    label_smoothing: float
 
+    _function = staticmethod(functional.sphereface_cross_entropy)
     _checks = {
         "scale": hyperparameter("scale", ">= 0"),
         "margin": check_multiple,
-        "annealing": check_annealing_or_function,
+        "annealing": _check_annealing,
     }
 
     @tensor_by_keyword("scale", 1)
@@ -288,10 +237,9 @@ class SphereFaceLoss(AnnealedLoss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(annealing, weight, ignore_index, reduction)
+        super().__init__(annealing, weight, ignore_index, reduction, label_smoothing)
         self.scale = scale
         self.margin = margin
-        self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor, scale: Tensor | None = None) -> Tensor:
         """Compute the loss of a batch from its cosines and its labels.
@@ -301,17 +249,8 @@ class SphereFaceLoss(AnnealedLoss):
             target: labels.
             scale: the norms of the features, one for each sample; None for the attribute.
         """
-        return functional.sphereface_cross_entropy(
-            input,
-            target,
-            scale=self.scale if scale is None else scale,
-            margin=self.margin,
-            annealing=self.next_annealing(),
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+        given = {} if scale is None else {"scale": scale}
+        return self._function(input, target, **self._arguments() | given)
 
     if TYPE_CHECKING:  # it takes more than other losses
 
@@ -331,21 +270,12 @@ class LSoftmaxLoss(AnnealedLoss):
     .. math:: z_c = \lVert w_c \rVert \lVert h \rVert \psi(\theta_c), \qquad z_i = w_i^T h
 
     are the logits of a cross-entropy. As a function it is
-    :func:`gdlib.functional.l_softmax_cross_entropy`, which has the sources.
+    :func:`gdlib.functional.l_softmax_cross_entropy`, which has the rest.
 
-    Args:
+    Attributes:
         margin: :math:`m`, a whole number >= 1.
         annealing: the weight :math:`\lambda \ge 0` of the plain cosine, or a function of the number
             of training batches before, which returns it.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> loss_fn, norms = LSoftmaxLoss(margin=2), torch.tensor([[2.0, 2.0]])
@@ -354,9 +284,9 @@ class LSoftmaxLoss(AnnealedLoss):
     """
 
     margin: int
-    label_smoothing: float
 
-    _checks = {"margin": check_multiple, "annealing": check_annealing_or_function}
+    _function = staticmethod(functional.l_softmax_cross_entropy)
+    _checks = {"margin": check_multiple, "annealing": _check_annealing}
 
     @tensor_by_keyword("margin", 1)
     def __init__(
@@ -369,11 +299,12 @@ class LSoftmaxLoss(AnnealedLoss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(annealing, weight, ignore_index, reduction)
+        super().__init__(annealing, weight, ignore_index, reduction, label_smoothing)
         self.margin = margin
-        self.label_smoothing = label_smoothing
 
-    def forward(self, input: Tensor, target: Tensor, norms: Tensor) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, input: Tensor, target: Tensor, norms: Tensor
+    ) -> Tensor:
         r"""Compute the loss of a batch from its logits and its labels.
 
         Args:
@@ -382,17 +313,7 @@ class LSoftmaxLoss(AnnealedLoss):
             norms: :math:`\lVert w_i \rVert \lVert h \rVert`, of a shape that broadcasts to that
                 of ``input``; :class:`gdlib.heads.NormedLinear` makes both.
         """
-        return functional.l_softmax_cross_entropy(
-            input,
-            target,
-            norms,
-            margin=self.margin,
-            annealing=self.next_annealing(),
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+        return self._function(input, target, norms, **self._arguments())
 
     if TYPE_CHECKING:  # it takes more than other losses
 
@@ -412,24 +333,15 @@ class ArcGradLoss(Loss):
 
     .. math:: z_i = -s\, \theta_i
 
-    As a function it is :func:`gdlib.functional.arcgrad_cross_entropy`, which has the sources. Give
+    As a function it is :func:`gdlib.functional.arcgrad_cross_entropy`, which has the rest. Give
     either ``scale`` or ``gap``; to change from one to the other, set the first to None, also where
     it is learnt.
 
-    Args:
+    Attributes:
         scale: :math:`s > 0` in 1/radian; a number, a tensor that broadcasts to the class indices,
             or a :class:`torch.nn.Parameter`, which is learnt. A tensor goes by keyword.
         gap: instead of a scale, the gap in radians, > 0, that
             :func:`gdlib.functional.arcgrad_scale` makes it from; as ``scale``.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> loss_fn = ArcGradLoss(scale=2.0)
@@ -439,8 +351,8 @@ class ArcGradLoss(Loss):
 
     scale: float | Tensor | None
     gap: float | Tensor | None
-    label_smoothing: float
 
+    _function = staticmethod(functional.arcgrad_cross_entropy)
     _checks = {
         "scale": hyperparameter("scale", "> 0", or_none=True),
         "gap": hyperparameter("gap", "> 0", or_none=True),
@@ -457,12 +369,11 @@ class ArcGradLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         if (scale is None) == (gap is None):
             raise ValueError("give either scale or gap, and not both")
         self.scale = scale
         self.gap = gap
-        self.label_smoothing = label_smoothing
 
     def __setattr__(self, name: str, value: Tensor | torch.nn.Module) -> None:
         other, given = {"scale": "gap", "gap": "scale"}.get(name), cast(object, value)
@@ -471,19 +382,6 @@ class ArcGradLoss(Loss):
         if other is not None and given is None:
             self._parameters.pop(name, None)  # what was learnt
         super().__setattr__(name, value)
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its cosines and its labels."""
-        return functional.arcgrad_cross_entropy(
-            input,
-            target,
-            scale=self.scale,
-            gap=self.gap,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the negative angles times the scale: the softmax of them is the probabilities."""
@@ -503,19 +401,18 @@ class AdaCosLoss(Loss):
     Dynamic AdaCos computes the scale anew from each training batch, of class indices, and the scale
     before (:func:`gdlib.functional.adacos_scale`), and uses it for that batch. The scale is a
     buffer: it is kept with the model, and evaluation does not change it. The first batch starts
-    from :func:`gdlib.functional.adacos_fixed_scale`, or from ``minimum_scale`` where that is
-    larger. Processes that train together, as with
-    DistributedDataParallel, have one scale: that of their batches together. Where activation
-    checkpointing computes a batch again, the scale stays; let the backward pass of a batch come
-    before the next batch. As a function of a given scale it is
-    :func:`gdlib.functional.adacos_cross_entropy`, which has the sources.
+    from :math:`\sqrt 2 \log(C - 1)`, or from ``minimum_scale`` where that is larger. Processes that
+    train together, as with DistributedDataParallel, have one scale: that of their batches together.
+    Where activation checkpointing computes a batch again, the scale stays; let the backward pass of
+    a batch come before the next batch. As a function of a given scale it is
+    :func:`gdlib.functional.adacos_cross_entropy`, which has the rest.
 
-    Args:
+    Attributes:
         classes: C >= 2, as many as the cosines have. For C = 2 the published scale is and stays 0,
             so that nothing is learnt.
         dynamic: compute the scale from the batches; False for the fixed scale.
-        minimum_scale: a lower bound that the paper does not have, such as
-            ``adacos_fixed_scale(3)``; None for none.
+        minimum_scale: a lower bound that the paper does not have, such as 0.98, with which three
+            classes start; None for none.
         maximum_scale: an upper bound of the size of the scale that the paper does not have; None
             for none. Where all cosines come near 1, as those of features that have collapsed, the
             published scale grows by up to :math:`\sqrt 2` with each batch, without end. A scale of
@@ -525,15 +422,6 @@ class AdaCosLoss(Loss):
             its own; None for one run.
         process_group: the processes that train together; None for all of torch.distributed, if that
             is in use.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> loss_fn = AdaCosLoss(classes=3)
@@ -548,7 +436,6 @@ class AdaCosLoss(Loss):
     dynamic: bool
     minimum_scale: float | None
     maximum_scale: float | None
-    label_smoothing: float
 
     _checks = {
         "classes": check_classes,
@@ -571,16 +458,15 @@ class AdaCosLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.classes = classes
         self.dynamic = dynamic
         check_scale_bounds(minimum_scale, maximum_scale)
         self.minimum_scale = minimum_scale
         self.maximum_scale = maximum_scale
-        self.label_smoothing = label_smoothing
         check_runs(runs)
         self.process_group = process_group
-        start = max(functional.adacos_fixed_scale(classes), minimum_scale or 0.0)
+        start = max(fixed_scale(classes), minimum_scale or 0.0)
         if maximum_scale is not None:
             start = min(start, maximum_scale)
         self.register_buffer("scale", torch.full(() if runs is None else (runs,), start))
@@ -653,15 +539,8 @@ class AdaCosLoss(Loss):
             )
 
     def _loss(self, cosine: Tensor, target: Tensor, scale: Tensor) -> Tensor:
-        return functional.adacos_cross_entropy(
-            cosine,
-            target,
-            scale=scale,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+        options = {name: getattr(self, name) for name in self._options}
+        return functional.adacos_cross_entropy(cosine, target, scale=scale, **options)
 
     def logits(self, input: Tensor) -> Tensor:
         """Return the cosines times the scale as it is."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from gdlib import functional
 from gdlib.functional import Reduction
 from gdlib.functional._arguments import hyperparameter, tensor_by_keyword
-from gdlib.losses._base import Loss
+from gdlib.losses._base import OPTIONS_OF_INDICES, Loss
 
 
 class CenterLoss(Loss):
@@ -18,17 +18,7 @@ class CenterLoss(Loss):
     .. math:: J = \tfrac12 \lVert h - c_y \rVert^2
 
     A classification loss is added. :class:`gdlib.heads.ClassCenters` keeps the centres. As a
-    function it is :func:`gdlib.functional.center_loss`, which has the sources.
-
-    Args:
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
+    function it is :func:`gdlib.functional.center_loss`, which has the rest.
 
     Example:
         >>> import torch
@@ -36,6 +26,9 @@ class CenterLoss(Loss):
         >>> CenterLoss()(features, torch.tensor([0]), centers=centers).item()
         12.5
     """
+
+    _function = staticmethod(functional.center_loss)
+    _options = OPTIONS_OF_INDICES
 
     @tensor_by_keyword("weight", 1)
     def __init__(
@@ -47,7 +40,9 @@ class CenterLoss(Loss):
     ) -> None:
         super().__init__(weight, ignore_index, reduction)
 
-    def forward(self, input: Tensor, target: Tensor, centers: Tensor) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, input: Tensor, target: Tensor, centers: Tensor
+    ) -> Tensor:
         """Compute the loss of a batch.
 
         Args:
@@ -55,14 +50,7 @@ class CenterLoss(Loss):
             target: class indices ``[N]`` or ``[R, N]``.
             centers: one point for each class, ``[C, D]`` or ``[R, C, D]``.
         """
-        return functional.center_loss(
-            input,
-            target,
-            centers,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+        return self._function(input, target, centers, **self._arguments())
 
     if TYPE_CHECKING:  # it takes more than other losses
 
@@ -86,21 +74,12 @@ class GaussianMixtureLoss(Loss):
 
     are the logits of a cross-entropy, to which the likelihood :math:`\lambda (d_c + \delta_c)` is
     added. :class:`gdlib.heads.GaussianMixtureHead` makes :math:`d` and :math:`\delta`. As a
-    function it is :func:`gdlib.functional.gaussian_mixture_cross_entropy`, which has the sources.
+    function it is :func:`gdlib.functional.gaussian_mixture_cross_entropy`, which has the rest.
 
-    Args:
+    Attributes:
         margin: :math:`\alpha \ge 0`; a number, a tensor that broadcasts to the class indices, or a
             :class:`torch.nn.Parameter`, which is learnt. A tensor goes by keyword.
         likelihood_weight: :math:`\lambda \ge 0`, as ``margin``.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> import torch
@@ -111,8 +90,8 @@ class GaussianMixtureLoss(Loss):
 
     margin: float | Tensor
     likelihood_weight: float | Tensor
-    label_smoothing: float
 
+    _function = staticmethod(functional.gaussian_mixture_cross_entropy)
     _checks = {
         "margin": hyperparameter("margin", ">= 0"),
         "likelihood_weight": hyperparameter("likelihood_weight", ">= 0"),
@@ -129,10 +108,9 @@ class GaussianMixtureLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.margin = margin
         self.likelihood_weight = likelihood_weight
-        self.label_smoothing = label_smoothing
 
     def forward(
         self, distance: Tensor, target: Tensor, half_log_determinant: Tensor | None = None
@@ -145,16 +123,8 @@ class GaussianMixtureLoss(Loss):
             half_log_determinant: :math:`\delta`, of a shape that broadcasts to the distances; None
                 for unit covariances.
         """
-        return functional.gaussian_mixture_cross_entropy(
-            distance,
-            target,
-            margin=self.margin,
-            likelihood_weight=self.likelihood_weight,
-            half_log_determinant=half_log_determinant,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
+        return self._function(
+            distance, target, half_log_determinant=half_log_determinant, **self._arguments()
         )
 
     if TYPE_CHECKING:  # it takes more than other losses

@@ -16,28 +16,19 @@ class GDCrossEntropyLoss(Loss):
     .. math:: J = \log\left(e^{\ell} + \beta - 1\right), \qquad \ell = -\log p_c
 
     It is a drop-in for :class:`torch.nn.CrossEntropyLoss`; as a function it is
-    :func:`gdlib.functional.gd_cross_entropy`, which has the sources.
+    :func:`gdlib.functional.gd_cross_entropy`, which has the rest.
 
     The attribute ``beta`` may be set between steps, for example from a schedule of
     :mod:`gdlib.schedules`. ``torch.compile`` compiles for the first value of a β that is a Python
     float, and once more for all others; with ``dynamic=False``, and for numbers of other types, it
     compiles anew for each value, unless β is a tensor. Set it outside of what is compiled.
 
-    Args:
+    Attributes:
         beta: the gradient-decay factor :math:`\beta > 0`; a number, a tensor that broadcasts to the
             class indices, or a :class:`torch.nn.Parameter`, which is learnt. A learnt one falls to
             0 by itself and is refused there: give it a parametrisation
             (:func:`torch.nn.utils.parametrize.register_parametrization`). A tensor goes by keyword.
         temperature: :math:`\tau > 0`, by which the logits are divided, as ``beta``.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Shape:
         Logits ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]`` and class indices without the class
@@ -57,7 +48,6 @@ class GDCrossEntropyLoss(Loss):
 
     beta: float | Tensor
     temperature: float | Tensor
-    label_smoothing: float
 
     _checks = {
         "beta": hyperparameter("beta", "> 0"),
@@ -75,10 +65,9 @@ class GDCrossEntropyLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.beta = beta
         self.temperature = temperature
-        self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch from its logits and its labels."""

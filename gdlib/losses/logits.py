@@ -8,7 +8,7 @@ from gdlib import functional
 from gdlib.functional import Divergence, Reduction
 from gdlib.functional._arguments import hyperparameter, tensor_by_keyword
 from gdlib.functional.logits import check_divergence
-from gdlib.losses._base import Loss
+from gdlib.losses._base import OPTIONS_OF_INDICES, Loss
 
 
 class SoftMarginLoss(Loss):
@@ -16,20 +16,11 @@ class SoftMarginLoss(Loss):
 
     .. math:: J = \mathrm{softplus}\Bigl(\log \sum_{i \neq c} e^{z_i} - z_c + m\Bigr)
 
-    As a function it is :func:`gdlib.functional.soft_margin_cross_entropy`, which has the sources.
+    As a function it is :func:`gdlib.functional.soft_margin_cross_entropy`, which has the rest.
 
-    Args:
+    Attributes:
         margin: :math:`m`, in nats; a number, a tensor that broadcasts to the class indices, or a
             :class:`torch.nn.Parameter`, which is learnt. A tensor goes by keyword.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> import torch
@@ -39,8 +30,8 @@ class SoftMarginLoss(Loss):
     """
 
     margin: float | Tensor
-    label_smoothing: float
 
+    _function = staticmethod(functional.soft_margin_cross_entropy)
     _checks = {"margin": hyperparameter("margin", "> -inf")}
 
     @tensor_by_keyword("margin", 1)
@@ -53,71 +44,8 @@ class SoftMarginLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.margin = margin
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its logits and its labels."""
-        return functional.soft_margin_cross_entropy(
-            input,
-            target,
-            margin=self.margin,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
-
-
-class ModifiedCrossEntropyLoss(Loss):
-    r"""Apply LM's modified loss, the soft margin 1.
-
-    .. math:: J = \mathrm{softplus}\Bigl(\log \sum_{i \neq c} e^{z_i} - z_c + 1\Bigr)
-
-    As a function it is :func:`gdlib.functional.modified_cross_entropy`, which has the sources.
-
-    Args:
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
-
-    Example:
-        >>> import torch
-        >>> loss_fn = ModifiedCrossEntropyLoss()
-        >>> round(loss_fn(torch.tensor([[2.0, 0.0]]), torch.tensor([0])).item(), 4)
-        0.3133
-    """
-
-    label_smoothing: float
-
-    def __init__(
-        self,
-        *,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        reduction: Reduction = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(weight, ignore_index, reduction)
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its logits and its labels."""
-        return functional.modified_cross_entropy(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
 
 
 class FocalLoss(Loss):
@@ -125,21 +53,12 @@ class FocalLoss(Loss):
 
     .. math:: J = (1 - p_c)^{\gamma} \, (-\log p_c)
 
-    As a function it is :func:`gdlib.functional.focal_cross_entropy`, which has the sources.
+    As a function it is :func:`gdlib.functional.focal_cross_entropy`, which has the rest.
 
-    Args:
+    Attributes:
         gamma: the focusing parameter :math:`\gamma \ge 0`; a number, a tensor that broadcasts to
             the class indices, or a :class:`torch.nn.Parameter`, which is learnt. A tensor goes by
             keyword.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> import torch
@@ -149,8 +68,8 @@ class FocalLoss(Loss):
     """
 
     gamma: float | Tensor
-    label_smoothing: float
 
+    _function = staticmethod(functional.focal_cross_entropy)
     _checks = {"gamma": hyperparameter("gamma", ">= 0")}
 
     @tensor_by_keyword("gamma", 1)
@@ -163,21 +82,8 @@ class FocalLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.gamma = gamma
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its logits and its labels."""
-        return functional.focal_cross_entropy(
-            input,
-            target,
-            gamma=self.gamma,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
 
 
 class GeneralizedCrossEntropyLoss(Loss):
@@ -185,20 +91,11 @@ class GeneralizedCrossEntropyLoss(Loss):
 
     .. math:: J = \frac{1 - p_c^{\,q}}{q}
 
-    As a function it is :func:`gdlib.functional.generalized_cross_entropy`, which has the sources.
+    As a function it is :func:`gdlib.functional.generalized_cross_entropy`, which has the rest.
 
-    Args:
+    Attributes:
         q: :math:`0 < q \le 1`; a number, a tensor that broadcasts to the class indices, or a
             :class:`torch.nn.Parameter`, which is learnt. A tensor goes by keyword.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> import torch
@@ -208,8 +105,8 @@ class GeneralizedCrossEntropyLoss(Loss):
     """
 
     q: float | Tensor
-    label_smoothing: float
 
+    _function = staticmethod(functional.generalized_cross_entropy)
     _checks = {"q": hyperparameter("q", "in (0, 1]")}
 
     @tensor_by_keyword("q", 1)
@@ -222,21 +119,8 @@ class GeneralizedCrossEntropyLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.q = q
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its logits and its labels."""
-        return functional.generalized_cross_entropy(
-            input,
-            target,
-            q=self.q,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
 
 
 class Poly1CrossEntropyLoss(Loss):
@@ -244,20 +128,11 @@ class Poly1CrossEntropyLoss(Loss):
 
     .. math:: J = -\log p_c + \epsilon (1 - p_c)
 
-    As a function it is :func:`gdlib.functional.poly1_cross_entropy`, which has the sources.
+    As a function it is :func:`gdlib.functional.poly1_cross_entropy`, which has the rest.
 
-    Args:
+    Attributes:
         epsilon: :math:`\epsilon \ge -1`; a number, a tensor that broadcasts to the class indices,
             or a :class:`torch.nn.Parameter`, which is learnt. A tensor goes by keyword.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> import torch
@@ -267,8 +142,8 @@ class Poly1CrossEntropyLoss(Loss):
     """
 
     epsilon: float | Tensor
-    label_smoothing: float
 
+    _function = staticmethod(functional.poly1_cross_entropy)
     _checks = {"epsilon": hyperparameter("epsilon", ">= -1")}
 
     @tensor_by_keyword("epsilon", 1)
@@ -281,21 +156,8 @@ class Poly1CrossEntropyLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.epsilon = epsilon
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its logits and its labels."""
-        return functional.poly1_cross_entropy(
-            input,
-            target,
-            epsilon=self.epsilon,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
 
 
 class NegativeProbabilityLoss(Loss):
@@ -303,18 +165,7 @@ class NegativeProbabilityLoss(Loss):
 
     .. math:: J = 1 - p_c
 
-    As a function it is :func:`gdlib.functional.negative_probability`, which has the sources.
-
-    Args:
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
+    As a function it is :func:`gdlib.functional.negative_probability`, which has the rest.
 
     Example:
         >>> import torch
@@ -323,7 +174,7 @@ class NegativeProbabilityLoss(Loss):
         0.75
     """
 
-    label_smoothing: float
+    _function = staticmethod(functional.negative_probability)
 
     def __init__(
         self,
@@ -333,19 +184,7 @@ class NegativeProbabilityLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its logits and its labels."""
-        return functional.negative_probability(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
 
 
 class MultiClassHingeLoss(Loss):
@@ -353,20 +192,12 @@ class MultiClassHingeLoss(Loss):
 
     .. math:: J = \frac{1}{C - 1} \sum_{i \neq c} \max(0, z_i - z_c + m)
 
-    As a function it is :func:`gdlib.functional.multi_class_hinge`, which has the sources. It takes
+    As a function it is :func:`gdlib.functional.multi_class_hinge`, which has the rest. It takes
     class indices alone and has no label smoothing.
 
-    Args:
+    Attributes:
         margin: :math:`m`; a number, a tensor that broadcasts to the class indices, or a
             :class:`torch.nn.Parameter`, which is learnt. A tensor goes by keyword.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> import torch
@@ -376,7 +207,9 @@ class MultiClassHingeLoss(Loss):
 
     margin: float | Tensor
 
+    _function = staticmethod(functional.multi_class_hinge)
     _checks = {"margin": hyperparameter("margin", "> -inf")}
+    _options = OPTIONS_OF_INDICES
 
     @tensor_by_keyword("margin", 1)
     def __init__(
@@ -390,17 +223,6 @@ class MultiClassHingeLoss(Loss):
         super().__init__(weight, ignore_index, reduction)
         self.margin = margin
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its logits and its class indices."""
-        return functional.multi_class_hinge(
-            input,
-            target,
-            margin=self.margin,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
-
 
 class LargeMarginLoss(Loss):
     r"""Apply the cross-entropy with LM's large-margin regulariser.
@@ -411,20 +233,11 @@ class LargeMarginLoss(Loss):
     :func:`gdlib.functional.large_margin_cross_entropy`, which has the three forms of D and the
     sources. It takes class indices alone.
 
-    Args:
+    Attributes:
         reg_lambda: :math:`\lambda \ge 0`; a number, a tensor that broadcasts to the class indices,
             or a :class:`torch.nn.Parameter`, which is learnt. A tensor goes by keyword.
         divergence: ``"symmetric"``, ``"q_u"`` or ``"u_q"``.
         margin: of the cross-entropy, as in :class:`SoftMarginLoss`.
-        weight: a factor for each class, ``[C]``. As in PyTorch, the mean over class indices divides
-            by the sum of the factors used.
-        ignore_index: class index whose samples count for nothing; only for class indices.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target, in [0, 1], that is spread evenly over the classes.
-
-    Raises:
-        ValueError: for a value outside its bounds, when the module is made and when an
-            attribute is set; for a batch that does not fit, as the function.
 
     Example:
         >>> import torch
@@ -436,8 +249,8 @@ class LargeMarginLoss(Loss):
     reg_lambda: float | Tensor
     divergence: Divergence
     margin: float | Tensor
-    label_smoothing: float
 
+    _function = staticmethod(functional.large_margin_cross_entropy)
     _checks = {
         "reg_lambda": hyperparameter("reg_lambda", ">= 0"),
         "divergence": check_divergence,
@@ -456,22 +269,7 @@ class LargeMarginLoss(Loss):
         reduction: Reduction = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, ignore_index, reduction)
+        super().__init__(weight, ignore_index, reduction, label_smoothing)
         self.reg_lambda = reg_lambda
         self.divergence = divergence
         self.margin = margin
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss of a batch from its logits and its class indices."""
-        return functional.large_margin_cross_entropy(
-            input,
-            target,
-            reg_lambda=self.reg_lambda,
-            divergence=self.divergence,
-            margin=self.margin,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )

@@ -263,7 +263,7 @@ def _seeds_of_runs(seeds: Any, runs: int) -> list[int]:
     if seeds is None or is_whole(seeds):
         return [int(seeds or 0)] * runs
     try:
-        each = list(seeds)
+        each = seeds.tolist() if isinstance(seeds, Tensor) else list(seeds)
     except TypeError:
         each = []
     if len(each) != runs or not all(is_whole(seed) for seed in each):

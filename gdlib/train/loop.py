@@ -28,6 +28,7 @@ from gdlib.train.step import (
     autocast,
     can_be_recorded,
     outputs_of,
+    precision_of,
 )
 from gdlib.train.update import RecordedSGD, Update, optimizer_of, rates_of, read_from, update_of
 
@@ -57,7 +58,7 @@ def train(
     drop_last: bool = False,
     prepare: Prepare | None = None,
     draws: Draws | None = None,
-    precision: str = "float32",
+    precision: str | torch.dtype = "float32",
     recorded: bool = False,
     fused: bool = False,
     by_hand: bool = True,
@@ -122,7 +123,7 @@ def train(
         draws: maps an epoch, from 1, to random numbers ``[S, n, ...]`` for ``prepare``, a row for
             each sample in the order of the epoch. It must depend on the epoch only.
         precision: ``"float32"``, or ``"bfloat16"`` for a stack that runs under autocast; weights
-            and loss stay in float32.
+            and loss stay in float32. ``torch.bfloat16`` means the same.
         recorded: record one step on a GPU as a CUDA graph and replay it. On another device the
             steps are done one by one, and the log says so.
         fused: let the optimiser update all parameters in one kernel; on a CPU this changes last
@@ -190,7 +191,7 @@ def train(
         lr, optimizer, momentum, weight_decay, lr_schedule, milestones, max_grad_norm
     )
     device = device_of(stack)
-    autocast(device, precision)  # refuses a name that it does not know
+    precision = precision_of(precision)
     batches = Batches(
         data,
         stack.runs,
@@ -298,7 +299,7 @@ def predict(
     batch_size: int = 2_000,
     features: bool = False,
     prepare: Callable[[Tensor], Tensor] | None = None,
-    precision: str = "float32",
+    precision: str | torch.dtype = "float32",
 ) -> Tensor:
     """Compute the outputs of inputs ``[N, ...]``, in float32 at least; no module's mode changes.
 
@@ -336,7 +337,7 @@ def predict(
     stack.eval()
     outputs = []
     try:
-        with autocast(device, precision):
+        with autocast(device, precision_of(precision)):
             for batch in inputs.split(batch_size):
                 batch = batch.to(device)
                 if prepare is not None:

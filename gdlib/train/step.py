@@ -18,13 +18,19 @@ _HALF = (torch.float16, torch.bfloat16)
 _log = logging.getLogger("gdlib.train")
 
 
+def precision_of(precision: str | torch.dtype) -> str:
+    """Return the name of a precision; refuse one that is not known."""
+    name = str(precision).removeprefix("torch.")
+    if name not in PRECISIONS:
+        raise ValueError(f"unknown precision {precision!r}; valid: {', '.join(PRECISIONS)}")
+    return name
+
+
 def autocast(device: torch.device, precision: str, *, cached: bool = True) -> torch.autocast:
     """Make the context in which a model runs.
 
     It is bfloat16 where PyTorch deems that safe, or nothing at all.
     """
-    if precision not in PRECISIONS:
-        raise ValueError(f"unknown precision {precision!r}; valid: {', '.join(PRECISIONS)}")
     return torch.autocast(
         device.type, torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=cached
     )

@@ -49,7 +49,7 @@ class Images:
 
     The colours are ``"L"``, grey; or ``"RGB"``, to which grey, palette and CMYK images are
     converted. ``revision`` is a commit of the repository that is asked for; without one the newest
-    is taken. The record says which one that was, with the checksums of its files.
+    is taken. The results say which one that was, with the checksums of its files.
     """
 
     repository: str = ""

@@ -5,7 +5,7 @@ for β = 1; orange to brown for β > 1. The order is also carried by lightness a
 so that the figures can be read without colour. Losses have a colour and a line of their own.
 """
 
-from study.figures.dots import dots
+from study.figures.dots import PALE, dots, label_ends, rows
 from study.figures.fifths import fifths
 from study.figures.style import (
     beta_color,
@@ -19,13 +19,16 @@ from study.figures.table import table
 from study.methods import method_name
 
 __all__ = [
+    "PALE",
     "beta_color",
     "beta_label",
     "beta_linestyle",
     "dots",
     "fifths",
+    "label_ends",
     "method_name",
     "order_colors",
+    "rows",
     "schedule_style",
     "table",
     "use_style",

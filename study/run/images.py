@@ -13,10 +13,9 @@ from gdlib.models import ModuleStack, RunModel
 from gdlib.train import predict
 from study import data
 from study import networks as of_papers
-from study.data import augmentation
+from study.data import augmentation as transforms
 
-_AUGMENTATION, _BATCH = "crop2-flip", 100
-_AT_A_TIME = 500  # images of an evaluation
+_AT_A_TIME = {"cpu": 500, "cuda": 2_000}  # images of an evaluation
 
 
 def small_network(dataset: data.Dataset, seeds: Sequence[int]) -> ModuleStack:
@@ -31,29 +30,49 @@ def small_network(dataset: data.Dataset, seeds: Sequence[int]) -> ModuleStack:
     return stack.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-def batches(dataset: data.Dataset, seeds: Sequence[int]) -> dict[str, Any]:
-    """Say of what a step is made: of 100 samples, and images are cropped and mirrored.
+def batches(
+    dataset: data.Dataset,
+    seeds: Sequence[int],
+    *,
+    augmentation: str = "crop2-flip",
+    batch_size: int = 100,
+) -> dict[str, Any]:
+    """Say of what a step is made, as arguments of :func:`gdlib.train.train`.
 
-    The result is arguments of :func:`gdlib.train.train`. Rows of numbers go in as they are.
+    Images are cropped and mirrored, and then normalised; rows of numbers go in as they are.
     """
     if not _are_images(dataset.train):
-        return {"batch_size": _BATCH}
-    samples = len(dataset.train)
-    return {
-        "batch_size": _BATCH,
-        "prepare": partial(_augmented, dataset),
-        "draws": partial(_draws, samples, list(dict.fromkeys(seeds))),
-        "precision": "bfloat16",
-    }
+        return {"batch_size": batch_size}
+    samples, distinct = len(dataset.train), list(dict.fromkeys(seeds))
+    prepare = partial(_prepared, dataset, padding=transforms.PADDING[augmentation])
+    if augmentation == "none":
+        return {"batch_size": batch_size, "prepare": prepare}
+    draws = partial(_draws, augmentation, samples, batch_size, distinct)
+    return {"batch_size": batch_size, "prepare": prepare, "draws": draws}
 
 
-def outputs(networks: RunModel, dataset: data.Dataset, split: data.Split) -> Tensor:
-    """Compute the outputs of a stack on a split, without augmentation, ``[R, N, K]``."""
+def outputs(
+    networks: RunModel,
+    dataset: data.Dataset,
+    split: data.Split,
+    *,
+    features: bool = False,
+    precision: str = "bfloat16",
+) -> Tensor:
+    """Compute the outputs of a stack on a split, without augmentation, ``[R, N, K]``.
+
+    With ``features`` they are the inputs of the last layer. ``precision`` is that of the
+    convolutions.
+    """
     if not _are_images(split):
-        return predict(networks, split.inputs)
-    prepare = partial(_normalized, dataset)
+        return predict(networks, split.inputs, features=features)
     return predict(
-        networks, split.inputs, prepare=prepare, precision="bfloat16", batch_size=_AT_A_TIME
+        networks,
+        split.inputs,
+        features=features,
+        prepare=partial(_prepared, dataset, draws=None),
+        precision=precision,
+        batch_size=_AT_A_TIME["cuda" if split.inputs.is_cuda else "cpu"],
     )
 
 
@@ -61,19 +80,16 @@ def _are_images(split: data.Split) -> bool:
     return split.inputs.ndim == 4
 
 
-def _draws(samples: int, seeds: Sequence[int], epoch: int) -> Tensor:
+def _draws(name: str, samples: int, batch_size: int, seeds: Sequence[int], epoch: int) -> Tensor:
     """Draw the crops and flips of an epoch, ``[S, N, 3]``."""
-    return augmentation.draw_epoch(_AUGMENTATION, samples, _BATCH, seeds=seeds, epoch=epoch)
+    return transforms.draw_epoch(name, samples, batch_size, seeds=seeds, epoch=epoch)
 
 
-def _augmented(dataset: data.Dataset, images: Tensor, draws: Tensor | None) -> Tensor:
-    """Augment the batch ``[S, B, C, H, W]`` of each seed, then normalise it."""
-    assert draws is not None
-    padding = augmentation.PADDING[_AUGMENTATION]
-    return _normalized(dataset, augmentation.apply(images, draws, padding))
-
-
-def _normalized(dataset: data.Dataset, images: Tensor) -> Tensor:
-    """Normalise images ``[..., C, H, W]``, in the memory format of the network."""
+def _prepared(
+    dataset: data.Dataset, images: Tensor, draws: Tensor | None, padding: int = 0
+) -> Tensor:
+    """Augment images ``[..., C, H, W]``, if numbers were drawn for it, and normalise them."""
+    if draws is not None:
+        images = transforms.apply(images, draws, padding)
     inputs = dataset.normalize(images)
     return inputs.flatten(0, -4).contiguous(memory_format=torch.channels_last).view_as(inputs)

@@ -256,3 +256,16 @@ def test_a_table_that_is_too_wide_for_a_phone_is_stacked_there_with_its_headers(
         ("x", "1.5"),
         ("y", "t"),
     ]
+
+
+def test_a_cell_keeps_its_header_below_two_rows_of_headers_and_beside_a_tall_cell() -> None:
+    frame = pd.DataFrame(
+        [[1, 2], [3, 4]],
+        index=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")], names=["one", "two"]),
+        columns=pd.MultiIndex.from_tuples([("t", "mean"), ("t", "std")]),
+    )
+    table = BeautifulSoup(table_cells.labelled(frame.to_html()), "html.parser").table
+    assert table is not None
+    found = [(cell["data-label"], cell.get_text()) for cell in table.select("tbody tr")[1]("td")]
+    assert found == [("t mean", "3"), ("t std", "4")]
+    assert table.select("tbody tr")[1].th["data-label"] == "two"

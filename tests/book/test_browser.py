@@ -17,7 +17,7 @@ import pytest
 
 HTML = Path(__file__).resolve().parents[2] / "_build" / "html"
 FIRST = "book/welcome"
-LEDGER = "book/claims"
+LEDGER = "book/ledger"
 
 MEDIAN = 1_500_000  # bytes of a page
 MOST = 2_500_000

@@ -26,8 +26,8 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import page_kernels  # noqa: E402
 
 HTML = ROOT / "_build" / "html"
-OLD = {"cost"}  # a template of the old form
-EXPERIMENTS = [page for page in parameters.pages() if page not in OLD]
+TIMED = "speed"  # this page times what it runs, and writes no file of results
+EXPERIMENTS = [page for page in parameters.pages() if page != TIMED]
 PAGES = sorted([*(ROOT / "notebooks").rglob("*.md"), *(ROOT / "book").glob("*.md")])
 # labels, links to them, attributes, boxes, roles
 MYST = re.compile(
@@ -131,6 +131,12 @@ def test_a_page_runs_with_other_parameters(page: str, tmp_path: Path, kernel: st
         assert {name: row[name] for name in plan} == plan
         assert 0 <= row["test_accuracy"] <= 1
     assert {row["epoch"] for row in written["curves"]} >= {2}
+
+
+def test_the_page_on_time_runs_with_other_parameters(tmp_path: Path, kernel: str) -> None:
+    done = papermill(TIMED, kernel, tmp_path, seeds=[7], turns=1)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "a sweep of 4" in (tmp_path / "run.ipynb").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

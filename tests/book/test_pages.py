@@ -10,12 +10,7 @@ import jupytext
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OLD = {"cost"}  # a template of the old form
-PAGES = [
-    path
-    for path in sorted((ROOT / "notebooks" / "experiments").glob("*.md"))
-    if path.stem not in OLD
-]
+PAGES = sorted((ROOT / "notebooks" / "experiments").glob("*.md"))
 WORDS, PARAMETERS, NAMES = 1_200, 12, 6
 
 

@@ -15,11 +15,9 @@ from torch.nn import functional as F
 
 from gdlib import functional, losses
 from gdlib.functional import (
-    adacos_fixed_scale,
     adacos_scale,
     arccos,
     arcface_cross_entropy,
-    arcgrad_gap,
     arcgrad_scale,
 )
 from gdlib.losses import AdaCosLoss, LSoftmaxLoss
@@ -223,7 +221,7 @@ class TestArcGrad:
         for classes in [2, 3, 10, 100, 10_000, 10**9]:
             expected = 1 + scipy.special.lambertw((classes - 1) / math.e).real
             assert arcgrad_scale(1.0, classes) == pytest.approx(expected, rel=1e-13)
-            assert arcgrad_gap(arcgrad_scale(0.3, classes), classes) == pytest.approx(
+            assert arcgrad_scale(arcgrad_scale(0.3, classes), classes) == pytest.approx(
                 0.3, rel=1e-13
             )
 
@@ -239,8 +237,8 @@ class TestArcGrad:
 
     def test_printed_gaps(self):
         assert (
-            round(math.degrees(arcgrad_gap(1.0, 3))) == 84
-            and round(math.degrees(arcgrad_gap(40.0, 3))) == 2
+            round(math.degrees(arcgrad_scale(1.0, 3))) == 84
+            and round(math.degrees(arcgrad_scale(40.0, 3))) == 2
         )
 
     def test_gap_instead_of_scale(self):
@@ -269,7 +267,7 @@ class TestAdaCos:
         expected = F.cross_entropy(math.sqrt(2) * math.log(2) * cosine, target)
         torch.testing.assert_close(functional.adacos_cross_entropy(cosine, target), expected)
         with pytest.raises(ValueError, match="classes"):
-            adacos_fixed_scale(1)
+            AdaCosLoss(1)
 
     def test_dynamic_scale_by_the_formula(self):
         for scale in [0.5, 3.0, 30.0]:
@@ -311,21 +309,21 @@ class TestAdaCos:
             torch.tensor([[0.3, -0.9], [0.2, 0.1]], requires_grad=True),
             torch.tensor([0, 1]),
         )
-        published, guarded = AdaCosLoss(2), AdaCosLoss(2, minimum_scale=adacos_fixed_scale(3))
+        published, guarded = AdaCosLoss(2), AdaCosLoss(2, minimum_scale=math.sqrt(2) * math.log(2))
         for _ in range(3):
             loss = published(cosine, target)
             assert loss.item() == pytest.approx(math.log(2)) and published.scale == 0
             assert torch.autograd.grad(loss, cosine)[0].abs().max() == 0
         assert torch.autograd.grad(guarded(cosine, target), cosine)[0].abs().min() > 0
-        assert guarded.scale.item() == pytest.approx(adacos_fixed_scale(3))
+        assert guarded.scale.item() == pytest.approx(math.sqrt(2) * math.log(2))
 
     def test_statistics_change_in_training_only_and_are_kept(self):
         cosine, target = torch.tensor([[0.9, 0.2, 0.1], [0.3, 0.8, 0.4]]), torch.tensor([0, 1])
         loss_fn = AdaCosLoss(3).eval()
         loss_fn(cosine, target)
-        assert loss_fn.scale.item() == pytest.approx(adacos_fixed_scale(3))
+        assert loss_fn.scale.item() == pytest.approx(math.sqrt(2) * math.log(2))
         loss = loss_fn.train()(cosine, target)
-        expected = adacos_scale(cosine, target, adacos_fixed_scale(3))
+        expected = adacos_scale(cosine, target, math.sqrt(2) * math.log(2))
         assert loss_fn.scale == expected and set(loss_fn.state_dict()) == {"scale"}
         torch.testing.assert_close(loss, F.cross_entropy(expected * cosine, target))
         assert AdaCosLoss(3, dynamic=False)(cosine, target) == functional.adacos_cross_entropy(
@@ -377,7 +375,7 @@ class TestAdaCos:
         loss_fn, target = AdaCosLoss(3, minimum_scale=0.5), torch.tensor([0, 1])
         assert loss_fn(torch.full((2, 3), math.nan), target).isnan()
         assert (
-            loss_fn.scale.item() == pytest.approx(adacos_fixed_scale(3))
+            loss_fn.scale.item() == pytest.approx(math.sqrt(2) * math.log(2))
             and loss_fn(torch.rand(2, 3), target).isfinite()
         )
 

@@ -171,10 +171,9 @@ FAMILY = [
     Loss("negative margin", functional.soft_margin_cross_entropy, {"margin": -2.0}, soft_margin),
     Loss(
         "modified",
-        functional.modified_cross_entropy,
+        partial(functional.soft_margin_cross_entropy, margin=1.0),
         {},
         partial(soft_margin, margin=1.0),
-        module=losses.ModifiedCrossEntropyLoss,
     ),
     Loss(
         "focal",

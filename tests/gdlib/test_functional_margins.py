@@ -19,12 +19,8 @@ from gdlib.functional import (
     gaussian_mixture_cross_entropy,
     gd_cross_entropy,
     large_margin_cross_entropy,
-    margin_bias,
-    modified_cross_entropy,
     multi_class_hinge,
     soft_margin_cross_entropy,
-    super_symmetric_projection,
-    super_symmetry_penalty,
 )
 from gdlib.losses import CenterLoss, GaussianMixtureLoss
 
@@ -47,14 +43,14 @@ class TestSoftMargin:
 
     def test_small_losses_keep_their_digits(self):
         # log(1 + exp(-20 + 1)) in float32; through gradient decay the constant would drown it
-        found = modified_cross_entropy(torch.tensor([[20.0, 0.0]]), torch.tensor([0]))
+        found = soft_margin_cross_entropy(torch.tensor([[20.0, 0.0]]), torch.tensor([0]), 1.0)
         assert found.item() == pytest.approx(math.log1p(math.exp(-19)), rel=1e-5)
 
     def test_modified_is_lm_eq_15(self):
         logits, target = draw()
         moved = logits - F.one_hot(target, 5)
         torch.testing.assert_close(
-            modified_cross_entropy(logits, target), F.cross_entropy(moved, target)
+            soft_margin_cross_entropy(logits, target, 1.0), F.cross_entropy(moved, target)
         )
 
     def test_a_margin_too_large_for_beta(self):
@@ -148,76 +144,13 @@ class TestLargeMargin:
         regulariser = large_margin_cross_entropy(logits, target, 0.3) - F.cross_entropy(
             logits, target
         )
-        torch.testing.assert_close(found, modified_cross_entropy(logits, target) + regulariser)
+        torch.testing.assert_close(
+            found, soft_margin_cross_entropy(logits, target, 1.0) + regulariser
+        )
 
     def test_unknown_divergence(self):
         with pytest.raises(ValueError, match="symmetric, q_u, u_q"):
             large_margin_cross_entropy(torch.zeros(1, 3), torch.tensor([0]), divergence="both")
-
-    def test_bias_turns_the_softmax_loss_into_softplus(self):
-        logits, target = draw()
-        bias = margin_bias(logits, target)
-        others = logits.scatter(1, target[:, None], -math.inf).amax(1)
-        true = logits.gather(1, target[:, None])[:, 0]
-        torch.testing.assert_close(
-            F.softplus(others - true + bias), F.cross_entropy(logits, target, reduction="none")
-        )
-        assert (bias >= 0).all() and (bias <= math.log(4)).all()
-        with pytest.raises(ValueError, match="two classes"):
-            margin_bias(torch.zeros(2, 1), torch.tensor([0, 0]))
-
-    def test_where_wrong_classes_are_masked(self):
-        masked = torch.tensor([[1.0, -math.inf, 3.0], [1.0, -math.inf, -math.inf]])
-        assert margin_bias(masked, torch.tensor([0, 0])).tolist() == [0.0, 0.0]
-
-
-class TestSuperSymmetry:
-    def test_projection(self):
-        for classes, features in [(2, 1), (3, 2), (5, 9), (10, 20)]:
-            weight = torch.randn(
-                4,
-                classes,
-                features,
-                generator=torch.Generator().manual_seed(0),
-                dtype=torch.float64,
-            )
-            projected = super_symmetric_projection(weight)
-            assert (super_symmetry_penalty(weight) > 1e-6).all()
-            torch.testing.assert_close(
-                super_symmetry_penalty(projected),
-                torch.zeros(4, dtype=torch.float64),
-                rtol=0,
-                atol=1e-20,
-            )
-            torch.testing.assert_close(projected.square().sum((1, 2)), weight.square().sum((1, 2)))
-            torch.testing.assert_close(super_symmetric_projection(projected), projected)
-
-    def test_penalty_by_hand_and_its_gradient(self):
-        # gram of eye(2) less (1, -1; -1, 1): squares 0, 1, 1, 0
-        assert super_symmetry_penalty(torch.eye(2)).item() == 0.5
-        weight = torch.randn(
-            3,
-            4,
-            generator=torch.Generator().manual_seed(0),
-            dtype=torch.float64,
-            requires_grad=True,
-        )
-        assert torch.autograd.gradcheck(super_symmetry_penalty, (weight,))
-
-    def test_penalty_of_long_vectors_in_float16(self):
-        weight = torch.randn(10, 64, generator=torch.Generator().manual_seed(0)).half() * 40
-        expected = super_symmetry_penalty(weight.double())
-        found = super_symmetry_penalty(weight)
-        assert found.dtype == torch.float32
-        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
-        with torch.autocast("cpu", torch.bfloat16):
-            torch.testing.assert_close(super_symmetry_penalty(weight), found)
-
-    def test_refusals(self):
-        with pytest.raises(ValueError, match="at least 3 features"):
-            super_symmetric_projection(torch.zeros(4, 2))
-        with pytest.raises(ValueError, match="two class vectors"):
-            super_symmetry_penalty(torch.zeros(1, 2))
 
 
 class TestCenterLoss:

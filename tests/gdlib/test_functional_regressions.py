@@ -519,12 +519,6 @@ def test_bad_arguments_are_told_what_to_do() -> None:
             ValueError,
             "whole number, one for all samples",
         ),
-        (
-            lambda: functional.super_symmetric_projection(torch.full((3, 4), math.nan)),
-            ValueError,
-            "must be finite",
-        ),
-        (lambda: functional.super_symmetry_penalty([[1.0]]), ValueError, "floating tensor"),
         (lambda: heads.CosineLinear(3, 2, seeds=[]), ValueError, "seeds is empty"),
         (lambda: heads.CosineLinear(0, 2), ValueError, "number of features"),
         (lambda: heads.GaussianMixtureHead(3, 0), ValueError, "number of classes"),
@@ -537,14 +531,6 @@ def test_bad_arguments_are_told_what_to_do() -> None:
     ):
         with pytest.raises(error, match=message):
             call()
-
-
-def test_half_precision_class_vectors_are_projected() -> None:
-    for dtype in (torch.bfloat16, torch.float16):
-        weight = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
-        found = functional.super_symmetric_projection(weight)
-        assert found.dtype == dtype
-        assert functional.super_symmetry_penalty(found.double()) < 1e-3
 
 
 def test_classes_in_the_last_dimension_are_told_to_move() -> None:

@@ -84,7 +84,6 @@ class TestModule:
             losses.Poly1CrossEntropyLoss,
             losses.LSoftmaxLoss,
             losses.LargeMarginLoss,
-            losses.ModifiedCrossEntropyLoss,
             losses.MultiClassHingeLoss,
             lambda: losses.SoftMarginLoss(0.5),
             losses.SphereFaceLoss,

@@ -5,6 +5,7 @@ Tested with several processes, with activation checkpointing, and compiled.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from torch import multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
-from gdlib.functional import adacos_fixed_scale
 from gdlib.heads import CosineLinear
 from gdlib.losses import AdaCosLoss, SphereFaceLoss, _training
 
@@ -97,7 +97,7 @@ def test_an_annealed_margin_counts_batches_of_training_alone() -> None:
 
 def test_adacos_starts_at_its_smallest_scale_where_that_is_larger() -> None:
     assert AdaCosLoss(2, minimum_scale=5.0).scale == 5.0
-    assert AdaCosLoss(3, minimum_scale=0.1).scale == pytest.approx(adacos_fixed_scale(3))
+    assert AdaCosLoss(3, minimum_scale=0.1).scale == pytest.approx(math.sqrt(2) * math.log(2))
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

@@ -60,6 +60,7 @@ OF_INDICES = {
         z, torch.eye(z.shape[1], dtype=z.dtype), y, 0.3, **o
     ),
 }
+OF_COSINES = [MIXED[name] for name in ("arcface", "cosface", "sphereface", "adacos", "arcgrad")]
 every_loss = pytest.mark.parametrize("loss_fn", OF_INDICES.values(), ids=OF_INDICES.keys())
 every_mixed_loss = pytest.mark.parametrize("loss_fn", MIXED.values(), ids=MIXED.keys())
 
@@ -233,6 +234,59 @@ class TestWhatDoesNotCountPassesNothingBack:
             loss, z, grad_outputs=torch.stack([above, 2 * above]), is_grads_batched=True
         )
         torch.testing.assert_close(both, torch.stack([first, 2 * first]))
+
+    @every_loss
+    @pytest.mark.parametrize("value", [NAN, INF, -INF])
+    def test_an_ignored_row_without_finite_logits(
+        self, loss_fn: Callable[..., Tensor], value: float
+    ) -> None:
+        """transformers#32390, pytorch#41508: padding whose attention has nothing to look at."""
+        z = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+        labels = torch.tensor([0, -100, 2, 1])
+        expected = loss_fn(alone := z[[0, 2, 3]].requires_grad_(), labels[[0, 2, 3]])
+        z[1] = value
+        found = loss_fn(z.requires_grad_(), labels)
+        torch.testing.assert_close(found, expected)
+        # the way to the logits, such as tanh, has a derivative of its own
+        if torch.equal(cosines(z)[1], z[1]) or loss_fn not in OF_COSINES:
+            torch.testing.assert_close(gradient(found, z)[[0, 2, 3]], gradient(expected, alone))
+            assert torch.equal(gradient(loss_fn(z, labels), z)[1], torch.zeros(4))
+
+    @every_mixed_loss
+    def test_a_row_of_zeros_without_finite_logits(self, loss_fn: Callable[..., Tensor]) -> None:
+        if loss_fn in OF_COSINES:
+            return
+        z = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+        z[1] = NAN
+        shares = torch.tensor([[0.5, 0.5, 0, 0], [0, 0, 0, 0], [0, 0, 0.1, 0.9]])
+        found = gradient(loss_fn(z.requires_grad_(), shares), z)
+        assert torch.equal(found[1], torch.zeros(4)) and found.isfinite().all()
+
+    def test_weight_of_the_linear_loss_and_centres_beside_features_that_are_not_finite(
+        self,
+    ) -> None:
+        h, w = torch.randn(4, 3), torch.randn(5, 3, requires_grad=True)
+        labels = torch.tensor([0, -100, 2, 1])
+        counted = labels != -100
+        expected = gradient(linear_gd_cross_entropy(h[counted], w, labels[counted], 0.3), w)
+        h[1] = NAN
+        for reduction in ("mean", "none"):
+            loss = linear_gd_cross_entropy(h, w, labels, 0.3, reduction=reduction).sum()
+            found = gradient(loss, w) / (1 if reduction == "mean" else 3)
+            torch.testing.assert_close(found, expected)
+        loss = functional.center_loss(h.requires_grad_(), labels, torch.zeros(5, 3))
+        assert loss.isfinite() and torch.equal(gradient(loss, h)[1], torch.zeros(3))
+
+    @every_loss
+    @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}])
+    def test_no_class_has_a_weight(self, loss_fn: Callable[..., Tensor], options: dict) -> None:
+        """The mean is 0 / 0; one such batch must not put NaN into every parameter."""
+        if loss_fn is OF_INDICES["linear"] or (options and loss_fn not in MIXED.values()):
+            return
+        z = torch.randn(3, 4, requires_grad=True)
+        weight = torch.tensor([0.0, 0.0, 1.0, 1.0])
+        loss = loss_fn(z, torch.tensor([0, 1, 0]), weight=weight, **options)
+        assert loss.isnan() and torch.equal(gradient(loss, z), torch.zeros(3, 4))
 
 
 class TestHooksOfSavedTensors:
@@ -605,3 +659,22 @@ def test_a_number_of_shape_1_in_other_functions() -> None:
     cosine, label = p[None], torch.tensor([0])
     for scale in (one, 0.5):
         assert functional.adacos_scale(cosine, label, scale).shape == ()
+
+
+class TestExport:
+    """pytorch#140371: a length that is taken by len() becomes a constant of the exported graph."""
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", ["gd", "linear", "large margin"])
+    def test_batches_of_any_size(self, name: str) -> None:
+        loss_fn, weight = OF_INDICES[name], torch.eye(4)
+
+        class Module(torch.nn.Module):
+            def forward(self, z: Tensor, y: Tensor) -> Tensor:
+                if name == "linear":
+                    return linear_gd_cross_entropy(z, weight, y, 0.3)
+                return loss_fn(z, y)
+
+        z, y, size = torch.randn(6, 4), torch.tensor([0, 1, 2, 3, 0, 1]), torch.export.Dim("size")
+        exported = torch.export.export(Module(), (z, y), dynamic_shapes=({0: size}, {0: size}))
+        torch.testing.assert_close(exported.module()(z[:3], y[:3]), loss_fn(z[:3], y[:3]))

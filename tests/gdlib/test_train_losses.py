@@ -192,7 +192,6 @@ EVERY_LOSS: dict[str, tuple[Callable[[], nn.Module], nn.Module]] = {
         losses.LSoftmaxLoss(2, annealing=lambda step: 5.0 / (1 + step)),
     ),
     "LargeMarginLoss": (net, losses.LargeMarginLoss()),
-    "ModifiedCrossEntropyLoss": (net, losses.ModifiedCrossEntropyLoss()),
     "MultiClassHingeLoss": (net, losses.MultiClassHingeLoss()),
     "NegativeProbabilityLoss": (net, losses.NegativeProbabilityLoss()),
     "Poly1CrossEntropyLoss": (net, losses.Poly1CrossEntropyLoss(1.0)),

@@ -37,7 +37,6 @@ def logits() -> Tensor:
 LOSSES: dict[str, Callable[..., losses.Loss]] = {
     "GDCrossEntropyLoss": lambda **options: losses.GDCrossEntropyLoss(0.3, **options),
     "SoftMarginLoss": lambda **options: losses.SoftMarginLoss(0.5, **options),
-    "ModifiedCrossEntropyLoss": losses.ModifiedCrossEntropyLoss,
     "FocalLoss": losses.FocalLoss,
     "GeneralizedCrossEntropyLoss": losses.GeneralizedCrossEntropyLoss,
     "Poly1CrossEntropyLoss": losses.Poly1CrossEntropyLoss,

@@ -887,9 +887,7 @@ def test_a_training_that_is_asked_to_end_in_the_middle_of_its_page_goes_on(
     ]
 
 
-OLD = {"angular-cost", "angular-mnist", "angular-reduced", "angular", "fast-angular"}
-"""Campaigns of pages that are not in the new form yet."""
-CAMPAIGNS = sorted({path.stem for path in (ROOT / "campaigns").glob("*.yml")} - OLD)
+CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yml"))
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)

@@ -75,7 +75,7 @@ class TestAgainstTheFunctions:
             ("super-symmetry", F.cross_entropy, {}),
             ("label-smoothing 0.3", F.cross_entropy, {"label_smoothing": 0.3}),
             ("hinge", functional.multi_class_hinge, {}),
-            ("modified", functional.modified_cross_entropy, {}),
+            ("modified", functional.soft_margin_cross_entropy, {"margin": 1.0}),
             ("gd 0.1", functional.gd_cross_entropy, {"beta": 0.1}),
             ("gce 0.7", functional.generalized_cross_entropy, {"q": 0.7}),
             ("poly1 -0.5", functional.poly1_cross_entropy, {"epsilon": -0.5}),

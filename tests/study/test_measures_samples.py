@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -189,3 +191,17 @@ class TestFinalMeasures:
         assert metrics["train_confidence"] == pytest.approx(sum(p) / len(p), rel=1e-6)
         above = (z > z.gather(1, labels[:, None])).sum(1)
         assert metrics["test_top5_accuracy"] == pytest.approx((above < 5).double().mean().item())
+
+
+def test_margin_bias_turns_the_cross_entropy_into_softplus():
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(12, 5, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, 5, (12,), generator=generator)
+    bias = measures.margin_bias(logits, labels)
+    others = logits.scatter(1, labels[:, None], -math.inf).amax(1)
+    true = logits.gather(1, labels[:, None])[:, 0]
+    expected = F.cross_entropy(logits, labels, reduction="none")
+    torch.testing.assert_close(F.softplus(others - true + bias), expected)
+    assert (bias >= 0).all() and (bias <= math.log(4)).all()
+    masked = torch.tensor([[1.0, -math.inf, 3.0], [1.0, -math.inf, -math.inf]])
+    assert measures.margin_bias(masked, torch.tensor([0, 0])).tolist() == [0.0, 0.0]

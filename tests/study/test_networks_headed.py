@@ -10,9 +10,17 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gdlib.functional import super_symmetric_projection
 from gdlib.models import ModuleStack, StackedMLP
-from study.networks import HEADS, Head, HeadedMLP, class_vectors, image_stack, with_heads
+from study.networks import (
+    HEADS,
+    Head,
+    HeadedMLP,
+    class_vectors,
+    image_stack,
+    super_symmetric_projection,
+    super_symmetry_penalty,
+    with_heads,
+)
 
 
 def layer(classes: int = 4, features: int = 6) -> nn.Linear:
@@ -173,3 +181,45 @@ class TestBiasOfPerceptrons:
         torch.testing.assert_close(headed(draw(1, 5, 4)), plain(draw(1, 5, 4)))
         cosine = HeadedMLP([4, 8, 3], seeds=[0, 1], head="cosine", bias=True)
         assert len(cosine.layers.biases) == 1
+
+
+class TestSuperSymmetry:
+    def test_projection(self):
+        for classes, features in [(2, 1), (3, 2), (5, 9), (10, 20)]:
+            weight = torch.randn(
+                4,
+                classes,
+                features,
+                generator=torch.Generator().manual_seed(0),
+                dtype=torch.float64,
+            )
+            projected = super_symmetric_projection(weight)
+            assert (super_symmetry_penalty(weight) > 1e-6).all()
+            torch.testing.assert_close(
+                super_symmetry_penalty(projected),
+                torch.zeros(4, dtype=torch.float64),
+                rtol=0,
+                atol=1e-20,
+            )
+            torch.testing.assert_close(projected.square().sum((1, 2)), weight.square().sum((1, 2)))
+            torch.testing.assert_close(super_symmetric_projection(projected), projected)
+
+    def test_penalty_by_hand_and_its_gradient(self):
+        # gram of eye(2) less (1, -1; -1, 1): squares 0, 1, 1, 0
+        assert super_symmetry_penalty(torch.eye(2)).item() == 0.5
+        weight = torch.randn(
+            3,
+            4,
+            generator=torch.Generator().manual_seed(0),
+            dtype=torch.float64,
+            requires_grad=True,
+        )
+        assert torch.autograd.gradcheck(super_symmetry_penalty, (weight,))
+
+    def test_refusals(self):
+        with pytest.raises(ValueError, match="at least 3 features"):
+            super_symmetric_projection(torch.zeros(4, 2))
+        with pytest.raises(ValueError, match="two class vectors"):
+            super_symmetry_penalty(torch.zeros(1, 2))
+        with pytest.raises(ValueError, match="must be finite"):
+            super_symmetric_projection(torch.full((3, 4), torch.nan))
