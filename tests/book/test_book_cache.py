@@ -37,7 +37,6 @@ def extension(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         "campaigns/mnist.yml",
         "study/a/b.py",
         "benchmarks/a.py",
-        "book/_ext/page_kernels.py",
     ],
 )
 def test_a_change_gives_another_cache(extension: ModuleType, tmp_path: Path, changed: str) -> None:

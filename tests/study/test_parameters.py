@@ -86,6 +86,8 @@ WRONG: dict[str, list[Any]] = {
     "momentum": [1, 2.0, -0.1],
     "weight_decay": [-1, 1e300, float("nan")],
     "repetitions": HUGE,
+    "turns": HUGE,
+    "subset": [-1, 10**30, 0.5, "3", True],
     "device": ["gpu", 0, "cuda:1"],
     "record": [3, None, "x" * 5000],
     "checkpoint_dir": [3, None],
