@@ -120,7 +120,7 @@ class AngularImages(Train):
         on_gpu = values.get("device", "cpu") != "cpu"
         paper = str(model).startswith("resnet")
         follows = {
-            **_RECIPES.get(model, {}),
+            **_RECIPES.get(str(model), {}),
             "precision": "bfloat16" if on_gpu and model != "mlp" else "float32",
             "fused": on_gpu,
             "angles": True,
