@@ -21,9 +21,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("folder", ["theory", "evidence"])
-def test_only_experiments_use_the_trainer(folder: str) -> None:
-    for path in (ROOT / "notebooks" / folder).glob("*.md"):
+def test_only_experiments_use_the_trainer() -> None:
+    for path in (ROOT / "notebooks" / "theory").glob("*.md"):
         code = "\n".join(
             re.findall(
                 r"^```\{code-cell\}[^\n]*\n(.*?)^```",
