@@ -11,6 +11,7 @@ from torch import Tensor
 from gdlib.functional import _fused
 from gdlib.functional._arguments import (
     Reduction,
+    compute_in,
     derived_forwards,
     log_add_exp,
     over_classes,
@@ -133,10 +134,22 @@ def gd_cross_entropy(
         )
         if loss is not None:
             return loss
-    batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing, cleaned=False)
+    widened = (
+        not isinstance(beta, Tensor)
+        and not isinstance(temperature, Tensor)
+        and temperature == 1.0
+        and label_smoothing == 0.0
+        and _fused.widened_by_blocks(input, target)
+    )
+    if widened:
+        batch = Batch.of_shape(input.shape, input, target, weight, ignore_index, reduction)
+    else:
+        batch = Batch(
+            input, target, weight, ignore_index, reduction, label_smoothing, cleaned=False
+        )
     beta = batch.check("beta", beta, "> 0")
     temperature = batch.parameter("temperature", temperature, "> 0")
-    logits = batch.take_logits()
+    logits = input if widened else batch.take_logits()
     if not (type(temperature) is float and temperature == 1.0):
         logits = logits / temperature
     watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
@@ -151,5 +164,5 @@ def gd_cross_entropy(
 
 
 def _eager(batch: Batch, beta: float | Tensor, logits: Tensor) -> Tensor:
-    logits = batch.of_counted(logits, batch.dim)
+    logits = batch.of_counted(compute_in(logits)[0], batch.dim)
     return batch.reduce(penalty(batch.log_odds_against(logits), beta))
