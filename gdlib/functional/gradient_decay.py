@@ -66,7 +66,9 @@ def gd_cross_entropy(
     :math:`-\log p_c` would: :math:`J = \sum_c t_c \left(-\log p_c + \log(1 + (\beta - 1)
     p_c)\right)`, and a share of 0 of an infinite loss is 0. With ``beta=1`` the function equals
     :func:`torch.nn.functional.cross_entropy` for every other argument, to rounding; but the mean
-    leaves out rows of zeros in the place of class probabilities, which PyTorch counts.
+    leaves out rows of zeros in the place of class probabilities, which PyTorch counts, and what
+    does not count has the gradient 0 where PyTorch has NaN: a sample with logits of NaN, or a batch
+    whose class weights are all 0.
 
     Args:
         input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any

@@ -186,6 +186,8 @@ class TestIsCrossEntropyAtBetaOne:
                 )
                 found.sum().backward()
                 expected.sum().backward()
+                if -100 in labels or "weight" in options:  # PyTorch has NaN
+                    theirs.grad.nan_to_num_(0.0)
                 case = f"{rows} {labels} {reduction} {options}"
                 torch.testing.assert_close(
                     found, expected, equal_nan=True, msg=lambda text, case=case: f"{case}: {text}"
