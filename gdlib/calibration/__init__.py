@@ -11,6 +11,8 @@ that: 0.1 + 0.2 in float64 is one step above 0.3 and falls into (0.3, 0.4].
 **Classes** are in dimension 1, as in the losses: ``[N, C]`` or ``[N, C, d1, ...]``. Functions that
 keep the shape take ``dim`` for another place, such as -1 for a stack of runs ``[R, N, C]``.
 
+**Batches** are joined first, ``torch.cat(batches)``: the error of a set is no mean of its parts'.
+
 Everything is computed in float64 from arrays or tensors of any floating type, on any device. The
 calibration errors are biased upwards for few samples per bin, so compare them only at equal sample
 sizes and equal bins, or debiased, or with their intervals. Anything that is fitted is fitted on a

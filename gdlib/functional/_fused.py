@@ -185,6 +185,23 @@ def usual(
         return None
 
 
+def widened_by_blocks(logits: Tensor, target: Tensor) -> bool:
+    """Say whether logits in bfloat16 may stay as they are, on a CPU, against class indices.
+
+    A gradient in bfloat16 has the exponents of float32; one in float16 could be 0 before the factor
+    of a GradScaler comes.
+    """
+    return (
+        type(target) is Tensor
+        and type(logits) is Tensor
+        and logits.dtype is torch.bfloat16
+        and readable(logits)
+        and logits.ndim > 1
+        and target.ndim == logits.ndim - 1
+        and logits.shape[1] >= _FEW_CLASSES
+    )
+
+
 def asks_for_gradient(logits: Tensor) -> bool:
     """Say whether a backward pass may follow."""
     return torch.is_grad_enabled() and logits.requires_grad
@@ -244,32 +261,36 @@ def _by_softmax(
 ) -> tuple[Tensor, Tensor]:
     blocks = _blocks(logits, dim)
     contiguous = logits.is_contiguous()
-    if len(blocks) == 1:
+    half = logits.dtype is torch.bfloat16  # widened a block at a time
+    if len(blocks) == 1 and not half:
         out = None if contiguous else torch.empty_like(logits)  # in the order of the logits
         true, losses, gradient = _of_a_block(
             logits, true_class, beta, dim, divisor, wants_gradient, out
         )
     else:
-        true = torch.empty_like(true_class, dtype=logits.dtype)
+        true = torch.empty_like(true_class, dtype=torch.float32 if half else logits.dtype)
         losses = torch.empty_like(true)
         # without a gradient all blocks use the memory of the first
-        whole = wants_gradient or not contiguous
+        whole = wants_gradient or not (contiguous or half)
         gradient = torch.empty_like(logits if whole else logits[blocks[0]])
         for block in blocks:
             part = logits[block]
             factor, over = (
                 value[block] if isinstance(value, Tensor) else value for value in (beta, divisor)
             )
-            out = gradient[block] if whole else gradient[: len(part)]
-            true[block], losses[block], _ = _of_a_block(
+            out = None if half else gradient[block] if whole else gradient[: len(part)]
+            true[block], losses[block], made = _of_a_block(
                 part, true_class[block], factor, dim, over, wants_gradient, out
             )
+            if half and wants_gradient:
+                gradient[block] = made
     # a probability too small to be held with all its digits
     least = 1e9 * _TINY[true.dtype]
     if not readable(logits) or not true.numel() or not true.min().item() >= least:
+        wide = logits.to(true.dtype)
         losses = torch.where(
             true < least,
-            logits.logsumexp(dim, keepdim=True) - logits.gather(dim, true_class),
+            wide.logsumexp(dim, keepdim=True) - wide.gather(dim, true_class),
             losses,
         )
     return losses, gradient
@@ -285,7 +306,10 @@ def _of_a_block(
     out: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return p of the true class, J and the gradient, which ``out`` may hold."""
-    powers = torch.softmax(logits, dim, out=out)
+    if logits.dtype is torch.bfloat16:
+        powers = torch.softmax(logits, dim, dtype=torch.float32)
+    else:
+        powers = torch.softmax(logits, dim, out=out)
     true = powers.gather(dim, true_class)
     others = powers.scatter_(dim, true_class, 0.0).sum(dim, keepdim=True)
     odds = others / true

@@ -16,6 +16,7 @@ from gdlib.functional._arguments import (
     FLOATING,
     Bound,
     Reduction,
+    autocasts,
     check_dense,
     check_has_values,
     check_ignore_index,
@@ -118,12 +119,15 @@ class Batch:
         """
         logits = torch.empty((), dtype=like.dtype, device="meta").expand(shape)
         why = "this is a loss of classes"
-        return cls(
+        batch = cls(
             *(logits, target, weight, ignore_index, reduction),
             only_indices=why,
             device=like.device,
             cleaned=False,
         )
+        if autocasts(like.device.type):
+            batch.result_dtype = batch.values.dtype
+        return batch
 
     def take_logits(self) -> Tensor:
         """Hand the logits over; nothing of their memory is held any longer."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from gdlib.functional import _fused
 from gdlib.functional._arguments import (
     Reduction,
+    compute_in,
     derived_forwards,
     log_add_exp,
     over_classes,
@@ -65,7 +66,9 @@ def gd_cross_entropy(
     :math:`-\log p_c` would: :math:`J = \sum_c t_c \left(-\log p_c + \log(1 + (\beta - 1)
     p_c)\right)`, and a share of 0 of an infinite loss is 0. With ``beta=1`` the function equals
     :func:`torch.nn.functional.cross_entropy` for every other argument, to rounding; but the mean
-    leaves out rows of zeros in the place of class probabilities, which PyTorch counts.
+    leaves out rows of zeros in the place of class probabilities, which PyTorch counts, and what
+    does not count has the gradient 0 where PyTorch has NaN: a sample with logits of NaN, or a batch
+    whose class weights are all 0.
 
     Args:
         input: logits :math:`z`, of shape ``[C]``, ``[N, C]`` or ``[N, C, d1, ...]``, of any
@@ -133,10 +136,22 @@ def gd_cross_entropy(
         )
         if loss is not None:
             return loss
-    batch = Batch(input, target, weight, ignore_index, reduction, label_smoothing, cleaned=False)
+    widened = (
+        not isinstance(beta, Tensor)
+        and not isinstance(temperature, Tensor)
+        and temperature == 1.0
+        and label_smoothing == 0.0
+        and _fused.widened_by_blocks(input, target)
+    )
+    if widened:
+        batch = Batch.of_shape(input.shape, input, target, weight, ignore_index, reduction)
+    else:
+        batch = Batch(
+            input, target, weight, ignore_index, reduction, label_smoothing, cleaned=False
+        )
     beta = batch.check("beta", beta, "> 0")
     temperature = batch.parameter("temperature", temperature, "> 0")
-    logits = batch.take_logits()
+    logits = input if widened else batch.take_logits()
     if not (type(temperature) is float and temperature == 1.0):
         logits = logits / temperature
     watched = [value for value in (target, beta, batch.weight) if isinstance(value, Tensor)]
@@ -151,5 +166,5 @@ def gd_cross_entropy(
 
 
 def _eager(batch: Batch, beta: float | Tensor, logits: Tensor) -> Tensor:
-    logits = batch.of_counted(logits, batch.dim)
+    logits = batch.of_counted(compute_in(logits)[0], batch.dim)
     return batch.reduce(penalty(batch.log_odds_against(logits), beta))
