@@ -42,7 +42,7 @@ from torch import Tensor
 
 from gdlib import losses
 from gdlib.train import RunLoss, train
-from study import ROOT, campaign, data, files, measures, parameters, results
+from study import ROOT, campaign, data, figures, files, measures, parameters, results
 from study.data import augmentation
 from study.networks import image_stack
 from study.objective import GradientDecay
@@ -434,6 +434,7 @@ def execute(page: str, values: Mapping[str, Any], clock: Callable[[int], None]) 
     space.update(values)
     for cell in cells:
         exec(cell, space)
+        figures.close()
         if "run.begin(" in cell:
             space["job"] = replace(space["job"], progress=clock)
         if "job.finish(" in cell:

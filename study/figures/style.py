@@ -53,6 +53,11 @@ def use_style() -> None:
     )
 
 
+def close() -> None:
+    """Close every figure, as a notebook does after each cell."""
+    plt.close("all")
+
+
 def beta_color(beta: float) -> str:
     """Give the colour of a gradient-decay factor as a hex code.
 

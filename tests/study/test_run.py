@@ -305,7 +305,7 @@ def test_bytes_are_cropped_before_they_are_normalised() -> None:
     corner = torch.zeros(1, 1, 3, dtype=torch.long)
     expected = torch.full((4, 4), -3.5)  # black
     expected[2:, 2:] = 0.0
-    found = images_of_runs._augmented(made, images, corner)
+    found = images_of_runs._prepared(made, images, corner, padding=2)
     assert torch.equal(found[0, 0, 0], expected)
 
 
