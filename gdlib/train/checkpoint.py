@@ -18,7 +18,7 @@ import torch
 from gdlib.functional._arguments import is_whole
 
 History = list[dict[str, Any]]
-_KEPT = ("identity", "settings", "random", "history")  # beside the states of the parts
+_ALWAYS = ("identity", "settings", "random", "history", "model", "optimizer", "rates")
 
 
 class Keeper:
@@ -124,7 +124,7 @@ class Keeper:
             if hashlib.sha256(content[:-32]).digest() != content[-32:]:
                 raise ValueError("its checksum differs")
             state = torch.load(io.BytesIO(content[:-32]), weights_only=True, map_location="cpu")
-            if missing := {*_KEPT, *self.parts}.difference(state):
+            if missing := set(_ALWAYS).difference(state):
                 raise ValueError(f"it lacks {', '.join(sorted(missing))}")
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".split("\n")[0][:200]
