@@ -285,7 +285,7 @@ class Claim:
             {
                 "variant": rows["variant"],
                 "n": [
-                    f"{a}, {b}" if b > 1 else str(a)
+                    f"{a},\N{NO-BREAK SPACE}{b}" if b > 1 else str(a)
                     for a, b in zip(rows["n"], rows["n_than"], strict=True)
                 ],
                 _heading(rows["method"]): side(""),

@@ -47,7 +47,7 @@
 
   const PANELS = {
     gradient: {
-      title: "Gradient of a sample, against the probability of its true class",
+      title: "Gradient, against the probability of the true class",
       draw: (width, {beta}) => panel(width, {
         x: {place: (p) => p, ticks: [0, 0.5, 1], text: String},
         y: {from: 0, to: 1, ticks: [0, 0.5, 1]},
