@@ -42,12 +42,6 @@ def _loss(text: str) -> str:
     return text
 
 
-def _head_of_perceptrons(loss: str) -> str:
-    if loss != "gd" and parse(loss).kind.head not in networks.MLP_HEADS:
-        raise ValueError(f"{loss!r} needs a last layer that only image networks have")
-    return loss
-
-
 def _distinct(values: list[Any]) -> list[Any]:
     if len({str(value) for value in values}) < len(values):
         raise ValueError("a value stands twice")
@@ -187,8 +181,10 @@ def _consistent(values: Mapping[str, Any]) -> None:
     other = values.get("loss", "gd") != "gd"
     if other and "betas" in values and values["betas"] != [1]:
         raise ValueError(f"betas are for loss='gd'; with loss={values['loss']!r} set betas=[1]")
-    if "datasets" in values:
-        _head_of_perceptrons(values["loss"])
+    if "datasets" in values and parse(values["loss"]).kind.head not in networks.MLP_HEADS:
+        raise ValueError(f"{values['loss']!r} needs a last layer that only image networks have")
+    if other and "betas" in values and parse(values["loss"]).kind.head != "linear":
+        raise ValueError(f"{values['loss']!r} is for cosines, which the networks here do not have")
     if values.get("labels", data.CLEAN) != data.CLEAN and (
         values["dataset"] != "cifar10" or values.get("label_noise")
     ):
