@@ -240,7 +240,7 @@ class TestWhatDoesNotCountPassesNothingBack:
     def test_an_ignored_row_without_finite_logits(
         self, loss_fn: Callable[..., Tensor], value: float
     ) -> None:
-        """transformers#32390, pytorch#41508: padding whose attention has nothing to look at."""
+        """Padding whose attention has nothing to look at."""
         z = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
         labels = torch.tensor([0, -100, 2, 1])
         expected = loss_fn(alone := z[[0, 2, 3]].requires_grad_(), labels[[0, 2, 3]])
@@ -662,7 +662,7 @@ def test_a_number_of_shape_1_in_other_functions() -> None:
 
 
 class TestExport:
-    """pytorch#140371: a length that is taken by len() becomes a constant of the exported graph."""
+    """A length that is taken by len() becomes a constant of the exported graph."""
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["gd", "linear", "large margin"])
