@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import same_color
@@ -104,7 +105,7 @@ def label_ends(axes: Axes, colors: Mapping[str, str]) -> None:
     to_axes = axes.transData + axes.transAxes.inverted()
     ends = []
     for line in axes.lines:
-        x, y = line.get_data()
+        x, y = map(np.asarray, line.get_data())
         name = next((one for one, own in colors.items() if same_color(own, line.get_color())), None)
         if len(x) and name is not None:
             ends.append((float(to_axes.transform((x[-1], y[-1]))[1]), x[-1], name))
