@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gdlib import calibration, models
+from gdlib import calibration
 from study import data
 
 _CONFIDENCE_EDGES = [edge / 20 for edge in range(21)]
@@ -171,36 +171,6 @@ def _measured_run(
     for suffix, values in probabilities.items():
         _calibrated(run, values, test_labels, suffix)
     return run
-
-
-@torch.no_grad()
-def first_layer(
-    perceptrons: models.StackedMLP, activation: str, inputs: Tensor
-) -> dict[str, Tensor]:
-    """Measure what the first layer of each perceptron lets through of inputs ``[N, D]``.
-
-    The inputs are those of the training samples.
-
-    ``saturated`` is the share of outputs, over samples and units, whose distance to an end of the
-    activation is below half a percent of its range (tanh, sigmoid; 0 for ReLU), ``dead`` the share
-    of units that are at one and the same end for every sample, both ``[R]``.
-    """
-    low, high = {"relu": (0.0, math.inf), "tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0)}[activation]
-    margin = 0.005 * (high - low) if high < math.inf else 0.0
-    weight, bias = perceptrons.weights[0], perceptrons.biases[0][:, None]
-    saturated, at_low, at_high = [], [], []
-    for batch in inputs.split(5_000):
-        outputs = perceptrons.activation(torch.matmul(batch, weight) + bias)  # (R, N, units)
-        low_end, high_end = outputs <= low + margin, outputs >= high - margin
-        saturated.append((low_end | high_end).double().sum(1).mean(1))
-        at_low.append(low_end.all(1))
-        at_high.append(high_end.all(1))
-    dead = torch.stack(at_low).all(0) | torch.stack(at_high).all(0)
-    share = torch.stack(saturated).sum(0) / len(inputs)
-    return {
-        "saturated": share if high < math.inf else torch.zeros_like(share),
-        "dead": dead.double().mean(1),
-    }
 
 
 def _calibrated(run: dict[str, Any], probabilities: Tensor, labels: Tensor, suffix: str) -> None:

@@ -1,6 +1,5 @@
-/* The figure to play with: a slider for β and a choice of variant move four small panels and a sentence. Every element with the class "play"
-   becomes one. Its JSON, from study.tables.measured, holds the measured variants; without it the two panels of theory are drawn.
-   data-panels names the panels to draw, data-instead the picture that stands there where no script runs. Nothing is animated. */
+/* The figure to play with: a slider for β moves two small panels and a sentence. Every element with the class "play" becomes one;
+   data-panels names the panels to draw. Nothing is animated. */
 (() => {
   "use strict";
 
@@ -21,13 +20,7 @@
     (Number(value.toFixed(digits)) === 0 ? `< ${end}` : number(value, digits));
   const below = (value, digits, end) =>
     (Number(value.toFixed(digits)) === 100 ? `> ${end}` : number(value, digits));
-  const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(2).replace("-", MINUS);
-  const escaped = (text) => text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
   const tone = (beta) => (beta < 1 ? "small" : beta > 1 ? "large" : "one");
-  const nearest = (betas, beta) => betas.reduce((best, next) =>
-    Math.abs(Math.log(next / beta)) < Math.abs(Math.log(best / beta)) ? next : best);
-  const logBeta = (beta) => (Math.log10(beta) + 3) / (Math.log10(50) + 3);
-
   // A panel: axes with few ticks, and a body that is given functions from numbers to pixels.
   function panel(width, {x, y, body}) {
     const height = Math.round(Math.min(190, Math.max(120, 0.55 * width)));
@@ -64,65 +57,22 @@
           + `<circle class="${tone(beta)}" r="4" cx="${atX(0.8)}" cy="${atY(100 * confidence(0.8, beta))}"/>`,
       }),
     },
-    accuracy: {
-      title: "Measured test accuracy minus that of β = 1, points",
-      draw: (width, {beta, variant}) => {
-        const ends = variant.gain.filter(Boolean).flatMap((gain) => [gain[1], gain[2]]);
-        return panel(width, {
-          ...range(Math.min(...ends, -0.5), Math.max(...ends, 0.5)),
-          body: (atX, atY, top, bottom) => `<path class="axis" d="M${atX(0.001)} ${atY(0)}H${atX(50)}"/>` + cursor(beta, atX, top, bottom)
-            + variant.beta.map((at, i) => variant.gain[i] && `<g class="${tone(at)}${at === nearest(variant.beta, beta) ? " chosen" : ""}"><path class="interval" d="M${atX(at)} ${atY(variant.gain[i][1])}V${atY(variant.gain[i][2])}"/><circle r="3" cx="${atX(at)}" cy="${atY(variant.gain[i][0])}"/></g>`).join(""),
-        });
-      },
-    },
-    calibration: {
-      title: "Measured calibration error, %: <svg width='10' height='10' viewBox='-5 -5 10 10' aria-hidden='true'><circle r='4'/></svg> as trained, <svg width='12' height='12' viewBox='-6 -6 12 12' aria-hidden='true'><path class='open' d='M0 -5L5 0L0 5L-5 0Z'/></svg> after the link",
-      draw: (width, {beta, variant}) => panel(width, {
-        ...range(0, Math.max(...variant.ece, ...variant.link)),
-        body: (atX, atY, top, bottom) => cursor(beta, atX, top, bottom) + variant.beta.map((at, i) => {
-          const link = variant.link[i] === null ? "" : `<path class="open" transform="translate(${atX(at)} ${atY(variant.link[i])})" d="M0 -5L5 0L0 5L-5 0Z"/>`;
-          return `<g class="${tone(at)}${at === nearest(variant.beta, beta) ? " chosen" : ""}"><circle r="3" cx="${atX(at)}" cy="${atY(variant.ece[i])}"/>${link}</g>`;
-        }).join(""),
-      }),
-    },
   };
 
-  const cursor = (beta, atX, top, bottom) => `<path class="cursor" d="M${atX(beta)} ${top}V${bottom}"/>`;
-
-  // Measured quantities: β from 0.001 to 50 across, the numbers up, with three or four round ticks.
-  function range(low, high) {
-    const wide = high - low, unit = 10 ** Math.floor(Math.log10(wide)), step = [0.5, 1, 2, 5, 10].map((times) => times * unit).find((size) => wide / size <= 4);
-    const from = low === 0 ? 0 : low - 0.05 * wide, ticks = [];
-    for (let tick = Math.ceil(from / step) * step; tick <= high + 0.05 * wide; tick += step) ticks.push(Math.round(tick * 1000) / 1000);
-    return {x: {place: logBeta, ticks: [0.001, 0.01, 0.1, 1, 10], text: String}, y: {from, to: high + 0.05 * wide, ticks}};
-  }
-
-  function sentence({beta, variant}, panels) {
+  function sentence({beta}, panels) {
     const said = [];
     if (panels.includes("gradient")) said.push(`A sample with probability 0.9 of its true class has the gradient ${above(gradient(0.9, beta), 2, 0.01)}; with β = 1 it is 0.1.`);
     if (panels.includes("link")) said.push(`Where a class is true with probability 80 %, the loss is smallest at a confidence of ${below(100 * confidence(0.8, beta), 1, 99.9)} % (two classes).`);
-    if (variant) {
-      const at = nearest(variant.beta, beta), i = variant.beta.indexOf(at);
-      const gain = variant.gain[i] && `test accuracy ${signed(variant.gain[i][0])} points [${signed(variant.gain[i][1])}, ${signed(variant.gain[i][2])}] against β = 1; `;
-      const accuracy = at === 1 ? `test accuracy ${number(variant.accuracy, 2)} %; ` : gain || "";
-      const after = variant.link[i] === null ? "the link was not recorded here" : `${number(variant.link[i], 1)} % after the link` + (variant.temperature[i] === null ? "" : `, ${number(variant.temperature[i], 1)} % after a fitted temperature`);
-      const nearby = at === beta ? "" : ", the nearest measured β,";
-      said.push(`Measured at β = ${at}${nearby} on ${variant.name} (${variant.note}, ${variant.seeds} seeds): ${accuracy}calibration error ${number(variant.ece[i], 1)} %, ${after}.`);
-    }
     return said.join(" ").replace(/ ([=<>]) /g, "\u00a0$1\u00a0").replaceAll(" %", "\u00a0%");  // no line ends there
   }
 
   function build(root, index) {
-    const data = root.querySelector("script[type='application/json']");
-    const variants = data ? JSON.parse(data.textContent).variants : [];
-    const panels = (root.dataset.panels || (data ? "gradient link accuracy calibration" : "gradient link")).split(" ");
-    const state = {beta: START, variant: variants[0]};
-    const options = variants.map((variant, i) => `<option value="${i}">${escaped(variant.name)}</option>`).join("");
+    const panels = (root.dataset.panels || "gradient link").split(" ");
+    const state = {beta: START};
     const name = `play-${index}`;
     root.innerHTML = `<div class="play-controls">
       <label for="${name}-beta">β = <output for="${name}-beta">${START}</output></label>
-      <input type="range" id="${name}-beta" min="0" max="${BETAS.length - 1}" step="1" value="${BETAS.indexOf(START)}">
-      ${variants.length ? `<label for="${name}-variant">Measured on</label> <select id="${name}-variant">${options}</select>` : ""}</div>
+      <input type="range" id="${name}-beta" min="0" max="${BETAS.length - 1}" step="1" value="${BETAS.indexOf(START)}"></div>
       <div class="play-panels">${panels.map((key) => `<div><p>${PANELS[key].title}</p><div class="play-panel" data-panel="${key}"></div></div>`).join("")}</div>
       <p class="play-text" role="status"></p>`;
     const slider = root.querySelector("input"), text = root.querySelector(".play-text");
@@ -137,14 +87,6 @@
     }
 
     slider.addEventListener("input", () => { state.beta = BETAS[slider.value]; draw(); });
-    root.querySelector("select")?.addEventListener("change", (event) => { state.variant = variants[event.target.value]; draw(); });
-    // the pictures that stand there without a script, one for wide screens and one for phones
-    const stills = [...document.querySelectorAll(`#${root.dataset.instead} img`)].map((image) => image.closest("a") || image);
-    if (stills.length) {
-      root.closest(".cell").hidden = true;
-      stills.shift().replaceWith(root);
-      stills.forEach((still) => still.remove());
-    }
     let width = 0;
     new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; draw(); } }).observe(root);
     text.textContent = sentence(state, panels);
