@@ -270,10 +270,12 @@ def finish(
     for row in rows:
         print(f"  {row}")
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
-    environment = provenance.environment(torch.device("cpu" if device == "cpu" else "cuda"))
+    on_gpu = torch.cuda.is_available() and device != "cpu"
+    environment = provenance.environment(torch.device("cuda" if on_gpu else "cpu"))
     packages = ("torch", "numpy", "scikit-learn", "pandas")
     environment["versions"] = {package: environment.pop(package) for package in packages}
-    environment |= {"device": environment.pop("hardware"), "precision": precision}
+    environment |= {"device": device, "precision": precision}
+    environment.pop("hardware")
     environment |= {"cores": os.cpu_count(), "load": load, "processor": processor()}
     where = f"{environment['platform']}, {environment['processor']}, {device}"
     print(f"  torch {torch.__version__}, {where}, {environment['threads']} thread, load {load}")

@@ -80,7 +80,7 @@ def test_so_does_a_setting_and_a_label_that_moves(extension: ModuleType, tmp_pat
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("1")
         seen.append(extension.state_of(tmp_path))
-    assert len(set(seen)) == 5
+    assert len(set(seen)) == 6
 
 
 def test_a_rehearsal_leaves_the_pages_as_they_are(extension: ModuleType, tmp_path: Path) -> None:

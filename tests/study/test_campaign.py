@@ -896,6 +896,13 @@ def test_a_campaign_of_the_project_is_valid(name: str) -> None:
     assert plan.campaign.jobs
     assert all(job.minutes for job in plan.campaign.jobs), "every entry says how long a job takes"
     known = {job.id for job in plan.campaign.jobs}
-    assert set(results.jobs(name)) <= known, "rows of no job"
+    templates = (
+        "train",
+        "cross-validation",
+    )  # of before, whose rows no page makes (book/history.md)
+    by_pages = {
+        job for job, asked in results.jobs(name).items() if asked["experiment"] not in templates
+    }
+    assert by_pages <= known, "rows of no job"
     stale = {job.id: job.replaced for job in plan.pending if job.replaced}
     assert not stale, "rows that were made with other parameters"

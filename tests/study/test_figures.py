@@ -64,49 +64,44 @@ class TestColors:
                 assert 1.05 / (light + 0.05) > 2.5, "beside white"
 
 
-DIFFERENCES = pd.DataFrame(
-    {
-        "variant": ["plain", "plain", "crops and flips"],
-        "beta": [0.1, 5.0, 0.1],
-        "difference": [0.02, -0.01, 0.001],
-        "low": [0.01, -0.02, -0.001],
-        "high": [0.03, 0.0, 0.004],
-    }
-)
+def names(figure) -> list[str]:
+    """What the legend of a figure says."""
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def differences(*betas: float) -> pd.DataFrame:
+    """Two variants: the first is ahead, the second not measurably."""
+    return pd.DataFrame(
+        {"variant": variant, "beta": beta, "difference": 0.01, "low": low, "high": 0.02}
+        for variant, low in (("ReLU", 0.005), ("tanh", -0.005))
+        for beta in betas
+    )
 
 
 class TestDots:
-    def test_a_row_for_each_variant_and_a_colour_for_each_beta(self) -> None:
-        (axes,) = figures.dots(DIFFERENCES, xlabel="points", scale=100).axes
-        assert [label.get_text() for label in axes.get_yticklabels()] == [
-            "plain",
-            "crops and flips",
-        ]
-        first, pale, other = axes.containers
-        middles = {round(float(bars[0].get_xdata()[0]), 6) for bars in axes.containers}
-        assert middles == {2.0, -1.0, 0.1}
-        assert first[0].get_color() == pale[0].get_color() == figures.beta_color(0.1)
-        assert other[0].get_color() == figures.beta_color(5)
-        (segment,) = first[2][0].get_segments()
-        np.testing.assert_allclose(segment[:, 0], [1.0, 3.0])
-        assert axes.get_ylim()[0] > axes.get_ylim()[1], "the first variant is at the top"
+    def test_the_name_of_a_variant_stands_above_its_dots(self):
+        figure = figures.dots(differences(0.1, 5.0), xlabel="points", scale=100)
+        (axes,) = figure.axes
+        heights = {text.get_text(): text.xy[1] for text in axes.texts}
+        dots = [bar.lines[0].get_ydata()[0] for bar in axes.containers]
+        above, below = sorted(dots)[:2], sorted(dots)[2:]
+        assert heights["ReLU"] < min(above) < max(above) < heights["tanh"] < min(below)
+        assert names(figure) == ["β = 5", "β = 0.1"]
 
-    def test_what_includes_0_is_pale(self) -> None:
-        (axes,) = figures.dots(DIFFERENCES, xlabel="points", scale=100).axes
-        assert [bars[0].get_alpha() for bars in axes.containers] == [1.0, 0.3, 0.3]
+    def test_it_is_pale_where_the_interval_includes_0(self):
+        (axes,) = figures.dots(differences(0.1), xlabel="points", scale=100).axes
+        ahead, level = (bar.lines[0] for bar in axes.containers)
+        assert (ahead.get_xdata()[0], ahead.get_alpha(), level.get_alpha()) == (1, 1, figures.PALE)
 
-    def test_small_differences_stand_on_a_linear_axis(self) -> None:
-        (axes,) = figures.dots(DIFFERENCES, xlabel="", scale=100).axes
-        assert axes.get_xscale() == "symlog"
-        (axes,) = figures.dots(DIFFERENCES, xlabel="", scale=100, linear=4).axes
-        assert axes.get_xscale() == "linear"
-
-    def test_losses_are_named_in_a_legend(self) -> None:
-        table = DIFFERENCES.assign(loss=["arcgrad 10", "lm 0.3", "arcgrad 10"])
-        figure = figures.dots(table, xlabel="points", by="loss")
-        (legend,) = figure.legends
-        assert [text.get_text() for text in legend.get_texts()] == [
-            "ArcGrad, s = 10",
-            "LM, λ = 0.3",
-        ]
-        assert figure.axes[0].containers[0][0].get_color() == color("arcgrad 10")
+    def test_ends_that_are_close_have_labels_that_are_not(self):
+        _, axes = plt.subplots()
+        colors = {"a": "#111111", "b": "#222222", "c": "#333333"}
+        for height, color in zip((0.97, 0.98, 0.99), colors.values(), strict=True):
+            axes.plot([0, 1], [0, height], color=color)
+        axes.plot([0, 1], [0, 0.5], color="#444444")  # has no name
+        axes.set_ylim(0, 1)
+        figures.label_ends(axes, colors)
+        found = {text.get_text(): text.xy for text in axes.texts}
+        assert set(found) == set(colors) and all(x == 1 for x, _ in found.values())
+        heights = [found[name][1] for name in "abc"]
+        assert np.diff(heights).min() > 0.08 and heights[-1] <= 1
