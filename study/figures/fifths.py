@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from IPython.display import HTML
+
+if TYPE_CHECKING:
+    from IPython.display import HTML
 
 _EPOCHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100)
 _FIFTHS = [f"group_confidence_{fifth}" for fifth in range(5)]  # from the hardest to the easiest
@@ -26,6 +29,8 @@ def fifths(curves: pd.DataFrame) -> HTML:
         "betas": [float(beta) for beta in betas],
         "confidence": [means.loc[beta].to_numpy().T.round(3).tolist() for beta in betas],
     }
+    from IPython.display import HTML  # a machine that only trains has no IPython
+
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return HTML(
         '<div class="fifths">A slider over the epochs stands here where scripts run.'

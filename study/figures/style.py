@@ -1,14 +1,13 @@
 """What every figure of the book shares: sizes, and a colour for each β and each loss."""
 
 import math
+import sys
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import seaborn as sns
-from IPython import get_ipython
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 
-from study.figures import phone
 from study.methods import Method
 
 # ends and middle of the scale on log10 β in [-3, 1.7]; ColorBrewer-like blues and oranges, safe for
@@ -30,7 +29,10 @@ def use_style() -> None:
     Pictures have 200 dots an inch and are shown at half their size. In a notebook each has a
     second one for phones.
     """
-    if shell := get_ipython():
+    notebook = sys.modules.get("IPython")
+    if notebook and (shell := notebook.get_ipython()):
+        from study.figures import phone  # a machine that only trains has no IPython
+
         plt.switch_backend(mpl.get_backend())  # else Matplotlib's own pictures come later, for ours
         phone.register(shell.display_formatter)
         plt.uninstall_repl_displayhook()  # which draws each figure once before it is shown

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from study import campaign, data, gpu, results
+from study import ROOT, campaign, data, gpu, parameters, results
 from tests.study.small import run_page
 
 
@@ -171,3 +173,15 @@ def test_a_stack_that_would_not_end_in_time_is_left(
     options: dict[str, Any] = {"seconds": 500, "device": "cpu", "tiny": True}
     assert gpu.train_stacks(listed, there, tmp_path / "out", **options) == []
     assert "long: left, epoch 2 of 1000" in caplog.text
+
+
+def test_the_machine_needs_nothing_that_it_lacks() -> None:
+    """It has PyTorch, pandas and seaborn; pydantic is carried; no notebook runs there."""
+    absent = ("IPython", "ipykernel", "jupytext", "papermill", "nbformat", "snakemake", "traitlets")
+    first_cells = "\n".join(parameters.code_cells("cifar")[:2]).partition("figures.use_style()")[0]
+    script = "\n".join(
+        ["import sys", *(f"sys.modules[{name!r}] = None" for name in absent), "import study.gpu"]
+        + [first_cells, "figures.use_style()"]
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
