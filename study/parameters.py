@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, create_model
 
 from gdlib import models
 from gdlib.train.update import OPTIMIZERS
@@ -237,13 +237,3 @@ def identity(page: str, values: Mapping[str, Any]) -> str:
     """Make a short name for what a job trains."""
     text = json.dumps([page, values], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def allowed(name: str) -> str:
-    """Say what a value may be, as the table of parameters of the book has it."""
-    schema = TypeAdapter(VALUES[name]).json_schema()
-    if choices := schema.get("enum"):
-        return ", ".join(choices)
-    inner = schema.get("items", schema)
-    signs = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
-    return " and ".join(f"{sign} {inner[key]:g}" for key, sign in signs.items() if key in inner)

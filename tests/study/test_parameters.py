@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from study import data, parameters
+from study import parameters
 from study.losses import LOSSES, parse
 from study.networks import MLP_HEADS
 
@@ -188,11 +187,3 @@ def test_runs_are_planned_in_the_order_of_the_stack() -> None:
     assert tables == [
         {"dataset": name, "seed": seed} for name in ("iris", "wine") for seed in (0, 1)
     ]
-
-
-def test_what_the_book_says_of_a_value() -> None:
-    assert parameters.allowed("activation") == "relu, tanh, sigmoid"
-    assert parameters.allowed("epochs") == "> 0 and < 1.04858e+06"
-    assert parameters.allowed("momentum") == "≥ 0 and < 1"
-    assert parameters.allowed("betas") == "> 0 and ≤ 1e+06"
-    assert json.dumps(parameters.allowed("dataset")).count(",") == len(data.names()) - 1
