@@ -29,6 +29,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from study.methods import method_name
+
 Side = Mapping[str, Any] | float
 """One side of a comparison: see :func:`compare`."""
 
@@ -211,7 +213,11 @@ def _joined(words: Iterable[str]) -> str:
 def _method(method: Mapping[str, Any], column: str, metric: str) -> str:
     """Name a method in a table, as ``β = 0.1``; with its own metric, as ``β = 0.1, link``."""
     names = {"beta": "β = {:g}", "temperature": "τ = {:g}", "learning_rate": "rate {:g}"}
-    words = [names.get(name, "{}").format(value) for name, value in method.items()]
+    names |= {"units": "{:g} units", "train_samples": "{:,} samples"}
+    words = [
+        names.get(name, "{}").format(method_name(value) if isinstance(value, str) else value)
+        for name, value in method.items()
+    ]
     after = column.removeprefix(metric).strip("_") if column != metric else ""
     return ", ".join(filter(None, [*words, after]))
 
