@@ -139,8 +139,10 @@ def _differences(decided: Claim) -> str:
     middle = factor * rows["difference"]
     if len(rows) == 1:
         low, high = factor * rows["low"].iloc[0], factor * rows["high"].iloc[0]
-        return f"{middle.iloc[0]:+{digits}} [{low:+{digits}}, {high:+{digits}}]"
-    return f"{middle.min():+{digits}} to {middle.max():+{digits}} ({len(rows)})"
+        text = f"{middle.iloc[0]:+{digits}} [{low:+{digits}}, {high:+{digits}}]"
+    else:
+        text = f"{middle.min():+{digits}} to {middle.max():+{digits}} ({len(rows)})"
+    return text.replace("-", "−")
 
 
 def listed(part: str) -> Any:
